@@ -1,0 +1,35 @@
+//! Compiles the protocol without `protoc`: messages and gRPC stubs by prost
+//! and tonic, proto-JSON by pbjson, and the descriptor set for reflection.
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::{env, fs};
+
+use prost::Message;
+
+const PROTOS: [&str; 2] = [
+    "proto/evenkeel/v1/kubernetes.proto",
+    "proto/evenkeel/v1/spread_service.proto",
+];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo:rerun-if-changed=proto");
+    let descriptors = protox::compile(PROTOS, ["proto"])?;
+    let encoded = descriptors.encode_to_vec();
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    fs::write(out.join("evenkeel_descriptor.bin"), &encoded)?;
+
+    // Ordered maps: equal objects have equal bytes and equal JSON.
+    tonic_prost_build::configure()
+        .btree_map(".")
+        .bytes(".")
+        .compile_well_known_types(true)
+        .extern_path(".google.protobuf", "::pbjson_types")
+        .compile_fds(descriptors)?;
+    pbjson_build::Builder::new()
+        .register_descriptors(&encoded)?
+        .btree_map(["."])
+        .ignore_unknown_fields()
+        .build(&[".evenkeel.v1"])?;
+    Ok(())
+}

@@ -1,0 +1,10 @@
+//! Topology spread decisions over gRPC: where things may and should run so
+//! that they stay evenly spread.
+//!
+//! Data flows one way: `api` takes requests apart and calls `spread`, which
+//! decides on what `snapshot` holds by the rules of `matching`. `server` and
+//! `cli` stand in front of `api`. See `docs/architecture.md`.
+
+pub mod api;
+pub mod proto;
+pub mod snapshot;

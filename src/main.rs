@@ -1,0 +1,2 @@
+//! The `evenkeel` binary.
+fn main() {}

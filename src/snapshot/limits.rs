@@ -1,0 +1,44 @@
+//! What a client can make grow, and how far.
+
+/// Limits on everything that a client can make grow. Each is a flag of
+/// `evenkeel serve` by the same name.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Changes in one `UpdateSnapshotRequest`: a batch is applied while
+    /// readers of its namespaces wait.
+    pub max_changes_per_batch: usize,
+    /// Changes in one what-if overlay: it is applied and taken back while
+    /// readers of its namespace wait.
+    pub max_overlay_changes: usize,
+    /// Spread constraints of one pod, and default constraints.
+    pub max_constraints_per_pod: usize,
+    /// Named snapshots.
+    pub max_snapshots: usize,
+    /// Nodes of one snapshot.
+    pub max_nodes: usize,
+    /// Pods of one snapshot.
+    pub max_pods: usize,
+    /// Distinct (namespace, labels) among the pods of one snapshot.
+    pub max_label_sets: usize,
+    /// Services and owners (replica sets, stateful sets, replication
+    /// controllers) of one snapshot.
+    pub max_owners: usize,
+    /// Bytes of any one string in a request.
+    pub max_string_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_changes_per_batch: 100_000,
+            max_overlay_changes: 1_000,
+            max_constraints_per_pod: 32,
+            max_snapshots: 1_000,
+            max_nodes: 200_000,
+            max_pods: 10_000_000,
+            max_label_sets: 5_000_000,
+            max_owners: 1_000_000,
+            max_string_bytes: 4_096,
+        }
+    }
+}
