@@ -4,6 +4,7 @@
 
 pub mod agree;
 pub mod build;
+pub mod generate;
 pub mod model;
 pub mod recount;
 pub mod server;
