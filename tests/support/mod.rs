@@ -9,3 +9,4 @@ pub mod model;
 pub mod recount;
 pub mod server;
 pub mod vectors;
+pub mod world;
