@@ -7,4 +7,5 @@
 
 pub mod api;
 pub mod proto;
+pub mod server;
 pub mod snapshot;
