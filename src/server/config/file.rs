@@ -9,7 +9,7 @@ use toml::Value;
 
 /// What is wrong with a settings file, and where.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {fault}", path.display())]
+#[error("config file {}: {fault}", path.display())]
 pub struct FileError {
     path: PathBuf,
     fault: Fault,

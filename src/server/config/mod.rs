@@ -88,8 +88,8 @@ pub struct LimitSettings {
     /// Bytes of one message, either way.
     ///
     /// A message is held in memory while it is decoded. gRPC's usual 4 MiB
-    /// are too few to replace a large cluster in one message: 64 MiB hold
-    /// about 300,000 pods. Feeds can send smaller messages.
+    /// are too few to replace a large cluster in one message; 64 MiB hold
+    /// some 200,000 pods of 300 bytes. Feeds can send smaller messages.
     #[arg(
         long,
         env = "EVENKEEL_MAX_MESSAGE_BYTES",
