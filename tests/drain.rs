@@ -165,7 +165,8 @@ async fn answers_during_the_pause_then_ends_streams_and_exits() {
     }
     assert_eq!(end(acknowledged).await, Code::Unavailable);
     assert_eq!(end(reflection).await, Code::Unavailable);
-    assert_eq!(server.exited().code(), Some(0));
+    assert_eq!(server.exited().await.code(), Some(0));
+    server.logged("drained", "level");
 }
 
 #[tokio::test]
@@ -174,7 +175,8 @@ async fn both_signals_drain_an_idle_server() {
         let mut server = Server::start(&["--drain-pause", "0s"]);
         let _idle = server.endpoint().connect().await.expect("it listens");
         server.signal(signal);
-        assert_eq!(server.exited().code(), Some(0), "{signal}");
+        assert_eq!(server.exited().await.code(), Some(0), "{signal}");
+        server.logged("drained", "level");
     }
 }
 
@@ -189,8 +191,8 @@ async fn a_call_under_way_gets_its_whole_answer() {
     let response = response.expect("there is one");
     assert_eq!(response.feasible.len(), NODES);
     assert!(answer.message().await.expect("an orderly end").is_none());
-    drop(answer);
-    assert_eq!(server.exited().code(), Some(0));
+    assert_eq!(server.exited().await.code(), Some(0));
+    server.logged("drained", "level");
 }
 
 #[tokio::test]
@@ -198,7 +200,7 @@ async fn a_call_that_takes_too_long_is_cut_off() {
     let mut server = Server::start(&["--drain-pause", "0s", "--drain-timeout", "500ms"]);
     let answer = slow_answer(&server).await;
     server.signal("TERM");
-    assert_eq!(server.exited().code(), Some(0));
+    assert_eq!(server.exited().await.code(), Some(0));
     server.logged(
         "cutting off calls that did not end within drain_timeout",
         "level",
@@ -219,6 +221,6 @@ async fn a_second_signal_exits_at_once() {
         server.signal(first);
         assert_eq!(next(&mut watch).await, NotServing);
         server.signal(second);
-        assert_eq!(server.exited().code(), Some(code), "{first} {second}");
+        assert_eq!(server.exited().await.code(), Some(code), "{first} {second}");
     }
 }

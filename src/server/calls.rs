@@ -39,7 +39,7 @@ impl CallLimits {
 
     fn too_many_calls(&self) -> Status {
         let message = format!(
-            "max_concurrent_calls: {} calls are under way already",
+            "concurrent calls: over max_concurrent_calls of {}",
             self.max_concurrent_calls
         );
         let mut details = refusal::details("MAX_CONCURRENT_CALLS");
@@ -145,7 +145,7 @@ fn name_message_limit(headers: &mut HeaderMap, max_message_bytes: usize) {
     };
     let Some(status) = status else { return };
     let message = format!(
-        "max_message_bytes: a message is over {max_message_bytes} bytes ({})",
+        "message bytes: over max_message_bytes of {max_message_bytes} ({})",
         status.message()
     );
     let details: ErrorDetails = refusal::details("MAX_MESSAGE_BYTES");

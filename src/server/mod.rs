@@ -8,6 +8,7 @@ mod health;
 pub mod logging;
 mod reflection;
 mod refusal;
+mod run;
 mod signals;
 mod streams;
 
@@ -27,6 +28,7 @@ use tower::util::MapResponseLayer;
 use tracing::{info, warn};
 
 pub use config::Config;
+pub use run::run;
 pub use signals::Signal;
 
 use self::calls::CallLimits;
@@ -37,7 +39,8 @@ use crate::api;
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
 use crate::snapshot::{Limits, Registry};
 
-type BoxError = Box<dyn StdError + Send + Sync>;
+/// Any error of a caller's.
+pub type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// Why the server ended other than by a completed drain.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +56,9 @@ pub enum Error {
     /// What was to be loaded could not be.
     #[error("cannot load: {0}")]
     Preload(BoxError),
+    /// The runtime's threads could not be started.
+    #[error("cannot start threads: {0}")]
+    Runtime(io::Error),
     /// Handlers for signals could not be installed.
     #[error("cannot receive signals: {0}")]
     Signals(io::Error),

@@ -145,11 +145,17 @@ impl Server {
         assert!(sent.expect("there is a shell").success(), "{kill}");
     }
 
-    /// Waits until the process has ended.
-    pub(crate) fn exited(&mut self) -> ExitStatus {
-        until("the server's exit", || {
-            self.child.try_wait().expect("a child can be waited for")
-        })
+    /// Waits until the process has ended. Clients go on meanwhile: a
+    /// connection is closed by both sides.
+    pub(crate) async fn exited(&mut self) -> ExitStatus {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("a child can be waited for") {
+                return status;
+            }
+            assert!(start.elapsed() < DEADLINE, "the server did not exit");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 }
 
