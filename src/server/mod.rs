@@ -17,14 +17,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use http::Response;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tonic::body::Body;
 use tonic::service::LayerExt;
 use tonic::transport::{self, server::Router};
-use tower::util::MapResponseLayer;
+use tower::ServiceBuilder;
 use tracing::{info, warn};
 
 pub use config::Config;
@@ -175,10 +173,10 @@ fn router(
         .max_encoding_message_size(max_message_bytes);
     let limits = CallLimits::new(config.limits.max_concurrent_calls, max_message_bytes);
 
-    let draining = draining.clone();
-    let ending = MapResponseLayer::new(move |response: Response<Body>| {
-        streams::end_when(&draining, response)
-    });
+    let (requests, responses) = (draining.clone(), draining.clone());
+    let ending = ServiceBuilder::new()
+        .map_request(move |request| streams::end_request(&requests, request))
+        .map_response(move |response| streams::end_response(&responses, response));
     let reflection_v1 = reflection::v1().map_err(|error| Error::Serve(error.into()))?;
     let reflection_v1alpha = reflection::v1alpha().map_err(|error| Error::Serve(error.into()))?;
     Ok(transport::Server::builder()

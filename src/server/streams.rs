@@ -6,7 +6,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use http::{HeaderMap, Response};
+use http::{HeaderMap, Request, Response};
 use http_body::{Frame, SizeHint};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::body::Body;
@@ -15,23 +15,43 @@ use tonic_types::StatusExt;
 
 use super::refusal;
 
-/// `response`, cut off with UNAVAILABLE as soon as it has nothing to send and
+/// `request`, whose messages end when `draining` is cancelled: a service may
+/// wait for their end.
+pub(super) fn end_request(draining: &CancellationToken, request: Request<Body>) -> Request<Body> {
+    request.map(|body| EndingBody::wrap(body, draining, || None))
+}
+
+/// `response`, ended with UNAVAILABLE as soon as it has nothing to send and
 /// `draining` is cancelled.
-pub(super) fn end_when(draining: &CancellationToken, response: Response<Body>) -> Response<Body> {
-    let draining = Box::pin(draining.clone().cancelled_owned());
-    response.map(|inner| {
-        Body::new(EndingBody {
-            inner,
-            draining,
-            ended: false,
-        })
-    })
+pub(super) fn end_response(
+    draining: &CancellationToken,
+    response: Response<Body>,
+) -> Response<Body> {
+    response.map(|body| EndingBody::wrap(body, draining, || Some(unavailable())))
 }
 
 struct EndingBody {
     inner: Body,
     draining: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// What is sent at an early end.
+    farewell: fn() -> Option<HeaderMap>,
     ended: bool,
+}
+
+impl EndingBody {
+    fn wrap(
+        inner: Body,
+        draining: &CancellationToken,
+        farewell: fn() -> Option<HeaderMap>,
+    ) -> Body {
+        let draining = Box::pin(draining.clone().cancelled_owned());
+        Body::new(Self {
+            inner,
+            draining,
+            farewell,
+            ended: false,
+        })
+    }
 }
 
 impl http_body::Body for EndingBody {
@@ -52,7 +72,7 @@ impl http_body::Body for EndingBody {
             return Poll::Pending;
         }
         self.ended = true;
-        Poll::Ready(Some(Ok(Frame::trailers(unavailable()))))
+        Poll::Ready((self.farewell)().map(|last| Ok(Frame::trailers(last))))
     }
 
     fn is_end_stream(&self) -> bool {

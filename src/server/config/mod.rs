@@ -24,6 +24,15 @@ use crate::snapshot::Limits;
 ///
 /// Durations are written as `500ms`, `30s` or `2m 30s`.
 #[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = "\
+Settings: a flag wins over its environment variable, that over the key in the --config file,
+that over the default. Durations are written as 500ms, 30s or \"2m 30s\".
+
+Exit codes:
+  0        drained after SIGTERM or Ctrl-C
+  1        cannot listen, or cannot load a file
+  64       bad configuration
+  130 143  a second signal, Ctrl-C or SIGTERM, cut the drain short")]
 pub struct Config {
     /// Address and port to listen on; port 0 takes a free one.
     ///
