@@ -6,6 +6,8 @@
 //! `cli` stand in front of `api`. See `docs/architecture.md`.
 
 pub mod api;
+pub mod matching;
 pub mod proto;
 pub mod server;
 pub mod snapshot;
+pub mod spread;
