@@ -92,6 +92,14 @@ fn bad_settings_exit_with_64_and_one_line_that_names_them() {
         (flags(&["--log-format", "xml"]), &["--log-format", "json"]),
         (flags(&["--log-level", "loud"]), &["--log-level", "loud"]),
         (flags(&["--expect-snapshot", ""]), &["--expect-snapshot"]),
+        (
+            flags(&["--expect-snapshot", "a b"]),
+            &["--expect-snapshot", "a b"],
+        ),
+        (
+            file("expect_snapshot = ['a', 'grpc.b']"),
+            &["expect_snapshot", "grpc.b"],
+        ),
         (flags(&["--config", "/no/such/file"]), &["/no/such/file"]),
         (flags(&["surplus"]), &["surplus"]),
         (

@@ -91,6 +91,17 @@ async fn update(channel: Channel, changes: Vec<Change>) {
     updated.expect("the update is valid");
 }
 
+/// The code of a `Filter` call that waits for a revision.
+async fn wait_for_revision(channel: Channel, min_revision: i64) -> Code {
+    let request = FilterRequest {
+        pod: Some(Pod::default()),
+        min_revision,
+        ..Default::default()
+    };
+    let answer = SpreadServiceClient::new(channel).filter(request).await;
+    answer.map_or_else(|status| status.code(), |_| Code::Ok)
+}
+
 /// A `Filter` call whose answer, of about a megabyte, stays with the server
 /// for the most part until it is read: it is larger than what HTTP/2 may send
 /// unasked.
@@ -153,6 +164,8 @@ async fn answers_during_the_pause_then_ends_streams_and_exits() {
         .expect("reflection is offered")
         .into_inner();
 
+    let waiting = tokio::spawn(wait_for_revision(server.channel(), i64::MAX));
+
     server.signal("TERM");
     for watch in &mut watches {
         assert_eq!(next(watch).await, NotServing);
@@ -165,6 +178,8 @@ async fn answers_during_the_pause_then_ends_streams_and_exits() {
     }
     assert_eq!(end(acknowledged).await, Code::Unavailable);
     end(reflection).await;
+    let waited = waiting.await.expect("the call does not panic");
+    assert_eq!(waited, Code::Unavailable);
     assert_eq!(server.exited().await.code(), Some(0));
     server.logged("drained", "level");
 }

@@ -31,7 +31,8 @@ fn assert_over(limit: &str, status: &Status) {
         .get_details_error_info()
         .expect("all errors have one");
     assert_eq!(info.domain, "evenkeel");
-    assert_eq!(info.reason, limit.to_uppercase());
+    assert_eq!(info.reason, "OVER_LIMIT");
+    assert_eq!(info.metadata.get("limit").map(String::as_str), Some(limit));
 }
 
 /// Opens a feed, and returns what keeps it open once it is acknowledged.

@@ -12,13 +12,12 @@ use http_body::{Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::body::Body;
 use tonic::{Code, Status};
-use tonic_types::{ErrorDetails, StatusExt};
 use tower::{Layer, Service};
 
-use super::refusal;
+use crate::api;
 
 /// When a client over the limit on concurrent calls may try again.
-const RETRY_DELAY: Duration = Duration::from_secs(1);
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Limits the calls of the service that it wraps, over all its connections.
 #[derive(Clone)]
@@ -38,13 +37,12 @@ impl CallLimits {
     }
 
     fn too_many_calls(&self) -> Status {
-        let message = format!(
-            "concurrent calls: over max_concurrent_calls of {}",
-            self.max_concurrent_calls
-        );
-        let mut details = refusal::details("MAX_CONCURRENT_CALLS");
-        details.set_retry_info(Some(RETRY_DELAY));
-        Status::with_error_details(Code::ResourceExhausted, message, details)
+        Status::from(api::Error::OverLimit {
+            what: "concurrent calls",
+            name: "max_concurrent_calls",
+            limit: self.max_concurrent_calls,
+            retry_after: Some(RETRY_AFTER),
+        })
     }
 }
 
@@ -137,19 +135,16 @@ impl http_body::Body for LimitedBody {
 /// RESOURCE_EXHAUSTED, which is what other gRPC servers answer. The service
 /// itself never answers OUT_OF_RANGE.
 fn name_message_limit(headers: &mut HeaderMap, max_message_bytes: usize) {
-    let status = match headers.get(Status::GRPC_STATUS) {
-        Some(code) if Code::from_bytes(code.as_bytes()) == Code::OutOfRange => {
-            Status::from_header_map(headers)
-        }
-        _ => None,
-    };
-    let Some(status) = status else { return };
-    let message = format!(
-        "message bytes: over max_message_bytes of {max_message_bytes} ({})",
-        status.message()
-    );
-    let details: ErrorDetails = refusal::details("MAX_MESSAGE_BYTES");
-    let status = Status::with_error_details(Code::ResourceExhausted, message, details);
+    let code = headers.get(Status::GRPC_STATUS);
+    if code.map(|code| Code::from_bytes(code.as_bytes())) != Some(Code::OutOfRange) {
+        return;
+    }
+    let status = Status::from(api::Error::OverLimit {
+        what: "message bytes",
+        name: "max_message_bytes",
+        limit: max_message_bytes,
+        retry_after: None,
+    });
     status
         .add_header(headers)
         .expect("text and details are encoded for headers");

@@ -7,7 +7,6 @@ mod connections;
 mod health;
 pub mod logging;
 mod reflection;
-mod refusal;
 mod run;
 mod signals;
 mod streams;

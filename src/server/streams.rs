@@ -9,11 +9,10 @@ use std::task::{Context, Poll};
 use http::{HeaderMap, Request, Response};
 use http_body::{Frame, SizeHint};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tonic::Status;
 use tonic::body::Body;
-use tonic::{Code, Status};
-use tonic_types::StatusExt;
 
-use super::refusal;
+use crate::api;
 
 /// `request`, whose messages end when `draining` is cancelled: a service may
 /// wait for their end.
@@ -85,13 +84,8 @@ impl http_body::Body for EndingBody {
 }
 
 fn unavailable() -> HeaderMap {
-    let status = Status::with_error_details(
-        Code::Unavailable,
-        "the server is draining",
-        refusal::details("DRAINING"),
-    );
     let mut trailers = HeaderMap::new();
-    status
+    Status::from(api::Error::Draining)
         .add_header(&mut trailers)
         .expect("text and details are encoded for headers");
     trailers

@@ -8,12 +8,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::NonEmptyStringValueParser;
+use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 
 pub use file::{FileError, apply_file};
 pub use parse::{ParseError, parse};
 
 use super::logging;
+use crate::api;
 use crate::snapshot::Limits;
 
 /// The settings of `evenkeel serve`.
@@ -68,7 +69,7 @@ pub struct Config {
         env = "EVENKEEL_EXPECT_SNAPSHOT",
         value_name = "NAME",
         value_delimiter = ',',
-        value_parser = NonEmptyStringValueParser::new()
+        value_parser = NonEmptyStringValueParser::new().try_map(|name| api::parse_snapshot_name(&name))
     )]
     pub expect_snapshot: Vec<String>,
 
