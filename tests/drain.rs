@@ -217,7 +217,7 @@ async fn a_call_that_takes_too_long_is_cut_off() {
     server.signal("TERM");
     assert_eq!(server.exited().await.code(), Some(0));
     server.logged(
-        "cutting off calls that did not end within drain_timeout",
+        "cutting off calls that did not end within drain-timeout",
         "level",
     );
     assert_ne!(end(answer).await, Code::Ok);

@@ -62,7 +62,7 @@ async fn calls_are_limited_but_probes_are_not() {
         let mut client = SpreadServiceClient::new(channel.clone());
         let refused = client.list_snapshots(ListSnapshotsRequest::default()).await;
         let status = refused.expect_err("the feed has the only slot");
-        assert_over("max_concurrent_calls", &status);
+        assert_over("max-concurrent-calls", &status);
         let retry = status.get_details_retry_info();
         assert!(retry.is_some_and(|retry| retry.retry_delay.is_some()));
 
@@ -78,7 +78,7 @@ async fn calls_are_limited_but_probes_are_not() {
     let mut client = SpreadServiceClient::new(server.channel());
     let start = Instant::now();
     while let Err(status) = client.list_snapshots(ListSnapshotsRequest::default()).await {
-        assert_over("max_concurrent_calls", &status);
+        assert_over("max-concurrent-calls", &status);
         assert!(start.elapsed() < DEADLINE, "the slot was not given back");
         sleep(std::time::Duration::from_millis(5)).await;
     }
@@ -119,7 +119,7 @@ async fn a_request_over_the_message_limit_is_refused_by_name() {
     for kilobytes in [70, 5_000] {
         let refused = client.update_snapshot(update(kilobytes)).await;
         let status = refused.expect_err("the message is over the limit");
-        assert_over("max_message_bytes", &status);
+        assert_over("max-message-bytes", &status);
         assert!(status.message().contains("65536"), "{status}");
     }
 
@@ -131,7 +131,7 @@ async fn a_request_over_the_message_limit_is_refused_by_name() {
     let first = feed.message().await.expect("60 kB are within the limit");
     assert!(first.is_some());
     let status = feed.message().await.expect_err("70 kB are not");
-    assert_over("max_message_bytes", &status);
+    assert_over("max-message-bytes", &status);
 }
 
 #[tokio::test]
@@ -166,7 +166,7 @@ async fn an_answer_over_the_message_limit_is_refused_by_name() {
         ..Default::default()
     };
     let status = client.filter(all).await.expect_err("2,000 long names");
-    assert_over("max_message_bytes", &status);
+    assert_over("max-message-bytes", &status);
 }
 
 #[tokio::test]

@@ -39,7 +39,7 @@ impl CallLimits {
     fn too_many_calls(&self) -> Status {
         Status::from(api::Error::OverLimit {
             what: "concurrent calls",
-            name: "max_concurrent_calls",
+            name: "max-concurrent-calls",
             limit: self.max_concurrent_calls,
             retry_after: Some(RETRY_AFTER),
         })
@@ -141,7 +141,7 @@ fn name_message_limit(headers: &mut HeaderMap, max_message_bytes: usize) {
     }
     let status = Status::from(api::Error::OverLimit {
         what: "message bytes",
-        name: "max_message_bytes",
+        name: "max-message-bytes",
         limit: max_message_bytes,
         retry_after: None,
     });

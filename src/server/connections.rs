@@ -55,7 +55,7 @@ impl Listener {
         let full = slot.is_none();
         if full && !self.full {
             let limit = self.max_connections;
-            warn!(limit, "closing connections over max_connections");
+            warn!(limit, "closing connections over max-connections");
         }
         self.full = full;
         let slot = slot?;

@@ -153,7 +153,7 @@ async fn drain(
             stopped?;
             info!("drained");
         }
-        Err(_) => warn!("cutting off calls that did not end within drain_timeout"),
+        Err(_) => warn!("cutting off calls that did not end within drain-timeout"),
     }
     Ok(())
 }
