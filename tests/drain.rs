@@ -3,45 +3,29 @@
 use std::time::{Duration, Instant};
 
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
-use evenkeel::proto::v1::stream_snapshot_request::Step;
 use evenkeel::proto::v1::{
-    BeginReplace, Change, FilterRequest, FilterResponse, Node, ObjectMeta, Pod,
-    StreamSnapshotRequest, StreamSnapshotResponse, UpdateSnapshotRequest, change,
+    Change, FilterRequest, FilterResponse, Node, ObjectMeta, Pod, UpdateSnapshotRequest, change,
 };
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Streaming};
-use tonic_health::pb::health_check_response::ServingStatus::{self, NotServing, Serving};
-use tonic_health::pb::health_client::HealthClient;
-use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+use tonic_health::pb::health_check_response::ServingStatus::{NotServing, Serving};
 use tonic_prost::ProstCodec;
 use tonic_reflection::pb::v1::ServerReflectionRequest;
 use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 
 #[path = "support/process.rs"]
 mod process;
+#[path = "support/streams.rs"]
+mod streams;
 
 use process::{DEADLINE, Server};
+use streams::{feed, next, watch};
 
 /// Nodes of the snapshot that [`slow_answer`] names all of.
 const NODES: usize = 5_000;
-
-async fn watch(channel: Channel, name: &str) -> Streaming<HealthCheckResponse> {
-    let request = HealthCheckRequest {
-        service: name.into(),
-    };
-    let watch = HealthClient::new(channel).watch(request).await;
-    watch.expect("health is offered").into_inner()
-}
-
-async fn next(watch: &mut Streaming<HealthCheckResponse>) -> ServingStatus {
-    let message = timeout(DEADLINE, watch.message()).await;
-    let message = message.expect("a status within the deadline");
-    let response = message.expect("the watch is open");
-    response.expect("the watch goes on").status()
-}
 
 /// The code that ends `stream`.
 async fn end<T>(mut stream: Streaming<T>) -> Code {
@@ -56,28 +40,6 @@ async fn end<T>(mut stream: Streaming<T>) -> Code {
     };
     let end = timeout(DEADLINE, messages).await;
     end.expect("the stream ends within the deadline")
-}
-
-/// An open feed in the middle of a replace.
-async fn feed(
-    channel: Channel,
-) -> (
-    mpsc::Sender<StreamSnapshotRequest>,
-    Streaming<StreamSnapshotResponse>,
-) {
-    let (sender, requests) = mpsc::channel(1);
-    let begin = StreamSnapshotRequest {
-        step: Some(Step::BeginReplace(BeginReplace::default())),
-    };
-    sender.send(begin).await.expect("the receiver is held");
-    let mut acknowledged = SpreadServiceClient::new(channel)
-        .stream_snapshot(ReceiverStream::new(requests))
-        .await
-        .expect("the feed is accepted")
-        .into_inner();
-    let first = acknowledged.message().await.expect("the feed is open");
-    assert!(first.is_some());
-    (sender, acknowledged)
 }
 
 async fn update(channel: Channel, changes: Vec<Change>) {

@@ -10,23 +10,27 @@ use evenkeel::proto::v1::{DeleteSnapshotRequest, Mode, UpdateSnapshotRequest};
 use evenkeel::server;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
+use tonic::Code;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Streaming};
+use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus::{
     self, NotServing, ServiceUnknown, Serving,
 };
 use tonic_health::pb::health_client::HealthClient;
-use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 #[path = "support/process.rs"]
 mod process;
+#[path = "support/streams.rs"]
+mod streams;
 
 use process::{DEADLINE, Server};
+use streams::{next, watch};
 
 const SERVICE: &str = "evenkeel.v1.SpreadService";
 
 /// The two clients of these tests.
 struct Client {
+    channel: Channel,
     health: HealthClient<Channel>,
     spread: SpreadServiceClient<Channel>,
 }
@@ -35,7 +39,8 @@ impl Client {
     fn new(channel: Channel) -> Self {
         Self {
             health: HealthClient::new(channel.clone()),
-            spread: SpreadServiceClient::new(channel),
+            spread: SpreadServiceClient::new(channel.clone()),
+            channel,
         }
     }
 
@@ -46,11 +51,6 @@ impl Client {
             Err(status) if status.code() == Code::NotFound => None,
             Err(status) => panic!("check of {name:?}: {status}"),
         }
-    }
-
-    async fn watch(&mut self, name: &str) -> Streaming<HealthCheckResponse> {
-        let watch = self.health.watch(request(name)).await;
-        watch.expect("a watch of any name is answered").into_inner()
     }
 
     async fn update(&mut self, snapshot: &str, mode: Mode) {
@@ -79,20 +79,12 @@ fn request(name: &str) -> HealthCheckRequest {
     }
 }
 
-/// The next status of a watch.
-async fn next(watch: &mut Streaming<HealthCheckResponse>) -> ServingStatus {
-    let message = timeout(DEADLINE, watch.message()).await;
-    let message = message.expect("a status within the deadline");
-    let response = message.expect("the watch is open");
-    response.expect("the watch goes on").status()
-}
-
 #[tokio::test]
 async fn serves_once_listening_when_nothing_is_expected() {
     let server = Server::start(&[]);
     let mut client = Client::new(server.channel());
     for (name, status) in [("", Serving), (SERVICE, Serving)] {
-        let mut watch = client.watch(name).await;
+        let mut watch = watch(client.channel.clone(), name).await;
         while next(&mut watch).await != status {}
         assert_eq!(client.check(name).await, Some(status), "{name:?}");
     }
@@ -105,7 +97,7 @@ async fn serves_once_listening_when_nothing_is_expected() {
 async fn waits_for_every_expected_snapshot() {
     let server = Server::start(&["--expect-snapshot", "a", "--expect-snapshot", "b"]);
     let mut client = Client::new(server.channel());
-    let mut watch = client.watch("").await;
+    let mut watch = watch(client.channel.clone(), "").await;
     assert_eq!(next(&mut watch).await, NotServing);
     let mut watched = NotServing;
 
@@ -163,7 +155,7 @@ enum Step {
 async fn watch_of_an_unknown_snapshot_stays_open() {
     let server = Server::start(&[]);
     let mut client = Client::new(server.channel());
-    let mut watch = client.watch("later").await;
+    let mut watch = watch(client.channel.clone(), "later").await;
     assert_eq!(next(&mut watch).await, ServiceUnknown);
 
     client.update("other", Mode::Unspecified).await;
@@ -191,7 +183,7 @@ async fn is_not_ready_before_everything_is_loaded() {
     for name in ["", SERVICE] {
         assert_eq!(client.check(name).await, Some(NotServing), "{name:?}");
     }
-    let mut watch = client.watch(SERVICE).await;
+    let mut watch = watch(client.channel.clone(), SERVICE).await;
     assert_eq!(next(&mut watch).await, NotServing);
     loaded.send(()).expect("the server is waiting");
     assert_eq!(next(&mut watch).await, Serving);

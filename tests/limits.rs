@@ -4,13 +4,10 @@
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::stream_snapshot_request::Step;
 use evenkeel::proto::v1::{
-    BeginReplace, Change, FilterRequest, ListSnapshotsRequest, Node, ObjectMeta, ObjectReference,
-    Pod, StreamSnapshotRequest, UpdateSnapshotRequest, change,
+    Change, FilterRequest, ListSnapshotsRequest, Node, ObjectMeta, ObjectReference, Pod,
+    StreamSnapshotRequest, UpdateSnapshotRequest, change,
 };
-use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
@@ -19,8 +16,11 @@ use tonic_types::StatusExt;
 
 #[path = "support/process.rs"]
 mod process;
+#[path = "support/streams.rs"]
+mod streams;
 
 use process::{DEADLINE, Server};
+use streams::feed;
 
 /// Asserts that `status` is the refusal of one limit.
 #[track_caller]
@@ -33,23 +33,6 @@ fn assert_over(limit: &str, status: &Status) {
     assert_eq!(info.domain, "evenkeel");
     assert_eq!(info.reason, "OVER_LIMIT");
     assert_eq!(info.metadata.get("limit").map(String::as_str), Some(limit));
-}
-
-/// Opens a feed, and returns what keeps it open once it is acknowledged.
-async fn feed(channel: Channel) -> impl Sized {
-    let (sender, requests) = mpsc::channel(1);
-    let begin = StreamSnapshotRequest {
-        step: Some(Step::BeginReplace(BeginReplace::default())),
-    };
-    sender.send(begin).await.expect("the receiver is held");
-    let mut acknowledged = SpreadServiceClient::new(channel)
-        .stream_snapshot(ReceiverStream::new(requests))
-        .await
-        .expect("the feed is accepted")
-        .into_inner();
-    let first = acknowledged.message().await.expect("the feed is open");
-    assert!(first.is_some());
-    (sender, acknowledged)
 }
 
 #[tokio::test]
