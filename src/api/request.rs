@@ -43,6 +43,17 @@ pub fn check_snapshot_name(name: &str, path: Path<'_>, faults: &mut Violations) 
     }
 }
 
+/// A snapshot's name as [`snapshot_name`] checks it, where nothing else can be
+/// wrong.
+///
+/// # Errors
+/// The rule that the name breaks.
+pub fn parse_snapshot_name(name: &str) -> Result<String, Violations> {
+    let mut faults = Violations::default();
+    let name = snapshot_name(name, Path::root("snapshot"), &mut faults);
+    faults.finish(name)
+}
+
 /// The value of an enum field; an unknown one is a fault.
 pub fn known<E: TryFrom<i32> + Default>(value: i32, path: Path<'_>, faults: &mut Violations) -> E {
     E::try_from(value).unwrap_or_else(|_| {

@@ -80,9 +80,7 @@ impl Service {
 
     fn named(&self, name: &str) -> Result<Arc<Snapshot>, Error> {
         self.check_open()?;
-        let mut faults = Violations::default();
-        let name = request::snapshot_name(name, Path::root("snapshot"), &mut faults);
-        Ok(self.registry.get(&faults.finish(name)?)?)
+        Ok(self.registry.get(&request::parse_snapshot_name(name)?)?)
     }
 }
 
