@@ -6,5 +6,7 @@
 //! `cli` stand in front of `api`. See `docs/architecture.md`.
 
 pub mod api;
+pub mod cli;
 pub mod proto;
+pub mod server;
 pub mod snapshot;

@@ -1,2 +1,10 @@
 //! The `evenkeel` binary.
-fn main() {}
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use evenkeel::cli::Cli;
+
+fn main() -> ExitCode {
+    Cli::parse().run()
+}
