@@ -149,7 +149,7 @@ pub(crate) async fn connect(address: &str, timeout: Option<Duration>) -> Result<
         Unreachable(format!(
             "cannot reach the server at {address}: {}\n  start one with `evenkeel serve`, name \
              another with --server, or decide without one with --load FILE",
-            causes(&error)
+            causes(error.source().unwrap_or(&error))
         ))
         .into()
     })

@@ -16,6 +16,11 @@ use crate::proto::v1::{Change, NodeChecks, NodeNames, ObjectReference};
 /// Domains of a constraint that a table lists, unless told otherwise.
 const TABLE_DOMAINS: i32 = 20;
 
+/// Headings of the flags in `--help`.
+const QUESTION: &str = "The question";
+const WHAT_IF: &str = "What if";
+const ANSWER: &str = "The answer";
+
 /// Flags of a question.
 #[derive(Debug, Args)]
 pub(crate) struct Question {
@@ -26,39 +31,39 @@ pub(crate) struct Question {
     /// namespace are the pod's. The pod of a ReplicaSet, StatefulSet or
     /// ReplicationController is owned by it, so that default constraints find
     /// their selector as for the real pods; others have no owner.
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", help_heading = "The pod")]
     file: PathBuf,
 
     /// Which pod or workload of the file: KIND/NAME, KIND/NAMESPACE/NAME or NAME
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "The pod")]
     name: Option<String>,
 
     /// Decide as if the pod were in this namespace
-    #[arg(short, long, value_name = "NAMESPACE")]
+    #[arg(short, long, value_name = "NAMESPACE", help_heading = "The pod")]
     namespace: Option<String>,
 
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "What it is decided on")]
     pub(super) state: args::State,
 
     /// Check the spread constraints alone
     ///
     /// Without this a node must also be schedulable, match the pod's node
     /// affinity and have no taint that the pod does not tolerate.
-    #[arg(long)]
+    #[arg(long, help_heading = QUESTION)]
     spread_only: bool,
 
     /// Decide about these nodes only; names joined by commas, or repeated
-    #[arg(long = "candidate", value_name = "NODE", value_delimiter = ',')]
+    #[arg(long = "candidate", value_name = "NODE", value_delimiter = ',', help_heading = QUESTION)]
     candidates: Vec<String>,
 
     /// What if these objects were added or updated; nothing is stored
     ///
     /// A file, directory or - as for --load. May be repeated.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = WHAT_IF)]
     overlay: Vec<PathBuf>,
 
     /// What if this object were gone: node/NAME, or KIND/[NAMESPACE/]NAME
-    #[arg(long, value_name = "OBJECT")]
+    #[arg(long, value_name = "OBJECT", help_heading = WHAT_IF)]
     overlay_delete: Vec<Deletion>,
 
     /// Wait until the snapshot has reached this revision
@@ -67,7 +72,7 @@ pub(crate) struct Question {
     /// --timeout.
     #[arg(
         long,
-        value_name = "REVISION",
+        value_name = "REVISION", help_heading = QUESTION,
         default_value_t = 0,
         hide_default_value = true
     )]
@@ -76,14 +81,14 @@ pub(crate) struct Question {
     /// How many domains of a constraint to list, fewest pods first; 0 for all
     ///
     /// 20 in a table and 100 otherwise, unless --all is given.
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", help_heading = ANSWER)]
     max_domains: Option<i32>,
 
     /// List all nodes and domains, however many
-    #[arg(long)]
+    #[arg(long, help_heading = ANSWER)]
     pub(super) all: bool,
 
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = ANSWER)]
     pub(super) output: args::Output,
 }
 

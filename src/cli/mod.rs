@@ -55,7 +55,6 @@ Exit codes:
   3  the server could not be reached, or did not answer in time
 
 Colours: only on a terminal; NO_COLOR, CLICOLOR and CLICOLOR_FORCE are respected.",
-    propagate_version = true,
     max_term_width = 100
 )]
 pub struct Cli {

@@ -8,12 +8,12 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// The file or directory could not be read.
-    #[error("{file}: {source}")]
+    #[error("{file}: {error}")]
     Io {
         /// Path, or `standard input`.
         file: String,
         /// What the operating system said.
-        source: io::Error,
+        error: io::Error,
     },
     /// A directory without any manifest.
     #[error("{}: no *.json, *.yaml or *.yml file in this directory", .0.display())]

@@ -12,6 +12,8 @@ mod lean;
 mod object;
 mod objects;
 mod source;
+#[cfg(test)]
+mod tests;
 mod workload;
 
 pub(crate) use defaults::read_default_constraints;

@@ -57,8 +57,19 @@ pub(super) fn typed<T: DeserializeOwned>(item: Item, source: &Source) -> Result<
         place: item.origin.describe(source),
         object: described,
         field: error.path().to_string(),
-        message: error.inner().to_string(),
+        message: with_hint(error.inner().to_string()),
     })
+}
+
+/// Adds what to do about the commonest slip of YAML.
+fn with_hint(message: String) -> String {
+    let is_plain = ["boolean", "integer", "floating point"]
+        .iter()
+        .any(|kind| message.starts_with(&format!("invalid type: {kind}")));
+    match is_plain && message.ends_with("expected a string") {
+        true => format!("{message}: put it in quotes"),
+        false => message,
+    }
 }
 
 /// Kind and group, as `kubectl get` takes them: `Deployment.apps`.

@@ -78,10 +78,10 @@ impl Source {
     }
 
     /// An I/O error of this source.
-    pub(super) fn io(&self, source: io::Error) -> Error {
+    pub(super) fn io(&self, error: io::Error) -> Error {
         Error::Io {
             file: self.to_string(),
-            source,
+            error,
         }
     }
 
@@ -130,7 +130,7 @@ fn manifests_below(directory: &Path) -> Result<Vec<Source>, Error> {
     {
         let entry = entry.map_err(|error| Error::Io {
             file: directory.display().to_string(),
-            source: error.into(),
+            error: error.into(),
         })?;
         let source = Source::File(entry.path().to_path_buf());
         if entry.file_type().is_file() && source.format_by_name().is_some() {

@@ -25,7 +25,7 @@ pub(crate) struct Workload {
 
 /// Reads the pod of the one workload in `path` (`-`: standard input), or of
 /// the one called `name` (`KIND/NAME` or `NAME`, the kind in any case).
-/// `namespace` overrides the workload's, which otherwise narrows nothing.
+/// `namespace` overrides the workload's, whatever the file says.
 ///
 /// A pod template becomes a pod with the template's labels and the workload's
 /// namespace. The pods of a ReplicaSet, StatefulSet or ReplicationController
@@ -53,7 +53,10 @@ pub(crate) fn read_workload(
     }
     let item = the_one(found, &choices, name, path)?;
     let source = &sources[item.origin.source as usize];
-    let name = describe(&item.value);
+    let mut name = describe(&item.value);
+    if let Some(namespace) = namespace {
+        name.push_str(&format!(", in namespace {namespace}"));
+    }
     let pod = pod_of(item, source, namespace)?;
     Ok(Workload { name, pod })
 }
