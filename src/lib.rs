@@ -7,6 +7,8 @@
 
 pub mod api;
 pub mod cli;
+pub mod matching;
 pub mod proto;
 pub mod server;
 pub mod snapshot;
+pub mod spread;

@@ -1,5 +1,14 @@
-//! The one room that knows gRPC: requests in, plain calls, responses out.
+//! The one room that knows gRPC: requests in, plain calls, responses out,
+//! errors to status.
 
+mod answer;
+mod deadline;
+mod decide;
+mod error;
+mod export;
+mod feed;
+mod request;
 mod service;
+mod update;
 
 pub use service::Service;

@@ -1,78 +1,277 @@
 //! The gRPC service.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::error::Error;
+use super::feed::Feed;
+use super::{deadline, decide, export, request, update};
+use crate::matching::{Path, Violations};
+use crate::proto::v1;
 use crate::proto::v1::spread_service_server::SpreadService;
-use crate::proto::v1::*;
-use crate::snapshot::Registry;
+use crate::snapshot::{Registry, Snapshot};
+
+/// Acknowledgements that wait for a slow reader before its feed pauses.
+const MAX_WAITING_ANSWERS: usize = 16;
+
+/// Changes from which on a batch is applied beside the reactor, so that other
+/// calls do not wait for it.
+const LARGE_BATCH: usize = 256;
+
+/// How many snapshots a page lists by default, and at most.
+const PAGE_SIZE: (usize, usize) = (100, 1_000);
 
 /// Implements `evenkeel.v1.SpreadService` on a registry of snapshots.
 #[derive(Clone)]
 pub struct Service {
-    _registry: Arc<Registry>,
-    _draining: CancellationToken,
+    registry: Arc<Registry>,
+    draining: CancellationToken,
 }
 
 impl Service {
     /// A service on `registry`. Once `draining` is cancelled, open streams
     /// end with UNAVAILABLE and new calls are answered UNAVAILABLE.
     pub fn new(registry: Arc<Registry>, draining: CancellationToken) -> Self {
-        Self {
-            _registry: registry,
-            _draining: draining,
+        Self { registry, draining }
+    }
+
+    fn check_open(&self) -> Result<(), Error> {
+        if self.draining.is_cancelled() {
+            Err(Error::Draining)
+        } else {
+            Ok(())
         }
+    }
+
+    /// The snapshot of a decision, once it has reached `min_revision`.
+    async fn reach(
+        &self,
+        name: &str,
+        min_revision: i64,
+        deadline: Instant,
+    ) -> Result<Arc<Snapshot>, Error> {
+        loop {
+            let snapshot = self.registry.get_synced(name)?;
+            // Listening starts before looking, so that no move is missed.
+            let moved = snapshot.moved();
+            if snapshot.revision() >= min_revision {
+                return Ok(snapshot);
+            }
+            tokio::select! {
+                () = moved => {}
+                () = self.draining.cancelled() => return Err(Error::Draining),
+                () = tokio::time::sleep_until(deadline) => {
+                    return Err(Error::MinRevision {
+                        snapshot: name.to_owned(),
+                        wanted: min_revision,
+                        actual: snapshot.revision(),
+                    });
+                }
+            }
+        }
+    }
+
+    fn named(&self, name: &str) -> Result<Arc<Snapshot>, Error> {
+        self.check_open()?;
+        let mut faults = Violations::default();
+        let name = request::snapshot_name(name, Path::root("snapshot"), &mut faults);
+        Ok(self.registry.get(&faults.finish(name)?)?)
     }
 }
 
-type Stream<T> = std::pin::Pin<Box<dyn tokio_stream::Stream<Item = Result<T, Status>> + Send>>;
+type BoxStream<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 #[tonic::async_trait]
 impl SpreadService for Service {
     async fn update_snapshot(
         &self,
-        _: Request<UpdateSnapshotRequest>,
-    ) -> Result<Response<UpdateSnapshotResponse>, Status> {
-        Err(Status::unimplemented("stub"))
+        request: Request<v1::UpdateSnapshotRequest>,
+    ) -> Result<Response<v1::UpdateSnapshotResponse>, Status> {
+        self.check_open()?;
+        let registry = Arc::clone(&self.registry);
+        let request = request.into_inner();
+        let is_large = request.changes.len() >= LARGE_BATCH;
+        let run = move || {
+            let update = update::Checked::of(request, registry.limits())?.apply(&registry)?;
+            Ok::<_, Error>(update::response(&update))
+        };
+        Ok(Response::new(run_aside(is_large, run).await??))
     }
-    type StreamSnapshotStream = Stream<StreamSnapshotResponse>;
+
+    type StreamSnapshotStream = BoxStream<v1::StreamSnapshotResponse>;
+
     async fn stream_snapshot(
         &self,
-        _: Request<Streaming<StreamSnapshotRequest>>,
+        request: Request<Streaming<v1::StreamSnapshotRequest>>,
     ) -> Result<Response<Self::StreamSnapshotStream>, Status> {
-        Err(Status::unimplemented("stub"))
+        self.check_open()?;
+        let (answers, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
+        let feed = Feed::new(Arc::clone(&self.registry));
+        let draining = self.draining.clone();
+        tokio::spawn(run_feed(feed, request.into_inner(), answers, draining));
+        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }
-    async fn filter(&self, _: Request<FilterRequest>) -> Result<Response<FilterResponse>, Status> {
-        Err(Status::unimplemented("stub"))
+
+    async fn filter(
+        &self,
+        request: Request<v1::FilterRequest>,
+    ) -> Result<Response<v1::FilterResponse>, Status> {
+        self.check_open()?;
+        let deadline = deadline::of(request.metadata());
+        let checked = decide::Checked::filter(request.into_inner(), self.registry.limits())?;
+        let snapshot = self
+            .reach(&checked.snapshot, checked.min_revision, deadline)
+            .await?;
+        Ok(Response::new(checked.answer_filter(&snapshot)))
     }
-    async fn score(&self, _: Request<ScoreRequest>) -> Result<Response<ScoreResponse>, Status> {
-        Err(Status::unimplemented("stub"))
+
+    async fn score(
+        &self,
+        request: Request<v1::ScoreRequest>,
+    ) -> Result<Response<v1::ScoreResponse>, Status> {
+        self.check_open()?;
+        let deadline = deadline::of(request.metadata());
+        let checked = decide::Checked::score(request.into_inner(), self.registry.limits())?;
+        let snapshot = self
+            .reach(&checked.snapshot, checked.min_revision, deadline)
+            .await?;
+        Ok(Response::new(checked.answer_score(&snapshot)))
     }
+
     async fn get_snapshot(
         &self,
-        _: Request<GetSnapshotRequest>,
-    ) -> Result<Response<GetSnapshotResponse>, Status> {
-        Err(Status::unimplemented("stub"))
+        request: Request<v1::GetSnapshotRequest>,
+    ) -> Result<Response<v1::GetSnapshotResponse>, Status> {
+        let snapshot = self.named(&request.into_inner().snapshot)?;
+        let snapshot = Some(export::summary(&snapshot.summary()));
+        Ok(Response::new(v1::GetSnapshotResponse { snapshot }))
     }
+
     async fn list_snapshots(
         &self,
-        _: Request<ListSnapshotsRequest>,
-    ) -> Result<Response<ListSnapshotsResponse>, Status> {
-        Err(Status::unimplemented("stub"))
+        request: Request<v1::ListSnapshotsRequest>,
+    ) -> Result<Response<v1::ListSnapshotsResponse>, Status> {
+        self.check_open()?;
+        let request = request.into_inner();
+        let mut faults = Violations::default();
+        let path = Path::root("pageSize");
+        request::check_not_negative(request.page_size.into(), path, &mut faults);
+        faults.finish(()).map_err(Error::from)?;
+        let size = match usize::try_from(request.page_size) {
+            Ok(0) | Err(_) => PAGE_SIZE.0,
+            Ok(size) => size.min(PAGE_SIZE.1),
+        };
+        // A token is the last name of the page before.
+        let all = self.registry.list(&request.page_token);
+        let page = &all[..size.min(all.len())];
+        let last = page.last().filter(|_| page.len() < all.len());
+        Ok(Response::new(v1::ListSnapshotsResponse {
+            snapshots: page.iter().map(|s| export::summary(&s.summary())).collect(),
+            next_page_token: last.map_or(String::new(), |s| s.name().to_owned()),
+        }))
     }
+
     async fn delete_snapshot(
         &self,
-        _: Request<DeleteSnapshotRequest>,
-    ) -> Result<Response<DeleteSnapshotResponse>, Status> {
-        Err(Status::unimplemented("stub"))
+        request: Request<v1::DeleteSnapshotRequest>,
+    ) -> Result<Response<v1::DeleteSnapshotResponse>, Status> {
+        let request = request.into_inner();
+        let snapshot = self.named(&request.snapshot)?;
+        self.registry
+            .delete(snapshot.name(), &request.epoch)
+            .map_err(Error::from)?;
+        Ok(Response::new(v1::DeleteSnapshotResponse {}))
     }
-    type ExportSnapshotStream = Stream<ExportSnapshotResponse>;
+
+    type ExportSnapshotStream = BoxStream<v1::ExportSnapshotResponse>;
+
     async fn export_snapshot(
         &self,
-        _: Request<ExportSnapshotRequest>,
+        request: Request<v1::ExportSnapshotRequest>,
     ) -> Result<Response<Self::ExportSnapshotStream>, Status> {
-        Err(Status::unimplemented("stub"))
+        let snapshot = self.named(&request.into_inner().snapshot)?;
+        let (parts, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
+        let draining = self.draining.clone();
+        tokio::task::spawn_blocking(move || {
+            let frozen = snapshot.freeze();
+            export::parts(snapshot.name(), snapshot.epoch(), &frozen, |part| {
+                let part = if draining.is_cancelled() {
+                    Err(Error::Draining.into())
+                } else {
+                    Ok(part)
+                };
+                let goes_on = part.is_ok();
+                parts.blocking_send(part).is_ok() && goes_on
+            });
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }
+}
+
+/// Takes the steps of a feed until the client ends it, a step is refused, or
+/// the server drains.
+async fn run_feed(
+    mut feed: Feed,
+    mut steps: Streaming<v1::StreamSnapshotRequest>,
+    answers: mpsc::Sender<Result<v1::StreamSnapshotResponse, Status>>,
+    draining: CancellationToken,
+) {
+    loop {
+        let step = tokio::select! {
+            step = steps.next() => step,
+            () = draining.cancelled() => Some(Err(Error::Draining.into())),
+            () = answers.closed() => None,
+        };
+        let Some(step) = step else { return };
+        let answer = match step {
+            Err(status) => Err(status),
+            Ok(step) => {
+                let is_large = step_size(&step) >= LARGE_BATCH;
+                match run_aside(is_large, move || (feed.step(step), feed)).await {
+                    Ok((answer, same)) => {
+                        feed = same;
+                        answer.map_err(Status::from)
+                    }
+                    Err(error) => {
+                        // Nobody listening any more is no news to anybody.
+                        let _ = answers.send(Err(error.into())).await;
+                        return;
+                    }
+                }
+            }
+        };
+        let goes_on = answer.is_ok();
+        if answers.send(answer).await.is_err() || !goes_on {
+            return;
+        }
+    }
+}
+
+fn step_size(step: &v1::StreamSnapshotRequest) -> usize {
+    match &step.step {
+        Some(v1::stream_snapshot_request::Step::Update(update)) => update.changes.len(),
+        // A commit drops the old state, however large it was.
+        Some(v1::stream_snapshot_request::Step::CommitReplace(_)) => usize::MAX,
+        _ => 0,
+    }
+}
+
+/// Runs what may take long on a thread of its own, and the rest in place.
+async fn run_aside<T: Send + 'static>(
+    is_large: bool,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Error> {
+    if !is_large {
+        return Ok(run());
+    }
+    tokio::task::spawn_blocking(run)
+        .await
+        .map_err(|_| Error::Internal)
 }

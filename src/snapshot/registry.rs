@@ -1,10 +1,20 @@
 //! The named snapshots.
 
+use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use super::Limits;
+use dashmap::DashMap;
+use parking_lot::RwLock;
 
-/// Told when a snapshot starts or stops being able to answer.
+use super::change::Batch;
+use super::defaults::Defaults;
+use super::error::{Error, check_limit};
+use super::limits::Limits;
+use super::named::{Snapshot, Staged, Update};
+
+/// Told when a snapshot starts or stops being able to answer. Called by
+/// whoever changes the snapshot, so it must not wait for anything.
 pub trait Observer: Send + Sync {
     /// The snapshot exists; `synced` says whether decisions on it are answered.
     fn snapshot_changed(&self, name: &str, synced: bool);
@@ -14,20 +24,193 @@ pub trait Observer: Send + Sync {
 
 /// The named snapshots.
 pub struct Registry {
-    _limits: Limits,
-    _observer: Arc<dyn Observer>,
+    limits: Limits,
+    observer: Arc<dyn Observer>,
+    clock: fn() -> SystemTime,
+    snapshots: DashMap<String, Arc<Snapshot>>,
+    /// Names of snapshots that are synced only from their first replace on.
+    expected: RwLock<HashSet<String>>,
 }
 
 impl Registry {
     /// An empty registry.
     pub fn new(limits: Limits, observer: Arc<dyn Observer>) -> Self {
+        Self::with_clock(limits, observer, SystemTime::now)
+    }
+
+    /// An empty registry with its own idea of time.
+    pub fn with_clock(
+        limits: Limits,
+        observer: Arc<dyn Observer>,
+        clock: fn() -> SystemTime,
+    ) -> Self {
         Self {
-            _limits: limits,
-            _observer: observer,
+            limits,
+            observer,
+            clock,
+            snapshots: DashMap::new(),
+            expected: RwLock::default(),
         }
+    }
+
+    /// The limits on what clients can make grow.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// Creates a snapshot that is synced only from its first replace on, so
     /// that a restarted, still empty server never answers for it.
-    pub fn expect(&self, _name: &str) {}
+    pub fn expect(&self, name: &str) {
+        self.expected.write().insert(name.to_owned());
+        self.snapshots
+            .entry(name.to_owned())
+            .or_insert_with(|| self.create(name));
+        self.observer.snapshot_changed(name, false);
+    }
+
+    fn create(&self, name: &str) -> Arc<Snapshot> {
+        let expected = self.expected.read().contains(name);
+        let observer = Arc::clone(&self.observer);
+        Arc::new(Snapshot::new(name, expected, observer, (self.clock)()))
+    }
+
+    /// A snapshot by name.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub fn get(&self, name: &str) -> Result<Arc<Snapshot>, Error> {
+        let found = self
+            .snapshots
+            .get(name)
+            .map(|snapshot| Arc::clone(&snapshot));
+        found.ok_or_else(|| Error::NotFound(name.to_owned()))
+    }
+
+    /// A snapshot by name that answers decisions.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] and [`Error::NotSynced`].
+    pub fn get_synced(&self, name: &str) -> Result<Arc<Snapshot>, Error> {
+        let snapshot = self.get(name)?;
+        if !snapshot.is_synced() {
+            return Err(Error::NotSynced(name.to_owned()));
+        }
+        Ok(snapshot)
+    }
+
+    /// All snapshots after `name`, ascending by name.
+    pub fn list(&self, after: &str) -> Vec<Arc<Snapshot>> {
+        let all = self
+            .snapshots
+            .iter()
+            .filter(|entry| entry.key().as_str() > after);
+        let mut all: Vec<_> = all.map(|entry| Arc::clone(entry.value())).collect();
+        all.sort_unstable_by(|a, b| a.name().cmp(b.name()));
+        all
+    }
+
+    /// Applies a batch to the live state of a snapshot, which is created if
+    /// need be.
+    ///
+    /// # Errors
+    /// [`Error::RevisionMismatch`] and [`Error::OverLimit`]; nothing was
+    /// changed then.
+    pub fn update(
+        &self,
+        name: &str,
+        batch: &Batch,
+        defaults: Option<Arc<Defaults>>,
+        expected_revision: Option<i64>,
+    ) -> Result<Update, Error> {
+        let now = (self.clock)();
+        self.change(name, |snapshot| {
+            snapshot.update(
+                batch,
+                defaults.clone(),
+                expected_revision,
+                &self.limits,
+                now,
+            )
+        })
+    }
+
+    /// Swaps a new state in for that of a snapshot, which is created if need
+    /// be.
+    ///
+    /// # Errors
+    /// [`Error::RevisionMismatch`] and [`Error::OverLimit`]; nothing was
+    /// changed then.
+    pub fn replace(
+        &self,
+        name: &str,
+        mut staged: Staged,
+        expected_revision: Option<i64>,
+    ) -> Result<Update, Error> {
+        let now = (self.clock)();
+        self.change(name, |snapshot| {
+            snapshot.replace(&mut staged, expected_revision, now)
+        })
+    }
+
+    /// Changes a snapshot, looking again if it is deleted meanwhile.
+    fn change(
+        &self,
+        name: &str,
+        mut change: impl FnMut(&Snapshot) -> Result<Option<Update>, Error>,
+    ) -> Result<Update, Error> {
+        loop {
+            let snapshot = self.get_or_create(name)?;
+            match change(&snapshot) {
+                Ok(Some(update)) => return Ok(update),
+                Ok(None) => {}
+                Err(error) => {
+                    // A snapshot whose first batch is refused never was.
+                    if snapshot.delete_if_unused() {
+                        self.remove(&snapshot);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    fn get_or_create(&self, name: &str) -> Result<Arc<Snapshot>, Error> {
+        if let Ok(snapshot) = self.get(name) {
+            return Ok(snapshot);
+        }
+        let count = self.snapshots.len() + 1;
+        check_limit(
+            "snapshots",
+            "max_snapshots",
+            self.limits.max_snapshots,
+            count,
+        )?;
+        let entry = self.snapshots.entry(name.to_owned());
+        Ok(Arc::clone(&entry.or_insert_with(|| self.create(name))))
+    }
+
+    /// Forgets a snapshot; with an epoch, only if it is its own.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] and [`Error::EpochMismatch`].
+    pub fn delete(&self, name: &str, epoch: &str) -> Result<(), Error> {
+        let snapshot = self.get(name)?;
+        if !epoch.is_empty() && snapshot.epoch() != epoch {
+            return Err(Error::EpochMismatch {
+                snapshot: name.to_owned(),
+                expected: epoch.to_owned(),
+                actual: snapshot.epoch().to_owned(),
+            });
+        }
+        if !snapshot.delete() {
+            return Err(Error::NotFound(name.to_owned()));
+        }
+        self.remove(&snapshot);
+        Ok(())
+    }
+
+    fn remove(&self, snapshot: &Arc<Snapshot>) {
+        let same = |_: &String, other: &Arc<Snapshot>| Arc::ptr_eq(snapshot, other);
+        self.snapshots.remove_if(snapshot.name(), same);
+    }
 }

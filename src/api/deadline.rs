@@ -1,0 +1,62 @@
+//! How long a call may take.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tonic::metadata::MetadataMap;
+
+/// How long a call without a deadline of its own may wait.
+const MAX_WAIT: Duration = Duration::from_secs(60);
+
+/// When a call that arrives now has to be answered: its `grpc-timeout`, if it
+/// has one.
+pub fn of(metadata: &MetadataMap) -> Instant {
+    let timeout = metadata
+        .get("grpc-timeout")
+        .and_then(|v| v.to_str().ok())
+        .and_then(parse);
+    Instant::now() + timeout.unwrap_or(MAX_WAIT).min(MAX_WAIT)
+}
+
+/// Reads a `grpc-timeout`: up to 8 digits and a unit.
+fn parse(text: &str) -> Option<Duration> {
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|c| c.is_ascii_digit()) {
+        return None;
+    }
+    let n: u64 = digits.parse().ok()?;
+    match unit {
+        "H" => Some(Duration::from_secs(n * 3600)),
+        "M" => Some(Duration::from_secs(n * 60)),
+        "S" => Some(Duration::from_secs(n)),
+        "m" => Some(Duration::from_millis(n)),
+        "u" => Some(Duration::from_micros(n)),
+        "n" => Some(Duration::from_nanos(n)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grpc_timeouts() {
+        for (text, want) in [
+            ("1H", Some(Duration::from_secs(3600))),
+            ("2M", Some(Duration::from_secs(120))),
+            ("10S", Some(Duration::from_secs(10))),
+            ("250m", Some(Duration::from_millis(250))),
+            ("7u", Some(Duration::from_micros(7))),
+            ("99999999n", Some(Duration::from_nanos(99_999_999))),
+            ("", None),
+            ("S", None),
+            ("1", None),
+            ("1x", None),
+            ("-1S", None),
+            ("123456789S", None),
+        ] {
+            assert_eq!(parse(text), want, "{text:?}");
+        }
+    }
+}

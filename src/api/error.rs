@@ -1,0 +1,134 @@
+//! Errors to `google.rpc.Status`: the one place that chooses codes, reasons
+//! and details.
+
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+
+use crate::matching::Violations;
+use crate::snapshot;
+
+/// Domain of every `ErrorInfo`.
+const DOMAIN: &str = "evenkeel";
+
+/// How many bytes of violations a status carries. Details travel in a header,
+/// and common clients take no more than 8 KiB of headers.
+const MAX_VIOLATION_BYTES: usize = 4_000;
+
+/// Why a call is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The request is wrong.
+    #[error("{0}")]
+    Invalid(#[from] Violations),
+    /// The registry refuses.
+    #[error("{0}")]
+    Snapshot(snapshot::Error),
+    /// The snapshot did not reach `min_revision` in time.
+    #[error("snapshot {snapshot:?} is at revision {actual} and did not reach {wanted} in time")]
+    MinRevision {
+        /// Name of the snapshot.
+        snapshot: String,
+        /// What the caller asked for.
+        wanted: i64,
+        /// What it is.
+        actual: i64,
+    },
+    /// The deadline of the call has passed.
+    #[error("the deadline of the call has passed")]
+    Deadline,
+    /// The server stops.
+    #[error("the server is draining")]
+    Draining,
+    /// The dialect is not implemented.
+    #[error("dialect: {0} is not supported by this server")]
+    Dialect(&'static str),
+    /// A task of the server itself failed.
+    #[error("the server failed to finish the call")]
+    Internal,
+}
+
+impl From<snapshot::Error> for Error {
+    fn from(error: snapshot::Error) -> Self {
+        match error {
+            snapshot::Error::Invalid(violations) => Self::Invalid(violations),
+            error => Self::Snapshot(error),
+        }
+    }
+}
+
+impl Error {
+    fn code_and_reason(&self) -> (Code, &'static str) {
+        match self {
+            Self::Invalid(violations) if violations.iter().all(|v| v.over_limit) => {
+                (Code::ResourceExhausted, "OVER_LIMIT")
+            }
+            Self::Invalid(_) => (Code::InvalidArgument, "INVALID_REQUEST"),
+            Self::Snapshot(error) => match error {
+                snapshot::Error::Invalid(_) => (Code::InvalidArgument, "INVALID_REQUEST"),
+                snapshot::Error::NotFound(_) => (Code::NotFound, "SNAPSHOT_NOT_FOUND"),
+                snapshot::Error::NotSynced(_) => (Code::FailedPrecondition, "SNAPSHOT_NOT_SYNCED"),
+                snapshot::Error::RevisionMismatch { .. } => (Code::Aborted, "REVISION_MISMATCH"),
+                snapshot::Error::EpochMismatch { .. } => (Code::Aborted, "EPOCH_MISMATCH"),
+                snapshot::Error::OverLimit { .. } => (Code::ResourceExhausted, "OVER_LIMIT"),
+            },
+            Self::MinRevision { .. } => (Code::DeadlineExceeded, "MIN_REVISION_NOT_REACHED"),
+            Self::Deadline => (Code::DeadlineExceeded, "DEADLINE_EXCEEDED"),
+            Self::Draining => (Code::Unavailable, "DRAINING"),
+            Self::Dialect(_) => (Code::Unimplemented, "DIALECT_NOT_SUPPORTED"),
+            Self::Internal => (Code::Internal, "INTERNAL"),
+        }
+    }
+}
+
+impl From<Error> for Status {
+    fn from(error: Error) -> Self {
+        let (code, reason) = error.code_and_reason();
+        let metadata = match &error {
+            Error::Snapshot(snapshot::Error::OverLimit { name, limit, .. }) => {
+                vec![
+                    ("limit".to_owned(), (*name).to_owned()),
+                    ("value".to_owned(), limit.to_string()),
+                ]
+            }
+            _ => Vec::new(),
+        };
+        let mut details = ErrorDetails::with_error_info(
+            reason,
+            DOMAIN,
+            metadata
+                .into_iter()
+                .collect::<std::collections::HashMap<_, _>>(),
+        );
+        let message = match &error {
+            Error::Invalid(violations) => describe(violations, &mut details),
+            error => error.to_string(),
+        };
+        Self::with_error_details(code, message, details)
+    }
+}
+
+/// Adds violations to the details of a status and sums them up in a sentence.
+fn describe(violations: &Violations, details: &mut ErrorDetails) -> String {
+    let mut bytes = 0;
+    let mut listed = 0;
+    for violation in violations.iter() {
+        bytes += violation.field.len() + violation.description.len();
+        // The first one is listed however long it is: names are limited.
+        if listed > 0 && bytes > MAX_VIOLATION_BYTES {
+            break;
+        }
+        details.add_bad_request_violation(&violation.field, &violation.description);
+        listed += 1;
+    }
+    let total = violations.iter().count();
+    let first = violations.iter().next();
+    let first = first.map_or(String::new(), |v| format!("{}: {}", v.field, v.description));
+    match (total, total - listed) {
+        (1, _) => first,
+        (total, 0) => format!("{first} (and {} more violations)", total - 1),
+        (total, unlisted) => format!(
+            "{first} (and {} more violations, {unlisted} of them too many to list)",
+            total - 1
+        ),
+    }
+}

@@ -1,0 +1,82 @@
+//! `ExportSnapshot` and what describes snapshots.
+
+use std::time::SystemTime;
+
+use prost::Message;
+
+use super::answer::count;
+use crate::proto::v1;
+use crate::snapshot::{Frozen, Summary};
+
+/// About how many bytes a part of an export has: well below the 4 MiB that
+/// clients accept by default.
+const PART_BYTES: usize = 1 << 20;
+
+/// How many changes a part has at most: what servers accept in one batch by
+/// default, many times over.
+const PART_CHANGES: usize = 1_000;
+
+/// Hands the parts of an export to `send`, until it says that nobody listens.
+pub fn parts(
+    name: &str,
+    epoch: &str,
+    frozen: &Frozen,
+    mut send: impl FnMut(v1::ExportSnapshotResponse) -> bool,
+) {
+    let part = |changes, default_constraints| v1::ExportSnapshotResponse {
+        update: Some(v1::UpdateSnapshotRequest {
+            snapshot: name.to_owned(),
+            changes,
+            default_constraints,
+            ..Default::default()
+        }),
+        revision: frozen.revision,
+        epoch: epoch.to_owned(),
+    };
+    let mut defaults = Some(frozen.defaults.to_wire());
+    let mut changes = Vec::new();
+    let mut bytes = 0;
+    for change in frozen.changes() {
+        bytes += change.encoded_len();
+        changes.push(change);
+        if bytes >= PART_BYTES || changes.len() >= PART_CHANGES {
+            bytes = 0;
+            if !send(part(std::mem::take(&mut changes), defaults.take())) {
+                return;
+            }
+        }
+    }
+    // An empty snapshot has one part too.
+    if defaults.is_some() || !changes.is_empty() {
+        send(part(changes, defaults.take()));
+    }
+}
+
+/// A snapshot's description for the wire.
+pub fn summary(summary: &Summary) -> v1::Snapshot {
+    v1::Snapshot {
+        name: summary.name.clone(),
+        epoch: summary.epoch.clone(),
+        revision: summary.revision,
+        synced: summary.synced,
+        node_count: count(summary.sizes.nodes),
+        pod_count: count(summary.sizes.pods),
+        reservation_count: 0,
+        default_constraints: Some(summary.defaults.to_wire()),
+        memory_bytes: count(summary.memory_bytes),
+        create_time: Some(timestamp(summary.created)),
+        update_time: Some(timestamp(summary.updated)),
+        label_set_count: count(summary.sizes.label_sets),
+    }
+}
+
+fn timestamp(time: SystemTime) -> pbjson_types::Timestamp {
+    // Clocks before 1970 are shown as 1970.
+    let since = time
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    pbjson_types::Timestamp {
+        seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+        nanos: i32::try_from(since.subsec_nanos()).unwrap_or(0),
+    }
+}

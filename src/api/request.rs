@@ -1,0 +1,88 @@
+//! Checks that requests share: names, enums, numbers, candidates.
+
+use std::collections::HashSet;
+
+use crate::matching::{Path, Violations};
+use crate::proto::v1;
+use crate::snapshot::Limits;
+
+/// Name of the snapshot that requests without a name mean.
+const DEFAULT_SNAPSHOT: &str = "default";
+
+/// How many domains a report lists when the request does not say.
+const DEFAULT_MAX_DOMAINS: usize = 100;
+
+/// Prefixes of names that health checks use for services.
+const RESERVED_PREFIXES: [&str; 2] = ["evenkeel.", "grpc."];
+
+/// The snapshot that a request means.
+pub fn snapshot_name(name: &str, path: Path<'_>, faults: &mut Violations) -> String {
+    if name.is_empty() {
+        return DEFAULT_SNAPSHOT.to_owned();
+    }
+    let valid = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.' | b'/');
+    if name.len() > 253 || !name.bytes().all(valid) {
+        let rule = "must be at most 253 letters, digits, \"-\", \"_\", \".\" and \"/\"";
+        faults.add(path, rule);
+    } else if RESERVED_PREFIXES
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
+    {
+        faults.add(
+            path,
+            "must not start like a gRPC service, with \"evenkeel.\" or \"grpc.\"",
+        );
+    }
+    name.to_owned()
+}
+
+/// The value of an enum field; an unknown one is a fault.
+pub fn known<E: TryFrom<i32> + Default>(value: i32, path: Path<'_>, faults: &mut Violations) -> E {
+    E::try_from(value).unwrap_or_else(|_| {
+        faults.add(path, format!("{value} is not a known value"));
+        E::default()
+    })
+}
+
+/// Checks a number that must not be negative.
+pub fn check_not_negative(value: i64, path: Path<'_>, faults: &mut Violations) {
+    if value < 0 {
+        faults.add(path, "must not be negative");
+    }
+}
+
+/// How many domains to list in a report.
+pub fn max_domains(value: Option<i32>, faults: &mut Violations) -> usize {
+    match value {
+        None => DEFAULT_MAX_DOMAINS,
+        Some(0) => usize::MAX,
+        Some(n) => usize::try_from(n).unwrap_or_else(|_| {
+            faults.add(Path::root("maxDomains"), "must not be negative");
+            0
+        }),
+    }
+}
+
+/// Checks a list of candidates.
+pub fn check_candidates(
+    candidates: Option<&v1::NodeNames>,
+    limits: &Limits,
+    faults: &mut Violations,
+) {
+    let Some(candidates) = candidates else { return };
+    let parent = Path::root("candidates");
+    let path = parent.field("names");
+    let (count, limit) = (candidates.names.len(), limits.max_nodes);
+    if count > limit {
+        faults.over_limit(path, "max_nodes", limit, count);
+        return;
+    }
+    let mut seen = HashSet::with_capacity(count);
+    for (i, name) in candidates.names.iter().enumerate() {
+        if name.is_empty() {
+            faults.add(path.index(i), "is required");
+        } else if !seen.insert(name.as_str()) {
+            faults.add(path.index(i), "is in the list more than once");
+        }
+    }
+}

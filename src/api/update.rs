@@ -1,0 +1,89 @@
+//! `UpdateSnapshot`: a request becomes a batch.
+
+use std::sync::Arc;
+
+use super::error::Error;
+use super::request;
+use crate::matching::{Path, Violations};
+use crate::proto::v1;
+use crate::snapshot::{Applied, Batch, Defaults, Limits, Registry, Staged, Update};
+
+/// A valid update request.
+#[derive(Debug)]
+pub struct Checked {
+    /// The snapshot that it means.
+    pub snapshot: String,
+    /// The changes.
+    pub batch: Batch,
+    /// Default constraints to set.
+    pub defaults: Option<Arc<Defaults>>,
+    /// Whether the changes are the whole state.
+    pub replaces: bool,
+    /// The revision to apply at.
+    pub expected_revision: Option<i64>,
+}
+
+impl Checked {
+    /// Checks a request; `path` is that of the message, `None` for a request
+    /// of its own.
+    ///
+    /// # Errors
+    /// Every fault of the request.
+    pub fn of(wire: v1::UpdateSnapshotRequest, limits: &Limits) -> Result<Self, Error> {
+        let mut faults = Violations::default();
+        let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
+        let mode: v1::Mode = request::known(wire.mode, Path::root("mode"), &mut faults);
+        if let Some(revision) = wire.expected_revision {
+            let path = Path::root("expectedRevision");
+            request::check_not_negative(revision, path, &mut faults);
+        }
+        let defaults = wire.default_constraints.map(|wire| {
+            let path = Path::root("defaultConstraints");
+            faults.collect(Defaults::compile(&wire, limits, path))
+        });
+        let path = Path::root("changes");
+        let (count, limit) = (wire.changes.len(), limits.max_changes_per_batch);
+        let batch = if count > limit {
+            faults.over_limit(path, "max_changes_per_batch", limit, count);
+            None
+        } else {
+            faults.collect(Batch::check(wire.changes, limits, path))
+        };
+        Ok(faults.finish(Self {
+            snapshot,
+            batch: batch.unwrap_or_default(),
+            defaults: defaults.flatten().map(Arc::new),
+            replaces: mode == v1::Mode::Replace,
+            expected_revision: wire.expected_revision,
+        })?)
+    }
+
+    /// Applies it to the live state of its snapshot.
+    ///
+    /// # Errors
+    /// Those of [`Registry::update`] and [`Registry::replace`].
+    pub fn apply(self, registry: &Registry) -> Result<Update, Error> {
+        let expected = self.expected_revision;
+        if self.replaces {
+            let mut staged = Staged::new();
+            staged.apply(&self.batch, self.defaults, registry.limits())?;
+            return Ok(registry.replace(&self.snapshot, staged, expected)?);
+        }
+        Ok(registry.update(&self.snapshot, &self.batch, self.defaults, expected)?)
+    }
+}
+
+/// What an update did, for the wire.
+pub fn response(update: &Update) -> v1::UpdateSnapshotResponse {
+    counts(update.revision, &update.epoch, update.applied)
+}
+
+/// As [`response`], from its parts.
+pub fn counts(revision: i64, epoch: &str, applied: Applied) -> v1::UpdateSnapshotResponse {
+    v1::UpdateSnapshotResponse {
+        revision,
+        epoch: epoch.to_owned(),
+        changed_count: i64::try_from(applied.changed).unwrap_or(i64::MAX),
+        unchanged_count: i64::try_from(applied.unchanged).unwrap_or(i64::MAX),
+    }
+}

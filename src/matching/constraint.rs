@@ -1,0 +1,252 @@
+//! Topology spread constraints: what a pod, or the defaults, ask for
+//! (`docs/semantics.md`, "Constraints of a pod" and "Validation").
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::names;
+use super::selector::Selector;
+use super::violations::{Path, Violations};
+use crate::proto::v1;
+
+/// What happens to a pod that cannot be placed evenly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// A hard constraint: the pod is not placed.
+    DoNotSchedule,
+    /// A soft constraint: the pod is placed where it does least harm.
+    ScheduleAnyway,
+}
+
+/// Whether nodes that a pod could not run on are left out of the counting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Policy {
+    /// They are left out.
+    Honor,
+    /// They count.
+    Ignore,
+}
+
+/// A compiled constraint without its selector.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Constraint {
+    /// The most that a domain may exceed the global minimum by; at least 1.
+    pub max_skew: i32,
+    /// Label key of nodes whose values are the domains.
+    pub topology_key: Arc<str>,
+    /// Hard or soft.
+    pub action: Action,
+    /// With fewer domains than this the global minimum is 0. `None` is unset,
+    /// which acts as 1.
+    pub min_domains: Option<i32>,
+    /// What becomes of nodes that do not match the pod's node affinity.
+    pub node_affinity_policy: Policy,
+    /// What becomes of nodes with taints that the pod does not tolerate.
+    pub node_taints_policy: Policy,
+}
+
+impl Action {
+    /// Kubernetes' word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::DoNotSchedule => "DoNotSchedule",
+            Self::ScheduleAnyway => "ScheduleAnyway",
+        }
+    }
+}
+
+impl Policy {
+    /// Kubernetes' word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Honor => "Honor",
+            Self::Ignore => "Ignore",
+        }
+    }
+}
+
+impl Constraint {
+    /// Compiles the constraints of a pod with these labels, each with its
+    /// selector in full.
+    pub fn compile_own(
+        wire: &[v1::TopologySpreadConstraint],
+        pod_labels: &BTreeMap<String, String>,
+        path: Path<'_>,
+        faults: &mut Violations,
+    ) -> Vec<(Self, Selector)> {
+        let mut all = Vec::with_capacity(wire.len());
+        for (i, one) in wire.iter().enumerate() {
+            let path = path.index(i);
+            let constraint = Self::compile(one, &wire[i + 1..], path, faults);
+            let selector = compile_selector(one, pod_labels, path, faults);
+            all.extend(constraint.map(|constraint| (constraint, selector)));
+        }
+        all
+    }
+
+    /// Compiles default constraints; they have no selector of their own.
+    pub fn compile_defaults(
+        wire: &[v1::TopologySpreadConstraint],
+        path: Path<'_>,
+        faults: &mut Violations,
+    ) -> Vec<Self> {
+        let mut all = Vec::with_capacity(wire.len());
+        for (i, one) in wire.iter().enumerate() {
+            let path = path.index(i);
+            if one.label_selector.is_some() {
+                let rule = "must not be set: the selector of default constraints is deduced";
+                faults.add(path.field("labelSelector"), rule);
+            }
+            check_match_label_keys(one, path, faults);
+            all.extend(Self::compile(one, &wire[i + 1..], path, faults));
+        }
+        all
+    }
+
+    /// A soft constraint with all else unset.
+    pub fn soft(topology_key: &str, max_skew: i32) -> Self {
+        Self {
+            max_skew,
+            topology_key: topology_key.into(),
+            action: Action::ScheduleAnyway,
+            min_domains: None,
+            node_affinity_policy: Policy::Honor,
+            node_taints_policy: Policy::Ignore,
+        }
+    }
+
+    /// Whether the constraint is hard.
+    pub fn is_hard(&self) -> bool {
+        self.action == Action::DoNotSchedule
+    }
+
+    /// The constraint for the wire, with every field filled in.
+    pub fn to_wire(&self, selector: Option<v1::LabelSelector>) -> v1::TopologySpreadConstraint {
+        v1::TopologySpreadConstraint {
+            max_skew: self.max_skew,
+            topology_key: self.topology_key.to_string(),
+            when_unsatisfiable: self.action.as_str().to_owned(),
+            label_selector: selector,
+            min_domains: self.min_domains.or_else(|| self.is_hard().then_some(1)),
+            node_affinity_policy: Some(self.node_affinity_policy.as_str().to_owned()),
+            node_taints_policy: Some(self.node_taints_policy.as_str().to_owned()),
+            match_label_keys: Vec::new(),
+        }
+    }
+
+    fn compile(
+        wire: &v1::TopologySpreadConstraint,
+        after: &[v1::TopologySpreadConstraint],
+        path: Path<'_>,
+        faults: &mut Violations,
+    ) -> Option<Self> {
+        if wire.max_skew < 1 {
+            faults.add(path.field("maxSkew"), "must be at least 1");
+        }
+        names::check_label_key(&wire.topology_key, path.field("topologyKey"), faults);
+        let action = match &*wire.when_unsatisfiable {
+            "DoNotSchedule" => Some(Action::DoNotSchedule),
+            "ScheduleAnyway" => Some(Action::ScheduleAnyway),
+            _ => {
+                let known = "must be DoNotSchedule or ScheduleAnyway";
+                faults.add(path.field("whenUnsatisfiable"), known);
+                None
+            }
+        };
+        let repeats = |other: &v1::TopologySpreadConstraint| {
+            other.topology_key == wire.topology_key
+                && other.when_unsatisfiable == wire.when_unsatisfiable
+        };
+        if after.iter().any(repeats) {
+            let pair = path.field("{topologyKey, whenUnsatisfiable}");
+            faults.add(pair, "is repeated by a later constraint");
+        }
+        if wire.min_domains.is_some_and(|n| n < 1) {
+            faults.add(path.field("minDomains"), "must be at least 1");
+        }
+        if wire.min_domains.is_some() && action == Some(Action::ScheduleAnyway) {
+            let rule = "can only be set when whenUnsatisfiable is DoNotSchedule";
+            faults.add(path.field("minDomains"), rule);
+        }
+        let affinity = path.field("nodeAffinityPolicy");
+        let taints = path.field("nodeTaintsPolicy");
+        Some(Self {
+            node_affinity_policy: policy(
+                &wire.node_affinity_policy,
+                Policy::Honor,
+                affinity,
+                faults,
+            ),
+            node_taints_policy: policy(&wire.node_taints_policy, Policy::Ignore, taints, faults),
+            max_skew: wire.max_skew,
+            topology_key: wire.topology_key.as_str().into(),
+            action: action?,
+            min_domains: wire.min_domains,
+        })
+    }
+}
+
+fn policy(
+    wire: &Option<String>,
+    default: Policy,
+    path: Path<'_>,
+    faults: &mut Violations,
+) -> Policy {
+    match wire.as_deref() {
+        None => default,
+        Some("Honor") => Policy::Honor,
+        Some("Ignore") => Policy::Ignore,
+        Some(_) => {
+            faults.add(path, "must be Honor or Ignore");
+            default
+        }
+    }
+}
+
+/// The selector with the pod's values of `matchLabelKeys` ANDed to it.
+fn compile_selector(
+    wire: &v1::TopologySpreadConstraint,
+    pod_labels: &BTreeMap<String, String>,
+    path: Path<'_>,
+    faults: &mut Violations,
+) -> Selector {
+    check_match_label_keys(wire, path, faults);
+    let keys = &wire.match_label_keys;
+    let list = path.field("matchLabelKeys");
+    match &wire.label_selector {
+        None if !keys.is_empty() => faults.add(list, "can only be set with a labelSelector"),
+        None => {}
+        Some(selector) => {
+            for (i, key) in keys.iter().enumerate() {
+                if is_used(selector, key, pod_labels.get(key)) {
+                    faults.add(list.index(i), "is used by the labelSelector already");
+                }
+            }
+        }
+    }
+    let own = path.field("labelSelector");
+    let present = keys.iter().filter_map(|key| pod_labels.get_key_value(key));
+    Selector::compile(wire.label_selector.as_ref(), own, faults)
+        .and_labels(present.map(|(key, value)| (&**key, &**value)))
+}
+
+fn check_match_label_keys(
+    wire: &v1::TopologySpreadConstraint,
+    path: Path<'_>,
+    faults: &mut Violations,
+) {
+    let list = path.field("matchLabelKeys");
+    for (i, key) in wire.match_label_keys.iter().enumerate() {
+        names::check_label_key(key, list.index(i), faults);
+    }
+}
+
+/// Whether a selector uses `key`, other than by the `key In [value]` that the
+/// API server itself writes for `matchLabelKeys` (KEP-3243).
+fn is_used(selector: &v1::LabelSelector, key: &str, value: Option<&String>) -> bool {
+    let merged = |e: &v1::LabelSelectorRequirement| {
+        e.operator == "In" && e.values.len() == 1 && e.values.first() == value
+    };
+    let mut same_key = selector.match_expressions.iter().filter(|e| e.key == key);
+    selector.match_labels.contains_key(key) || same_key.any(|e| !merged(e))
+}

@@ -1,0 +1,22 @@
+//! Kubernetes' matching rules as pure functions and compiled forms: label
+//! selectors, node affinity, taints and tolerations, spread constraints, and
+//! the validation that comes before them.
+//!
+//! Compiling and validating are one pass: a `compile` function takes a wire
+//! object and the path of its field, adds every fault to [`Violations`], and
+//! returns a form that can no longer fail.
+
+mod constraint;
+pub mod names;
+mod node_affinity;
+mod requirement;
+mod selector;
+mod taints;
+mod violations;
+
+pub use constraint::{Action, Constraint, Policy};
+pub use node_affinity::{NodeAffinity, NodeLabels};
+pub use requirement::{Operator, Requirement};
+pub use selector::Selector;
+pub use taints::{Effect, Taint, Tolerations};
+pub use violations::{Path, Violation, Violations};

@@ -1,0 +1,145 @@
+//! What names, label keys and label values look like (Kubernetes:
+//! apimachinery's `util/validation`).
+
+use std::collections::BTreeMap;
+
+use super::violations::{Path, Violations};
+
+/// The namespace of objects that name none.
+pub const DEFAULT_NAMESPACE: &str = "default";
+
+const SUBDOMAIN: &str = "must be 1 to 253 lower case letters, digits, \"-\" and \".\", \
+     with a letter or digit at both ends of each part";
+const DNS_LABEL: &str = "must be 1 to 63 lower case letters, digits and \"-\", \
+     with a letter or digit at both ends";
+const LABEL_KEY: &str = "must be a label key: 1 to 63 letters, digits, \"-\", \"_\" and \".\", \
+     with a letter or digit at both ends, optionally after a DNS subdomain and \"/\"";
+const LABEL_VALUE: &str = "must be a label value: at most 63 letters, digits, \"-\", \"_\" and \
+     \".\", with a letter or digit at both ends";
+
+/// The namespace that `name` stands for: an empty one is the default.
+pub fn namespace_or_default(name: &str) -> &str {
+    if name.is_empty() {
+        DEFAULT_NAMESPACE
+    } else {
+        name
+    }
+}
+
+/// Checks a required object name.
+pub fn check_name(name: &str, path: Path<'_>, faults: &mut Violations) {
+    if name.is_empty() {
+        faults.add(path, "is required");
+    } else if !is_subdomain(name) {
+        faults.add(path, SUBDOMAIN);
+    }
+}
+
+/// Checks a namespace; it may be empty.
+pub fn check_namespace(name: &str, path: Path<'_>, faults: &mut Violations) {
+    if !name.is_empty() && !is_dns_label(name.as_bytes(), 63) {
+        faults.add(path, DNS_LABEL);
+    }
+}
+
+/// Checks a required label key.
+pub fn check_label_key(key: &str, path: Path<'_>, faults: &mut Violations) {
+    if key.is_empty() {
+        faults.add(path, "is required");
+    } else if !is_label_key(key) {
+        faults.add(path, LABEL_KEY);
+    }
+}
+
+/// Checks a label value; it may be empty.
+pub fn check_label_value(value: &str, path: Path<'_>, faults: &mut Violations) {
+    if !is_label_value(value) {
+        faults.add(path, LABEL_VALUE);
+    }
+}
+
+/// Checks a map of labels. Faults of a key or its value are those of
+/// `path[key]`.
+pub fn check_labels(labels: &BTreeMap<String, String>, path: Path<'_>, faults: &mut Violations) {
+    for (key, value) in labels {
+        if !is_label_key(key) {
+            faults.add(path.key(key), LABEL_KEY);
+        }
+        check_label_value(value, path.key(key), faults);
+    }
+}
+
+/// Whether `value` may be the value of a label.
+pub fn is_label_value(value: &str) -> bool {
+    value.is_empty() || is_label_name(value.as_bytes())
+}
+
+fn is_label_key(key: &str) -> bool {
+    match key.split_once('/') {
+        Some((prefix, name)) => is_subdomain(prefix) && is_label_name(name.as_bytes()),
+        None => is_label_name(key.as_bytes()),
+    }
+}
+
+fn is_label_name(name: &[u8]) -> bool {
+    let alphanumeric_ends = name.first().is_some_and(u8::is_ascii_alphanumeric)
+        && name.last().is_some_and(u8::is_ascii_alphanumeric);
+    let inner = |c: &u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.');
+    alphanumeric_ends && name.len() <= 63 && name.iter().all(inner)
+}
+
+fn is_subdomain(name: &str) -> bool {
+    let part = |part: &[u8]| is_dns_label(part, 253);
+    name.len() <= 253 && name.as_bytes().split(|c| *c == b'.').all(part)
+}
+
+fn is_dns_label(name: &[u8], max_bytes: usize) -> bool {
+    let end = |c: Option<&u8>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+    let inner = |c: &u8| c.is_ascii_lowercase() || c.is_ascii_digit() || *c == b'-';
+    name.len() <= max_bytes && end(name.first()) && end(name.last()) && name.iter().all(inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn label_keys() {
+        let long = "a".repeat(63);
+        let (prefix, too_long) = ("b".repeat(253), "a".repeat(64));
+        for (key, valid) in [
+            ("app", true),
+            ("App_1.x-Y", true),
+            ("topology.kubernetes.io/zone", true),
+            (&*long, true),
+            (&*format!("{prefix}/a"), true),
+            (&*too_long, false),
+            (&*format!("{prefix}b/a"), false),
+            ("", false),
+            ("-a", false),
+            ("a.", false),
+            ("a b", false),
+            ("/a", false),
+            ("a/", false),
+            ("Upper/a", false),
+            ("a/b/c", false),
+            ("ä", false),
+        ] {
+            assert_eq!(is_label_key(key), valid, "{key:?}");
+        }
+    }
+
+    #[test]
+    fn object_names() {
+        for (name, valid) in [
+            ("n1", true),
+            ("ip-10-0-0-1.ec2.internal", true),
+            ("a..b", false),
+            ("a-", false),
+            ("A", false),
+            (&*"a".repeat(254), false),
+        ] {
+            assert_eq!(is_subdomain(name), valid, "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Node selectors and required node affinity (`docs/semantics.md`,
+//! "Matching").
+
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+
+use super::names;
+use super::requirement::{Operator, Requirement, parse_int, value_set};
+use super::violations::{Path, Violations};
+use crate::proto::v1;
+
+/// The nodes that a pod may run on: those with all labels of its
+/// `nodeSelector` that also match a term of its required node affinity.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct NodeAffinity<A = Box<str>> {
+    /// The `nodeSelector`.
+    labels: Box<[Requirement<A>]>,
+    /// The terms that can match a node; `None` without required affinity.
+    terms: Option<Box<[Term<A>]>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Term<A> {
+    labels: Box<[Requirement<A>]>,
+    names: Box<[Requirement<A>]>,
+}
+
+/// What node affinity reads of a node.
+pub trait NodeLabels<V: ?Sized> {
+    /// The node's name.
+    fn name(&self) -> &V;
+    /// The value of a label.
+    fn label(&self, key: &V) -> Option<&V>;
+    /// Reads a label value.
+    fn text<'v>(&'v self, value: &'v V) -> &'v str;
+}
+
+impl NodeAffinity {
+    /// Compiles the node selector and required affinity of a pod; `path` is
+    /// that of its spec. Preferred terms are checked and dropped.
+    pub fn compile(spec: &v1::PodSpec, path: Path<'_>, faults: &mut Violations) -> Self {
+        names::check_labels(&spec.node_selector, path.field("nodeSelector"), faults);
+        let affinity = spec
+            .affinity
+            .as_ref()
+            .and_then(|a| a.node_affinity.as_ref());
+        let parent = path.field("affinity");
+        let path = parent.field("nodeAffinity");
+        let required = affinity
+            .and_then(|a| {
+                a.required_during_scheduling_ignored_during_execution
+                    .as_ref()
+            })
+            .map(|wire| {
+                let path = path.field("requiredDuringSchedulingIgnoredDuringExecution");
+                compile_terms(wire, path, faults)
+            });
+        let preferred = affinity.map_or(&[][..], |a| {
+            &a.preferred_during_scheduling_ignored_during_execution
+        });
+        for (i, term) in preferred.iter().enumerate() {
+            let list = path.field("preferredDuringSchedulingIgnoredDuringExecution");
+            check_preferred(term, list.index(i), faults);
+        }
+        Self {
+            labels: node_selector(&spec.node_selector),
+            terms: required,
+        }
+    }
+}
+
+impl<A> NodeAffinity<A> {
+    /// Whether every node matches.
+    pub fn is_any(&self) -> bool {
+        self.labels.is_empty() && self.terms.is_none()
+    }
+
+    /// Whether a node matches.
+    pub fn matches<V>(&self, node: &impl NodeLabels<V>) -> bool
+    where
+        A: Borrow<V>,
+        V: Eq + ?Sized,
+    {
+        let labels = |all: &[Requirement<A>]| {
+            all.iter()
+                .all(|r| r.holds(node.label(r.key.borrow()), |v| node.text(v)))
+        };
+        let names = |all: &[Requirement<A>]| {
+            all.iter()
+                .all(|r| r.holds(Some(node.name()), |v| node.text(v)))
+        };
+        let term = |term: &Term<A>| labels(&term.labels) && names(&term.names);
+        labels(&self.labels)
+            && self
+                .terms
+                .as_ref()
+                .is_none_or(|terms| terms.iter().any(term))
+    }
+
+    /// The same affinity with its strings held another way.
+    pub fn map<B>(&self, mut f: impl FnMut(&A) -> B) -> NodeAffinity<B> {
+        let mut map = |all: &[Requirement<A>]| all.iter().map(|r| r.map(&mut f)).collect();
+        NodeAffinity {
+            labels: map(&self.labels),
+            terms: self.terms.as_ref().map(|terms| {
+                let term = |term: &Term<A>| Term {
+                    labels: map(&term.labels),
+                    names: map(&term.names),
+                };
+                terms.iter().map(term).collect()
+            }),
+        }
+    }
+}
+
+fn node_selector(labels: &BTreeMap<String, String>) -> Box<[Requirement<Box<str>>]> {
+    let pair = |(key, value): (&String, &String)| Requirement {
+        key: key.as_str().into(),
+        operator: Operator::In([value.as_str().into()].into()),
+    };
+    labels.iter().map(pair).collect()
+}
+
+/// Compiles the terms that can match. One without requirements, or with a
+/// value that does not parse, matches no node and is left out.
+fn compile_terms(
+    wire: &v1::NodeSelector,
+    path: Path<'_>,
+    faults: &mut Violations,
+) -> Box<[Term<Box<str>>]> {
+    let list = path.field("nodeSelectorTerms");
+    if wire.node_selector_terms.is_empty() {
+        faults.add(list, "must have at least one term");
+    }
+    let mut terms = Vec::with_capacity(wire.node_selector_terms.len());
+    for (i, term) in wire.node_selector_terms.iter().enumerate() {
+        terms.extend(compile_term(term, list.index(i), faults));
+    }
+    terms.sort_unstable();
+    terms.dedup();
+    terms.into()
+}
+
+fn compile_term(
+    wire: &v1::NodeSelectorTerm,
+    path: Path<'_>,
+    faults: &mut Violations,
+) -> Option<Term<Box<str>>> {
+    let mut labels = Vec::with_capacity(wire.match_expressions.len());
+    for (i, requirement) in wire.match_expressions.iter().enumerate() {
+        let list = path.field("matchExpressions");
+        labels.push(compile_expression(requirement, list.index(i), faults));
+    }
+    let mut names = Vec::with_capacity(wire.match_fields.len());
+    for (i, requirement) in wire.match_fields.iter().enumerate() {
+        let list = path.field("matchFields");
+        names.push(compile_field(requirement, list.index(i), faults));
+    }
+    if labels.is_empty() && names.is_empty() {
+        return None;
+    }
+    Some(Term {
+        labels: canonical(labels)?,
+        names: canonical(names)?,
+    })
+}
+
+fn canonical(all: Vec<Option<Requirement<Box<str>>>>) -> Option<Box<[Requirement<Box<str>>]>> {
+    let mut all: Vec<_> = all.into_iter().collect::<Option<_>>()?;
+    all.sort_unstable();
+    all.dedup();
+    Some(all.into())
+}
+
+/// `None` when the requirement is refused, or does not parse.
+fn compile_expression(
+    wire: &v1::NodeSelectorRequirement,
+    path: Path<'_>,
+    faults: &mut Violations,
+) -> Option<Requirement<Box<str>>> {
+    names::check_label_key(&wire.key, path.field("key"), faults);
+    let count = wire.values.len();
+    let (valid_count, rule) = match &*wire.operator {
+        "In" | "NotIn" => (count > 0, "is required when operator is In or NotIn"),
+        "Exists" | "DoesNotExist" => (
+            count == 0,
+            "must be empty when operator is Exists or DoesNotExist",
+        ),
+        "Gt" | "Lt" => (count == 1, "must be exactly one when operator is Gt or Lt"),
+        _ => {
+            let known = "must be In, NotIn, Exists, DoesNotExist, Gt or Lt";
+            faults.add(path.field("operator"), known);
+            return None;
+        }
+    };
+    if !valid_count {
+        faults.add(path.field("values"), rule);
+        return None;
+    }
+    let set = || {
+        let parses = wire.values.iter().all(|v| names::is_label_value(v));
+        parses.then(|| value_set(&wire.values))
+    };
+    let operator = match &*wire.operator {
+        "In" => Operator::In(set()?),
+        "NotIn" => Operator::NotIn(set()?),
+        "Exists" => Operator::Exists,
+        "DoesNotExist" => Operator::DoesNotExist,
+        "Gt" => Operator::Gt(parse_int(&wire.values[0])?),
+        _ => Operator::Lt(parse_int(&wire.values[0])?),
+    };
+    Some(Requirement {
+        key: wire.key.as_str().into(),
+        operator,
+    })
+}
+
+fn compile_field(
+    wire: &v1::NodeSelectorRequirement,
+    path: Path<'_>,
+    faults: &mut Violations,
+) -> Option<Requirement<Box<str>>> {
+    if wire.key != "metadata.name" {
+        faults.add(path.field("key"), "must be metadata.name");
+    }
+    if wire.values.len() != 1 {
+        faults.add(path.field("values"), "must be exactly one for a field");
+    }
+    let values = value_set(&wire.values);
+    let operator = match &*wire.operator {
+        "In" => Operator::In(values),
+        "NotIn" => Operator::NotIn(values),
+        _ => {
+            faults.add(path.field("operator"), "must be In or NotIn for a field");
+            return None;
+        }
+    };
+    Some(Requirement {
+        key: wire.key.as_str().into(),
+        operator,
+    })
+}
+
+fn check_preferred(wire: &v1::PreferredSchedulingTerm, path: Path<'_>, faults: &mut Violations) {
+    if !(1..=100).contains(&wire.weight) {
+        faults.add(path.field("weight"), "must be 1 to 100");
+    }
+    match &wire.preference {
+        Some(term) => {
+            compile_term(term, path.field("preference"), faults);
+        }
+        None => faults.add(path.field("preference"), "is required"),
+    }
+}

@@ -1,0 +1,89 @@
+//! One requirement on a labelled thing: the rule shared by label selectors
+//! and node affinity.
+
+use std::borrow::Borrow;
+
+/// A requirement on the value that a key has, if it has one.
+///
+/// Generic in how strings are held: as text when a request is compiled, as
+/// interned symbols when it is matched against many label sets.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Requirement<A> {
+    /// The label key, or the name of a field.
+    pub key: A,
+    /// What must hold.
+    pub operator: Operator<A>,
+}
+
+/// What a [`Requirement`] asks of a value.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Operator<A> {
+    /// The value is one of these.
+    In(Box<[A]>),
+    /// There is no value, or it is none of these.
+    NotIn(Box<[A]>),
+    /// There is a value.
+    Exists,
+    /// There is no value.
+    DoesNotExist,
+    /// The value is a base-10 `i64` greater than this.
+    Gt(i64),
+    /// The value is a base-10 `i64` less than this.
+    Lt(i64),
+}
+
+impl<A> Requirement<A> {
+    /// Whether `value` will do; `text` reads it.
+    pub fn holds<'v, V>(&self, value: Option<&'v V>, text: impl Fn(&'v V) -> &'v str) -> bool
+    where
+        A: Borrow<V>,
+        V: Eq + ?Sized,
+    {
+        let among = |values: &[A], value: &V| values.iter().any(|v| v.borrow() == value);
+        match (&self.operator, value) {
+            (Operator::In(values), Some(value)) => among(values, value),
+            (Operator::NotIn(values), Some(value)) => !among(values, value),
+            (Operator::Exists, value) => value.is_some(),
+            (Operator::DoesNotExist, value) => value.is_none(),
+            (Operator::Gt(bound), Some(value)) => {
+                parse_int(text(value)).is_some_and(|v| v > *bound)
+            }
+            (Operator::Lt(bound), Some(value)) => {
+                parse_int(text(value)).is_some_and(|v| v < *bound)
+            }
+            (Operator::NotIn(_), None) => true,
+            (Operator::In(_) | Operator::Gt(_) | Operator::Lt(_), None) => false,
+        }
+    }
+
+    /// The same requirement with its strings held another way.
+    pub fn map<B>(&self, mut f: impl FnMut(&A) -> B) -> Requirement<B> {
+        let operator = match &self.operator {
+            Operator::In(values) => Operator::In(values.iter().map(&mut f).collect()),
+            Operator::NotIn(values) => Operator::NotIn(values.iter().map(&mut f).collect()),
+            Operator::Exists => Operator::Exists,
+            Operator::DoesNotExist => Operator::DoesNotExist,
+            Operator::Gt(bound) => Operator::Gt(*bound),
+            Operator::Lt(bound) => Operator::Lt(*bound),
+        };
+        Requirement {
+            key: f(&self.key),
+            operator,
+        }
+    }
+}
+
+/// A base-10 `i64` as Go's `strconv.ParseInt(s, 10, 64)` reads it: an optional
+/// sign and digits, nothing else.
+pub(super) fn parse_int(text: &str) -> Option<i64> {
+    text.parse().ok()
+}
+
+/// The values of an `In` or `NotIn`: sorted and without repetitions, so that
+/// equal requirements are equal values.
+pub(super) fn value_set(values: &[String]) -> Box<[Box<str>]> {
+    let mut set: Vec<Box<str>> = values.iter().map(|v| v.as_str().into()).collect();
+    set.sort_unstable();
+    set.dedup();
+    set.into()
+}

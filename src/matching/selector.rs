@@ -1,0 +1,189 @@
+//! Label selectors (`docs/semantics.md`, "Matching").
+
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+
+use super::names;
+use super::requirement::{Operator, Requirement, value_set};
+use super::violations::{Path, Violations};
+use crate::proto::v1;
+
+/// A compiled label selector: nothing, or all of its requirements.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Selector<A = Box<str>> {
+    /// Matches no label set: the selector was absent.
+    Nothing,
+    /// Matches the label sets for which all of these hold; sorted, without
+    /// repetitions.
+    All(Box<[Requirement<A>]>),
+}
+
+impl Selector {
+    /// Compiles a selector of the wire; an absent one matches nothing.
+    pub fn compile(
+        wire: Option<&v1::LabelSelector>,
+        path: Path<'_>,
+        faults: &mut Violations,
+    ) -> Self {
+        let Some(wire) = wire else {
+            return Self::Nothing;
+        };
+        names::check_labels(&wire.match_labels, path.field("matchLabels"), faults);
+        let mut requirements = pairs(&wire.match_labels);
+        for (i, expression) in wire.match_expressions.iter().enumerate() {
+            let list = path.field("matchExpressions");
+            requirements.extend(compile_expression(expression, list.index(i), faults));
+        }
+        Self::from_requirements(requirements)
+    }
+
+    /// The selector of a map of labels: all pairs must be there.
+    pub fn from_labels(labels: &BTreeMap<String, String>) -> Self {
+        Self::from_requirements(pairs(labels))
+    }
+
+    /// This selector with `key = value` for each of `labels` ANDed to it. One
+    /// that matches nothing stays so.
+    #[must_use]
+    pub fn and_labels<'a>(self, labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        self.and(labels.into_iter().map(|(key, value)| equals(key, value)))
+    }
+
+    /// This selector with `requirements` ANDed to it. One that matches nothing
+    /// stays so.
+    #[must_use]
+    pub fn and(self, requirements: impl IntoIterator<Item = Requirement<Box<str>>>) -> Self {
+        match self {
+            Self::Nothing => Self::Nothing,
+            Self::All(own) => {
+                Self::from_requirements(own.into_iter().chain(requirements).collect())
+            }
+        }
+    }
+
+    /// Whether a map of labels matches.
+    pub fn matches_labels(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.matches::<str>(|key| labels.get(key).map(String::as_str))
+    }
+
+    /// Writes the selector for the wire: pairs as `matchLabels` where they
+    /// can be. `None` matches nothing.
+    pub fn to_wire(&self) -> Option<v1::LabelSelector> {
+        let Self::All(requirements) = self else {
+            return None;
+        };
+        let mut wire = v1::LabelSelector::default();
+        for Requirement { key, operator } in requirements {
+            let (operator, values) = match operator {
+                Operator::In(values) => match &**values {
+                    [only] if !wire.match_labels.contains_key(&**key) => {
+                        wire.match_labels.insert(key.to_string(), only.to_string());
+                        continue;
+                    }
+                    values => ("In", values),
+                },
+                Operator::NotIn(values) => ("NotIn", &**values),
+                Operator::Exists => ("Exists", &[][..]),
+                Operator::DoesNotExist => ("DoesNotExist", &[][..]),
+                Operator::Gt(_) | Operator::Lt(_) => continue,
+            };
+            wire.match_expressions.push(v1::LabelSelectorRequirement {
+                key: key.to_string(),
+                operator: operator.to_owned(),
+                values: values.iter().map(ToString::to_string).collect(),
+            });
+        }
+        Some(wire)
+    }
+
+    fn from_requirements(mut requirements: Vec<Requirement<Box<str>>>) -> Self {
+        requirements.sort_unstable();
+        requirements.dedup();
+        Self::All(requirements.into())
+    }
+}
+
+impl<A> Selector<A> {
+    /// Whether it is `{}`: it matches every label set, and by the rule of
+    /// kube-scheduler's plugin counts no pod.
+    pub fn is_empty(&self) -> bool {
+        matches!(self, Self::All(requirements) if requirements.is_empty())
+    }
+
+    /// The same selector with its strings held another way.
+    pub fn map<B>(&self, mut f: impl FnMut(&A) -> B) -> Selector<B> {
+        match self {
+            Self::Nothing => Selector::Nothing,
+            Self::All(requirements) => {
+                Selector::All(requirements.iter().map(|r| r.map(&mut f)).collect())
+            }
+        }
+    }
+
+    /// Whether a label set matches; `get` looks a key up in it.
+    pub fn matches<'v, V>(&self, get: impl Fn(&V) -> Option<&'v V>) -> bool
+    where
+        A: Borrow<V>,
+        V: Eq + ?Sized + 'v,
+    {
+        match self {
+            Self::Nothing => false,
+            // Label selectors have no operator that reads the text of a value.
+            Self::All(all) => all.iter().all(|r| r.holds(get(r.key.borrow()), |_| "")),
+        }
+    }
+}
+
+fn pairs(labels: &BTreeMap<String, String>) -> Vec<Requirement<Box<str>>> {
+    labels
+        .iter()
+        .map(|(key, value)| equals(key, value))
+        .collect()
+}
+
+fn equals(key: &str, value: &str) -> Requirement<Box<str>> {
+    Requirement {
+        key: key.into(),
+        operator: Operator::In([value.into()].into()),
+    }
+}
+
+fn compile_expression(
+    wire: &v1::LabelSelectorRequirement,
+    path: Path<'_>,
+    faults: &mut Violations,
+) -> Option<Requirement<Box<str>>> {
+    names::check_label_key(&wire.key, path.field("key"), faults);
+    let values = path.field("values");
+    for (i, value) in wire.values.iter().enumerate() {
+        names::check_label_value(value, values.index(i), faults);
+    }
+    let operator = match &*wire.operator {
+        "In" | "NotIn" if wire.values.is_empty() => {
+            faults.add(values, "is required when operator is In or NotIn");
+            return None;
+        }
+        "Exists" | "DoesNotExist" if !wire.values.is_empty() => {
+            faults.add(
+                values,
+                "must be empty when operator is Exists or DoesNotExist",
+            );
+            return None;
+        }
+        "In" => Operator::In(value_set(&wire.values)),
+        "NotIn" => Operator::NotIn(value_set(&wire.values)),
+        "Exists" => Operator::Exists,
+        "DoesNotExist" => Operator::DoesNotExist,
+        _ => {
+            faults.add(
+                path.field("operator"),
+                "must be In, NotIn, Exists or DoesNotExist",
+            );
+            return None;
+        }
+    };
+    Some(Requirement {
+        key: wire.key.as_str().into(),
+        operator,
+    })
+}

@@ -1,0 +1,167 @@
+//! Taints and tolerations (`docs/semantics.md`, "Matching").
+
+use super::names;
+use super::violations::{Path, Violations};
+use crate::proto::v1;
+
+/// What a taint does to pods that do not tolerate it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Effect {
+    /// Keeps new pods off.
+    NoSchedule,
+    /// Would rather have none; no decision looks at it.
+    PreferNoSchedule,
+    /// Keeps new pods off and evicts those that are there.
+    NoExecute,
+}
+
+/// A mark on a node that keeps pods away.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Taint {
+    /// Key of the taint.
+    pub key: Box<str>,
+    /// Value of the taint; may be empty.
+    pub value: Box<str>,
+    /// What it does.
+    pub effect: Effect,
+}
+
+/// What taints a pod tolerates; sorted, without repetitions.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Tolerations(Box<[Toleration]>);
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Toleration {
+    /// `None` tolerates every key.
+    key: Option<Box<str>>,
+    /// `None` tolerates every value.
+    value: Option<Box<str>>,
+    /// `None` tolerates every effect.
+    effect: Option<Effect>,
+}
+
+const EFFECTS: &str = "must be NoSchedule, PreferNoSchedule or NoExecute";
+
+impl Effect {
+    /// Kubernetes' word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoSchedule => "NoSchedule",
+            Self::PreferNoSchedule => "PreferNoSchedule",
+            Self::NoExecute => "NoExecute",
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let all = [Self::NoSchedule, Self::PreferNoSchedule, Self::NoExecute];
+        all.into_iter().find(|effect| effect.as_str() == text)
+    }
+}
+
+impl Taint {
+    /// Compiles the taints of a node.
+    pub fn compile(wire: &[v1::Taint], path: Path<'_>, faults: &mut Violations) -> Box<[Self]> {
+        let mut taints: Vec<Self> = Vec::with_capacity(wire.len());
+        for (i, taint) in wire.iter().enumerate() {
+            let path = path.index(i);
+            names::check_label_key(&taint.key, path.field("key"), faults);
+            names::check_label_value(&taint.value, path.field("value"), faults);
+            let Some(effect) = Effect::parse(&taint.effect) else {
+                faults.add(path.field("effect"), EFFECTS);
+                continue;
+            };
+            if taints
+                .iter()
+                .any(|t| *t.key == *taint.key && t.effect == effect)
+            {
+                faults.add(path, "repeats the key and effect of another taint");
+            }
+            taints.push(Self {
+                key: taint.key.as_str().into(),
+                value: taint.value.as_str().into(),
+                effect,
+            });
+        }
+        taints.into()
+    }
+
+    /// Whether pods that do not tolerate it are kept off.
+    pub fn repels(&self) -> bool {
+        self.effect != Effect::PreferNoSchedule
+    }
+}
+
+impl Tolerations {
+    /// Compiles the tolerations of a pod.
+    pub fn compile(wire: &[v1::Toleration], path: Path<'_>, faults: &mut Violations) -> Self {
+        let mut all = Vec::with_capacity(wire.len());
+        for (i, toleration) in wire.iter().enumerate() {
+            all.extend(Toleration::compile(toleration, path.index(i), faults));
+        }
+        all.sort_unstable();
+        all.dedup();
+        Self(all.into())
+    }
+
+    /// Whether a pod with these may be put on a node with `taints`.
+    pub fn tolerate_all(&self, taints: &[Taint]) -> bool {
+        taints
+            .iter()
+            .all(|taint| !taint.repels() || self.tolerate(taint))
+    }
+
+    /// Whether any toleration is about `taint`.
+    pub fn tolerate(&self, taint: &Taint) -> bool {
+        self.tolerate_parts(&taint.key, &taint.value, taint.effect)
+    }
+
+    /// As [`Self::tolerate`], for a taint given by its parts.
+    pub fn tolerate_parts(&self, key: &str, value: &str, effect: Effect) -> bool {
+        let equal = |mine: &Option<Box<str>>, text| mine.as_deref().is_none_or(|m| m == text);
+        self.0.iter().any(|t| {
+            t.effect.is_none_or(|e| e == effect) && equal(&t.key, key) && equal(&t.value, value)
+        })
+    }
+}
+
+impl Toleration {
+    /// `None` when it is refused, or tolerates nothing.
+    fn compile(wire: &v1::Toleration, path: Path<'_>, faults: &mut Violations) -> Option<Self> {
+        let exists = wire.operator == "Exists";
+        if !wire.key.is_empty() {
+            names::check_label_key(&wire.key, path.field("key"), faults);
+        } else if !exists {
+            faults.add(path.field("operator"), "must be Exists when key is empty");
+        }
+        if wire.toleration_seconds.is_some() && wire.effect != Effect::NoExecute.as_str() {
+            faults.add(
+                path.field("effect"),
+                "must be NoExecute when tolerationSeconds is set",
+            );
+        }
+        if exists && !wire.value.is_empty() {
+            faults.add(path.field("value"), "must be empty when operator is Exists");
+        } else {
+            names::check_label_value(&wire.value, path.field("value"), faults);
+        }
+        let effect = Effect::parse(&wire.effect);
+        if effect.is_none() && !wire.effect.is_empty() {
+            faults.add(path.field("effect"), EFFECTS);
+        }
+        let value = match &*wire.operator {
+            "Exists" => None,
+            "" | "Equal" => Some(wire.value.as_str().into()),
+            // Their feature gate is off: such a toleration tolerates nothing.
+            "Gt" | "Lt" => return None,
+            _ => {
+                faults.add(path.field("operator"), "must be Exists or Equal");
+                return None;
+            }
+        };
+        Some(Self {
+            key: (!wire.key.is_empty()).then(|| wire.key.as_str().into()),
+            value,
+            effect,
+        })
+    }
+}

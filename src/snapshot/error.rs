@@ -1,0 +1,76 @@
+//! Why an update or a look-up is refused.
+
+use crate::matching::Violations;
+
+/// Why the registry refuses.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The request is wrong; nothing was changed.
+    #[error("{0}")]
+    Invalid(Violations),
+    /// There is no such snapshot.
+    #[error("snapshot {0:?} does not exist")]
+    NotFound(String),
+    /// Decisions are not answered before the first batch or replace.
+    #[error("snapshot {0:?} is not synced yet")]
+    NotSynced(String),
+    /// The snapshot has another revision than the caller expected.
+    #[error("snapshot {snapshot:?} is at revision {actual}, not at the expected {expected}")]
+    RevisionMismatch {
+        /// Name of the snapshot.
+        snapshot: String,
+        /// What the caller expected.
+        expected: i64,
+        /// What it is.
+        actual: i64,
+    },
+    /// The snapshot has another epoch than the caller expected.
+    #[error("snapshot {snapshot:?} is of epoch {actual}, not of the expected {expected}")]
+    EpochMismatch {
+        /// Name of the snapshot.
+        snapshot: String,
+        /// What the caller expected.
+        expected: String,
+        /// What it is.
+        actual: String,
+    },
+    /// Too much for a configured limit.
+    #[error("{what}: {actual}, over {name} of {limit}")]
+    OverLimit {
+        /// What there is too much of.
+        what: &'static str,
+        /// Name of the limit in the configuration.
+        name: &'static str,
+        /// The limit.
+        limit: usize,
+        /// What there would be.
+        actual: usize,
+    },
+}
+
+impl From<Violations> for Error {
+    fn from(violations: Violations) -> Self {
+        Self::Invalid(violations)
+    }
+}
+
+/// Checks a number against a limit.
+///
+/// # Errors
+/// [`Error::OverLimit`] when it is larger.
+pub fn check_limit(
+    what: &'static str,
+    name: &'static str,
+    limit: usize,
+    actual: usize,
+) -> Result<(), Error> {
+    if actual <= limit {
+        return Ok(());
+    }
+    Err(Error::OverLimit {
+        what,
+        name,
+        limit,
+        actual,
+    })
+}

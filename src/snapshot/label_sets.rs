@@ -1,0 +1,170 @@
+//! The distinct label sets of a namespace's pods, and how many pods with each
+//! count on each node. Pods of one workload share a label set, so a selector
+//! is matched against few of these instead of against pods.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hash, Hasher};
+
+use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
+
+use super::nodes::Slot;
+use super::symbols::{self, Labels, Symbol, Symbols};
+use crate::matching::Selector;
+
+/// The number of a label set, valid in the table that gave it out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LabelSetId(u32);
+
+/// A table of label sets, each dropped with its last pod.
+#[derive(Debug, Clone, Default)]
+pub struct LabelSets {
+    symbols: Symbols,
+    by_labels: HashTable<LabelSetId>,
+    sets: Vec<LabelSet>,
+    free: Vec<LabelSetId>,
+    hasher: DefaultHashBuilder,
+}
+
+/// One label set.
+#[derive(Debug, Clone, Default)]
+pub struct LabelSet {
+    labels: Labels,
+    /// Pods that have it, counted or not.
+    pods: u32,
+    /// Pods with it that count, by the node that they count on.
+    counted: HashMap<Slot, u32>,
+}
+
+impl LabelSets {
+    /// The id of a label set, if a pod has it.
+    pub fn find(&self, labels: &BTreeMap<String, String>) -> Option<LabelSetId> {
+        let texts = || labels.iter().map(|(k, v)| (&**k, &**v));
+        let same = |id: &LabelSetId| self.texts(*id).eq(texts());
+        self.by_labels.find(self.hash(texts()), same).copied()
+    }
+
+    /// The id of a label set that one more pod has.
+    pub fn acquire(&mut self, labels: &BTreeMap<String, String>) -> LabelSetId {
+        if let Some(id) = self.find(labels) {
+            self.sets[id.index()].pods += 1;
+            return id;
+        }
+        let set = LabelSet {
+            labels: self.symbols.acquire_labels(labels),
+            pods: 1,
+            counted: HashMap::default(),
+        };
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.sets[id.index()] = set;
+                id
+            }
+            None => {
+                self.sets.push(set);
+                LabelSetId(u32::try_from(self.sets.len() - 1).expect("fewer than 2^32 label sets"))
+            }
+        };
+        let Self {
+            symbols,
+            sets,
+            hasher,
+            by_labels,
+            ..
+        } = self;
+        let hash = |id: &LabelSetId| hash(hasher, symbols.label_texts(&sets[id.index()].labels));
+        by_labels.insert_unique(hash(&id), id, hash);
+        id
+    }
+
+    /// Takes a pod away from a label set.
+    pub fn release(&mut self, id: LabelSetId) {
+        let set = &mut self.sets[id.index()];
+        set.pods -= 1;
+        if set.pods > 0 {
+            return;
+        }
+        let hash = self.hash(self.texts(id));
+        self.by_labels
+            .find_entry(hash, |other| *other == id)
+            .expect("a label set in use is in the table")
+            .remove();
+        let set = std::mem::take(&mut self.sets[id.index()]);
+        self.symbols.release_labels(&set.labels);
+        self.free.push(id);
+    }
+
+    /// Counts a pod of a label set on a node.
+    pub fn count(&mut self, id: LabelSetId, slot: Slot) {
+        *self.sets[id.index()].counted.entry(slot).or_default() += 1;
+    }
+
+    /// Takes a counted pod back.
+    pub fn uncount(&mut self, id: LabelSetId, slot: Slot) {
+        let counted = &mut self.sets[id.index()].counted;
+        let count = counted.get_mut(&slot).expect("a counted pod was counted");
+        *count -= 1;
+        if *count == 0 {
+            counted.remove(&slot);
+        }
+    }
+
+    /// How many pods that match a selector count on each node that has any;
+    /// a node comes once for each label set.
+    pub fn counts<'a>(&'a self, selector: &Selector) -> impl Iterator<Item = (Slot, u32)> + 'a {
+        // An empty selector counts nothing: the plugin's own rule.
+        let selector = if selector.is_empty() {
+            &Selector::Nothing
+        } else {
+            selector
+        };
+        let selector = selector.map(|text| self.symbols.find(text).unwrap_or(Symbol::ABSENT));
+        let matches = move |set: &&LabelSet| {
+            set.pods > 0 && selector.matches(|key| symbols::label_value(&set.labels, *key))
+        };
+        let counted = |set: &'a LabelSet| set.counted.iter().map(|(slot, n)| (*slot, *n));
+        self.sets.iter().filter(matches).flat_map(counted)
+    }
+
+    /// The labels of a set, ascending by key.
+    pub fn texts(&self, id: LabelSetId) -> impl Iterator<Item = (&str, &str)> {
+        self.symbols.label_texts(&self.sets[id.index()].labels)
+    }
+
+    /// How many label sets there are.
+    pub fn len(&self) -> usize {
+        self.by_labels.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.by_labels.is_empty()
+    }
+
+    /// What the table takes in memory: an estimate, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let set = |set: &LabelSet| {
+            size_of_val(&*set.labels) + set.counted.capacity() * (size_of::<(Slot, u32)>() + 1)
+        };
+        let sets: usize = self.sets.iter().map(set).sum();
+        sets + self.sets.capacity() * (size_of::<LabelSet>() + size_of::<LabelSetId>())
+            + self.symbols.memory_bytes()
+    }
+
+    fn hash<'a>(&self, labels: impl Iterator<Item = (&'a str, &'a str)>) -> u64 {
+        hash(&self.hasher, labels)
+    }
+}
+
+impl LabelSetId {
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+fn hash<'a>(hasher: &DefaultHashBuilder, labels: impl Iterator<Item = (&'a str, &'a str)>) -> u64 {
+    let mut state = hasher.build_hasher();
+    for label in labels {
+        label.hash(&mut state);
+    }
+    state.finish()
+}

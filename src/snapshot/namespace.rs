@@ -1,0 +1,146 @@
+//! One shard of a snapshot: the pods of a namespace and what selects them.
+
+use hashbrown::HashMap;
+
+use super::change::OwnerKind;
+use super::label_sets::LabelSets;
+use super::nodes::Nodes;
+use super::owners::{Owner, Owners};
+use super::pods::{Life, PodRecord};
+use crate::proto::v1;
+
+/// The pods and owners of one namespace.
+#[derive(Debug, Clone, Default)]
+pub struct Namespace {
+    pods: HashMap<Box<str>, PodRecord>,
+    label_sets: LabelSets,
+    owners: Owners,
+    /// Set when the namespace became empty and left the snapshot; whoever
+    /// still finds it has to look again.
+    pub retired: bool,
+}
+
+impl Namespace {
+    /// Creates or updates a valid pod; whether that made a difference. The
+    /// node that it names has a slot.
+    pub fn put_pod(&mut self, wire: &v1::Pod, nodes: &Nodes) -> bool {
+        let metadata = wire
+            .metadata
+            .as_ref()
+            .expect("a validated pod has metadata");
+        let node_name = wire.spec.as_ref().map_or("", |s| &s.node_name);
+        let node = nodes.slot(node_name);
+        debug_assert!(node.is_some() || node_name.is_empty());
+        let life = Life::of(wire);
+
+        if let Some(old) = self.pods.get(&*metadata.name) {
+            let labels = self.label_sets.find(&metadata.labels);
+            if old.node == node && old.life == life && Some(old.labels) == labels {
+                return false;
+            }
+        }
+        let labels = self.label_sets.acquire(&metadata.labels);
+        let record = PodRecord { labels, node, life };
+        if let Some(slot) = node {
+            nodes.add_pod(slot);
+            if record.life.counts() {
+                self.label_sets.count(labels, slot);
+            }
+        }
+        let old = self.pods.insert(metadata.name.as_str().into(), record);
+        self.forget(old, nodes);
+        true
+    }
+
+    /// Deletes a pod, if it is there and `uid` is empty or its own; whether
+    /// that made a difference.
+    pub fn remove_pod(&mut self, name: &str, uid: &str, nodes: &Nodes) -> bool {
+        let meant = |pod: &PodRecord| uid.is_empty() || pod.life.uid() == uid;
+        if !self.pods.get(name).is_some_and(meant) {
+            return false;
+        }
+        let old = self.pods.remove(name);
+        self.forget(old, nodes);
+        true
+    }
+
+    fn forget(&mut self, pod: Option<PodRecord>, nodes: &Nodes) {
+        let Some(pod) = pod else { return };
+        if let Some(slot) = pod.node {
+            if pod.life.counts() {
+                self.label_sets.uncount(pod.labels, slot);
+            }
+            nodes.remove_pod(slot);
+        }
+        self.label_sets.release(pod.labels);
+    }
+
+    /// Creates or updates an owner; whether that made a difference.
+    pub fn put_owner(&mut self, kind: OwnerKind, name: &str, owner: Owner) -> bool {
+        self.owners.put(kind, name, owner)
+    }
+
+    /// Deletes an owner, if it is there and `uid` is empty or its own; whether
+    /// that made a difference.
+    pub fn remove_owner(&mut self, kind: OwnerKind, name: &str, uid: &str) -> bool {
+        self.owners.remove(kind, name, uid)
+    }
+
+    /// The distinct label sets of its pods.
+    pub fn label_sets(&self) -> &LabelSets {
+        &self.label_sets
+    }
+
+    /// What selects its pods.
+    pub fn owners(&self) -> &Owners {
+        &self.owners
+    }
+
+    /// How many pods it has.
+    pub fn pod_count(&self) -> usize {
+        self.pods.len()
+    }
+
+    /// Whether it has a pod of this name.
+    pub fn has_pod(&self, name: &str) -> bool {
+        self.pods.contains_key(name)
+    }
+
+    /// Whether it holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.pods.is_empty() && self.owners.is_empty()
+    }
+
+    /// The names of its pods, ascending.
+    pub fn pod_names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.pods.keys().map(|name| &**name).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// A pod for the wire.
+    pub fn pod_to_wire(&self, namespace: &str, name: &str, nodes: &Nodes) -> Option<v1::Pod> {
+        let record = self.pods.get(name)?;
+        let labels = self.label_sets.texts(record.labels);
+        let metadata = v1::ObjectMeta {
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
+            labels: labels.map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
+            ..Default::default()
+        };
+        let node_name = record.node.map_or("", |slot| nodes.name(slot));
+        Some(record.life.to_wire(metadata, node_name))
+    }
+
+    /// What it takes in memory: an estimate, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let pods = self
+            .pods
+            .iter()
+            .map(|(name, pod)| name.len() + pod.life.heap_bytes());
+        self.pods.capacity() * (size_of::<(Box<str>, PodRecord)>() + 1)
+            + pods.sum::<usize>()
+            + self.label_sets.memory_bytes()
+            + self.owners.memory_bytes()
+    }
+}

@@ -1,0 +1,200 @@
+//! What selects pods in a namespace, and the selector that default
+//! constraints get from it (`docs/semantics.md`, "Constraints of a pod").
+
+use std::collections::BTreeMap;
+
+use super::change::OwnerKind;
+use crate::matching::{Path, Selector, Violations};
+use crate::proto::v1;
+
+/// The services and controllers of a namespace, by kind and name.
+#[derive(Debug, Clone, Default)]
+pub struct Owners(BTreeMap<(OwnerKind, Box<str>), Owner>);
+
+/// A service or a controller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    uid: Box<str>,
+    selects: Selects,
+}
+
+/// Which pods a service or a controller selects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Selects {
+    /// The pods with all of these labels (services, replication controllers).
+    Labels(BTreeMap<String, String>),
+    /// The pods that match (replica sets, stateful sets).
+    Selector(Selector),
+}
+
+/// The controller that a pod names as its owner.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Controller {
+    kind: OwnerKind,
+    name: Box<str>,
+}
+
+impl Controller {
+    /// The first owner reference with `controller: true`, if it is of a kind
+    /// whose selector is known.
+    pub fn of(references: &[v1::OwnerReference]) -> Option<Self> {
+        let reference = references.iter().find(|r| r.controller == Some(true))?;
+        let kind = match (&*reference.api_version, &*reference.kind) {
+            ("v1", "ReplicationController") => OwnerKind::ReplicationController,
+            ("apps/v1", "ReplicaSet") => OwnerKind::ReplicaSet,
+            ("apps/v1", "StatefulSet") => OwnerKind::StatefulSet,
+            _ => return None,
+        };
+        Some(Self {
+            kind,
+            name: reference.name.as_str().into(),
+        })
+    }
+}
+
+impl Owner {
+    /// Of pods with these labels (a service or replication controller).
+    pub fn of_labels(metadata: &v1::ObjectMeta, labels: Option<&BTreeMap<String, String>>) -> Self {
+        Self {
+            uid: metadata.uid.as_str().into(),
+            selects: Selects::Labels(labels.cloned().unwrap_or_default()),
+        }
+    }
+
+    /// Of pods that match (a replica set or stateful set).
+    pub fn of_selector(metadata: &v1::ObjectMeta, selector: Option<&v1::LabelSelector>) -> Self {
+        let mut no_faults = Violations::default();
+        let selector = Selector::compile(selector, Path::root("selector"), &mut no_faults);
+        Self {
+            uid: metadata.uid.as_str().into(),
+            selects: Selects::Selector(selector),
+        }
+    }
+}
+
+impl Owners {
+    /// Creates or updates one; whether that made a difference.
+    pub fn put(&mut self, kind: OwnerKind, name: &str, owner: Owner) -> bool {
+        let old = self.0.insert((kind, name.into()), owner);
+        old.as_ref() != self.0.get(&(kind, name.into()))
+    }
+
+    /// Deletes one, if it is there and `uid` is empty or its own; whether that
+    /// made a difference.
+    pub fn remove(&mut self, kind: OwnerKind, name: &str, uid: &str) -> bool {
+        let key = (kind, name.into());
+        let meant = self
+            .0
+            .get(&key)
+            .is_some_and(|o| uid.is_empty() || *o.uid == *uid);
+        meant && self.0.remove(&key).is_some()
+    }
+
+    /// Whether one is there.
+    pub fn contains(&self, kind: OwnerKind, name: &str) -> bool {
+        self.0.contains_key(&(kind, name.into()))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The selector of default constraints for a pod: the merged pairs of the
+    /// services that select it, and what its controller requires. `None` when
+    /// nothing was deduced.
+    pub fn deduce(
+        &self,
+        pod_labels: &BTreeMap<String, String>,
+        controller: Option<&Controller>,
+    ) -> Option<Selector> {
+        let mut merged = BTreeMap::new();
+        for service in self.of_kind(OwnerKind::Service) {
+            if let Selects::Labels(labels) = &service.selects
+                && labels
+                    .iter()
+                    .all(|(key, value)| pod_labels.get(key) == Some(value))
+            {
+                merged.extend(labels.clone());
+            }
+        }
+        let controller = controller.and_then(|c| self.0.get(&(c.kind, c.name.clone())));
+        let mut required = Vec::new();
+        match controller.map(|owner| &owner.selects) {
+            Some(Selects::Labels(labels)) => merged.extend(labels.clone()),
+            Some(Selects::Selector(Selector::All(all))) => required.extend(all.iter().cloned()),
+            Some(Selects::Selector(Selector::Nothing)) | None => {}
+        }
+        let selector = Selector::from_labels(&merged).and(required);
+        (!selector.is_empty()).then_some(selector)
+    }
+
+    /// All of them for the wire, ascending by kind and name.
+    pub fn to_wire<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = v1::Change> + 'a {
+        let change = |((kind, name), owner): (&(OwnerKind, Box<str>), &Owner)| {
+            owner.to_wire(*kind, namespace, name)
+        };
+        self.0.iter().map(change)
+    }
+
+    /// One of them for the wire.
+    pub fn get_wire(&self, kind: OwnerKind, namespace: &str, name: &str) -> Option<v1::Change> {
+        let owner = self.0.get(&(kind, name.into()))?;
+        Some(owner.to_wire(kind, namespace, name))
+    }
+
+    fn of_kind(&self, kind: OwnerKind) -> impl Iterator<Item = &Owner> {
+        let from = (kind, Box::default());
+        let all = self.0.range(from..);
+        all.take_while(move |((k, _), _)| *k == kind)
+            .map(|(_, owner)| owner)
+    }
+
+    /// What they take in memory: an estimate, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        // An owner holds a few short strings, each its own allocation.
+        self.0.len() * (size_of::<((OwnerKind, Box<str>), Owner)>() + 256)
+    }
+}
+
+impl Owner {
+    fn to_wire(&self, kind: OwnerKind, namespace: &str, name: &str) -> v1::Change {
+        use v1::change::Object;
+        let metadata = Some(v1::ObjectMeta {
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
+            uid: self.uid.to_string(),
+            ..Default::default()
+        });
+        let (labels, selector) = match &self.selects {
+            Selects::Labels(labels) => (labels.clone(), None),
+            Selects::Selector(selector) => (BTreeMap::new(), selector.to_wire()),
+        };
+        let object = match kind {
+            OwnerKind::Service => Object::Service(v1::Service {
+                metadata,
+                spec: Some(v1::ServiceSpec { selector: labels }),
+            }),
+            OwnerKind::ReplicationController => {
+                let spec = Some(v1::ReplicationControllerSpec { selector: labels });
+                Object::ReplicationController(v1::ReplicationController { metadata, spec })
+            }
+            OwnerKind::ReplicaSet => Object::ReplicaSet(v1::ReplicaSet {
+                metadata,
+                spec: Some(v1::ReplicaSetSpec { selector }),
+            }),
+            OwnerKind::StatefulSet => Object::StatefulSet(v1::StatefulSet {
+                metadata,
+                spec: Some(v1::StatefulSetSpec { selector }),
+            }),
+        };
+        v1::Change {
+            object: Some(object),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! How a pod is kept: a handful of integers.
+
+use uuid::Uuid;
+
+use super::label_sets::LabelSetId;
+use super::nodes::Slot;
+use crate::proto::v1;
+
+/// A pod that exists, without its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodRecord {
+    /// Its labels.
+    pub labels: LabelSetId,
+    /// The node that it names, if any.
+    pub node: Option<Slot>,
+    /// Its identity and how far it has come.
+    pub life: Life,
+}
+
+/// Which incarnation of a pod it is and how far that has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Life {
+    uid: Uuid,
+    phase: Phase,
+    /// What few pods have.
+    rare: Option<Box<Rare>>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Rare {
+    /// A uid that is not a UUID in its usual form.
+    uid: Box<str>,
+    deletion_timestamp: Option<(i64, i32)>,
+}
+
+/// The phases of a pod (core/v1 PodPhase).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Not said.
+    Unset,
+    /// Accepted, not yet running.
+    Pending,
+    /// Running.
+    Running,
+    /// Ended well.
+    Succeeded,
+    /// Ended badly.
+    Failed,
+    /// Its node does not answer.
+    Unknown,
+}
+
+impl Phase {
+    const ALL: [(Self, &'static str); 6] = [
+        (Self::Unset, ""),
+        (Self::Pending, "Pending"),
+        (Self::Running, "Running"),
+        (Self::Succeeded, "Succeeded"),
+        (Self::Failed, "Failed"),
+        (Self::Unknown, "Unknown"),
+    ];
+
+    /// The phase that Kubernetes calls so.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL
+            .iter()
+            .find(|(_, name)| *name == text)
+            .map(|(phase, _)| *phase)
+    }
+
+    fn as_str(self) -> &'static str {
+        let name = Self::ALL.iter().find(|(phase, _)| *phase == self);
+        name.expect("every phase has a name").1
+    }
+}
+
+impl Life {
+    /// Reads it from a valid pod.
+    pub fn of(wire: &v1::Pod) -> Self {
+        let metadata = wire.metadata.as_ref();
+        let phase = wire.status.as_ref().map_or("", |s| &s.phase);
+        let uid_text = metadata.map_or("", |m| &m.uid);
+        let uid = Uuid::try_parse(uid_text).unwrap_or_default();
+        let usual = *uid_text == *uid.as_hyphenated().encode_lower(&mut Uuid::encode_buffer());
+        let deletion = metadata.and_then(|m| m.deletion_timestamp.as_ref());
+        let rare = Rare {
+            uid: if usual {
+                Box::default()
+            } else {
+                uid_text.into()
+            },
+            deletion_timestamp: deletion.map(|t| (t.seconds, t.nanos)),
+        };
+        Self {
+            uid: if usual { uid } else { Uuid::nil() },
+            phase: Phase::parse(phase).expect("a validated pod has a known phase"),
+            rare: (rare != Rare::default()).then(|| Box::new(rare)),
+        }
+    }
+
+    /// Whether the pod counts on its node: neither terminating nor finished.
+    pub fn counts(&self) -> bool {
+        let terminating = self
+            .rare
+            .as_ref()
+            .is_some_and(|r| r.deletion_timestamp.is_some());
+        !terminating && !matches!(self.phase, Phase::Succeeded | Phase::Failed)
+    }
+
+    /// The uid; empty when unknown.
+    pub fn uid(&self) -> String {
+        match &self.rare {
+            Some(rare) if !rare.uid.is_empty() => rare.uid.to_string(),
+            _ if self.uid.is_nil() => String::new(),
+            _ => self.uid.to_string(),
+        }
+    }
+
+    /// The pod for the wire.
+    pub fn to_wire(&self, metadata: v1::ObjectMeta, node_name: &str) -> v1::Pod {
+        let deletion = self.rare.as_ref().and_then(|rare| rare.deletion_timestamp);
+        v1::Pod {
+            metadata: Some(v1::ObjectMeta {
+                uid: self.uid(),
+                deletion_timestamp: deletion
+                    .map(|(seconds, nanos)| pbjson_types::Timestamp { seconds, nanos }),
+                ..metadata
+            }),
+            spec: Some(v1::PodSpec {
+                node_name: node_name.to_owned(),
+                ..Default::default()
+            }),
+            status: Some(v1::PodStatus {
+                phase: self.phase.as_str().to_owned(),
+            }),
+        }
+    }
+
+    /// What it takes on the heap, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.rare
+            .as_ref()
+            .map_or(0, |rare| size_of::<Rare>() + rare.uid.len())
+    }
+}

@@ -1,0 +1,142 @@
+//! Interned strings: each distinct text is kept once and named by a number.
+
+use std::hash::BuildHasher;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+/// The number of an interned text, valid in the table that gave it out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Symbol(u32);
+
+impl Symbol {
+    /// Stands for a text that is not in the table, and so equals none of its
+    /// symbols.
+    pub const ABSENT: Self = Self(u32::MAX);
+}
+
+/// A table of interned texts, each dropped with its last use.
+#[derive(Debug, Clone, Default)]
+pub struct Symbols {
+    by_text: HashTable<Symbol>,
+    entries: Vec<Entry>,
+    free: Vec<Symbol>,
+    hasher: DefaultHashBuilder,
+    text_bytes: usize,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    text: Box<str>,
+    uses: u32,
+}
+
+impl Symbols {
+    /// The symbol of `text`, if it is in the table.
+    pub fn find(&self, text: &str) -> Option<Symbol> {
+        let same = |symbol: &Symbol| self.text(*symbol) == text;
+        self.by_text.find(self.hasher.hash_one(text), same).copied()
+    }
+
+    /// The symbol of `text`, used once more. Each call is paired with one of
+    /// [`Self::release`].
+    pub fn acquire(&mut self, text: &str) -> Symbol {
+        if let Some(symbol) = self.find(text) {
+            self.entries[symbol.0 as usize].uses += 1;
+            return symbol;
+        }
+        let entry = Entry {
+            text: text.into(),
+            uses: 1,
+        };
+        self.text_bytes += text.len();
+        let symbol = match self.free.pop() {
+            Some(symbol) => {
+                self.entries[symbol.0 as usize] = entry;
+                symbol
+            }
+            None => {
+                self.entries.push(entry);
+                Symbol(u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 texts"))
+            }
+        };
+        let Self {
+            by_text,
+            entries,
+            hasher,
+            ..
+        } = self;
+        by_text.insert_unique(hasher.hash_one(text), symbol, |symbol| {
+            hasher.hash_one(&*entries[symbol.0 as usize].text)
+        });
+        symbol
+    }
+
+    /// Gives one use of a symbol back.
+    pub fn release(&mut self, symbol: Symbol) {
+        let entry = &mut self.entries[symbol.0 as usize];
+        entry.uses -= 1;
+        if entry.uses > 0 {
+            return;
+        }
+        let text = std::mem::take(&mut entry.text);
+        self.text_bytes -= text.len();
+        let hash = self.hasher.hash_one(&*text);
+        self.by_text
+            .find_entry(hash, |other| *other == symbol)
+            .expect("a symbol in use is in the table")
+            .remove();
+        self.free.push(symbol);
+    }
+
+    /// The text of a symbol of this table.
+    pub fn text(&self, symbol: Symbol) -> &str {
+        &self.entries[symbol.0 as usize].text
+    }
+
+    /// What the table takes in memory, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.text_bytes
+            + self.entries.capacity() * size_of::<Entry>()
+            + self.by_text.capacity() * (size_of::<Symbol>() + 1)
+    }
+}
+
+/// Interned labels: pairs of key and value, ascending by key's text.
+pub type Labels = Box<[(Symbol, Symbol)]>;
+
+impl Symbols {
+    /// Interns a map of labels.
+    pub fn acquire_labels<'a>(
+        &mut self,
+        labels: impl IntoIterator<Item = (&'a String, &'a String)>,
+    ) -> Labels {
+        let pair = |(key, value): (&String, &String)| (self.acquire(key), self.acquire(value));
+        labels.into_iter().map(pair).collect()
+    }
+
+    /// Gives the uses of interned labels back.
+    pub fn release_labels(&mut self, labels: &[(Symbol, Symbol)]) {
+        for (key, value) in labels {
+            self.release(*key);
+            self.release(*value);
+        }
+    }
+
+    /// The texts of interned labels.
+    pub fn label_texts<'a>(
+        &'a self,
+        labels: &'a [(Symbol, Symbol)],
+    ) -> impl Iterator<Item = (&'a str, &'a str)> {
+        labels
+            .iter()
+            .map(|(key, value)| (self.text(*key), self.text(*value)))
+    }
+}
+
+/// The value that interned labels have for a key.
+pub fn label_value(labels: &[(Symbol, Symbol)], key: Symbol) -> Option<&Symbol> {
+    labels
+        .iter()
+        .find(|(k, _)| *k == key)
+        .map(|(_, value)| value)
+}

@@ -1,0 +1,91 @@
+//! Changes that are taken back: what-if overlays.
+
+use super::change::{Batch, Identity, Kind};
+use super::namespace::Namespace;
+use super::state::{Applied, Shared, apply_to_namespace};
+use crate::proto::v1;
+use crate::proto::v1::change::Object;
+
+/// A batch applied to one namespace and the nodes; dropping it takes the
+/// batch back.
+pub(super) struct Undo<'a> {
+    name: &'a str,
+    namespace: &'a mut Namespace,
+    shared: &'a mut Shared,
+    inverse: Batch,
+}
+
+impl<'a> Undo<'a> {
+    /// Applies a batch whose pods and owners are all of the namespace `name`.
+    pub(super) fn apply(
+        batch: &Batch,
+        name: &'a str,
+        namespace: &'a mut Namespace,
+        shared: &'a mut Shared,
+    ) -> Self {
+        let before = |object| current(Identity::of(object), namespace, shared);
+        let inverse = Batch::inverse(batch.objects().iter().map(before));
+        let mut undo = Self {
+            name,
+            namespace,
+            shared,
+            inverse,
+        };
+        undo.run(batch);
+        undo
+    }
+
+    pub(super) fn namespace(&self) -> &Namespace {
+        self.namespace
+    }
+
+    pub(super) fn shared(&self) -> &Shared {
+        self.shared
+    }
+
+    fn run(&mut self, batch: &Batch) {
+        self.shared.apply(batch, &mut Applied::default());
+        for object in batch.objects() {
+            let id = Identity::of(object);
+            if id.kind != Kind::Node {
+                debug_assert_eq!(id.namespace, self.name);
+                apply_to_namespace(object, id, self.namespace, &self.shared.nodes);
+            }
+        }
+    }
+}
+
+impl Drop for Undo<'_> {
+    fn drop(&mut self) {
+        let inverse = std::mem::take(&mut self.inverse);
+        self.run(&inverse);
+        // Slots that only the overlay named are free again.
+        self.shared.nodes.settle();
+    }
+}
+
+/// The change that brings an object back to what it is.
+fn current(id: Identity<'_>, namespace: &Namespace, shared: &Shared) -> Object {
+    let nodes = &shared.nodes;
+    let existing = match id.kind {
+        Kind::Node => {
+            let node = nodes.find(id.name).and_then(|slot| nodes.get(slot));
+            node.map(|node| Object::Node(node.to_wire()))
+        }
+        Kind::Pod => namespace
+            .pod_to_wire(id.namespace, id.name, nodes)
+            .map(Object::Pod),
+        Kind::Owner(kind) => {
+            let change = namespace.owners().get_wire(kind, id.namespace, id.name);
+            change.and_then(|change| change.object)
+        }
+    };
+    existing.unwrap_or_else(|| {
+        Object::Delete(v1::ObjectReference {
+            kind: id.kind.as_str().to_owned(),
+            namespace: id.namespace.to_owned(),
+            name: id.name.to_owned(),
+            uid: String::new(),
+        })
+    })
+}

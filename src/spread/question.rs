@@ -1,0 +1,86 @@
+//! The incoming pod of a decision, compiled.
+
+use std::collections::BTreeMap;
+
+use crate::matching::{Constraint, NodeAffinity, Path, Selector, Tolerations, Violations, names};
+use crate::proto::v1;
+use crate::snapshot::{Controller, Limits};
+
+/// What a node is checked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum NodeChecks {
+    /// Everything the snapshot knows, in kube-scheduler's order.
+    #[default]
+    All,
+    /// The spread plugin's verdict alone.
+    SpreadOnly,
+}
+
+/// What a decision is asked about: a valid pod, in the form that rules read.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// Namespace of the pod.
+    pub namespace: String,
+    /// Labels of the pod.
+    pub labels: BTreeMap<String, String>,
+    /// Where its node selector and required affinity let it run.
+    pub affinity: NodeAffinity,
+    /// Taints that it tolerates.
+    pub tolerations: Tolerations,
+    /// The controller that it names.
+    pub controller: Option<Controller>,
+    /// Its own constraints with their selectors.
+    pub constraints: Vec<(Constraint, Selector)>,
+}
+
+impl Question {
+    /// Checks and compiles the pod of a request, whose field is at `path`.
+    ///
+    /// # Errors
+    /// Every fault of the pod (`docs/semantics.md`, "Validation").
+    pub fn compile(
+        wire: Option<&v1::Pod>,
+        limits: &Limits,
+        path: Path<'_>,
+    ) -> Result<Self, Violations> {
+        let mut faults = Violations::default();
+        let Some(wire) = wire else {
+            faults.add(path, "is required");
+            return Err(faults);
+        };
+        let (no_metadata, no_spec) = (v1::ObjectMeta::default(), v1::PodSpec::default());
+        let metadata = wire.metadata.as_ref().unwrap_or(&no_metadata);
+        let spec = wire.spec.as_ref().unwrap_or(&no_spec);
+        check_metadata(metadata, path.field("metadata"), &mut faults);
+
+        let at = path.field("spec");
+        let affinity = NodeAffinity::compile(spec, at, &mut faults);
+        let tolerations = at.field("tolerations");
+        let tolerations = Tolerations::compile(&spec.tolerations, tolerations, &mut faults);
+        let list = at.field("topologySpreadConstraints");
+        let own = &spec.topology_spread_constraints;
+        let limit = limits.max_constraints_per_pod;
+        if own.len() > limit {
+            faults.over_limit(list, "max_constraints_per_pod", limit, own.len());
+            return Err(faults);
+        }
+        let constraints = Constraint::compile_own(own, &metadata.labels, list, &mut faults);
+        faults.finish(Self {
+            namespace: names::namespace_or_default(&metadata.namespace).to_owned(),
+            labels: metadata.labels.clone(),
+            affinity,
+            tolerations,
+            controller: Controller::of(&metadata.owner_references),
+            constraints,
+        })
+    }
+}
+
+/// The incoming pod may have no name yet.
+fn check_metadata(metadata: &v1::ObjectMeta, path: Path<'_>, faults: &mut Violations) {
+    if !metadata.name.is_empty() {
+        names::check_name(&metadata.name, path.field("name"), faults);
+    }
+    names::check_namespace(&metadata.namespace, path.field("namespace"), faults);
+    names::check_labels(&metadata.labels, path.field("labels"), faults);
+}

@@ -1,0 +1,76 @@
+//! The numbers behind a constraint.
+
+use super::active::Active;
+
+/// The numbers behind one constraint.
+#[derive(Debug)]
+pub struct Report<'a> {
+    /// The constraint.
+    pub active: &'a Active<'a>,
+    /// How many domains there are.
+    pub domain_count: usize,
+    /// The minimum that skews are measured from.
+    pub global_minimum: i64,
+    /// Whether there are fewer domains than `minDomains`.
+    pub min_domains_unmet: bool,
+    /// The first domains, ascending by count, then by value.
+    pub domains: Vec<DomainReport<'a>>,
+    /// Weight of a count in Score; 0 in Filter.
+    pub weight: f64,
+}
+
+/// One domain of a constraint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DomainReport<'a> {
+    /// What is counted.
+    pub tally: Tally<'a>,
+    /// Skew of the domain if the pod went there.
+    pub skew: i64,
+    /// Whether the constraint admits the pod in it.
+    pub feasible: bool,
+}
+
+/// What counts in a domain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tally<'a> {
+    /// Matching pods in it.
+    pub matching_pods: i64,
+    /// Value of the topology key.
+    pub value: &'a str,
+    /// Eligible nodes in it.
+    pub eligible_nodes: i64,
+}
+
+impl<'a> Report<'a> {
+    /// A report of these domains, of which it lists at most `max_domains`.
+    pub fn of(
+        active: &'a Active<'a>,
+        mut tallies: Vec<Tally<'a>>,
+        max_domains: usize,
+        global_minimum: i64,
+        admits: impl Fn(i64) -> bool,
+    ) -> Self {
+        let domain_count = tallies.len();
+        if max_domains < domain_count {
+            tallies.select_nth_unstable(max_domains);
+            tallies.truncate(max_domains);
+        }
+        tallies.sort_unstable();
+        let domain = |tally: Tally<'a>| {
+            let skew = tally.matching_pods + active.self_match - global_minimum;
+            DomainReport {
+                tally,
+                skew,
+                feasible: admits(skew),
+            }
+        };
+        Self {
+            active,
+            domain_count,
+            global_minimum,
+            min_domains_unmet: false,
+            domains: tallies.into_iter().map(domain).collect(),
+            weight: 0.0,
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! What an update, a stream and an overlay refuse about their changes.
+
+use evenkeel::proto::v1::{
+    Change, FilterRequest, LabelSelector, Node, NodeSpec, ObjectMeta, Pod, PodStatus, ReplicaSet,
+    ReplicaSetSpec, ReplicationController, ReplicationControllerSpec, Service, ServiceSpec,
+    StatefulSet, StatefulSetSpec, Taint, UpdateSnapshotRequest,
+};
+use evenkeel::snapshot::Limits;
+use tonic::Code;
+
+use super::verdict::{Call, Refusal, fill, refused, server};
+use crate::support::build::{meta, node, on, pairs, pod, requirement, tainted};
+use crate::support::model::{Stored, delete};
+use crate::support::server::Server;
+
+/// The second change is bad, the first and the third are not: nothing is
+/// applied. Paths are within the second change.
+fn rows(name: &str, bad: Change, fields: &[&str]) -> Vec<(String, Call, Refusal)> {
+    let at = |prefix: &str| -> Vec<String> {
+        let join = |f: &&str| match f.is_empty() {
+            true => format!("{prefix}[1]"),
+            false => format!("{prefix}[1].{f}"),
+        };
+        fields.iter().map(join).collect()
+    };
+    let changes = vec![
+        node("new", &[]).change(),
+        bad,
+        delete("Pod", "default", "p0"),
+    ];
+    let update = UpdateSnapshotRequest {
+        changes: changes.clone(),
+        ..UpdateSnapshotRequest::default()
+    };
+    let replace = UpdateSnapshotRequest {
+        changes: changes[..2].to_vec(),
+        mode: 1,
+        ..UpdateSnapshotRequest::default()
+    };
+    let overlay = FilterRequest {
+        pod: Some(pod("", &[])),
+        overlay: changes,
+        ..FilterRequest::default()
+    };
+    let invalid = Refusal::invalid(&at("changes"));
+    vec![
+        (
+            format!("update, {name}"),
+            Call::Update(update.clone()),
+            invalid.clone(),
+        ),
+        (
+            format!("replace, {name}"),
+            Call::Update(replace),
+            invalid.clone(),
+        ),
+        (
+            format!("stream, {name}"),
+            Call::Stream(update),
+            Refusal::invalid(&at("update.changes")),
+        ),
+        (
+            format!("overlay, {name}"),
+            Call::Filter(overlay),
+            Refusal::invalid(&at("overlay")),
+        ),
+    ]
+}
+
+fn labelled(labels: &[(&str, &str)]) -> Option<ObjectMeta> {
+    Some(meta("x", labels))
+}
+
+#[tokio::test]
+async fn names_and_labels() {
+    let long = "v".repeat(300);
+    let unnamed = |kind: &str| match kind {
+        "node" => Node::default().change(),
+        "pod" => Pod::default().change(),
+        "service" => Service::default().change(),
+        "replicaSet" => ReplicaSet::default().change(),
+        "statefulSet" => StatefulSet::default().change(),
+        _ => ReplicationController::default().change(),
+    };
+    let mut table = Vec::new();
+    for kind in [
+        "node",
+        "pod",
+        "service",
+        "replicaSet",
+        "statefulSet",
+        "replicationController",
+    ] {
+        let field = format!("{kind}.metadata.name");
+        table.extend(rows(
+            &format!("{kind} without a name"),
+            unnamed(kind),
+            &[&field],
+        ));
+    }
+    for name in [
+        "Upper",
+        "under_score",
+        "-dash",
+        "dot.",
+        "a b",
+        &"n".repeat(254),
+    ] {
+        let named = node(name, &[]).change();
+        // The hostname label repeats the name.
+        let fields: &[&str] = match name {
+            "-dash" | "dot." | "a b" => &["node.metadata.name", "node.metadata.labels"],
+            name if name.len() > 63 => &["node.metadata.name", "node.metadata.labels"],
+            _ => &["node.metadata.name"],
+        };
+        table.extend(rows(name, named, fields));
+    }
+    for labels in [
+        [("k", long.as_str())],
+        [("k", "a b")],
+        [("k", "-")],
+        [("not a key", "")],
+        [("", "v")],
+        [("A_b/c", "v")],
+    ] {
+        let node = Node {
+            metadata: labelled(&labels),
+            spec: None,
+        };
+        let pod = pod("x", &labels);
+        table.extend(rows(
+            &format!("node {labels:?}"),
+            node.change(),
+            &["node.metadata.labels"],
+        ));
+        table.extend(rows(
+            &format!("pod {labels:?}"),
+            pod.change(),
+            &["pod.metadata.labels"],
+        ));
+    }
+    let mut elsewhere = pod("x", &[]);
+    elsewhere.metadata.get_or_insert_default().namespace = "Not A Namespace".into();
+    table.extend(rows(
+        "namespace",
+        elsewhere.change(),
+        &["pod.metadata.namespace"],
+    ));
+    refused(&server().await, table).await;
+}
+
+#[tokio::test]
+async fn enumerated_strings_and_selectors() {
+    let fine = || node("x", &[]);
+    let taint = |key, value, effect| tainted(fine(), key, value, effect).change();
+    let asleep = Pod {
+        status: Some(PodStatus {
+            phase: "Sleeping".into(),
+        }),
+        ..pod("x", &[])
+    };
+    let twice = Node {
+        spec: Some(NodeSpec {
+            taints: ["a", "b"]
+                .map(|value| Taint {
+                    key: "k".into(),
+                    value: value.into(),
+                    effect: "NoSchedule".into(),
+                })
+                .to_vec(),
+            unschedulable: false,
+        }),
+        ..fine()
+    };
+    let selector = Some(LabelSelector {
+        match_labels: pairs(&[("k", "a b")]),
+        match_expressions: vec![requirement("k", "like", &[])],
+    });
+    let replica_set = ReplicaSet {
+        metadata: labelled(&[]),
+        spec: Some(ReplicaSetSpec {
+            selector: selector.clone(),
+        }),
+    };
+    let stateful_set = StatefulSet {
+        metadata: labelled(&[]),
+        spec: Some(StatefulSetSpec { selector }),
+    };
+    let service = Service {
+        metadata: labelled(&[]),
+        spec: Some(ServiceSpec {
+            selector: pairs(&[("not a key", "")]),
+        }),
+    };
+    let controller = ReplicationController {
+        metadata: labelled(&[]),
+        spec: Some(ReplicationControllerSpec {
+            selector: pairs(&[("k", "a b")]),
+        }),
+    };
+    let table: [(&str, Change, &[&str]); 12] = [
+        (
+            "taint without a key",
+            taint("", "", "NoSchedule"),
+            &["node.spec.taints[0].key"],
+        ),
+        (
+            "taint with a bad value",
+            taint("k", "a b", "NoSchedule"),
+            &["node.spec.taints[0].value"],
+        ),
+        (
+            "taint without an effect",
+            taint("k", "", ""),
+            &["node.spec.taints[0].effect"],
+        ),
+        (
+            "taint with an unknown effect",
+            taint("k", "", "noExecute"),
+            &["node.spec.taints[0].effect"],
+        ),
+        ("taint twice", twice.change(), &["node.spec.taints[1]"]),
+        ("unknown phase", asleep.change(), &["pod.status.phase"]),
+        (
+            "replica set",
+            replica_set.change(),
+            &[
+                "replicaSet.spec.selector.matchLabels",
+                "replicaSet.spec.selector.matchExpressions[0].operator",
+            ],
+        ),
+        (
+            "stateful set",
+            stateful_set.change(),
+            &[
+                "statefulSet.spec.selector.matchLabels",
+                "statefulSet.spec.selector.matchExpressions[0].operator",
+            ],
+        ),
+        ("service", service.change(), &["service.spec.selector"]),
+        (
+            "replication controller",
+            controller.change(),
+            &["replicationController.spec.selector"],
+        ),
+        (
+            "delete of an unknown kind",
+            delete("Deployment", "", "x"),
+            &["delete.kind"],
+        ),
+        (
+            "delete of nothing",
+            delete("", "", ""),
+            &["delete.kind", "delete.name"],
+        ),
+    ];
+    let table = table
+        .into_iter()
+        .flat_map(|(name, bad, fields)| rows(name, bad, fields));
+    refused(&server().await, table.collect()).await;
+}
+
+#[tokio::test]
+async fn changes_without_an_object_and_duplicates() {
+    let mut named_twice = pod("p0", &[]);
+    named_twice.metadata.get_or_insert_default().namespace = "default".into();
+    let table = [
+        ("nothing", Change { object: None }),
+        ("the node again", node("new", &[("k", "v")]).change()),
+        (
+            "the node created and deleted",
+            delete("Node", "ignored", "new"),
+        ),
+    ];
+    let table = table
+        .into_iter()
+        .flat_map(|(name, bad)| rows(name, bad, &[""]));
+    refused(&server().await, table.collect()).await;
+
+    let update = UpdateSnapshotRequest {
+        changes: vec![pod("p0", &[]).change(), named_twice.change()],
+        ..UpdateSnapshotRequest::default()
+    };
+    let row = (
+        "one namespace in two words".into(),
+        Call::Update(update),
+        Refusal::invalid(&["changes[1]"]),
+    );
+    refused(&server().await, vec![row]).await;
+}
+
+/// Every fault of every change, at once.
+#[tokio::test]
+async fn all_faults_of_a_batch_at_once() {
+    let update = UpdateSnapshotRequest {
+        snapshot: "no spaces".into(),
+        changes: vec![
+            tainted(node("UPPER", &[]), "", "", "?").change(),
+            node("fine", &[]).change(),
+            Pod::default().change(),
+            Change { object: None },
+            delete("Pod", "", ""),
+        ],
+        ..UpdateSnapshotRequest::default()
+    };
+    let fields = [
+        "snapshot",
+        "changes[0].node.metadata.name",
+        "changes[0].node.spec.taints[0].key",
+        "changes[0].node.spec.taints[0].effect",
+        "changes[2].pod.metadata.name",
+        "changes[3]",
+        "changes[4].delete.name",
+    ];
+    let row = (
+        "all".into(),
+        Call::Update(update),
+        Refusal::invalid(&fields),
+    );
+    refused(&server().await, vec![row]).await;
+}
+
+fn pods(count: usize) -> Vec<Change> {
+    let pod = |i| on(pod(&format!("many-{i}"), &[("app", "web")]), "n0").change();
+    (0..count).map(pod).collect()
+}
+
+#[tokio::test]
+async fn limits() {
+    let limits = Limits {
+        max_changes_per_batch: 10,
+        max_overlay_changes: 2,
+        max_nodes: 3,
+        max_pods: 5,
+        max_label_sets: 2,
+        max_owners: 1,
+        max_string_bytes: 200,
+        max_snapshots: 1,
+        ..Limits::default()
+    };
+    let server = Server::with_limits(limits).await;
+    fill(&server).await;
+    let update = |changes: Vec<Change>| {
+        Call::Update(UpdateSnapshotRequest {
+            changes,
+            ..UpdateSnapshotRequest::default()
+        })
+    };
+    let overlay = FilterRequest {
+        pod: Some(pod("", &[])),
+        overlay: pods(3),
+        ..FilterRequest::default()
+    };
+    let another = UpdateSnapshotRequest {
+        snapshot: "another".into(),
+        ..UpdateSnapshotRequest::default()
+    };
+    let nodes = (0..3).map(|i| node(&format!("more-{i}"), &[]).change());
+    let services = (0..2).map(|i| Service {
+        metadata: Some(meta(&format!("s{i}"), &[])),
+        spec: None,
+    });
+    let sets = (0..3).map(|i| pod(&format!("set-{i}"), &[("app", ["a", "b", "c"][i])]).change());
+    let mut long = pod("long", &[]);
+    long.metadata.get_or_insert_default().uid = "u".repeat(201);
+    let table = [
+        ("batch", update(pods(11)), "max-changes-per-batch"),
+        ("overlay", Call::Filter(overlay), "max-overlay-changes"),
+        ("nodes", update(nodes.collect()), "max-nodes"),
+        ("pods", update(pods(6)), "max-pods"),
+        ("label sets", update(sets.collect()), "max-label-sets"),
+        (
+            "owners",
+            update(services.map(Stored::change).collect()),
+            "max-owners",
+        ),
+        ("string", update(vec![long.change()]), "max-string-bytes"),
+        ("snapshots", Call::Update(another), "max-snapshots"),
+    ];
+    let table = table.into_iter().map(|(name, call, limit)| {
+        (
+            name.to_owned(),
+            call,
+            Refusal::of(Code::ResourceExhausted, limit),
+        )
+    });
+    refused(&server, table.collect()).await;
+}

@@ -1,0 +1,321 @@
+//! What a decision refuses about the spread constraints of its pod, and an
+//! update about default constraints.
+
+use evenkeel::proto::v1::{
+    DefaultConstraints, LabelSelector, TopologySpreadConstraint, UpdateSnapshotRequest,
+};
+
+use super::verdict::{Call, Refusal, decisions, refused, send, server};
+use crate::support::build::{HOSTNAME, ZONE, hard, pod, requirement, soft, spread};
+
+/// A name for the row, what it does to a valid constraint, and the paths of
+/// its violations within the constraint.
+type ConstraintRow = (
+    &'static str,
+    fn(&mut TopologySpreadConstraint),
+    &'static [&'static str],
+);
+
+fn selector(c: &mut TopologySpreadConstraint) -> &mut LabelSelector {
+    c.label_selector.get_or_insert_default()
+}
+
+/// Rules that hold for default constraints too.
+const CONSTRAINT: &[ConstraintRow] = &[
+    ("maxSkew 0", |c| c.max_skew = 0, &["maxSkew"]),
+    ("maxSkew -1", |c| c.max_skew = -1, &["maxSkew"]),
+    (
+        "no topologyKey",
+        |c| c.topology_key.clear(),
+        &["topologyKey"],
+    ),
+    (
+        "topologyKey with a space",
+        |c| c.topology_key = "a zone".into(),
+        &["topologyKey"],
+    ),
+    (
+        "topologyKey with two slashes",
+        |c| c.topology_key = "a/b/c".into(),
+        &["topologyKey"],
+    ),
+    (
+        "topologyKey too long",
+        |c| c.topology_key = "k".repeat(64),
+        &["topologyKey"],
+    ),
+    (
+        "no whenUnsatisfiable",
+        |c| c.when_unsatisfiable.clear(),
+        &["whenUnsatisfiable"],
+    ),
+    (
+        "unknown whenUnsatisfiable",
+        |c| c.when_unsatisfiable = "doNotSchedule".into(),
+        &["whenUnsatisfiable"],
+    ),
+    ("minDomains 0", |c| c.min_domains = Some(0), &["minDomains"]),
+    (
+        "minDomains -1",
+        |c| c.min_domains = Some(-1),
+        &["minDomains"],
+    ),
+    (
+        "minDomains of a soft constraint",
+        |c| {
+            c.when_unsatisfiable = "ScheduleAnyway".into();
+            c.min_domains = Some(2);
+        },
+        &["minDomains"],
+    ),
+    (
+        "unknown nodeAffinityPolicy",
+        |c| c.node_affinity_policy = Some("honor".into()),
+        &["nodeAffinityPolicy"],
+    ),
+    (
+        "empty nodeTaintsPolicy",
+        |c| c.node_taints_policy = Some(String::new()),
+        &["nodeTaintsPolicy"],
+    ),
+    (
+        "everything at once",
+        |c| {
+            c.max_skew = 0;
+            c.topology_key.clear();
+            c.when_unsatisfiable = "Perhaps".into();
+            c.node_affinity_policy = Some("?".into());
+            c.node_taints_policy = Some("?".into());
+        },
+        &[
+            "maxSkew",
+            "topologyKey",
+            "whenUnsatisfiable",
+            "nodeAffinityPolicy",
+            "nodeTaintsPolicy",
+        ],
+    ),
+];
+
+/// Rules about the selector, which default constraints must not have.
+const SELECTOR: &[ConstraintRow] = &[
+    (
+        "matchLabelKeys without a selector",
+        |c| {
+            c.label_selector = None;
+            c.match_label_keys = vec!["hash".into()];
+        },
+        &["matchLabelKeys"],
+    ),
+    (
+        "matchLabelKeys with a bad key",
+        |c| c.match_label_keys = vec!["ok".into(), "not ok".into()],
+        &["matchLabelKeys[1]"],
+    ),
+    (
+        "matchLabelKeys of matchLabels",
+        |c| c.match_label_keys = vec!["app".into()],
+        &["matchLabelKeys[0]"],
+    ),
+    (
+        "matchLabelKeys of another expression",
+        |c| {
+            selector(c)
+                .match_expressions
+                .push(requirement("tier", "NotIn", &["x"]));
+            c.match_label_keys = vec!["tier".into()];
+        },
+        &["matchLabelKeys[0]"],
+    ),
+    (
+        "matchLabelKeys of an expression with another value than the pod's",
+        |c| {
+            selector(c)
+                .match_expressions
+                .push(requirement("tier", "In", &["other"]));
+            c.match_label_keys = vec!["tier".into()];
+        },
+        &["matchLabelKeys[0]"],
+    ),
+    (
+        "bad key in matchLabels",
+        |c| drop(selector(c).match_labels.insert("-k".into(), String::new())),
+        &["labelSelector.matchLabels"],
+    ),
+    (
+        "bad value in matchLabels",
+        |c| drop(selector(c).match_labels.insert("k".into(), "a b".into())),
+        &["labelSelector.matchLabels"],
+    ),
+    (
+        "long value in matchLabels",
+        |c| drop(selector(c).match_labels.insert("k".into(), "v".repeat(300))),
+        &["labelSelector.matchLabels"],
+    ),
+    (
+        "expression without a key",
+        |c| {
+            selector(c)
+                .match_expressions
+                .push(requirement("", "Exists", &[]))
+        },
+        &["labelSelector.matchExpressions[0].key"],
+    ),
+    (
+        "unknown operator",
+        |c| {
+            selector(c)
+                .match_expressions
+                .push(requirement("k", "in", &["v"]))
+        },
+        &["labelSelector.matchExpressions[0].operator"],
+    ),
+    (
+        "a node's operator",
+        |c| {
+            selector(c)
+                .match_expressions
+                .push(requirement("k", "Gt", &["1"]))
+        },
+        &["labelSelector.matchExpressions[0].operator"],
+    ),
+    (
+        "In without values",
+        |c| {
+            selector(c)
+                .match_expressions
+                .push(requirement("k", "In", &[]))
+        },
+        &["labelSelector.matchExpressions[0].values"],
+    ),
+    (
+        "NotIn without values",
+        |c| {
+            selector(c)
+                .match_expressions
+                .push(requirement("k", "NotIn", &[]))
+        },
+        &["labelSelector.matchExpressions[0].values"],
+    ),
+    (
+        "Exists with values",
+        |c| {
+            selector(c)
+                .match_expressions
+                .push(requirement("k", "Exists", &["v"]))
+        },
+        &["labelSelector.matchExpressions[0].values"],
+    ),
+    (
+        "DoesNotExist with values",
+        |c| {
+            selector(c)
+                .match_expressions
+                .push(requirement("k", "DoesNotExist", &["v"]))
+        },
+        &["labelSelector.matchExpressions[0].values"],
+    ),
+    (
+        "bad value in an expression",
+        |c| {
+            selector(c)
+                .match_expressions
+                .push(requirement("k", "In", &["v", "a b"]))
+        },
+        &["labelSelector.matchExpressions[0].values[1]"],
+    ),
+];
+
+/// Under Filter and Score, as the second constraint of the pod.
+#[tokio::test]
+async fn constraints_of_a_pod() {
+    let mut rows = Vec::new();
+    for (name, damage, fields) in CONSTRAINT.iter().chain(SELECTOR) {
+        let mut bad = hard(1, ZONE, &[("app", "web")]);
+        damage(&mut bad);
+        let at = |f: &&str| format!("pod.spec.topologySpreadConstraints[1].{f}");
+        let fields: Vec<String> = fields.iter().map(at).collect();
+        let labels = [("app", "web"), ("tier", "front")];
+        let pod = spread(
+            pod("", &labels),
+            vec![soft(1, "rack", &[("app", "web")]), bad],
+        );
+        rows.extend(decisions(name, &pod, &fields));
+    }
+    refused(&server().await, rows).await;
+}
+
+#[tokio::test]
+async fn constraints_with_the_same_key_and_action() {
+    let pod = spread(
+        pod("", &[]),
+        vec![
+            hard(1, ZONE, &[]),
+            soft(1, ZONE, &[]),
+            hard(1, HOSTNAME, &[]),
+            hard(2, ZONE, &[("app", "web")]),
+        ],
+    );
+    let fields = ["pod.spec.topologySpreadConstraints[0].{topologyKey, whenUnsatisfiable}"];
+    refused(&server().await, decisions("same", &pod, &fields)).await;
+}
+
+/// What the API server itself writes for matchLabelKeys is no fault.
+#[tokio::test]
+async fn match_label_keys_merged_by_the_api_server() {
+    let mut merged = hard(1, ZONE, &[("app", "web")]);
+    selector(&mut merged).match_expressions = vec![requirement("hash", "In", &["new"])];
+    merged.match_label_keys = vec!["hash".into()];
+    let pod = spread(pod("", &[("app", "web"), ("hash", "new")]), vec![merged]);
+    for (name, call, _) in decisions("merged", &pod, &[""]) {
+        send(&server().await, call).await.expect(&name);
+    }
+}
+
+#[tokio::test]
+async fn default_constraints() {
+    let update = |defaults: DefaultConstraints| {
+        Call::Update(UpdateSnapshotRequest {
+            default_constraints: Some(defaults),
+            ..UpdateSnapshotRequest::default()
+        })
+    };
+    let with_selector: &[ConstraintRow] = &[(
+        "a selector",
+        |c| c.label_selector = Some(LabelSelector::default()),
+        &["labelSelector"],
+    )];
+    let mut rows = Vec::new();
+    for (name, damage, fields) in CONSTRAINT.iter().chain(with_selector) {
+        let mut bad = TopologySpreadConstraint {
+            label_selector: None,
+            ..hard(1, ZONE, &[])
+        };
+        damage(&mut bad);
+        let at = |f: &&str| format!("defaultConstraints.constraints[0].{f}");
+        let fields: Vec<String> = fields.iter().map(at).collect();
+        let defaults = DefaultConstraints {
+            constraints: vec![bad],
+            system: false,
+        };
+        rows.push((
+            (*name).to_owned(),
+            update(defaults),
+            Refusal::invalid(&fields),
+        ));
+    }
+    let system = DefaultConstraints {
+        constraints: vec![TopologySpreadConstraint {
+            label_selector: None,
+            ..hard(1, ZONE, &[])
+        }],
+        system: true,
+    };
+    let fields = ["defaultConstraints.system"];
+    rows.push((
+        "system and a list".into(),
+        update(system),
+        Refusal::invalid(&fields),
+    ));
+    refused(&server().await, rows).await;
+}

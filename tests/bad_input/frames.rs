@@ -1,0 +1,199 @@
+//! Bytes that are no request: truncated, random, and a stream cut short.
+
+use evenkeel::proto::v1::stream_snapshot_request::Step;
+use evenkeel::proto::v1::{
+    BeginReplace, FilterRequest, StreamSnapshotRequest, UpdateSnapshotRequest,
+};
+use proptest::prelude::*;
+use prost::Message;
+use prost::bytes::{Buf, BufMut, Bytes};
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Request, Status};
+
+use super::verdict::{server, state};
+use crate::support::build::{ZONE, hard, node, pod, spread};
+use crate::support::model::Stored;
+use crate::support::server::Server;
+
+/// Sends and receives messages as they are.
+#[derive(Default)]
+struct Raw;
+
+impl Codec for Raw {
+    type Encode = Bytes;
+    type Decode = Bytes;
+    type Encoder = Raw;
+    type Decoder = Raw;
+    fn encoder(&mut self) -> Raw {
+        Raw
+    }
+    fn decoder(&mut self) -> Raw {
+        Raw
+    }
+}
+
+impl Encoder for Raw {
+    type Item = Bytes;
+    type Error = Status;
+    fn encode(&mut self, item: Bytes, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        out.put(item);
+        Ok(())
+    }
+}
+
+impl Decoder for Raw {
+    type Item = Bytes;
+    type Error = Status;
+    fn decode(&mut self, bytes: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
+        Ok(Some(bytes.copy_to_bytes(bytes.remaining())))
+    }
+}
+
+async fn connect(server: &Server) -> Channel {
+    let endpoint = Endpoint::from_shared(server.address.clone()).expect("an address");
+    endpoint.connect().await.expect("the server listens")
+}
+
+/// Calls a method with these bytes as the message.
+async fn call(channel: &Channel, method: &'static str, message: Bytes) -> Result<Bytes, Status> {
+    let mut grpc = tonic::client::Grpc::new(channel.clone());
+    grpc.ready().await.expect("the connection stands");
+    let path = PathAndQuery::from_static(method);
+    let answer = grpc.unary(Request::new(message), path, Raw).await;
+    answer.map(tonic::Response::into_inner)
+}
+
+const FILTER: &str = "/evenkeel.v1.SpreadService/Filter";
+const UPDATE: &str = "/evenkeel.v1.SpreadService/UpdateSnapshot";
+
+/// A message that does not parse is INTERNAL, as in every gRPC server; one
+/// that parses by chance is a request like any other.
+fn judge<T: Message + Default>(message: &Bytes, answer: &Result<Bytes, Status>) {
+    if T::decode(message.clone()).is_err() {
+        let status = answer.as_ref().expect_err("the message does not parse");
+        assert_eq!(status.code(), Code::Internal, "{message:?}: {status:?}");
+    }
+}
+
+#[tokio::test]
+async fn truncated_messages() {
+    let server = server().await;
+    let channel = connect(&server).await;
+    let request = FilterRequest {
+        pod: Some(spread(
+            pod("x", &[("app", "web")]),
+            vec![hard(1, ZONE, &[("app", "web")])],
+        )),
+        ..FilterRequest::default()
+    };
+    let whole = Bytes::from(request.encode_to_vec());
+    let before = state(&server).await;
+    for end in 0..whole.len() {
+        let cut = whole.slice(..end);
+        judge::<FilterRequest>(&cut, &call(&channel, FILTER, cut.clone()).await);
+    }
+    assert_eq!(state(&server).await, before);
+    call(&channel, FILTER, whole)
+        .await
+        .expect("the whole is fine");
+
+    let request = UpdateSnapshotRequest {
+        changes: vec![node("n9", &[(ZONE, "c")]).change()],
+        ..UpdateSnapshotRequest::default()
+    };
+    let whole = Bytes::from(request.encode_to_vec());
+    for end in 0..whole.len() {
+        let cut = whole.slice(..end);
+        let before = state(&server).await;
+        let answer = call(&channel, UPDATE, cut.clone()).await;
+        judge::<UpdateSnapshotRequest>(&cut, &answer);
+        if answer.is_err() {
+            assert_eq!(state(&server).await, before, "{cut:?}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 256,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// Whatever arrives, the server answers, and a refused update changes
+    /// nothing.
+    #[test]
+    fn random_messages(message in prop::collection::vec(any::<u8>(), 0..64)) {
+        static SERVER: std::sync::OnceLock<(tokio::runtime::Runtime, Server, Channel)> =
+            std::sync::OnceLock::new();
+        let (runtime, server, channel) = SERVER.get_or_init(|| {
+            let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+            let (server, channel) = runtime.block_on(async {
+                let server = server().await;
+                let channel = connect(&server).await;
+                (server, channel)
+            });
+            (runtime, server, channel)
+        });
+        let message = Bytes::from(message);
+        runtime.block_on(async {
+            let before = state(server).await;
+            let answer = call(channel, FILTER, message.clone()).await;
+            judge::<FilterRequest>(&message, &answer);
+            assert_eq!(state(server).await, before);
+            let answer = call(channel, UPDATE, message.clone()).await;
+            judge::<UpdateSnapshotRequest>(&message, &answer);
+            if answer.is_err() {
+                assert_eq!(state(server).await, before);
+            }
+        });
+    }
+}
+
+/// A stream that ends, or breaks, before its commit leaves the old state.
+#[tokio::test]
+async fn stream_cut_before_commit() {
+    let server = server().await;
+    let before = state(&server).await;
+    let begin = Step::BeginReplace(BeginReplace::default());
+    let update = Step::Update(UpdateSnapshotRequest {
+        changes: vec![node("other", &[]).change()],
+        ..UpdateSnapshotRequest::default()
+    });
+    let steps = [begin, update].map(|step| StreamSnapshotRequest { step: Some(step) });
+
+    let ended = server
+        .client()
+        .stream_snapshot(tokio_stream::iter(steps.clone()))
+        .await;
+    let mut ended = ended.expect("a stream").into_inner();
+    let mut acknowledged = 0;
+    while let Ok(Some(_)) = ended.message().await {
+        acknowledged += 1;
+    }
+    assert_eq!(acknowledged, 2);
+    assert_eq!(state(&server).await, before, "the client ended the stream");
+
+    let (sender, receiver) = tokio::sync::mpsc::channel(4);
+    let open = tokio_stream::wrappers::ReceiverStream::new(receiver);
+    let mut client = server.another_client().await;
+    for step in steps {
+        sender.send(step).await.expect("there is room");
+    }
+    let mut broken = client
+        .stream_snapshot(open)
+        .await
+        .expect("a stream")
+        .into_inner();
+    for _ in 0..2 {
+        broken
+            .message()
+            .await
+            .expect("an answer")
+            .expect("an answer");
+    }
+    drop((broken, client, sender));
+    assert_eq!(state(&server).await, before, "the connection broke");
+}

@@ -1,0 +1,31 @@
+//! Snapshots from the outside: revisions, replaces, streams, export and
+//! restore, pages, and the views of an answer.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod answers;
+mod deadline;
+mod registry;
+mod replaces;
+mod updates;
+
+use evenkeel::proto::v1::{Change, FilterRequest, Node};
+
+use support::build::{ZONE, node, pod};
+use support::model::Stored;
+
+/// A question whose answer names every node.
+fn all_nodes(snapshot: &str) -> FilterRequest {
+    FilterRequest {
+        snapshot: snapshot.into(),
+        pod: Some(pod("", &[])),
+        ..FilterRequest::default()
+    }
+}
+
+/// Nodes of these names, in zone `z`.
+fn nodes(names: &[&str]) -> Vec<Change> {
+    let nodes = names.iter().map(|name| node(name, &[(ZONE, "z")]));
+    nodes.map(Node::change).collect()
+}

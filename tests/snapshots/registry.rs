@@ -1,0 +1,250 @@
+//! Many snapshots: side by side, listed in pages, forgotten, and moved from
+//! one server to another.
+
+use evenkeel::proto::v1::stream_snapshot_request::Step;
+use evenkeel::proto::v1::{
+    BeginReplace, CommitReplace, DeleteSnapshotRequest, FilterRequest, ListSnapshotsRequest,
+    ScoreRequest, Snapshot, StreamSnapshotRequest, UpdateSnapshotRequest, View,
+};
+use proptest::prelude::*;
+use tonic::Code;
+
+use crate::support::agree::{self, Question};
+use crate::support::recount::Cluster;
+use crate::support::server::Server;
+use crate::support::{generate, model};
+use crate::{all_nodes, nodes};
+
+async fn page(server: &Server, page_size: i32, page_token: &str) -> (Vec<String>, String) {
+    let request = ListSnapshotsRequest {
+        page_size,
+        page_token: page_token.into(),
+    };
+    let answer = server.client().list_snapshots(request).await;
+    let answer = answer.expect("a page").into_inner();
+    let names = answer.snapshots.into_iter().map(|s| s.name);
+    (names.collect(), answer.next_page_token)
+}
+
+#[tokio::test]
+async fn snapshots_do_not_know_of_each_other() {
+    let server = Server::start().await;
+    for name in ["eu/prod", "eu/test", "us.prod", "default"] {
+        server.update(name, nodes(&[&name.replace('/', "-")])).await;
+    }
+    server.update("eu/prod", nodes(&["more"])).await;
+    assert_eq!(
+        server.filter(all_nodes("eu/prod")).await.feasible,
+        ["eu-prod", "more"]
+    );
+    assert_eq!(
+        server.filter(all_nodes("eu/test")).await.feasible,
+        ["eu-test"]
+    );
+    assert_eq!(server.filter(all_nodes("")).await.feasible, ["default"]);
+    let prod = server.describe("eu/prod").await;
+    let test = server.describe("eu/test").await;
+    assert_eq!((prod.revision, test.revision), (2, 1));
+    assert_ne!(prod.epoch, test.epoch);
+}
+
+#[tokio::test]
+async fn list_in_pages() {
+    let server = Server::start().await;
+    for name in ["c", "a", "e", "b", "d"] {
+        server.update(name, Vec::new()).await;
+    }
+    let (first, token) = page(&server, 2, "").await;
+    assert_eq!(first, ["a", "b"]);
+    let (second, token) = page(&server, 2, &token).await;
+    assert_eq!(second, ["c", "d"]);
+    let (third, token) = page(&server, 2, &token).await;
+    assert_eq!((third, token.as_str()), (vec!["e".into()], ""));
+    let (all, token) = page(&server, 0, "").await;
+    assert_eq!((all.join(""), token.as_str()), ("abcde".into(), ""));
+    let (exact, token) = page(&server, 5, "").await;
+    assert_eq!((exact.len(), token.as_str()), (5, ""));
+    let (more, _) = page(&server, 100_000, "").await;
+    assert_eq!(more.len(), 5);
+}
+
+#[tokio::test]
+async fn description() {
+    let server = Server::start().await;
+    server.update("s", nodes(&["a"])).await;
+    let before: Snapshot = server.describe("s").await;
+    assert_eq!((before.name.as_str(), before.synced), ("s", true));
+    assert!(before.memory_bytes > 0);
+    assert!(before.create_time.is_some());
+    assert!(before.update_time.is_some());
+    server.update("s", nodes(&["b"])).await;
+    let after = server.describe("s").await;
+    assert_eq!(after.create_time, before.create_time);
+    assert_eq!((after.node_count, after.reservation_count), (2, 0));
+}
+
+#[tokio::test]
+async fn deleted_snapshot_starts_over() {
+    let server = Server::start().await;
+    let epoch = server.update("s", nodes(&["a"])).await.epoch;
+    let delete = async |epoch: &str| {
+        let request = DeleteSnapshotRequest {
+            snapshot: "s".into(),
+            epoch: epoch.into(),
+        };
+        server.client().delete_snapshot(request).await.map(drop)
+    };
+    delete("another").await.expect_err("it has another epoch");
+    assert_eq!(server.filter(all_nodes("s")).await.feasible, ["a"]);
+    delete(&epoch).await.expect("it has this epoch");
+    let gone = server.client().filter(all_nodes("s")).await;
+    assert_eq!(gone.expect_err("it is gone").code(), Code::NotFound);
+    assert_eq!(
+        delete("").await.expect_err("it is gone").code(),
+        Code::NotFound
+    );
+    let anew = server.update("s", nodes(&["b"])).await;
+    assert_eq!(anew.revision, 1);
+    assert_ne!(anew.epoch, epoch);
+    assert_eq!(server.filter(all_nodes("s")).await.feasible, ["b"]);
+}
+
+/// The parts of an export without what differs from server to server.
+async fn content(server: &Server, snapshot: &str) -> Vec<UpdateSnapshotRequest> {
+    let parts = server.export(snapshot).await;
+    let described = server.describe(snapshot).await;
+    for part in &parts {
+        assert_eq!(part.revision, described.revision);
+        assert_eq!(part.epoch, described.epoch);
+    }
+    let updates = parts
+        .into_iter()
+        .map(|part| part.update.expect("an update"));
+    updates.collect()
+}
+
+/// Sends an export back between the markers of a replace.
+async fn restore(server: &Server, snapshot: &str, content: &[UpdateSnapshotRequest]) {
+    let mut steps = vec![Step::BeginReplace(BeginReplace {
+        snapshot: snapshot.into(),
+    })];
+    steps.extend(content.iter().cloned().map(Step::Update));
+    steps.push(Step::CommitReplace(CommitReplace {
+        snapshot: snapshot.into(),
+        expected_revision: None,
+    }));
+    let count = steps.len();
+    let steps = steps
+        .into_iter()
+        .map(|step| StreamSnapshotRequest { step: Some(step) });
+    let steps: Vec<_> = steps.collect();
+    let answers = server
+        .client()
+        .stream_snapshot(tokio_stream::iter(steps))
+        .await;
+    let mut answers = answers.expect("a stream").into_inner();
+    for _ in 0..count {
+        answers
+            .message()
+            .await
+            .expect("it is valid")
+            .expect("an acknowledgement");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 24,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// Whatever is in it, a restored snapshot exports the same and decides
+    /// the same.
+    #[test]
+    fn export_restores_elsewhere(
+        changes in generate::batch(40),
+        defaults in generate::defaults(),
+        pod in generate::incoming(),
+    ) {
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        runtime.block_on(async {
+            let mut cluster = Cluster { defaults: defaults.clone(), ..Cluster::default() };
+            for change in &changes {
+                model::apply(&mut cluster, change);
+            }
+            let (here, there) = (Server::start().await, Server::start().await);
+            here.send(UpdateSnapshotRequest {
+                snapshot: "s".into(),
+                changes,
+                default_constraints: Some(defaults),
+                ..UpdateSnapshotRequest::default()
+            }).await;
+            there.update("s", nodes(&["stale"])).await;
+            let exported = content(&here, "s").await;
+            restore(&there, "s", &exported).await;
+            prop_assert_eq!(content(&there, "s").await, exported);
+            same_decisions(&there, &cluster, &pod).await;
+            Ok(())
+        })?;
+    }
+}
+
+async fn same_decisions(server: &Server, cluster: &Cluster, pod: &evenkeel::proto::v1::Pod) {
+    let about = Question {
+        cluster,
+        pod,
+        place: "restored",
+    };
+    let checks = evenkeel::proto::v1::NodeChecks::Unspecified;
+    let filter = FilterRequest {
+        snapshot: "s".into(),
+        pod: Some(pod.clone()),
+        view: View::Full as i32,
+        max_domains: Some(0),
+        ..FilterRequest::default()
+    };
+    let score = ScoreRequest {
+        snapshot: "s".into(),
+        pod: Some(pod.clone()),
+        view: View::Full as i32,
+        max_domains: Some(0),
+        ..ScoreRequest::default()
+    };
+    agree::filter(
+        &server.filter(filter).await,
+        &cluster.filter(pod, None, checks),
+        &about,
+    );
+    agree::score(
+        &server.score(score).await,
+        &cluster.score(pod, None, checks),
+        &about,
+    );
+}
+
+/// An export of many objects comes in several parts, all of one revision.
+#[tokio::test]
+async fn large_export() {
+    let server = Server::start().await;
+    let names: Vec<String> = (0..30_000).map(|i| format!("node-{i:05}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    server.update("s", nodes(&names)).await;
+    let exported = content(&server, "s").await;
+    let changes: usize = exported.iter().map(|part| part.changes.len()).sum();
+    assert_eq!(changes, names.len());
+    restore(
+        &server,
+        "copy",
+        &exported
+            .iter()
+            .cloned()
+            .map(|update| UpdateSnapshotRequest {
+                snapshot: "copy".into(),
+                ..update
+            })
+            .collect::<Vec<_>>(),
+    )
+    .await;
+    assert_eq!(server.describe("copy").await.node_count, 30_000);
+}

@@ -1,0 +1,214 @@
+//! Deltas: revisions, counts, expectations and deletes.
+
+use evenkeel::proto::v1::{FilterRequest, UpdateSnapshotRequest};
+use std::time::Duration;
+use tonic::Code;
+
+use crate::support::build::{ZONE, hard, node, on, pod, spread};
+use crate::support::model::{Stored, delete, delete_uid};
+use crate::support::server::Server;
+use crate::{all_nodes, nodes};
+
+#[tokio::test]
+async fn revisions_grow_by_one_for_each_batch() {
+    let server = Server::start().await;
+    let first = server.update("", nodes(&["a", "b"])).await;
+    assert_eq!(
+        (first.revision, first.changed_count, first.unchanged_count),
+        (1, 2, 0)
+    );
+    assert!(!first.epoch.is_empty());
+    let again = server.update("default", nodes(&["b", "c"])).await;
+    assert_eq!(
+        (again.revision, again.changed_count, again.unchanged_count),
+        (2, 1, 1)
+    );
+    let nothing = server.update("", Vec::new()).await;
+    assert_eq!(
+        (
+            nothing.revision,
+            nothing.changed_count,
+            nothing.unchanged_count
+        ),
+        (3, 0, 0)
+    );
+    let gone = vec![delete("Node", "", "a"), delete("Node", "", "never")];
+    let gone = server.update("", gone).await;
+    assert_eq!(
+        (gone.revision, gone.changed_count, gone.unchanged_count),
+        (4, 1, 1)
+    );
+    let nameless = UpdateSnapshotRequest {
+        changes: vec![pod("", &[]).change()],
+        ..UpdateSnapshotRequest::default()
+    };
+    let refused = server.client().update_snapshot(nameless).await;
+    refused.expect_err("the pod has no name");
+
+    let answer = server.filter(all_nodes("")).await;
+    assert_eq!((answer.revision, &answer.epoch), (4, &first.epoch));
+    assert_eq!(answer.feasible, ["b", "c"]);
+    let described = server.describe("").await;
+    assert_eq!((described.revision, &described.epoch), (4, &first.epoch));
+    assert_eq!((described.node_count, described.pod_count), (2, 0));
+}
+
+#[tokio::test]
+async fn expected_revision_must_be_the_current_one() {
+    let server = Server::start().await;
+    let update = |snapshot: &str, expected: i64, name: &str| UpdateSnapshotRequest {
+        snapshot: snapshot.into(),
+        changes: nodes(&[name]),
+        expected_revision: Some(expected),
+        ..UpdateSnapshotRequest::default()
+    };
+    let code = async |request| {
+        let answer = server.client().update_snapshot(request).await;
+        answer.map_or_else(|status| status.code(), |_| Code::Ok)
+    };
+    assert_eq!(code(update("s", 7, "a")).await, Code::Aborted);
+    let list = server
+        .client()
+        .list_snapshots(evenkeel::proto::v1::ListSnapshotsRequest::default())
+        .await;
+    assert!(
+        list.expect("a list").into_inner().snapshots.is_empty(),
+        "nothing was created"
+    );
+    assert_eq!(code(update("s", 0, "a")).await, Code::Ok);
+    assert_eq!(code(update("s", 0, "b")).await, Code::Aborted);
+    assert_eq!(code(update("s", 2, "b")).await, Code::Aborted);
+    assert_eq!(server.filter(all_nodes("s")).await.feasible, ["a"]);
+    assert_eq!(code(update("s", 1, "b")).await, Code::Ok);
+    assert_eq!(server.filter(all_nodes("s")).await.feasible, ["a", "b"]);
+}
+
+/// The question is asked first and answered after the update: read your own
+/// writes.
+#[tokio::test]
+async fn min_revision_waits_for_the_update() {
+    let server = Server::start().await;
+    server.update("", nodes(&["a"])).await;
+    let request = FilterRequest {
+        min_revision: 3,
+        ..all_nodes("")
+    };
+    let mut client = server.another_client().await;
+    let mut waiting = tokio::spawn(async move { client.filter(request).await });
+    server.update("", nodes(&["b"])).await;
+    let early = tokio::time::timeout(Duration::from_millis(100), &mut waiting).await;
+    assert!(early.is_err(), "revision 2 is not enough: {early:?}");
+    server.update("", nodes(&["c"])).await;
+    let answer = tokio::time::timeout(Duration::from_secs(10), waiting).await;
+    let answer = answer
+        .expect("in time")
+        .expect("no panic")
+        .expect("an answer")
+        .into_inner();
+    assert_eq!(answer.revision, 3);
+    assert_eq!(answer.feasible, ["a", "b", "c"]);
+}
+
+/// A delete means the incarnation with its uid.
+#[tokio::test]
+async fn delete_with_a_uid() {
+    let server = Server::start().await;
+    let born = |uid: &str| {
+        let mut pod = on(pod("p", &[("app", "web")]), "a");
+        pod.metadata.get_or_insert_default().uid = uid.into();
+        pod.change()
+    };
+    server.update("", nodes(&["a"])).await;
+    server.update("", vec![born("1")]).await;
+    let count = async || {
+        let incoming = spread(pod("", &[]), vec![hard(9, ZONE, &[("app", "web")])]);
+        let request = FilterRequest {
+            pod: Some(incoming),
+            ..FilterRequest::default()
+        };
+        server.filter(request).await.constraints[0].domains[0].matching_pods
+    };
+    assert_eq!(count().await, 1);
+    let reborn = server.update("", vec![born("2")]).await;
+    assert_eq!(reborn.changed_count, 1, "another incarnation is a change");
+    assert_eq!(count().await, 1);
+    let late = server
+        .update("", vec![delete_uid("Pod", "default", "p", "1")])
+        .await;
+    assert_eq!((late.changed_count, late.unchanged_count), (0, 1));
+    assert_eq!(count().await, 1);
+    let right = server
+        .update("", vec![delete_uid("Pod", "", "p", "2")])
+        .await;
+    assert_eq!((right.changed_count, right.unchanged_count), (1, 0));
+    assert_eq!(count().await, 0);
+}
+
+/// A pod counts from the moment its node appears, and again when it comes
+/// back.
+#[tokio::test]
+async fn pods_may_come_before_their_nodes() {
+    let server = Server::start().await;
+    server
+        .update("", vec![on(pod("p", &[("app", "web")]), "b").change()])
+        .await;
+    server.update("", nodes(&["a"])).await;
+    let domains = async || {
+        let incoming = spread(
+            pod("", &[]),
+            vec![hard(9, "kubernetes.io/hostname", &[("app", "web")])],
+        );
+        let request = FilterRequest {
+            pod: Some(incoming),
+            ..FilterRequest::default()
+        };
+        let report = server.filter(request).await.constraints.remove(0);
+        let domains = report.domains.into_iter();
+        domains
+            .map(|d| (d.value, d.matching_pods))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(domains().await, [("a".into(), 0)]);
+    server.update("", nodes(&["b"])).await;
+    assert_eq!(domains().await, [("a".into(), 0), ("b".into(), 1)]);
+    server.update("", vec![delete("Node", "", "b")]).await;
+    assert_eq!(domains().await, [("a".into(), 0)]);
+    server.update("", nodes(&["b"])).await;
+    assert_eq!(domains().await, [("a".into(), 0), ("b".into(), 1)]);
+}
+
+/// Every batch moves all pods to the other zone. A decision sees them all in
+/// one zone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_decision_sees_half_of_a_batch() {
+    const PODS: i64 = 40;
+    const LAST: i64 = 100;
+    let server = Server::start().await;
+    let zones = [node("a", &[(ZONE, "a")]), node("b", &[(ZONE, "b")])];
+    server.update("", zones.map(Stored::change).to_vec()).await;
+    let labels = [("app", "web")];
+    let write = async {
+        for revision in 2..=LAST {
+            let zone = ["a", "b"][revision as usize % 2];
+            let moved = (0..PODS).map(|i| on(pod(&format!("p{i}"), &labels), zone).change());
+            server.update("", moved.collect()).await;
+        }
+    };
+    let read = async {
+        let request = FilterRequest {
+            pod: Some(spread(pod("", &[]), vec![hard(1, ZONE, &labels)])),
+            ..FilterRequest::default()
+        };
+        loop {
+            let answer = server.filter(request.clone()).await;
+            let domains = answer.constraints[0].domains.iter();
+            let counts: Vec<i64> = domains.map(|d| d.matching_pods).collect();
+            let full = if answer.revision == 1 { 0 } else { PODS };
+            assert_eq!(counts, [0, full], "at revision {}", answer.revision);
+            if answer.revision == LAST {
+                break;
+            }
+        }
+    };
+    tokio::join!(write, read);
+}

@@ -1,0 +1,191 @@
+//! Holds an answer of the service against the oracle's.
+
+use std::collections::BTreeMap;
+
+use evenkeel::proto::v1::{
+    ConstraintReport, Domain, FilterResponse, NodeScore, NodeVerdict, Pod, ReasonCount,
+    ScoreResponse, TopologySpreadConstraint,
+};
+
+use super::recount::{self, Cluster, Labels, labels, selector_matches};
+
+/// How far two weights may be apart.
+pub const WEIGHT_TOLERANCE: f64 = 1e-12;
+
+/// The answer to a Filter with VIEW_FULL and `max_domains: 0` is the oracle's.
+pub fn filter(got: &FilterResponse, want: &recount::Filter, about: &Question) {
+    let wanted = filter_response(want);
+    assert_eq!(got.feasible, wanted.feasible, "feasible nodes, {about}");
+    assert_eq!(
+        got.infeasible, wanted.infeasible,
+        "infeasible nodes, {about}"
+    );
+    assert_eq!(got.reasons, wanted.reasons, "reasons, {about}");
+    assert_eq!(got.feasible_count, wanted.feasible_count, "{about}");
+    assert_eq!(got.node_count, wanted.node_count, "{about}");
+    reports(&got.constraints, &wanted.constraints, about);
+}
+
+/// The answer to a Score with VIEW_FULL and `max_domains: 0` is the oracle's.
+pub fn score(got: &ScoreResponse, want: &recount::Score, about: &Question) {
+    let wanted = score_response(want);
+    assert_eq!(got.skipped, wanted.skipped, "skipped, {about}");
+    assert_eq!(got.scores, wanted.scores, "scores, {about}");
+    reports(&got.constraints, &wanted.constraints, about);
+}
+
+/// The oracle's answer to Filter as the wire says it.
+pub fn filter_response(want: &recount::Filter) -> FilterResponse {
+    let infeasible: Vec<NodeVerdict> = want.verdicts.iter().filter_map(refusal).collect();
+    FilterResponse {
+        feasible_count: want.feasible().len() as i64,
+        feasible: want.feasible(),
+        reasons: reasons(&infeasible),
+        infeasible,
+        node_count: want.verdicts.len() as i64,
+        constraints: want.reports.iter().map(report).collect(),
+        ..FilterResponse::default()
+    }
+}
+
+/// The oracle's answer to Score as the wire says it.
+pub fn score_response(want: &recount::Score) -> ScoreResponse {
+    let scores = want.scores.iter().map(|score| NodeScore {
+        node: score.node.clone(),
+        score: score.score,
+        raw: score.raw,
+        ignored: score.ignored,
+    });
+    ScoreResponse {
+        skipped: want.skipped,
+        scores: scores.collect(),
+        constraints: want.reports.iter().map(report).collect(),
+        ..ScoreResponse::default()
+    }
+}
+
+/// What an answer is about: shown when it is wrong, and needed to compare
+/// selectors by what they match.
+pub struct Question<'a> {
+    /// The cluster that the oracle decided on.
+    pub cluster: &'a Cluster,
+    /// The incoming pod.
+    pub pod: &'a Pod,
+    /// Where in the test.
+    pub place: &'a str,
+}
+
+impl std::fmt::Display for Question<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let pod = serde_json::to_string(self.pod).map_err(|_| std::fmt::Error)?;
+        write!(f, "{}, pod {pod}", self.place)
+    }
+}
+
+fn refusal(verdict: &recount::Verdict) -> Option<NodeVerdict> {
+    let refusal = verdict.refusal.as_ref()?;
+    Some(NodeVerdict {
+        node: verdict.node.clone(),
+        code: refusal.code as i32,
+        reason: refusal.reason.into(),
+        constraint_index: refusal.constraint_index,
+        matching_pods: refusal.matching_pods,
+        skew: refusal.skew,
+    })
+}
+
+/// Most first, then by reason.
+fn reasons(refused: &[NodeVerdict]) -> Vec<ReasonCount> {
+    let mut counts: BTreeMap<&str, i64> = BTreeMap::new();
+    for verdict in refused {
+        *counts.entry(&verdict.reason).or_default() += 1;
+    }
+    let mut reasons: Vec<ReasonCount> = counts
+        .into_iter()
+        .map(|(reason, count)| ReasonCount {
+            reason: reason.into(),
+            count,
+        })
+        .collect();
+    reasons.sort_by_key(|reason| std::cmp::Reverse(reason.count));
+    reasons
+}
+
+fn report(want: &recount::Report) -> ConstraintReport {
+    let spec = &want.constraint.spec;
+    ConstraintReport {
+        constraint_index: want.constraint.index,
+        constraint: Some(spec.clone()),
+        from_defaults: want.constraint.from_defaults,
+        domain_count: want.size,
+        global_minimum: want.minimum,
+        self_match: want.self_match as i32,
+        domains: domains(want),
+        weight: want.weight,
+        min_domains_unmet: want.size < i64::from(spec.min_domains.unwrap_or(1)),
+    }
+}
+
+/// Ascending by count, then by value.
+fn domains(want: &recount::Report) -> Vec<Domain> {
+    let spec = &want.constraint.spec;
+    let hard = spec.when_unsatisfiable == "DoNotSchedule";
+    let mut domains: Vec<Domain> = want
+        .domains
+        .iter()
+        .map(|(value, domain)| {
+            let skew = domain.matching_pods + want.self_match - want.minimum;
+            Domain {
+                value: value.clone(),
+                matching_pods: domain.matching_pods,
+                skew,
+                feasible: !hard || skew <= i64::from(spec.max_skew),
+                eligible_nodes: domain.nodes,
+            }
+        })
+        .collect();
+    domains.sort_by_key(|domain| domain.matching_pods);
+    domains
+}
+
+fn reports(got: &[ConstraintReport], want: &[ConstraintReport], about: &Question) {
+    assert_eq!(got.len(), want.len(), "constraint reports, {about}");
+    for (got, want) in got.iter().zip(want) {
+        resolved(got.constraint.as_ref(), want.constraint.as_ref(), about);
+        let apart = (got.weight - want.weight).abs();
+        assert!(apart <= WEIGHT_TOLERANCE, "weight of {got:?}, {about}");
+        // The constraint and the weight are compared; the rest must be equal.
+        let got = ConstraintReport {
+            constraint: want.constraint.clone(),
+            weight: want.weight,
+            ..got.clone()
+        };
+        assert_eq!(got, *want, "{about}");
+    }
+}
+
+/// The constraint as evaluated: unset fields are filled in, and the selector
+/// matches the same pods, however it is written.
+fn resolved(
+    got: Option<&TopologySpreadConstraint>,
+    want: Option<&TopologySpreadConstraint>,
+    about: &Question,
+) {
+    let (got, want) = got.zip(want).expect("a report has a constraint");
+    let without_selector = |spec: &TopologySpreadConstraint| TopologySpreadConstraint {
+        label_selector: None,
+        match_label_keys: Vec::new(),
+        ..spec.clone()
+    };
+    assert_eq!(without_selector(got), without_selector(want), "{about}");
+    let pods = about.cluster.pods.iter().chain([about.pod]);
+    let universe = pods.map(|pod| labels(pod.metadata.as_ref()));
+    for labels in universe.chain([Labels::new()]) {
+        assert_eq!(
+            selector_matches(got.label_selector.as_ref(), &labels),
+            selector_matches(want.label_selector.as_ref(), &labels),
+            "the selector {:?} on {labels:?}, {about}",
+            got.label_selector
+        );
+    }
+}

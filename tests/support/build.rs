@@ -1,0 +1,170 @@
+//! Short words for objects, so that a test reads like the example it shows.
+
+use evenkeel::proto::v1::{
+    Affinity, LabelSelector, LabelSelectorRequirement, Node, NodeAffinity, NodeSelector,
+    NodeSelectorRequirement, NodeSelectorTerm, NodeSpec, ObjectMeta, Pod, PodSpec, Taint,
+    Toleration, TopologySpreadConstraint,
+};
+
+use super::recount::Labels;
+
+/// Topology key of zones.
+pub const ZONE: &str = "topology.kubernetes.io/zone";
+/// Topology key of single nodes.
+pub const HOSTNAME: &str = "kubernetes.io/hostname";
+
+/// Pairs as a map.
+pub fn pairs(pairs: &[(&str, &str)]) -> Labels {
+    pairs
+        .iter()
+        .map(|(key, value)| ((*key).into(), (*value).into()))
+        .collect()
+}
+
+/// Metadata with a name and labels.
+pub fn meta(name: &str, labels: &[(&str, &str)]) -> ObjectMeta {
+    ObjectMeta {
+        name: name.into(),
+        labels: pairs(labels),
+        ..ObjectMeta::default()
+    }
+}
+
+/// A node with its own hostname label and these labels.
+pub fn node(name: &str, labels: &[(&str, &str)]) -> Node {
+    let mut metadata = meta(name, labels);
+    metadata.labels.insert(HOSTNAME.into(), name.into());
+    Node {
+        metadata: Some(metadata),
+        spec: None,
+    }
+}
+
+/// The node with one taint more.
+pub fn tainted(mut node: Node, key: &str, value: &str, effect: &str) -> Node {
+    let spec = node.spec.get_or_insert_with(NodeSpec::default);
+    spec.taints.push(Taint {
+        key: key.into(),
+        value: value.into(),
+        effect: effect.into(),
+    });
+    node
+}
+
+/// The node, cordoned.
+pub fn cordoned(mut node: Node) -> Node {
+    node.spec.get_or_insert_default().unschedulable = true;
+    node
+}
+
+/// A pod in the namespace `default`.
+pub fn pod(name: &str, labels: &[(&str, &str)]) -> Pod {
+    Pod {
+        metadata: Some(meta(name, labels)),
+        ..Pod::default()
+    }
+}
+
+/// The pod, running on a node.
+pub fn on(mut pod: Pod, node: &str) -> Pod {
+    pod.spec.get_or_insert_with(PodSpec::default).node_name = node.into();
+    pod
+}
+
+/// The pod with these constraints.
+pub fn spread(mut pod: Pod, constraints: Vec<TopologySpreadConstraint>) -> Pod {
+    pod.spec
+        .get_or_insert_with(PodSpec::default)
+        .topology_spread_constraints = constraints;
+    pod
+}
+
+/// The pod, tolerating one taint more.
+pub fn tolerating(mut pod: Pod, key: &str, operator: &str, value: &str, effect: &str) -> Pod {
+    let spec = pod.spec.get_or_insert_with(PodSpec::default);
+    spec.tolerations.push(Toleration {
+        key: key.into(),
+        operator: operator.into(),
+        value: value.into(),
+        effect: effect.into(),
+        toleration_seconds: None,
+    });
+    pod
+}
+
+/// The pod with a node selector.
+pub fn selecting(mut pod: Pod, labels: &[(&str, &str)]) -> Pod {
+    pod.spec.get_or_insert_with(PodSpec::default).node_selector = pairs(labels);
+    pod
+}
+
+/// The pod with a required node affinity of one expression.
+pub fn requiring(pod: Pod, key: &str, operator: &str, values: &[&str]) -> Pod {
+    let expressions = vec![node_requirement(key, operator, values)];
+    requiring_terms(
+        pod,
+        vec![NodeSelectorTerm {
+            match_expressions: expressions,
+            match_fields: Vec::new(),
+        }],
+    )
+}
+
+/// The pod with these terms as its required node affinity.
+pub fn requiring_terms(mut pod: Pod, terms: Vec<NodeSelectorTerm>) -> Pod {
+    let required = NodeSelector {
+        node_selector_terms: terms,
+    };
+    pod.spec.get_or_insert_with(PodSpec::default).affinity = Some(Affinity {
+        node_affinity: Some(NodeAffinity {
+            required_during_scheduling_ignored_during_execution: Some(required),
+            ..NodeAffinity::default()
+        }),
+    });
+    pod
+}
+
+/// One requirement on a node.
+pub fn node_requirement(key: &str, operator: &str, values: &[&str]) -> NodeSelectorRequirement {
+    NodeSelectorRequirement {
+        key: key.into(),
+        operator: operator.into(),
+        values: values.iter().map(|v| (*v).into()).collect(),
+    }
+}
+
+/// One requirement on labels.
+pub fn requirement(key: &str, operator: &str, values: &[&str]) -> LabelSelectorRequirement {
+    LabelSelectorRequirement {
+        key: key.into(),
+        operator: operator.into(),
+        values: values.iter().map(|v| (*v).into()).collect(),
+    }
+}
+
+/// A selector of pairs.
+pub fn labelled(labels: &[(&str, &str)]) -> LabelSelector {
+    LabelSelector {
+        match_labels: pairs(labels),
+        match_expressions: Vec::new(),
+    }
+}
+
+/// A hard constraint on the pods with `labels`.
+pub fn hard(max_skew: i32, key: &str, labels: &[(&str, &str)]) -> TopologySpreadConstraint {
+    TopologySpreadConstraint {
+        max_skew,
+        topology_key: key.into(),
+        when_unsatisfiable: "DoNotSchedule".into(),
+        label_selector: Some(labelled(labels)),
+        ..TopologySpreadConstraint::default()
+    }
+}
+
+/// A soft constraint on the pods with `labels`.
+pub fn soft(max_skew: i32, key: &str, labels: &[(&str, &str)]) -> TopologySpreadConstraint {
+    TopologySpreadConstraint {
+        when_unsatisfiable: "ScheduleAnyway".into(),
+        ..hard(max_skew, key, labels)
+    }
+}

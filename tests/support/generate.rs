@@ -1,0 +1,422 @@
+//! Random valid objects from small alphabets, so that names, labels and
+//! values collide all the time.
+
+use evenkeel::proto::v1::{
+    Affinity, Change, DefaultConstraints, LabelSelector, LabelSelectorRequirement, Node,
+    NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, NodeSpec, ObjectMeta,
+    OwnerReference, Pod, PodSpec, PodStatus, ReplicaSet, ReplicaSetSpec, ReplicationController,
+    ReplicationControllerSpec, Service, ServiceSpec, StatefulSet, StatefulSetSpec, Taint,
+    Toleration, TopologySpreadConstraint,
+};
+use proptest::collection::{btree_map, vec};
+use proptest::option::{self, weighted};
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+
+use super::build::{HOSTNAME, ZONE};
+use super::model::{Stored, delete_uid, subject};
+use super::recount::Labels;
+
+const NODES: [&str; 6] = ["n0", "n1", "n2", "n3", "n4", "n5"];
+const PODS: [&str; 8] = ["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7"];
+const NAMESPACES: [&str; 4] = ["", "default", "default", "other"];
+const OWNERS: [&str; 2] = ["o0", "o1"];
+const UIDS: [&str; 3] = ["", "u1", "u2"];
+const POD_KEYS: [&str; 3] = ["app", "tier", "hash"];
+const POD_VALUES: [&str; 3] = ["a", "b", ""];
+const NODE_KEYS: [&str; 5] = [ZONE, HOSTNAME, "rack", "cpu", "dedicated"];
+const TAINT_KEYS: [&str; 3] = ["dedicated", "k", "node.kubernetes.io/unschedulable"];
+const TAINT_EFFECTS: [&str; 3] = ["NoSchedule", "NoExecute", "PreferNoSchedule"];
+const KINDS: [&str; 6] = [
+    "Node",
+    "Pod",
+    "Service",
+    "ReplicaSet",
+    "StatefulSet",
+    "ReplicationController",
+];
+
+fn text(words: &'static [&'static str]) -> impl Strategy<Value = String> + Clone {
+    select(words).prop_map(str::to_owned)
+}
+
+fn pod_labels() -> impl Strategy<Value = Labels> {
+    btree_map(text(&POD_KEYS), text(&POD_VALUES), 0..3)
+}
+
+fn meta(names: &'static [&'static str]) -> impl Strategy<Value = ObjectMeta> {
+    (text(names), text(&NAMESPACES), text(&UIDS)).prop_map(|(name, namespace, uid)| ObjectMeta {
+        name,
+        namespace,
+        uid,
+        ..ObjectMeta::default()
+    })
+}
+
+/// A node: most have a zone and their own hostname.
+pub fn node() -> impl Strategy<Value = Node> {
+    let zone = weighted(0.85, text(&["za", "zb", "zc", ""]));
+    let hostname = weighted(0.9, option::of(text(&["shared", "n0"])));
+    let rack = option::of(text(&["r0", "r1"]));
+    let cpu = weighted(0.3, text(&["4", "8", "many", "-1"]));
+    let taints = (btree_map(taint_id(), text(&["", "a"]), 0..2), any::<bool>());
+    (text(&NODES), text(&UIDS), zone, hostname, rack, cpu, taints).prop_map(
+        |(name, uid, zone, hostname, rack, cpu, (taints, unschedulable))| {
+            let hostname = hostname.map(|shared| shared.unwrap_or(name.clone()));
+            let labels = [
+                (ZONE, zone),
+                (HOSTNAME, hostname),
+                ("rack", rack),
+                ("cpu", cpu),
+            ];
+            let labels = labels
+                .into_iter()
+                .filter_map(|(k, v)| Some((k.to_owned(), v?)));
+            Node {
+                metadata: Some(ObjectMeta {
+                    labels: labels.collect(),
+                    name,
+                    uid,
+                    ..ObjectMeta::default()
+                }),
+                spec: Some(NodeSpec {
+                    unschedulable,
+                    taints: taints
+                        .into_iter()
+                        .map(|((key, effect), value)| Taint { key, value, effect })
+                        .collect(),
+                }),
+            }
+        },
+    )
+}
+
+/// A node has at most one taint per key and effect.
+fn taint_id() -> impl Strategy<Value = (String, String)> {
+    (text(&TAINT_KEYS), text(&TAINT_EFFECTS))
+}
+
+/// A pod that exists: running or not, on a node that may not exist.
+pub fn pod() -> impl Strategy<Value = Pod> {
+    let node_name = text(&["n0", "n1", "n2", "n3", "n4", "n5", "n0", "n1", "ghost", ""]);
+    let phase = text(&[
+        "",
+        "Pending",
+        "Running",
+        "Running",
+        "Unknown",
+        "Succeeded",
+        "Failed",
+    ]);
+    let terminating = prop::bool::weighted(0.15);
+    (meta(&PODS), pod_labels(), node_name, phase, terminating).prop_map(
+        |(metadata, labels, node_name, phase, terminating)| Pod {
+            metadata: Some(ObjectMeta {
+                labels,
+                deletion_timestamp: terminating.then(pbjson_types::Timestamp::default),
+                ..metadata
+            }),
+            spec: Some(PodSpec {
+                node_name,
+                ..PodSpec::default()
+            }),
+            status: Some(PodStatus { phase }),
+        },
+    )
+}
+
+fn selector() -> impl Strategy<Value = LabelSelector> {
+    let pairs = btree_map(text(&POD_KEYS), text(&POD_VALUES), 0..2);
+    let requirements = vec(requirement(), 0..2);
+    (pairs, requirements).prop_map(|(match_labels, match_expressions)| LabelSelector {
+        match_labels,
+        match_expressions,
+    })
+}
+
+fn requirement() -> impl Strategy<Value = LabelSelectorRequirement> {
+    let operator = text(&["In", "NotIn", "Exists", "DoesNotExist"]);
+    let values = subsequence(&POD_VALUES, 1..=2);
+    (text(&POD_KEYS), operator, values).prop_map(|(key, operator, values)| {
+        LabelSelectorRequirement {
+            values: values_for(&operator, &values),
+            key,
+            operator,
+        }
+    })
+}
+
+fn values_for(operator: &str, values: &[&str]) -> Vec<String> {
+    let count = match operator {
+        "In" | "NotIn" => values.len(),
+        "Gt" | "Lt" => 1,
+        _ => 0,
+    };
+    values.iter().take(count).map(|v| (*v).to_owned()).collect()
+}
+
+fn constraint(defaults: bool) -> impl Strategy<Value = TopologySpreadConstraint> {
+    let key = text(&[ZONE, ZONE, HOSTNAME, "rack"]);
+    let action = text(&["DoNotSchedule", "ScheduleAnyway"]);
+    let selector = weighted(if defaults { 0.0 } else { 0.95 }, selector());
+    let policy = || option::of(text(&["Honor", "Ignore"]));
+    let policies = (policy(), policy());
+    let match_label_keys = subsequence(&POD_KEYS, 0..=1);
+    (
+        1..4i32,
+        key,
+        action,
+        selector,
+        weighted(0.3, 1..5i32),
+        policies,
+        match_label_keys,
+    )
+        .prop_map(
+            |(
+                max_skew,
+                topology_key,
+                when_unsatisfiable,
+                selector,
+                min_domains,
+                policies,
+                keys,
+            )| {
+                let hard = when_unsatisfiable == "DoNotSchedule";
+                TopologySpreadConstraint {
+                    max_skew,
+                    topology_key,
+                    when_unsatisfiable,
+                    min_domains: min_domains.filter(|_| hard),
+                    node_affinity_policy: policies.0,
+                    node_taints_policy: policies.1,
+                    match_label_keys: match_label_keys_for(selector.as_ref(), &keys),
+                    label_selector: selector,
+                }
+            },
+        )
+}
+
+/// Only with a selector, and none that the selector uses.
+fn match_label_keys_for(selector: Option<&LabelSelector>, keys: &[&str]) -> Vec<String> {
+    let Some(selector) = selector else {
+        return Vec::new();
+    };
+    let unused = |key: &&&str| {
+        let by_pair = selector.match_labels.contains_key(**key);
+        !by_pair && selector.match_expressions.iter().all(|e| e.key != **key)
+    };
+    keys.iter()
+        .filter(unused)
+        .map(|key| (*key).to_owned())
+        .collect()
+}
+
+/// No two with the same topology key and action.
+fn constraints(defaults: bool) -> impl Strategy<Value = Vec<TopologySpreadConstraint>> {
+    vec(constraint(defaults), 0..4).prop_map(|mut constraints| {
+        let mut seen = Vec::new();
+        constraints.retain(|c| {
+            let id = (c.topology_key.clone(), c.when_unsatisfiable.clone());
+            let first = !seen.contains(&id);
+            seen.push(id);
+            first
+        });
+        constraints
+    })
+}
+
+/// Default constraints: none, a list or Kubernetes' own.
+pub fn defaults() -> impl Strategy<Value = DefaultConstraints> {
+    let list = constraints(true).prop_map(|constraints| DefaultConstraints {
+        constraints,
+        system: false,
+    });
+    let system = DefaultConstraints {
+        constraints: Vec::new(),
+        system: true,
+    };
+    prop_oneof![3 => list, 1 => Just(system)]
+}
+
+fn toleration() -> impl Strategy<Value = Toleration> {
+    let key = text(&["", "dedicated", "k", "node.kubernetes.io/unschedulable"]);
+    let operator = text(&["", "Equal", "Exists"]);
+    let effect = text(&["", "NoSchedule", "NoExecute", "PreferNoSchedule"]);
+    (key, operator, text(&["", "a"]), effect).prop_map(|(key, operator, value, effect)| {
+        let operator = if key.is_empty() {
+            "Exists".into()
+        } else {
+            operator
+        };
+        Toleration {
+            value: if operator == "Exists" {
+                String::new()
+            } else {
+                value
+            },
+            key,
+            operator,
+            effect,
+            toleration_seconds: None,
+        }
+    })
+}
+
+fn node_requirement() -> impl Strategy<Value = NodeSelectorRequirement> {
+    let operator = text(&["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]);
+    let values = subsequence(&["za", "zb", "r0", "n0", "4", "5", "x y"], 1..=3);
+    (text(&NODE_KEYS), operator, values).prop_map(|(key, operator, values)| {
+        NodeSelectorRequirement {
+            values: values_for(&operator, &values),
+            key,
+            operator,
+        }
+    })
+}
+
+fn node_term() -> impl Strategy<Value = NodeSelectorTerm> {
+    let field = (text(&["In", "NotIn"]), text(&NODES));
+    let fields = vec(field, 0..2).prop_map(|fields| {
+        let fields = fields
+            .into_iter()
+            .map(|(operator, node)| NodeSelectorRequirement {
+                key: "metadata.name".into(),
+                operator,
+                values: vec![node],
+            });
+        fields.collect()
+    });
+    (vec(node_requirement(), 0..3), fields).prop_map(|(match_expressions, match_fields)| {
+        NodeSelectorTerm {
+            match_expressions,
+            match_fields,
+        }
+    })
+}
+
+fn owner() -> impl Strategy<Value = OwnerReference> {
+    let kind = text(&[
+        "ReplicaSet",
+        "StatefulSet",
+        "ReplicationController",
+        "DaemonSet",
+    ]);
+    let api_version = text(&["apps/v1", "apps/v1", "v1", "extensions/v1beta1"]);
+    let controller = option::of(prop::bool::weighted(0.8));
+    (kind, api_version, text(&OWNERS), controller).prop_map(
+        |(kind, api_version, name, controller)| OwnerReference {
+            kind,
+            name,
+            uid: "some".into(),
+            api_version,
+            controller,
+        },
+    )
+}
+
+/// A pod that a decision is about.
+pub fn incoming() -> impl Strategy<Value = Pod> {
+    let constraints = prop_oneof![3 => constraints(false), 1 => Just(Vec::new())];
+    let terms = weighted(0.3, vec(node_term(), 1..3));
+    let selector = btree_map(text(&[ZONE, "rack"]), text(&["za", "r0", ""]), 0..=1);
+    let selector = prop_oneof![4 => Just(Labels::new()), 1 => selector];
+    let meta = (meta(&["", "p0", "new"]), pod_labels(), vec(owner(), 0..3));
+    (meta, constraints, terms, selector, vec(toleration(), 0..3)).prop_map(
+        |((metadata, labels, owner_references), constraints, terms, node_selector, tolerations)| {
+            let required = terms.map(|node_selector_terms| NodeSelector {
+                node_selector_terms,
+            });
+            Pod {
+                metadata: Some(ObjectMeta {
+                    labels,
+                    owner_references,
+                    ..metadata
+                }),
+                spec: Some(PodSpec {
+                    node_selector,
+                    tolerations,
+                    topology_spread_constraints: constraints,
+                    affinity: required.map(|required| Affinity {
+                        node_affinity: Some(NodeAffinity {
+                            required_during_scheduling_ignored_during_execution: Some(required),
+                            ..NodeAffinity::default()
+                        }),
+                    }),
+                    ..PodSpec::default()
+                }),
+                status: None,
+            }
+        },
+    )
+}
+
+fn service() -> impl Strategy<Value = Service> {
+    let pairs = btree_map(text(&POD_KEYS), text(&POD_VALUES), 0..2);
+    (meta(&OWNERS), pairs).prop_map(|(metadata, selector)| Service {
+        metadata: Some(metadata),
+        spec: Some(ServiceSpec { selector }),
+    })
+}
+
+fn owning() -> impl Strategy<Value = Change> {
+    let selector = weighted(0.9, selector());
+    let pairs = btree_map(text(&POD_KEYS), text(&POD_VALUES), 0..2);
+    (meta(&OWNERS), selector, pairs, 0..3).prop_map(|(metadata, selector, pairs, kind)| {
+        let metadata = Some(metadata);
+        match kind {
+            0 => ReplicaSet {
+                metadata,
+                spec: Some(ReplicaSetSpec { selector }),
+            }
+            .change(),
+            1 => StatefulSet {
+                metadata,
+                spec: Some(StatefulSetSpec { selector }),
+            }
+            .change(),
+            _ => ReplicationController {
+                metadata,
+                spec: Some(ReplicationControllerSpec { selector: pairs }),
+            }
+            .change(),
+        }
+    })
+}
+
+fn deletion() -> impl Strategy<Value = Change> {
+    let uid = prop_oneof![2 => Just(String::new()), 1 => text(&UIDS)];
+    let kind = prop_oneof![3 => Just("Node"), 5 => Just("Pod"), 2 => select(&KINDS[..])];
+    (kind, text(&NAMESPACES), 0..8usize, uid).prop_map(|(kind, namespace, index, uid)| {
+        let name = match kind {
+            "Node" => NODES[index % NODES.len()],
+            "Pod" => PODS[index],
+            _ => OWNERS[index % OWNERS.len()],
+        };
+        delete_uid(kind, &namespace, name, &uid)
+    })
+}
+
+/// Any one change.
+pub fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        5 => node().prop_map(Stored::change),
+        9 => pod().prop_map(Stored::change),
+        1 => service().prop_map(Stored::change),
+        2 => owning(),
+        4 => deletion(),
+    ]
+}
+
+/// Changes of which no two are about the same object.
+pub fn batch(most: usize) -> impl Strategy<Value = Vec<Change>> {
+    vec(change(), 0..=most).prop_map(|mut changes| {
+        let mut seen = Vec::new();
+        changes.retain(|change| {
+            let subject = subject(change);
+            let first = !seen.contains(&subject);
+            seen.push(subject);
+            first
+        });
+        changes
+    })
+}

@@ -1,0 +1,12 @@
+//! What the tests share. Every test is a crate of its own and uses a part of
+//! it, hence the allowances.
+#![allow(dead_code, unreachable_pub, missing_docs)]
+
+pub mod agree;
+pub mod build;
+pub mod generate;
+pub mod model;
+pub mod recount;
+pub mod server;
+pub mod vectors;
+pub mod world;

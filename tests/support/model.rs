@@ -1,0 +1,151 @@
+//! Changes applied to plain lists of objects: the state that a snapshot must
+//! be in, for the oracle to decide on.
+
+use evenkeel::proto::v1::change::Object;
+use evenkeel::proto::v1::{
+    Change, Node, ObjectMeta, ObjectReference, Pod, ReplicaSet, ReplicationController, Service,
+    StatefulSet,
+};
+
+use super::recount::{Cluster, namespace};
+
+/// An object that a snapshot stores.
+pub trait Stored: Clone {
+    /// The kind that a reference names it by.
+    const KIND: &'static str;
+    /// Its metadata.
+    fn metadata(&self) -> &ObjectMeta;
+    /// The list that holds its kind.
+    fn list(cluster: &mut Cluster) -> &mut Vec<Self>;
+    /// The change that creates or updates it.
+    fn change(self) -> Change;
+
+    /// Namespace and name. Nodes have no namespace.
+    fn key(&self) -> (String, String) {
+        let metadata = self.metadata();
+        let namespace = match Self::KIND {
+            "Node" => "",
+            _ => namespace(Some(metadata)),
+        };
+        (namespace.into(), metadata.name.clone())
+    }
+}
+
+macro_rules! stored {
+    ($($object:ident $list:ident;)*) => {$(
+        impl Stored for $object {
+            const KIND: &'static str = stringify!($object);
+            fn metadata(&self) -> &ObjectMeta {
+                self.metadata.as_ref().expect("stored objects have metadata")
+            }
+            fn list(cluster: &mut Cluster) -> &mut Vec<Self> {
+                &mut cluster.$list
+            }
+            fn change(self) -> Change {
+                Change { object: Some(Object::$object(self)) }
+            }
+        }
+    )*};
+}
+
+stored! {
+    Node nodes;
+    Pod pods;
+    Service services;
+    ReplicaSet replica_sets;
+    StatefulSet stateful_sets;
+    ReplicationController replication_controllers;
+}
+
+/// The change that deletes an object, whatever its uid.
+pub fn delete(kind: &str, namespace: &str, name: &str) -> Change {
+    delete_uid(kind, namespace, name, "")
+}
+
+/// The change that deletes an object if it has this uid.
+pub fn delete_uid(kind: &str, namespace: &str, name: &str, uid: &str) -> Change {
+    Change {
+        object: Some(Object::Delete(ObjectReference {
+            kind: kind.into(),
+            namespace: namespace.into(),
+            name: name.into(),
+            uid: uid.into(),
+        })),
+    }
+}
+
+/// Kind, namespace and name of the object that a change is about.
+pub fn subject(change: &Change) -> (String, String, String) {
+    fn of<T: Stored>(object: &T) -> (String, String, String) {
+        let (namespace, name) = object.key();
+        (T::KIND.into(), namespace, name)
+    }
+    match change.object.as_ref().expect("a change has an object") {
+        Object::Node(object) => of(object),
+        Object::Pod(object) => of(object),
+        Object::Service(object) => of(object),
+        Object::ReplicaSet(object) => of(object),
+        Object::StatefulSet(object) => of(object),
+        Object::ReplicationController(object) => of(object),
+        Object::Delete(reference) => {
+            let namespace = match (reference.kind.as_str(), reference.namespace.as_str()) {
+                ("Node", _) => "",
+                (_, "") => "default",
+                (_, given) => given,
+            };
+            let name = reference.name.clone();
+            (reference.kind.clone(), namespace.into(), name)
+        }
+    }
+}
+
+/// Applies one change.
+pub fn apply(cluster: &mut Cluster, change: &Change) {
+    match change.object.clone().expect("a change has an object") {
+        Object::Node(object) => put(cluster, object),
+        Object::Pod(object) => put(cluster, object),
+        Object::Service(object) => put(cluster, object),
+        Object::ReplicaSet(object) => put(cluster, object),
+        Object::StatefulSet(object) => put(cluster, object),
+        Object::ReplicationController(object) => put(cluster, object),
+        Object::Delete(reference) => {
+            let (kind, namespace, name) = subject(change);
+            let key = (namespace, name);
+            match kind.as_str() {
+                "Node" => remove::<Node>(cluster, &key, &reference.uid),
+                "Pod" => remove::<Pod>(cluster, &key, &reference.uid),
+                "Service" => remove::<Service>(cluster, &key, &reference.uid),
+                "ReplicaSet" => remove::<ReplicaSet>(cluster, &key, &reference.uid),
+                "StatefulSet" => remove::<StatefulSet>(cluster, &key, &reference.uid),
+                _ => remove::<ReplicationController>(cluster, &key, &reference.uid),
+            }
+        }
+    }
+}
+
+/// The changes that build the cluster from nothing.
+pub fn changes(cluster: &Cluster) -> Vec<Change> {
+    fn all<T: Stored>(objects: &[T]) -> impl Iterator<Item = Change> {
+        objects.iter().cloned().map(T::change)
+    }
+    all(&cluster.nodes)
+        .chain(all(&cluster.pods))
+        .chain(all(&cluster.services))
+        .chain(all(&cluster.replica_sets))
+        .chain(all(&cluster.stateful_sets))
+        .chain(all(&cluster.replication_controllers))
+        .collect()
+}
+
+fn put<T: Stored>(cluster: &mut Cluster, object: T) {
+    let list = T::list(cluster);
+    list.retain(|other| other.key() != object.key());
+    list.push(object);
+}
+
+fn remove<T: Stored>(cluster: &mut Cluster, key: &(String, String), uid: &str) {
+    T::list(cluster).retain(|other| {
+        let meant = uid.is_empty() || other.metadata().uid == uid;
+        other.key() != *key || !meant
+    });
+}

@@ -1,0 +1,179 @@
+//! Which constraints a pod has: its own, or the default ones with the selector
+//! that its services and its controller imply.
+
+use evenkeel::proto::v1::{
+    LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference, Pod,
+    TopologySpreadConstraint,
+};
+
+use super::Cluster;
+use super::rules::{Labels, all_pairs, labels, name, namespace};
+
+/// The topology key by which every node is a domain.
+pub const HOSTNAME: &str = "kubernetes.io/hostname";
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// One constraint as it applies to the incoming pod.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Constraint {
+    /// Index in the pod's constraints or in the default ones.
+    pub index: i32,
+    pub from_defaults: bool,
+    /// As written, with what was unset filled in and the selector resolved.
+    pub spec: TopologySpreadConstraint,
+}
+
+impl Cluster {
+    /// The pod's constraints of one kind: its own, else the default ones.
+    pub fn constraints(&self, pod: &Pod, when_unsatisfiable: &str) -> Vec<Constraint> {
+        let own = own_constraints(pod);
+        let all = if own.is_empty() {
+            self.default_constraints(pod)
+        } else {
+            own.iter()
+                .enumerate()
+                .map(|(index, spec)| Constraint {
+                    index: index as i32,
+                    from_defaults: false,
+                    spec: resolve(spec, pod),
+                })
+                .collect()
+        };
+        all.into_iter()
+            .filter(|c| c.spec.when_unsatisfiable == when_unsatisfiable)
+            .collect()
+    }
+
+    fn default_constraints(&self, pod: &Pod) -> Vec<Constraint> {
+        let Some(selector) = self.deduced_selector(pod) else {
+            return Vec::new();
+        };
+        let specs = if self.defaults.system {
+            vec![system_default(HOSTNAME, 3), system_default(ZONE, 5)]
+        } else {
+            self.defaults.constraints.clone()
+        };
+        specs
+            .into_iter()
+            .enumerate()
+            .map(|(index, spec)| Constraint {
+                index: index as i32,
+                from_defaults: true,
+                spec: resolve(
+                    &TopologySpreadConstraint {
+                        label_selector: Some(selector.clone()),
+                        match_label_keys: Vec::new(),
+                        ..spec
+                    },
+                    pod,
+                ),
+            })
+            .collect()
+    }
+
+    /// The selector of default constraints: what the services that select the
+    /// pod and its controller say. Absent when they say nothing.
+    fn deduced_selector(&self, pod: &Pod) -> Option<LabelSelector> {
+        let here = namespace(pod.metadata.as_ref());
+        let mut selector = LabelSelector::default();
+        for service in &self.services {
+            let pairs = service.spec.iter().flat_map(|s| s.selector.clone());
+            let pairs: Labels = pairs.collect();
+            if namespace(service.metadata.as_ref()) == here
+                && !pairs.is_empty()
+                && all_pairs(&pairs, &labels(pod.metadata.as_ref()))
+            {
+                selector.match_labels.extend(pairs);
+            }
+        }
+        let controller = pod
+            .metadata
+            .iter()
+            .flat_map(|m| &m.owner_references)
+            .find(|owner| owner.controller == Some(true));
+        if let Some(owner) = controller {
+            self.add_controller(&mut selector, here, owner);
+        }
+        (selector != LabelSelector::default()).then_some(selector)
+    }
+
+    /// A replication controller's pairs override, the requirements of a
+    /// replica set or stateful set are ANDed.
+    fn add_controller(&self, selector: &mut LabelSelector, here: &str, owner: &OwnerReference) {
+        let is_owner = |metadata: &Option<ObjectMeta>| {
+            namespace(metadata.as_ref()) == here && name(metadata.as_ref()) == owner.name
+        };
+        match (owner.api_version.as_str(), owner.kind.as_str()) {
+            ("v1", "ReplicationController") => {
+                let all = &self.replication_controllers;
+                let spec = all.iter().find(|o| is_owner(&o.metadata));
+                let spec = spec.and_then(|o| o.spec.clone()).unwrap_or_default();
+                selector.match_labels.extend(spec.selector);
+            }
+            ("apps/v1", "ReplicaSet") => {
+                let all = &self.replica_sets;
+                let spec = all.iter().find(|o| is_owner(&o.metadata));
+                let spec = spec.and_then(|o| o.spec.clone()).unwrap_or_default();
+                and(selector, spec.selector);
+            }
+            ("apps/v1", "StatefulSet") => {
+                let all = &self.stateful_sets;
+                let spec = all.iter().find(|o| is_owner(&o.metadata));
+                let spec = spec.and_then(|o| o.spec.clone()).unwrap_or_default();
+                and(selector, spec.selector);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The constraints that the pod brings itself.
+pub fn own_constraints(pod: &Pod) -> &[TopologySpreadConstraint] {
+    pod.spec
+        .as_ref()
+        .map_or(&[], |spec| spec.topology_spread_constraints.as_slice())
+}
+
+fn system_default(topology_key: &str, max_skew: i32) -> TopologySpreadConstraint {
+    TopologySpreadConstraint {
+        max_skew,
+        topology_key: topology_key.into(),
+        when_unsatisfiable: "ScheduleAnyway".into(),
+        ..TopologySpreadConstraint::default()
+    }
+}
+
+/// Fills in what is unset and merges the matchLabelKeys into the selector. An
+/// absent selector stays absent.
+fn resolve(spec: &TopologySpreadConstraint, pod: &Pod) -> TopologySpreadConstraint {
+    let mut resolved = spec.clone();
+    resolved.min_domains.get_or_insert(1);
+    resolved.node_affinity_policy.get_or_insert("Honor".into());
+    resolved.node_taints_policy.get_or_insert("Ignore".into());
+    let pod_labels = labels(pod.metadata.as_ref());
+    if let Some(selector) = &mut resolved.label_selector {
+        for key in &spec.match_label_keys {
+            if let Some(value) = pod_labels.get(key) {
+                selector.match_expressions.push(equals(key, value));
+            }
+        }
+    }
+    resolved
+}
+
+fn equals(key: &str, value: &str) -> LabelSelectorRequirement {
+    LabelSelectorRequirement {
+        key: key.into(),
+        operator: "In".into(),
+        values: vec![value.into()],
+    }
+}
+
+/// ANDs the requirements of an owner's selector; an absent one says nothing.
+fn and(selector: &mut LabelSelector, theirs: Option<LabelSelector>) {
+    let theirs = theirs.unwrap_or_default();
+    let pairs = theirs.match_labels.iter();
+    let pairs = pairs.map(|(key, value)| equals(key, value));
+    selector.match_expressions.extend(pairs);
+    selector.match_expressions.extend(theirs.match_expressions);
+}

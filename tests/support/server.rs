@@ -1,0 +1,171 @@
+//! A real server in this process and a real client of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel::api::Service;
+use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
+use evenkeel::proto::v1::spread_service_server::SpreadServiceServer;
+use evenkeel::proto::v1::{
+    Change, DefaultConstraints, ExportSnapshotRequest, ExportSnapshotResponse, FilterRequest,
+    FilterResponse, GetSnapshotRequest, Mode, ScoreRequest, ScoreResponse, Snapshot,
+    UpdateSnapshotRequest, UpdateSnapshotResponse,
+};
+use evenkeel::snapshot::{Limits, Observer, Registry};
+use tokio::net::TcpListener;
+use tokio_stream::wrappers::TcpListenerStream;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::{Channel, Endpoint};
+
+const MAX_MESSAGE_BYTES: usize = 256 << 20;
+
+/// A client with room for large messages.
+pub type Client = SpreadServiceClient<Channel>;
+
+/// A server that ends with the value.
+pub struct Server {
+    /// Where it listens, e.g. `http://127.0.0.1:40123`.
+    pub address: String,
+    /// The registry behind it.
+    pub registry: Arc<Registry>,
+    /// Cancelled to drain it.
+    pub draining: CancellationToken,
+    client: Client,
+    task: tokio::task::JoinHandle<()>,
+}
+
+struct Unobserved;
+
+impl Observer for Unobserved {
+    fn snapshot_changed(&self, _: &str, _: bool) {}
+    fn snapshot_deleted(&self, _: &str) {}
+}
+
+impl Server {
+    /// A server with the default limits on a free port.
+    pub async fn start() -> Self {
+        Self::with_limits(Limits::default()).await
+    }
+
+    /// A server with these limits on a free port.
+    pub async fn with_limits(limits: Limits) -> Self {
+        let registry = Arc::new(Registry::new(limits, Arc::new(Unobserved)));
+        let draining = CancellationToken::new();
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let port = listener.local_addr().expect("it is bound").port();
+        let address = format!("http://127.0.0.1:{port}");
+        let service = Service::new(Arc::clone(&registry), draining.clone());
+        let service = SpreadServiceServer::new(service)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        let serve = tonic::transport::Server::builder()
+            .add_service(service)
+            .serve_with_incoming(TcpListenerStream::new(listener));
+        let task = tokio::spawn(async move { serve.await.expect("the server runs") });
+        let client = connect(&address).await;
+        Self {
+            address,
+            registry,
+            draining,
+            client,
+            task,
+        }
+    }
+
+    /// A client on the server's one connection.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// A client on a connection of its own.
+    pub async fn another_client(&self) -> Client {
+        connect(&self.address).await
+    }
+
+    /// Applies a delta that must be accepted.
+    pub async fn update(&self, snapshot: &str, changes: Vec<Change>) -> UpdateSnapshotResponse {
+        self.send(UpdateSnapshotRequest {
+            snapshot: snapshot.into(),
+            changes,
+            ..Default::default()
+        })
+        .await
+    }
+
+    /// Replaces the whole state; it must be accepted.
+    pub async fn replace(
+        &self,
+        snapshot: &str,
+        changes: Vec<Change>,
+        defaults: DefaultConstraints,
+    ) -> UpdateSnapshotResponse {
+        self.send(UpdateSnapshotRequest {
+            snapshot: snapshot.into(),
+            changes,
+            mode: Mode::Replace as i32,
+            default_constraints: Some(defaults),
+            ..Default::default()
+        })
+        .await
+    }
+
+    /// Sends a batch that must be accepted.
+    pub async fn send(&self, request: UpdateSnapshotRequest) -> UpdateSnapshotResponse {
+        let response = self.client().update_snapshot(request).await;
+        response.expect("a valid batch").into_inner()
+    }
+
+    /// Asks Filter; it must answer.
+    pub async fn filter(&self, request: FilterRequest) -> FilterResponse {
+        let response = self.client().filter(request).await;
+        response.expect("a valid question").into_inner()
+    }
+
+    /// Asks Score; it must answer.
+    pub async fn score(&self, request: ScoreRequest) -> ScoreResponse {
+        let response = self.client().score(request).await;
+        response.expect("a valid question").into_inner()
+    }
+
+    /// Everything that an export streams.
+    pub async fn export(&self, snapshot: &str) -> Vec<ExportSnapshotResponse> {
+        let request = ExportSnapshotRequest {
+            snapshot: snapshot.into(),
+        };
+        let response = self.client().export_snapshot(request).await;
+        let mut stream = response.expect("the snapshot exists").into_inner();
+        let mut parts = Vec::new();
+        while let Some(part) = stream.message().await.expect("the stream is whole") {
+            parts.push(part);
+        }
+        parts
+    }
+
+    /// The description of a snapshot.
+    pub async fn describe(&self, snapshot: &str) -> Snapshot {
+        let request = GetSnapshotRequest {
+            snapshot: snapshot.into(),
+        };
+        let response = self.client().get_snapshot(request).await;
+        let response = response.expect("the snapshot exists").into_inner();
+        response.snapshot.expect("an answer describes a snapshot")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn connect(address: &str) -> Client {
+    let endpoint = Endpoint::from_shared(address.to_owned()).expect("an address");
+    let channel = endpoint
+        .connect_timeout(Duration::from_secs(5))
+        .connect()
+        .await
+        .expect("the server listens");
+    SpreadServiceClient::new(channel)
+        .max_decoding_message_size(MAX_MESSAGE_BYTES)
+        .max_encoding_message_size(MAX_MESSAGE_BYTES)
+}
