@@ -72,7 +72,7 @@ pub(crate) struct Question {
     /// --timeout.
     #[arg(
         long,
-        value_name = "REVISION", help_heading = QUESTION,
+        value_name = "REVISION", value_parser = clap::value_parser!(i64).range(0..), allow_negative_numbers = true, help_heading = QUESTION,
         default_value_t = 0,
         hide_default_value = true
     )]
@@ -81,7 +81,13 @@ pub(crate) struct Question {
     /// How many domains of a constraint to list, fewest pods first; 0 for all
     ///
     /// 20 in a table and 100 otherwise, unless --all is given.
-    #[arg(long, value_name = "COUNT", help_heading = ANSWER)]
+    #[arg(
+        long,
+        value_name = "COUNT",
+        value_parser = clap::value_parser!(i32).range(0..),
+        allow_negative_numbers = true,
+        help_heading = ANSWER
+    )]
     max_domains: Option<i32>,
 
     /// List all nodes and domains, however many

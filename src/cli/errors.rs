@@ -26,7 +26,7 @@ impl Refused {
     pub(crate) fn or_unreachable(status: Status, objects: Vec<String>) -> anyhow::Error {
         match status.code() {
             Code::Unavailable | Code::DeadlineExceeded => {
-                Unreachable(format!("no answer from the server: {}", status.message())).into()
+                Unreachable(format!("the server did not answer: {}", status.message())).into()
             }
             Code::Cancelled if is_timeout(&status) => {
                 Unreachable("no answer from the server in time (see --timeout)".to_owned()).into()
@@ -58,19 +58,28 @@ impl From<Status> for Refused {
 impl Error for Refused {}
 
 impl fmt::Display for Refused {
-    /// The message and code on the first line, then a line for each violation.
+    /// The message and code; with violations, a line for each of them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({:?})", self.status.message(), self.status.code())?;
+        let (message, code) = (self.status.message(), self.status.code());
         let details = self.status.get_error_details();
-        for violation in details
+        let violations = details
             .bad_request()
-            .iter()
-            .flat_map(|bad| &bad.field_violations)
-        {
+            .map_or(&[][..], |bad| &bad.field_violations);
+        if violations.is_empty() {
+            return write!(f, "{message} ({code:?})");
+        }
+        write!(f, "the request was refused ({code:?})")?;
+        for violation in violations {
             let (object, field) = self.locate(&violation.field);
             write!(f, "\n  {object}{field}: {}", violation.description)?;
         }
-        Ok(())
+        // A long list is cut; the message says so.
+        match message.rsplit_once(", ") {
+            Some((_, cut)) if cut.ends_with("too many to list)") => {
+                write!(f, "\n  ... and more: {}", cut.trim_end_matches(')'))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct Score {
     /// Only the best COUNT nodes; 0 for all
     #[arg(
         long,
-        value_name = "COUNT",
+        value_name = "COUNT", value_parser = clap::value_parser!(i32).range(0..), allow_negative_numbers = true,
         default_value_t = 0,
         hide_default_value = true
     )]

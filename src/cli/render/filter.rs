@@ -21,16 +21,12 @@ pub(crate) fn filter(head: &Head, answer: &FilterResponse) -> String {
 }
 
 fn summary(answer: &FilterResponse) -> String {
-    let (style, feasible) = match answer.feasible_count {
-        0 => (BAD, "no".to_owned()),
-        count => (GOOD, counted(count)),
-    };
-    let (of, verb) = match answer.node_count {
-        1 => ("1 node".to_owned(), "is"),
-        count => (format!("{} nodes", counted(count)), "are"),
-    };
-    let line = format!("{feasible} of {of} {verb} feasible");
-    let mut text = styled(style.bold(), &line) + "\n";
+    let style = if answer.feasible_count > 0 { GOOD } else { BAD };
+    let (feasible, all) = (counted(answer.feasible_count), counted(answer.node_count));
+    let mut text = styled(
+        style.bold(),
+        &format!("feasible: {feasible} of {all} nodes"),
+    ) + "\n";
     for reason in &answer.reasons {
         text.push_str(&format!("  {} {}\n", counted(reason.count), reason.reason));
     }

@@ -8,6 +8,8 @@ mod selector;
 mod snapshot;
 mod style;
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use filter::filter;
 pub(crate) use score::score;

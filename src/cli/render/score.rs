@@ -31,7 +31,7 @@ fn nodes(head: &Head, scores: &[NodeScore]) -> String {
             score.score.to_string(),
             score.raw.to_string(),
             match score.ignored {
-                true => "lacks a topology key".to_owned(),
+                true => "ignored: lacks a topology key".to_owned(),
                 false => String::new(),
             },
         ]
@@ -41,5 +41,8 @@ fn nodes(head: &Head, scores: &[NodeScore]) -> String {
         "nodes",
         "--all lists them, --top the best",
     );
-    format!("\n{}{rest}", table("", ["NODE", "SCORE", "RAW", ""], rows))
+    format!(
+        "\n{}{rest}",
+        table("", ["NODE", "SCORE", "RAW", "NOTE"], rows)
+    )
 }
