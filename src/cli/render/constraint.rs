@@ -102,7 +102,7 @@ fn minimum(report: &ConstraintReport, constraint: &TopologySpreadConstraint) -> 
     }
     if report.min_domains_unmet {
         return format!(
-            "{count}: {} is fewer than minDomains {}",
+            "{count}: only {}, minDomains wants {}",
             plural(report.domain_count, "domain"),
             constraint.min_domains.unwrap_or(1),
         );

@@ -79,7 +79,7 @@ fn the_minimum_says_what_pins_it() {
         ),
         (
             json!({"domainCount": 1, "minDomainsUnmet": true, "domains": [domain("a", 4)]}),
-            "0: 1 domain is fewer than minDomains 1",
+            "0: only 1 domain, minDomains wants 1",
         ),
         (
             json!({"domainCount": 2, "globalMinimum": 1, "domains": [domain("", 1), domain("b", 2)]}),
