@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::backend::Client;
 use super::load::{self, Input};
-use super::output::Format;
+use super::output::{self, Format};
 
 /// Where the server is.
 #[derive(Debug, Clone, Args)]
@@ -102,7 +102,10 @@ impl State {
             return self.server.client().await;
         }
         let input = Input::read(&self.load, &self.defaults)?;
-        input.warn();
+        input
+            .warnings(true)
+            .iter()
+            .for_each(|warning| output::warn(warning));
         let client = Client::in_process(Some(self.server.timeout));
         load::send(&client, input, &self.name.snapshot, true).await?;
         Ok(client)

@@ -133,7 +133,10 @@ async fn replace_or_merge(
     format: Format,
 ) -> Result<Exit> {
     let client = server.client().await?;
-    input.warn();
+    input
+        .warnings(replace)
+        .iter()
+        .for_each(|warning| output::warn(warning));
     let (loaded, skipped) = (input.loaded(), input.skipped());
     let answer = send(&client, input, &name.snapshot, replace).await?;
     let text = format.render(
@@ -190,19 +193,19 @@ impl Input {
         counted(&self.objects.skipped)
     }
 
-    /// Tells a person what is odd about the files.
-    pub(crate) fn warn(&self) {
+    /// What is odd about the files, as the whole state (`replace`) or a part
+    /// of it; a sentence each.
+    pub(crate) fn warnings(&self, replace: bool) -> Vec<String> {
         let repeated = &self.objects.repeated;
-        for line in repeated.iter().take(NAMED_REPEATS) {
-            output::warn(line);
-        }
+        let mut warnings: Vec<String> = repeated.iter().take(NAMED_REPEATS).cloned().collect();
         if repeated.len() > NAMED_REPEATS {
             let more = HumanCount((repeated.len() - NAMED_REPEATS) as u64);
-            output::warn(&format!("{more} more objects occur more than once"));
+            warnings.push(format!("{more} more objects occur more than once"));
         }
-        if !self.objects.kinds().contains_key("Node") {
-            output::warn("no Node in the files");
+        if replace && !self.objects.kinds().contains_key("Node") {
+            warnings.push("no Node in the files".to_owned());
         }
+        warnings
     }
 }
 

@@ -14,7 +14,6 @@ mod healthcheck;
 mod load;
 mod manifest;
 mod output;
-mod preload;
 mod render;
 mod save;
 mod score;
@@ -27,10 +26,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-use crate::server;
 use exit::Exit;
-
-pub use preload::{Preload, Preloaded};
 
 /// The command line of `evenkeel`.
 #[derive(Debug, Parser)]
@@ -68,7 +64,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the server
-    Serve(server::Config),
+    Serve(Box<serve::Serve>),
     /// Load files into a snapshot of a server
     Load(load::Load),
     /// Which nodes may a pod run on, and why not on the others
@@ -92,7 +88,7 @@ impl Cli {
     pub fn run(self) -> ExitCode {
         self.color.write_global();
         let done = match self.command {
-            Command::Serve(config) => return serve::run(config),
+            Command::Serve(serve) => return serve.run(),
             Command::Load(load) => wait_for(load.run()),
             Command::Filter(filter) => wait_for(filter.run()),
             Command::Score(score) => wait_for(score.run()),

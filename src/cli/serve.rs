@@ -1,10 +1,85 @@
-//! `evenkeel serve`: hands over to the server.
+//! `evenkeel serve`: hands over to the server, with files to load first.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::server;
+use anyhow::Result;
+use clap::Args;
+use tracing::{info, warn};
 
-/// Runs the server until it is told to stop.
-pub(crate) fn run(config: server::Config) -> ExitCode {
-    server::run(config)
+use super::args;
+use super::backend::Client;
+use super::load::{self, Input};
+use crate::{api, server};
+
+/// Flags of `evenkeel serve`.
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    #[command(flatten)]
+    config: server::Config,
+
+    /// Snapshot that --load loads into
+    #[arg(
+        short,
+        long,
+        env = "EVENKEEL_SNAPSHOT",
+        value_name = "NAME",
+        default_value = "default"
+    )]
+    snapshot: String,
+
+    #[command(flatten)]
+    defaults: args::DefaultConstraints,
+}
+
+impl Serve {
+    /// Runs the server until it is told to stop.
+    pub(crate) fn run(self) -> ExitCode {
+        let preload = Preload {
+            files: self.config.load.clone(),
+            snapshot: self.snapshot,
+            defaults: self.defaults,
+        };
+        server::run(self.config, |service| preload.apply(service))
+    }
+}
+
+/// What a server loads before it is ready.
+struct Preload {
+    files: Vec<PathBuf>,
+    snapshot: String,
+    defaults: args::DefaultConstraints,
+}
+
+impl Preload {
+    /// Replaces the snapshot of `service` with what the files hold, as
+    /// `evenkeel load` does. Without files and default constraints it does
+    /// nothing.
+    async fn apply(self, service: api::Service) -> Result<()> {
+        let Preload {
+            files,
+            snapshot,
+            defaults,
+        } = self;
+        if files.is_empty() && defaults.default_constraints.is_none() {
+            return Ok(());
+        }
+        // Reading takes seconds for a large cluster: not on a thread that
+        // answers health checks.
+        let input = tokio::task::spawn_blocking(move || Input::read(&files, &defaults)).await??;
+        for warning in input.warnings(true) {
+            warn!("{warning}");
+        }
+        let (loaded, skipped) = (input.loaded(), input.skipped());
+        let client = Client::of_service(service, None);
+        let answer = load::send(&client, input, &snapshot, true).await?;
+        info!(
+            snapshot,
+            revision = answer.revision,
+            loaded,
+            skipped,
+            "loaded files"
+        );
+        Ok(())
+    }
 }
