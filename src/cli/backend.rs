@@ -25,6 +25,10 @@ use crate::snapshot::{Limits, Observer, Registry};
 /// `--timeout`.
 const CONNECT_TIMEOUT_S: u64 = 5;
 
+/// How often a silent server is asked whether it is there, in seconds: a load
+/// has no timeout of its own.
+const KEEP_ALIVE_S: u64 = 20;
+
 /// Largest message to send or take, in bytes. A client trusts the server that
 /// it was pointed at, and the answer about a large cluster is large.
 const MAX_MESSAGE_BYTES: usize = 1 << 30;
@@ -144,6 +148,7 @@ pub(crate) async fn connect(address: &str, timeout: Option<Duration>) -> Result<
     let endpoint = Endpoint::from_shared(uri)
         .map_err(|error| anyhow::anyhow!("--server {address}: {}", causes(&error)))?
         .connect_timeout(timeout.map_or(longest, |timeout| timeout.min(longest)))
+        .http2_keep_alive_interval(Duration::from_secs(KEEP_ALIVE_S))
         .tcp_nodelay(true);
     endpoint.connect().await.map_err(|error| {
         Unreachable(format!(

@@ -8,6 +8,7 @@ use clap::Args;
 use indicatif::ProgressBar;
 
 use super::args;
+use super::errors::Unreachable;
 use super::manifest::{self, Objects, Workload};
 use super::output::{self, Format};
 use crate::proto::v1::change::Object;
@@ -170,6 +171,16 @@ impl Question {
             NodeChecks::SpreadOnly
         } else {
             NodeChecks::Unspecified
+        }
+    }
+
+    /// Says what a call that was not answered in time waited for.
+    pub(crate) fn explain(&self, error: anyhow::Error) -> anyhow::Error {
+        match self.min_revision {
+            revision if revision > 0 && error.is::<Unreachable>() => {
+                error.context(format!("waiting for revision {revision}"))
+            }
+            _ => error,
         }
     }
 

@@ -46,15 +46,6 @@ impl Refused {
     }
 }
 
-impl From<Status> for Refused {
-    fn from(status: Status) -> Self {
-        Refused {
-            status: Box::new(status),
-            objects: Vec::new(),
-        }
-    }
-}
-
 impl Error for Refused {}
 
 impl fmt::Display for Refused {

@@ -43,53 +43,43 @@ pub(crate) async fn send(
     progress: &ProgressBar,
 ) -> Result<UpdateSnapshotResponse> {
     let batches = Arc::new(batches(&objects));
-    let updates = batches.len();
-    let steps = steps(&objects, &batches, target);
-    progress.set_length(objects.changes.len() as u64);
-
-    // Steps are acknowledged in order: the first one that is not is at fault.
-    let mut acknowledged = 0;
-    let describe = |acknowledged: usize| {
-        let update = acknowledged.checked_sub(usize::from(target.replace));
-        let range = update.and_then(|update| batches.get(update)).cloned();
-        range
-            .unwrap_or_default()
-            .map(|index| objects.describe(index))
-            .collect()
+    let steps_before_batches = usize::from(target.replace);
+    let steps = batches.len() + if target.replace { 2 } else { 0 };
+    let batch_of = |step: usize| {
+        batches
+            .get(step.checked_sub(steps_before_batches)?)
+            .cloned()
     };
-    let refused = |status, acknowledged| Refused::or_unreachable(status, describe(acknowledged));
-    let answer = client
-        .rpc()
-        .stream_snapshot(tokio_stream::iter(steps))
-        .await;
+    // Steps are acknowledged in order: the first one that is not is at fault.
+    let refused = |status, step| {
+        let batch = batch_of(step).unwrap_or_default();
+        Refused::or_unreachable(status, batch.map(|index| objects.describe(index)).collect())
+    };
+
+    progress.set_length(objects.changes.len() as u64);
+    let requests = tokio_stream::iter(requests(&objects, &batches, target));
+    let answer = client.rpc().stream_snapshot(requests).await;
     let mut answers = answer.map_err(|status| refused(status, 0))?.into_inner();
     let mut total = UpdateSnapshotResponse::default();
+    let mut done = 0;
     while let Some(answer) = answers
         .message()
         .await
-        .map_err(|status| refused(status, acknowledged))?
+        .map_err(|status| refused(status, done))?
     {
-        let update = answer.update.unwrap_or_default();
-        acknowledged += 1;
-        if let Some(batch) = acknowledged
-            .checked_sub(1 + usize::from(target.replace))
-            .and_then(|update| batches.get(update))
-        {
-            progress.inc(batch.len() as u64);
+        let mut update = answer.update.unwrap_or_default();
+        if !target.replace {
+            update.changed_count += total.changed_count;
+            update.unchanged_count += total.unchanged_count;
         }
-        // A commit counts what its batches did; they are not counted twice.
-        let counted = !target.replace || acknowledged == updates + 2;
-        total = UpdateSnapshotResponse {
-            changed_count: total.changed_count + if counted { update.changed_count } else { 0 },
-            unchanged_count: total.unchanged_count
-                + if counted { update.unchanged_count } else { 0 },
-            ..update
-        };
+        // Of a replace the last one is the commit's, which counts them all.
+        total = update;
+        progress.inc(batch_of(done).map_or(0, |batch| batch.len() as u64));
+        done += 1;
     }
-    let expected = updates + if target.replace { 2 } else { 0 };
     anyhow::ensure!(
-        acknowledged == expected,
-        "the server ended the stream after {acknowledged} of {expected} steps"
+        done == steps,
+        "the server ended the stream after {done} of {steps} steps"
     );
     Ok(total)
 }
@@ -115,7 +105,7 @@ fn batches(objects: &Objects) -> Vec<Range<usize>> {
 }
 
 /// The requests of a feed. A batch is copied when its turn comes.
-fn steps(
+fn requests(
     objects: &Arc<Objects>,
     batches: &Arc<Vec<Range<usize>>>,
     target: &Target,

@@ -57,7 +57,8 @@ impl Filter {
                 || names,
                 |mut rpc, request| async move { rpc.filter(request).await },
             )
-            .await?;
+            .await
+            .map_err(|error| question.explain(error))?;
         let head = render::Head {
             pod: &asked.workload.name,
             snapshot: question.state.snapshot(),

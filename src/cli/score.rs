@@ -65,7 +65,8 @@ impl Score {
                 || names,
                 |mut rpc, request| async move { rpc.score(request).await },
             )
-            .await?;
+            .await
+            .map_err(|error| question.explain(error))?;
         let head = render::Head {
             pod: &asked.workload.name,
             snapshot: question.state.snapshot(),

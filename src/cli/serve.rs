@@ -15,9 +15,6 @@ use crate::{api, server};
 /// Flags of `evenkeel serve`.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    #[command(flatten)]
-    config: server::Config,
-
     /// Snapshot that --load loads into
     #[arg(
         short,
@@ -30,6 +27,10 @@ pub(crate) struct Serve {
 
     #[command(flatten)]
     defaults: args::DefaultConstraints,
+
+    // Last: its headings hold for what follows.
+    #[command(flatten)]
+    config: server::Config,
 }
 
 impl Serve {
@@ -40,7 +41,11 @@ impl Serve {
             snapshot: self.snapshot,
             defaults: self.defaults,
         };
-        server::run(self.config, |service| preload.apply(service))
+        server::run(self.config, |service| async {
+            // The server prints an error without its causes.
+            let loaded = preload.apply(service).await;
+            loaded.map_err(|error| anyhow::anyhow!("{error:#}"))
+        })
     }
 }
 

@@ -139,7 +139,12 @@ fn a_revision_can_be_waited_for() {
     desk.run("load cluster.yaml").expect(0);
     let line = "filter -f workloads.yaml --name db -o name --min-revision";
     desk.run(&format!("{line} 1")).expect(0);
-    desk.run(&format!("{line} 2 --timeout 200ms")).expect(3);
+    let outcome = desk.run(&format!("{line} 2 --timeout 200ms")).expect(3);
+    assert!(
+        outcome.err.starts_with("error: waiting for revision 2: "),
+        "{}",
+        outcome.err
+    );
 }
 
 #[test]

@@ -1,33 +1,17 @@
-//! Tables of input files and what they are read as.
+//! Objects in every form of file.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use indicatif::ProgressBar;
-use serde_json::{Value, json};
+use serde_json::json;
 use tempfile::TempDir;
 
-use super::*;
-use crate::proto::v1::DefaultConstraints;
-
-fn directory_with(files: &[(&str, &str)]) -> TempDir {
-    let directory = tempfile::tempdir().expect("a temporary directory can be made");
-    for (name, content) in files {
-        let path = directory.path().join(name);
-        std::fs::create_dir_all(path.parent().expect("it is inside")).expect("it can be made");
-        std::fs::write(path, content).expect("it can be written");
-    }
-    directory
-}
+use super::super::*;
+use super::{directory_with, message};
 
 fn read(directory: &TempDir) -> Result<Objects, Error> {
     let sources = expand(&[directory.path().to_path_buf()])?;
     read_objects(sources, &ProgressBar::hidden())
-}
-
-/// The message with the directory cut out.
-fn message(error: &Error, directory: &TempDir) -> String {
-    let prefix = format!("{}/", directory.path().display());
-    error.to_string().replace(&prefix, "")
 }
 
 fn names(objects: &Objects) -> Vec<String> {
@@ -243,209 +227,6 @@ fn errors_name_the_place_the_object_and_the_field() {
         let directory = directory_with(&[(file, content)]);
         let error = read(&directory).expect_err(content);
         let message = message(&error, &directory);
-        assert!(message.contains(expected), "{content}: {message}");
-    }
-}
-
-fn workload(content: &str, name: Option<&str>, namespace: Option<&str>) -> Result<Value, String> {
-    let directory = directory_with(&[("a.yaml", content)]);
-    read_workload(&directory.path().join("a.yaml"), name, namespace)
-        .map(|workload| json!([workload.name, workload.pod]))
-        .map_err(|error| message(&error, &directory))
-}
-
-#[test]
-fn a_pod_template_becomes_a_pod() {
-    let template = "template: {metadata: {name: ignored, labels: {app: web}}, spec: {nodeSelector: {disk: ssd}}}";
-    let owner = |version: &str, kind: &str| json!([{"apiVersion": version, "kind": kind, "name": "web", "controller": true}]);
-    let cases = [
-        ("apps/v1", "Deployment", None),
-        ("apps/v1", "DaemonSet", None),
-        ("batch/v1", "Job", None),
-        ("batch/v1", "CronJob", None),
-        (
-            "apps/v1",
-            "ReplicaSet",
-            Some(owner("apps/v1", "ReplicaSet")),
-        ),
-        (
-            "apps/v1",
-            "StatefulSet",
-            Some(owner("apps/v1", "StatefulSet")),
-        ),
-        (
-            "v1",
-            "ReplicationController",
-            Some(owner("v1", "ReplicationController")),
-        ),
-    ];
-    for (version, kind, owners) in cases {
-        let spec = match kind {
-            "CronJob" => format!("{{jobTemplate: {{spec: {{{template}}}}}}}"),
-            _ => format!("{{{template}}}"),
-        };
-        let content = format!(
-            "apiVersion: {version}\nkind: {kind}\nmetadata: {{name: web, namespace: shop, labels: {{not: used}}}}\nspec: {spec}"
-        );
-        let mut metadata = json!({"namespace": "shop", "labels": {"app": "web"}});
-        if let Some(owners) = owners {
-            metadata["ownerReferences"] = owners;
-        }
-        let pod = json!({"metadata": metadata, "spec": {"nodeSelector": {"disk": "ssd"}}});
-        assert_eq!(
-            workload(&content, None, None),
-            Ok(json!([format!("{kind} shop/web"), pod]))
-        );
-    }
-}
-
-#[test]
-fn a_workload_is_chosen_by_name() {
-    let content = "kind: Pod\nmetadata: {name: a}\n---\nkind: Service\nmetadata: {name: a}\n---\n\
-        kind: Pod\nmetadata: {name: a, namespace: x}\n---\nkind: Deployment\nmetadata: {name: b}\nspec: {template: {}}\n";
-    let all = "Pod/default/a, Pod/x/a, Deployment/default/b";
-    let cases = [
-        (Some("b"), Ok("Deployment default/b")),
-        (Some("deployment/b"), Ok("Deployment default/b")),
-        (Some("pod/x/a"), Ok("Pod x/a")),
-        (Some("Pod/default/a"), Ok("Pod default/a")),
-        (
-            None,
-            Err(format!(
-                "a.yaml: 3 pods and workloads in it; say which with --name KIND/NAME: {all}"
-            )),
-        ),
-        (
-            Some("c"),
-            Err(format!("a.yaml: no c in it; there is {all}")),
-        ),
-        (
-            Some("a"),
-            Err(
-                "a.yaml: 2 objects called a in it; say which with --name KIND/NAMESPACE/NAME: \
-                 Pod/default/a, Pod/x/a"
-                    .to_owned(),
-            ),
-        ),
-    ];
-    for (name, expected) in cases {
-        let found = workload(content, name, None).map(|found| found[0].clone());
-        assert_eq!(found, expected.map(Value::from), "{name:?}");
-    }
-}
-
-#[test]
-fn the_namespace_can_be_overridden() {
-    let found = workload(
-        "kind: Pod\nmetadata: {name: a, namespace: x}",
-        None,
-        Some("y"),
-    );
-    assert_eq!(
-        found,
-        Ok(json!(["Pod x/a, in namespace y", {"metadata": {"name": "a", "namespace": "y"}}]))
-    );
-}
-
-#[test]
-fn a_file_without_pods_is_refused() {
-    let cases = [
-        (
-            "kind: Service\nmetadata: {name: a}",
-            "a.yaml: no Pod or workload with a pod template in it",
-        ),
-        (
-            "kind: Deployment\nmetadata: {name: a}\nspec: {}",
-            "a.yaml, document 1: Deployment default/a: spec.template: no pod template there",
-        ),
-    ];
-    for (content, expected) in cases {
-        assert_eq!(workload(content, None, None), Err(expected.to_owned()));
-    }
-}
-
-fn default_constraints(content: &str) -> Result<DefaultConstraints, String> {
-    let directory = directory_with(&[("d.yaml", content)]);
-    let path: PathBuf = directory.path().join("d.yaml");
-    let argument = path.to_str().expect("the path is UTF-8");
-    read_default_constraints(argument).map_err(|error| message(&error, &directory))
-}
-
-#[test]
-fn default_constraints_are_found_in_every_form() {
-    let list = "[{maxSkew: 2, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]";
-    let one: DefaultConstraints = serde_json::from_value(json!({"constraints":
-        [{"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}]}))
-    .expect("the case is valid");
-    let system = DefaultConstraints {
-        system: true,
-        ..Default::default()
-    };
-    let scheduler = |arguments: &str| {
-        format!(
-            "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n\
-             - schedulerName: a\n- schedulerName: b\n  pluginConfig:\n  - {{name: Other, args: {{}}}}\n  - {{name: PodTopologySpread, args: {arguments}}}\n"
-        )
-    };
-    let cases = [
-        (list.to_owned(), &one),
-        (format!("defaultConstraints: {list}"), &one),
-        (
-            format!("defaultConstraints: {list}\ndefaultingType: List"),
-            &one,
-        ),
-        (
-            scheduler(&format!(
-                "{{defaultConstraints: {list}, defaultingType: List}}"
-            )),
-            &one,
-        ),
-        (
-            format!("apiVersion: evenkeel/v1\nkind: DefaultConstraints\nconstraints: {list}"),
-            &one,
-        ),
-        ("defaultingType: System".to_owned(), &system),
-        (scheduler("{defaultingType: System}"), &system),
-        ("kind: KubeSchedulerConfiguration".to_owned(), &system),
-    ];
-    for (content, expected) in cases {
-        assert_eq!(
-            default_constraints(&content).as_ref(),
-            Ok(expected),
-            "{content}"
-        );
-    }
-    assert_eq!(
-        read_default_constraints("system").expect("it needs no file"),
-        system
-    );
-}
-
-#[test]
-fn bad_default_constraints_are_refused() {
-    let cases = [
-        (
-            "",
-            "0 documents, where one with default constraints is needed",
-        ),
-        (
-            "[]\n---\n[]",
-            "2 documents, where one with default constraints is needed",
-        ),
-        ("hello", "a plain value, not default constraints"),
-        ("kind: Pod", "a Pod has no default constraints"),
-        (
-            "maxSkew: 1",
-            "neither `defaultConstraints` nor `defaultingType: System` in it",
-        ),
-        ("defaultingType: Both", "is neither \"List\" nor \"System\""),
-        (
-            "[{maxSkew: []}]",
-            "default constraints: defaultConstraints[0].maxSkew: ",
-        ),
-    ];
-    for (content, expected) in cases {
-        let message = default_constraints(content).expect_err(content);
         assert!(message.contains(expected), "{content}: {message}");
     }
 }
