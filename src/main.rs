@@ -2,9 +2,12 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use evenkeel::cli::Cli;
+use evenkeel::server::config;
 
 fn main() -> ExitCode {
-    Cli::parse().run()
+    match config::parse::<Cli>(std::env::args_os()) {
+        Ok(cli) => cli.run(),
+        Err(error) => ExitCode::from(error.report()),
+    }
 }

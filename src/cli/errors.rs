@@ -75,10 +75,11 @@ impl fmt::Display for Refused {
 }
 
 impl Refused {
-    /// Takes `changes[3].node.metadata.name` apart into the object's name and
+    /// Takes `changes[3].node.metadata.name` (of a feed: after `update.`) apart into the object's name and
     /// `metadata.name`. Other fields have no object.
     fn locate<'f>(&self, field: &'f str) -> (String, &'f str) {
         let located = ["changes[", "overlay["].iter().find_map(|list| {
+            let field = field.strip_prefix("update.").unwrap_or(field);
             let (index, rest) = field.strip_prefix(list)?.split_once(']')?;
             let object = self.objects.get(index.parse::<usize>().ok()?)?;
             let rest = rest.trim_start_matches('.');

@@ -6,6 +6,8 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
+use crate::process;
+
 /// What a run came to.
 #[derive(Debug)]
 pub struct Outcome {
@@ -64,13 +66,8 @@ impl Desk {
 
     /// The command, not started. `line` is split at blanks.
     pub fn command(&self, line: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
-        command
-            .args(line.split_whitespace())
-            .current_dir(&self.directory);
-        for name in ["SERVER", "SNAPSHOT", "TIMEOUT"] {
-            command.env_remove(format!("EVENKEEL_{name}"));
-        }
+        let mut command = process::command(&line.split_whitespace().collect::<Vec<_>>());
+        command.current_dir(&self.directory);
         if let Some(server) = &self.server {
             command.env("EVENKEEL_SERVER", server);
         }

@@ -3,8 +3,11 @@
 mod evenkeel;
 mod in_process;
 mod odds;
+#[path = "../support/process.rs"]
+mod process;
 mod refused;
 mod remote;
+mod serve;
 #[path = "../support/mod.rs"]
 mod support;
 

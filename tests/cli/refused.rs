@@ -111,7 +111,7 @@ fn violations_in_files_name_the_object() {
         "kind: Node\nmetadata: {name: ok}\n---\n\
          kind: Pod\nmetadata: {name: p, namespace: x, labels: {bad key: v}}\n",
     );
-    let expected = "  Pod x/p (bad.yaml, document 2): metadata.labels[bad key]: ";
+    let expected = "  Pod x/p (bad.yaml, document 2): metadata.labels: key \"bad key\" ";
     for line in [
         "filter -f workloads.yaml --name db --load bad.yaml",
         "filter -f workloads.yaml --name db --load cluster.yaml --overlay bad.yaml",

@@ -88,7 +88,7 @@ fn many_objects_go_in_batches_and_appear_at_once() {
         &json!({"kind": "List", "items": bad}).to_string(),
     );
     let outcome = desk.run("load bad.json").expect(2);
-    let expected = "  Node n2200 (bad.json, item 2201): metadata.labels[bad key]: ";
+    let expected = "  Node n2200 (bad.json, item 2201): metadata.labels: key \"bad key\" ";
     assert!(
         outcome.err.lines().any(|line| line.starts_with(expected)),
         "{}",
