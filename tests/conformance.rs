@@ -9,6 +9,7 @@ use evenkeel::proto::v1::{
     Code, ConstraintReport, DefaultConstraints, FilterRequest, FilterResponse, Node, NodeChecks,
     NodeNames, Pod, ScoreRequest, ScoreResponse, View,
 };
+use evenkeel::snapshot::Limits;
 use serde::Deserialize;
 use serde_json::Value;
 use support::agree::{self, Question, WEIGHT_TOLERANCE};
@@ -133,7 +134,11 @@ fn load() -> Vec<Vector> {
 /// kube-scheduler does not tell.
 #[tokio::test]
 async fn server_decides_like_kube_scheduler() {
-    let server = Server::start().await;
+    let server = Server::with_limits(Limits {
+        max_snapshots: CASES,
+        ..Limits::default()
+    })
+    .await;
     let mut decided = 0;
     for Vector { case, want } in load() {
         let cluster = case.cluster();

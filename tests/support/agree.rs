@@ -122,7 +122,7 @@ fn report(want: &recount::Report) -> ConstraintReport {
         self_match: want.self_match as i32,
         domains: domains(want),
         weight: want.weight,
-        min_domains_unmet: want.size < i64::from(spec.min_domains.unwrap_or(1)),
+        min_domains_unmet: spec.min_domains.is_some_and(|m| want.size < i64::from(m)),
     }
 }
 

@@ -58,7 +58,7 @@ pub fn node() -> impl Strategy<Value = Node> {
     let zone = weighted(0.85, text(&["za", "zb", "zc", ""]));
     let hostname = weighted(0.9, option::of(text(&["shared", "n0"])));
     let rack = option::of(text(&["r0", "r1"]));
-    let cpu = weighted(0.3, text(&["4", "8", "many", "-1"]));
+    let cpu = weighted(0.3, text(&["4", "8", "many", "007"]));
     let taints = (btree_map(taint_id(), text(&["", "a"]), 0..2), any::<bool>());
     (text(&NODES), text(&UIDS), zone, hostname, rack, cpu, taints).prop_map(
         |(name, uid, zone, hostname, rack, cpu, (taints, unschedulable))| {
@@ -158,7 +158,7 @@ fn values_for(operator: &str, values: &[&str]) -> Vec<String> {
 fn constraint(defaults: bool) -> impl Strategy<Value = TopologySpreadConstraint> {
     let key = text(&[ZONE, ZONE, HOSTNAME, "rack"]);
     let action = text(&["DoNotSchedule", "ScheduleAnyway"]);
-    let selector = weighted(if defaults { 0.0 } else { 0.95 }, selector());
+    let selector = weighted(0.95, selector()).prop_map(move |s| s.filter(|_| !defaults));
     let policy = || option::of(text(&["Honor", "Ignore"]));
     let policies = (policy(), policy());
     let match_label_keys = subsequence(&POD_KEYS, 0..=1);

@@ -13,8 +13,8 @@ use evenkeel::proto::v1::{
 };
 use evenkeel::snapshot::{Limits, Observer, Registry};
 use tokio::net::TcpListener;
-use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::sync::CancellationToken;
+use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Channel, Endpoint};
 
 const MAX_MESSAGE_BYTES: usize = 256 << 20;
@@ -60,7 +60,7 @@ impl Server {
             .max_encoding_message_size(MAX_MESSAGE_BYTES);
         let serve = tonic::transport::Server::builder()
             .add_service(service)
-            .serve_with_incoming(TcpListenerStream::new(listener));
+            .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true)));
         let task = tokio::spawn(async move { serve.await.expect("the server runs") });
         let client = connect(&address).await;
         Self {
