@@ -8,5 +8,6 @@
 pub mod api;
 pub mod matching;
 pub mod proto;
+pub mod server;
 pub mod snapshot;
 pub mod spread;

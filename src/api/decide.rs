@@ -208,7 +208,7 @@ fn check_overlay(changes: Vec<v1::Change>, limits: &Limits, faults: &mut Violati
     let path = Path::root("overlay");
     let (count, limit) = (changes.len(), limits.max_overlay_changes);
     if count > limit {
-        faults.over_limit(path, "max_overlay_changes", limit, count);
+        faults.over_limit(path, "max-overlay-changes", limit, count);
         return Batch::default();
     }
     faults

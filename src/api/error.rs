@@ -1,6 +1,8 @@
 //! Errors to `google.rpc.Status`: the one place that chooses codes, reasons
 //! and details.
 
+use std::time::Duration;
+
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
@@ -36,6 +38,18 @@ pub enum Error {
     /// The deadline of the call has passed.
     #[error("the deadline of the call has passed")]
     Deadline,
+    /// Too much for a limit of the server itself.
+    #[error("{what}: over {name} of {limit}")]
+    OverLimit {
+        /// What there is too much of.
+        what: &'static str,
+        /// Name of the limit in the configuration.
+        name: &'static str,
+        /// The limit.
+        limit: usize,
+        /// When another attempt may succeed, if it may.
+        retry_after: Option<Duration>,
+    },
     /// The server stops.
     #[error("the server is draining")]
     Draining,
@@ -73,6 +87,7 @@ impl Error {
             },
             Self::MinRevision { .. } => (Code::DeadlineExceeded, "MIN_REVISION_NOT_REACHED"),
             Self::Deadline => (Code::DeadlineExceeded, "DEADLINE_EXCEEDED"),
+            Self::OverLimit { .. } => (Code::ResourceExhausted, "OVER_LIMIT"),
             Self::Draining => (Code::Unavailable, "DRAINING"),
             Self::Dialect(_) => (Code::Unimplemented, "DIALECT_NOT_SUPPORTED"),
             Self::Internal => (Code::Internal, "INTERNAL"),
@@ -84,7 +99,8 @@ impl From<Error> for Status {
     fn from(error: Error) -> Self {
         let (code, reason) = error.code_and_reason();
         let metadata = match &error {
-            Error::Snapshot(snapshot::Error::OverLimit { name, limit, .. }) => {
+            Error::Snapshot(snapshot::Error::OverLimit { name, limit, .. })
+            | Error::OverLimit { name, limit, .. } => {
                 vec![
                     ("limit".to_owned(), (*name).to_owned()),
                     ("value".to_owned(), limit.to_string()),
@@ -99,6 +115,13 @@ impl From<Error> for Status {
                 .into_iter()
                 .collect::<std::collections::HashMap<_, _>>(),
         );
+        if let Error::OverLimit {
+            retry_after: Some(delay),
+            ..
+        } = &error
+        {
+            details.set_retry_info(Some(*delay));
+        }
         let message = match &error {
             Error::Invalid(violations) => describe(violations, &mut details),
             error => error.to_string(),

@@ -53,7 +53,8 @@ impl Feed {
         &mut self,
         wire: v1::UpdateSnapshotRequest,
     ) -> Result<v1::UpdateSnapshotResponse, Error> {
-        let checked = Checked::of(wire, self.registry.limits())?;
+        let path = Path::root("update");
+        let checked = Checked::of(wire, Some(&path), self.registry.limits())?;
         let Some(staged) = self.staged.get_mut(&checked.snapshot) else {
             return Ok(update::response(&checked.apply(&self.registry)?));
         };
@@ -65,7 +66,7 @@ impl Feed {
         }
         if checked.expected_revision.is_some() {
             let rule = "belongs on commitReplace inside a replace";
-            return Err(fault(Path::root("expectedRevision"), rule));
+            return Err(fault(path.field("expectedRevision"), rule));
         }
         let applied = staged.apply(&checked.batch, checked.defaults, self.registry.limits())?;
         let (revision, epoch) = self.live(&checked.snapshot);

@@ -11,4 +11,6 @@ mod request;
 mod service;
 mod update;
 
+pub use error::Error;
+pub use request::parse_snapshot_name;
 pub use service::Service;

@@ -17,9 +17,17 @@ const RESERVED_PREFIXES: [&str; 2] = ["evenkeel.", "grpc."];
 
 /// The snapshot that a request means.
 pub fn snapshot_name(name: &str, path: Path<'_>, faults: &mut Violations) -> String {
+    check_snapshot_name(name, path, faults);
     if name.is_empty() {
-        return DEFAULT_SNAPSHOT.to_owned();
+        DEFAULT_SNAPSHOT
+    } else {
+        name
     }
+    .to_owned()
+}
+
+/// Checks the name of a snapshot; it may be empty.
+pub fn check_snapshot_name(name: &str, path: Path<'_>, faults: &mut Violations) {
     let valid = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.' | b'/');
     if name.len() > 253 || !name.bytes().all(valid) {
         let rule = "must be at most 253 letters, digits, \"-\", \"_\", \".\" and \"/\"";
@@ -33,7 +41,17 @@ pub fn snapshot_name(name: &str, path: Path<'_>, faults: &mut Violations) -> Str
             "must not start like a gRPC service, with \"evenkeel.\" or \"grpc.\"",
         );
     }
-    name.to_owned()
+}
+
+/// A snapshot's name as [`snapshot_name`] checks it, where nothing else can be
+/// wrong.
+///
+/// # Errors
+/// The rule that the name breaks.
+pub fn parse_snapshot_name(name: &str) -> Result<String, Violations> {
+    let mut faults = Violations::default();
+    let name = snapshot_name(name, Path::root("snapshot"), &mut faults);
+    faults.finish(name)
 }
 
 /// The value of an enum field; an unknown one is a fault.
@@ -74,7 +92,7 @@ pub fn check_candidates(
     let path = parent.field("names");
     let (count, limit) = (candidates.names.len(), limits.max_nodes);
     if count > limit {
-        faults.over_limit(path, "max_nodes", limit, count);
+        faults.over_limit(path, "max-nodes", limit, count);
         return;
     }
     let mut seen = HashSet::with_capacity(count);

@@ -80,9 +80,7 @@ impl Service {
 
     fn named(&self, name: &str) -> Result<Arc<Snapshot>, Error> {
         self.check_open()?;
-        let mut faults = Violations::default();
-        let name = request::snapshot_name(name, Path::root("snapshot"), &mut faults);
-        Ok(self.registry.get(&faults.finish(name)?)?)
+        Ok(self.registry.get(&request::parse_snapshot_name(name)?)?)
     }
 }
 
@@ -99,7 +97,7 @@ impl SpreadService for Service {
         let request = request.into_inner();
         let is_large = request.changes.len() >= LARGE_BATCH;
         let run = move || {
-            let update = update::Checked::of(request, registry.limits())?.apply(&registry)?;
+            let update = update::Checked::of(request, None, registry.limits())?.apply(&registry)?;
             Ok::<_, Error>(update::response(&update))
         };
         Ok(Response::new(run_aside(is_large, run).await??))
@@ -163,12 +161,14 @@ impl SpreadService for Service {
         let mut faults = Violations::default();
         let path = Path::root("pageSize");
         request::check_not_negative(request.page_size.into(), path, &mut faults);
+        // A token is the last name of the page before.
+        let token = Path::root("pageToken");
+        request::check_snapshot_name(&request.page_token, token, &mut faults);
         faults.finish(()).map_err(Error::from)?;
         let size = match usize::try_from(request.page_size) {
             Ok(0) | Err(_) => PAGE_SIZE.0,
             Ok(size) => size.min(PAGE_SIZE.1),
         };
-        // A token is the last name of the page before.
         let all = self.registry.list(&request.page_token);
         let page = &all[..size.min(all.len())];
         let last = page.last().filter(|_| page.len() < all.len());

@@ -24,27 +24,35 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Checks a request; `path` is that of the message, `None` for a request
-    /// of its own.
+    /// Checks a request that is the field `parent` of another; `None` for a
+    /// request of its own.
     ///
     /// # Errors
     /// Every fault of the request.
-    pub fn of(wire: v1::UpdateSnapshotRequest, limits: &Limits) -> Result<Self, Error> {
+    pub fn of(
+        wire: v1::UpdateSnapshotRequest,
+        parent: Option<&Path<'_>>,
+        limits: &Limits,
+    ) -> Result<Self, Error> {
+        let field = |name| match parent {
+            Some(parent) => parent.field(name),
+            None => Path::root(name),
+        };
         let mut faults = Violations::default();
-        let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
-        let mode: v1::Mode = request::known(wire.mode, Path::root("mode"), &mut faults);
+        let snapshot = request::snapshot_name(&wire.snapshot, field("snapshot"), &mut faults);
+        let mode: v1::Mode = request::known(wire.mode, field("mode"), &mut faults);
         if let Some(revision) = wire.expected_revision {
-            let path = Path::root("expectedRevision");
+            let path = field("expectedRevision");
             request::check_not_negative(revision, path, &mut faults);
         }
         let defaults = wire.default_constraints.map(|wire| {
-            let path = Path::root("defaultConstraints");
+            let path = field("defaultConstraints");
             faults.collect(Defaults::compile(&wire, limits, path))
         });
-        let path = Path::root("changes");
+        let path = field("changes");
         let (count, limit) = (wire.changes.len(), limits.max_changes_per_batch);
         let batch = if count > limit {
-            faults.over_limit(path, "max_changes_per_batch", limit, count);
+            faults.over_limit(path, "max-changes-per-batch", limit, count);
             None
         } else {
             faults.collect(Batch::check(wire.changes, limits, path))

@@ -58,14 +58,16 @@ pub fn check_label_value(value: &str, path: Path<'_>, faults: &mut Violations) {
     }
 }
 
-/// Checks a map of labels. Faults of a key or its value are those of
-/// `path[key]`.
+/// Checks a map of labels. As in Kubernetes, the fault of a key or its value
+/// is one of the whole map.
 pub fn check_labels(labels: &BTreeMap<String, String>, path: Path<'_>, faults: &mut Violations) {
     for (key, value) in labels {
         if !is_label_key(key) {
-            faults.add(path.key(key), LABEL_KEY);
+            faults.add(path, format!("key {key:?} {LABEL_KEY}"));
         }
-        check_label_value(value, path.key(key), faults);
+        if !is_label_value(value) {
+            faults.add(path, format!("value {value:?} of {key:?} {LABEL_VALUE}"));
+        }
     }
 }
 

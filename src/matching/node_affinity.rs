@@ -223,7 +223,8 @@ fn compile_field(
     if wire.key != "metadata.name" {
         faults.add(path.field("key"), "must be metadata.name");
     }
-    if wire.values.len() != 1 {
+    let known = matches!(&*wire.operator, "In" | "NotIn");
+    if known && wire.values.len() != 1 {
         faults.add(path.field("values"), "must be exactly one for a field");
     }
     let values = value_set(&wire.values);

@@ -17,7 +17,6 @@ pub struct Path<'a> {
 enum Segment<'a> {
     Field(&'a str),
     Index(usize),
-    Key(&'a str),
 }
 
 impl<'a> Path<'a> {
@@ -39,11 +38,6 @@ impl<'a> Path<'a> {
         self.child(Segment::Index(index))
     }
 
-    /// A value of the map at this path.
-    pub const fn key(&'a self, key: &'a str) -> Self {
-        self.child(Segment::Key(key))
-    }
-
     const fn child(&'a self, segment: Segment<'a>) -> Self {
         Self {
             parent: Some(self),
@@ -61,7 +55,6 @@ impl fmt::Display for Path<'_> {
             Segment::Field(name) if self.parent.is_some() => write!(f, ".{name}"),
             Segment::Field(name) => f.write_str(name),
             Segment::Index(index) => write!(f, "[{index}]"),
-            Segment::Key(key) => write!(f, "[{key}]"),
         }
     }
 }
@@ -90,7 +83,11 @@ impl Violations {
 
     /// Adds the fault of exceeding the limit that is configured as `name`.
     pub fn over_limit(&mut self, path: Path<'_>, name: &str, limit: usize, actual: usize) {
-        self.push(path, format!("has {actual}, over {name} of {limit}"), true);
+        self.push(
+            path,
+            format!("is {actual} long, over {name} of {limit}"),
+            true,
+        );
     }
 
     fn push(&mut self, path: Path<'_>, description: String, over_limit: bool) {

@@ -288,7 +288,7 @@ fn check_text(text: &str, limits: &Limits, path: Path<'_>, faults: &mut Violatio
     if text.len() > limits.max_string_bytes {
         faults.over_limit(
             path,
-            "max_string_bytes",
+            "max-string-bytes",
             limits.max_string_bytes,
             text.len(),
         );

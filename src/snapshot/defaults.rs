@@ -27,7 +27,7 @@ impl Defaults {
         let list = path.field("constraints");
         let (count, limit) = (wire.constraints.len(), limits.max_constraints_per_pod);
         if count > limit {
-            faults.over_limit(list, "max_constraints_per_pod", limit, count);
+            faults.over_limit(list, "max-constraints-per-pod", limit, count);
         }
         if wire.system && count > 0 {
             faults.add(path.field("system"), "excludes a list of constraints");

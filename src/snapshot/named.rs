@@ -323,18 +323,18 @@ fn check_room(state: &State, batch: &Batch, limits: &Limits) -> Result<(), Error
             check_limit(what, name, limit, now + new)
         }
     };
-    check("nodes", "max_nodes", limits.max_nodes, now.nodes, new.nodes)?;
-    check("pods", "max_pods", limits.max_pods, now.pods, new.pods)?;
+    check("nodes", "max-nodes", limits.max_nodes, now.nodes, new.nodes)?;
+    check("pods", "max-pods", limits.max_pods, now.pods, new.pods)?;
     check(
         "label sets",
-        "max_label_sets",
+        "max-label-sets",
         limits.max_label_sets,
         now.label_sets,
         new.label_sets,
     )?;
     check(
         "services and owners",
-        "max_owners",
+        "max-owners",
         limits.max_owners,
         now.owners,
         new.owners,

@@ -181,7 +181,7 @@ impl Registry {
         let count = self.snapshots.len() + 1;
         check_limit(
             "snapshots",
-            "max_snapshots",
+            "max-snapshots",
             self.limits.max_snapshots,
             count,
         )?;

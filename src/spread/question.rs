@@ -61,7 +61,7 @@ impl Question {
         let own = &spec.topology_spread_constraints;
         let limit = limits.max_constraints_per_pod;
         if own.len() > limit {
-            faults.over_limit(list, "max_constraints_per_pod", limit, own.len());
+            faults.over_limit(list, "max-constraints-per-pod", limit, own.len());
             return Err(faults);
         }
         let constraints = Constraint::compile_own(own, &metadata.labels, list, &mut faults);

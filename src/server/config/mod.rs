@@ -1,0 +1,372 @@
+//! The settings of `evenkeel serve`: one definition each, for the flag, the
+//! environment variable and the key of the TOML file.
+
+mod file;
+mod parse;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
+
+pub use file::{FileError, apply_file};
+pub use parse::{ParseError, parse};
+
+use super::logging;
+use crate::api;
+use crate::snapshot::Limits;
+
+/// The settings of `evenkeel serve`.
+///
+/// A flag wins over its environment variable (`EVENKEEL_` and the flag's
+/// name), that over the key of the file given with `--config` (the flag's
+/// name, in snake_case or kebab-case), that over the default.
+///
+/// Durations are written as `500ms`, `30s` or `2m 30s`.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = "\
+Settings: a flag wins over its environment variable, that over the key in the --config file,
+that over the default. Durations are written as 500ms, 30s or \"2m 30s\".
+
+Exit codes:
+  0        drained after SIGTERM or Ctrl-C
+  1        cannot listen, or cannot load a file
+  64       bad configuration
+  130 143  a second signal, Ctrl-C or SIGTERM, cut the drain short")]
+pub struct Config {
+    /// Address and port to listen on; port 0 takes a free one.
+    ///
+    /// The address that was bound is logged as "listening". Exits with 1 when
+    /// it cannot be bound.
+    #[arg(
+        long,
+        env = "EVENKEEL_LISTEN",
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:50051"
+    )]
+    pub listen: SocketAddr,
+
+    /// TOML file with settings.
+    ///
+    /// Its keys are the names of these flags, in snake_case or kebab-case; a
+    /// flag or an environment variable wins over it. Unknown keys are refused.
+    #[arg(long, env = "EVENKEEL_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Load this file or directory of Kubernetes objects before becoming
+    /// ready; repeatable.
+    #[arg(long, env = "EVENKEEL_LOAD", value_name = "FILE")]
+    pub load: Vec<PathBuf>,
+
+    /// Be healthy only once this snapshot was replaced as a whole; repeatable.
+    ///
+    /// Until its first replace the snapshot answers no decisions, so that a
+    /// restarted, still empty server never answers as if the cluster were
+    /// empty. Several names in one value are separated by commas.
+    #[arg(
+        long,
+        env = "EVENKEEL_EXPECT_SNAPSHOT",
+        value_name = "NAME",
+        value_delimiter = ',',
+        value_parser = NonEmptyStringValueParser::new().try_map(|name| api::parse_snapshot_name(&name))
+    )]
+    pub expect_snapshot: Vec<String>,
+
+    /// What clients can make grow, and how far.
+    #[command(flatten)]
+    pub limits: LimitSettings,
+
+    /// Connections, and how long they may be idle.
+    #[command(flatten)]
+    pub connections: ConnectionSettings,
+
+    /// How the server stops.
+    #[command(flatten)]
+    pub drain: DrainSettings,
+
+    /// What is logged, and how.
+    #[command(flatten)]
+    pub log: LogSettings,
+}
+
+/// Limits on what clients can make grow. A request over one of them is
+/// answered RESOURCE_EXHAUSTED with the limit's name.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Limits")]
+pub struct LimitSettings {
+    /// Bytes of one message, either way.
+    ///
+    /// A message is held in memory while it is decoded. gRPC's usual 4 MiB
+    /// are too few to replace a large cluster in one message; 64 MiB hold
+    /// some 200,000 pods of 300 bytes. Feeds can send smaller messages.
+    #[arg(
+        long,
+        env = "EVENKEEL_MAX_MESSAGE_BYTES",
+        value_name = "BYTES",
+        default_value_t = 64 << 20,
+        value_parser = message_bytes
+    )]
+    pub max_message_bytes: usize,
+
+    /// Calls of SpreadService under way at once, over all connections.
+    ///
+    /// Every call holds its message, and one that waits for a revision holds
+    /// it for as long; an open feed counts as one call. Health and reflection
+    /// are never limited. The call over the limit is refused at once.
+    #[arg(
+        long,
+        env = "EVENKEEL_MAX_CONCURRENT_CALLS",
+        value_name = "COUNT",
+        default_value_t = 4_096,
+        value_parser = count
+    )]
+    pub max_concurrent_calls: usize,
+
+    /// Connections open at once.
+    ///
+    /// Each costs a file descriptor and its buffers. The connection over the
+    /// limit is closed at once, so that its client tries elsewhere.
+    #[arg(
+        long,
+        env = "EVENKEEL_MAX_CONNECTIONS",
+        value_name = "COUNT",
+        default_value_t = 10_000,
+        value_parser = count
+    )]
+    pub max_connections: usize,
+
+    /// Changes in one update batch.
+    ///
+    /// A batch is applied at once, and decisions wait for it meanwhile.
+    #[arg(
+        long,
+        env = "EVENKEEL_MAX_CHANGES_PER_BATCH",
+        value_name = "COUNT",
+        default_value_t = Limits::default().max_changes_per_batch,
+        value_parser = count
+    )]
+    pub max_changes_per_batch: usize,
+
+    /// Changes in one what-if overlay.
+    ///
+    /// An overlay is applied and taken back within one call, and other calls
+    /// wait for it meanwhile.
+    #[arg(
+        long,
+        env = "EVENKEEL_MAX_OVERLAY_CHANGES",
+        value_name = "COUNT",
+        default_value_t = Limits::default().max_overlay_changes,
+        value_parser = count
+    )]
+    pub max_overlay_changes: usize,
+
+    /// Spread constraints of one pod, and default constraints of a snapshot.
+    ///
+    /// A decision's time grows with them.
+    #[arg(
+        long,
+        env = "EVENKEEL_MAX_CONSTRAINTS_PER_POD",
+        value_name = "COUNT",
+        default_value_t = Limits::default().max_constraints_per_pod,
+        value_parser = count
+    )]
+    pub max_constraints_per_pod: usize,
+
+    /// Named snapshots.
+    ///
+    /// One is created by the first update that names it, so a client with a
+    /// typing error or a loop creates more.
+    #[arg(
+        long,
+        env = "EVENKEEL_MAX_SNAPSHOTS",
+        value_name = "COUNT",
+        default_value_t = Limits::default().max_snapshots,
+        value_parser = count
+    )]
+    pub max_snapshots: usize,
+
+    /// Nodes of one snapshot; memory grows with them.
+    #[arg(
+        long,
+        env = "EVENKEEL_MAX_NODES",
+        value_name = "COUNT",
+        default_value_t = Limits::default().max_nodes,
+        value_parser = count
+    )]
+    pub max_nodes: usize,
+
+    /// Pods of one snapshot; memory grows with them.
+    #[arg(
+        long,
+        env = "EVENKEEL_MAX_PODS",
+        value_name = "COUNT",
+        default_value_t = Limits::default().max_pods,
+        value_parser = count
+    )]
+    pub max_pods: usize,
+
+    /// Distinct sets of labels among the pods of a snapshot, per namespace.
+    ///
+    /// Selectors are matched against label sets: a label that differs for
+    /// every pod makes the first question of a kind as dear as a recount.
+    #[arg(
+        long,
+        env = "EVENKEEL_MAX_LABEL_SETS",
+        value_name = "COUNT",
+        default_value_t = Limits::default().max_label_sets,
+        value_parser = count
+    )]
+    pub max_label_sets: usize,
+
+    /// Services, replica sets, stateful sets and replication controllers of
+    /// one snapshot; memory grows with them.
+    #[arg(
+        long,
+        env = "EVENKEEL_MAX_OWNERS",
+        value_name = "COUNT",
+        default_value_t = Limits::default().max_owners,
+        value_parser = count
+    )]
+    pub max_owners: usize,
+
+    /// Bytes of any one string in a request.
+    ///
+    /// Strings are kept for as long as something uses them. Kubernetes' own
+    /// longest (a label key) has 317.
+    #[arg(
+        long,
+        env = "EVENKEEL_MAX_STRING_BYTES",
+        value_name = "BYTES",
+        default_value_t = Limits::default().max_string_bytes,
+        value_parser = count
+    )]
+    pub max_string_bytes: usize,
+}
+
+/// HTTP/2 pings that find dead connections.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Connections")]
+pub struct ConnectionSettings {
+    /// Ping a connection after it was silent for this long.
+    ///
+    /// Load balancers forget connections that are idle for a minute or more;
+    /// pings keep them open and find clients that are gone.
+    #[arg(
+        long,
+        env = "EVENKEEL_KEEPALIVE_INTERVAL",
+        value_name = "DURATION",
+        default_value = "30s",
+        value_parser = positive_duration
+    )]
+    pub keepalive_interval: Duration,
+
+    /// Close a connection whose ping was not answered for this long.
+    #[arg(
+        long,
+        env = "EVENKEEL_KEEPALIVE_TIMEOUT",
+        value_name = "DURATION",
+        default_value = "20s",
+        value_parser = positive_duration
+    )]
+    pub keepalive_timeout: Duration,
+}
+
+/// How the server stops on SIGTERM or Ctrl-C. A second signal exits at once,
+/// with 143 or 130.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Stopping")]
+pub struct DrainSettings {
+    /// How long to go on answering after health says NOT_SERVING.
+    ///
+    /// Load balancers need this long to notice; it should be more than the
+    /// interval of their checks.
+    #[arg(
+        long,
+        env = "EVENKEEL_DRAIN_PAUSE",
+        value_name = "DURATION",
+        default_value = "2s",
+        value_parser = humantime::parse_duration
+    )]
+    pub drain_pause: Duration,
+
+    /// How long to wait, after that, for calls under way.
+    ///
+    /// Streams are ended at once. Calls that take longer are cut off.
+    #[arg(
+        long,
+        env = "EVENKEEL_DRAIN_TIMEOUT",
+        value_name = "DURATION",
+        default_value = "30s",
+        value_parser = humantime::parse_duration
+    )]
+    pub drain_timeout: Duration,
+}
+
+/// What is logged, and how. Logs go to standard error.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Logging")]
+pub struct LogSettings {
+    /// How log lines look: `auto` is `human` on a terminal, else `json`.
+    #[arg(
+        long,
+        env = "EVENKEEL_LOG_FORMAT",
+        value_name = "FORMAT",
+        value_enum,
+        default_value_t = logging::Format::Auto
+    )]
+    pub log_format: logging::Format,
+
+    /// Least important level to log: error, warn, info, debug, trace or off.
+    ///
+    /// Or a list with levels for parts of the program, such as
+    /// `info,h2=debug`. Without this setting RUST_LOG is read, in the same
+    /// form, and without that `info` holds.
+    #[arg(
+        long,
+        env = "EVENKEEL_LOG_LEVEL",
+        value_name = "FILTER",
+        value_parser = logging::parse_filter
+    )]
+    pub log_level: Option<String>,
+}
+
+impl From<&LimitSettings> for Limits {
+    fn from(settings: &LimitSettings) -> Self {
+        Self {
+            max_changes_per_batch: settings.max_changes_per_batch,
+            max_overlay_changes: settings.max_overlay_changes,
+            max_constraints_per_pod: settings.max_constraints_per_pod,
+            max_snapshots: settings.max_snapshots,
+            max_nodes: settings.max_nodes,
+            max_pods: settings.max_pods,
+            max_label_sets: settings.max_label_sets,
+            max_owners: settings.max_owners,
+            max_string_bytes: settings.max_string_bytes,
+        }
+    }
+}
+
+/// A whole number from 1. Upper bounds come from `tokio`'s semaphores.
+fn count(text: &str) -> Result<usize, &'static str> {
+    match text.parse() {
+        Ok(count) if (1..=tokio::sync::Semaphore::MAX_PERMITS).contains(&count) => Ok(count),
+        _ => Err("expected a whole number from 1"),
+    }
+}
+
+/// A whole number of bytes that gRPC's four-byte length can hold.
+fn message_bytes(text: &str) -> Result<usize, &'static str> {
+    match text.parse::<u32>() {
+        Ok(bytes) if bytes >= 1_024 => Ok(bytes as usize),
+        _ => Err("expected a whole number of bytes from 1024 to 4294967295"),
+    }
+}
+
+fn positive_duration(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(Duration::ZERO) => Err("expected a duration above zero".into()),
+        Ok(duration) => Ok(duration),
+        Err(error) => Err(error.to_string()),
+    }
+}

@@ -1,0 +1,161 @@
+//! The listener and the connections that it accepts.
+
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Sleep;
+use tokio_stream::Stream;
+use tonic::transport::server::{Connected, TcpConnectInfo};
+use tracing::{debug, warn};
+
+/// How long to wait when the system refuses to accept, for want of file
+/// descriptors for instance: asking again at once would only burn a core.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// A bound address, as a stream of its connections.
+pub(super) struct Listener {
+    listener: TcpListener,
+    address: SocketAddr,
+    slots: Arc<Semaphore>,
+    max_connections: usize,
+    /// Whether the last connection was over the limit.
+    full: bool,
+    retry: Option<Pin<Box<Sleep>>>,
+}
+
+impl Listener {
+    /// Binds `address`; connections queue from here on.
+    pub(super) async fn bind(address: SocketAddr, max_connections: usize) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        Ok(Self {
+            address: listener.local_addr()?,
+            listener,
+            slots: Arc::new(Semaphore::new(max_connections)),
+            max_connections,
+            full: false,
+            retry: None,
+        })
+    }
+
+    /// The address, with the port that was taken if 0 was asked for.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// `stream` with a slot, or none when it is over the limit.
+    fn admit(&mut self, stream: TcpStream) -> Option<Connection> {
+        let slot = self.slots.clone().try_acquire_owned().ok();
+        let full = slot.is_none();
+        if full && !self.full {
+            let limit = self.max_connections;
+            warn!(limit, "closing connections over max-connections");
+        }
+        self.full = full;
+        let slot = slot?;
+        // An answer waits for the previous one's acknowledgement otherwise.
+        if let Err(error) = stream.set_nodelay(true) {
+            debug!(%error, "connection was closed before it was served");
+            return None;
+        }
+        Some(Connection {
+            stream,
+            _slot: slot,
+        })
+    }
+}
+
+impl Stream for Listener {
+    type Item = io::Result<Connection>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        loop {
+            if let Some(retry) = &mut this.retry {
+                ready!(retry.as_mut().poll(context));
+                this.retry = None;
+            }
+            match ready!(this.listener.poll_accept(context)) {
+                Ok((stream, _)) => {
+                    if let Some(connection) = this.admit(stream) {
+                        return Poll::Ready(Some(Ok(connection)));
+                    }
+                }
+                Err(error) if concerns_one_connection(&error) => {}
+                Err(error) => {
+                    warn!(%error, "cannot accept connections");
+                    this.retry = Some(Box::pin(tokio::time::sleep(ACCEPT_RETRY)));
+                }
+            }
+        }
+    }
+}
+
+fn concerns_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::ConnectionReset
+    )
+}
+
+/// An accepted connection, which gives its slot back when it is closed.
+pub(super) struct Connection {
+    stream: TcpStream,
+    _slot: OwnedSemaphorePermit,
+}
+
+impl Connected for Connection {
+    type ConnectInfo = TcpConnectInfo;
+
+    fn connect_info(&self) -> TcpConnectInfo {
+        self.stream.connect_info()
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

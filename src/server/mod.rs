@@ -1,0 +1,213 @@
+//! `evenkeel serve`: configuration, the listener, health, limits and drain.
+//! Knows nothing of decisions.
+
+mod calls;
+pub mod config;
+mod connections;
+mod health;
+pub mod logging;
+mod reflection;
+mod run;
+mod signals;
+mod streams;
+
+use std::error::Error as StdError;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tonic::service::LayerExt;
+use tonic::transport::{self, server::Router};
+use tower::ServiceBuilder;
+use tracing::{info, warn};
+
+pub use config::Config;
+pub use run::run;
+pub use signals::Signal;
+
+use self::calls::CallLimits;
+use self::connections::Listener;
+use self::health::Board;
+use self::signals::Signals;
+use crate::api;
+use crate::proto::v1::spread_service_server::SpreadServiceServer;
+use crate::snapshot::{Limits, Registry};
+
+/// Any error of a caller's.
+pub type BoxError = Box<dyn StdError + Send + Sync>;
+
+/// Why the server ended other than by a completed drain.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The address is taken, not this machine's, or not allowed.
+    #[error("cannot listen on {address}: {source}")]
+    Bind {
+        /// The configured address.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// What was to be loaded could not be.
+    #[error("cannot load: {0}")]
+    Preload(BoxError),
+    /// The runtime's threads could not be started.
+    #[error("cannot start threads: {0}")]
+    Runtime(io::Error),
+    /// Handlers for signals could not be installed.
+    #[error("cannot receive signals: {0}")]
+    Signals(io::Error),
+    /// The services could not be set up, or the listener ended by itself.
+    #[error("cannot serve: {0}")]
+    Serve(BoxError),
+    /// A second signal arrived while the server was draining.
+    #[error("stopped by a second signal while draining")]
+    Interrupted(Signal),
+}
+
+impl Error {
+    /// The process's exit code: 143 or 130 for a second signal (SIGTERM or
+    /// Ctrl-C), 1 for everything else.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Interrupted(signal) => signal.exit_code(),
+            _ => 1,
+        }
+    }
+}
+
+/// Serves until SIGTERM or Ctrl-C, then drains.
+///
+/// Health is NOT_SERVING before the address is bound and until `preload` is
+/// done and all expected snapshots are synced. Draining sets health to
+/// NOT_SERVING, goes on answering for the configured pause, ends the streams,
+/// accepts no more connections and waits for the calls under way, up to the
+/// configured timeout.
+///
+/// The caller should exit the process when this returns, without waiting for
+/// the runtime's tasks: calls that did not end in time may still run.
+///
+/// # Errors
+/// When the address cannot be bound, `preload` fails or a second signal
+/// arrives. Calls that did not end in time are no error.
+pub async fn serve<P, F, E>(config: Config, preload: P) -> Result<(), Error>
+where
+    P: FnOnce(api::Service) -> F,
+    F: Future<Output = Result<(), E>>,
+    E: Into<BoxError>,
+{
+    let mut signals = Signals::new().map_err(Error::Signals)?;
+    let draining = CancellationToken::new();
+    let health = Board::new(config.expect_snapshot.clone());
+    let registry = Registry::new(Limits::from(&config.limits), Arc::new(health.clone()));
+    for name in &config.expect_snapshot {
+        registry.expect(name);
+    }
+    let service = api::Service::new(Arc::new(registry), draining.clone());
+
+    let router = router(&config, service.clone(), &health, &draining)?;
+    let listener = bind(&config).await?;
+    info!(address = %listener.address(), "listening");
+    let server = Running::start(router, listener);
+
+    let signal = tokio::select! {
+        loaded = preload(service) => {
+            loaded.map_err(|error| Error::Preload(error.into()))?;
+            health.started();
+            signals.next().await
+        }
+        signal = signals.next() => signal,
+    };
+
+    info!(?signal, "draining");
+    tokio::select! {
+        drained = drain(&config, &health, &draining, server) => drained,
+        signal = signals.next() => Err(Error::Interrupted(signal)),
+    }
+}
+
+async fn bind(config: &Config) -> Result<Listener, Error> {
+    Listener::bind(config.listen, config.limits.max_connections)
+        .await
+        .map_err(|source| Error::Bind {
+            address: config.listen,
+            source,
+        })
+}
+
+/// The order matters: balancers stop sending before calls are refused, and
+/// connections can only close once their streams have ended.
+async fn drain(
+    config: &Config,
+    health: &Board,
+    draining: &CancellationToken,
+    server: Running,
+) -> Result<(), Error> {
+    health.drain();
+    sleep(config.drain.drain_pause).await;
+    draining.cancel();
+    match timeout(config.drain.drain_timeout, server.stop()).await {
+        Ok(stopped) => {
+            stopped?;
+            info!("drained");
+        }
+        Err(_) => warn!("cutting off calls that did not end within drain-timeout"),
+    }
+    Ok(())
+}
+
+/// All services behind one listener. Only `SpreadService` has limits on its
+/// calls: probes must get through to an overloaded server.
+fn router(
+    config: &Config,
+    service: api::Service,
+    health: &Board,
+    draining: &CancellationToken,
+) -> Result<Router, Error> {
+    let max_message_bytes = config.limits.max_message_bytes;
+    let spread = SpreadServiceServer::new(service)
+        .max_decoding_message_size(max_message_bytes)
+        .max_encoding_message_size(max_message_bytes);
+    let limits = CallLimits::new(config.limits.max_concurrent_calls, max_message_bytes);
+
+    let (requests, responses) = (draining.clone(), draining.clone());
+    let ending = ServiceBuilder::new()
+        .map_request(move |request| streams::end_request(&requests, request))
+        .map_response(move |response| streams::end_response(&responses, response));
+    let reflection_v1 = reflection::v1().map_err(|error| Error::Serve(error.into()))?;
+    let reflection_v1alpha = reflection::v1alpha().map_err(|error| Error::Serve(error.into()))?;
+    Ok(transport::Server::builder()
+        .http2_keepalive_interval(Some(config.connections.keepalive_interval))
+        .http2_keepalive_timeout(Some(config.connections.keepalive_timeout))
+        .add_service(limits.named_layer(spread))
+        .add_service(ending.named_layer(health.server()))
+        .add_service(ending.named_layer(reflection_v1))
+        .add_service(ending.named_layer(reflection_v1alpha)))
+}
+
+/// The server's task.
+struct Running {
+    stop: CancellationToken,
+    task: JoinHandle<Result<(), transport::Error>>,
+}
+
+impl Running {
+    fn start(router: Router, listener: Listener) -> Self {
+        let stop = CancellationToken::new();
+        let stopped = stop.clone().cancelled_owned();
+        let task = tokio::spawn(router.serve_with_incoming_shutdown(listener, stopped));
+        Self { stop, task }
+    }
+
+    /// Accepts no more connections and waits until all are closed, which
+    /// each is when its calls have ended.
+    async fn stop(self) -> Result<(), Error> {
+        self.stop.cancel();
+        match self.task.await {
+            Ok(stopped) => stopped.map_err(|error| Error::Serve(error.into())),
+            Err(panicked) => Err(Error::Serve(panicked.into())),
+        }
+    }
+}

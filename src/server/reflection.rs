@@ -1,0 +1,25 @@
+//! The services that the server offers, each by the name that clients call.
+
+use tonic_reflection::server::{Builder, Error, v1, v1alpha};
+
+use crate::proto::v1::FILE_DESCRIPTOR_SET;
+
+/// Reflection v1, of every service there is.
+pub(super) fn v1() -> Result<v1::ServerReflectionServer<impl v1::ServerReflection>, Error> {
+    builder().build_v1()
+}
+
+/// The same by the protocol's former name, which many tools still ask for.
+pub(super) fn v1alpha()
+-> Result<v1alpha::ServerReflectionServer<impl v1alpha::ServerReflection>, Error> {
+    builder().build_v1alpha()
+}
+
+fn builder() -> Builder<'static> {
+    Builder::configure()
+        .include_reflection_service(false)
+        .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET)
+}

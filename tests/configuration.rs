@@ -1,0 +1,346 @@
+//! The settings of `evenkeel serve`: where they come from, which wins, and
+//! what bad ones are answered.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::TcpListener;
+use std::process::Command;
+
+use clap::Args;
+use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
+use evenkeel::proto::v1::{Change, ObjectReference, UpdateSnapshotRequest, change};
+use evenkeel::server::Config;
+use evenkeel::server::config::apply_file;
+use tempfile::TempDir;
+use tonic::Code;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
+
+#[path = "support/process.rs"]
+mod process;
+
+use process::{Server, run};
+
+/// Where settings come from.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sources {
+    flags: &'static [&'static str],
+    environment: &'static [(&'static str, &'static str)],
+    file: Option<&'static str>,
+}
+
+impl Sources {
+    /// `evenkeel serve` with these settings; the file lives in `directory`.
+    fn command(&self, directory: &TempDir) -> Command {
+        let mut command = process::command(&["serve"]);
+        command.args(self.flags);
+        command.envs(self.environment.iter().copied());
+        if let Some(text) = self.file {
+            let path = directory.path().join("evenkeel.toml");
+            fs::write(&path, text).expect("a temporary file can be written");
+            command.arg("--config").arg(path);
+        }
+        command
+    }
+}
+
+const fn flags(flags: &'static [&'static str]) -> Sources {
+    Sources {
+        flags,
+        environment: &[],
+        file: None,
+    }
+}
+
+const fn environment(environment: &'static [(&'static str, &'static str)]) -> Sources {
+    Sources {
+        flags: &[],
+        environment,
+        file: None,
+    }
+}
+
+const fn file(text: &'static str) -> Sources {
+    Sources {
+        flags: &[],
+        environment: &[],
+        file: Some(text),
+    }
+}
+
+#[test]
+fn bad_settings_exit_with_64_and_one_line_that_names_them() {
+    let cases: &[(Sources, &[&str])] = &[
+        (flags(&["--max-nodes", "many"]), &["--max-nodes", "many"]),
+        (flags(&["--max-nodes", "0"]), &["--max-nodes", "from 1"]),
+        (flags(&["--max-nodes=-1"]), &["--max-nodes", "from 1"]),
+        (flags(&["--max-node", "5"]), &["--max-node'", "--max-nodes"]),
+        (flags(&["--listen", "here"]), &["--listen", "here"]),
+        (flags(&["--listen"]), &["--listen"]),
+        (
+            flags(&["--drain-pause", "soon"]),
+            &["--drain-pause", "soon"],
+        ),
+        (
+            flags(&["--keepalive-interval", "0s"]),
+            &["--keepalive-interval"],
+        ),
+        (
+            flags(&["--max-message-bytes", "5000000000"]),
+            &["--max-message-bytes"],
+        ),
+        (flags(&["--log-format", "xml"]), &["--log-format", "json"]),
+        (flags(&["--log-level", "loud"]), &["--log-level", "loud"]),
+        (flags(&["--expect-snapshot", ""]), &["--expect-snapshot"]),
+        (
+            flags(&["--expect-snapshot", "a b"]),
+            &["--expect-snapshot", "a b"],
+        ),
+        (
+            file("expect_snapshot = ['a', 'grpc.b']"),
+            &["expect_snapshot", "grpc.b"],
+        ),
+        (flags(&["--config", "/no/such/file"]), &["/no/such/file"]),
+        (flags(&["surplus"]), &["surplus"]),
+        (
+            environment(&[("EVENKEEL_MAX_PODS", "x")]),
+            &["EVENKEEL_MAX_PODS", "x"],
+        ),
+        (
+            environment(&[("EVENKEEL_LISTEN", "")]),
+            &["EVENKEEL_LISTEN"],
+        ),
+        (
+            environment(&[("EVENKEEL_CONFIG", "/no/file")]),
+            &["/no/file"],
+        ),
+        (environment(&[("RUST_LOG", "loud")]), &["RUST_LOG", "loud"]),
+        (
+            file("max_node = 5"),
+            &["evenkeel.toml", "max_node,", "max_nodes?"],
+        ),
+        (
+            file("max_nodes = 'x'"),
+            &["evenkeel.toml", "max_nodes", "\"x\""],
+        ),
+        (
+            file("max-nodes = 1.5"),
+            &["evenkeel.toml", "max-nodes", "1.5"],
+        ),
+        (
+            file("max_nodes = true"),
+            &["evenkeel.toml", "max_nodes", "true"],
+        ),
+        (
+            file("max_nodes = [1]"),
+            &["evenkeel.toml", "max_nodes", "array"],
+        ),
+        (
+            file("max_nodes = 1979-05-27"),
+            &["evenkeel.toml", "max_nodes", "datetime"],
+        ),
+        (
+            file("max_nodes = 1\nmax-nodes = 2"),
+            &["max-nodes", "max_nodes", "twice"],
+        ),
+        (
+            file("max_nodes = 1\nmax_nodes = 2"),
+            &["evenkeel.toml", "line 2"],
+        ),
+        (
+            file("expect_snapshot = ['a', ['b']]"),
+            &["expect_snapshot", "array"],
+        ),
+        (
+            file("log_format = 'xml'"),
+            &["log_format", "auto, human, json"],
+        ),
+        (
+            file("listen = '127.0.0.1'"),
+            &["evenkeel.toml", "listen", "127.0.0.1"],
+        ),
+        (
+            file("[limits]\nmax_nodes = 1"),
+            &["evenkeel.toml", "limits"],
+        ),
+        (file("config = 'other.toml'"), &["evenkeel.toml", "config"]),
+        (file("zone = 'eu'"), &["evenkeel.toml", "zone"]),
+        (
+            file("# limits\n\nmax_nodes ="),
+            &["evenkeel.toml", "line 3"],
+        ),
+        // A file is checked even where a flag wins over it.
+        (
+            Sources {
+                flags: &["--max-nodes", "5"],
+                environment: &[],
+                file: Some("max_nodes = 'x'"),
+            },
+            &["evenkeel.toml", "max_nodes"],
+        ),
+    ];
+    let directory = TempDir::new().expect("a temporary directory");
+    for (sources, words) in cases {
+        let output = run(sources.command(&directory));
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(64), "{sources:?}: {told}");
+        assert_eq!(told.lines().count(), 1, "{sources:?}: {told}");
+        for word in *words {
+            assert!(told.contains(word), "{sources:?}: {word} in {told}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn flag_wins_over_environment_over_file_over_default() {
+    const FLAG: &[&str] = &["--max-message-bytes", "2000"];
+    const VARIABLE: &[(&str, &str)] = &[("EVENKEEL_MAX_MESSAGE_BYTES", "3000")];
+    const FILE: Option<&str> = Some("max_message_bytes = 4000");
+    let none = Sources::default();
+    let cases = [
+        (none, None),
+        (Sources { file: FILE, ..none }, Some("4000")),
+        (
+            Sources {
+                environment: VARIABLE,
+                file: FILE,
+                ..none
+            },
+            Some("3000"),
+        ),
+        (
+            Sources {
+                flags: FLAG,
+                environment: VARIABLE,
+                file: FILE,
+            },
+            Some("2000"),
+        ),
+        (
+            Sources {
+                flags: FLAG,
+                file: FILE,
+                ..none
+            },
+            Some("2000"),
+        ),
+    ];
+    let deletion = Change {
+        object: Some(change::Object::Delete(ObjectReference {
+            kind: "Node".into(),
+            name: "n".into(),
+            uid: "u".repeat(1_000),
+            ..Default::default()
+        })),
+    };
+    let update = UpdateSnapshotRequest {
+        changes: vec![deletion; 5],
+        ..Default::default()
+    };
+    let directory = TempDir::new().expect("a temporary directory");
+    for (sources, limit) in cases {
+        let server = Server::spawn(&mut sources.command(&directory));
+        let mut client = SpreadServiceClient::new(server.channel());
+        let answer = client.update_snapshot(update.clone()).await;
+        let status = answer.err().filter(|s| s.code() == Code::ResourceExhausted);
+        let message = status.as_ref().map(|status| status.message());
+        match limit {
+            None => assert_eq!(message, None, "{sources:?}"),
+            Some(limit) => assert!(
+                message.is_some_and(|message| message.contains(limit)),
+                "{sources:?}: {limit} in {message:?}"
+            ),
+        }
+    }
+}
+
+#[tokio::test]
+async fn lists_come_whole_from_the_source_that_wins() {
+    const FLAGS: &[&str] = &["--expect-snapshot", "a", "--expect-snapshot=b"];
+    const VARIABLE: &[(&str, &str)] = &[("EVENKEEL_EXPECT_SNAPSHOT", "c,d")];
+    const FILE: Option<&str> = Some("expect-snapshot = ['e', 'f']");
+    let none = Sources::default();
+    let cases: [(Sources, &[&str]); 5] = [
+        (none, &[]),
+        (Sources { file: FILE, ..none }, &["e", "f"]),
+        (file("expect_snapshot = 'e'"), &["e"]),
+        (
+            Sources {
+                environment: VARIABLE,
+                file: FILE,
+                ..none
+            },
+            &["c", "d"],
+        ),
+        (
+            Sources {
+                flags: FLAGS,
+                environment: VARIABLE,
+                file: FILE,
+            },
+            &["a", "b"],
+        ),
+    ];
+    let directory = TempDir::new().expect("a temporary directory");
+    for (sources, expected) in cases {
+        let server = Server::spawn(&mut sources.command(&directory));
+        let mut health = HealthClient::new(server.channel());
+        let mut known = Vec::new();
+        for name in ["a", "b", "c", "d", "e", "f"] {
+            let request = HealthCheckRequest {
+                service: name.into(),
+            };
+            if health.check(request).await.is_ok() {
+                known.push(name);
+            }
+        }
+        assert_eq!(known, expected, "{sources:?}");
+    }
+}
+
+#[test]
+fn a_taken_port_is_one_line_and_exit_code_1() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
+    let address = taken.local_addr().expect("a bound listener has one");
+    let output = run({
+        let mut command = process::command(&["serve", "--listen", &address.to_string()]);
+        command.args(["--log-level", "error"]);
+        command
+    });
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert_eq!(told.lines().count(), 1, "{told}");
+    assert!(told.contains(&address.to_string()), "{told}");
+    assert!(told.contains("in use"), "{told}");
+}
+
+#[test]
+fn every_setting_has_a_flag_a_variable_a_key_and_help() {
+    let serve = Config::augment_args(clap::Command::new("serve"));
+    let mut defaults = BTreeMap::new();
+    for arg in serve.get_arguments() {
+        let flag = arg.get_long().expect("a setting has a flag");
+        let key = flag.replace('-', "_");
+        let variable = format!("EVENKEEL_{}", key.to_uppercase());
+        assert_eq!(arg.get_env(), Some(variable.as_ref()), "{flag}");
+        assert!(arg.get_help().is_some(), "{flag}");
+        if let [default] = arg.get_default_values() {
+            let default = default.to_str().expect("defaults are text");
+            defaults.insert(key, default.to_owned());
+        }
+    }
+    assert!(defaults.len() > 10, "{defaults:?}");
+
+    let directory = TempDir::new().expect("a temporary directory");
+    let path = directory.path().join("evenkeel.toml");
+    let lines = defaults
+        .iter()
+        .map(|(key, value)| match value.parse::<i64>() {
+            Ok(number) => format!("{key} = {number}\n"),
+            Err(_) => format!("{key} = \"{value}\"\n"),
+        });
+    fs::write(&path, lines.collect::<String>()).expect("a temporary file can be written");
+    let program = clap::Command::new("evenkeel").subcommand(serve);
+    let applied = apply_file(program, "serve", &path);
+    applied.expect("every default is a valid value of its key");
+}

@@ -1,0 +1,168 @@
+//! The real binary as a child process: `evenkeel serve` on a free port.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tonic::transport::{Channel, Endpoint};
+
+/// How long anything may take before a test fails.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Calls `probe` until it gives a value.
+///
+/// # Panics
+/// When it does not within [`DEADLINE`].
+pub(crate) fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(value) = probe() {
+            return value;
+        }
+        assert!(start.elapsed() < DEADLINE, "timed out: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The binary, without settings from the environment of the tests.
+pub(crate) fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy().into_owned();
+        if name.starts_with("EVENKEEL_") || name == "RUST_LOG" {
+            command.env_remove(name);
+        }
+    }
+    command.args(args);
+    command
+}
+
+/// Runs a command that is to exit by itself.
+pub(crate) fn run(mut command: Command) -> Output {
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let start = Instant::now();
+    while child
+        .try_wait()
+        .expect("a child can be waited for")
+        .is_none()
+    {
+        if start.elapsed() > DEADLINE {
+            let _ = child.kill();
+            panic!("{command:?} did not exit");
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    child.wait_with_output().expect("output can be read")
+}
+
+/// A running `evenkeel serve`, killed when dropped.
+pub(crate) struct Server {
+    child: Child,
+    lines: Arc<Mutex<Vec<String>>>,
+    url: String,
+}
+
+impl Server {
+    /// Starts `evenkeel serve` with `args` on a free port and waits until it
+    /// listens.
+    pub(crate) fn start(args: &[&str]) -> Self {
+        Self::spawn(command(&["serve"]).args(args))
+    }
+
+    /// Starts a prepared `serve` command on a free port and waits until it
+    /// listens.
+    pub(crate) fn spawn(command: &mut Command) -> Self {
+        let mut child = command
+            .args(["--listen", "127.0.0.1:0", "--log-format", "json"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let stderr = child.stderr.take().expect("standard error is piped");
+        let sink = lines.clone();
+        thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                sink.lock().expect("no holder panics").push(line);
+            }
+        });
+        let mut server = Self {
+            child,
+            lines,
+            url: String::new(),
+        };
+        let address = server.logged("listening", "address");
+        server.url = format!("http://{address}");
+        server
+    }
+
+    /// Where clients connect.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// A client's connection, made on first use.
+    pub(crate) fn channel(&self) -> Channel {
+        self.endpoint().connect_lazy()
+    }
+
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        Endpoint::from_shared(self.url.clone()).expect("the address is a URL")
+    }
+
+    /// Waits for a log line with `message` and returns its field `field`.
+    pub(crate) fn logged(&mut self, message: &str, field: &str) -> String {
+        let lines = self.lines.clone();
+        until(message, || {
+            let found = lines
+                .lock()
+                .expect("no holder panics")
+                .iter()
+                .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+                .find(|line| line["message"] == message)
+                .map(|line| line[field].as_str().unwrap_or_default().to_owned());
+            let exited = self.child.try_wait().expect("a child can be waited for");
+            assert!(
+                found.is_some() || exited.is_none(),
+                "the server ended with {exited:?}: {lines:?}"
+            );
+            found
+        })
+    }
+
+    /// Sends a signal: `TERM` or `INT`.
+    pub(crate) fn signal(&self, signal: &str) {
+        let kill = format!("kill -{signal} {}", self.child.id());
+        let sent = Command::new("sh").args(["-c", &kill]).status();
+        assert!(sent.expect("there is a shell").success(), "{kill}");
+    }
+
+    /// Waits until the process has ended. Clients go on meanwhile: a
+    /// connection is closed by both sides.
+    pub(crate) async fn exited(&mut self) -> ExitStatus {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("a child can be waited for") {
+                return status;
+            }
+            assert!(start.elapsed() < DEADLINE, "the server did not exit");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
