@@ -368,31 +368,31 @@ async fn limits() {
         (
             "batch",
             update(pods(11)),
-            "max_changes_per_batch",
+            "max-changes-per-batch",
             &["changes"],
         ),
         (
             "overlay",
             Call::Filter(overlay),
-            "max_overlay_changes",
+            "max-overlay-changes",
             &["overlay"],
         ),
-        ("nodes", update(nodes.collect()), "max_nodes", &[]),
-        ("pods", update(pods(6)), "max_pods", &[]),
-        ("label sets", update(sets.collect()), "max_label_sets", &[]),
+        ("nodes", update(nodes.collect()), "max-nodes", &[]),
+        ("pods", update(pods(6)), "max-pods", &[]),
+        ("label sets", update(sets.collect()), "max-label-sets", &[]),
         (
             "owners",
             update(services.map(Stored::change).collect()),
-            "max_owners",
+            "max-owners",
             &[],
         ),
         (
             "string",
             update(vec![long.change()]),
-            "max_string_bytes",
+            "max-string-bytes",
             &[uid],
         ),
-        ("snapshots", Call::Update(another), "max_snapshots", &[]),
+        ("snapshots", Call::Update(another), "max-snapshots", &[]),
     ];
     let table = table.into_iter().map(|(name, call, limit, fields)| {
         let refusal = Refusal {
