@@ -363,26 +363,44 @@ async fn limits() {
     let sets = (0..3).map(|i| pod(&format!("set-{i}"), &[("app", ["a", "b", "c"][i])]).change());
     let mut long = pod("long", &[]);
     long.metadata.get_or_insert_default().uid = "u".repeat(201);
-    let table = [
-        ("batch", update(pods(11)), "max-changes-per-batch"),
-        ("overlay", Call::Filter(overlay), "max-overlay-changes"),
-        ("nodes", update(nodes.collect()), "max-nodes"),
-        ("pods", update(pods(6)), "max-pods"),
-        ("label sets", update(sets.collect()), "max-label-sets"),
+    let uid = "changes[0].pod.metadata.uid";
+    let table: [(&str, Call, &str, &[&str]); 8] = [
+        (
+            "batch",
+            update(pods(11)),
+            "max-changes-per-batch",
+            &["changes"],
+        ),
+        (
+            "overlay",
+            Call::Filter(overlay),
+            "max-overlay-changes",
+            &["overlay"],
+        ),
+        ("nodes", update(nodes.collect()), "max-nodes", &[]),
+        ("pods", update(pods(6)), "max-pods", &[]),
+        ("label sets", update(sets.collect()), "max-label-sets", &[]),
         (
             "owners",
             update(services.map(Stored::change).collect()),
             "max-owners",
+            &[],
         ),
-        ("string", update(vec![long.change()]), "max-string-bytes"),
-        ("snapshots", Call::Update(another), "max-snapshots"),
-    ];
-    let table = table.into_iter().map(|(name, call, limit)| {
         (
-            name.to_owned(),
-            call,
-            Refusal::of(Code::ResourceExhausted, limit),
-        )
+            "string",
+            update(vec![long.change()]),
+            "max-string-bytes",
+            &[uid],
+        ),
+        ("snapshots", Call::Update(another), "max-snapshots", &[]),
+    ];
+    let table = table.into_iter().map(|(name, call, limit, fields)| {
+        let refusal = Refusal {
+            code: Code::ResourceExhausted,
+            mentions: limit,
+            ..Refusal::invalid(fields)
+        };
+        (name.to_owned(), call, refusal)
     });
     refused(&server, table.collect()).await;
 }

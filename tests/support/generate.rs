@@ -58,7 +58,7 @@ pub fn node() -> impl Strategy<Value = Node> {
     let zone = weighted(0.85, text(&["za", "zb", "zc", ""]));
     let hostname = weighted(0.9, option::of(text(&["shared", "n0"])));
     let rack = option::of(text(&["r0", "r1"]));
-    let cpu = weighted(0.3, text(&["4", "8", "many", "-1"]));
+    let cpu = weighted(0.6, text(&["4", "8", "many", "007"]));
     let taints = (btree_map(taint_id(), text(&["", "a"]), 0..2), any::<bool>());
     (text(&NODES), text(&UIDS), zone, hostname, rack, cpu, taints).prop_map(
         |(name, uid, zone, hostname, rack, cpu, (taints, unschedulable))| {
@@ -149,7 +149,6 @@ fn requirement() -> impl Strategy<Value = LabelSelectorRequirement> {
 fn values_for(operator: &str, values: &[&str]) -> Vec<String> {
     let count = match operator {
         "In" | "NotIn" => values.len(),
-        "Gt" | "Lt" => 1,
         _ => 0,
     };
     values.iter().take(count).map(|v| (*v).to_owned()).collect()
@@ -158,7 +157,7 @@ fn values_for(operator: &str, values: &[&str]) -> Vec<String> {
 fn constraint(defaults: bool) -> impl Strategy<Value = TopologySpreadConstraint> {
     let key = text(&[ZONE, ZONE, HOSTNAME, "rack"]);
     let action = text(&["DoNotSchedule", "ScheduleAnyway"]);
-    let selector = weighted(if defaults { 0.0 } else { 0.95 }, selector());
+    let selector = weighted(0.95, selector()).prop_map(move |s| s.filter(|_| !defaults));
     let policy = || option::of(text(&["Honor", "Ignore"]));
     let policies = (policy(), policy());
     let match_label_keys = subsequence(&POD_KEYS, 0..=1);
@@ -262,16 +261,23 @@ fn toleration() -> impl Strategy<Value = Toleration> {
     })
 }
 
+/// Comparisons are with `cpu`, the one label that is a number.
 fn node_requirement() -> impl Strategy<Value = NodeSelectorRequirement> {
-    let operator = text(&["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]);
-    let values = subsequence(&["za", "zb", "r0", "n0", "4", "5", "x y"], 1..=3);
-    (text(&NODE_KEYS), operator, values).prop_map(|(key, operator, values)| {
-        NodeSelectorRequirement {
-            values: values_for(&operator, &values),
-            key,
-            operator,
-        }
-    })
+    let operator = text(&["In", "NotIn", "Exists", "DoesNotExist"]);
+    let values = subsequence(&["za", "zb", "r0", "n0", "4", "x y"], 1..=3);
+    let set = (text(&NODE_KEYS), operator, values);
+    let set = set.prop_map(|(key, operator, values)| NodeSelectorRequirement {
+        values: values_for(&operator, &values),
+        key,
+        operator,
+    });
+    let comparison = (text(&["Gt", "Lt"]), text(&["4", "7", "8", "za"]));
+    let comparison = comparison.prop_map(|(operator, bound)| NodeSelectorRequirement {
+        key: "cpu".into(),
+        operator,
+        values: vec![bound],
+    });
+    prop_oneof![2 => set, 1 => comparison]
 }
 
 fn node_term() -> impl Strategy<Value = NodeSelectorTerm> {
@@ -317,7 +323,7 @@ fn owner() -> impl Strategy<Value = OwnerReference> {
 /// A pod that a decision is about.
 pub fn incoming() -> impl Strategy<Value = Pod> {
     let constraints = prop_oneof![3 => constraints(false), 1 => Just(Vec::new())];
-    let terms = weighted(0.3, vec(node_term(), 1..3));
+    let terms = weighted(0.4, vec(node_term(), 1..3));
     let selector = btree_map(text(&[ZONE, "rack"]), text(&["za", "r0", ""]), 0..=1);
     let selector = prop_oneof![4 => Just(Labels::new()), 1 => selector];
     let meta = (meta(&["", "p0", "new"]), pod_labels(), vec(owner(), 0..3));
