@@ -6,6 +6,7 @@
 //! `cli` stand in front of `api`. See `docs/architecture.md`.
 
 pub mod api;
+pub mod cli;
 pub mod matching;
 pub mod proto;
 pub mod server;

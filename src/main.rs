@@ -2,28 +2,12 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-use evenkeel::server;
-
-/// Topology spread decisions over gRPC.
-#[derive(Parser)]
-#[command(version)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    /// Serve decisions over gRPC.
-    Serve(Box<server::Config>),
-}
+use evenkeel::cli::Cli;
+use evenkeel::server::config;
 
 fn main() -> ExitCode {
-    match server::config::parse(std::env::args_os()) {
-        Ok(Cli {
-            command: Command::Serve(config),
-        }) => server::run(*config, |_| async { Ok::<(), std::io::Error>(()) }),
+    match config::parse::<Cli>(std::env::args_os()) {
+        Ok(cli) => cli.run(),
         Err(error) => ExitCode::from(error.report()),
     }
 }

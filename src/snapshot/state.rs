@@ -226,7 +226,7 @@ impl State {
         }
     }
 
-    fn cut<'a>(&self, shared: &'a Shared, namespace: &'a Namespace) -> Cut<'a> {
+    fn cut<'a>(&'a self, shared: &'a Shared, namespace: &'a Namespace) -> Cut<'a> {
         Cut {
             revision: self.revision(),
             nodes: &shared.nodes,

@@ -1,5 +1,7 @@
 //! Bytes that are no request: truncated, random, and a stream cut short.
 
+use std::time::Duration;
+
 use evenkeel::proto::v1::stream_snapshot_request::Step;
 use evenkeel::proto::v1::{
     BeginReplace, FilterRequest, StreamSnapshotRequest, UpdateSnapshotRequest,
@@ -61,7 +63,10 @@ async fn call(channel: &Channel, method: &'static str, message: Bytes) -> Result
     let mut grpc = tonic::client::Grpc::new(channel.clone());
     grpc.ready().await.expect("the connection stands");
     let path = PathAndQuery::from_static(method);
-    let answer = grpc.unary(Request::new(message), path, Raw).await;
+    let mut request = Request::new(message);
+    // By chance a message asks to wait for a revision that never comes.
+    request.set_timeout(Duration::from_millis(200));
+    let answer = grpc.unary(request, path, Raw).await;
     answer.map(tonic::Response::into_inner)
 }
 

@@ -210,7 +210,7 @@ async fn markers_must_pair() {
             last = feed.send(step).await;
         }
         let code = last.expect_err("the markers do not pair").code();
-        assert_eq!(code, Code::FailedPrecondition, "{steps:?}");
+        assert_eq!(code, Code::InvalidArgument, "{steps:?}");
         assert_eq!(server.export("s").await, before);
     }
 }

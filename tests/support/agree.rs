@@ -122,18 +122,14 @@ fn report(want: &recount::Report) -> ConstraintReport {
         self_match: want.self_match as i32,
         domains: domains(want),
         weight: want.weight,
-        min_domains_unmet: hard(spec) && want.size < i64::from(spec.min_domains.unwrap_or(1)),
+        min_domains_unmet: spec.min_domains.is_some_and(|m| want.size < i64::from(m)),
     }
-}
-
-fn hard(spec: &TopologySpreadConstraint) -> bool {
-    spec.when_unsatisfiable == "DoNotSchedule"
 }
 
 /// Ascending by count, then by value.
 fn domains(want: &recount::Report) -> Vec<Domain> {
     let spec = &want.constraint.spec;
-    let hard = hard(spec);
+    let hard = spec.when_unsatisfiable == "DoNotSchedule";
     let mut domains: Vec<Domain> = want
         .domains
         .iter()
@@ -179,8 +175,6 @@ fn resolved(
     let without_selector = |spec: &TopologySpreadConstraint| TopologySpreadConstraint {
         label_selector: None,
         match_label_keys: Vec::new(),
-        // Only a hard constraint may have one, so only there is it filled in.
-        min_domains: spec.min_domains.filter(|_| hard(spec)),
         ..spec.clone()
     };
     assert_eq!(without_selector(got), without_selector(want), "{about}");

@@ -143,11 +143,13 @@ fn system_default(topology_key: &str, max_skew: i32) -> TopologySpreadConstraint
     }
 }
 
-/// Fills in what is unset and merges the matchLabelKeys into the selector. An
-/// absent selector stays absent.
+/// Fills in what is unset (a soft constraint has no minDomains) and merges the
+/// matchLabelKeys into the selector. An absent selector stays absent.
 fn resolve(spec: &TopologySpreadConstraint, pod: &Pod) -> TopologySpreadConstraint {
     let mut resolved = spec.clone();
-    resolved.min_domains.get_or_insert(1);
+    if resolved.when_unsatisfiable == "DoNotSchedule" {
+        resolved.min_domains.get_or_insert(1);
+    }
     resolved.node_affinity_policy.get_or_insert("Honor".into());
     resolved.node_taints_policy.get_or_insert("Ignore".into());
     let pod_labels = labels(pod.metadata.as_ref());

@@ -1,0 +1,131 @@
+//! Flags that several commands share.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+
+use super::backend::Client;
+use super::load::{self, Input};
+use super::output::{self, Format};
+
+/// Where the server is.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Server {
+    /// Address of the server, with or without http://
+    #[arg(
+        long,
+        env = "EVENKEEL_SERVER",
+        value_name = "ADDRESS",
+        default_value = "http://127.0.0.1:50051"
+    )]
+    pub(crate) server: String,
+
+    /// How long to wait for an answer, e.g. 500ms, 10s or 2m
+    ///
+    /// Each call carries it as its gRPC deadline. Loading and saving take as
+    /// long as they need.
+    #[arg(
+        long,
+        env = "EVENKEEL_TIMEOUT",
+        value_name = "DURATION",
+        default_value = "30s",
+        value_parser = humantime::parse_duration
+    )]
+    pub(crate) timeout: Duration,
+}
+
+impl Server {
+    /// A client of the server, connected.
+    pub(crate) async fn client(&self) -> Result<Client> {
+        Client::connect(&self.server, Some(self.timeout)).await
+    }
+}
+
+/// Which snapshot.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SnapshotName {
+    /// Name of the snapshot
+    #[arg(
+        short,
+        long,
+        env = "EVENKEEL_SNAPSHOT",
+        value_name = "NAME",
+        default_value = "default"
+    )]
+    pub(crate) snapshot: String,
+}
+
+/// Default constraints to set.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DefaultConstraints {
+    /// Constraints of pods that have none of their own: `system` or a file
+    ///
+    /// `system` stands for Kubernetes' own: hostname with max skew 3 and zone
+    /// with max skew 5, both ScheduleAnyway. A file (JSON or YAML, - for
+    /// standard input) holds a list of constraints, the arguments of
+    /// PodTopologySpread, or a whole KubeSchedulerConfiguration.
+    #[arg(long, value_name = "FILE|system")]
+    pub(crate) default_constraints: Option<String>,
+}
+
+/// What a question is asked about: a snapshot of a server, or files.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct State {
+    #[command(flatten)]
+    server: Server,
+
+    #[command(flatten)]
+    name: SnapshotName,
+
+    /// Decide in this process on these objects; no server is asked
+    ///
+    /// A file of kubectl's JSON or YAML, a directory of them, or - for
+    /// standard input. May be repeated.
+    #[arg(long, value_name = "FILE")]
+    load: Vec<PathBuf>,
+
+    #[command(flatten)]
+    defaults: DefaultConstraints,
+}
+
+impl State {
+    /// A client that answers about the snapshot, connected or loaded.
+    pub(crate) async fn client(&self) -> Result<Client> {
+        if self.load.is_empty() {
+            anyhow::ensure!(
+                self.defaults.default_constraints.is_none(),
+                "--default-constraints needs --load here; for a server's snapshot give them to \
+                 `evenkeel load`"
+            );
+            return self.server.client().await;
+        }
+        let input = Input::read(&self.load, &self.defaults)?;
+        input
+            .warnings(true)
+            .iter()
+            .for_each(|warning| output::warn(warning));
+        let client = Client::in_process(Some(self.server.timeout));
+        load::send(&client, input, &self.name.snapshot, true).await?;
+        Ok(client)
+    }
+
+    /// Name of the snapshot.
+    pub(crate) fn snapshot(&self) -> &str {
+        &self.name.snapshot
+    }
+
+    /// Whether standard input is one of the files.
+    pub(crate) fn reads_standard_input(&self) -> bool {
+        self.load.iter().any(|path| path.as_os_str() == "-")
+    }
+}
+
+/// How to write the answer.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Output {
+    /// How to write the answer
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
+    pub(crate) output: Format,
+}

@@ -1,0 +1,175 @@
+//! Who answers: a server, or a service inside this process. Both are the same
+//! client to the commands.
+
+use std::error::Error;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use tokio_util::sync::CancellationToken;
+use tonic::body::Body;
+use tonic::codegen::http;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Response, Status};
+use tower::ServiceExt;
+use tower::util::BoxCloneSyncService;
+
+use super::errors::{Refused, Unreachable, causes};
+use crate::api;
+use crate::proto::v1::spread_service_client::SpreadServiceClient;
+use crate::proto::v1::spread_service_server::SpreadServiceServer;
+use crate::snapshot::{Limits, Observer, Registry};
+
+/// How long to wait for a connection, in seconds; less with a shorter
+/// `--timeout`.
+const CONNECT_TIMEOUT_S: u64 = 5;
+
+/// How often a silent server is asked whether it is there, in seconds: a load
+/// has no timeout of its own.
+const KEEP_ALIVE_S: u64 = 20;
+
+/// Largest message to send or take, in bytes. A client trusts the server that
+/// it was pointed at, and the answer about a large cluster is large.
+const MAX_MESSAGE_BYTES: usize = 1 << 30;
+
+type Transport = BoxCloneSyncService<
+    http::Request<Body>,
+    http::Response<Body>,
+    Box<dyn Error + Send + Sync + 'static>,
+>;
+
+/// The generated client on either transport.
+pub(crate) type Rpc = SpreadServiceClient<Transport>;
+
+/// A way to ask.
+#[derive(Clone)]
+pub(crate) struct Client {
+    rpc: Rpc,
+    timeout: Option<Duration>,
+}
+
+/// Nobody watches the snapshots of an in-process service.
+struct Unobserved;
+
+impl Observer for Unobserved {
+    fn snapshot_changed(&self, _: &str, _: bool) {}
+    fn snapshot_deleted(&self, _: &str) {}
+}
+
+impl Client {
+    /// A client of the server at `address`, connected. `timeout` limits each
+    /// call.
+    pub(crate) async fn connect(address: &str, timeout: Option<Duration>) -> Result<Self> {
+        let channel = connect(address, timeout).await?;
+        Ok(Self::on(
+            BoxCloneSyncService::new(channel.map_err(Into::into)),
+            timeout,
+        ))
+    }
+
+    /// A client of an empty service inside this process.
+    pub(crate) fn in_process(timeout: Option<Duration>) -> Self {
+        let registry = Arc::new(Registry::new(Limits::default(), Arc::new(Unobserved)));
+        Self::of_service(
+            api::Service::new(registry, CancellationToken::new()),
+            timeout,
+        )
+    }
+
+    /// A client of `service`, without a socket in between.
+    pub(crate) fn of_service(service: api::Service, timeout: Option<Duration>) -> Self {
+        let server = SpreadServiceServer::new(service)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        Self::on(
+            BoxCloneSyncService::new(ServiceExt::<http::Request<Body>>::map_err(
+                server,
+                Into::into,
+            )),
+            timeout,
+        )
+    }
+
+    fn on(transport: Transport, timeout: Option<Duration>) -> Self {
+        let rpc = SpreadServiceClient::new(transport)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        Self { rpc, timeout }
+    }
+
+    /// The generated client, for streams: they take as long as they need.
+    pub(crate) fn rpc(&self) -> Rpc {
+        self.rpc.clone()
+    }
+
+    /// One call with one answer, within the timeout.
+    pub(crate) async fn call<M, R, F>(
+        &self,
+        message: M,
+        rpc: impl FnOnce(Rpc, Request<M>) -> F,
+    ) -> Result<R>
+    where
+        F: Future<Output = Result<Response<R>, Status>>,
+    {
+        self.call_about(message, Vec::new, rpc).await
+    }
+
+    /// [`Client::call`] with a request that holds changes; `objects` names
+    /// them for an error.
+    pub(crate) async fn call_about<M, R, F>(
+        &self,
+        message: M,
+        objects: impl FnOnce() -> Vec<String>,
+        rpc: impl FnOnce(Rpc, Request<M>) -> F,
+    ) -> Result<R>
+    where
+        F: Future<Output = Result<Response<R>, Status>>,
+    {
+        let mut request = Request::new(message);
+        if let Some(timeout) = self.timeout {
+            request.set_timeout(timeout);
+        }
+        let answer = within(self.timeout, rpc(self.rpc(), request)).await?;
+        answer
+            .map(Response::into_inner)
+            .map_err(|status| Refused::or_unreachable(status, objects()))
+    }
+}
+
+/// Connects to the server at `address`, with or without `http://`.
+pub(crate) async fn connect(address: &str, timeout: Option<Duration>) -> Result<Channel> {
+    let uri = if address.contains("://") || address.starts_with("unix:") {
+        address.to_owned()
+    } else {
+        format!("http://{address}")
+    };
+    let longest = Duration::from_secs(CONNECT_TIMEOUT_S);
+    let endpoint = Endpoint::from_shared(uri)
+        .map_err(|error| anyhow::anyhow!("--server {address}: {}", causes(&error)))?
+        .connect_timeout(timeout.map_or(longest, |timeout| timeout.min(longest)))
+        .http2_keep_alive_interval(Duration::from_secs(KEEP_ALIVE_S))
+        .tcp_nodelay(true);
+    endpoint.connect().await.map_err(|error| {
+        Unreachable(format!(
+            "cannot reach the server at {address}: {}\n  start one with `evenkeel serve`, name \
+             another with --server, or decide without one with --load FILE",
+            causes(error.source().unwrap_or(&error))
+        ))
+        .into()
+    })
+}
+
+/// Waits for `call`, for as long as `timeout` says.
+pub(crate) async fn within<T>(
+    timeout: Option<Duration>,
+    call: impl Future<Output = T>,
+) -> Result<T> {
+    let Some(limit) = timeout else {
+        return Ok(call.await);
+    };
+    tokio::time::timeout(limit, call).await.map_err(|_| {
+        let limit = humantime::format_duration(limit);
+        Unreachable(format!("no answer within {limit} (see --timeout)")).into()
+    })
+}

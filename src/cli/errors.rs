@@ -1,0 +1,116 @@
+//! Failed calls, as a person reads them.
+
+use std::error::Error;
+use std::fmt;
+
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+/// The server could not be reached or did not answer in time.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Unreachable(pub String);
+
+/// A request was refused.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    status: Box<Status>,
+    /// Names of the objects that were sent, by their index.
+    objects: Vec<String>,
+}
+
+impl Refused {
+    /// Sorts a failed call into [`Refused`] and [`Unreachable`]. `objects`
+    /// names the changes of the request, so that a violation of `changes[3]`
+    /// or `overlay[3]` can be told by the object's name.
+    pub(crate) fn or_unreachable(status: Status, objects: Vec<String>) -> anyhow::Error {
+        match status.code() {
+            Code::Unavailable | Code::DeadlineExceeded => {
+                Unreachable(format!("the server did not answer: {}", status.message())).into()
+            }
+            Code::Cancelled if is_timeout(&status) => {
+                Unreachable("no answer from the server in time (see --timeout)".to_owned()).into()
+            }
+            // The transport's own errors have a source, a server's have none.
+            _ if status.source().is_some() => Unreachable(format!(
+                "the connection to the server failed: {}",
+                causes(&status)
+            ))
+            .into(),
+            _ => Refused {
+                status: Box::new(status),
+                objects,
+            }
+            .into(),
+        }
+    }
+}
+
+impl Error for Refused {}
+
+impl fmt::Display for Refused {
+    /// The message and code; with violations, a line for each of them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (message, code) = (self.status.message(), self.status.code());
+        let details = self.status.get_error_details();
+        let violations = details
+            .bad_request()
+            .map_or(&[][..], |bad| &bad.field_violations);
+        if violations.is_empty() {
+            return write!(f, "{message} ({code:?})");
+        }
+        write!(f, "the request was refused ({code:?})")?;
+        for violation in violations {
+            let (object, field) = self.locate(&violation.field);
+            write!(f, "\n  {object}{field}: {}", violation.description)?;
+        }
+        // A long list is cut; the message says so.
+        match message.rsplit_once(", ") {
+            Some((_, cut)) if cut.ends_with("too many to list)") => {
+                write!(f, "\n  ... and more: {}", cut.trim_end_matches(')'))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Refused {
+    /// Takes `changes[3].node.metadata.name` (of a feed: after `update.`) apart into the object's name and
+    /// `metadata.name`. Other fields have no object.
+    fn locate<'f>(&self, field: &'f str) -> (String, &'f str) {
+        let located = ["changes[", "overlay["].iter().find_map(|list| {
+            let field = field.strip_prefix("update.").unwrap_or(field);
+            let (index, rest) = field.strip_prefix(list)?.split_once(']')?;
+            let object = self.objects.get(index.parse::<usize>().ok()?)?;
+            let rest = rest.trim_start_matches('.');
+            let inner = rest.split_once('.').map_or("", |(_, inner)| inner);
+            Some((object, inner))
+        });
+        match located {
+            Some((object, "")) => (object.clone(), ""),
+            Some((object, inner)) => (format!("{object}: "), inner),
+            None => (String::new(), field),
+        }
+    }
+}
+
+fn is_timeout(status: &Status) -> bool {
+    status.message().contains("Timeout expired")
+}
+
+/// The messages of an error and its causes, without those that only repeat.
+pub(super) fn causes(error: &dyn Error) -> String {
+    let mut text = String::new();
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let message = error.to_string();
+        if !text.contains(&message) {
+            if !text.is_empty() {
+                text.push_str(": ");
+            }
+            text.push_str(&message);
+        }
+        next = error.source();
+    }
+    text
+}

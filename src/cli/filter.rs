@@ -1,0 +1,76 @@
+//! `evenkeel filter`: which nodes satisfy a pod's hard constraints.
+
+use anyhow::Result;
+use clap::Args;
+
+use super::decide::{Question, warn_of_unknown};
+use super::exit::Exit;
+use super::output::{self, Format};
+use super::render;
+use crate::proto::v1::{FilterRequest, View};
+
+/// Flags of `evenkeel filter`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel filter -f pod.yaml
+  evenkeel filter -f deployment.yaml --load cluster.json          (no server needed)
+  evenkeel filter -f app.yaml --name statefulset/db --overlay-delete node/node-3
+  evenkeel filter -f pod.yaml -o name | head -1
+
+Exit codes:
+  0  at least one node is feasible
+  1  no node is feasible
+  2  the request or its input was refused
+  3  the server could not be reached, or did not answer in time")]
+pub(crate) struct Filter {
+    #[command(flatten)]
+    question: Question,
+}
+
+impl Filter {
+    /// Asks and prints.
+    pub(crate) async fn run(self) -> Result<Exit> {
+        let question = self.question;
+        let asked = question.read()?;
+        let format = question.output.output;
+        let view = match format {
+            Format::Name => View::Basic,
+            _ => View::Full,
+        };
+        let request = FilterRequest {
+            snapshot: question.state.snapshot().to_owned(),
+            pod: Some(asked.workload.pod),
+            candidates: question.candidates(),
+            node_checks: question.node_checks().into(),
+            view: view.into(),
+            min_revision: question.min_revision,
+            overlay: asked.overlay,
+            max_domains: question.max_domains(),
+            ..Default::default()
+        };
+        let client = question.state.client().await?;
+        let names = asked.overlay_names;
+        let answer = client
+            .call_about(
+                request,
+                || names,
+                |mut rpc, request| async move { rpc.filter(request).await },
+            )
+            .await
+            .map_err(|error| question.explain(error))?;
+        let head = render::Head {
+            pod: &asked.workload.name,
+            snapshot: question.state.snapshot(),
+            all: question.all,
+        };
+        let text = format.render(
+            &answer,
+            |answer| render::filter(&head, answer),
+            |answer| answer.feasible.clone(),
+        )?;
+        output::print(&text)?;
+        warn_of_unknown(&answer.unknown_candidates);
+        Ok(Exit::of_nodes(answer.feasible_count > 0))
+    }
+}

@@ -1,0 +1,77 @@
+//! `evenkeel healthcheck`: the standard health protocol, for probes.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use tonic::{Code, Request};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+
+use super::backend::{connect, within};
+use super::errors::Refused;
+use super::exit::Exit;
+use super::output;
+
+/// Flags of `evenkeel healthcheck`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel healthcheck
+  evenkeel healthcheck --service default         (the snapshot of that name)
+
+Exit codes:
+  0  serving
+  1  not serving, or no such service
+  2  the check was refused
+  3  the server could not be reached, or did not answer in time")]
+pub(crate) struct Healthcheck {
+    /// Address of the server, with or without http://
+    #[arg(
+        long,
+        env = "EVENKEEL_SERVER",
+        value_name = "ADDRESS",
+        default_value = "http://127.0.0.1:50051"
+    )]
+    server: String,
+
+    /// What to check: evenkeel.v1.SpreadService, a snapshot, or (empty) the whole server
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
+    service: String,
+
+    /// How long to wait for the answer
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "2s",
+        value_parser = humantime::parse_duration
+    )]
+    timeout: Duration,
+}
+
+impl Healthcheck {
+    /// Checks once.
+    pub(crate) async fn run(self) -> Result<Exit> {
+        let timeout = Some(self.timeout);
+        let mut health = HealthClient::new(connect(&self.server, timeout).await?);
+        let request = Request::new(HealthCheckRequest {
+            service: self.service.clone(),
+        });
+        let status = match within(timeout, health.check(request)).await? {
+            Ok(answer) => answer.into_inner().status(),
+            Err(status) if status.code() == Code::NotFound => ServingStatus::ServiceUnknown,
+            Err(status) => return Err(Refused::or_unreachable(status, Vec::new())),
+        };
+        output::print(&format!("{}\n", status.as_str_name()))?;
+        Ok(match status {
+            ServingStatus::Serving => Exit::Success,
+            _ => Exit::Negative,
+        })
+    }
+}

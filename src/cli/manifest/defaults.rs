@@ -1,0 +1,122 @@
+//! Default constraints from a file: a list of constraints, our own
+//! `DefaultConstraints`, or kube-scheduler's configuration.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::document::for_each_document;
+use super::object::{DEFAULT_CONSTRAINTS_KIND, text};
+use super::{Error, Source, expand};
+use crate::proto::v1::DefaultConstraints;
+
+const PLUGIN: &str = "PodTopologySpread";
+
+/// Reads default constraints: `system` stands for Kubernetes' own, anything
+/// else names a file (`-`: standard input) with one of
+///
+/// - a list of constraints,
+/// - the arguments of PodTopologySpread: a map with `defaultConstraints`, or
+///   with `defaultingType: System`,
+/// - `DefaultConstraints` as `snapshot save` writes them,
+/// - a `KubeSchedulerConfiguration`, of which one profile may configure
+///   PodTopologySpread; with none that does, Kubernetes' own apply.
+pub(crate) fn read_default_constraints(argument: &str) -> Result<DefaultConstraints, Error> {
+    if argument == "system" {
+        return Ok(DefaultConstraints {
+            constraints: Vec::new(),
+            system: true,
+        });
+    }
+    let mut documents = Vec::new();
+    let sources = expand(&[Path::new(argument).to_path_buf()])?;
+    for source in &sources {
+        for_each_document(source, &mut |document| {
+            documents.push((source, document));
+            Ok(())
+        })?;
+    }
+    documents.retain(|(_, document)| !document.is_null());
+    match <[_; 1]>::try_from(documents) {
+        Ok([(source, document)]) => decode(document, source),
+        Err(documents) => Err(Error::NotAnObject {
+            place: argument.to_owned(),
+            message: format!(
+                "{} documents, where one with default constraints is needed",
+                documents.len()
+            ),
+        }),
+    }
+}
+
+fn decode(document: Value, source: &Source) -> Result<DefaultConstraints, Error> {
+    let wrong = |message: String| Error::NotAnObject {
+        place: source.to_string(),
+        message,
+    };
+    let arguments = match &document {
+        Value::Array(_) => json!({ "defaultConstraints": document }),
+        Value::Object(_) => match text(&document, "kind") {
+            "KubeSchedulerConfiguration" => scheduler_arguments(&document).map_err(wrong)?,
+            DEFAULT_CONSTRAINTS_KIND => return typed(document, "constraints", source),
+            "" | "PodTopologySpreadArgs" => document,
+            kind => return Err(wrong(format!("a {kind} has no default constraints"))),
+        },
+        _ => return Err(wrong("a plain value, not default constraints".to_owned())),
+    };
+    let list = arguments.get("defaultConstraints");
+    let system = match arguments.get("defaultingType").and_then(Value::as_str) {
+        Some("System") => true,
+        Some("List") => false,
+        None if list.is_some() => false,
+        None => {
+            let missing = "neither `defaultConstraints` nor `defaultingType: System` in it";
+            return Err(wrong(missing.to_owned()));
+        }
+        Some(other) => {
+            let message = format!("defaultingType: {other:?} is neither \"List\" nor \"System\"");
+            return Err(wrong(message));
+        }
+    };
+    let list = list.cloned().unwrap_or_else(|| json!([]));
+    let decoded = json!({ "constraints": list, "system": system });
+    typed(decoded, "defaultConstraints", source)
+}
+
+/// Decodes our own form, whose list is called `list_field` in the file.
+fn typed(value: Value, list_field: &str, source: &Source) -> Result<DefaultConstraints, Error> {
+    serde_path_to_error::deserialize(value).map_err(|error| Error::Field {
+        place: source.to_string(),
+        object: "default constraints".to_owned(),
+        field: error
+            .path()
+            .to_string()
+            .replacen("constraints", list_field, 1),
+        message: error.inner().to_string(),
+    })
+}
+
+/// The arguments of PodTopologySpread in the one profile that has some.
+fn scheduler_arguments(configuration: &Value) -> Result<Value, String> {
+    let list = |value: &Value, field: &str| {
+        value
+            .get(field)
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default()
+    };
+    let mut found: Vec<Value> = list(configuration, "profiles")
+        .iter()
+        .flat_map(|profile| list(profile, "pluginConfig"))
+        .filter(|plugin| text(plugin, "name") == PLUGIN)
+        .map(|plugin| plugin.get("args").cloned().unwrap_or_else(|| json!({})))
+        .collect();
+    if found.len() > 1 {
+        return Err("several profiles configure PodTopologySpread; leave one".to_owned());
+    }
+    let mut arguments = found.pop().unwrap_or_else(|| json!({}));
+    if arguments.get("defaultConstraints").is_none() && arguments.get("defaultingType").is_none() {
+        arguments["defaultingType"] = json!("System");
+    }
+    Ok(arguments)
+}

@@ -1,0 +1,323 @@
+//! Takes a source apart into documents and single objects.
+
+use std::fmt;
+use std::io::BufRead;
+
+use indicatif::ProgressBar;
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+use super::lean::{Lean, LeanValue, read_field};
+use super::source::Format;
+use super::{Error, Origin, Source};
+
+/// An object of a source, its kind not looked at yet.
+pub(super) struct Item {
+    pub(super) value: Value,
+    pub(super) origin: Origin,
+}
+
+/// What is done with each object.
+pub(super) type Sink<'a> = &'a mut dyn FnMut(Item) -> Result<(), Error>;
+
+/// Hands every object of `source` to `sink`, lists taken apart. JSON lists are
+/// never held whole.
+pub(super) fn for_each_item(
+    source: &Source,
+    index: usize,
+    progress: &ProgressBar,
+    sink: Sink,
+) -> Result<(), Error> {
+    let index = u32::try_from(index).unwrap_or(u32::MAX);
+    let (format, input) = source.open(progress)?;
+    match format {
+        Format::Json => json_items(source, index, input, sink),
+        Format::Yaml => yaml_documents(source, input, &mut |document, value| {
+            Splitter::new(source, index, document, sink).document(value)
+        }),
+    }
+}
+
+/// Hands every document of `source` to `sink` as it stands.
+pub(super) fn for_each_document(
+    source: &Source,
+    sink: &mut dyn FnMut(Value) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let (format, input) = source.open(&ProgressBar::hidden())?;
+    match format {
+        Format::Yaml => yaml_documents(source, input, &mut |_, value| sink(value)),
+        Format::Json => {
+            for value in serde_json::Deserializer::from_reader(input).into_iter::<LeanValue>() {
+                sink(value.map_err(|error| json_syntax(source, &error))?.0)?;
+            }
+            Ok(())
+        }
+    }
+}
+
+fn json_syntax(source: &Source, error: &serde_json::Error) -> Error {
+    Error::Syntax {
+        file: source.to_string(),
+        format: "JSON",
+        message: error.to_string(),
+    }
+}
+
+fn json_items(source: &Source, index: u32, input: impl BufRead, sink: Sink) -> Result<(), Error> {
+    let mut json = serde_json::Deserializer::from_reader(input);
+    let mut document = 0;
+    while json.end().is_err() {
+        document += 1;
+        let mut splitter = Splitter::new(source, index, document, sink);
+        let read = splitter.deserialize(&mut json);
+        if let Some(error) = splitter.refused {
+            return Err(error);
+        }
+        read.map_err(|error| json_syntax(source, &error))?;
+    }
+    Ok(())
+}
+
+fn yaml_documents(
+    source: &Source,
+    mut input: impl BufRead,
+    sink: &mut dyn FnMut(u32, Value) -> Result<(), Error>,
+) -> Result<(), Error> {
+    // The budget guards servers against hostile input; these are the user's
+    // own files, of any size. Repeated keys are an error, as for kubectl.
+    let options = serde_saphyr::options! { budget: None };
+    let documents = serde_saphyr::read_with_options::<_, LeanValue>(&mut input, options);
+    for (number, value) in (1..).zip(documents) {
+        let value = value.map_err(|error| Error::Syntax {
+            file: source.to_string(),
+            format: "YAML",
+            message: error.without_snippet().to_string(),
+        })?;
+        sink(number, value.0)?;
+    }
+    Ok(())
+}
+
+/// Takes one document apart.
+struct Splitter<'a> {
+    source: &'a Source,
+    origin: Origin,
+    sink: Sink<'a>,
+    /// The sink's error. It cannot travel through the parser's error type.
+    refused: Option<Error>,
+}
+
+/// Whether these are the fields of a list whose `items` were unset.
+fn is_empty_list(fields: &Map<String, Value>) -> bool {
+    let kind = fields.get("kind").and_then(Value::as_str);
+    kind.is_some_and(|kind| kind.ends_with("List"))
+}
+
+/// Kind and version of a list, which its items may leave out.
+#[derive(Default)]
+struct ListType {
+    kind: Option<String>,
+    api_version: Option<Value>,
+}
+
+impl ListType {
+    /// Of a list with these fields: a `PodList` holds objects of kind `Pod`.
+    fn of(fields: &Map<String, Value>) -> Self {
+        let kind = fields.get("kind").and_then(Value::as_str);
+        Self {
+            kind: kind
+                .and_then(|kind| kind.strip_suffix("List"))
+                .filter(|kind| !kind.is_empty())
+                .map(str::to_owned),
+            api_version: fields.get("apiVersion").cloned(),
+        }
+    }
+
+    /// Fills in what `item` leaves out.
+    fn apply(&self, item: &mut Value) {
+        if let (Some(kind), Value::Object(fields)) = (&self.kind, item)
+            && !fields.contains_key("kind")
+        {
+            fields.insert("kind".to_owned(), kind.clone().into());
+            if let Some(version) = &self.api_version {
+                fields
+                    .entry("apiVersion")
+                    .or_insert_with(|| version.clone());
+            }
+        }
+    }
+}
+
+impl<'a> Splitter<'a> {
+    fn new(source: &'a Source, index: u32, document: u32, sink: Sink<'a>) -> Self {
+        Self {
+            source,
+            origin: Origin {
+                source: index,
+                document,
+                item: 0,
+            },
+            sink,
+            refused: None,
+        }
+    }
+
+    /// A whole document: an object, a list of objects, or nothing.
+    fn document(&mut self, value: Value) -> Result<(), Error> {
+        match value {
+            Value::Null => Ok(()),
+            Value::Array(items) => self.numbered((1..).zip(items), &ListType::default()),
+            Value::Object(mut fields) => match fields.remove("items") {
+                Some(Value::Array(items)) => {
+                    self.numbered((1..).zip(items), &ListType::of(&fields))
+                }
+                Some(_) => Err(self.not_an_object("`items` is not a list")),
+                None if is_empty_list(&fields) => Ok(()),
+                None => self.object(Value::Object(fields)),
+            },
+            _ => Err(self.not_an_object("a plain value, not a Kubernetes object")),
+        }
+    }
+
+    /// Items of a list, with their numbers.
+    fn numbered(
+        &mut self,
+        items: impl IntoIterator<Item = (u32, Value)>,
+        list: &ListType,
+    ) -> Result<(), Error> {
+        for (number, mut item) in items {
+            self.origin.item = number;
+            list.apply(&mut item);
+            self.object(item)?;
+        }
+        Ok(())
+    }
+
+    fn object(&mut self, value: Value) -> Result<(), Error> {
+        match &value {
+            Value::Object(fields) if fields.get("kind").is_some_and(Value::is_string) => {
+                (self.sink)(Item {
+                    value,
+                    origin: self.origin,
+                })
+            }
+            Value::Object(_) => Err(self.not_an_object("an object without a `kind`")),
+            _ => Err(self.not_an_object("a plain value, not a Kubernetes object")),
+        }
+    }
+
+    fn not_an_object(&self, message: &str) -> Error {
+        Error::NotAnObject {
+            place: self.origin.describe(self.source),
+            message: message.to_owned(),
+        }
+    }
+
+    /// Runs `step` inside the parser: its error is put aside.
+    fn inside<E: serde::de::Error>(
+        &mut self,
+        step: impl FnOnce(&mut Self) -> Result<(), Error>,
+    ) -> Result<(), E> {
+        step(self).map_err(|error| {
+            self.refused = Some(error);
+            E::custom("refused")
+        })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for &mut Splitter<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<(), D::Error> {
+        input.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for &mut Splitter<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a Kubernetes object or a list of them")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<(), A::Error> {
+        let list = ListType::default();
+        let waiting = Items {
+            splitter: &mut *self,
+            list: &list,
+        }
+        .visit_seq(seq)?;
+        self.inside(|this| this.numbered(waiting, &list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut fields = Map::new();
+        let mut waiting = None;
+        while let Some(key) = map.next_key::<String>()? {
+            if key == "items" {
+                let items = Items {
+                    splitter: &mut *self,
+                    list: &ListType::of(&fields),
+                };
+                waiting = Some(map.next_value_seed(items)?);
+            } else {
+                read_field(&mut fields, key, &mut map)?;
+            }
+        }
+        match waiting {
+            None => self.inside(|this| this.document(Value::Object(fields))),
+            Some(waiting) => {
+                let list = ListType::of(&fields);
+                self.inside(|this| this.numbered(waiting, &list))
+            }
+        }
+    }
+}
+
+/// Hands on the items of a list as they are read. Answers, with their
+/// numbers, those without a kind that came before the list's own.
+struct Items<'s, 'a> {
+    splitter: &'s mut Splitter<'a>,
+    list: &'s ListType,
+}
+
+impl<'de> DeserializeSeed<'de> for Items<'_, '_> {
+    type Value = Vec<(u32, Value)>;
+
+    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Self::Value, D::Error> {
+        input.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Items<'_, '_> {
+    type Value = Vec<(u32, Value)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of Kubernetes objects")
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Vec::new())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut waiting = Vec::new();
+        for number in 1.. {
+            let Some(item) = seq.next_element_seed(Lean::Whole)? else {
+                break;
+            };
+            if self.list.kind.is_none() && item.is_object() && item.get("kind").is_none() {
+                waiting.push((number, item));
+            } else {
+                let item = vec![(number, item)];
+                self.splitter
+                    .inside(|splitter| splitter.numbered(item, self.list))?;
+            }
+        }
+        Ok(waiting)
+    }
+}

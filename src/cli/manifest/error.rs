@@ -1,0 +1,58 @@
+//! What can be wrong with an input file.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why files could not be read as Kubernetes objects. Each message names the
+/// file, and the object and field where there is one.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// The file or directory could not be read.
+    #[error("{file}: {error}")]
+    Io {
+        /// Path, or `standard input`.
+        file: String,
+        /// What the operating system said.
+        error: io::Error,
+    },
+    /// A directory without any manifest.
+    #[error("{}: no *.json, *.yaml or *.yml file in this directory", .0.display())]
+    EmptyDirectory(PathBuf),
+    /// Standard input was named more than once.
+    #[error("standard input (-) can be read only once")]
+    StandardInputTwice,
+    /// Not JSON, or not YAML.
+    #[error("{file}: not valid {format}: {message}")]
+    Syntax {
+        /// Path, or `standard input`.
+        file: String,
+        /// `JSON` or `YAML`.
+        format: &'static str,
+        /// The parser's words, with line and column.
+        message: String,
+    },
+    /// Valid JSON or YAML that is not a Kubernetes object.
+    #[error("{place}: {message}")]
+    NotAnObject {
+        /// File, document and item.
+        place: String,
+        /// What is there instead.
+        message: String,
+    },
+    /// An object with a field of the wrong type or value.
+    #[error("{place}: {object}: {field}: {message}")]
+    Field {
+        /// File, document and item.
+        place: String,
+        /// Kind, namespace and name.
+        object: String,
+        /// Path of the field as in the file.
+        field: String,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// The file holds no pod or workload, or more than one, or not the one
+    /// that was asked for.
+    #[error("{0}")]
+    Choice(String),
+}

@@ -1,0 +1,138 @@
+//! An object as read, before its kind is known.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+/// Fields that no decision reads and that make up most of a cluster's bytes.
+/// They are dropped while reading, unless they hold a plain value: a label may
+/// have any of these names, and label values are plain.
+const BULKY: [&str; 13] = [
+    "annotations",
+    "conditions",
+    "containerStatuses",
+    "containers",
+    "data",
+    "ephemeralContainers",
+    "images",
+    "initContainerStatuses",
+    "initContainers",
+    "managedFields",
+    "volumeMounts",
+    "volumes",
+    "volumesAttached",
+];
+
+/// Reads a value without the fields that are null, which Kubernetes takes as
+/// unset, and without the bulky ones.
+#[derive(Clone, Copy)]
+pub(super) enum Lean {
+    /// Keep lists and maps.
+    Whole,
+    /// Read over lists and maps: they become null.
+    PlainOnly,
+}
+
+/// [`Lean::Whole`] for parsers that ask for a type.
+pub(super) struct LeanValue(pub(super) Value);
+
+impl<'de> serde::Deserialize<'de> for LeanValue {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        Lean::Whole.deserialize(input).map(LeanValue)
+    }
+}
+
+/// Reads the value of `key` into `fields`, if it is worth keeping.
+pub(super) fn read_field<'de, A: MapAccess<'de>>(
+    fields: &mut Map<String, Value>,
+    key: String,
+    map: &mut A,
+) -> Result<(), A::Error> {
+    let how = if BULKY.contains(&key.as_str()) {
+        Lean::PlainOnly
+    } else {
+        Lean::Whole
+    };
+    let value = map.next_value_seed(how)?;
+    if !value.is_null() {
+        fields.insert(key, value);
+    }
+    Ok(())
+}
+
+impl<'de> DeserializeSeed<'de> for Lean {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Value, D::Error> {
+        input.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Lean {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, input: D) -> Result<Value, D::Error> {
+        self.deserialize(input)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        if matches!(self, Lean::PlainOnly) {
+            while seq.next_element::<IgnoredAny>()?.is_some() {}
+            return Ok(Value::Null);
+        }
+        let mut values = Vec::new();
+        while let Some(value) = seq.next_element_seed(self)? {
+            values.push(value);
+        }
+        Ok(values.into())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        if matches!(self, Lean::PlainOnly) {
+            while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            return Ok(Value::Null);
+        }
+        let mut fields = Map::new();
+        while let Some(key) = map.next_key()? {
+            read_field(&mut fields, key, &mut map)?;
+        }
+        Ok(fields.into())
+    }
+}

@@ -1,0 +1,114 @@
+//! All objects of some files, as changes of a snapshot.
+
+use std::collections::{BTreeMap, HashMap};
+
+use indicatif::ProgressBar;
+
+use super::document::{Item, for_each_item};
+use super::object::{Decoded, decode};
+use super::{Error, Origin, Source, kind_of, object_name, reference};
+use crate::proto::v1::change::Object;
+use crate::proto::v1::{Change, DefaultConstraints};
+
+/// The objects of some files.
+#[derive(Debug, Default)]
+pub(crate) struct Objects {
+    /// The objects that decisions read, each at most once.
+    pub(crate) changes: Vec<Change>,
+    /// How many objects of other kinds there were, by kind (`Deployment.apps`).
+    pub(crate) skipped: BTreeMap<String, u64>,
+    /// Default constraints, when a file holds some.
+    pub(crate) default_constraints: Option<DefaultConstraints>,
+    /// A line for each object that occurs more than once. The last one counts.
+    pub(crate) repeated: Vec<String>,
+    origins: Vec<Origin>,
+    sources: Vec<Source>,
+}
+
+impl Objects {
+    /// Kind, name and origin of a change, for a message.
+    pub(crate) fn describe(&self, index: usize) -> String {
+        let name = self.changes[index]
+            .object
+            .as_ref()
+            .map_or_else(String::new, object_name);
+        format!("{name} ({})", self.place(self.origins[index]))
+    }
+
+    /// How many objects there are of each kind.
+    pub(crate) fn kinds(&self) -> BTreeMap<&'static str, u64> {
+        let mut kinds = BTreeMap::new();
+        for object in self
+            .changes
+            .iter()
+            .filter_map(|change| change.object.as_ref())
+        {
+            *kinds.entry(kind_of(object)).or_default() += 1;
+        }
+        kinds
+    }
+
+    fn place(&self, origin: Origin) -> String {
+        origin.describe(&self.sources[origin.source as usize])
+    }
+}
+
+/// Reads all of `sources`. `progress` counts bytes.
+pub(crate) fn read_objects(sources: Vec<Source>, progress: &ProgressBar) -> Result<Objects, Error> {
+    progress.set_length(sources.iter().filter_map(Source::size_bytes).sum());
+    let mut reader = Reader::default();
+    for (index, source) in sources.iter().enumerate() {
+        for_each_item(source, index, progress, &mut |item| {
+            reader.take(item, &sources)
+        })?;
+    }
+    reader.objects.sources = sources;
+    Ok(reader.objects)
+}
+
+#[derive(Default)]
+struct Reader {
+    objects: Objects,
+    /// Where an object is in `objects.changes`, by kind, namespace and name.
+    places: HashMap<(&'static str, String, String), usize>,
+}
+
+impl Reader {
+    fn take(&mut self, item: Item, sources: &[Source]) -> Result<(), Error> {
+        let origin = item.origin;
+        match decode(item, &sources[origin.source as usize])? {
+            Decoded::Object(object) => self.keep(object, origin, sources),
+            Decoded::DefaultConstraints(constraints) => {
+                self.objects.default_constraints = Some(constraints);
+            }
+            Decoded::Other(kind) => *self.objects.skipped.entry(kind).or_default() += 1,
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, object: Object, origin: Origin, sources: &[Source]) {
+        let objects = &mut self.objects;
+        let key = reference(&object);
+        // A nameless object is kept as it is: the server says what is wrong.
+        if !key.name.is_empty() {
+            let place = (kind_of(&object), key.namespace, key.name);
+            let index = *self.places.entry(place).or_insert(objects.changes.len());
+            if index < objects.changes.len() {
+                let describe = |origin: Origin| origin.describe(&sources[origin.source as usize]);
+                objects.repeated.push(format!(
+                    "{} occurs more than once: taking the one of {}, not of {}",
+                    object_name(&object),
+                    describe(origin),
+                    describe(objects.origins[index]),
+                ));
+                objects.changes[index].object = Some(object);
+                objects.origins[index] = origin;
+                return;
+            }
+        }
+        objects.changes.push(Change {
+            object: Some(object),
+        });
+        objects.origins.push(origin);
+    }
+}

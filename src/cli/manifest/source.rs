@@ -1,0 +1,144 @@
+//! Which files an argument stands for, and what they are written in.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use indicatif::ProgressBar;
+
+use super::Error;
+
+/// How much of a file is read at a time, in bytes.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// One stream of objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// A file.
+    File(PathBuf),
+    /// Standard input.
+    StandardInput,
+}
+
+/// What a source is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    Json,
+    Yaml,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::File(path) => write!(f, "{}", path.display()),
+            Source::StandardInput => f.write_str("standard input"),
+        }
+    }
+}
+
+impl Source {
+    /// Bytes to read, when that is known beforehand.
+    pub(crate) fn size_bytes(&self) -> Option<u64> {
+        match self {
+            Source::File(path) => path.metadata().ok().map(|metadata| metadata.len()),
+            Source::StandardInput => None,
+        }
+    }
+
+    /// Opens the source and finds out its format: by the name of the file,
+    /// else JSON when the first character is `{` or `[`.
+    pub(super) fn open(
+        &self,
+        progress: &ProgressBar,
+    ) -> Result<(Format, impl BufRead + use<>), Error> {
+        let input: Box<dyn Read> = match self {
+            Source::File(path) => Box::new(File::open(path).map_err(|error| self.io(error))?),
+            Source::StandardInput => Box::new(io::stdin()),
+        };
+        let mut input = BufReader::with_capacity(BUFFER_BYTES, progress.wrap_read(input));
+        let start = input.fill_buf().map_err(|error| self.io(error))?;
+        let mark_bytes = if start.starts_with(b"\xef\xbb\xbf") {
+            3
+        } else {
+            0
+        };
+        let format = self.format_by_name().unwrap_or_else(|| {
+            match start[mark_bytes..]
+                .iter()
+                .find(|b| !b.is_ascii_whitespace())
+            {
+                Some(b'{' | b'[') => Format::Json,
+                _ => Format::Yaml,
+            }
+        });
+        input.consume(mark_bytes);
+        Ok((format, input))
+    }
+
+    /// An I/O error of this source.
+    pub(super) fn io(&self, error: io::Error) -> Error {
+        Error::Io {
+            file: self.to_string(),
+            error,
+        }
+    }
+
+    fn format_by_name(&self) -> Option<Format> {
+        let Source::File(path) = self else {
+            return None;
+        };
+        match path.extension()?.to_str()? {
+            "json" => Some(Format::Json),
+            "yaml" | "yml" => Some(Format::Yaml),
+            _ => None,
+        }
+    }
+}
+
+/// The sources that `paths` stand for, in order: a directory for the
+/// manifests in it and below, by name; `-` for standard input. A file that
+/// occurs twice is read once.
+pub(crate) fn expand(paths: &[PathBuf]) -> Result<Vec<Source>, Error> {
+    let mut sources = Vec::new();
+    for path in paths {
+        if path == Path::new("-") {
+            if sources.contains(&Source::StandardInput) {
+                return Err(Error::StandardInputTwice);
+            }
+            sources.push(Source::StandardInput);
+        } else if path.is_dir() {
+            sources.extend(manifests_below(path)?);
+        } else {
+            sources.push(Source::File(path.clone()));
+        }
+    }
+    let mut seen = HashSet::new();
+    sources.retain(|source| match source {
+        Source::File(path) => seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone())),
+        Source::StandardInput => true,
+    });
+    Ok(sources)
+}
+
+fn manifests_below(directory: &Path) -> Result<Vec<Source>, Error> {
+    let mut found = Vec::new();
+    for entry in walkdir::WalkDir::new(directory)
+        .sort_by_file_name()
+        .follow_links(true)
+    {
+        let entry = entry.map_err(|error| Error::Io {
+            file: directory.display().to_string(),
+            error: error.into(),
+        })?;
+        let source = Source::File(entry.path().to_path_buf());
+        if entry.file_type().is_file() && source.format_by_name().is_some() {
+            found.push(source);
+        }
+    }
+    if found.is_empty() {
+        return Err(Error::EmptyDirectory(directory.to_path_buf()));
+    }
+    Ok(found)
+}

@@ -1,0 +1,25 @@
+//! Tables of input files and what they are read as.
+
+mod defaults;
+mod objects;
+mod workload;
+
+use tempfile::TempDir;
+
+use super::Error;
+
+fn directory_with(files: &[(&str, &str)]) -> TempDir {
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    for (name, content) in files {
+        let path = directory.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("it is inside")).expect("it can be made");
+        std::fs::write(path, content).expect("it can be written");
+    }
+    directory
+}
+
+/// The message with the directory cut out.
+fn message(error: &Error, directory: &TempDir) -> String {
+    let prefix = format!("{}/", directory.path().display());
+    error.to_string().replace(&prefix, "")
+}

@@ -1,0 +1,123 @@
+//! The pod of a question.
+
+use serde_json::{Value, json};
+
+use super::super::read_workload;
+use super::{directory_with, message};
+
+fn workload(content: &str, name: Option<&str>, namespace: Option<&str>) -> Result<Value, String> {
+    let directory = directory_with(&[("a.yaml", content)]);
+    read_workload(&directory.path().join("a.yaml"), name, namespace)
+        .map(|workload| json!([workload.name, workload.pod]))
+        .map_err(|error| message(&error, &directory))
+}
+
+#[test]
+fn a_pod_template_becomes_a_pod() {
+    let template = "template: {metadata: {name: ignored, labels: {app: web}}, spec: {nodeSelector: {disk: ssd}}}";
+    let owner = |version: &str, kind: &str| json!([{"apiVersion": version, "kind": kind, "name": "web", "controller": true}]);
+    let cases = [
+        ("apps/v1", "Deployment", None),
+        ("apps/v1", "DaemonSet", None),
+        ("batch/v1", "Job", None),
+        ("batch/v1", "CronJob", None),
+        (
+            "apps/v1",
+            "ReplicaSet",
+            Some(owner("apps/v1", "ReplicaSet")),
+        ),
+        (
+            "apps/v1",
+            "StatefulSet",
+            Some(owner("apps/v1", "StatefulSet")),
+        ),
+        (
+            "v1",
+            "ReplicationController",
+            Some(owner("v1", "ReplicationController")),
+        ),
+    ];
+    for (version, kind, owners) in cases {
+        let spec = match kind {
+            "CronJob" => format!("{{jobTemplate: {{spec: {{{template}}}}}}}"),
+            _ => format!("{{{template}}}"),
+        };
+        let content = format!(
+            "apiVersion: {version}\nkind: {kind}\nmetadata: {{name: web, namespace: shop, labels: {{not: used}}}}\nspec: {spec}"
+        );
+        let mut metadata = json!({"namespace": "shop", "labels": {"app": "web"}});
+        if let Some(owners) = owners {
+            metadata["ownerReferences"] = owners;
+        }
+        let pod = json!({"metadata": metadata, "spec": {"nodeSelector": {"disk": "ssd"}}});
+        assert_eq!(
+            workload(&content, None, None),
+            Ok(json!([format!("{kind} shop/web"), pod]))
+        );
+    }
+}
+
+#[test]
+fn a_workload_is_chosen_by_name() {
+    let content = "kind: Pod\nmetadata: {name: a}\n---\nkind: Service\nmetadata: {name: a}\n---\n\
+        kind: Pod\nmetadata: {name: a, namespace: x}\n---\nkind: Deployment\nmetadata: {name: b}\nspec: {template: {}}\n";
+    let all = "Pod/default/a, Pod/x/a, Deployment/default/b";
+    let cases = [
+        (Some("b"), Ok("Deployment default/b")),
+        (Some("deployment/b"), Ok("Deployment default/b")),
+        (Some("pod/x/a"), Ok("Pod x/a")),
+        (Some("Pod/default/a"), Ok("Pod default/a")),
+        (
+            None,
+            Err(format!(
+                "a.yaml: 3 pods and workloads in it; say which with --name KIND/NAME: {all}"
+            )),
+        ),
+        (
+            Some("c"),
+            Err(format!("a.yaml: no c in it; there is {all}")),
+        ),
+        (
+            Some("a"),
+            Err(
+                "a.yaml: 2 objects called a in it; say which with --name KIND/NAMESPACE/NAME: \
+                 Pod/default/a, Pod/x/a"
+                    .to_owned(),
+            ),
+        ),
+    ];
+    for (name, expected) in cases {
+        let found = workload(content, name, None).map(|found| found[0].clone());
+        assert_eq!(found, expected.map(Value::from), "{name:?}");
+    }
+}
+
+#[test]
+fn the_namespace_can_be_overridden() {
+    let found = workload(
+        "kind: Pod\nmetadata: {name: a, namespace: x}",
+        None,
+        Some("y"),
+    );
+    assert_eq!(
+        found,
+        Ok(json!(["Pod x/a, in namespace y", {"metadata": {"name": "a", "namespace": "y"}}]))
+    );
+}
+
+#[test]
+fn a_file_without_pods_is_refused() {
+    let cases = [
+        (
+            "kind: Service\nmetadata: {name: a}",
+            "a.yaml: no Pod or workload with a pod template in it",
+        ),
+        (
+            "kind: Deployment\nmetadata: {name: a}\nspec: {}",
+            "a.yaml, document 1: Deployment default/a: spec.template: no pod template there",
+        ),
+    ];
+    for (content, expected) in cases {
+        assert_eq!(workload(content, None, None), Err(expected.to_owned()));
+    }
+}

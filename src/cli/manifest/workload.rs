@@ -1,0 +1,182 @@
+//! The pod that a decision is about: a Pod, or the pods that a workload would
+//! make.
+
+use std::path::Path;
+
+use indicatif::ProgressBar;
+use serde_json::{Value, json};
+
+use super::document::{Item, for_each_item};
+use super::object::{describe, text, typed};
+use super::{Error, Source, expand};
+use crate::proto::v1::Pod;
+
+/// How many choices an error lists.
+const LISTED_CHOICES: usize = 20;
+
+/// A pod and what it was made from.
+#[derive(Debug)]
+pub(crate) struct Workload {
+    /// Kind, namespace and name of the object in the file.
+    pub(crate) name: String,
+    /// The pod. Of a pod template it has no name.
+    pub(crate) pod: Pod,
+}
+
+/// Reads the pod of the one workload in `path` (`-`: standard input), or of
+/// the one called `name` (`KIND/NAME` or `NAME`, the kind in any case).
+/// `namespace` overrides the workload's, whatever the file says.
+///
+/// A pod template becomes a pod with the template's labels and the workload's
+/// namespace. The pods of a ReplicaSet, StatefulSet or ReplicationController
+/// are owned by it, so that the selector of default constraints is deduced as
+/// for the real pods. Those of a Deployment or a CronJob are owned by an object
+/// in between, which is not in the file: they get no owner.
+pub(crate) fn read_workload(
+    path: &Path,
+    name: Option<&str>,
+    namespace: Option<&str>,
+) -> Result<Workload, Error> {
+    let mut found = Vec::new();
+    let mut choices = Vec::new();
+    let sources = expand(&[path.to_path_buf()])?;
+    for (index, source) in sources.iter().enumerate() {
+        for_each_item(source, index, &ProgressBar::hidden(), &mut |item| {
+            if template_path(text(&item.value, "kind")).is_some() {
+                choices.push(choice(&item.value));
+                if name.is_none_or(|name| is_called(&item.value, name)) {
+                    found.push(item);
+                }
+            }
+            Ok(())
+        })?;
+    }
+    let item = the_one(found, &choices, name, path)?;
+    let source = &sources[item.origin.source as usize];
+    let mut name = describe(&item.value);
+    if let Some(namespace) = namespace {
+        name.push_str(&format!(", in namespace {namespace}"));
+    }
+    let pod = pod_of(item, source, namespace)?;
+    Ok(Workload { name, pod })
+}
+
+/// Where a kind keeps its pod template; empty for a Pod, none for a kind that
+/// has no pods.
+fn template_path(kind: &str) -> Option<&'static str> {
+    match kind {
+        "Pod" => Some(""),
+        "Deployment"
+        | "ReplicaSet"
+        | "StatefulSet"
+        | "DaemonSet"
+        | "Job"
+        | "ReplicationController" => Some("/spec/template"),
+        "CronJob" => Some("/spec/jobTemplate/spec/template"),
+        _ => None,
+    }
+}
+
+/// The only item of `found`, else an error that says what there is.
+fn the_one(
+    found: Vec<Item>,
+    choices: &[String],
+    name: Option<&str>,
+    path: &Path,
+) -> Result<Item, Error> {
+    let count = found.len();
+    let found = match <[Item; 1]>::try_from(found) {
+        Ok([item]) => return Ok(item),
+        Err(found) => found,
+    };
+    let matching: Vec<String> = found.iter().map(|item| choice(&item.value)).collect();
+    let problem = match name {
+        _ if choices.is_empty() => "no Pod or workload with a pod template in it".to_owned(),
+        Some(name) if count == 0 => format!("no {name} in it; there is {}", listed(choices)),
+        Some(name) => format!(
+            "{count} objects called {name} in it; say which with --name KIND/NAMESPACE/NAME: {}",
+            listed(&matching)
+        ),
+        None => format!(
+            "{count} pods and workloads in it; say which with --name KIND/NAME: {}",
+            listed(&matching)
+        ),
+    };
+    Err(Error::Choice(format!("{}: {problem}", path.display())))
+}
+
+/// `KIND/NAMESPACE/NAME` of an object, as `--name` takes it.
+fn choice(value: &Value) -> String {
+    let metadata = value.get("metadata").unwrap_or(&Value::Null);
+    let namespace = match text(metadata, "namespace") {
+        "" => "default",
+        namespace => namespace,
+    };
+    format!(
+        "{}/{namespace}/{}",
+        text(value, "kind"),
+        text(metadata, "name")
+    )
+}
+
+fn is_called(value: &Value, name: &str) -> bool {
+    let choice = choice(value);
+    let parts: Vec<&str> = choice.split('/').collect();
+    let same_kind = |kind: &str| kind.eq_ignore_ascii_case(parts[0]);
+    match *name.split('/').collect::<Vec<_>>() {
+        [name] => name == parts[2],
+        [kind, name] => same_kind(kind) && name == parts[2],
+        [kind, namespace, name] => same_kind(kind) && namespace == parts[1] && name == parts[2],
+        _ => false,
+    }
+}
+
+fn listed(choices: &[String]) -> String {
+    let mut text = choices[..choices.len().min(LISTED_CHOICES)].join(", ");
+    if choices.len() > LISTED_CHOICES {
+        text.push_str(&format!(" and {} more", choices.len() - LISTED_CHOICES));
+    }
+    text
+}
+
+fn pod_of(mut item: Item, source: &Source, namespace: Option<&str>) -> Result<Pod, Error> {
+    let kind = text(&item.value, "kind").to_owned();
+    let path = template_path(&kind).unwrap_or_default();
+    if !path.is_empty() {
+        item.value = template_pod(&item, &kind, path, source)?;
+    }
+    let mut pod: Pod = typed(item, source)?;
+    if let Some(namespace) = namespace {
+        pod.metadata.get_or_insert_default().namespace = namespace.to_owned();
+    }
+    Ok(pod)
+}
+
+/// The pod that the workload's template describes, as JSON.
+fn template_pod(item: &Item, kind: &str, path: &str, source: &Source) -> Result<Value, Error> {
+    let workload = &item.value;
+    let template = workload.pointer(path).ok_or_else(|| Error::Field {
+        place: item.origin.describe(source),
+        object: describe(workload),
+        field: path[1..].replace('/', "."),
+        message: "no pod template there".to_owned(),
+    })?;
+    let metadata = workload.get("metadata").unwrap_or(&Value::Null);
+    let mut pod = json!({
+        "kind": kind,
+        "metadata": {
+            "namespace": text(metadata, "namespace"),
+            "labels": template.pointer("/metadata/labels").cloned().unwrap_or_else(|| json!({})),
+        },
+        "spec": template.get("spec").cloned().unwrap_or_else(|| json!({})),
+    });
+    if let "ReplicaSet" | "StatefulSet" | "ReplicationController" = kind {
+        pod["metadata"]["ownerReferences"] = json!([{
+            "apiVersion": text(workload, "apiVersion"),
+            "kind": kind,
+            "name": text(metadata, "name"),
+            "controller": true,
+        }]);
+    }
+    Ok(pod)
+}

@@ -1,0 +1,126 @@
+//! The commands that people type. Each is a file of its own; all of them ask
+//! through `backend`, which is a server or a service inside this process.
+
+mod args;
+mod backend;
+mod completions;
+mod decide;
+mod descriptor;
+mod errors;
+mod exit;
+mod feed;
+mod filter;
+mod healthcheck;
+mod load;
+mod manifest;
+mod output;
+mod render;
+mod save;
+mod score;
+mod serve;
+mod snapshots;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use exit::Exit;
+
+/// The command line of `evenkeel`.
+#[derive(Debug, Parser)]
+#[command(
+    name = "evenkeel",
+    version,
+    about = "Decides where pods may and should run so that they stay evenly spread",
+    long_about = "\
+Decides where pods may and should run so that they stay evenly spread, by the rules of
+kube-scheduler's PodTopologySpread: over gRPC, or here from files.",
+    after_help = "\
+Start here:
+  kubectl get nodes,pods,services,replicasets,statefulsets -A -o json > cluster.json
+  evenkeel filter -f pod.yaml --load cluster.json        decide here, no server needed
+  evenkeel serve --load cluster.json                     or start a server
+  evenkeel filter -f pod.yaml                            and ask it
+
+Exit codes:
+  0  done; of filter and score: at least one node is feasible
+  1  no node is feasible; of healthcheck: not serving
+  2  the request or its input was refused
+  3  the server could not be reached, or did not answer in time
+
+Colours: only on a terminal; NO_COLOR, CLICOLOR and CLICOLOR_FORCE are respected.",
+    max_term_width = 100
+)]
+pub struct Cli {
+    #[command(flatten)]
+    color: colorchoice_clap::Color,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the server
+    Serve(Box<serve::Serve>),
+    /// Load files into a snapshot of a server
+    Load(load::Load),
+    /// Which nodes may a pod run on, and why not on the others
+    Filter(filter::Filter),
+    /// Which nodes suit a pod best
+    Score(score::Score),
+    /// List, describe, save, restore and delete snapshots
+    #[command(subcommand)]
+    Snapshot(snapshots::Snapshot),
+    /// Write the protocol's descriptor set, for grpcurl and ghz
+    Descriptor(descriptor::Descriptor),
+    /// Ask a server whether it is serving
+    Healthcheck(healthcheck::Healthcheck),
+    /// Write a completion script for a shell
+    Completions(completions::Completions),
+}
+
+impl Cli {
+    /// Runs the command and answers the exit code; what went wrong is on
+    /// standard error.
+    pub fn run(self) -> ExitCode {
+        self.color.write_global();
+        let done = match self.command {
+            Command::Serve(serve) => return serve.run(),
+            Command::Load(load) => wait_for(load.run()),
+            Command::Filter(filter) => wait_for(filter.run()),
+            Command::Score(score) => wait_for(score.run()),
+            Command::Snapshot(snapshot) => wait_for(snapshot.run()),
+            Command::Descriptor(descriptor) => descriptor.run(),
+            Command::Healthcheck(healthcheck) => wait_for(healthcheck.run()),
+            Command::Completions(completions) => completions.run(),
+        };
+        done.unwrap_or_else(|error| report(&error)).into()
+    }
+}
+
+/// Runs a client command. One thread is enough: it does one thing at a time.
+fn wait_for(command: impl Future<Output = Result<Exit>>) -> Result<Exit> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(command)
+}
+
+/// Writes the error for a person, and answers its exit code. A reader of
+/// standard output that has seen enough, such as `head`, is no error.
+fn report(error: &anyhow::Error) -> Exit {
+    let seen_enough = |cause: &(dyn std::error::Error + 'static)| {
+        let cause = cause.downcast_ref::<io::Error>();
+        cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+    };
+    if error.chain().any(seen_enough) {
+        return Exit::Success;
+    }
+    let style = anstyle::AnsiColor::Red.on_default().bold();
+    // Nothing is left to tell when standard error is closed.
+    let _ = writeln!(anstream::stderr(), "{style}error:{style:#} {error:#}");
+    Exit::of_error(error)
+}

@@ -1,0 +1,65 @@
+//! Writing answers to standard output.
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use clap::ValueEnum;
+use serde::Serialize;
+
+/// How an answer is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Aligned columns for a person.
+    Table,
+    /// The answer as proto-JSON.
+    Json,
+    /// The answer as proto-JSON, in YAML.
+    Yaml,
+    /// Names alone, one a line.
+    Name,
+}
+
+impl Format {
+    /// The text of `answer`; `table` and `names` write it their way.
+    pub(crate) fn render<T: Serialize>(
+        self,
+        answer: &T,
+        table: impl FnOnce(&T) -> String,
+        names: impl FnOnce(&T) -> Vec<String>,
+    ) -> Result<String> {
+        Ok(match self {
+            Format::Table => table(answer),
+            Format::Json => serde_json::to_string_pretty(answer)? + "\n",
+            Format::Yaml => serde_saphyr::to_string(answer)?,
+            Format::Name => names(answer).into_iter().map(|name| name + "\n").collect(),
+        })
+    }
+}
+
+/// Writes to standard output; styles only where they are wanted.
+pub(crate) fn print(text: &str) -> Result<()> {
+    finish(anstream::stdout().lock().write_all(text.as_bytes()))
+}
+
+/// Writes bytes to standard output as they are.
+pub(crate) fn print_bytes(bytes: &[u8]) -> Result<()> {
+    let mut output = io::stdout().lock();
+    finish(output.write_all(bytes).and_then(|()| output.flush()))
+}
+
+/// A reader that has seen enough, such as `head`, is no error.
+pub(crate) fn finish(written: io::Result<()>) -> Result<()> {
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(anyhow::Error::new(error).context("writing to standard output"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A line for a person beside the answer: on standard error.
+pub(crate) fn warn(message: &str) {
+    let style = anstyle::AnsiColor::Yellow.on_default().bold();
+    // Nothing is left to tell when standard error is closed.
+    let _ = writeln!(anstream::stderr(), "{style}warning:{style:#} {message}");
+}

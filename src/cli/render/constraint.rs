@@ -1,0 +1,176 @@
+//! The numbers behind a constraint.
+
+use super::selector::selector_text;
+use super::style::{BAD, GOOD, HEADING, styled};
+use super::table::table;
+use super::{and_more, counted};
+use crate::proto::v1::{ConstraintReport, Domain, TopologySpreadConstraint};
+
+/// Domains at the minimum that are named.
+const NAMED_AT_MINIMUM: usize = 3;
+
+/// A hard constraint, as Filter reports it.
+pub(super) fn hard(report: &ConstraintReport) -> String {
+    let constraint = report.constraint.clone().unwrap_or_default();
+    let max_skew = i64::from(constraint.max_skew);
+    let mut text = heading(report, &constraint);
+    text.push_str(&format!("  minimum     {}\n", minimum(report, &constraint)));
+    text.push_str(&policies(&constraint));
+    let rows = report.domains.iter().map(|domain| {
+        [
+            value_text(domain),
+            counted(domain.matching_pods),
+            domain.skew.to_string(),
+            counted(domain.eligible_nodes),
+            match domain.feasible {
+                true => styled(GOOD, "feasible"),
+                false => styled(BAD, &format!("skew {} > {max_skew}", domain.skew)),
+            },
+        ]
+    });
+    if !report.domains.is_empty() {
+        text.push_str(&table(
+            "  ",
+            ["DOMAIN", "PODS", "SKEW", "NODES", "VERDICT"],
+            rows,
+        ));
+    }
+    text + &more_domains(report)
+}
+
+/// A soft constraint, as Score reports it.
+pub(super) fn soft(report: &ConstraintReport) -> String {
+    let constraint = report.constraint.clone().unwrap_or_default();
+    let mut text = heading(report, &constraint);
+    text.push_str(&format!(
+        "  weight      {:.4} per pod: ln({} + 2), for {}\n",
+        report.weight,
+        report.domain_count,
+        plural(report.domain_count, "domain"),
+    ));
+    text.push_str(&policies(&constraint));
+    let rows = report.domains.iter().map(|domain| {
+        [
+            value_text(domain),
+            counted(domain.matching_pods),
+            counted(domain.eligible_nodes),
+        ]
+    });
+    if !report.domains.is_empty() {
+        text.push_str(&table("  ", ["DOMAIN", "PODS", "NODES"], rows));
+    }
+    text + &more_domains(report)
+}
+
+fn heading(report: &ConstraintReport, constraint: &TopologySpreadConstraint) -> String {
+    let from = match report.from_defaults {
+        true => "default constraint",
+        false => "constraint",
+    };
+    let title = format!(
+        "{from} {}: {}",
+        report.constraint_index, constraint.topology_key
+    );
+    let counts = match constraint.label_selector.as_ref().map(selector_text) {
+        None => "no pods (there is no selector)".to_owned(),
+        Some(selector) if selector.is_empty() => {
+            "no pods (kube-scheduler counts none for an empty selector)".to_owned()
+        }
+        Some(selector) => format!("pods with {selector}"),
+    };
+    let deduced = match report.from_defaults {
+        true => ", deduced from services and the pod's owner",
+        false => "",
+    };
+    let self_match = match report.self_match {
+        0 => "no: the pod does not count for itself",
+        _ => "yes: the pod counts for itself",
+    };
+    format!(
+        "{}, max skew {}, {}\n  counts      {counts}{deduced}\n  self match  {self_match}\n",
+        styled(HEADING, &title),
+        constraint.max_skew,
+        constraint.when_unsatisfiable,
+    )
+}
+
+/// The minimum and what pins it.
+fn minimum(report: &ConstraintReport, constraint: &TopologySpreadConstraint) -> String {
+    let count = counted(report.global_minimum);
+    if report.domain_count == 0 {
+        return format!("{count}: no node is eligible, so there is no domain");
+    }
+    if report.min_domains_unmet {
+        return format!(
+            "{count}: only {}, minDomains wants {}",
+            plural(report.domain_count, "domain"),
+            constraint.min_domains.unwrap_or(1),
+        );
+    }
+    let at_minimum: Vec<String> = report
+        .domains
+        .iter()
+        .filter(|domain| domain.matching_pods == report.global_minimum)
+        .map(value_text)
+        .collect();
+    let named = at_minimum[..at_minimum.len().min(NAMED_AT_MINIMUM)].join(", ");
+    // Domains come by count: when the last one listed is at the minimum, some
+    // that are not listed may be too.
+    let all_listed = report.domain_count == report.domains.len() as i64;
+    let open = !all_listed && at_minimum.len() == report.domains.len();
+    match at_minimum.len().saturating_sub(NAMED_AT_MINIMUM) {
+        _ if at_minimum.is_empty() => count,
+        0 if open => format!("{count}, pinned by {named} and perhaps more"),
+        0 => format!("{count}, pinned by {named}"),
+        more if open => format!("{count}, pinned by {named} and at least {more} more"),
+        more => format!("{count}, pinned by {named} and {more} more"),
+    }
+}
+
+/// Fields that are not at their defaults.
+fn policies(constraint: &TopologySpreadConstraint) -> String {
+    let mut said = Vec::new();
+    if let Some(domains) = constraint.min_domains.filter(|domains| *domains > 1) {
+        said.push(format!("minDomains {domains}"));
+    }
+    if constraint.node_affinity_policy.as_deref() == Some("Ignore") {
+        said.push("node affinity ignored".to_owned());
+    }
+    if constraint.node_taints_policy.as_deref() == Some("Honor") {
+        said.push("taints honored".to_owned());
+    }
+    if !constraint.match_label_keys.is_empty() {
+        said.push(format!(
+            "matchLabelKeys {}",
+            constraint.match_label_keys.join(", ")
+        ));
+    }
+    match said.is_empty() {
+        true => String::new(),
+        false => format!("  with        {}\n", said.join(", ")),
+    }
+}
+
+fn more_domains(report: &ConstraintReport) -> String {
+    let more =
+        report.domain_count as usize - report.domains.len().min(report.domain_count as usize);
+    match and_more(more, "domains", "--all lists them") {
+        line if line.is_empty() => line,
+        line => format!("  {line}"),
+    }
+}
+
+/// An empty value is a value.
+fn value_text(domain: &Domain) -> String {
+    match domain.value.as_str() {
+        "" => "\"\"".to_owned(),
+        value => value.to_owned(),
+    }
+}
+
+fn plural(count: i64, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        _ => format!("{} {what}s", counted(count)),
+    }
+}

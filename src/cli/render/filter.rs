@@ -1,0 +1,80 @@
+//! The answer of Filter.
+
+use super::style::{BAD, GOOD, styled};
+use super::table::table;
+use super::{Head, and_more, constraint, counted};
+use crate::proto::v1::{Code, FilterResponse, NodeVerdict};
+
+/// The answer as text: summary, nodes, constraints.
+pub(crate) fn filter(head: &Head, answer: &FilterResponse) -> String {
+    let mut text = head.lines(answer.revision);
+    text.push_str(&summary(answer));
+    text.push_str(&nodes(head, answer));
+    if answer.constraints.is_empty() {
+        text.push_str("\nno hard spread constraint\n");
+    }
+    for report in &answer.constraints {
+        text.push('\n');
+        text.push_str(&constraint::hard(report));
+    }
+    text
+}
+
+fn summary(answer: &FilterResponse) -> String {
+    let style = if answer.feasible_count > 0 { GOOD } else { BAD };
+    let (feasible, all) = (counted(answer.feasible_count), counted(answer.node_count));
+    let mut text = styled(
+        style.bold(),
+        &format!("feasible: {feasible} of {all} nodes"),
+    ) + "\n";
+    for reason in &answer.reasons {
+        text.push_str(&format!("  {} {}\n", counted(reason.count), reason.reason));
+    }
+    text
+}
+
+fn nodes(head: &Head, answer: &FilterResponse) -> String {
+    let count = answer.feasible.len() + answer.infeasible.len();
+    if count == 0 {
+        return String::new();
+    }
+    let listed = head.listed(count);
+    let feasible = answer
+        .feasible
+        .iter()
+        .map(|node| [node.clone(), styled(GOOD, "feasible"), String::new()]);
+    let infeasible = answer.infeasible.iter().map(|verdict| {
+        [
+            verdict.node.clone(),
+            styled(BAD, verdict_text(verdict)),
+            reason(verdict, answer),
+        ]
+    });
+    let rows = feasible.chain(infeasible).take(listed);
+    let rest = and_more(count - listed, "nodes", "--all lists them");
+    format!("\n{}{rest}", table("", ["NODE", "VERDICT", "REASON"], rows))
+}
+
+fn verdict_text(verdict: &NodeVerdict) -> &'static str {
+    match verdict.code() {
+        Code::UnschedulableAndUnresolvable => "unresolvable",
+        _ => "unschedulable",
+    }
+}
+
+/// Kubernetes' reason, with the constraint and the numbers that decided.
+fn reason(verdict: &NodeVerdict, answer: &FilterResponse) -> String {
+    let report = answer
+        .constraints
+        .iter()
+        .find(|report| report.constraint_index == verdict.constraint_index);
+    let Some(constraint) = report.and_then(|report| report.constraint.as_ref()) else {
+        return verdict.reason.clone();
+    };
+    let key = &constraint.topology_key;
+    let why = match verdict.code() {
+        Code::UnschedulableAndUnresolvable => format!("has no {key}"),
+        _ => format!("{key}: skew {} > {}", verdict.skew, constraint.max_skew),
+    };
+    format!("{}; {why}", verdict.reason)
+}

@@ -1,0 +1,60 @@
+//! Answers as text for a person: pure functions from a response to a string.
+//! Styles are written always; the output drops them where they are not wanted.
+
+mod constraint;
+mod filter;
+mod score;
+mod selector;
+mod snapshot;
+mod style;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use filter::filter;
+pub(crate) use score::score;
+pub(crate) use snapshot::{snapshot, snapshots};
+
+/// Nodes that a table lists unless all are wanted.
+const LISTED_NODES: usize = 50;
+
+/// What is said above an answer.
+pub(crate) struct Head<'a> {
+    /// Kind and name of the pod or workload.
+    pub(crate) pod: &'a str,
+    /// Name of the snapshot.
+    pub(crate) snapshot: &'a str,
+    /// Whether to list all nodes.
+    pub(crate) all: bool,
+}
+
+impl Head<'_> {
+    fn lines(&self, revision: i64) -> String {
+        format!(
+            "{}\nsnapshot {:?}, revision {revision}\n",
+            self.pod, self.snapshot
+        )
+    }
+
+    /// How many of `count` nodes to list.
+    fn listed(&self, count: usize) -> usize {
+        if self.all {
+            count
+        } else {
+            count.min(LISTED_NODES)
+        }
+    }
+}
+
+/// What stands for the rows that are left out, e.g. `... and 4,950 more nodes`.
+fn and_more(count: usize, what: &str, how: &str) -> String {
+    match count {
+        0 => String::new(),
+        _ => format!("... and {} more {what} ({how})\n", counted(count as i64)),
+    }
+}
+
+/// A number with separators: `4,950`.
+fn counted(count: i64) -> String {
+    indicatif::HumanCount(count.max(0) as u64).to_string()
+}

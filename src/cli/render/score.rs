@@ -1,0 +1,48 @@
+//! The answer of Score.
+
+use super::table::table;
+use super::{Head, and_more, constraint};
+use crate::proto::v1::{NodeScore, ScoreResponse};
+
+/// The answer as text: nodes in the order of the answer, constraints.
+pub(crate) fn score(head: &Head, answer: &ScoreResponse) -> String {
+    let mut text = head.lines(answer.revision);
+    if answer.scores.is_empty() {
+        text.push_str("no node to score: none is feasible\n");
+    } else if answer.skipped {
+        text.push_str("no soft spread constraint: all nodes are equally good\n");
+    }
+    text.push_str(&nodes(head, &answer.scores));
+    for report in &answer.constraints {
+        text.push('\n');
+        text.push_str(&constraint::soft(report));
+    }
+    text
+}
+
+fn nodes(head: &Head, scores: &[NodeScore]) -> String {
+    if scores.is_empty() {
+        return String::new();
+    }
+    let listed = head.listed(scores.len());
+    let rows = scores[..listed].iter().map(|score| {
+        [
+            score.node.clone(),
+            score.score.to_string(),
+            score.raw.to_string(),
+            match score.ignored {
+                true => "ignored: lacks a topology key".to_owned(),
+                false => String::new(),
+            },
+        ]
+    });
+    let rest = and_more(
+        scores.len() - listed,
+        "nodes",
+        "--all lists them, --top the best",
+    );
+    format!(
+        "\n{}{rest}",
+        table("", ["NODE", "SCORE", "RAW", "NOTE"], rows)
+    )
+}

@@ -1,0 +1,214 @@
+//! Answers and what a person reads.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::*;
+
+const HEAD: Head<'static> = Head {
+    pod: "Deployment shop/web",
+    snapshot: "default",
+    all: false,
+};
+
+fn answer<T: DeserializeOwned>(json: Value) -> T {
+    serde_json::from_value(json).expect("the fixture is an answer")
+}
+
+fn plain(text: &str) -> String {
+    anstream::adapter::strip_str(text).to_string()
+}
+
+fn zone_constraint() -> Value {
+    json!({"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}}, "minDomains": 1,
+        "nodeAffinityPolicy": "Honor", "nodeTaintsPolicy": "Ignore"})
+}
+
+#[test]
+fn a_filter_answer_shows_verdicts_and_numbers() {
+    let spread = "node(s) didn't match pod topology spread constraints";
+    let answer = answer(json!({
+        "revision": 7, "feasibleCount": 1, "nodeCount": 4, "feasible": ["c1"],
+        "infeasible": [
+            {"node": "a1", "code": "CODE_UNSCHEDULABLE", "reason": spread, "skew": 3},
+            {"node": "a2", "code": "CODE_UNSCHEDULABLE_AND_UNRESOLVABLE",
+             "reason": "node(s) were unschedulable", "constraintIndex": -1},
+            {"node": "x1", "code": "CODE_UNSCHEDULABLE_AND_UNRESOLVABLE",
+             "reason": format!("{spread} (missing required label)")},
+        ],
+        "reasons": [{"reason": spread, "count": 1}],
+        "constraints": [{"constraint": zone_constraint(), "domainCount": 2, "selfMatch": 1,
+            "domains": [
+                {"value": "c", "skew": 1, "feasible": true, "eligibleNodes": 1},
+                {"value": "a", "matchingPods": 2, "skew": 3, "eligibleNodes": 2},
+            ]}],
+    }));
+    let expected = "\
+Deployment shop/web
+snapshot \"default\", revision 7
+feasible: 1 of 4 nodes
+  1 node(s) didn't match pod topology spread constraints
+
+NODE  VERDICT        REASON
+c1    feasible
+a1    unschedulable  node(s) didn't match pod topology spread constraints; zone: skew 3 > 1
+a2    unresolvable   node(s) were unschedulable
+x1    unresolvable   node(s) didn't match pod topology spread constraints (missing required label); has no zone
+
+constraint 0: zone, max skew 1, DoNotSchedule
+  counts      pods with app=web
+  self match  yes: the pod counts for itself
+  minimum     0, pinned by c
+  DOMAIN  PODS  SKEW  NODES  VERDICT
+  c       0     1     1      feasible
+  a       2     3     2      skew 3 > 1
+";
+    assert_eq!(plain(&filter(&HEAD, &answer)), expected);
+}
+
+#[test]
+fn the_minimum_says_what_pins_it() {
+    let domain = |value: &str, pods: i64| json!({"value": value, "matchingPods": pods});
+    let empty =
+        |values: &[&str]| -> Vec<Value> { values.iter().map(|value| domain(value, 0)).collect() };
+    let cases = [
+        (
+            json!({"domainCount": 0}),
+            "0: no node is eligible, so there is no domain",
+        ),
+        (
+            json!({"domainCount": 1, "minDomainsUnmet": true, "domains": [domain("a", 4)]}),
+            "0: only 1 domain, minDomains wants 1",
+        ),
+        (
+            json!({"domainCount": 2, "globalMinimum": 1, "domains": [domain("", 1), domain("b", 2)]}),
+            "1, pinned by \"\"",
+        ),
+        (
+            json!({"domainCount": 5, "domains": empty(&["a", "b", "c", "d", "e"])}),
+            "0, pinned by a, b, c and 2 more",
+        ),
+        (
+            json!({"domainCount": 9, "domains": empty(&["a", "b"])}),
+            "0, pinned by a, b and perhaps more",
+        ),
+        (
+            json!({"domainCount": 9, "domains": empty(&["a", "b", "c", "d"])}),
+            "0, pinned by a, b, c and at least 1 more",
+        ),
+    ];
+    for (mut report, expected) in cases {
+        report["constraint"] = zone_constraint();
+        let text = plain(&constraint::hard(&answer(report)));
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix("  minimum     "));
+        assert_eq!(line, Some(expected));
+    }
+}
+
+#[test]
+fn a_constraint_says_what_it_counts() {
+    let with = |field: &str, value: Value| {
+        let mut constraint = zone_constraint();
+        constraint[field] = value;
+        constraint
+    };
+    let cases = [
+        (
+            with("labelSelector", Value::Null),
+            "  counts      no pods (there is no selector)",
+        ),
+        (
+            with("labelSelector", json!({})),
+            "  counts      no pods (kube-scheduler counts none for an empty selector)",
+        ),
+        (with("minDomains", json!(3)), "  with        minDomains 3"),
+        (
+            with("nodeAffinityPolicy", json!("Ignore")),
+            "  with        node affinity ignored",
+        ),
+        (
+            with("nodeTaintsPolicy", json!("Honor")),
+            "  with        taints honored",
+        ),
+        (
+            with("matchLabelKeys", json!(["a", "b"])),
+            "  with        matchLabelKeys a, b",
+        ),
+    ];
+    for (mut constraint, expected) in cases {
+        constraint
+            .as_object_mut()
+            .expect("it is a map")
+            .retain(|_, value| !value.is_null());
+        let text = plain(&constraint::hard(&answer(
+            json!({"constraint": constraint}),
+        )));
+        assert!(
+            text.lines().any(|line| line == expected),
+            "{expected}\n{text}"
+        );
+    }
+}
+
+#[test]
+fn a_score_answer_shows_scores_and_weights() {
+    let answer = answer(json!({
+        "revision": 7,
+        "scores": [
+            {"node": "b1", "score": 100, "raw": 2},
+            {"node": "x1", "ignored": true},
+        ],
+        "constraints": [{"constraint": zone_constraint(), "fromDefaults": true, "domainCount": 1,
+            "weight": 1.098612, "domains": [{"value": "b", "matchingPods": 1, "eligibleNodes": 1}]}],
+    }));
+    let expected = "\
+Deployment shop/web
+snapshot \"default\", revision 7
+
+NODE  SCORE  RAW  NOTE
+b1    100    2
+x1    0      0    ignored: lacks a topology key
+
+default constraint 0: zone, max skew 1, DoNotSchedule
+  counts      pods with app=web, deduced from services and the pod's owner
+  self match  no: the pod does not count for itself
+  weight      1.0986 per pod: ln(1 + 2), for 1 domain
+  DOMAIN  PODS  NODES
+  b       1     1
+";
+    assert_eq!(plain(&score(&HEAD, &answer)), expected);
+}
+
+#[test]
+fn long_lists_are_cut_unless_all_is_asked_for() {
+    let names: Vec<String> = (0..1_050).map(|number| format!("n{number}")).collect();
+    let answer = answer(json!({"feasible": names, "feasibleCount": 1_050, "nodeCount": 1_050}));
+    let cut = plain(&filter(&HEAD, &answer));
+    assert!(cut.contains("\nn49 "), "{cut}");
+    assert!(!cut.contains("\nn50 "), "{cut}");
+    assert!(
+        cut.contains("\n... and 1,000 more nodes (--all lists them)\n"),
+        "{cut}"
+    );
+    let all = plain(&filter(&Head { all: true, ..HEAD }, &answer));
+    assert!(all.contains("\nn1049 "), "{all}");
+}
+
+#[test]
+fn snapshots_are_listed_in_columns() {
+    let snapshots: crate::proto::v1::ListSnapshotsResponse = answer(json!({"snapshots": [
+        {"name": "default", "revision": 12, "synced": true, "nodeCount": 3, "podCount": 5800,
+         "memoryBytes": 2048, "updateTime": "2026-08-01T10:00:00Z"},
+        {"name": "expected"},
+    ]}));
+    let expected = "\
+NAME      REVISION  SYNCED  NODES  PODS   MEMORY    UPDATED
+default   12        yes     3      5,800  2.00 KiB  2026-08-01T10:00:00Z
+expected  0         no      0      0      0 B       -
+";
+    assert_eq!(plain(&super::snapshots(&snapshots.snapshots)), expected);
+    assert_eq!(super::snapshots(&[]), "no snapshots\n");
+}

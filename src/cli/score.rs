@@ -1,0 +1,90 @@
+//! `evenkeel score`: how good nodes are for a pod's soft constraints.
+
+use anyhow::Result;
+use clap::Args;
+
+use super::decide::{Question, warn_of_unknown};
+use super::exit::Exit;
+use super::output;
+use super::render;
+use crate::proto::v1::{ScoreRequest, View};
+
+/// Flags of `evenkeel score`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel score -f pod.yaml --top 5
+  evenkeel score -f deployment.yaml --load cluster.json --default-constraints system
+  evenkeel score -f pod.yaml --top 1 -o name
+
+Exit codes:
+  0  at least one node was scored
+  1  no node was: none is feasible
+  2  the request or its input was refused
+  3  the server could not be reached, or did not answer in time")]
+pub(crate) struct Score {
+    #[command(flatten)]
+    question: Question,
+
+    /// Only the best COUNT nodes; 0 for all
+    #[arg(
+        long,
+        value_name = "COUNT", value_parser = clap::value_parser!(i32).range(0..), allow_negative_numbers = true,
+        default_value_t = 0,
+        hide_default_value = true
+    )]
+    top: i32,
+}
+
+impl Score {
+    /// Asks and prints, best first.
+    pub(crate) async fn run(self) -> Result<Exit> {
+        let question = self.question;
+        let asked = question.read()?;
+        let request = ScoreRequest {
+            snapshot: question.state.snapshot().to_owned(),
+            pod: Some(asked.workload.pod),
+            candidates: question.candidates(),
+            node_checks: question.node_checks().into(),
+            view: View::Basic.into(),
+            min_revision: question.min_revision,
+            overlay: asked.overlay,
+            max_domains: question.max_domains(),
+            // The service sorts when it has a number; all nodes are few enough.
+            top: match self.top {
+                0 => i32::MAX,
+                top => top,
+            },
+            ..Default::default()
+        };
+        let client = question.state.client().await?;
+        let names = asked.overlay_names;
+        let answer = client
+            .call_about(
+                request,
+                || names,
+                |mut rpc, request| async move { rpc.score(request).await },
+            )
+            .await
+            .map_err(|error| question.explain(error))?;
+        let head = render::Head {
+            pod: &asked.workload.name,
+            snapshot: question.state.snapshot(),
+            all: question.all,
+        };
+        let text = question.output.output.render(
+            &answer,
+            |answer| render::score(&head, answer),
+            |answer| {
+                answer
+                    .scores
+                    .iter()
+                    .map(|score| score.node.clone())
+                    .collect()
+            },
+        )?;
+        output::print(&text)?;
+        warn_of_unknown(&answer.unknown_candidates);
+        Ok(Exit::of_nodes(!answer.scores.is_empty()))
+    }
+}

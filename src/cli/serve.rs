@@ -1,0 +1,90 @@
+//! `evenkeel serve`: hands over to the server, with files to load first.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use tracing::{info, warn};
+
+use super::args;
+use super::backend::Client;
+use super::load::{self, Input};
+use crate::{api, server};
+
+/// Flags of `evenkeel serve`.
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// Snapshot that --load loads into
+    #[arg(
+        short,
+        long,
+        env = "EVENKEEL_SNAPSHOT",
+        value_name = "NAME",
+        default_value = "default"
+    )]
+    snapshot: String,
+
+    #[command(flatten)]
+    defaults: args::DefaultConstraints,
+
+    // Last: its headings hold for what follows.
+    #[command(flatten)]
+    config: server::Config,
+}
+
+impl Serve {
+    /// Runs the server until it is told to stop.
+    pub(crate) fn run(self) -> ExitCode {
+        let preload = Preload {
+            files: self.config.load.clone(),
+            snapshot: self.snapshot,
+            defaults: self.defaults,
+        };
+        server::run(self.config, |service| async {
+            // The server prints an error without its causes.
+            let loaded = preload.apply(service).await;
+            loaded.map_err(|error| anyhow::anyhow!("{error:#}"))
+        })
+    }
+}
+
+/// What a server loads before it is ready.
+struct Preload {
+    files: Vec<PathBuf>,
+    snapshot: String,
+    defaults: args::DefaultConstraints,
+}
+
+impl Preload {
+    /// Replaces the snapshot of `service` with what the files hold, as
+    /// `evenkeel load` does. Without files and default constraints it does
+    /// nothing.
+    async fn apply(self, service: api::Service) -> Result<()> {
+        let Preload {
+            files,
+            snapshot,
+            defaults,
+        } = self;
+        if files.is_empty() && defaults.default_constraints.is_none() {
+            return Ok(());
+        }
+        // Reading takes seconds for a large cluster: not on a thread that
+        // answers health checks.
+        let input = tokio::task::spawn_blocking(move || Input::read(&files, &defaults)).await??;
+        for warning in input.warnings(true) {
+            warn!("{warning}");
+        }
+        let (loaded, skipped) = (input.loaded(), input.skipped());
+        let client = Client::of_service(service, None);
+        let answer = load::send(&client, input, &snapshot, true).await?;
+        info!(
+            snapshot,
+            revision = answer.revision,
+            loaded,
+            skipped,
+            "loaded files"
+        );
+        Ok(())
+    }
+}

@@ -1,0 +1,201 @@
+//! Deciding without a server.
+
+use serde_json::json;
+
+use crate::desk;
+
+const WEB: &str = "-f workloads.yaml --name web --load cluster.yaml";
+const DB: &str = "-f workloads.yaml --name db --load cluster.yaml";
+
+#[test]
+fn names_and_exit_codes_say_which_nodes_are_feasible() {
+    let cases = [
+        (format!("filter {WEB}"), 1, vec![]),
+        (format!("filter {WEB} --spread-only"), 0, vec!["c1"]),
+        (
+            format!("filter {WEB} --spread-only --candidate a1,b1"),
+            1,
+            vec![],
+        ),
+        (
+            format!("filter {WEB} --spread-only --candidate c1 --candidate a1"),
+            0,
+            vec!["c1"],
+        ),
+        (
+            format!("filter {WEB} --overlay-delete node/c1"),
+            0,
+            vec!["b1"],
+        ),
+        (
+            format!("filter {WEB} --overlay-delete Pod/w1 --overlay-delete pod/default/w2"),
+            0,
+            vec!["b1"],
+        ),
+        (format!("filter {WEB} --overlay more.yaml"), 0, vec!["c2"]),
+        (
+            format!("filter {WEB} --namespace empty"),
+            0,
+            vec!["a1", "b1"],
+        ),
+        (format!("filter {DB}"), 0, vec!["a1", "b1", "x1"]),
+        (format!("score {WEB}"), 1, vec![]),
+        (
+            format!("score {DB} --default-constraints system"),
+            0,
+            vec!["x1", "a1", "b1"],
+        ),
+        (
+            format!("score {DB} --default-constraints system --top 1"),
+            0,
+            vec!["x1"],
+        ),
+    ];
+    let desk = desk().file(
+        "more.yaml",
+        "kind: Node\nmetadata: {name: c2, labels: {zone: c}}",
+    );
+    for (line, code, names) in cases {
+        let outcome = desk.run(&format!("{line} -o name")).expect(code);
+        assert_eq!(outcome.out.lines().collect::<Vec<_>>(), names, "{line}");
+    }
+}
+
+#[test]
+fn the_table_shows_verdicts_reasons_and_what_pins_the_minimum() {
+    let outcome = desk().run(&format!("filter {WEB}")).expect(1);
+    for line in [
+        "feasible: 0 of 5 nodes",
+        "a1    unschedulable  node(s) didn't match pod topology spread constraints; zone: skew 3 > 1",
+        "a2    unresolvable   node(s) were unschedulable",
+        "  counts      pods with app=web",
+        "  minimum     0, pinned by c",
+        "  c       0     1     1      feasible",
+    ] {
+        assert!(
+            outcome.out.lines().any(|found| found == line),
+            "{line}\n{}",
+            outcome.out
+        );
+    }
+    assert_eq!(outcome.err, "");
+}
+
+#[test]
+fn json_and_yaml_are_the_proto_json_of_the_answer() {
+    let desk = desk();
+    let answer = desk
+        .run(&format!("filter {WEB} --spread-only -o json"))
+        .expect(0)
+        .json();
+    assert_eq!(answer["feasible"], json!(["c1"]));
+    assert_eq!(answer["feasibleCount"], "1");
+    assert_eq!(answer["infeasible"][0]["node"], "a1");
+    assert_eq!(answer["infeasible"][0]["skew"], "3");
+    assert_eq!(answer["constraints"][0]["domains"][0]["value"], "c");
+
+    let yaml = desk
+        .run(&format!("filter {WEB} --spread-only -o yaml"))
+        .expect(0)
+        .out;
+    for line in ["feasible:", "- c1", "feasibleCount: \"1\""] {
+        assert!(yaml.lines().any(|found| found == line), "{line}\n{yaml}");
+    }
+}
+
+#[test]
+fn the_owner_of_a_template_deduces_the_selector_of_defaults() {
+    let owner = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: db}\n\
+        spec: {selector: {matchLabels: {role: store}}, template: {metadata: {labels: {role: store}}}}\n";
+    let desk = desk().file("owner.yaml", owner).file(
+        "defaults.yaml",
+        "- {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}",
+    );
+    let line = "filter -f owner.yaml --load cluster.yaml --load owner.yaml \
+        --default-constraints defaults.yaml";
+    let answer = desk.run(&format!("{line} -o json")).expect(0).json();
+    let report = &answer["constraints"][0];
+    assert_eq!(report["fromDefaults"], true);
+    assert_eq!(
+        report["constraint"]["labelSelector"]["matchLabels"],
+        json!({"role": "store"})
+    );
+}
+
+#[test]
+fn files_directories_and_standard_input_are_the_same() {
+    let desk = desk();
+    let whole = desk.run(&format!("filter {WEB} --spread-only")).expect(0);
+    std::fs::create_dir(desk.path("parts")).expect("it can be made");
+    for (number, item) in crate::CLUSTER
+        .lines()
+        .filter_map(|line| line.strip_prefix("- "))
+        .enumerate()
+    {
+        std::fs::write(desk.path(&format!("parts/{number}.yml")), item).expect("it can be written");
+    }
+    let rest = "--spread-only -f workloads.yaml --name web";
+    let directory = desk.run(&format!("filter {rest} --load parts")).expect(0);
+    assert_eq!(directory.out, whole.out);
+    let standard_input = desk
+        .run_with(&format!("filter {rest} --load -"), crate::CLUSTER)
+        .expect(0);
+    assert_eq!(standard_input.out, whole.out);
+    let pod = desk.run_with(
+        "filter --spread-only -f - --name web --load cluster.yaml",
+        crate::WORKLOADS,
+    );
+    assert_eq!(pod.expect(0).out, whole.out);
+}
+
+#[test]
+fn a_saved_snapshot_reads_back_whole() {
+    let desk = desk();
+    let save = "snapshot save saved.json --load cluster.yaml --default-constraints system";
+    let saved = desk.run(save).expect(0);
+    assert_eq!(
+        saved.out,
+        "snapshot \"default\", revision 1: 9 objects written to saved.json\n"
+    );
+    let again = desk.run("snapshot save - --load saved.json").expect(0);
+    let saved = std::fs::read_to_string(desk.path("saved.json")).expect("it was written");
+    assert_eq!(again.out, saved);
+    assert!(
+        saved.contains(r#""kind":"DefaultConstraints","system":true"#),
+        "{saved}"
+    );
+}
+
+#[test]
+fn what_is_odd_about_the_input_is_said_beside_the_answer() {
+    let desk = desk().file(
+        "again.yaml",
+        "kind: Pod\nmetadata: {name: w1}\nspec: {nodeName: c1}",
+    );
+    let cases = [
+        (
+            format!("filter {DB} --load again.yaml"),
+            0,
+            "warning: Pod default/w1 occurs more than once: taking the one of again.yaml, document 1, \
+             not of cluster.yaml, item 6\n",
+        ),
+        (
+            format!("filter {DB} --candidate a1,nowhere"),
+            0,
+            "warning: no such node in the snapshot: nowhere\n",
+        ),
+        (
+            "filter -f workloads.yaml --name db --load again.yaml".to_owned(),
+            1,
+            "warning: no Node in the files\n",
+        ),
+        (
+            format!("filter {DB} --overlay workloads.yaml"),
+            0,
+            "warning: --overlay: no decision reads Deployment.apps\n",
+        ),
+    ];
+    for (line, code, expected) in cases {
+        assert_eq!(desk.run(&line).expect(code).err, expected, "{line}");
+    }
+}

@@ -1,0 +1,151 @@
+//! The commands around the decisions, and how output behaves.
+
+use std::process::Stdio;
+
+use prost::Message;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic_health::ServingStatus;
+
+use crate::desk;
+use crate::evenkeel::Desk;
+
+#[test]
+fn healthcheck_asks_the_health_service() {
+    let runtime = Runtime::new().expect("a runtime starts");
+    let address = runtime.block_on(async {
+        let (reporter, service) = tonic_health::server::health_reporter();
+        reporter
+            .set_service_status("ready", ServingStatus::Serving)
+            .await;
+        reporter
+            .set_service_status("waiting", ServingStatus::NotServing)
+            .await;
+        let listener = TcpListener::bind("127.0.0.1:0")
+            .await
+            .expect("a port is free");
+        let address = listener.local_addr().expect("it is bound").to_string();
+        let serve = tonic::transport::Server::builder().add_service(service);
+        tokio::spawn(serve.serve_with_incoming(TcpListenerStream::new(listener)));
+        address
+    });
+    let desk = Desk::new().with_server(&address);
+    for (line, code, expected) in [
+        ("healthcheck", 0, "SERVING\n"),
+        ("healthcheck --service ready", 0, "SERVING\n"),
+        ("healthcheck --service waiting", 1, "NOT_SERVING\n"),
+        ("healthcheck --service nothing", 1, "SERVICE_UNKNOWN\n"),
+    ] {
+        assert_eq!(desk.run(line).expect(code).out, expected, "{line}");
+    }
+}
+
+#[test]
+fn the_descriptor_describes_the_service() {
+    let desk = Desk::new();
+    desk.run("descriptor -o protocol.binpb").expect(0);
+    let written = std::fs::read(desk.path("protocol.binpb")).expect("it was written");
+    let output = desk
+        .command("descriptor")
+        .output()
+        .expect("the binary runs");
+    assert_eq!(output.stdout, written);
+    // Files are field 1 of a descriptor set, their names field 1 of a file.
+    #[derive(Clone, PartialEq, Message)]
+    struct File {
+        #[prost(string, tag = "1")]
+        name: String,
+    }
+    #[derive(Clone, PartialEq, Message)]
+    struct Files {
+        #[prost(message, repeated, tag = "1")]
+        files: Vec<File>,
+    }
+    let files = Files::decode(&written[..])
+        .expect("it is a descriptor set")
+        .files;
+    assert!(
+        files
+            .iter()
+            .any(|file| file.name == "evenkeel/v1/spread_service.proto")
+    );
+}
+
+#[test]
+fn completions_are_written_for_every_shell() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = Desk::new()
+            .run(&format!("completions {shell}"))
+            .expect(0)
+            .out;
+        assert!(script.contains("overlay-delete"), "{shell}");
+    }
+}
+
+#[test]
+fn help_of_every_command_has_examples_or_exit_codes() {
+    for line in [
+        "--help",
+        "filter --help",
+        "score --help",
+        "healthcheck --help",
+    ] {
+        let help = Desk::new().run(line).expect(0).out;
+        assert!(help.contains("Exit codes:"), "{line}\n{help}");
+    }
+    for line in [
+        "load --help",
+        "snapshot save --help",
+        "snapshot restore --help",
+        "descriptor --help",
+    ] {
+        let help = Desk::new().run(line).expect(0).out;
+        assert!(help.contains("Example"), "{line}\n{help}");
+    }
+}
+
+#[test]
+fn colours_are_written_only_where_they_are_wanted() {
+    let desk = desk();
+    let line = "filter -f workloads.yaml --name web --load cluster.yaml";
+    let escape = '\u{1b}';
+    assert!(!desk.run(line).out.contains(escape));
+    assert!(
+        desk.run(&format!("{line} --color always"))
+            .out
+            .contains(escape)
+    );
+    let forced = desk
+        .command(line)
+        .env("CLICOLOR_FORCE", "1")
+        .output()
+        .expect("the binary runs");
+    assert!(forced.stdout.contains(&(escape as u8)));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let desk = desk();
+    for (line, code) in [
+        ("completions bash", 0),
+        ("descriptor", 0),
+        ("filter -f workloads.yaml --name web --load cluster.yaml", 1),
+        ("snapshot save - --load cluster.yaml", 0),
+    ] {
+        let mut child = desk
+            .command(line)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("the binary ends");
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(
+            (output.status.code(), err.as_ref()),
+            (Some(code), ""),
+            "{line}"
+        );
+    }
+}

@@ -1,0 +1,167 @@
+//! What is refused, how it is said, and the exit code.
+
+use crate::desk;
+use crate::evenkeel::Desk;
+
+#[test]
+fn wrong_input_ends_with_2_and_says_where() {
+    let desk = desk()
+        .file("empty.yaml", "")
+        .file("text.json", "hello")
+        .file(
+            "number.yaml",
+            "kind: Pod\nmetadata: {name: p, labels: {version: 1}}",
+        )
+        .file("pod.yaml", "kind: Pod\nmetadata: {name: p}");
+    let cases = [
+        (
+            "filter -f nowhere.yaml",
+            "error: nowhere.yaml: No such file or directory",
+        ),
+        (
+            "filter -f empty.yaml",
+            "error: empty.yaml: no Pod or workload with a pod template in it",
+        ),
+        (
+            "filter -f text.json",
+            "error: text.json: not valid JSON: expected value at line 1 column 1",
+        ),
+        (
+            "filter -f workloads.yaml",
+            "say which with --name KIND/NAME: Deployment/default/web, StatefulSet/default/db",
+        ),
+        (
+            "filter -f number.yaml",
+            "error: number.yaml, document 1: Pod default/p: metadata.labels.version: \
+             invalid type: integer `1`, expected a string: put it in quotes",
+        ),
+        (
+            "filter -f pod.yaml --load nowhere",
+            "error: nowhere: No such file or directory",
+        ),
+        (
+            "filter -f pod.yaml --load cluster.yaml --load -  --overlay -",
+            "can be read only once",
+        ),
+        (
+            "filter -f pod.yaml --overlay-delete pond/x",
+            "\"pond\" is none of Node, Pod, ",
+        ),
+        ("filter -f pod.yaml --max-domains -1", "-1 is not in 0.."),
+        (
+            "filter -f pod.yaml --timeout soon",
+            "invalid value 'soon' for '--timeout",
+        ),
+        (
+            "filter -f pod.yaml --default-constraints system",
+            "--default-constraints needs --load here",
+        ),
+        (
+            "filter -f pod.yaml --load cluster.yaml --default-constraints pod.yaml",
+            "error: --default-constraints: pod.yaml: a Pod has no default constraints",
+        ),
+        (
+            "score",
+            "the following required arguments were not provided",
+        ),
+        (
+            "load empty.yaml",
+            "error: no object that decisions read in the files (skipped: nothing)",
+        ),
+        ("load", "the following required arguments were not provided"),
+        (
+            "snapshot restore cluster.yaml",
+            "error: cluster.yaml: no saved snapshot",
+        ),
+        ("snapshot", "Usage: evenkeel snapshot [OPTIONS] <COMMAND>"),
+        ("steer", "unrecognized subcommand 'steer'"),
+        ("completions powerbash", "invalid value 'powerbash'"),
+    ];
+    for (line, expected) in cases {
+        let outcome = desk.run(line).expect(2);
+        assert!(outcome.err.contains(expected), "{line}\n{}", outcome.err);
+        assert_eq!(outcome.out, "", "{line}");
+    }
+}
+
+#[test]
+fn every_violation_of_a_pod_has_a_line() {
+    let desk = desk().file(
+        "pod.yaml",
+        "kind: Pod\nmetadata: {name: p}\nspec:\n  topologySpreadConstraints:\n  \
+         - {maxSkew: 0, topologyKey: zone, whenUnsatisfiable: Sometimes}\n",
+    );
+    let outcome = desk.run("filter -f pod.yaml --load cluster.yaml").expect(2);
+    let lines: Vec<&str> = outcome.err.lines().collect();
+    assert_eq!(lines[0], "error: the request was refused (InvalidArgument)");
+    for field in ["maxSkew", "whenUnsatisfiable"] {
+        let path = format!("  pod.spec.topologySpreadConstraints[0].{field}: ");
+        assert!(
+            lines.iter().any(|line| line.starts_with(&path)),
+            "{}",
+            outcome.err
+        );
+    }
+}
+
+#[test]
+fn violations_in_files_name_the_object() {
+    let desk = desk().file(
+        "bad.yaml",
+        "kind: Node\nmetadata: {name: ok}\n---\n\
+         kind: Pod\nmetadata: {name: p, namespace: x, labels: {bad key: v}}\n",
+    );
+    let expected = "  Pod x/p (bad.yaml, document 2): metadata.labels: key \"bad key\" ";
+    for line in [
+        "filter -f workloads.yaml --name db --load bad.yaml",
+        "filter -f workloads.yaml --name db --load cluster.yaml --overlay bad.yaml",
+    ] {
+        let outcome = desk.run(line).expect(2);
+        assert!(
+            outcome.err.lines().any(|line| line.starts_with(expected)),
+            "{}",
+            outcome.err
+        );
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_ends_with_3() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().expect("it is bound").to_string();
+    drop(listener);
+    let desk = desk().with_server(&address);
+    for line in [
+        "load cluster.yaml",
+        "filter -f workloads.yaml --name web",
+        "score -f workloads.yaml --name web",
+        "snapshot list",
+        "snapshot get",
+        "snapshot save saved.json",
+        "snapshot delete default",
+        "healthcheck",
+    ] {
+        let outcome = desk.run(line).expect(3);
+        let expected = format!("error: cannot reach the server at {address}: ");
+        assert!(
+            outcome.err.starts_with(&expected),
+            "{line}\n{}",
+            outcome.err
+        );
+    }
+    assert!(!desk.path("saved.json").exists());
+}
+
+#[test]
+fn a_server_that_does_not_answer_ends_with_3() {
+    // It takes connections and says nothing.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().expect("it is bound").to_string();
+    let desk = Desk::new().with_server(&address);
+    for line in [
+        "snapshot list --timeout 200ms",
+        "healthcheck --timeout 200ms",
+    ] {
+        desk.run(line).expect(3);
+    }
+}

@@ -1,0 +1,163 @@
+//! Commands that talk to a server.
+
+use serde_json::json;
+use tokio::runtime::Runtime;
+
+use crate::desk;
+use crate::evenkeel::Desk;
+use crate::support::server::Server;
+
+/// A server, a desk that talks to it, and what keeps the server running.
+fn with_server() -> (Runtime, Server, Desk) {
+    let runtime = Runtime::new().expect("a runtime starts");
+    let server = runtime.block_on(Server::start());
+    let desk = desk().with_server(&server.address);
+    (runtime, server, desk)
+}
+
+#[test]
+fn a_server_answers_as_the_files_do() {
+    let (_runtime, _server, desk) = with_server();
+    desk.run("load cluster.yaml --default-constraints system")
+        .expect(0);
+    for line in [
+        "filter -f workloads.yaml --name web",
+        "filter -f workloads.yaml --name web --spread-only --overlay-delete pod/w1",
+        "score -f workloads.yaml --name db",
+    ] {
+        let remote = desk.run(line);
+        let local = desk.run(&format!(
+            "{line} --load cluster.yaml --default-constraints system"
+        ));
+        assert_eq!(local.out, remote.out, "{line}");
+        assert_eq!(local.code, remote.code, "{line}");
+    }
+}
+
+#[test]
+fn load_sums_up_and_replaces_or_merges() {
+    let (_runtime, _server, desk) = with_server();
+    let desk = desk.file("node.yaml", "kind: Node\nmetadata: {name: d1}");
+    let cases = [
+        (
+            "load cluster.yaml",
+            "snapshot \"default\", revision 1\n  loaded   5 Node, 3 Pod, 1 Service\n  \
+             changed  9, unchanged 0\n  skipped  1 ConfigMap\n",
+        ),
+        (
+            "load node.yaml --merge",
+            "snapshot \"default\", revision 2\n  loaded   1 Node\n  changed  1, unchanged 0\n",
+        ),
+        (
+            "load node.yaml --merge",
+            "snapshot \"default\", revision 3\n  loaded   1 Node\n  changed  0, unchanged 1\n",
+        ),
+    ];
+    for (line, expected) in cases {
+        assert_eq!(desk.run(line).expect(0).out, expected);
+    }
+    let counts = |line: &str| {
+        let snapshot = desk.run(&format!("{line} -o json")).expect(0).json();
+        json!([snapshot["nodeCount"], snapshot["podCount"]])
+    };
+    assert_eq!(counts("snapshot get"), json!(["6", "3"]));
+    desk.run("load node.yaml --snapshot other").expect(0);
+    assert_eq!(counts("snapshot get -s other"), json!(["1", null]));
+    desk.run("load node.yaml").expect(0);
+    assert_eq!(counts("snapshot get"), json!(["1", null]));
+}
+
+#[test]
+fn many_objects_go_in_batches_and_appear_at_once() {
+    let (_runtime, _server, desk) = with_server();
+    let nodes: Vec<_> = (0..2_500)
+        .map(|number| json!({"kind": "Node", "metadata": {"name": format!("n{number}")}}))
+        .collect();
+    let desk = desk.file(
+        "nodes.json",
+        &json!({"kind": "List", "items": nodes}).to_string(),
+    );
+    let answer = desk.run("load nodes.json -o json").expect(0).json();
+    assert_eq!(answer["revision"], "1");
+    assert_eq!(answer["changedCount"], "2500");
+
+    let mut bad = nodes;
+    bad[2_200]["metadata"]["labels"] = json!({"bad key": "v"});
+    let desk = desk.file(
+        "bad.json",
+        &json!({"kind": "List", "items": bad}).to_string(),
+    );
+    let outcome = desk.run("load bad.json").expect(2);
+    let expected = "  Node n2200 (bad.json, item 2201): metadata.labels: key \"bad key\" ";
+    assert!(
+        outcome.err.lines().any(|line| line.starts_with(expected)),
+        "{}",
+        outcome.err
+    );
+    let snapshot = desk.run("snapshot get -o json").expect(0).json();
+    assert_eq!(snapshot["revision"], "1");
+}
+
+#[test]
+fn snapshots_are_listed_saved_restored_and_deleted() {
+    let (_runtime, _server, desk) = with_server();
+    assert_eq!(desk.run("snapshot list").expect(0).out, "no snapshots\n");
+    desk.run("load cluster.yaml --default-constraints system")
+        .expect(0);
+    desk.run("snapshot save saved.json").expect(0);
+    desk.run("snapshot restore saved.json --snapshot copy")
+        .expect(0);
+    assert_eq!(
+        desk.run("snapshot list -o name").expect(0).out,
+        "copy\ndefault\n"
+    );
+    let copy = desk.run("snapshot save - --snapshot copy").expect(0).out;
+    let saved = std::fs::read_to_string(desk.path("saved.json")).expect("it was written");
+    assert_eq!(copy, saved);
+
+    desk.run("snapshot delete default").expect(0);
+    assert_eq!(desk.run("snapshot list -o name").expect(0).out, "copy\n");
+    for line in [
+        "snapshot delete default",
+        "snapshot get",
+        "snapshot save gone.json",
+        "filter -f workloads.yaml --name web",
+    ] {
+        let outcome = desk.run(line).expect(2);
+        assert!(
+            outcome.err.contains("(NotFound)"),
+            "{line}\n{}",
+            outcome.err
+        );
+    }
+    assert!(!desk.path("gone.json").exists());
+}
+
+#[test]
+fn a_revision_can_be_waited_for() {
+    let (_runtime, _server, desk) = with_server();
+    desk.run("load cluster.yaml").expect(0);
+    let line = "filter -f workloads.yaml --name db -o name --min-revision";
+    desk.run(&format!("{line} 1")).expect(0);
+    let outcome = desk.run(&format!("{line} 2 --timeout 200ms")).expect(3);
+    assert!(
+        outcome.err.starts_with("error: waiting for revision 2: "),
+        "{}",
+        outcome.err
+    );
+}
+
+#[test]
+fn the_environment_names_server_and_snapshot_and_flags_win() {
+    let (_runtime, _server, desk) = with_server();
+    desk.run("load cluster.yaml --snapshot named").expect(0);
+    let run = |line: &str| {
+        let output = desk
+            .command(line)
+            .env("EVENKEEL_SNAPSHOT", "named")
+            .output();
+        output.expect("the binary runs").status.code()
+    };
+    assert_eq!(run("snapshot get"), Some(0));
+    assert_eq!(run("snapshot get --snapshot other"), Some(2));
+}
