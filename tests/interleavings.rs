@@ -38,13 +38,16 @@ struct Asked {
 
 fn asked() -> impl Strategy<Value = Asked> {
     let overlay = prop_oneof![2 => Just(Vec::new()), 1 => generate::batch(4)];
-    (generate::incoming(), overlay, weighted(0.3, candidates())).prop_map(
-        |(pod, overlay, candidates)| Asked {
+    (
+        generate::incoming::pod(),
+        overlay,
+        weighted(0.3, candidates()),
+    )
+        .prop_map(|(pod, overlay, candidates)| Asked {
             pod,
             overlay,
             candidates,
-        },
-    )
+        })
 }
 
 fn candidates() -> impl Strategy<Value = Vec<String>> {

@@ -167,7 +167,7 @@ impl Checked {
         let named = self.candidates.is_some();
         let is_scored = |slot: Slot| named || filter.judge(slot).is_ok();
         let scored: Vec<Slot> = candidates.known().filter(|slot| is_scored(*slot)).collect();
-        let mut scores = Scores::of(&self.question, &constraints, &scored, cut);
+        let mut scores = Scores::of(&constraints, &scored, cut);
 
         let mut response = v1::ScoreResponse {
             revision: cut.revision,

@@ -85,7 +85,8 @@ impl Feed {
         }
         let snapshot = faults.finish(snapshot)?;
         let (revision, epoch) = self.live(&snapshot);
-        self.staged.insert(snapshot, Staged::new());
+        self.staged
+            .insert(snapshot, Staged::new(self.registry.limits()));
         Ok(update::counts(revision, &epoch, Default::default()))
     }
 

@@ -73,7 +73,7 @@ impl Checked {
     pub fn apply(self, registry: &Registry) -> Result<Update, Error> {
         let expected = self.expected_revision;
         if self.replaces {
-            let mut staged = Staged::new();
+            let mut staged = Staged::new(registry.limits());
             staged.apply(&self.batch, self.defaults, registry.limits())?;
             return Ok(registry.replace(&self.snapshot, staged, expected)?);
         }

@@ -66,6 +66,22 @@ impl Selector {
         self.matches::<str>(|key| labels.get(key).map(String::as_str))
     }
 
+    /// A pair that every matching label set has, if the selector names one.
+    pub fn required_pair(&self) -> Option<(&str, &str)> {
+        let Self::All(requirements) = self else {
+            return None;
+        };
+        requirements
+            .iter()
+            .find_map(|requirement| match &requirement.operator {
+                Operator::In(values) => match &**values {
+                    [only] => Some((&*requirement.key, &**only)),
+                    _ => None,
+                },
+                _ => None,
+            })
+    }
+
     /// Writes the selector for the wire: pairs as `matchLabels` where they
     /// can be. `None` matches nothing.
     pub fn to_wire(&self) -> Option<v1::LabelSelector> {

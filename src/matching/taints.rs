@@ -139,10 +139,13 @@ impl Toleration {
                 "must be NoExecute when tolerationSeconds is set",
             );
         }
+        // Kubernetes reports the value under the operator that it goes with.
         if exists && !wire.value.is_empty() {
-            faults.add(path.field("value"), "must be empty when operator is Exists");
-        } else {
-            names::check_label_value(&wire.value, path.field("value"), faults);
+            let rule = "must have an empty value when it is Exists";
+            faults.add(path.field("operator"), rule);
+        } else if !names::is_label_value(&wire.value) {
+            let rule = "must have a label value when it is Equal";
+            faults.add(path.field("operator"), rule);
         }
         let effect = Effect::parse(&wire.effect);
         if effect.is_none() && !wire.effect.is_empty() {

@@ -10,6 +10,7 @@ mod reflection;
 mod run;
 mod signals;
 mod streams;
+mod sweep;
 
 use std::error::Error as StdError;
 use std::io;
@@ -105,7 +106,9 @@ where
     for name in &config.expect_snapshot {
         registry.expect(name);
     }
-    let service = api::Service::new(Arc::new(registry), draining.clone());
+    let registry = Arc::new(registry);
+    tokio::spawn(sweep::run(Arc::clone(&registry), config.limits.view_idle));
+    let service = api::Service::new(registry, draining.clone());
 
     let router = router(&config, service.clone(), &health, &draining)?;
     let listener = bind(&config).await?;

@@ -43,11 +43,12 @@ impl LabelSets {
         self.by_labels.find(self.hash(texts()), same).copied()
     }
 
-    /// The id of a label set that one more pod has.
-    pub fn acquire(&mut self, labels: &BTreeMap<String, String>) -> LabelSetId {
+    /// The id of a label set that one more pod has, and whether it is the
+    /// first.
+    pub fn acquire(&mut self, labels: &BTreeMap<String, String>) -> (LabelSetId, bool) {
         if let Some(id) = self.find(labels) {
             self.sets[id.index()].pods += 1;
-            return id;
+            return (id, false);
         }
         let set = LabelSet {
             labels: self.symbols.acquire_labels(labels),
@@ -61,7 +62,7 @@ impl LabelSets {
             }
             None => {
                 self.sets.push(set);
-                LabelSetId(u32::try_from(self.sets.len() - 1).expect("fewer than 2^32 label sets"))
+                LabelSetId::at(self.sets.len() - 1)
             }
         };
         let Self {
@@ -73,15 +74,15 @@ impl LabelSets {
         } = self;
         let hash = |id: &LabelSetId| hash(hasher, symbols.label_texts(&sets[id.index()].labels));
         by_labels.insert_unique(hash(&id), id, hash);
-        id
+        (id, true)
     }
 
-    /// Takes a pod away from a label set.
-    pub fn release(&mut self, id: LabelSetId) {
+    /// Takes a pod away from a label set; whether it was the last.
+    pub fn release(&mut self, id: LabelSetId) -> bool {
         let set = &mut self.sets[id.index()];
         set.pods -= 1;
         if set.pods > 0 {
-            return;
+            return false;
         }
         let hash = self.hash(self.texts(id));
         self.by_labels
@@ -91,6 +92,7 @@ impl LabelSets {
         let set = std::mem::take(&mut self.sets[id.index()]);
         self.symbols.release_labels(&set.labels);
         self.free.push(id);
+        true
     }
 
     /// Counts a pod of a label set on a node.
@@ -108,9 +110,8 @@ impl LabelSets {
         }
     }
 
-    /// How many pods that match a selector count on each node that has any;
-    /// a node comes once for each label set.
-    pub fn counts<'a>(&'a self, selector: &Selector) -> impl Iterator<Item = (Slot, u32)> + 'a {
+    /// The label sets that a selector matches.
+    pub fn matching(&self, selector: &Selector) -> impl Iterator<Item = LabelSetId> {
         // An empty selector counts nothing: the plugin's own rule.
         let selector = if selector.is_empty() {
             &Selector::Nothing
@@ -118,11 +119,39 @@ impl LabelSets {
             selector
         };
         let selector = selector.map(|text| self.symbols.find(text).unwrap_or(Symbol::ABSENT));
-        let matches = move |set: &&LabelSet| {
+        let matches = move |set: &LabelSet| {
             set.pods > 0 && selector.matches(|key| symbols::label_value(&set.labels, *key))
         };
-        let counted = |set: &'a LabelSet| set.counted.iter().map(|(slot, n)| (*slot, *n));
-        self.sets.iter().filter(matches).flat_map(counted)
+        let all = self.sets.iter().enumerate();
+        all.filter(move |(_, set)| matches(set))
+            .map(|(i, _)| LabelSetId::at(i))
+    }
+
+    /// Whether a selector matches a label set, as far as counting goes.
+    pub fn matches(&self, id: LabelSetId, selector: &Selector) -> bool {
+        let value = |key: &str| {
+            self.texts(id)
+                .find(|(k, _)| *k == key)
+                .map(|(_, value)| value)
+        };
+        !selector.is_empty() && selector.matches::<str>(value)
+    }
+
+    /// How many pods of a label set count on a node.
+    pub fn counted(&self, id: LabelSetId, slot: Slot) -> u32 {
+        self.sets[id.index()]
+            .counted
+            .get(&slot)
+            .copied()
+            .unwrap_or(0)
+    }
+
+    /// How many pods of a label set count on each node that has any.
+    pub fn counts(&self, id: LabelSetId) -> impl Iterator<Item = (Slot, u32)> {
+        self.sets[id.index()]
+            .counted
+            .iter()
+            .map(|(slot, n)| (*slot, *n))
     }
 
     /// The labels of a set, ascending by key.
@@ -156,8 +185,13 @@ impl LabelSets {
 }
 
 impl LabelSetId {
-    fn index(self) -> usize {
+    /// As an index into an array with one element per label set.
+    pub fn index(self) -> usize {
         self.0 as usize
+    }
+
+    fn at(index: usize) -> Self {
+        Self(u32::try_from(index).expect("fewer than 2^32 label sets"))
     }
 }
 

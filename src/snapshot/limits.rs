@@ -23,6 +23,10 @@ pub struct Limits {
     /// Services and owners (replica sets, stateful sets, replication
     /// controllers) of one snapshot.
     pub max_owners: usize,
+    /// Bytes that the views of one snapshot may take: counts that are kept up
+    /// to date for questions asked before. Dropping one never changes an
+    /// answer, only how fast it comes.
+    pub max_view_bytes: usize,
     /// Bytes of any one string in a request.
     pub max_string_bytes: usize,
 }
@@ -38,6 +42,7 @@ impl Default for Limits {
             max_pods: 10_000_000,
             max_label_sets: 5_000_000,
             max_owners: 1_000_000,
+            max_view_bytes: 256 << 20,
             max_string_bytes: 4_096,
         }
     }

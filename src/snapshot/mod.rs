@@ -4,31 +4,42 @@
 //!
 //! Everything here is synchronous and does no I/O; the clock is passed in.
 
+mod apply;
 mod change;
+mod cut;
 mod defaults;
 mod error;
 mod export;
 mod label_sets;
+mod lenses;
 mod limits;
 mod named;
 mod namespace;
 mod nodes;
 mod owners;
+pub mod partition;
 mod pods;
 mod registry;
 mod state;
 mod symbols;
+pub mod topology;
 mod undo;
+mod upkeep;
 mod view;
+mod views;
 
 pub use change::{Batch, Kind, OwnerKind};
+pub use cut::{Counted, Cut, Domain, Query};
 pub use defaults::Defaults;
 pub use error::{Error, check_limit};
+pub use lenses::{Lens, PartitionId};
 pub use limits::Limits;
 pub use named::{Snapshot, Staged, Summary, Update};
 pub use nodes::{NodeRef, Nodes, Slot};
 pub use owners::Controller;
+pub use partition::{Eligibility, Partition};
 pub use registry::{Observer, Registry};
-pub use state::{Applied, Cut, Frozen, Sizes};
+pub use state::{Applied, Frozen, Sizes};
 pub use symbols::Symbol;
-pub use view::{Domain, DomainId, Eligibility, Query, View, count_per_node};
+pub use topology::DomainId;
+pub use topology::Topology;

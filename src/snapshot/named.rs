@@ -9,11 +9,12 @@ use parking_lot::{Mutex, RwLock};
 use uuid::Uuid;
 
 use super::change::Batch;
+use super::cut::Cut;
 use super::defaults::Defaults;
 use super::error::{Error, check_limit};
 use super::limits::Limits;
 use super::registry::Observer;
-use super::state::{Applied, Cut, Frozen, Sizes, State};
+use super::state::{Applied, Frozen, Sizes, State};
 
 /// A named snapshot.
 pub struct Snapshot {
@@ -85,6 +86,7 @@ impl Snapshot {
     pub(super) fn new(
         name: &str,
         expected: bool,
+        max_view_bytes: usize,
         observer: Arc<dyn Observer>,
         at: SystemTime,
     ) -> Self {
@@ -95,7 +97,7 @@ impl Snapshot {
             expected,
             observer,
             synced: AtomicBool::new(false),
-            live: RwLock::default(),
+            live: RwLock::new(Arc::new(State::new(max_view_bytes))),
             turn: Mutex::new(Turn {
                 updated: at,
                 deleted: false,
@@ -182,7 +184,7 @@ impl Snapshot {
     /// [`Error::RevisionMismatch`].
     pub(super) fn replace(
         &self,
-        staged: &mut Staged,
+        staged: &mut Option<Staged>,
         expected_revision: Option<i64>,
         now: SystemTime,
     ) -> Result<Option<Update>, Error> {
@@ -192,13 +194,22 @@ impl Snapshot {
         }
         let live = self.live();
         self.check_revision(&live, expected_revision)?;
-        let defaults = staged.defaults.clone().unwrap_or_else(|| live.defaults());
-        let mut state = std::mem::take(&mut staged.state);
+        let Staged {
+            mut state,
+            applied,
+            defaults,
+            ..
+        } = staged.take().expect("a state is swapped in once");
         let revision = live.revision() + 1;
-        state.adopt(revision, defaults);
+        state.adopt(revision, defaults.unwrap_or_else(|| live.defaults()));
         *self.live.write() = Arc::new(state);
         turn.updated = now;
-        Ok(Some(self.moved_on(revision, staged.applied, true)))
+        Ok(Some(self.moved_on(revision, applied, true)))
+    }
+
+    /// Starts a new tick for the views of the live state; see [`State::sweep`].
+    pub(super) fn sweep(&self, idle_ticks: u64) {
+        self.live().sweep(idle_ticks);
     }
 
     fn check_revision(&self, live: &State, expected: Option<i64>) -> Result<(), Error> {
@@ -270,9 +281,9 @@ impl Snapshot {
 
 impl Staged {
     /// An empty state.
-    pub fn new() -> Self {
+    pub fn new(limits: &Limits) -> Self {
         Self {
-            state: State::default(),
+            state: State::new(limits.max_view_bytes),
             applied: Applied::default(),
             defaults: None,
             batches: 0,
@@ -295,12 +306,6 @@ impl Staged {
         self.applied.add(applied);
         self.defaults = defaults.or(self.defaults.take());
         Ok(applied)
-    }
-}
-
-impl Default for Staged {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

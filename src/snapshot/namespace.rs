@@ -1,20 +1,24 @@
 //! One shard of a snapshot: the pods of a namespace and what selects them.
 
 use hashbrown::HashMap;
+use parking_lot::RwLock;
 
 use super::change::OwnerKind;
 use super::label_sets::LabelSets;
+use super::lenses::Moves;
 use super::nodes::Nodes;
 use super::owners::{Owner, Owners};
 use super::pods::{Life, PodRecord};
+use super::views::Views;
 use crate::proto::v1;
 
 /// The pods and owners of one namespace.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct Namespace {
     pods: HashMap<Box<str>, PodRecord>,
     label_sets: LabelSets,
     owners: Owners,
+    views: RwLock<Views>,
     /// Set when the namespace became empty and left the snapshot; whoever
     /// still finds it has to look again.
     pub retired: bool,
@@ -39,12 +43,16 @@ impl Namespace {
                 return false;
             }
         }
-        let labels = self.label_sets.acquire(&metadata.labels);
+        let (labels, is_first) = self.label_sets.acquire(&metadata.labels);
+        if is_first {
+            self.views.get_mut().add_set(labels, &self.label_sets);
+        }
         let record = PodRecord { labels, node, life };
         if let Some(slot) = node {
             nodes.add_pod(slot);
             if record.life.counts() {
                 self.label_sets.count(labels, slot);
+                self.views.get_mut().add_pod(labels, slot, nodes);
             }
         }
         let old = self.pods.insert(metadata.name.as_str().into(), record);
@@ -69,10 +77,13 @@ impl Namespace {
         if let Some(slot) = pod.node {
             if pod.life.counts() {
                 self.label_sets.uncount(pod.labels, slot);
+                self.views.get_mut().remove_pod(pod.labels, slot, nodes);
             }
             nodes.remove_pod(slot);
         }
-        self.label_sets.release(pod.labels);
+        if self.label_sets.release(pod.labels) {
+            self.views.get_mut().remove_set(pod.labels);
+        }
     }
 
     /// Creates or updates an owner; whether that made a difference.
@@ -89,6 +100,22 @@ impl Namespace {
     /// The distinct label sets of its pods.
     pub fn label_sets(&self) -> &LabelSets {
         &self.label_sets
+    }
+
+    /// Its views.
+    pub fn views(&self) -> &RwLock<Views> {
+        &self.views
+    }
+
+    /// Its views, for whoever changes the namespace.
+    pub fn views_mut(&mut self) -> &mut Views {
+        self.views.get_mut()
+    }
+
+    /// Brings its views up to date after nodes moved; how many bytes of views
+    /// that freed.
+    pub fn follow(&mut self, moves: &[Moves]) -> usize {
+        self.views.get_mut().follow(moves, &self.label_sets)
     }
 
     /// What selects its pods.
@@ -142,5 +169,19 @@ impl Namespace {
             + pods.sum::<usize>()
             + self.label_sets.memory_bytes()
             + self.owners.memory_bytes()
+            + self.views.read().memory_bytes()
+    }
+}
+
+impl Clone for Namespace {
+    fn clone(&self) -> Self {
+        Self {
+            pods: self.pods.clone(),
+            label_sets: self.label_sets.clone(),
+            owners: self.owners.clone(),
+            // A copy is for writing out, not for deciding.
+            views: RwLock::default(),
+            retired: self.retired,
+        }
     }
 }

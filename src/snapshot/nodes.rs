@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
+use super::lenses::{Lens, Lenses, Moves};
+use super::partition;
 use super::symbols::{self, Labels, Symbol, Symbols};
 use crate::matching::{NodeAffinity, NodeLabels, Path, Taint, Violations};
 use crate::proto::v1;
@@ -47,6 +49,9 @@ pub struct Nodes {
     /// Slots that may have lost their last use while only a read lock was
     /// held; looked at by [`Self::settle`].
     idle: Mutex<Vec<Slot>>,
+    /// Slots whose nodes changed since the lenses last followed.
+    changed: Vec<Slot>,
+    lenses: RwLock<Lenses>,
 }
 
 #[derive(Debug, Default)]
@@ -60,6 +65,22 @@ struct Entry {
 
 /// Up to how many new nodes are inserted into node order one by one.
 const MAX_INSERTIONS: usize = 64;
+
+/// How many nodes may change in a batch before looking at all of them anew is
+/// considered; it is done once a quarter of them changed.
+const MIN_UPHEAVAL: usize = 64;
+
+/// How many ways of looking at the nodes are kept: each takes 5 bytes a node.
+const MAX_PARTITIONS: usize = 4_096;
+
+/// What became of the lenses when nodes changed.
+#[derive(Debug)]
+pub enum Followed {
+    /// They are up to date; these nodes moved between domains.
+    Moved(Vec<Moves>),
+    /// Too much changed: they were dropped.
+    Dropped,
+}
 
 impl Nodes {
     /// Creates or updates a valid node; whether that made a difference.
@@ -93,6 +114,7 @@ impl Nodes {
         };
         let old = self.entries[slot.index()].node.replace(node);
         self.release(old);
+        self.changed.push(slot);
         true
     }
 
@@ -114,6 +136,7 @@ impl Nodes {
         self.release(old);
         self.idle.get_mut().push(slot);
         self.removed = true;
+        self.changed.push(slot);
         true
     }
 
@@ -159,6 +182,44 @@ impl Nodes {
             order.sort_by_key(name);
             order.dedup();
         }
+    }
+
+    /// Brings the lenses up to date after a run of changes.
+    pub fn follow(&mut self) -> Followed {
+        let changed = std::mem::take(&mut self.changed);
+        let mut lenses = std::mem::take(self.lenses.get_mut());
+        let followed = if lenses.is_empty() || changed.is_empty() {
+            Followed::Moved(Vec::new())
+        } else if changed.len() > MIN_UPHEAVAL.max(self.order.len() / 4) {
+            lenses.clear();
+            Followed::Dropped
+        } else {
+            Followed::Moved(lenses.update(&changed, |slot| self.get(slot)))
+        };
+        *self.lenses.get_mut() = lenses;
+        followed
+    }
+
+    /// The lens of a key, made if need be, at tick `now`.
+    pub fn lens(&self, key: &partition::Key, now: u64) -> Lens {
+        if let Some(lens) = self.lenses.read().find(key, now) {
+            return lens;
+        }
+        let mut lenses = self.lenses.write();
+        if lenses.len() >= MAX_PARTITIONS {
+            lenses.drop_half();
+        }
+        lenses.insert(key, self, now)
+    }
+
+    /// The lenses in use.
+    pub fn lenses(&self) -> RwLockReadGuard<'_, Lenses> {
+        self.lenses.read()
+    }
+
+    /// Drops the lenses that were last used before tick `since`.
+    pub fn drop_idle_lenses(&self, since: u64) {
+        self.lenses.write().drop_idle(since);
     }
 
     /// The slot of a name, given out if need be, for a node or pods to come.
@@ -255,7 +316,8 @@ impl Nodes {
             .filter_map(|s| self.get(*s))
             .map(NodeRef::bytes)
             .sum();
-        self.symbols.memory_bytes() + self.entries.capacity() * entry + labels
+        let lenses = self.lenses.read().memory_bytes();
+        self.symbols.memory_bytes() + self.entries.capacity() * entry + labels + lenses
     }
 }
 
@@ -275,12 +337,15 @@ impl Clone for Nodes {
             removed: self.removed,
             free: self.free.clone(),
             idle: Mutex::new(self.idle.lock().clone()),
+            changed: Vec::new(),
+            // A copy is for writing out, not for deciding.
+            lenses: RwLock::default(),
         }
     }
 }
 
 impl Slot {
-    fn at(index: usize) -> Self {
+    pub(super) fn at(index: usize) -> Self {
         Self(u32::try_from(index).expect("fewer than 2^32 nodes"))
     }
 }
@@ -311,6 +376,15 @@ impl<'a> NodeRef<'a> {
     /// The value of a label, given the symbol of its key.
     pub fn label(self, key: Symbol) -> Option<Symbol> {
         symbols::label_value(&self.node.labels, key).copied()
+    }
+
+    /// The value of a label.
+    pub fn label_text(self, key: &str) -> Option<&'a str> {
+        let labels = self.symbols.label_texts(&self.node.labels);
+        labels
+            .into_iter()
+            .find(|(k, _)| *k == key)
+            .map(|(_, value)| value)
     }
 
     /// The node for the wire.
@@ -355,5 +429,19 @@ impl NodeLabels<Symbol> for NodeRef<'_> {
 
     fn text<'v>(&'v self, value: &'v Symbol) -> &'v str {
         self.symbols.text(*value)
+    }
+}
+
+impl NodeLabels<str> for NodeRef<'_> {
+    fn name(&self) -> &str {
+        NodeRef::name(*self)
+    }
+
+    fn label(&self, key: &str) -> Option<&str> {
+        self.label_text(key)
+    }
+
+    fn text<'v>(&'v self, value: &'v str) -> &'v str {
+        value
     }
 }

@@ -71,7 +71,13 @@ impl Registry {
     fn create(&self, name: &str) -> Arc<Snapshot> {
         let expected = self.expected.read().contains(name);
         let observer = Arc::clone(&self.observer);
-        Arc::new(Snapshot::new(name, expected, observer, (self.clock)()))
+        Arc::new(Snapshot::new(
+            name,
+            expected,
+            self.limits.max_view_bytes,
+            observer,
+            (self.clock)(),
+        ))
     }
 
     /// A snapshot by name.
@@ -96,6 +102,15 @@ impl Registry {
             return Err(Error::NotSynced(name.to_owned()));
         }
         Ok(snapshot)
+    }
+
+    /// Starts a new tick for all views: drops those that were not used for
+    /// `idle_ticks` of them, and more while they take too much room. Meant to
+    /// be called at a steady pace.
+    pub fn sweep(&self, idle_ticks: u64) {
+        for snapshot in self.list("") {
+            snapshot.sweep(idle_ticks);
+        }
     }
 
     /// All snapshots after `name`, ascending by name.
@@ -143,10 +158,11 @@ impl Registry {
     pub fn replace(
         &self,
         name: &str,
-        mut staged: Staged,
+        staged: Staged,
         expected_revision: Option<i64>,
     ) -> Result<Update, Error> {
         let now = (self.clock)();
+        let mut staged = Some(staged);
         self.change(name, |snapshot| {
             snapshot.replace(&mut staged, expected_revision, now)
         })

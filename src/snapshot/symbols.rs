@@ -12,6 +12,11 @@ impl Symbol {
     /// Stands for a text that is not in the table, and so equals none of its
     /// symbols.
     pub const ABSENT: Self = Self(u32::MAX);
+
+    /// As an index into an array of [`Symbols::len`] elements.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
 }
 
 /// A table of interned texts, each dropped with its last use.
@@ -41,7 +46,7 @@ impl Symbols {
     /// [`Self::release`].
     pub fn acquire(&mut self, text: &str) -> Symbol {
         if let Some(symbol) = self.find(text) {
-            self.entries[symbol.0 as usize].uses += 1;
+            self.entries[symbol.index()].uses += 1;
             return symbol;
         }
         let entry = Entry {
@@ -51,7 +56,7 @@ impl Symbols {
         self.text_bytes += text.len();
         let symbol = match self.free.pop() {
             Some(symbol) => {
-                self.entries[symbol.0 as usize] = entry;
+                self.entries[symbol.index()] = entry;
                 symbol
             }
             None => {
@@ -66,14 +71,14 @@ impl Symbols {
             ..
         } = self;
         by_text.insert_unique(hasher.hash_one(text), symbol, |symbol| {
-            hasher.hash_one(&*entries[symbol.0 as usize].text)
+            hasher.hash_one(&*entries[symbol.index()].text)
         });
         symbol
     }
 
     /// Gives one use of a symbol back.
     pub fn release(&mut self, symbol: Symbol) {
-        let entry = &mut self.entries[symbol.0 as usize];
+        let entry = &mut self.entries[symbol.index()];
         entry.uses -= 1;
         if entry.uses > 0 {
             return;
@@ -88,9 +93,14 @@ impl Symbols {
         self.free.push(symbol);
     }
 
+    /// One more than the largest symbol's index.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     /// The text of a symbol of this table.
     pub fn text(&self, symbol: Symbol) -> &str {
-        &self.entries[symbol.0 as usize].text
+        &self.entries[symbol.index()].text
     }
 
     /// What the table takes in memory, in bytes.

@@ -1,8 +1,11 @@
 //! Changes that are taken back: what-if overlays.
 
+use super::apply::apply_to_namespace;
 use super::change::{Batch, Identity, Kind};
 use super::namespace::Namespace;
-use super::state::{Applied, Shared, apply_to_namespace};
+use super::nodes::Followed;
+use super::state::{Applied, Shared};
+use super::upkeep::Upkeep;
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 
@@ -12,6 +15,7 @@ pub(super) struct Undo<'a> {
     name: &'a str,
     namespace: &'a mut Namespace,
     shared: &'a mut Shared,
+    upkeep: &'a Upkeep,
     inverse: Batch,
 }
 
@@ -22,6 +26,7 @@ impl<'a> Undo<'a> {
         name: &'a str,
         namespace: &'a mut Namespace,
         shared: &'a mut Shared,
+        upkeep: &'a Upkeep,
     ) -> Self {
         let before = |object| current(Identity::of(object), namespace, shared);
         let inverse = Batch::inverse(batch.objects().iter().map(before));
@@ -29,6 +34,7 @@ impl<'a> Undo<'a> {
             name,
             namespace,
             shared,
+            upkeep,
             inverse,
         };
         undo.run(batch);
@@ -44,7 +50,18 @@ impl<'a> Undo<'a> {
     }
 
     fn run(&mut self, batch: &Batch) {
-        self.shared.apply(batch, &mut Applied::default());
+        // Nobody else reads meanwhile, and in the end the nodes are what they
+        // were: views of other namespaces need not follow.
+        match self.shared.apply(batch, &mut Applied::default()) {
+            Followed::Moved(moves) => {
+                self.upkeep.free_view_bytes(self.namespace.follow(&moves));
+            }
+            Followed::Dropped => {
+                let version = self.upkeep.next_version();
+                self.upkeep
+                    .free_view_bytes(self.namespace.views_mut().sync(version));
+            }
+        }
         for object in batch.objects() {
             let id = Identity::of(object);
             if id.kind != Kind::Node {

@@ -3,104 +3,180 @@
 //! (`docs/semantics.md`, "Constraints of a pod").
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::question::Question;
-use crate::matching::{Constraint, Policy, Selector};
+use crate::matching::{Constraint, NodeAffinity, Policy, Selector, Tolerations};
 use crate::proto::v1;
-use crate::snapshot::{Cut, Eligibility, Query};
+use crate::snapshot::{Cut, Eligibility, Query, partition, topology};
+
+/// The key whose domains are single nodes in Score: there, every node counts
+/// for itself.
+const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// The constraints in force.
-#[derive(Debug)]
-pub struct Constraints<'a> {
+#[derive(Debug, Clone, Default)]
+pub struct Constraints {
     /// The constraints, in order.
-    pub all: Vec<Active<'a>>,
+    pub all: Vec<Active>,
     /// Whether Score leaves out nodes that lack any topology key: always, but
     /// for Kubernetes' own default constraints.
     pub all_keys_required: bool,
 }
 
 /// A constraint in force.
-#[derive(Debug)]
-pub struct Active<'a> {
+#[derive(Debug, Clone)]
+pub struct Active {
     /// Its index in the pod's or the default constraints.
     pub index: usize,
     /// The constraint.
-    pub constraint: &'a Constraint,
+    pub constraint: Constraint,
     /// Its selector, in full.
-    pub selector: Cow<'a, Selector>,
+    pub selector: Selector,
     /// 1 when the selector matches the incoming pod's own labels, else 0.
     pub self_match: i64,
     /// Whether it is one of the default constraints.
     pub from_defaults: bool,
+    /// The nodes that it looks at, parted into domains.
+    pub partition: partition::Key,
 }
 
-impl<'a> Constraints<'a> {
+/// The parts of a pod that decide where its constraints look.
+#[derive(Clone, Copy)]
+pub struct Subject<'a> {
+    /// Its labels.
+    pub labels: &'a BTreeMap<String, String>,
+    /// Where its node selector and required affinity let it run.
+    pub affinity: &'a NodeAffinity,
+    /// Taints that it tolerates.
+    pub tolerations: &'a Tolerations,
+}
+
+impl Constraints {
     /// Those in force for a question.
-    pub fn of(question: &'a Question, cut: &Cut<'a>) -> Self {
-        let active = |index, constraint, selector: Cow<'a, Selector>, from_defaults| Active {
-            index,
-            constraint,
-            self_match: i64::from(selector.matches_labels(&question.labels)),
-            selector,
-            from_defaults,
-        };
-        if !question.constraints.is_empty() {
-            let own = question.constraints.iter().enumerate();
-            let own = own.map(|(i, (c, selector))| active(i, c, Cow::Borrowed(selector), false));
-            return Self {
-                all: own.collect(),
-                all_keys_required: true,
-            };
+    pub fn of<'q>(question: &'q Question, cut: &Cut<'_>) -> Cow<'q, Self> {
+        if !question.constraints.all.is_empty() {
+            return Cow::Borrowed(&question.constraints);
         }
         let defaults = &cut.defaults.constraints;
-        let owners = cut.namespace.owners();
         let deduced = (!defaults.is_empty())
-            .then(|| owners.deduce(&question.labels, question.controller.as_ref()))
+            .then(|| cut.deduce(&question.labels, question.controller.as_ref()))
             .flatten();
         let all = deduced.iter().flat_map(|selector| {
-            let all = defaults.iter().enumerate();
-            all.map(|(i, c)| active(i, c, Cow::Owned(selector.clone()), true))
+            defaults
+                .iter()
+                .map(|constraint| (constraint.clone(), selector.clone()))
         });
+        let all_keys_required = !cut.defaults.system;
+        Cow::Owned(Self::new(
+            all.collect(),
+            question.subject(),
+            true,
+            all_keys_required,
+        ))
+    }
+
+    /// Those that a pod has itself.
+    pub fn own(all: Vec<(Constraint, Selector)>, subject: Subject<'_>) -> Self {
+        Self::new(all, subject, false, true)
+    }
+
+    fn new(
+        all: Vec<(Constraint, Selector)>,
+        subject: Subject<'_>,
+        from_defaults: bool,
+        all_keys_required: bool,
+    ) -> Self {
+        let keys = |hard: bool| -> Box<[Arc<str>]> {
+            let of_kind = all
+                .iter()
+                .filter(|(constraint, _)| constraint.is_hard() == hard);
+            of_kind
+                .map(|(constraint, _)| Arc::clone(&constraint.topology_key))
+                .collect()
+        };
+        let hard = keys(true);
+        let soft = if all_keys_required {
+            keys(false)
+        } else {
+            Box::default()
+        };
+        let active = |(index, (constraint, selector)): (usize, (Constraint, Selector))| {
+            let required = if constraint.is_hard() { &hard } else { &soft };
+            Active {
+                index,
+                self_match: i64::from(selector.matches_labels(subject.labels)),
+                from_defaults,
+                partition: partition_of(&constraint, required, all_keys_required, subject),
+                constraint,
+                selector,
+            }
+        };
         Self {
-            all: all.collect(),
-            all_keys_required: !cut.defaults.system,
+            all: all.into_iter().enumerate().map(active).collect(),
+            all_keys_required,
         }
     }
 
     /// The hard constraints, in order.
-    pub fn hard(&self) -> impl Iterator<Item = &Active<'a>> {
+    pub fn hard(&self) -> impl Iterator<Item = &Active> {
         self.all.iter().filter(|active| active.constraint.is_hard())
     }
 
     /// The soft constraints, in order.
-    pub fn soft(&self) -> impl Iterator<Item = &Active<'a>> {
+    pub fn soft(&self) -> impl Iterator<Item = &Active> {
         self.all
             .iter()
             .filter(|active| !active.constraint.is_hard())
     }
 }
 
-impl Active<'_> {
-    /// What the constraint wants to know of a snapshot, looking only at nodes
-    /// that have all of `required_keys`.
-    pub fn query<'q>(
-        &'q self,
-        question: &'q Question,
-        required_keys: Box<[&'q str]>,
-        missing_is_empty: bool,
-    ) -> Query<'q> {
-        let honors = |policy| policy == Policy::Honor;
-        let affinity = honors(self.constraint.node_affinity_policy).then_some(&question.affinity);
-        let tolerations = honors(self.constraint.node_taints_policy);
+/// The nodes that a constraint looks at, parted into domains.
+fn partition_of(
+    constraint: &Constraint,
+    required_keys: &[Arc<str>],
+    all_keys_required: bool,
+    subject: Subject<'_>,
+) -> partition::Key {
+    let is_soft = !constraint.is_hard();
+    if is_soft && *constraint.topology_key == *HOSTNAME {
+        return partition::Key {
+            topology: topology::Key::Node,
+            missing_is_empty: false,
+            eligibility: Eligibility::default(),
+        };
+    }
+    let honors_affinity = constraint.node_affinity_policy == Policy::Honor;
+    let honors_taints = constraint.node_taints_policy == Policy::Honor;
+    partition::Key {
+        topology: topology::Key::Label(Arc::clone(&constraint.topology_key)),
+        missing_is_empty: is_soft && !all_keys_required,
+        eligibility: Eligibility {
+            required_keys: required_keys.into(),
+            affinity: (honors_affinity && !subject.affinity.is_any())
+                .then(|| subject.affinity.clone()),
+            tolerations: honors_taints.then(|| subject.tolerations.clone()),
+            cordon_tolerations: None,
+        },
+    }
+}
+
+impl Active {
+    /// What the constraint wants to know of a snapshot.
+    pub fn query(&self) -> Query<'_> {
         Query {
             selector: &self.selector,
-            topology_key: &self.constraint.topology_key,
-            missing_is_empty,
-            eligibility: Eligibility {
-                required_keys,
-                affinity: affinity.filter(|affinity| !affinity.is_any()),
-                tolerations: tolerations.then_some(&question.tolerations),
-            },
+            partition: &self.partition,
+        }
+    }
+
+    /// All nodes, parted by the topology key.
+    pub fn everybody(&self) -> partition::Key {
+        partition::Key {
+            topology: topology::Key::Label(Arc::clone(&self.constraint.topology_key)),
+            missing_is_empty: false,
+            eligibility: Eligibility::default(),
         }
     }
 

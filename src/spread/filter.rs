@@ -4,54 +4,71 @@ use super::active::{Active, Constraints};
 use super::question::{NodeChecks, Question};
 use super::report::{Report, Tally};
 use super::verdict::{Reason, Refusal};
-use crate::matching::{Effect, NodeAffinity};
-use crate::snapshot::{Cut, NodeRef, Nodes, Slot, Symbol, View};
-
-/// The taint of a cordoned node; a pod that tolerates it may go there.
-const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";
+use crate::snapshot::{
+    Counted, Cut, DomainId, Lens, NodeRef, Nodes, Slot, partition::admits_cordon, topology,
+};
 
 /// The hard constraints of a question, counted and ready to judge nodes.
 pub struct Filter<'a> {
     hard: Vec<Hard<'a>>,
-    node_checks: Option<Checks<'a>>,
+    checks: Option<Checks<'a>>,
     nodes: &'a Nodes,
 }
 
 struct Hard<'a> {
-    active: &'a Active<'a>,
-    view: View<'a>,
+    active: &'a Active,
+    counted: Counted<'a>,
     minimum: i64,
-    domain_count: usize,
+    /// The most matching pods that a domain may have for the pod to go there.
+    most: i64,
 }
 
 /// What a node is checked for besides spread.
 struct Checks<'a> {
     question: &'a Question,
-    affinity: NodeAffinity<Symbol>,
+    /// The nodes that pass.
+    passing: Lens,
+}
+
+/// How many nodes pass, and how many fail for which reason.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tallies {
+    /// Nodes that were judged.
+    pub judged: usize,
+    /// Those that pass.
+    pub feasible: usize,
+    /// Those that fail, by reason.
+    pub refused: std::collections::BTreeMap<Reason, usize>,
+}
+
+impl Tallies {
+    /// Notes a verdict.
+    pub fn note(&mut self, verdict: Result<(), Refusal>) {
+        self.judged += 1;
+        match verdict {
+            Ok(()) => self.feasible += 1,
+            Err(refusal) => *self.refused.entry(refusal.reason).or_default() += 1,
+        }
+    }
 }
 
 impl<'a> Filter<'a> {
     /// Counts what the hard constraints of a question need.
     pub fn of(
         question: &'a Question,
-        constraints: &'a Constraints<'a>,
+        constraints: &'a Constraints,
         checks: NodeChecks,
         cut: &Cut<'a>,
     ) -> Self {
-        let keys: Box<[&str]> = constraints
+        let hard = constraints
             .hard()
-            .map(|a| &*a.constraint.topology_key)
-            .collect();
-        let hard = constraints.hard().map(|active| {
-            let query = active.query(question, keys.clone(), false);
-            Hard::of(active, View::of(&query, cut.nodes, cut.namespace))
-        });
+            .map(|active| Hard::of(active, cut.count(active.query())));
         let all = checks == NodeChecks::All;
         Self {
             hard: hard.collect(),
-            node_checks: all.then(|| Checks {
+            checks: all.then(|| Checks {
                 question,
-                affinity: cut.nodes.resolve(&question.affinity),
+                passing: cut.lens(&question.checked_nodes(topology::Key::Node)),
             }),
             nodes: cut.nodes,
         }
@@ -63,14 +80,78 @@ impl<'a> Filter<'a> {
     /// # Errors
     /// The refusal.
     pub fn judge(&self, slot: Slot) -> Result<(), Refusal> {
-        if let (Some(checks), Some(node)) = (&self.node_checks, self.nodes.get(slot)) {
-            checks.judge(node)?;
+        if let Some(checks) = &self.checks
+            && !checks.passing.partition.is_eligible(slot)
+            && let Some(node) = self.nodes.get(slot)
+        {
+            return Err(Refusal::by_node(checks.reason(node)));
         }
         self.hard.iter().try_for_each(|hard| hard.judge(slot))
     }
 
+    /// Whether an existing node passes: [`Self::judge`] without the reason.
+    pub fn passes(&self, slot: Slot) -> bool {
+        let checked = self
+            .checks
+            .as_ref()
+            .is_none_or(|c| c.passing.partition.is_eligible(slot));
+        checked && self.hard.iter().all(|hard| hard.passes(slot))
+    }
+
+    /// Judges all nodes and only counts. With at most one constraint that
+    /// costs its domains, not the nodes.
+    pub fn tally_all(&self, cut: &Cut<'_>) -> Tallies {
+        if let Some(tallies) = self.tally_domains(cut) {
+            return tallies;
+        }
+        let mut tallies = Tallies::default();
+        for slot in self.nodes.order() {
+            tallies.note(self.judge(*slot));
+        }
+        tallies
+    }
+
+    fn tally_domains(&self, cut: &Cut<'_>) -> Option<Tallies> {
+        let judged = self.nodes.len();
+        let all = self
+            .checks
+            .as_ref()
+            .map(|checks| checks.passing.partition.eligible_total());
+        let passing = all.unwrap_or(judged);
+        // Who fails a check, and by which, is only known node by node.
+        if passing != judged || self.hard.len() > 1 {
+            return None;
+        }
+        let mut tallies = Tallies {
+            judged,
+            feasible: judged,
+            ..Tallies::default()
+        };
+        let [hard] = &*self.hard else {
+            return Some(tallies);
+        };
+        let everybody = cut.lens(&hard.active.everybody());
+        let (mut keyed, mut skewed) = (0, 0);
+        for domain in everybody.partition.domains() {
+            let nodes = everybody.partition.eligible_nodes(domain) as usize;
+            keyed += nodes;
+            if i64::from(hard.counted.matching_pods(domain)) > hard.most {
+                skewed += nodes;
+            }
+        }
+        tallies.feasible = keyed - skewed;
+        let refused = [
+            (Reason::MissingTopologyKey, judged - keyed),
+            (Reason::Skew, skewed),
+        ];
+        tallies
+            .refused
+            .extend(refused.into_iter().filter(|(_, nodes)| *nodes > 0));
+        Some(tallies)
+    }
+
     /// The numbers behind each hard constraint.
-    pub fn reports(&self, max_domains: usize) -> Vec<Report<'a>> {
+    pub fn reports(&self, max_domains: usize) -> Vec<Report<'_>> {
         self.hard
             .iter()
             .map(|hard| hard.report(max_domains))
@@ -79,36 +160,37 @@ impl<'a> Filter<'a> {
 }
 
 impl Checks<'_> {
-    fn judge(&self, node: NodeRef<'_>) -> Result<(), Refusal> {
+    /// Why a node fails that does.
+    fn reason(&self, node: NodeRef<'_>) -> Reason {
         let tolerations = &self.question.tolerations;
-        let cordoned = node.unschedulable()
-            && !tolerations.tolerate_parts(UNSCHEDULABLE_TAINT, "", Effect::NoSchedule);
-        if cordoned {
-            Err(Refusal::by_node(Reason::Unschedulable))
+        if !admits_cordon(tolerations, node) {
+            Reason::Unschedulable
         } else if !tolerations.tolerate_all(node.taints()) {
-            Err(Refusal::by_node(Reason::UntoleratedTaint))
-        } else if !self.affinity.matches(&node) {
-            Err(Refusal::by_node(Reason::NodeAffinity))
+            Reason::UntoleratedTaint
         } else {
-            Ok(())
+            Reason::NodeAffinity
         }
     }
 }
 
 impl<'a> Hard<'a> {
-    fn of(active: &'a Active<'a>, view: View<'a>) -> Self {
-        let domain_count = view.domains().count();
-        let smallest = view.domains().map(|domain| domain.matching_pods).min();
-        let minimum = match smallest {
-            Some(smallest) if domain_count >= min_domains(active) => i64::from(smallest),
+    fn of(active: &'a Active, counted: Counted<'a>) -> Self {
+        let minimum = match counted.smallest() {
+            Some(smallest) if counted.domain_count() >= min_domains(active) => i64::from(smallest),
             _ => 0,
         };
+        let most = i64::from(active.constraint.max_skew) + minimum - active.self_match;
         Self {
             active,
-            view,
+            counted,
             minimum,
-            domain_count,
+            most,
         }
+    }
+
+    fn passes(&self, slot: Slot) -> bool {
+        let domain = self.counted.domain_of(slot);
+        domain.is_some() && i64::from(self.counted.matching_pods(domain)) <= self.most
     }
 
     fn judge(&self, slot: Slot) -> Result<(), Refusal> {
@@ -118,46 +200,37 @@ impl<'a> Hard<'a> {
             matching_pods,
             skew,
         };
-        let Some(domain) = self.view.at(slot) else {
+        let domain = self.counted.domain_of(slot);
+        if domain == DomainId::NONE {
             return Err(refusal(Reason::MissingTopologyKey, 0, 0));
-        };
-        let matching_pods = i64::from(domain.matching_pods);
-        let skew = self.skew(matching_pods);
-        if self.admits(skew) {
-            Ok(())
-        } else {
-            Err(refusal(Reason::Skew, matching_pods, skew))
         }
+        let matching_pods = i64::from(self.counted.matching_pods(domain));
+        if matching_pods <= self.most {
+            return Ok(());
+        }
+        let skew = matching_pods + self.active.self_match - self.minimum;
+        Err(refusal(Reason::Skew, matching_pods, skew))
     }
 
-    fn skew(&self, matching_pods: i64) -> i64 {
-        matching_pods + self.active.self_match - self.minimum
-    }
-
-    fn admits(&self, skew: i64) -> bool {
-        skew <= i64::from(self.active.constraint.max_skew)
-    }
-
-    fn report(&self, max_domains: usize) -> Report<'a> {
-        let tally = self.view.domains().map(|domain| Tally {
-            value: domain.value,
-            matching_pods: i64::from(domain.matching_pods),
-            eligible_nodes: i64::from(domain.eligible_nodes),
-        });
+    fn report(&self, max_domains: usize) -> Report<'_> {
+        let tally = |domain| {
+            let domain = self.counted.domain(domain);
+            Tally {
+                value: domain.value,
+                matching_pods: i64::from(domain.matching_pods),
+                eligible_nodes: i64::from(domain.eligible_nodes),
+            }
+        };
+        let tallies = self.counted.domains().map(tally).collect();
+        let max_skew = i64::from(self.active.constraint.max_skew);
+        let admits = |skew| skew <= max_skew;
         Report {
-            global_minimum: self.minimum,
-            min_domains_unmet: self.domain_count < min_domains(self.active),
-            ..Report::of(
-                self.active,
-                tally.collect(),
-                max_domains,
-                self.minimum,
-                |skew| self.admits(skew),
-            )
+            min_domains_unmet: self.counted.domain_count() < min_domains(self.active),
+            ..Report::of(self.active, tallies, max_domains, self.minimum, admits)
         }
     }
 }
 
-fn min_domains(active: &Active<'_>) -> usize {
+fn min_domains(active: &Active) -> usize {
     usize::try_from(active.constraint.min_domains.unwrap_or(1)).unwrap_or(1)
 }

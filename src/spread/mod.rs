@@ -8,9 +8,9 @@ mod report;
 mod score;
 mod verdict;
 
-pub use active::{Active, Constraints};
-pub use filter::Filter;
+pub use active::{Active, Constraints, Subject};
+pub use filter::{Filter, Tallies};
 pub use question::{NodeChecks, Question};
-pub use report::{DomainReport, Report};
+pub use report::{DomainReport, Report, Tally};
 pub use score::{NodeScore, Scores};
 pub use verdict::{Reason, Refusal};

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::matching::{Constraint, NodeAffinity, Path, Selector, Tolerations, Violations, names};
+use super::active::{Constraints, Subject};
+use crate::matching::{Constraint, NodeAffinity, Path, Tolerations, Violations, names};
 use crate::proto::v1;
-use crate::snapshot::{Controller, Limits};
+use crate::snapshot::{Controller, Eligibility, Limits, partition, topology};
 
 /// What a node is checked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -29,8 +30,8 @@ pub struct Question {
     pub tolerations: Tolerations,
     /// The controller that it names.
     pub controller: Option<Controller>,
-    /// Its own constraints with their selectors.
-    pub constraints: Vec<(Constraint, Selector)>,
+    /// Its own constraints.
+    pub constraints: Constraints,
 }
 
 impl Question {
@@ -65,6 +66,12 @@ impl Question {
             return Err(faults);
         }
         let constraints = Constraint::compile_own(own, &metadata.labels, list, &mut faults);
+        let subject = Subject {
+            labels: &metadata.labels,
+            affinity: &affinity,
+            tolerations: &tolerations,
+        };
+        let constraints = Constraints::own(constraints, subject);
         faults.finish(Self {
             namespace: names::namespace_or_default(&metadata.namespace).to_owned(),
             labels: metadata.labels.clone(),
@@ -73,6 +80,32 @@ impl Question {
             controller: Controller::of(&metadata.owner_references),
             constraints,
         })
+    }
+}
+
+impl Question {
+    /// The parts of the pod that decide where its constraints look.
+    pub fn subject(&self) -> Subject<'_> {
+        Subject {
+            labels: &self.labels,
+            affinity: &self.affinity,
+            tolerations: &self.tolerations,
+        }
+    }
+
+    /// The nodes that the pod may go to as far as the checks besides spread
+    /// go, parted by `topology`.
+    pub fn checked_nodes(&self, topology: topology::Key) -> partition::Key {
+        partition::Key {
+            topology,
+            missing_is_empty: false,
+            eligibility: Eligibility {
+                required_keys: Box::default(),
+                affinity: (!self.affinity.is_any()).then(|| self.affinity.clone()),
+                tolerations: Some(self.tolerations.clone()),
+                cordon_tolerations: Some(self.tolerations.clone()),
+            },
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use super::active::Active;
 #[derive(Debug)]
 pub struct Report<'a> {
     /// The constraint.
-    pub active: &'a Active<'a>,
+    pub active: &'a Active,
     /// How many domains there are.
     pub domain_count: usize,
     /// The minimum that skews are measured from.
@@ -44,7 +44,7 @@ pub struct Tally<'a> {
 impl<'a> Report<'a> {
     /// A report of these domains, of which it lists at most `max_domains`.
     pub fn of(
-        active: &'a Active<'a>,
+        active: &'a Active,
         mut tallies: Vec<Tally<'a>>,
         max_domains: usize,
         global_minimum: i64,

@@ -4,13 +4,8 @@
 use std::cmp::Reverse;
 
 use super::active::{Active, Constraints};
-use super::question::Question;
 use super::report::{Report, Tally};
-use crate::snapshot::{Cut, Nodes, Slot, Symbol, View, count_per_node};
-
-/// The key whose domains are single nodes: there, every node counts for
-/// itself.
-const HOSTNAME: &str = "kubernetes.io/hostname";
+use crate::snapshot::{Counted, Cut, DomainId, Lens, Nodes, Slot};
 
 /// The best score of a node.
 const MAX_SCORE: i64 = 100;
@@ -39,31 +34,20 @@ pub struct NodeScore {
 
 /// A soft constraint, counted.
 struct Soft<'a> {
-    active: &'a Active<'a>,
-    key: Symbol,
-    counts: Counts<'a>,
-    /// The domains of the candidates that are not ignored.
-    tallies: Vec<Tally<'a>>,
+    active: &'a Active,
+    counted: Counted<'a>,
+    /// The nodes that have the topology key.
+    keyed: Lens,
+    /// Candidates by domain.
+    candidates: Vec<u32>,
+    size: usize,
     weight: f64,
-}
-
-enum Counts<'a> {
-    /// Matching pods on each node itself, by slot.
-    PerNode(Vec<u32>),
-    /// Matching pods per domain.
-    PerDomain(View<'a>),
 }
 
 impl<'a> Scores<'a> {
     /// Scores candidates, all of which exist.
-    pub fn of(
-        question: &'a Question,
-        constraints: &'a Constraints<'a>,
-        candidates: &[Slot],
-        cut: &Cut<'a>,
-    ) -> Self {
-        let nodes = cut.nodes;
-        if constraints.soft().next().is_none() || nodes.is_empty() {
+    pub fn of(constraints: &'a Constraints, candidates: &[Slot], cut: &Cut<'a>) -> Self {
+        if constraints.soft().next().is_none() || cut.nodes.is_empty() {
             let score = |slot: &Slot| NodeScore {
                 slot: *slot,
                 score: 0,
@@ -77,35 +61,18 @@ impl<'a> Scores<'a> {
                 soft: Vec::new(),
             };
         }
-        let mut keys: Vec<&str> = Vec::new();
-        if constraints.all_keys_required {
-            keys.extend(
-                constraints
-                    .soft()
-                    .map(|active| &*active.constraint.topology_key),
-            );
-        }
-        let symbols: Vec<Symbol> = keys.iter().map(|key| symbol(nodes, key)).collect();
-        let ignored = |slot: Slot| {
-            let node = nodes.get(slot);
-            node.is_none_or(|node| symbols.iter().any(|key| node.label(*key).is_none()))
-        };
-        let scored: Vec<Slot> = candidates
-            .iter()
-            .copied()
-            .filter(|slot| !ignored(*slot))
-            .collect();
-        let soft: Vec<Soft<'a>> = constraints
+        let mut soft: Vec<Soft<'a>> = constraints
             .soft()
-            .map(|active| Soft::of(active, question, constraints, &keys, &scored, cut))
+            .map(|active| Soft::of(active, cut))
             .collect();
+        let all_keys = constraints.all_keys_required;
+        let ignored = |soft: &[Soft<'_>], slot| all_keys && !soft.iter().all(|s| s.has_key(slot));
+        let scored = candidates.iter().copied();
+        let scored: Vec<Slot> = scored.filter(|slot| !ignored(&soft, *slot)).collect();
+        soft.iter_mut().for_each(|soft| soft.weigh(&scored));
         let score = |slot: &Slot| {
-            let ignored = ignored(*slot);
-            let raw = if ignored {
-                0
-            } else {
-                raw_score(&soft, *slot, nodes)
-            };
+            let ignored = ignored(&soft, *slot);
+            let raw = if ignored { 0 } else { raw_score(&soft, *slot) };
             NodeScore {
                 slot: *slot,
                 score: 0,
@@ -113,11 +80,11 @@ impl<'a> Scores<'a> {
                 ignored,
             }
         };
-        let mut scores: Vec<NodeScore> = candidates.iter().map(score).collect();
-        normalize(&mut scores);
+        let mut nodes: Vec<NodeScore> = candidates.iter().map(score).collect();
+        normalize(&mut nodes);
         Self {
             skipped: false,
-            nodes: scores,
+            nodes,
             soft,
         }
     }
@@ -134,71 +101,74 @@ impl<'a> Scores<'a> {
     }
 
     /// The numbers behind each soft constraint.
-    pub fn reports(self, max_domains: usize) -> Vec<Report<'a>> {
+    pub fn reports(&self, max_domains: usize) -> Vec<Report<'_>> {
         self.soft
-            .into_iter()
+            .iter()
             .map(|soft| soft.report(max_domains))
             .collect()
     }
 }
 
 impl<'a> Soft<'a> {
-    fn of(
-        active: &'a Active<'a>,
-        question: &'a Question,
-        constraints: &Constraints<'_>,
-        keys: &[&'a str],
-        scored: &[Slot],
-        cut: &Cut<'a>,
-    ) -> Self {
-        let nodes = cut.nodes;
-        let (counts, tallies) = if &*active.constraint.topology_key == HOSTNAME {
-            let counts = count_per_node(&active.selector, nodes, cut.namespace);
-            let tally = |slot: &Slot| {
-                let node = nodes.get(*slot)?;
-                let matching_pods = i64::from(counts[slot.index()]);
-                Some(Tally {
-                    matching_pods,
-                    value: node.name(),
-                    eligible_nodes: 1,
-                })
-            };
-            let tallies = scored.iter().filter_map(tally).collect();
-            (Counts::PerNode(counts), tallies)
-        } else {
-            let missing_is_empty = !constraints.all_keys_required;
-            let query = active.query(question, keys.into(), missing_is_empty);
-            let view = View::of(&query, nodes, cut.namespace);
-            let tallies = tally_domains(&view, scored);
-            (Counts::PerDomain(view), tallies)
-        };
-        // A size is far below 2^52, so it is exact as a double.
-        let weight = (tallies.len() as f64 + 2.0).ln();
-        let key = symbol(nodes, &active.constraint.topology_key);
+    fn of(active: &'a Active, cut: &Cut<'a>) -> Self {
         Self {
             active,
-            key,
-            counts,
-            tallies,
-            weight,
+            counted: cut.count(active.query()),
+            keyed: cut.lens(&active.everybody()),
+            candidates: Vec::new(),
+            size: 0,
+            weight: 0.0,
         }
     }
 
-    fn count(&self, slot: Slot) -> u32 {
-        match &self.counts {
-            Counts::PerNode(counts) => counts[slot.index()],
-            Counts::PerDomain(view) => view.at(slot).map_or(0, |domain| domain.matching_pods),
+    /// Counts the domains of the candidates that are not ignored.
+    fn weigh(&mut self, scored: &[Slot]) {
+        self.candidates = vec![0; self.counted.value_count()];
+        for slot in scored {
+            let domain = self.domain_of(*slot);
+            let candidates = &mut self.candidates[domain.index()];
+            self.size += usize::from(*candidates == 0);
+            *candidates += 1;
+        }
+        // A size is far below 2^52, so it is exact as a double.
+        self.weight = (self.size as f64 + 2.0).ln();
+    }
+
+    /// Whether a node has the topology key.
+    fn has_key(&self, slot: Slot) -> bool {
+        self.keyed.topology.domain_of(slot).is_some()
+    }
+
+    /// The domain of a candidate; one without the key is in that of the empty
+    /// value.
+    fn domain_of(&self, slot: Slot) -> DomainId {
+        match self.counted.domain_of(slot) {
+            DomainId::NONE => DomainId::EMPTY,
+            domain => domain,
         }
     }
 
-    fn report(self, max_domains: usize) -> Report<'a> {
-        let minimum = self
-            .tallies
+    fn report(&self, max_domains: usize) -> Report<'_> {
+        let domains = self
+            .candidates
+            .iter()
+            .enumerate()
+            .filter(|(_, candidates)| **candidates > 0);
+        let tally = |(index, candidates): (usize, &u32)| {
+            let domain = self.counted.domain(DomainId::at(index));
+            Tally {
+                matching_pods: i64::from(domain.matching_pods),
+                value: domain.value,
+                eligible_nodes: i64::from(*candidates),
+            }
+        };
+        let tallies: Vec<Tally<'_>> = domains.map(tally).collect();
+        let minimum = tallies
             .iter()
             .map(|tally| tally.matching_pods)
             .min()
             .unwrap_or(0);
-        let report = Report::of(self.active, self.tallies, max_domains, minimum, |_| true);
+        let report = Report::of(self.active, tallies, max_domains, minimum, |_| true);
         Report {
             weight: self.weight,
             ..report
@@ -206,37 +176,13 @@ impl<'a> Soft<'a> {
     }
 }
 
-fn symbol(nodes: &Nodes, key: &str) -> Symbol {
-    nodes.symbols().find(key).unwrap_or(Symbol::ABSENT)
-}
-
-/// The domains of the candidates, with how many of those are in each.
-fn tally_domains<'a>(view: &View<'a>, scored: &[Slot]) -> Vec<Tally<'a>> {
-    let mut candidates = vec![0_i64; view.values().len()];
-    for domain in scored.iter().filter_map(|slot| view.domain_of(*slot)) {
-        candidates[domain.index()] += 1;
+fn raw_score(soft: &[Soft<'_>], slot: Slot) -> i64 {
+    let mut sum = 0.0;
+    for soft in soft.iter().filter(|soft| soft.has_key(slot)) {
+        let count = soft.counted.matching_pods(soft.domain_of(slot));
+        let offset = f64::from(soft.active.constraint.max_skew - 1);
+        sum += f64::from(count) * soft.weight + offset;
     }
-    let domains = view.values().iter().zip(candidates);
-    let domains = domains.filter(|(_, candidates)| *candidates > 0);
-    let tally = |(domain, eligible_nodes): (&crate::snapshot::Domain<'a>, i64)| Tally {
-        value: domain.value,
-        matching_pods: i64::from(domain.matching_pods),
-        eligible_nodes,
-    };
-    domains.map(tally).collect()
-}
-
-fn raw_score(soft: &[Soft<'_>], slot: Slot, nodes: &Nodes) -> i64 {
-    let node = nodes.get(slot);
-    let with_key = soft
-        .iter()
-        .filter(|s| node.is_some_and(|n| n.label(s.key).is_some()));
-    let sum: f64 = with_key
-        .map(|s| {
-            let offset = f64::from(s.active.constraint.max_skew - 1);
-            f64::from(s.count(slot)) * s.weight + offset
-        })
-        .fold(0.0, |sum, part| sum + part);
     // `round` goes half away from zero, as the plugin's does. Saturating for
     // sums beyond what a cluster can hold.
     sum.round() as i64

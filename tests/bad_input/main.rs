@@ -8,6 +8,7 @@ mod support;
 mod changes;
 mod constraints;
 mod frames;
+mod limits;
 mod pods;
 mod requests;
 mod verdict;

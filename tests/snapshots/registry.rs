@@ -165,7 +165,7 @@ proptest! {
     fn export_restores_elsewhere(
         changes in generate::batch(40),
         defaults in generate::defaults(),
-        pod in generate::incoming(),
+        pod in generate::incoming::pod(),
     ) {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         runtime.block_on(async {

@@ -230,6 +230,31 @@ pub struct LimitSettings {
     )]
     pub max_owners: usize,
 
+    /// Bytes that the views of one snapshot may take.
+    ///
+    /// A view is a count that is kept up to date for a question asked before.
+    /// Dropping one changes no answer, only how fast it comes.
+    #[arg(
+        long,
+        env = "EVENKEEL_MAX_VIEW_BYTES",
+        value_name = "BYTES",
+        default_value_t = Limits::default().max_view_bytes,
+        value_parser = count
+    )]
+    pub max_view_bytes: usize,
+
+    /// Drop views that were not asked for so long.
+    ///
+    /// Each is work for every change that it follows.
+    #[arg(
+        long,
+        env = "EVENKEEL_VIEW_IDLE",
+        value_name = "DURATION",
+        default_value = "10m",
+        value_parser = humantime::parse_duration
+    )]
+    pub view_idle: Duration,
+
     /// Bytes of any one string in a request.
     ///
     /// Strings are kept for as long as something uses them. Kubernetes' own
@@ -342,6 +367,7 @@ impl From<&LimitSettings> for Limits {
             max_pods: settings.max_pods,
             max_label_sets: settings.max_label_sets,
             max_owners: settings.max_owners,
+            max_view_bytes: settings.max_view_bytes,
             max_string_bytes: settings.max_string_bytes,
         }
     }

@@ -1,0 +1,248 @@
+//! How a state moves on: a batch takes all the locks that it needs, changes
+//! nodes, lets views follow, changes pods and owners, and lets go.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
+
+use super::change::{Batch, Identity, Kind};
+use super::defaults::Defaults;
+use super::namespace::Namespace;
+use super::nodes::{Followed, Nodes};
+use super::owners::Owner;
+use super::state::{Applied, Shard, Shared, Sizes, State};
+use crate::proto::v1;
+use crate::proto::v1::change::Object;
+
+type Locked<'a> = Vec<(&'a str, RwLockWriteGuard<'a, Namespace>)>;
+
+impl State {
+    /// Applies a batch and moves on to `revision`. Callers take turns.
+    pub fn apply(&self, batch: &Batch, defaults: Option<Arc<Defaults>>, revision: i64) -> Applied {
+        let shards = self.shards_of(batch);
+        let mut locked: Locked<'_> = Vec::with_capacity(shards.len());
+        for (name, shard) in &shards {
+            locked.push((name, shard.namespace.write()));
+        }
+        let before = Sizes::of(&locked);
+
+        let mut applied = Applied::default();
+        let shared = self.prepare_shared(batch, defaults, revision, &mut locked, &mut applied);
+        for object in batch.objects() {
+            let id = Identity::of(object);
+            if id.kind == Kind::Node {
+                continue;
+            }
+            let at = locked.binary_search_by_key(&id.namespace, |(name, _)| name);
+            // A delete may be about a namespace that does not exist.
+            applied.note(at.is_ok_and(|at| {
+                let namespace = &mut locked[at].1;
+                apply_to_namespace(object, id, namespace, &shared.nodes)
+            }));
+        }
+
+        self.recount_sizes(before, Sizes::of(&locked));
+        for (name, mut namespace) in locked {
+            if namespace.is_empty() {
+                namespace.retired = true;
+                self.upkeep
+                    .free_view_bytes(namespace.views_mut().memory_bytes());
+                self.namespaces.remove(name);
+            }
+        }
+        drop(shared);
+        applied
+    }
+
+    /// Changes nodes and defaults, gives slots out to nodes that pods name,
+    /// and moves on to `revision`: from then on, whoever reads a namespace
+    /// that the batch does not touch reads what it is after the batch.
+    fn prepare_shared(
+        &self,
+        batch: &Batch,
+        defaults: Option<Arc<Defaults>>,
+        revision: i64,
+        locked: &mut Locked<'_>,
+        applied: &mut Applied,
+    ) -> RwLockReadGuard<'_, Shared> {
+        if defaults.is_none() {
+            let shared = self.shared.read();
+            if !shared.is_changed_by(batch) {
+                self.sync_views(locked);
+                self.revision.store(revision, Ordering::Release);
+                return shared;
+            }
+        }
+        let mut shared = self.shared.write();
+        if let Some(defaults) = defaults {
+            shared.defaults = defaults;
+        }
+        self.sync_views(locked);
+        match shared.apply(batch, applied) {
+            Followed::Moved(moves) if moves.is_empty() => {}
+            Followed::Moved(moves) => {
+                let version = self.upkeep.next_version();
+                for (_, namespace) in locked {
+                    self.upkeep.free_view_bytes(namespace.follow(&moves));
+                    namespace.views_mut().move_on(version);
+                }
+            }
+            Followed::Dropped => {
+                self.upkeep.next_version();
+                self.sync_views(locked);
+            }
+        }
+        self.revision.store(revision, Ordering::Release);
+        RwLockWriteGuard::downgrade(shared)
+    }
+
+    /// Drops the views that missed a move of nodes.
+    fn sync_views(&self, locked: &mut Locked<'_>) {
+        for (_, namespace) in locked {
+            let freed = namespace.views_mut().sync(self.upkeep.version());
+            self.upkeep.free_view_bytes(freed);
+        }
+    }
+
+    /// The shards that a batch touches, ascending by name; those that it adds
+    /// to are created. Changes of nodes touch all that have views.
+    fn shards_of(&self, batch: &Batch) -> Vec<(Box<str>, Arc<Shard>)> {
+        let mut all = self.named_shards(batch);
+        let is_node = |object: &Object| Identity::of(object).kind == Kind::Node;
+        if batch.objects().iter().any(is_node) {
+            let viewed = self
+                .namespaces
+                .iter()
+                .filter(|e| e.viewed.load(Ordering::Relaxed));
+            all.extend(viewed.map(|entry| (entry.key().clone(), Arc::clone(entry.value()))));
+            all.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+            all.dedup_by(|a, b| a.0 == b.0);
+        }
+        all
+    }
+
+    /// The shards of the pods and owners of a batch, ascending by name.
+    fn named_shards(&self, batch: &Batch) -> Vec<(Box<str>, Arc<Shard>)> {
+        let ids = batch
+            .objects()
+            .iter()
+            .map(|object| (Identity::of(object), object));
+        let mut names: Vec<(&str, bool)> = ids
+            .filter(|(id, _)| id.kind != Kind::Node)
+            .map(|(id, object)| (id.namespace, !matches!(object, Object::Delete(_))))
+            .collect();
+        // Feeds come in runs of one namespace.
+        names.dedup();
+        // Of one name, the entry that adds comes first.
+        names.sort_unstable_by(|a, b| a.0.cmp(b.0).then(b.1.cmp(&a.1)));
+        names.dedup_by_key(|(name, _)| *name);
+        let shard = |(name, adds): (&str, bool)| {
+            let known = self.namespaces.get(name).map(|shard| Arc::clone(&shard));
+            let created =
+                || adds.then(|| Arc::clone(&self.namespaces.entry(name.into()).or_default()));
+            known.or_else(created).map(|shard| (name.into(), shard))
+        };
+        names.into_iter().filter_map(shard).collect()
+    }
+
+    fn recount_sizes(&self, before: Sizes, after: Sizes) {
+        let count = |total: &AtomicUsize, before: usize, after: usize| {
+            total.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+        };
+        count(&self.pods, before.pods, after.pods);
+        count(&self.label_sets, before.label_sets, after.label_sets);
+        count(&self.owners, before.owners, after.owners);
+    }
+}
+
+impl Sizes {
+    fn of(locked: &[(&str, RwLockWriteGuard<'_, Namespace>)]) -> Self {
+        let mut sizes = Self::default();
+        for (_, namespace) in locked {
+            sizes.pods += namespace.pod_count();
+            sizes.label_sets += namespace.label_sets().len();
+            sizes.owners += namespace.owners().len();
+        }
+        sizes
+    }
+}
+
+impl Shared {
+    /// Whether a batch changes nodes, or has pods that name unknown ones.
+    fn is_changed_by(&self, batch: &Batch) -> bool {
+        batch.objects().iter().any(|object| match object {
+            Object::Pod(pod) => {
+                let node_name = pod.spec.as_ref().map_or("", |s| &s.node_name);
+                !node_name.is_empty() && self.nodes.slot(node_name).is_none()
+            }
+            _ => Identity::of(object).kind == Kind::Node,
+        })
+    }
+
+    /// Changes nodes and gives slots out to nodes that pods name; what that
+    /// means for views.
+    pub(super) fn apply(&mut self, batch: &Batch, applied: &mut Applied) -> Followed {
+        for object in batch.objects() {
+            match object {
+                Object::Node(node) => applied.note(self.nodes.put(node)),
+                Object::Delete(reference) if Identity::of(object).kind == Kind::Node => {
+                    applied.note(self.nodes.remove(&reference.name, &reference.uid));
+                }
+                _ => {}
+            }
+        }
+        self.nodes.settle();
+        let followed = self.nodes.follow();
+        for object in batch.objects() {
+            if let Object::Pod(v1::Pod {
+                spec: Some(spec), ..
+            }) = object
+                && !spec.node_name.is_empty()
+            {
+                self.nodes.reserve(&spec.node_name);
+            }
+        }
+        followed
+    }
+}
+
+/// Applies one change of a pod or an owner; whether it made a difference.
+pub(super) fn apply_to_namespace(
+    object: &Object,
+    id: Identity<'_>,
+    namespace: &mut Namespace,
+    nodes: &Nodes,
+) -> bool {
+    let metadata = |metadata: &Option<v1::ObjectMeta>| metadata.clone().unwrap_or_default();
+    let owner = match (object, id.kind) {
+        (Object::Pod(pod), _) => return namespace.put_pod(pod, nodes),
+        (Object::Delete(reference), Kind::Pod) => {
+            return namespace.remove_pod(id.name, &reference.uid, nodes);
+        }
+        (Object::Delete(reference), Kind::Owner(kind)) => {
+            return namespace.remove_owner(kind, id.name, &reference.uid);
+        }
+        (Object::Service(service), _) => {
+            let labels = service.spec.as_ref().map(|s| &s.selector);
+            Owner::of_labels(&metadata(&service.metadata), labels)
+        }
+        (Object::ReplicationController(controller), _) => {
+            let labels = controller.spec.as_ref().map(|s| &s.selector);
+            Owner::of_labels(&metadata(&controller.metadata), labels)
+        }
+        (Object::ReplicaSet(set), _) => {
+            let selector = set.spec.as_ref().and_then(|s| s.selector.as_ref());
+            Owner::of_selector(&metadata(&set.metadata), selector)
+        }
+        (Object::StatefulSet(set), _) => {
+            let selector = set.spec.as_ref().and_then(|s| s.selector.as_ref());
+            Owner::of_selector(&metadata(&set.metadata), selector)
+        }
+        (Object::Node(_) | Object::Delete(_), _) => return false,
+    };
+    match id.kind {
+        Kind::Owner(kind) => namespace.put_owner(kind, id.name, owner),
+        Kind::Node | Kind::Pod => false,
+    }
+}

@@ -1,0 +1,181 @@
+//! What a decision reads: one revision of one namespace, and the counts that
+//! it asks for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::defaults::Defaults;
+use super::lenses::Lens;
+use super::namespace::Namespace;
+use super::nodes::{Nodes, Slot};
+use super::owners::Controller;
+use super::partition;
+use super::topology::DomainId;
+use super::upkeep::Upkeep;
+use super::view::View;
+use crate::matching::Selector;
+
+/// One revision of one namespace.
+#[derive(Clone, Copy)]
+pub struct Cut<'a> {
+    /// The revision.
+    pub revision: i64,
+    /// The nodes.
+    pub nodes: &'a Nodes,
+    /// The default constraints.
+    pub defaults: &'a Defaults,
+    /// The namespace; an empty one if the snapshot has none of the name.
+    pub(super) namespace: &'a Namespace,
+    pub(super) upkeep: &'a Upkeep,
+}
+
+/// A question: how many pods that match `selector` count in each domain of a
+/// partition of the nodes.
+#[derive(Debug, Clone, Copy)]
+pub struct Query<'a> {
+    /// Which pods are counted.
+    pub selector: &'a Selector,
+    /// Which nodes are looked at, and what parts them.
+    pub partition: &'a partition::Key,
+}
+
+/// The answer to a [`Query`].
+pub struct Counted<'a> {
+    lens: Lens,
+    view: Arc<View>,
+    nodes: &'a Nodes,
+}
+
+/// A domain and what counts in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Domain<'a> {
+    /// Value of the topology key.
+    pub value: &'a str,
+    /// Eligible nodes in it.
+    pub eligible_nodes: u32,
+    /// Matching pods on those nodes.
+    pub matching_pods: u32,
+}
+
+impl<'a> Cut<'a> {
+    /// The selector that the defaults have for a pod, if any can be deduced.
+    pub fn deduce(
+        &self,
+        labels: &BTreeMap<String, String>,
+        controller: Option<&Controller>,
+    ) -> Option<Selector> {
+        self.namespace.owners().deduce(labels, controller)
+    }
+
+    /// The nodes of a partition.
+    pub fn lens(&self, key: &partition::Key) -> Lens {
+        self.nodes.lens(key, self.upkeep.tick())
+    }
+
+    /// Answers a query: from a view that is kept, or by counting label sets
+    /// and keeping the view.
+    pub fn count(&self, query: Query<'_>) -> Counted<'a> {
+        let now = self.upkeep.tick();
+        let lens = self.nodes.lens(query.partition, now);
+        let views = self.namespace.views().read();
+        let kept = (views.version() == self.upkeep.version())
+            .then(|| views.find(query.selector, lens.id))
+            .flatten()
+            .map(Arc::clone);
+        drop(views);
+        let view = match kept {
+            Some(view) => {
+                view.touch(now);
+                view
+            }
+            None => self.keep(query.selector, self.build(query.selector, &lens, now)),
+        };
+        Counted {
+            lens,
+            view,
+            nodes: self.nodes,
+        }
+    }
+
+    fn build(&self, selector: &Selector, lens: &Lens, now: u64) -> View {
+        let sets = self.namespace.label_sets();
+        let mut counts = vec![0; lens.partition.len()];
+        for (slot, pods) in sets.matching(selector).flat_map(|set| sets.counts(set)) {
+            let domain = lens.partition.member(slot);
+            if domain.is_some() {
+                counts[domain.index()] += pods;
+            }
+        }
+        View::of(lens.id, &lens.partition, counts, now)
+    }
+
+    fn keep(&self, selector: &Selector, view: View) -> Arc<View> {
+        let bytes = view.memory_bytes();
+        let mut views = self.namespace.views().write();
+        self.upkeep
+            .free_view_bytes(views.sync(self.upkeep.version()));
+        while !self.upkeep.has_view_room(bytes) {
+            let freed = views.evict_some();
+            self.upkeep.free_view_bytes(freed);
+            if freed == 0 {
+                // Other namespaces have taken all the room: use it and lose it.
+                return Arc::new(view);
+            }
+        }
+        let before = views.memory_bytes();
+        let view = views.insert(selector, view, self.namespace.label_sets());
+        self.upkeep.take_view_bytes(views.memory_bytes() - before);
+        view
+    }
+}
+
+impl<'a> Counted<'a> {
+    /// The smallest count of a domain; `None` without domains.
+    pub fn smallest(&self) -> Option<u32> {
+        self.view.smallest(&self.lens.partition)
+    }
+
+    /// How many domains there are.
+    pub fn domain_count(&self) -> usize {
+        self.lens.partition.domain_count()
+    }
+
+    /// The domains.
+    pub fn domains(&self) -> impl Iterator<Item = DomainId> {
+        self.lens.partition.domains()
+    }
+
+    /// What counts in a domain.
+    pub fn domain(&self, id: DomainId) -> Domain<'_> {
+        Domain {
+            value: self.lens.topology.value(id, self.nodes),
+            eligible_nodes: self.lens.partition.eligible_nodes(id),
+            matching_pods: self.view.count(id),
+        }
+    }
+
+    /// Matching pods in a domain; 0 in a value that is none.
+    pub fn matching_pods(&self, id: DomainId) -> u32 {
+        self.view.count(id)
+    }
+
+    /// The value that a node has; [`DomainId::NONE`] when it lacks the key.
+    pub fn domain_of(&self, slot: Slot) -> DomainId {
+        self.lens.topology.domain_of(slot)
+    }
+
+    /// One more than the largest number of a value.
+    pub fn value_count(&self) -> usize {
+        self.lens.topology.len()
+    }
+
+    /// The nodes behind it.
+    pub fn lens(&self) -> &Lens {
+        &self.lens
+    }
+
+    /// Matching pods by domain; domains past its end have none.
+    pub fn counts(&self) -> &[u32] {
+        self.view.counts()
+    }
+}

@@ -1,0 +1,217 @@
+//! The topologies and partitions in use: ways of looking at the nodes, shared
+//! by all namespaces and kept up to date by every change of a node.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hashbrown::HashMap;
+use slab::Slab;
+
+use super::nodes::{NodeRef, Nodes, Slot};
+use super::partition::{self, Move, Partition};
+use super::topology::{self, Topology};
+
+/// The number of a partition. Its serial part is never given out twice, so
+/// that one that was dropped is not mistaken for another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PartitionId {
+    index: usize,
+    serial: u64,
+}
+
+/// A partition and the topology that it is of.
+#[derive(Debug, Clone)]
+pub struct Lens {
+    /// The number of the partition.
+    pub id: PartitionId,
+    /// The eligible nodes, parted into domains.
+    pub partition: Arc<Partition>,
+    /// The domains of all nodes, eligible or not.
+    pub topology: Arc<Topology>,
+}
+
+/// What moved in one partition.
+#[derive(Debug)]
+pub struct Moves {
+    /// The partition.
+    pub id: PartitionId,
+    /// The nodes that moved, in order.
+    pub moves: Vec<Move>,
+}
+
+/// The topologies and partitions in use.
+///
+/// Whoever reads holds a clone of an `Arc` for as long as nodes cannot
+/// change, so a change of a node finds each of them unshared.
+#[derive(Debug, Default)]
+pub struct Lenses {
+    topologies: HashMap<topology::Key, usize>,
+    topology: Slab<Arc<Topology>>,
+    by_key: HashMap<Arc<partition::Key>, usize>,
+    entries: Slab<Entry>,
+    next_serial: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    serial: u64,
+    key: Arc<partition::Key>,
+    topology: usize,
+    partition: Arc<Partition>,
+    last_used: AtomicU64,
+}
+
+impl Lenses {
+    /// A partition that is in use, used once more at tick `now`.
+    pub fn find(&self, key: &partition::Key, now: u64) -> Option<Lens> {
+        let index = *self.by_key.get(key)?;
+        let entry = &self.entries[index];
+        if entry.last_used.load(Ordering::Relaxed) != now {
+            entry.last_used.store(now, Ordering::Relaxed);
+        }
+        Some(Lens {
+            id: PartitionId {
+                index,
+                serial: entry.serial,
+            },
+            partition: Arc::clone(&entry.partition),
+            topology: Arc::clone(&self.topology[entry.topology]),
+        })
+    }
+
+    /// A partition by number, if it is still in use.
+    pub fn get(&self, id: PartitionId) -> Option<&Partition> {
+        let entry = self.entries.get(id.index)?;
+        (entry.serial == id.serial).then_some(&*entry.partition)
+    }
+
+    /// A partition, made if need be.
+    pub fn insert(&mut self, key: &partition::Key, nodes: &Nodes, now: u64) -> Lens {
+        if let Some(lens) = self.find(key, now) {
+            return lens;
+        }
+        let slab = &mut self.topology;
+        let make = || slab.insert(Arc::new(Topology::of(&key.topology, nodes)));
+        let topology = *self
+            .topologies
+            .entry(key.topology.clone())
+            .or_insert_with(make);
+        let partition = Partition::of(key.clone(), &self.topology[topology], nodes);
+        self.next_serial += 1;
+        let key = Arc::new(key.clone());
+        let index = self.entries.insert(Entry {
+            serial: self.next_serial,
+            key: Arc::clone(&key),
+            topology,
+            partition: Arc::new(partition),
+            last_used: AtomicU64::new(now),
+        });
+        self.by_key.insert(Arc::clone(&key), index);
+        self.find(&key, now).expect("it was just inserted")
+    }
+
+    /// Follows changes of nodes, of which `node` tells already; what moved in
+    /// each partition.
+    pub fn update<'n>(
+        &mut self,
+        changed: &[Slot],
+        node: impl Fn(Slot) -> Option<NodeRef<'n>>,
+    ) -> Vec<Moves> {
+        let mut moves: HashMap<usize, Moves> = HashMap::new();
+        for slot in changed {
+            let node = node(*slot);
+            for (_, topology) in &mut self.topology {
+                unshared(topology).update(*slot, node);
+            }
+            for (index, entry) in &mut self.entries {
+                let topology = &self.topology[entry.topology];
+                let moved = unshared(&mut entry.partition).update(*slot, node, topology);
+                if let Some(moved) = moved {
+                    let id = PartitionId {
+                        index,
+                        serial: entry.serial,
+                    };
+                    let of = moves.entry(index).or_insert_with(|| Moves {
+                        id,
+                        moves: Vec::new(),
+                    });
+                    of.moves.push(moved);
+                }
+            }
+        }
+        moves.into_values().collect()
+    }
+
+    /// How many partitions there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Drops all of them.
+    pub fn clear(&mut self) {
+        self.retain(|_| false);
+    }
+
+    /// Drops partitions that were last used before tick `since`.
+    pub fn drop_idle(&mut self, since: u64) {
+        self.retain(|last_used| last_used >= since);
+    }
+
+    /// Drops the half that was used least recently.
+    pub fn drop_half(&mut self) {
+        let entries = self.entries.iter();
+        let mut uses: Vec<u64> = entries
+            .map(|(_, entry)| entry.last_used.load(Ordering::Relaxed))
+            .collect();
+        let (middle, mut spared) = (uses.len() / 2, uses.len().div_ceil(2));
+        let (_, median, _) = uses.select_nth_unstable(middle);
+        let median = *median;
+        // Of those used at the same tick as the middle one, some have to go.
+        self.retain(|last_used| {
+            let stays = last_used >= median && spared > 0;
+            spared -= usize::from(stays);
+            stays
+        });
+    }
+
+    fn retain(&mut self, mut stays: impl FnMut(u64) -> bool) {
+        self.entries
+            .retain(|_, entry| stays(entry.last_used.load(Ordering::Relaxed)));
+        let entries = &self.entries;
+        let serials = |index: &usize, key: &Arc<partition::Key>| {
+            entries
+                .get(*index)
+                .is_some_and(|entry| Arc::ptr_eq(&entry.key, key))
+        };
+        self.by_key.retain(|key, index| serials(index, key));
+        let used = |index: usize| entries.iter().any(|(_, entry)| entry.topology == index);
+        self.topologies.retain(|_, index| used(*index));
+        self.topology.retain(|index, _| used(index));
+    }
+
+    /// The keys of all partitions.
+    pub fn key(&self, id: PartitionId) -> Option<&Arc<partition::Key>> {
+        let entry = self.entries.get(id.index)?;
+        (entry.serial == id.serial).then_some(&entry.key)
+    }
+
+    /// What they take in memory, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let topologies: usize = self.topology.iter().map(|(_, t)| t.memory_bytes()).sum();
+        let partitions = self
+            .entries
+            .iter()
+            .map(|(_, entry)| entry.partition.memory_bytes());
+        topologies + partitions.sum::<usize>()
+    }
+}
+
+/// The only reference to a shared value.
+pub(super) fn unshared<T>(shared: &mut Arc<T>) -> &mut T {
+    Arc::get_mut(shared).expect("nobody reads what is locked for a change")
+}

@@ -1,0 +1,233 @@
+//! The nodes that a constraint looks at, parted into domains.
+
+use std::sync::Arc;
+
+use super::nodes::{NodeRef, Nodes, Slot};
+use super::symbols::Symbol;
+use super::topology::{self, DomainId, Topology};
+use crate::matching::{Effect, NodeAffinity, Tolerations};
+
+/// The taint of a cordoned node; a pod that tolerates it may go there.
+const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";
+
+/// Which nodes a constraint looks at.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Eligibility {
+    /// Topology keys that a node must have, all of them.
+    pub required_keys: Box<[Arc<str>]>,
+    /// What a node's labels must match; `None` ignores them.
+    pub affinity: Option<NodeAffinity>,
+    /// What must tolerate a node's taints; `None` ignores them.
+    pub tolerations: Option<Tolerations>,
+    /// What must tolerate a node's being cordoned; `None` ignores that.
+    pub cordon_tolerations: Option<Tolerations>,
+}
+
+/// What tells one partition from another.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// What parts the nodes.
+    pub topology: topology::Key,
+    /// Whether a node without the topology key is in the domain of the empty
+    /// value rather than in none.
+    pub missing_is_empty: bool,
+    /// Which nodes are looked at.
+    pub eligibility: Eligibility,
+}
+
+/// The eligible nodes, parted into the domains of a topology.
+#[derive(Debug)]
+pub struct Partition {
+    key: Key,
+    /// By slot: the domain that an eligible node is in.
+    members: Vec<DomainId>,
+    eligible: Vec<bool>,
+    eligible_total: usize,
+    /// By domain. A value without eligible nodes is no domain.
+    eligible_nodes: Vec<u32>,
+    domain_count: usize,
+}
+
+/// How a node's membership changed.
+#[derive(Debug, Clone, Copy)]
+pub struct Move {
+    /// The node.
+    pub slot: Slot,
+    /// The domain that it left, if it was a member.
+    pub from: DomainId,
+    /// The domain that it is in now, if it is a member.
+    pub to: DomainId,
+    /// Whether nobody is left in `from`.
+    pub from_vanishes: bool,
+    /// Whether nobody was in `to` before.
+    pub to_appears: bool,
+}
+
+impl Eligibility {
+    /// Whether a node is eligible.
+    pub fn admits(&self, node: NodeRef<'_>) -> bool {
+        self.required_keys
+            .iter()
+            .all(|key| node.label_text(key).is_some())
+            && self
+                .affinity
+                .as_ref()
+                .is_none_or(|affinity| affinity.matches::<str>(&node))
+            && self.admits_taints(node)
+    }
+
+    fn admits_taints(&self, node: NodeRef<'_>) -> bool {
+        self.tolerations
+            .as_ref()
+            .is_none_or(|t| t.tolerate_all(node.taints()))
+            && self
+                .cordon_tolerations
+                .as_ref()
+                .is_none_or(|t| admits_cordon(t, node))
+    }
+}
+
+/// Whether a pod with these tolerations may go on a node as far as its being
+/// cordoned goes.
+pub fn admits_cordon(tolerations: &Tolerations, node: NodeRef<'_>) -> bool {
+    !node.unschedulable() || tolerations.tolerate_parts(UNSCHEDULABLE_TAINT, "", Effect::NoSchedule)
+}
+
+impl Partition {
+    /// Parts the nodes that are eligible.
+    pub fn of(key: Key, topology: &Topology, nodes: &Nodes) -> Self {
+        let eligibility = &key.eligibility;
+        let symbol = |text: &Arc<str>| nodes.symbols().find(text).unwrap_or(Symbol::ABSENT);
+        let required: Vec<Symbol> = eligibility.required_keys.iter().map(symbol).collect();
+        let affinity = eligibility
+            .affinity
+            .as_ref()
+            .map(|affinity| nodes.resolve(affinity));
+        let admits = |node: NodeRef<'_>| {
+            required.iter().all(|key| node.label(*key).is_some())
+                && affinity
+                    .as_ref()
+                    .is_none_or(|affinity| affinity.matches::<Symbol>(&node))
+                && eligibility.admits_taints(node)
+        };
+        let slots = nodes.order().iter().copied();
+        let eligible: Vec<Slot> = slots
+            .filter(|slot| nodes.get(*slot).is_some_and(admits))
+            .collect();
+        let mut partition = Self {
+            members: vec![DomainId::NONE; nodes.slot_count()],
+            eligible: vec![false; nodes.slot_count()],
+            eligible_total: 0,
+            eligible_nodes: vec![0; topology.len()],
+            domain_count: 0,
+            key,
+        };
+        for slot in eligible {
+            partition.set(slot, true, topology);
+        }
+        partition
+    }
+
+    /// Follows a change of a node, of which `topology` knows already; how its
+    /// membership changed, if it did.
+    pub fn update(
+        &mut self,
+        slot: Slot,
+        node: Option<NodeRef<'_>>,
+        topology: &Topology,
+    ) -> Option<Move> {
+        let admits = node.is_some_and(|node| self.key.eligibility.admits(node));
+        if self.members.len() <= slot.index() {
+            self.members.resize(slot.index() + 1, DomainId::NONE);
+            self.eligible.resize(slot.index() + 1, false);
+        }
+        if self.eligible_nodes.len() < topology.len() {
+            self.eligible_nodes.resize(topology.len(), 0);
+        }
+        self.set(slot, admits, topology)
+    }
+
+    fn set(&mut self, slot: Slot, eligible: bool, topology: &Topology) -> Option<Move> {
+        let to = match topology.domain_of(slot) {
+            _ if !eligible => DomainId::NONE,
+            DomainId::NONE if self.key.missing_is_empty => DomainId::EMPTY,
+            domain => domain,
+        };
+        let was = std::mem::replace(&mut self.eligible[slot.index()], eligible);
+        self.eligible_total = self.eligible_total + usize::from(eligible) - usize::from(was);
+        let from = std::mem::replace(&mut self.members[slot.index()], to);
+        if from == to {
+            return None;
+        }
+        let mut change = Move {
+            slot,
+            from,
+            to,
+            from_vanishes: false,
+            to_appears: false,
+        };
+        if from.is_some() {
+            let nodes = &mut self.eligible_nodes[from.index()];
+            *nodes -= 1;
+            change.from_vanishes = *nodes == 0;
+        }
+        if to.is_some() {
+            let nodes = &mut self.eligible_nodes[to.index()];
+            *nodes += 1;
+            change.to_appears = *nodes == 1;
+        }
+        self.domain_count =
+            self.domain_count + usize::from(change.to_appears) - usize::from(change.from_vanishes);
+        Some(change)
+    }
+
+    /// The domain that a node is a member of; [`DomainId::NONE`] when it is
+    /// not eligible or lacks the key.
+    pub fn member(&self, slot: Slot) -> DomainId {
+        self.members
+            .get(slot.index())
+            .copied()
+            .unwrap_or(DomainId::NONE)
+    }
+
+    /// Whether a node is eligible, with or without the key.
+    pub fn is_eligible(&self, slot: Slot) -> bool {
+        self.eligible.get(slot.index()).copied().unwrap_or(false)
+    }
+
+    /// How many nodes are eligible, with or without the key.
+    pub fn eligible_total(&self) -> usize {
+        self.eligible_total
+    }
+
+    /// How many eligible nodes a domain has.
+    pub fn eligible_nodes(&self, domain: DomainId) -> u32 {
+        self.eligible_nodes
+            .get(domain.index())
+            .copied()
+            .unwrap_or(0)
+    }
+
+    /// The domains: those with an eligible node.
+    pub fn domains(&self) -> impl Iterator<Item = DomainId> {
+        let all = self.eligible_nodes.iter().enumerate();
+        all.filter(|(_, nodes)| **nodes > 0)
+            .map(|(i, _)| DomainId::at(i))
+    }
+
+    /// How many domains there are.
+    pub fn domain_count(&self) -> usize {
+        self.domain_count
+    }
+
+    /// One more than the largest number of a domain.
+    pub fn len(&self) -> usize {
+        self.eligible_nodes.len()
+    }
+
+    /// What it takes in memory, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.members.capacity() * (size_of::<DomainId>() + 1)
+            + self.eligible_nodes.capacity() * size_of::<u32>()
+    }
+}

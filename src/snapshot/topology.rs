@@ -1,0 +1,166 @@
+//! The values that nodes have for a topology key, numbered.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+use super::nodes::{NodeRef, Nodes, Slot};
+
+/// The number of a domain: a value of a topology key. Not reused while its
+/// topology lives, so that counts by number stay meaningful.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DomainId(u32);
+
+/// What parts nodes into domains.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Key {
+    /// The values of a label.
+    Label(Arc<str>),
+    /// Every node is a domain of its own.
+    Node,
+}
+
+/// For each node, its value of a topology key.
+#[derive(Debug, Default)]
+pub struct Topology {
+    /// The label; `None` when every node is a domain of its own.
+    label: Option<Box<str>>,
+    /// By slot; [`DomainId::NONE`] without the label or the node.
+    domain_of: Vec<DomainId>,
+    values: Vec<Box<str>>,
+    by_value: HashTable<DomainId>,
+    hasher: DefaultHashBuilder,
+}
+
+impl DomainId {
+    /// Stands for no domain.
+    pub const NONE: Self = Self(u32::MAX);
+    /// The domain of the empty value, in topologies of a label.
+    pub const EMPTY: Self = Self(0);
+
+    /// As an index into an array with one element per domain.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Whether it is a domain.
+    pub fn is_some(self) -> bool {
+        self != Self::NONE
+    }
+
+    /// The domain of an index.
+    pub fn at(index: usize) -> Self {
+        Self(u32::try_from(index).expect("fewer than 2^32 domains"))
+    }
+}
+
+impl Topology {
+    /// Numbers the values that nodes have.
+    pub fn of(key: &Key, nodes: &Nodes) -> Self {
+        let mut topology = Self {
+            domain_of: vec![DomainId::NONE; nodes.slot_count()],
+            ..Self::default()
+        };
+        match key {
+            Key::Node => {
+                for slot in nodes.order() {
+                    topology.domain_of[slot.index()] = DomainId::at(slot.index());
+                }
+            }
+            Key::Label(label) => topology.number_values(label, nodes),
+        }
+        topology
+    }
+
+    fn number_values(&mut self, label: &str, nodes: &Nodes) {
+        self.label = Some(label.into());
+        self.number("");
+        let Some(key) = nodes.symbols().find(label) else {
+            return;
+        };
+        // Values are looked up by symbol here: a number, not a text.
+        let mut by_symbol = vec![DomainId::NONE; nodes.symbols().len()];
+        for slot in nodes.order() {
+            let value = nodes.get(*slot).and_then(|node| node.label(key));
+            let Some(value) = value else { continue };
+            let known = &mut by_symbol[value.index()];
+            if !known.is_some() {
+                *known = self.number(nodes.symbols().text(value));
+            }
+            self.domain_of[slot.index()] = *known;
+        }
+    }
+
+    /// The number of a value, given out if need be.
+    fn number(&mut self, value: &str) -> DomainId {
+        let Self {
+            values,
+            by_value,
+            hasher,
+            ..
+        } = self;
+        let hash = hasher.hash_one(value);
+        if let Some(id) = by_value.find(hash, |id| *values[id.index()] == *value) {
+            return *id;
+        }
+        let id = DomainId::at(values.len());
+        values.push(value.into());
+        by_value.insert_unique(hash, id, |id| hasher.hash_one(&*values[id.index()]));
+        id
+    }
+
+    /// Follows a change of a node; `None` for one that is gone.
+    pub fn update(&mut self, slot: Slot, node: Option<NodeRef<'_>>) {
+        if self.domain_of.len() <= slot.index() {
+            self.domain_of.resize(slot.index() + 1, DomainId::NONE);
+        }
+        let value = node.and_then(|node| match &self.label {
+            Some(label) => node.label_text(label),
+            None => Some(""),
+        });
+        self.domain_of[slot.index()] = match value {
+            None => DomainId::NONE,
+            Some(_) if self.label.is_none() => DomainId::at(slot.index()),
+            Some(value) => self.number(value),
+        };
+    }
+
+    /// The domain of a node; [`DomainId::NONE`] when it lacks the key.
+    pub fn domain_of(&self, slot: Slot) -> DomainId {
+        self.domain_of
+            .get(slot.index())
+            .copied()
+            .unwrap_or(DomainId::NONE)
+    }
+
+    /// The domains of all slots; those past its end have none.
+    pub fn domains_by_slot(&self) -> &[DomainId] {
+        &self.domain_of
+    }
+
+    /// How many numbers were given out; those of single nodes are slots.
+    pub fn len(&self) -> usize {
+        if self.label.is_some() {
+            self.values.len()
+        } else {
+            self.domain_of.len()
+        }
+    }
+
+    /// The value that a domain stands for; of single nodes, the name.
+    pub fn value<'a>(&'a self, domain: DomainId, nodes: &'a Nodes) -> &'a str {
+        match self.label {
+            Some(_) => &self.values[domain.index()],
+            None => nodes.name(Slot::at(domain.index())),
+        }
+    }
+
+    /// What it takes in memory, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let texts: usize = self.values.iter().map(|value| value.len()).sum();
+        texts
+            + self.domain_of.capacity() * size_of::<DomainId>()
+            + self.values.capacity() * (size_of::<Box<str>>() + size_of::<DomainId>() + 1)
+    }
+}

@@ -1,0 +1,70 @@
+//! What keeps the views of a state in bounds: their version, their age, their
+//! room.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// The books on the views of a state.
+#[derive(Debug)]
+pub struct Upkeep {
+    /// Grows whenever nodes moved between domains. Views of another version
+    /// did not follow, and are dropped when they are met.
+    version: AtomicU64,
+    /// Grows with each sweep: a clock for "last used".
+    tick: AtomicU64,
+    view_bytes: AtomicUsize,
+    max_view_bytes: usize,
+}
+
+impl Upkeep {
+    /// Of a state whose views may take so many bytes.
+    pub fn new(max_view_bytes: usize) -> Self {
+        Self {
+            version: AtomicU64::new(0),
+            tick: AtomicU64::new(0),
+            view_bytes: AtomicUsize::new(0),
+            max_view_bytes,
+        }
+    }
+
+    /// The version of the nodes that views have to be of.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Relaxed)
+    }
+
+    /// Moves on to another version, under the lock of the nodes.
+    pub fn next_version(&self) -> u64 {
+        self.version.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The current tick.
+    pub fn tick(&self) -> u64 {
+        self.tick.load(Ordering::Relaxed)
+    }
+
+    /// Moves on to the next tick.
+    pub fn next_tick(&self) -> u64 {
+        self.tick.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// What views take, in bytes.
+    pub fn view_bytes(&self) -> usize {
+        self.view_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether a view of so many bytes may be kept.
+    pub fn has_view_room(&self, bytes: usize) -> bool {
+        self.view_bytes() + bytes <= self.max_view_bytes
+    }
+
+    /// Notes that views take more.
+    pub fn take_view_bytes(&self, bytes: usize) {
+        self.view_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Notes that views take less.
+    pub fn free_view_bytes(&self, bytes: usize) {
+        if bytes > 0 {
+            self.view_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! The views of a namespace: which are kept, which label sets each selector
+//! matches, and how a change reaches just the views that it touches.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use slab::Slab;
+
+use super::label_sets::{LabelSetId, LabelSets};
+use super::lenses::{Moves, PartitionId, unshared};
+use super::nodes::{Nodes, Slot};
+use super::topology::DomainId;
+use super::view::View;
+use crate::matching::Selector;
+
+/// How many look-ups of a pod count a view may cost to follow nodes that
+/// moved; beyond that it is cheaper to count again when next asked.
+const MAX_LOOKUPS: usize = 20_000;
+
+/// The views of a namespace.
+#[derive(Debug, Default)]
+pub struct Views {
+    /// The version of the nodes that they are of.
+    version: u64,
+    watched: Slab<Watched>,
+    by_selector: HashMap<Arc<Selector>, usize>,
+    /// Selectors by a pair that they require; each has one key here.
+    by_pair: HashMap<(Box<str>, Box<str>), Vec<usize>>,
+    /// Selectors that require no pair.
+    unpaired: Vec<usize>,
+    /// By label set: the selectors that match it.
+    watchers: Vec<Vec<Watcher>>,
+    bytes: usize,
+}
+
+/// A selector with views.
+#[derive(Debug)]
+struct Watched {
+    selector: Arc<Selector>,
+    /// The label sets that it matches, in no order.
+    sets: Vec<LabelSetId>,
+    views: Vec<Arc<View>>,
+}
+
+/// A selector that matches a label set.
+#[derive(Debug, Clone, Copy)]
+struct Watcher {
+    /// The selector.
+    selector: usize,
+    /// Where the label set is among those that the selector matches.
+    at: usize,
+}
+
+impl Views {
+    /// The version of the nodes that they are of.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Drops all views if they are of another version of the nodes; how many
+    /// bytes that freed.
+    pub fn sync(&mut self, version: u64) -> usize {
+        if self.version == version {
+            return 0;
+        }
+        let bytes = self.bytes;
+        *self = Self {
+            version,
+            ..Self::default()
+        };
+        bytes
+    }
+
+    /// Notes that they follow the nodes to another version.
+    pub fn move_on(&mut self, version: u64) {
+        self.version = version;
+    }
+
+    /// A view that is kept.
+    pub fn find(&self, selector: &Selector, id: PartitionId) -> Option<&Arc<View>> {
+        let watched = &self.watched[*self.by_selector.get(selector)?];
+        watched.views.iter().find(|view| view.partition() == id)
+    }
+
+    /// Keeps a view; that of somebody who was faster, if there is one.
+    pub fn insert(&mut self, selector: &Selector, view: View, sets: &LabelSets) -> Arc<View> {
+        if let Some(view) = self.find(selector, view.partition()) {
+            return Arc::clone(view);
+        }
+        let index = match self.by_selector.get(selector) {
+            Some(index) => *index,
+            None => self.watch(selector, sets),
+        };
+        let view = Arc::new(view);
+        self.bytes += view.memory_bytes();
+        self.watched[index].views.push(Arc::clone(&view));
+        view
+    }
+
+    fn watch(&mut self, selector: &Selector, sets: &LabelSets) -> usize {
+        let selector = Arc::new(selector.clone());
+        let matched = sets.matching(&selector).collect();
+        let index = self.watched.insert(Watched {
+            selector: Arc::clone(&selector),
+            sets: matched,
+            views: Vec::new(),
+        });
+        for (at, set) in self.watched[index].sets.iter().enumerate() {
+            if self.watchers.len() <= set.index() {
+                self.watchers.resize_with(set.index() + 1, Vec::new);
+            }
+            self.watchers[set.index()].push(Watcher {
+                selector: index,
+                at,
+            });
+        }
+        match selector.required_pair() {
+            Some((key, value)) => {
+                self.by_pair
+                    .entry((key.into(), value.into()))
+                    .or_default()
+                    .push(index);
+            }
+            None => self.unpaired.push(index),
+        }
+        self.by_selector.insert(selector, index);
+        index
+    }
+
+    fn unwatch(&mut self, index: usize) {
+        let watched = self.watched.remove(index);
+        for set in &watched.sets {
+            self.watchers[set.index()].retain(|watcher| watcher.selector != index);
+        }
+        match watched.selector.required_pair() {
+            Some((key, value)) => {
+                let pair = (key.into(), value.into());
+                let of_pair = self
+                    .by_pair
+                    .get_mut(&pair)
+                    .expect("a paired selector is there");
+                of_pair.retain(|other| *other != index);
+                if of_pair.is_empty() {
+                    self.by_pair.remove(&pair);
+                }
+            }
+            None => self.unpaired.retain(|other| *other != index),
+        }
+        self.by_selector.remove(&watched.selector);
+    }
+
+    /// Follows a label set that a first pod has.
+    pub fn add_set(&mut self, set: LabelSetId, sets: &LabelSets) {
+        if self.watched.is_empty() {
+            return;
+        }
+        if self.watchers.len() <= set.index() {
+            self.watchers.resize_with(set.index() + 1, Vec::new);
+        }
+        let by_pair = &self.by_pair;
+        let paired = sets
+            .texts(set)
+            .filter_map(|pair| by_pair.get(&PairRef(pair)));
+        let candidates: Vec<usize> = paired.flatten().chain(&self.unpaired).copied().collect();
+        for index in candidates {
+            let watched = &mut self.watched[index];
+            if sets.matches(set, &watched.selector) {
+                let watcher = Watcher {
+                    selector: index,
+                    at: watched.sets.len(),
+                };
+                self.watchers[set.index()].push(watcher);
+                watched.sets.push(set);
+            }
+        }
+    }
+
+    /// Follows a label set that no pod has any more.
+    pub fn remove_set(&mut self, set: LabelSetId) {
+        let Some(watchers) = self.watchers.get_mut(set.index()) else {
+            return;
+        };
+        for Watcher { selector, at } in std::mem::take(watchers) {
+            let sets = &mut self.watched[selector].sets;
+            sets.swap_remove(at);
+            if let Some(moved) = sets.get(at) {
+                let watchers = self.watchers[moved.index()].iter_mut();
+                let mut watchers = watchers.filter(|watcher| watcher.selector == selector);
+                watchers.next().expect("a matched label set is watched").at = at;
+            }
+        }
+    }
+
+    /// Follows a pod that counts on a node.
+    pub fn add_pod(&mut self, set: LabelSetId, slot: Slot, nodes: &Nodes) {
+        self.for_each_of(set, slot, nodes, View::add);
+    }
+
+    /// Follows a pod that counts no more on a node.
+    pub fn remove_pod(&mut self, set: LabelSetId, slot: Slot, nodes: &Nodes) {
+        self.for_each_of(set, slot, nodes, View::remove);
+    }
+
+    fn for_each_of(
+        &mut self,
+        set: LabelSetId,
+        slot: Slot,
+        nodes: &Nodes,
+        change: impl Fn(&mut View, DomainId, u32),
+    ) {
+        let Some(watchers) = self.watchers.get(set.index()).filter(|w| !w.is_empty()) else {
+            return;
+        };
+        let lenses = nodes.lenses();
+        for watcher in watchers {
+            for view in &mut self.watched[watcher.selector].views {
+                // A view whose partition was dropped is not asked again.
+                let Some(partition) = lenses.get(view.partition()) else {
+                    continue;
+                };
+                let domain = partition.member(slot);
+                if domain.is_some() {
+                    change(unshared(view), domain, 1);
+                }
+            }
+        }
+    }
+
+    /// Follows nodes that moved; how many bytes of views that freed.
+    pub fn follow(&mut self, all: &[Moves], sets: &LabelSets) -> usize {
+        let before = self.bytes;
+        let mut bytes = 0;
+        for (_, watched) in &mut self.watched {
+            let matched = &watched.sets;
+            watched.views.retain_mut(|view| {
+                let Some(moves) = all.iter().find(|moves| moves.id == view.partition()) else {
+                    return true;
+                };
+                if moves.moves.len().saturating_mul(matched.len()) > MAX_LOOKUPS {
+                    bytes += view.memory_bytes();
+                    return false;
+                }
+                for change in &moves.moves {
+                    let pods = matched
+                        .iter()
+                        .map(|set| sets.counted(*set, change.slot))
+                        .sum::<u32>();
+                    unshared(view).follow(change, pods);
+                }
+                true
+            });
+        }
+        self.bytes = before.saturating_sub(bytes);
+        self.drop_unwatched();
+        bytes
+    }
+
+    /// Drops the views that `stays` does not want; how many bytes that freed.
+    pub fn retain(&mut self, mut stays: impl FnMut(&View) -> bool) -> usize {
+        for (_, watched) in &mut self.watched {
+            watched.views.retain(|view| stays(view));
+        }
+        let before = self.bytes;
+        self.drop_unwatched();
+        self.bytes = self.iter().map(|(_, view)| view.memory_bytes()).sum();
+        before.saturating_sub(self.bytes)
+    }
+
+    /// Drops the quarter that is least worth keeping: what was asked only
+    /// once, then what was not asked for longest.
+    pub fn evict_some(&mut self) -> usize {
+        let mut worth: Vec<_> = self.iter().map(|(_, view)| view.worth()).collect();
+        if worth.is_empty() {
+            return 0;
+        }
+        let mut surplus = worth.len().div_ceil(4);
+        let (_, limit, _) = worth.select_nth_unstable(surplus - 1);
+        let limit = *limit;
+        self.retain(|view| {
+            let goes = surplus > 0 && view.worth() <= limit;
+            surplus -= usize::from(goes);
+            !goes
+        })
+    }
+
+    fn drop_unwatched(&mut self) {
+        let unused = self
+            .watched
+            .iter()
+            .filter(|(_, watched)| watched.views.is_empty());
+        for index in unused.map(|(index, _)| index).collect::<Vec<_>>() {
+            self.unwatch(index);
+        }
+    }
+
+    /// All views with their selectors.
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<Selector>, &Arc<View>)> {
+        self.watched.iter().flat_map(|(_, watched)| {
+            watched
+                .views
+                .iter()
+                .map(move |view| (&watched.selector, view))
+        })
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.watched.is_empty()
+    }
+
+    /// What they take in memory, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// A borrowed pair that finds an owned one.
+#[derive(Hash)]
+struct PairRef<'a>((&'a str, &'a str));
+
+impl hashbrown::Equivalent<(Box<str>, Box<str>)> for PairRef<'_> {
+    fn equivalent(&self, key: &(Box<str>, Box<str>)) -> bool {
+        self.0 == (&*key.0, &*key.1)
+    }
+}
