@@ -13,28 +13,45 @@ const BINARY: &str = "target/release/evenkeel ";
 #[test]
 fn documents_show_what_commands_print() {
     let mut shown = 0;
-    let documents = [files("docs", "md"), vec![root().join("README.md")]].concat();
-    for document in documents {
-        for session in console_blocks(&read(&document)) {
-            for (command, expected) in sessions(&session) {
-                // Others talk to a server, or to the rest of the world.
-                let Some(arguments) = command.strip_prefix(BINARY) else {
-                    continue;
-                };
-                if arguments.starts_with("serve") || !arguments.contains("--load ") {
-                    continue;
-                }
-                assert_eq!(
-                    run(arguments),
-                    expected,
-                    "{}: {command}",
-                    document.display()
-                );
-                shown += 1;
-            }
+    for document in files("docs", "md") {
+        for (command, expected) in sessions(&read(&document)) {
+            // Others talk to a server, or to the rest of the world.
+            let Some(arguments) = in_process(&command) else {
+                continue;
+            };
+            let printed = run(arguments, &[]);
+            assert_eq!(printed, expected, "{}: {command}", document.display());
+            shown += 1;
         }
     }
     assert!(shown > 0, "the documents show no command");
+}
+
+#[test]
+fn the_tour_of_the_readme_is_real() {
+    let mut tour = sessions(&read(&root().join("README.md"))).into_iter();
+    let (start, _) = tour.next().expect("the tour starts a server");
+    let arguments = start.strip_prefix("cargo run --release -- serve ");
+    let arguments: Vec<&str> = arguments.expect("with cargo").split_whitespace().collect();
+    let mut serve = process::command(&["serve"]);
+    let mut server = process::Server::spawn(serve.args(arguments).current_dir(root()));
+    server.logged("ready", "message");
+
+    let mut shown = 0;
+    // What comes after tools from elsewhere may depend on what those did.
+    let mut alone = true;
+    for (command, expected) in tour {
+        alone &= command.starts_with(BINARY);
+        let arguments = match command.strip_prefix(BINARY) {
+            Some(arguments) if alone => Some(arguments),
+            _ => in_process(&command),
+        };
+        let Some(arguments) = arguments else { continue };
+        let printed = run(arguments, &[("EVENKEEL_SERVER", server.url())]);
+        assert_eq!(printed, expected, "{command}");
+        shown += 1;
+    }
+    assert!(shown > 0, "the tour shows no command");
 }
 
 #[test]
@@ -49,7 +66,7 @@ fn examples_do_what_their_comments_say() {
         let commands = joined(head.iter().map(String::as_str));
         let command = commands.iter().find_map(|line| line.strip_prefix(BINARY));
         let command = command.expect("an example with an expectation has a command");
-        let names = run(&format!("{command} -o name"));
+        let names = run(&format!("{command} -o name"), &[]);
         let names: Vec<&str> = names.lines().collect();
         let expected: Vec<&str> = expected.split_whitespace().collect();
         assert_eq!(names, expected, "{}", example.display());
@@ -77,21 +94,25 @@ fn files(directory: &str, extension: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The fenced blocks that show a terminal.
-fn console_blocks(text: &str) -> Vec<String> {
-    let blocks = text.split("```console\n").skip(1);
-    let block = |block: &str| Some(block.split_once("```")?.0.to_owned());
-    blocks.filter_map(block).collect()
+/// The arguments of a command that decides without a server.
+fn in_process(command: &str) -> Option<&str> {
+    let arguments = command.strip_prefix(BINARY)?;
+    let decides = arguments.contains("--load ") && !arguments.starts_with("serve");
+    decides.then_some(arguments)
 }
 
-/// Commands after a `$`, each with what it prints.
-fn sessions(block: &str) -> Vec<(String, String)> {
+/// The commands after a `$` in blocks that show a terminal, each with what it
+/// prints.
+fn sessions(text: &str) -> Vec<(String, String)> {
     let mut sessions: Vec<(String, String)> = Vec::new();
-    for line in joined(block.lines()) {
-        match (line.strip_prefix("$ "), sessions.last_mut()) {
-            (Some(command), _) => sessions.push((command.to_owned(), String::new())),
-            (None, Some((_, output))) => output.push_str(&format!("{line}\n")),
-            (None, None) => {}
+    for block in text.split("```console\n").skip(1) {
+        let (block, _) = block.split_once("```").expect("a block has an end");
+        for line in joined(block.lines()) {
+            match (line.strip_prefix("$ "), sessions.last_mut()) {
+                (Some(command), _) => sessions.push((command.to_owned(), String::new())),
+                (None, Some((_, output))) => output.push_str(&format!("{line}\n")),
+                (None, None) => panic!("{line:?} comes before any command"),
+            }
         }
     }
     sessions
@@ -116,10 +137,10 @@ fn joined<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
 }
 
 /// Standard output of the binary. Nothing in the documents needs quotes.
-fn run(arguments: &str) -> String {
+fn run(arguments: &str, variables: &[(&str, &str)]) -> String {
     let arguments: Vec<&str> = arguments.split_whitespace().collect();
     let mut command = process::command(&arguments);
-    command.current_dir(root());
+    command.current_dir(root()).envs(variables.iter().copied());
     let output = process::run(command);
     String::from_utf8(output.stdout).expect("the output is text")
 }
