@@ -9,6 +9,7 @@ pub mod api;
 pub mod cli;
 pub mod matching;
 pub mod proto;
+pub mod recount;
 pub mod server;
 pub mod snapshot;
 pub mod spread;
