@@ -137,6 +137,13 @@ impl LabelSets {
         !selector.is_empty() && selector.matches::<str>(value)
     }
 
+    /// The label sets in use, each with how many pods have it.
+    pub fn in_use(&self) -> impl Iterator<Item = (LabelSetId, u32)> {
+        let all = self.sets.iter().enumerate();
+        all.filter(|(_, set)| set.pods > 0)
+            .map(|(i, set)| (LabelSetId::at(i), set.pods))
+    }
+
     /// How many pods of a label set count on a node.
     pub fn counted(&self, id: LabelSetId, slot: Slot) -> u32 {
         self.sets[id.index()]

@@ -79,6 +79,24 @@ impl Lenses {
         })
     }
 
+    /// A copy of all of them, shared with nobody.
+    pub fn copy(&self) -> Vec<Lens> {
+        let topologies: HashMap<usize, Arc<Topology>> = self
+            .topology
+            .iter()
+            .map(|(index, topology)| (index, Arc::new(Topology::clone(topology))))
+            .collect();
+        let lens = |(index, entry): (usize, &Entry)| Lens {
+            id: PartitionId {
+                index,
+                serial: entry.serial,
+            },
+            partition: Arc::new(Partition::clone(&entry.partition)),
+            topology: Arc::clone(&topologies[&entry.topology]),
+        };
+        self.entries.iter().map(lens).collect()
+    }
+
     /// A partition by number, if it is still in use.
     pub fn get(&self, id: PartitionId) -> Option<&Partition> {
         let entry = self.entries.get(id.index)?;

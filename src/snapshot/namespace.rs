@@ -9,6 +9,7 @@ use super::lenses::Moves;
 use super::nodes::Nodes;
 use super::owners::{Owner, Owners};
 use super::pods::{Life, PodRecord};
+use super::upkeep::Upkeep;
 use super::views::Views;
 use crate::proto::v1;
 
@@ -102,6 +103,12 @@ impl Namespace {
         &self.label_sets
     }
 
+    /// The label sets, for tests that tamper with them.
+    #[cfg(test)]
+    pub fn label_sets_mut(&mut self) -> &mut LabelSets {
+        &mut self.label_sets
+    }
+
     /// Its views.
     pub fn views(&self) -> &RwLock<Views> {
         &self.views
@@ -112,10 +119,11 @@ impl Namespace {
         self.views.get_mut()
     }
 
-    /// Brings its views up to date after nodes moved; how many bytes of views
-    /// that freed.
-    pub fn follow(&mut self, moves: &[Moves]) -> usize {
-        self.views.get_mut().follow(moves, &self.label_sets)
+    /// Brings its views up to date after nodes moved.
+    pub fn follow(&mut self, moves: &[Moves], upkeep: &Upkeep) {
+        upkeep.account(self.views.get_mut(), |views| {
+            views.follow(moves, &self.label_sets);
+        });
     }
 
     /// What selects its pods.

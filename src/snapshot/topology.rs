@@ -22,7 +22,7 @@ pub enum Key {
 }
 
 /// For each node, its value of a topology key.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Topology {
     /// The label; `None` when every node is a domain of its own.
     label: Option<Box<str>>,
