@@ -13,3 +13,4 @@ pub mod recount;
 pub mod server;
 pub mod snapshot;
 pub mod spread;
+pub mod verify;

@@ -20,8 +20,10 @@ use crate::proto::v1::{
 };
 pub use constraints::Constraint;
 use constraints::{HOSTNAME, own_constraints};
-pub use rules::{Labels, labels, name, namespace, selector_matches};
-use rules::{kept_off_by_cordon, node_affinity_matches, taints_tolerated};
+pub use rules::{
+    Labels, kept_off_by_cordon, labels, name, namespace, node_affinity_matches, selector_matches,
+    taints_tolerated,
+};
 
 const MISSING_LABEL: &str =
     "node(s) didn't match pod topology spread constraints (missing required label)";
@@ -280,7 +282,7 @@ impl Cluster {
         }
         let counted = self.pods.iter().filter(|pod| {
             let metadata = pod.metadata.as_ref();
-            counts_on(pod, name(node.metadata.as_ref()))
+            node_counted_on(pod) == Some(name(node.metadata.as_ref()))
                 && namespace(metadata) == namespace(incoming.metadata.as_ref())
                 && selector_matches(spec.label_selector.as_ref(), &labels(metadata))
         });
@@ -288,14 +290,16 @@ impl Cluster {
     }
 }
 
-fn counts_on(pod: &Pod, node_name: &str) -> bool {
+/// The name of the node that the pod counts on, if it counts: it names one, is
+/// not terminating and has not finished.
+pub fn node_counted_on(pod: &Pod) -> Option<&str> {
     let terminating = pod
         .metadata
         .as_ref()
         .is_some_and(|m| m.deletion_timestamp.is_some());
     let phase = pod.status.as_ref().map_or("", |s| s.phase.as_str());
     let on = pod.spec.as_ref().map_or("", |s| s.node_name.as_str());
-    on == node_name && !terminating && !["Succeeded", "Failed"].contains(&phase)
+    (!on.is_empty() && !terminating && !["Succeeded", "Failed"].contains(&phase)).then_some(on)
 }
 
 fn value(node: &Node, constraint: &Constraint) -> Option<String> {
