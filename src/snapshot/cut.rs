@@ -70,14 +70,15 @@ impl<'a> Cut<'a> {
 
     /// The nodes of a partition.
     pub fn lens(&self, key: &partition::Key) -> Lens {
-        self.nodes.lens(key, self.upkeep.tick())
+        let upkeep = self.upkeep;
+        self.nodes.lens(key, upkeep.tick(), upkeep.max_view_bytes())
     }
 
     /// Answers a query: from a view that is kept, or by counting label sets
     /// and keeping the view.
     pub fn count(&self, query: Query<'_>) -> Counted<'a> {
         let now = self.upkeep.tick();
-        let lens = self.nodes.lens(query.partition, now);
+        let lens = self.lens(query.partition);
         let views = self.namespace.views().read();
         let kept = (views.version() == self.upkeep.version())
             .then(|| views.find(query.selector, lens.id))

@@ -21,6 +21,7 @@ mod owners;
 pub mod partition;
 mod pods;
 mod registry;
+mod room;
 mod state;
 mod symbols;
 #[cfg(test)]

@@ -9,6 +9,7 @@ use super::lenses::Moves;
 use super::nodes::Nodes;
 use super::owners::{Owner, Owners};
 use super::pods::{Life, PodRecord};
+use super::room;
 use super::upkeep::Upkeep;
 use super::views::Views;
 use crate::proto::v1;
@@ -69,6 +70,9 @@ impl Namespace {
             return false;
         }
         let old = self.pods.remove(name);
+        if let Some(capacity) = room::shrunk(self.pods.len(), self.pods.capacity()) {
+            self.pods.shrink_to(capacity);
+        }
         self.forget(old, nodes);
         true
     }
@@ -83,7 +87,8 @@ impl Namespace {
             nodes.remove_pod(slot);
         }
         if self.label_sets.release(pod.labels) {
-            self.views.get_mut().remove_set(pod.labels);
+            let slots = self.label_sets.slot_count();
+            self.views.get_mut().remove_set(pod.labels, slots);
         }
     }
 

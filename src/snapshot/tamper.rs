@@ -33,7 +33,7 @@ impl Snapshot {
         let slot = shared.nodes.find(node).expect("the node exists");
         match fault {
             Fault::ViewCount => namespace.views_mut().add_pod(set, slot, &shared.nodes),
-            Fault::ForgottenLabelSet => namespace.views_mut().remove_set(set),
+            Fault::ForgottenLabelSet => namespace.views_mut().remove_set(set, usize::MAX),
             Fault::LabelSetCount => namespace.label_sets_mut().count(set, slot),
             Fault::UnfollowedNode => {
                 let mut node = v1::Node::default();

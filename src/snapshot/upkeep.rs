@@ -53,6 +53,11 @@ impl Upkeep {
         self.view_bytes.load(Ordering::Relaxed)
     }
 
+    /// What views may take, in bytes; lenses may take as much again.
+    pub fn max_view_bytes(&self) -> usize {
+        self.max_view_bytes
+    }
+
     /// Whether a view of so many bytes may be kept.
     pub fn has_view_room(&self, bytes: usize) -> bool {
         self.view_bytes() + bytes <= self.max_view_bytes

@@ -9,6 +9,7 @@ use slab::Slab;
 use super::label_sets::{LabelSetId, LabelSets};
 use super::lenses::{Moves, PartitionId, unshared};
 use super::nodes::{Nodes, Slot};
+use super::room;
 use super::topology::DomainId;
 use super::view::View;
 use crate::matching::Selector;
@@ -60,6 +61,15 @@ struct Watcher {
     selector: usize,
     /// Where the label set is among those that the selector matches.
     at: usize,
+}
+
+impl Watched {
+    /// What it takes in memory with its views, in bytes.
+    fn memory_bytes(&self) -> usize {
+        let views: usize = self.views.iter().map(|view| view.memory_bytes()).sum();
+        let sets = self.sets.capacity() * size_of::<LabelSetId>();
+        size_of::<Self>() + views + sets + self.sets.len() * size_of::<Watcher>()
+    }
 }
 
 impl Views {
@@ -129,6 +139,7 @@ impl Views {
                 at,
             });
         }
+        self.bytes += self.watched[index].memory_bytes();
         match selector.required_pair() {
             Some((key, value)) => {
                 self.by_pair
@@ -190,20 +201,24 @@ impl Views {
         }
     }
 
-    /// Follows a label set that no pod has any more.
-    pub fn remove_set(&mut self, set: LabelSetId) {
+    /// Follows a label set that no pod has any more; `set_count` is one more
+    /// than the largest number of one that is left.
+    pub fn remove_set(&mut self, set: LabelSetId, set_count: usize) {
         let Some(watchers) = self.watchers.get_mut(set.index()) else {
             return;
         };
         for Watcher { selector, at } in std::mem::take(watchers) {
             let sets = &mut self.watched[selector].sets;
             sets.swap_remove(at);
+            room::shrink_list(sets);
             if let Some(moved) = sets.get(at) {
                 let watchers = self.watchers[moved.index()].iter_mut();
                 let mut watchers = watchers.filter(|watcher| watcher.selector == selector);
                 watchers.next().expect("a matched label set is watched").at = at;
             }
         }
+        self.watchers.truncate(set_count);
+        room::shrink_list(&mut self.watchers);
     }
 
     /// Follows a pod that counts on a node.
@@ -300,7 +315,10 @@ impl Views {
         for index in unused.map(|(index, _)| index).collect::<Vec<_>>() {
             self.unwatch(index);
         }
-        self.bytes = self.iter().map(|(_, view)| view.memory_bytes()).sum();
+        if self.watched.is_empty() {
+            self.watchers = Vec::new();
+        }
+        self.bytes = self.watched.iter().map(|(_, w)| w.memory_bytes()).sum();
     }
 
     /// All views with their selectors.

@@ -75,8 +75,33 @@ impl NodeList {
         part
     }
 
-    /// Compares a partition with the nodes.
+    /// Compares how many nodes have each value of a topology key.
+    fn compare_topology(&self, lens: &Lens, all: &Nodes, findings: &mut Findings) {
+        let everybody = self.part(&partition::Key {
+            topology: lens.partition.key().topology.clone(),
+            missing_is_empty: false,
+            eligibility: Eligibility::default(),
+        });
+        let subject = || format!("topology of {}", describe(lens.partition.key()));
+        let nodes_in = lens.topology.nodes_in().iter().copied().enumerate();
+        let kept: BTreeMap<&str, u32> = nodes_in
+            .filter(|(_, nodes)| *nodes > 0)
+            .map(|(index, nodes)| (lens.topology.value(DomainId::at(index), all), nodes))
+            .collect();
+        let values = kept.keys().chain(everybody.domains.keys());
+        for value in values.copied().collect::<BTreeSet<_>>() {
+            let aspect = || format!("nodes in domain {value:?}");
+            let of = |domains: &BTreeMap<&str, u32>| domains.get(value).copied().unwrap_or(0);
+            findings.compare("", subject, aspect, of(&kept), of(&everybody.domains));
+        }
+        let aspect = || "nodes with the key".to_owned();
+        let keyed = everybody.domains.values().map(|nodes| *nodes as usize);
+        findings.compare("", subject, aspect, lens.topology.keyed(), keyed.sum());
+    }
+
+    /// Compares a partition and its topology with the nodes.
     pub fn compare_lens(&self, lens: &Lens, part: &Part<'_>, all: &Nodes, findings: &mut Findings) {
+        self.compare_topology(lens, all, findings);
         let partition = &*lens.partition;
         let subject = || describe(partition.key());
         let value = |domain: DomainId| lens.topology.value(domain, all);
