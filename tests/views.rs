@@ -299,6 +299,7 @@ impl History<'_> {
             ..FilterRequest::default()
         });
         agree::filter(&got.await, &seen.filter(pod, None, checks), &about);
+        self.ask_for_counts(&about, overlay).await;
         let got = self.server.score(ScoreRequest {
             snapshot: self.snapshot.clone(),
             pod: Some(pod.clone()),
@@ -309,6 +310,24 @@ impl History<'_> {
         });
         let want = seen.score(pod, None, NodeChecks::Unspecified);
         agree::score(&got.await, &want, &about);
+    }
+
+    /// Counts without names go another way: domain by domain.
+    async fn ask_for_counts(&self, about: &Question<'_>, overlay: &[Change]) {
+        let want = about
+            .cluster
+            .filter(about.pod, None, NodeChecks::Unspecified);
+        let want = agree::filter_response(&want);
+        let got = self.server.filter(FilterRequest {
+            snapshot: self.snapshot.clone(),
+            pod: Some(about.pod.clone()),
+            view: View::Domains as i32,
+            overlay: overlay.to_vec(),
+            ..FilterRequest::default()
+        });
+        let got = got.await;
+        assert_eq!(got.reasons, want.reasons, "{about}");
+        assert_eq!(got.feasible_count, want.feasible_count, "{about}");
     }
 
     /// Nothing that is kept has drifted.
