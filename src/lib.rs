@@ -9,6 +9,8 @@ pub mod api;
 pub mod cli;
 pub mod matching;
 pub mod proto;
+pub mod recount;
 pub mod server;
 pub mod snapshot;
 pub mod spread;
+pub mod verify;

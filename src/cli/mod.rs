@@ -19,6 +19,7 @@ mod save;
 mod score;
 mod serve;
 mod snapshots;
+mod verify;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -46,7 +47,7 @@ Start here:
 
 Exit codes:
   0  done; of filter and score: at least one node is feasible
-  1  no node is feasible; of healthcheck: not serving
+  1  no node is feasible; of healthcheck: not serving; of verify: counts differ
   2  the request or its input was refused
   3  the server could not be reached, or did not answer in time
 
@@ -74,6 +75,8 @@ enum Command {
     /// List, describe, save, restore and delete snapshots
     #[command(subcommand)]
     Snapshot(snapshots::Snapshot),
+    /// Recount a snapshot in a server and compare what it keeps
+    Verify(verify::Verify),
     /// Write the protocol's descriptor set, for grpcurl and ghz
     Descriptor(descriptor::Descriptor),
     /// Ask a server whether it is serving
@@ -93,6 +96,7 @@ impl Cli {
             Command::Filter(filter) => wait_for(filter.run()),
             Command::Score(score) => wait_for(score.run()),
             Command::Snapshot(snapshot) => wait_for(snapshot.run()),
+            Command::Verify(verify) => wait_for(verify.run()),
             Command::Descriptor(descriptor) => descriptor.run(),
             Command::Healthcheck(healthcheck) => wait_for(healthcheck.run()),
             Command::Completions(completions) => completions.run(),

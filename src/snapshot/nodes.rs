@@ -1,7 +1,7 @@
 //! The nodes of a snapshot, shared by all of its namespaces.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
@@ -41,6 +41,8 @@ pub struct Nodes {
     by_name: HashMap<Box<str>, Slot>,
     /// Slots of existing nodes, ascending by name.
     order: Vec<Slot>,
+    /// Whether `order` is just all slots, ascending.
+    in_slot_order: bool,
     /// Nodes that are not in `order` yet; see [`Self::settle`].
     added: Vec<Slot>,
     /// Whether `order` has nodes that are gone.
@@ -58,6 +60,8 @@ pub struct Nodes {
 struct Entry {
     name: Box<str>,
     node: Option<Node>,
+    /// Whether the slot is among those to look at; see [`Nodes::settle`].
+    idle: AtomicBool,
     /// Pods that name the node. Counted through a shared reference, because
     /// namespaces change side by side.
     pods: AtomicU32,
@@ -70,7 +74,7 @@ const MAX_INSERTIONS: usize = 64;
 /// considered; it is done once a quarter of them changed.
 const MIN_UPHEAVAL: usize = 64;
 
-/// How many ways of looking at the nodes are kept: each takes 5 bytes a node.
+/// How many ways of looking at the nodes are kept, at most.
 const MAX_PARTITIONS: usize = 4_096;
 
 /// What became of the lenses when nodes changed.
@@ -134,7 +138,7 @@ impl Nodes {
         }
         let old = entry.node.take();
         self.release(old);
-        self.idle.get_mut().push(slot);
+        self.note_idle(slot);
         self.removed = true;
         self.changed.push(slot);
         true
@@ -152,12 +156,23 @@ impl Nodes {
     pub fn settle(&mut self) {
         for slot in std::mem::take(self.idle.get_mut()) {
             let entry = &mut self.entries[slot.index()];
+            *entry.idle.get_mut() = false;
             let named = entry.node.is_some() || *entry.pods.get_mut() > 0;
             if !named && self.by_name.remove(&entry.name).is_some() {
                 entry.name = Box::default();
                 self.free.push(slot);
             }
         }
+        if self.added.is_empty() && !self.removed {
+            return;
+        }
+        self.settle_order();
+        let in_order = |(i, slot): (usize, &Slot)| slot.index() == i;
+        self.in_slot_order =
+            self.order.len() == self.entries.len() && self.order.iter().enumerate().all(in_order);
+    }
+
+    fn settle_order(&mut self) {
         let Self {
             order,
             entries,
@@ -200,13 +215,14 @@ impl Nodes {
         followed
     }
 
-    /// The lens of a key, made if need be, at tick `now`.
-    pub fn lens(&self, key: &partition::Key, now: u64) -> Lens {
+    /// The lens of a key, made if need be, at tick `now`. All lenses may take
+    /// about `max_bytes`.
+    pub fn lens(&self, key: &partition::Key, now: u64, max_bytes: usize) -> Lens {
         if let Some(lens) = self.lenses.read().find(key, now) {
             return lens;
         }
         let mut lenses = self.lenses.write();
-        if lenses.len() >= MAX_PARTITIONS {
+        if lenses.len() >= MAX_PARTITIONS || lenses.memory_bytes() > max_bytes {
             lenses.drop_half();
         }
         lenses.insert(key, self, now)
@@ -233,8 +249,18 @@ impl Nodes {
         });
         self.entries[slot.index()].name = name.into();
         self.by_name.insert(name.into(), slot);
-        self.idle.get_mut().push(slot);
+        // A slot without a node is not in node order.
+        self.in_slot_order = false;
+        self.note_idle(slot);
         slot
+    }
+
+    /// Notes that a slot may have lost its last use.
+    fn note_idle(&self, slot: Slot) {
+        let noted = &self.entries[slot.index()].idle;
+        if !noted.swap(true, Ordering::Relaxed) {
+            self.idle.lock().push(slot);
+        }
     }
 
     /// The slot of a name that is in use.
@@ -258,7 +284,7 @@ impl Nodes {
     pub fn remove_pod(&self, slot: Slot) {
         let entry = &self.entries[slot.index()];
         if entry.pods.fetch_sub(1, Ordering::Relaxed) == 1 && entry.node.is_none() {
-            self.idle.lock().push(slot);
+            self.note_idle(slot);
         }
     }
 
@@ -275,6 +301,12 @@ impl Nodes {
     /// One more than the largest slot's index.
     pub fn slot_count(&self) -> usize {
         self.entries.len()
+    }
+
+    /// Whether node order is just all slots, ascending, so that arrays by slot
+    /// are in node order.
+    pub fn are_in_slot_order(&self) -> bool {
+        self.in_slot_order
     }
 
     /// The slots of existing nodes in node order: ascending by name.
@@ -326,6 +358,7 @@ impl Clone for Nodes {
         let entry = |entry: &Entry| Entry {
             name: entry.name.clone(),
             node: entry.node.clone(),
+            idle: AtomicBool::new(entry.idle.load(Ordering::Relaxed)),
             pods: AtomicU32::new(entry.pods.load(Ordering::Relaxed)),
         };
         Self {
@@ -333,6 +366,7 @@ impl Clone for Nodes {
             entries: self.entries.iter().map(entry).collect(),
             by_name: self.by_name.clone(),
             order: self.order.clone(),
+            in_slot_order: self.in_slot_order,
             added: self.added.clone(),
             removed: self.removed,
             free: self.free.clone(),
