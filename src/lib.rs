@@ -12,3 +12,4 @@ pub mod proto;
 pub mod server;
 pub mod snapshot;
 pub mod spread;
+pub mod synth;

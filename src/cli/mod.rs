@@ -11,6 +11,7 @@ mod exit;
 mod feed;
 mod filter;
 mod healthcheck;
+mod list_file;
 mod load;
 mod manifest;
 mod output;
@@ -19,6 +20,7 @@ mod save;
 mod score;
 mod serve;
 mod snapshots;
+mod synth;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -74,6 +76,8 @@ enum Command {
     /// List, describe, save, restore and delete snapshots
     #[command(subcommand)]
     Snapshot(snapshots::Snapshot),
+    /// Make up a cluster, for benches and for trying things out
+    Synth(synth::Synth),
     /// Write the protocol's descriptor set, for grpcurl and ghz
     Descriptor(descriptor::Descriptor),
     /// Ask a server whether it is serving
@@ -93,6 +97,7 @@ impl Cli {
             Command::Filter(filter) => wait_for(filter.run()),
             Command::Score(score) => wait_for(score.run()),
             Command::Snapshot(snapshot) => wait_for(snapshot.run()),
+            Command::Synth(synth) => wait_for(synth.run()),
             Command::Descriptor(descriptor) => descriptor.run(),
             Command::Healthcheck(healthcheck) => wait_for(healthcheck.run()),
             Command::Completions(completions) => completions.run(),
