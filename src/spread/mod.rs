@@ -2,6 +2,7 @@
 //! numbers behind that. Reads one cut of a snapshot, returns plain values.
 
 mod active;
+mod checks;
 mod filter;
 mod question;
 mod report;
@@ -9,6 +10,7 @@ mod score;
 mod verdict;
 
 pub use active::{Active, Constraints, Subject};
+pub use checks::Checks;
 pub use filter::{Filter, Tallies};
 pub use question::{NodeChecks, Question};
 pub use report::{DomainReport, Report, Tally};
