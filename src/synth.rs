@@ -298,7 +298,8 @@ impl Iterator for NameSuffixes {
 }
 
 fn node_name(index: usize) -> String {
-    format!("node-{index:06}")
+    // As long as names of cloud providers are.
+    format!("node-{index:06}.eu-west-1.compute.internal")
 }
 
 fn instance_type(index: usize) -> (&'static str, u32) {
