@@ -16,12 +16,12 @@ const SLOW_SAMPLES: usize = 5;
 pub struct Clock(Criterion);
 
 impl Default for Clock {
-    /// A clock that looks at each thing for about 0.15 s.
+    /// A clock that looks at each thing for about 0.1 s.
     fn default() -> Self {
         let criterion = Criterion::default()
             .sample_size(SAMPLES)
-            .warm_up_time(Duration::from_millis(40))
-            .measurement_time(Duration::from_millis(100))
+            .warm_up_time(Duration::from_millis(25))
+            .measurement_time(Duration::from_millis(60))
             .nresamples(1_001)
             .without_plots();
         Self(criterion)
