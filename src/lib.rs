@@ -13,4 +13,5 @@ pub mod recount;
 pub mod server;
 pub mod snapshot;
 pub mod spread;
+pub mod synth;
 pub mod verify;

@@ -11,6 +11,7 @@ mod exit;
 mod feed;
 mod filter;
 mod healthcheck;
+mod list_file;
 mod load;
 mod manifest;
 mod output;
@@ -19,6 +20,7 @@ mod save;
 mod score;
 mod serve;
 mod snapshots;
+mod synth;
 mod verify;
 
 use std::io::{self, Write};
@@ -77,6 +79,8 @@ enum Command {
     Snapshot(snapshots::Snapshot),
     /// Recount a snapshot in a server and compare what it keeps
     Verify(verify::Verify),
+    /// Make up a cluster, for benches and for trying things out
+    Synth(synth::Synth),
     /// Write the protocol's descriptor set, for grpcurl and ghz
     Descriptor(descriptor::Descriptor),
     /// Ask a server whether it is serving
@@ -97,6 +101,7 @@ impl Cli {
             Command::Score(score) => wait_for(score.run()),
             Command::Snapshot(snapshot) => wait_for(snapshot.run()),
             Command::Verify(verify) => wait_for(verify.run()),
+            Command::Synth(synth) => wait_for(synth.run()),
             Command::Descriptor(descriptor) => descriptor.run(),
             Command::Healthcheck(healthcheck) => wait_for(healthcheck.run()),
             Command::Completions(completions) => completions.run(),
