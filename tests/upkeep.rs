@@ -265,6 +265,20 @@ fn names_of_nodes_that_come_and_go_do_not_pile_up() {
 }
 
 #[test]
+fn pods_that_come_and_go_on_an_unknown_node_do_not_pile_up() {
+    let world = World::new(Limits::default().max_view_bytes);
+    let come = || on(pod("p", &JOB), "unknown").change();
+    world.update(vec![on(pod("stays", &JOB), "n0").change(), come()]);
+    let before = world.summary().memory_bytes;
+    for _ in 0..2_000 {
+        world.update(vec![delete("Pod", "default", "p")]);
+        world.update(vec![come()]);
+    }
+    let after = world.summary().memory_bytes;
+    assert!(after < before + 256, "{before} bytes grew to {after}");
+}
+
+#[test]
 fn ways_of_looking_at_nodes_stay_within_their_room() {
     let room = 64 * 1024;
     let world = World::new(room);
