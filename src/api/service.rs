@@ -4,10 +4,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tokio_util::sync::CancellationToken;
+use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::error::Error;
@@ -55,8 +55,12 @@ impl Service {
         &self,
         name: &str,
         min_revision: i64,
-        deadline: Instant,
+        metadata: &MetadataMap,
     ) -> Result<Arc<Snapshot>, Error> {
+        if min_revision == 0 {
+            return Ok(self.registry.get_synced(name)?);
+        }
+        let deadline = deadline::of(metadata);
         loop {
             let snapshot = self.registry.get_synced(name)?;
             // Listening starts before looking, so that no move is missed.
@@ -122,10 +126,10 @@ impl SpreadService for Service {
         request: Request<v1::FilterRequest>,
     ) -> Result<Response<v1::FilterResponse>, Status> {
         self.check_open()?;
-        let deadline = deadline::of(request.metadata());
-        let checked = decide::Checked::filter(request.into_inner(), self.registry.limits())?;
+        let (metadata, _, request) = request.into_parts();
+        let checked = decide::Checked::filter(request, self.registry.limits())?;
         let snapshot = self
-            .reach(&checked.snapshot, checked.min_revision, deadline)
+            .reach(&checked.snapshot, checked.min_revision, &metadata)
             .await?;
         Ok(Response::new(checked.answer_filter(&snapshot)))
     }
@@ -135,10 +139,10 @@ impl SpreadService for Service {
         request: Request<v1::ScoreRequest>,
     ) -> Result<Response<v1::ScoreResponse>, Status> {
         self.check_open()?;
-        let deadline = deadline::of(request.metadata());
-        let checked = decide::Checked::score(request.into_inner(), self.registry.limits())?;
+        let (metadata, _, request) = request.into_parts();
+        let checked = decide::Checked::score(request, self.registry.limits())?;
         let snapshot = self
-            .reach(&checked.snapshot, checked.min_revision, deadline)
+            .reach(&checked.snapshot, checked.min_revision, &metadata)
             .await?;
         Ok(Response::new(checked.answer_score(&snapshot)))
     }
