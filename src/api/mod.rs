@@ -10,6 +10,7 @@ mod feed;
 mod request;
 mod service;
 mod update;
+mod verify;
 
 pub use error::Error;
 pub use request::parse_snapshot_name;

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tokio_util::sync::CancellationToken;
@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::error::Error;
 use super::feed::Feed;
-use super::{deadline, decide, export, request, update};
+use super::{deadline, decide, export, request, update, verify};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::proto::v1::spread_service_server::SpreadService;
@@ -33,13 +33,19 @@ const PAGE_SIZE: (usize, usize) = (100, 1_000);
 pub struct Service {
     registry: Arc<Registry>,
     draining: CancellationToken,
+    /// Held by the one verification that runs: it copies a whole snapshot.
+    verifying: Arc<Semaphore>,
 }
 
 impl Service {
     /// A service on `registry`. Once `draining` is cancelled, open streams
     /// end with UNAVAILABLE and new calls are answered UNAVAILABLE.
     pub fn new(registry: Arc<Registry>, draining: CancellationToken) -> Self {
-        Self { registry, draining }
+        Self {
+            registry,
+            draining,
+            verifying: Arc::new(Semaphore::new(1)),
+        }
     }
 
     fn check_open(&self) -> Result<(), Error> {
@@ -216,6 +222,25 @@ impl SpreadService for Service {
             });
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+    }
+
+    async fn verify_snapshot(
+        &self,
+        request: Request<v1::VerifySnapshotRequest>,
+    ) -> Result<Response<v1::VerifySnapshotResponse>, Status> {
+        let snapshot = self.named(&request.into_inner().snapshot)?;
+        let turn = Arc::clone(&self.verifying).acquire_owned();
+        let turn = turn.await.map_err(|_| Error::Internal)?;
+        // Cancelled when this future is dropped: nobody waits any more.
+        let abandoned = self.draining.child_token();
+        let _abandon = abandoned.clone().drop_guard();
+        let run = move || {
+            let _turn = turn;
+            verify::response(&snapshot, &|| abandoned.is_cancelled())
+        };
+        let response = tokio::task::spawn_blocking(run).await;
+        let response = response.map_err(|_| Error::Internal)?;
+        Ok(Response::new(response.ok_or(Error::Draining)?))
     }
 }
 

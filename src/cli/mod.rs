@@ -21,6 +21,7 @@ mod score;
 mod serve;
 mod snapshots;
 mod synth;
+mod verify;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -48,7 +49,7 @@ Start here:
 
 Exit codes:
   0  done; of filter and score: at least one node is feasible
-  1  no node is feasible; of healthcheck: not serving
+  1  no node is feasible; of healthcheck: not serving; of verify: counts differ
   2  the request or its input was refused
   3  the server could not be reached, or did not answer in time
 
@@ -76,6 +77,8 @@ enum Command {
     /// List, describe, save, restore and delete snapshots
     #[command(subcommand)]
     Snapshot(snapshots::Snapshot),
+    /// Recount a snapshot in a server and compare what it keeps
+    Verify(verify::Verify),
     /// Make up a cluster, for benches and for trying things out
     Synth(synth::Synth),
     /// Write the protocol's descriptor set, for grpcurl and ghz
@@ -97,6 +100,7 @@ impl Cli {
             Command::Filter(filter) => wait_for(filter.run()),
             Command::Score(score) => wait_for(score.run()),
             Command::Snapshot(snapshot) => wait_for(snapshot.run()),
+            Command::Verify(verify) => wait_for(verify.run()),
             Command::Synth(synth) => wait_for(synth.run()),
             Command::Descriptor(descriptor) => descriptor.run(),
             Command::Healthcheck(healthcheck) => wait_for(healthcheck.run()),

@@ -1,6 +1,6 @@
 //! Writing a state out as changes that rebuild it.
 
-use super::state::Frozen;
+use super::frozen::Frozen;
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 

@@ -24,7 +24,8 @@ pub struct Limits {
     /// controllers) of one snapshot.
     pub max_owners: usize,
     /// Bytes that the views of one snapshot may take: counts that are kept up
-    /// to date for questions asked before. Dropping one never changes an
+    /// to date for questions asked before. As much again may go to partitions:
+    /// sets of eligible nodes, parted into domains, that views are of. Dropping one never changes an
     /// answer, only how fast it comes.
     pub max_view_bytes: usize,
     /// Bytes of any one string in a request.

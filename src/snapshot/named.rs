@@ -12,9 +12,10 @@ use super::change::Batch;
 use super::cut::Cut;
 use super::defaults::Defaults;
 use super::error::{Error, check_limit};
+use super::frozen::{Frozen, Kept};
 use super::limits::Limits;
 use super::registry::Observer;
-use super::state::{Applied, Frozen, Sizes, State};
+use super::state::{Applied, Sizes, State};
 
 /// A named snapshot.
 pub struct Snapshot {
@@ -27,13 +28,13 @@ pub struct Snapshot {
     live: RwLock<Arc<State>>,
     /// Held by whoever applies a batch.
     turn: Mutex<Turn>,
+    updated: Mutex<SystemTime>,
     moved: Event,
     observer: Arc<dyn Observer>,
 }
 
 #[derive(Debug)]
 struct Turn {
-    updated: SystemTime,
     deleted: bool,
 }
 
@@ -74,6 +75,8 @@ pub struct Summary {
     pub defaults: Arc<Defaults>,
     /// What it takes in memory: an estimate, in bytes.
     pub memory_bytes: usize,
+    /// What its views take of that, in bytes.
+    pub view_bytes: usize,
     /// When it was created.
     pub created: SystemTime,
     /// When the last batch was applied; when it was created if none was.
@@ -98,10 +101,8 @@ impl Snapshot {
             observer,
             synced: AtomicBool::new(false),
             live: RwLock::new(Arc::new(State::new(max_view_bytes))),
-            turn: Mutex::new(Turn {
-                updated: at,
-                deleted: false,
-            }),
+            turn: Mutex::new(Turn { deleted: false }),
+            updated: Mutex::new(at),
             moved: Event::new(),
         }
     }
@@ -136,7 +137,7 @@ impl Snapshot {
         self.moved.listen()
     }
 
-    fn live(&self) -> Arc<State> {
+    pub(super) fn live(&self) -> Arc<State> {
         Arc::clone(&self.live.read())
     }
 
@@ -165,7 +166,7 @@ impl Snapshot {
         limits: &Limits,
         now: SystemTime,
     ) -> Result<Option<Update>, Error> {
-        let mut turn = self.turn.lock();
+        let turn = self.turn.lock();
         if turn.deleted {
             return Ok(None);
         }
@@ -174,7 +175,7 @@ impl Snapshot {
         check_room(&live, batch, limits)?;
         let revision = live.revision() + 1;
         let applied = live.apply(batch, defaults, revision);
-        turn.updated = now;
+        *self.updated.lock() = now;
         Ok(Some(self.moved_on(revision, applied, !self.expected)))
     }
 
@@ -188,7 +189,7 @@ impl Snapshot {
         expected_revision: Option<i64>,
         now: SystemTime,
     ) -> Result<Option<Update>, Error> {
-        let mut turn = self.turn.lock();
+        let turn = self.turn.lock();
         if turn.deleted {
             return Ok(None);
         }
@@ -203,7 +204,7 @@ impl Snapshot {
         let revision = live.revision() + 1;
         state.adopt(revision, defaults.unwrap_or_else(|| live.defaults()));
         *self.live.write() = Arc::new(state);
-        turn.updated = now;
+        *self.updated.lock() = now;
         Ok(Some(self.moved_on(revision, applied, true)))
     }
 
@@ -258,7 +259,7 @@ impl Snapshot {
 
     /// What it is about.
     pub fn summary(&self) -> Summary {
-        let updated = self.turn.lock().updated;
+        let updated = *self.updated.lock();
         let live = self.live();
         Summary {
             name: self.name.clone(),
@@ -268,14 +269,22 @@ impl Snapshot {
             sizes: live.sizes(),
             defaults: live.defaults(),
             memory_bytes: live.memory_bytes(),
+            view_bytes: live.view_bytes(),
             created: self.created,
             updated,
         }
     }
 
-    /// A copy of everything, of one revision.
+    /// A copy of everything, of one revision. Batches wait while it is made.
     pub fn freeze(&self) -> Frozen {
+        let _no_batch = self.turn.lock();
         self.live().freeze()
+    }
+
+    /// As [`Self::freeze`], with what is kept up to date.
+    pub fn freeze_kept(&self) -> (Frozen, Kept) {
+        let _no_batch = self.turn.lock();
+        self.live().freeze_kept()
     }
 }
 

@@ -1,6 +1,5 @@
 //! One shard of a snapshot: the pods of a namespace and what selects them.
 
-use hashbrown::HashMap;
 use parking_lot::RwLock;
 
 use super::change::OwnerKind;
@@ -8,14 +7,16 @@ use super::label_sets::LabelSets;
 use super::lenses::Moves;
 use super::nodes::Nodes;
 use super::owners::{Owner, Owners};
+use super::pod_table::PodTable;
 use super::pods::{Life, PodRecord};
+use super::upkeep::Upkeep;
 use super::views::Views;
 use crate::proto::v1;
 
 /// The pods and owners of one namespace.
 #[derive(Debug, Default)]
 pub struct Namespace {
-    pods: HashMap<Box<str>, PodRecord>,
+    pods: PodTable,
     label_sets: LabelSets,
     owners: Owners,
     views: RwLock<Views>,
@@ -37,7 +38,7 @@ impl Namespace {
         debug_assert!(node.is_some() || node_name.is_empty());
         let life = Life::of(wire);
 
-        if let Some(old) = self.pods.get(&*metadata.name) {
+        if let Some(old) = self.pods.get(&metadata.name) {
             let labels = self.label_sets.find(&metadata.labels);
             if old.node == node && old.life == life && Some(old.labels) == labels {
                 return false;
@@ -55,7 +56,7 @@ impl Namespace {
                 self.views.get_mut().add_pod(labels, slot, nodes);
             }
         }
-        let old = self.pods.insert(metadata.name.as_str().into(), record);
+        let old = self.pods.insert(&metadata.name, record);
         self.forget(old, nodes);
         true
     }
@@ -82,7 +83,8 @@ impl Namespace {
             nodes.remove_pod(slot);
         }
         if self.label_sets.release(pod.labels) {
-            self.views.get_mut().remove_set(pod.labels);
+            let slots = self.label_sets.slot_count();
+            self.views.get_mut().remove_set(pod.labels, slots);
         }
     }
 
@@ -102,6 +104,12 @@ impl Namespace {
         &self.label_sets
     }
 
+    /// The label sets, for tests that tamper with them.
+    #[cfg(test)]
+    pub fn label_sets_mut(&mut self) -> &mut LabelSets {
+        &mut self.label_sets
+    }
+
     /// Its views.
     pub fn views(&self) -> &RwLock<Views> {
         &self.views
@@ -112,10 +120,11 @@ impl Namespace {
         self.views.get_mut()
     }
 
-    /// Brings its views up to date after nodes moved; how many bytes of views
-    /// that freed.
-    pub fn follow(&mut self, moves: &[Moves]) -> usize {
-        self.views.get_mut().follow(moves, &self.label_sets)
+    /// Brings its views up to date after nodes moved.
+    pub fn follow(&mut self, moves: &[Moves], upkeep: &Upkeep) {
+        upkeep.account(self.views.get_mut(), |views| {
+            views.follow(moves, &self.label_sets);
+        });
     }
 
     /// What selects its pods.
@@ -130,7 +139,7 @@ impl Namespace {
 
     /// Whether it has a pod of this name.
     pub fn has_pod(&self, name: &str) -> bool {
-        self.pods.contains_key(name)
+        self.pods.get(name).is_some()
     }
 
     /// Whether it holds nothing.
@@ -140,7 +149,7 @@ impl Namespace {
 
     /// The names of its pods, ascending.
     pub fn pod_names(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = self.pods.keys().map(|name| &**name).collect();
+        let mut names: Vec<&str> = self.pods.iter().map(|(name, _)| name).collect();
         names.sort_unstable();
         names
     }
@@ -161,12 +170,7 @@ impl Namespace {
 
     /// What it takes in memory: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        let pods = self
-            .pods
-            .iter()
-            .map(|(name, pod)| name.len() + pod.life.heap_bytes());
-        self.pods.capacity() * (size_of::<(Box<str>, PodRecord)>() + 1)
-            + pods.sum::<usize>()
+        self.pods.memory_bytes()
             + self.label_sets.memory_bytes()
             + self.owners.memory_bytes()
             + self.views.read().memory_bytes()
