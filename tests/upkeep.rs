@@ -180,7 +180,8 @@ fn numbers_of_label_sets_are_given_out_again() {
 
 #[test]
 fn views_that_grew_are_off_the_books_when_they_go() {
-    let goes: [(&str, &dyn Fn(&World)); 4] = [
+    type Going<'a> = (&'a str, &'a dyn Fn(&World));
+    let goes: [Going<'_>; 4] = [
         ("idle", &|world| world.registry.sweep(0)),
         ("with many nodes", &|world| {
             // So many that all are counted anew, if anybody asks.

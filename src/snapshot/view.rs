@@ -75,6 +75,11 @@ impl View {
         }
     }
 
+    /// How many domains stand at each count, if the counts are kept in order.
+    pub fn levels(&self) -> Option<&BTreeMap<u32, u32>> {
+        self.levels.as_ref()
+    }
+
     /// Follows `pods` more matching pods in a domain.
     pub fn add(&mut self, domain: DomainId, pods: u32) {
         let count = self.count(domain);
