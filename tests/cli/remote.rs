@@ -137,7 +137,7 @@ fn snapshots_are_listed_saved_restored_and_deleted() {
 fn a_server_is_verified() {
     let (_runtime, _server, desk) = with_server();
     desk.run("load cluster.yaml").expect(0);
-    desk.run("filter -f workloads.yaml --name web").expect(0);
+    desk.run("filter -f workloads.yaml --name web").expect(1);
     let expected = "OK: snapshot \"default\", revision 1: views 1, partitions 2, label sets 1, nodes 5, \
                     pods 3\n";
     assert_eq!(desk.run("verify").expect(0).out, expected);
