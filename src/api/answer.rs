@@ -92,15 +92,25 @@ fn index(index: Option<usize>) -> i32 {
 
 /// How many nodes share each reason: most first, then by reason.
 pub fn reason_counts(refusals: impl Iterator<Item = Reason>) -> Vec<v1::ReasonCount> {
-    let mut counts: BTreeMap<&str, i64> = BTreeMap::new();
-    for reason in refusals {
-        *counts.entry(reason.as_str()).or_default() += 1;
+    count_reasons(refusals.map(Reason::as_str))
+}
+
+/// As [`reason_counts`], of reasons in words.
+pub fn count_reasons<R: AsRef<str> + Ord>(reasons: impl Iterator<Item = R>) -> Vec<v1::ReasonCount> {
+    let mut counts: BTreeMap<R, usize> = BTreeMap::new();
+    for reason in reasons {
+        *counts.entry(reason).or_default() += 1;
     }
+    ordered_reasons(counts)
+}
+
+/// Counts by reason for the wire: most first, then by reason.
+pub fn ordered_reasons<R: AsRef<str> + Ord>(counts: BTreeMap<R, usize>) -> Vec<v1::ReasonCount> {
     let mut counts: Vec<_> = counts.into_iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let wire = |(reason, count): (&str, i64)| v1::ReasonCount {
-        reason: reason.to_owned(),
-        count,
+    let wire = |(reason, n): (R, usize)| v1::ReasonCount {
+        reason: reason.as_ref().to_owned(),
+        count: count(n),
     };
     counts.into_iter().map(wire).collect()
 }

@@ -7,6 +7,8 @@ mod decide;
 mod error;
 mod export;
 mod feed;
+mod fleet;
+mod place;
 mod request;
 mod service;
 mod update;

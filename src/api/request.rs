@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
-use crate::snapshot::Limits;
+use crate::snapshot::{Batch, Limits};
+use crate::spread::NodeChecks;
 
 /// Name of the snapshot that requests without a name mean.
 const DEFAULT_SNAPSHOT: &str = "default";
@@ -60,6 +61,43 @@ pub fn known<E: TryFrom<i32> + Default>(value: i32, path: Path<'_>, faults: &mut
         faults.add(path, format!("{value} is not a known value"));
         E::default()
     })
+}
+
+/// What nodes are to be checked for.
+pub fn node_checks(value: i32, faults: &mut Violations) -> NodeChecks {
+    match known(value, Path::root("nodeChecks"), faults) {
+        v1::NodeChecks::Unspecified => NodeChecks::All,
+        v1::NodeChecks::SpreadOnly => NodeChecks::SpreadOnly,
+    }
+}
+
+/// A `Filter` request as a `Score` request: the fields that both have have the
+/// same numbers and meanings.
+pub fn as_score(wire: v1::FilterRequest) -> v1::ScoreRequest {
+    v1::ScoreRequest {
+        snapshot: wire.snapshot,
+        pod: wire.pod,
+        candidates: wire.candidates,
+        node_checks: wire.node_checks,
+        view: wire.view,
+        min_revision: wire.min_revision,
+        overlay: wire.overlay,
+        dialect: wire.dialect,
+        max_domains: wire.max_domains,
+        top: 0,
+    }
+}
+
+/// The changes of an overlay.
+pub fn overlay(changes: Vec<v1::Change>, limits: &Limits, faults: &mut Violations) -> Batch {
+    let path = Path::root("overlay");
+    let (count, limit) = (changes.len(), limits.max_overlay_changes);
+    if count > limit {
+        faults.over_limit(path, "max-overlay-changes", limit, count);
+        return Batch::default();
+    }
+    let checked = faults.collect(Batch::check(changes, limits, path));
+    checked.unwrap_or_default()
 }
 
 /// Checks a number that must not be negative.

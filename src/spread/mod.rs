@@ -3,6 +3,7 @@
 
 mod active;
 mod filter;
+pub mod fleet;
 mod question;
 mod report;
 mod score;
