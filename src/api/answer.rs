@@ -1,36 +1,41 @@
 //! Decisions to responses. Runs while the cut is held, because answers borrow
 //! names from it.
 
+use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use prost::bytes::Bytes;
+
 use crate::proto::v1;
-use crate::snapshot::{Cut, Slot};
-use crate::spread::{NodeScore, Reason, Refusal, Report};
+use crate::snapshot::{Cut, Nodes, Slot};
+use crate::spread::{DomainReport, NodeScore, Refusal, Report};
 
 /// A count for the wire.
 pub fn count(n: usize) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
-/// A candidate of a decision: the node, if the snapshot holds it.
+/// The candidates of a decision.
 pub struct Candidates<'a> {
-    /// The nodes, in the order of the answer; `None` for unknown names.
-    pub slots: Vec<Option<Slot>>,
+    /// Those that the snapshot holds, in the order of the answer.
+    pub known: Cow<'a, [Slot]>,
     /// The names that the snapshot does not hold.
     pub unknown: Vec<String>,
-    cut: Cut<'a>,
+    /// For each candidate, whether it is among the known; `None` when all are.
+    held: Option<Vec<bool>>,
 }
 
 impl<'a> Candidates<'a> {
     /// The candidates of a request: those named, or all nodes in node order.
-    pub fn of(wire: Option<&v1::NodeNames>, cut: Cut<'a>) -> Self {
+    pub fn of(wire: Option<&v1::NodeNames>, cut: &Cut<'a>) -> Self {
         let nodes = cut.nodes;
         let Some(wire) = wire else {
-            let slots = nodes.order().iter().copied().map(Some).collect();
+            let known = Cow::Borrowed(nodes.order());
             return Self {
-                slots,
+                known,
                 unknown: Vec::new(),
-                cut,
+                held: None,
             };
         };
         let slots: Vec<_> = wire.names.iter().map(|name| nodes.find(name)).collect();
@@ -39,34 +44,52 @@ impl<'a> Candidates<'a> {
             .iter()
             .zip(&slots)
             .filter(|(_, slot)| slot.is_none());
-        let unknown = unknown.map(|(name, _)| name.clone()).collect();
+        let unknown: Vec<String> = unknown.map(|(name, _)| name.clone()).collect();
+        let held = (!unknown.is_empty()).then(|| slots.iter().map(Option::is_some).collect());
         Self {
-            slots,
+            known: slots.into_iter().flatten().collect(),
             unknown,
-            cut,
+            held,
         }
     }
 
-    /// The candidates that the snapshot holds.
-    pub fn known(&self) -> impl Iterator<Item = Slot> {
-        self.slots.iter().copied().flatten()
+    /// Drops candidates, all of which are known, but for those that `pass`.
+    pub fn keep(&mut self, pass: Vec<bool>) {
+        let known = self.known.iter().zip(&pass).filter(|(_, pass)| **pass);
+        self.known = known.map(|(slot, _)| *slot).collect();
+        self.held = Some(pass);
     }
 
-    /// The name of a node.
-    pub fn name(&self, slot: Slot) -> String {
-        self.cut.nodes.name(slot).to_owned()
+    /// Brings named candidates into node order; a bitmap makes no sense then.
+    pub fn sort_by_name(&mut self, nodes: &Nodes) {
+        self.known
+            .to_mut()
+            .sort_unstable_by(|a, b| nodes.name(*a).cmp(nodes.name(*b)));
     }
 
-    /// A bit per candidate, set for those that `is_set` says.
-    pub fn bitmap(&self, is_set: impl Fn(Slot) -> bool) -> prost::bytes::Bytes {
-        let mut bitmap = vec![0_u8; self.slots.len().div_ceil(8)];
-        for (i, slot) in self.slots.iter().enumerate() {
-            if slot.is_some_and(&is_set) {
-                bitmap[i / 8] |= 1 << (i % 8);
-            }
-        }
-        bitmap.into()
+    /// A bit per candidate, named or not held, set for the known ones that
+    /// `set` says.
+    pub fn bitmap(&self, set: &[bool]) -> Bytes {
+        let Some(held) = &self.held else {
+            return pack(set);
+        };
+        let mut set = set.iter();
+        let bits: Vec<bool> = held
+            .iter()
+            .map(|held| *held && set.next() == Some(&true))
+            .collect();
+        pack(&bits)
     }
+}
+
+/// Bit i is bit i % 8 of byte i / 8.
+fn pack(bits: &[bool]) -> Bytes {
+    let byte = |bits: &[bool]| {
+        bits.iter()
+            .enumerate()
+            .fold(0, |byte, (i, bit)| byte | u8::from(*bit) << i)
+    };
+    bits.chunks(8).map(byte).collect()
 }
 
 /// A refused node.
@@ -91,33 +114,22 @@ fn index(index: Option<usize>) -> i32 {
 }
 
 /// How many nodes share each reason: most first, then by reason.
-pub fn reason_counts(refusals: impl Iterator<Item = Reason>) -> Vec<v1::ReasonCount> {
-    count_reasons(refusals.map(Reason::as_str))
-}
-
-/// As [`reason_counts`], of reasons in words.
-pub fn count_reasons<R: AsRef<str> + Ord>(reasons: impl Iterator<Item = R>) -> Vec<v1::ReasonCount> {
-    let mut counts: BTreeMap<R, usize> = BTreeMap::new();
-    for reason in reasons {
-        *counts.entry(reason).or_default() += 1;
-    }
-    ordered_reasons(counts)
-}
-
-/// Counts by reason for the wire: most first, then by reason.
-pub fn ordered_reasons<R: AsRef<str> + Ord>(counts: BTreeMap<R, usize>) -> Vec<v1::ReasonCount> {
-    let mut counts: Vec<_> = counts.into_iter().collect();
-    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let wire = |(reason, n): (R, usize)| v1::ReasonCount {
-        reason: reason.as_ref().to_owned(),
-        count: count(n),
+pub fn reason_counts<R: AsRef<str>>(refused: &BTreeMap<R, usize>) -> Vec<v1::ReasonCount> {
+    let mut counts: Vec<_> = refused
+        .iter()
+        .map(|(reason, nodes)| (reason.as_ref(), *nodes))
+        .collect();
+    counts.sort_unstable_by_key(|(reason, nodes)| (Reverse(*nodes), *reason));
+    let wire = |(reason, nodes): (&str, usize)| v1::ReasonCount {
+        reason: reason.to_owned(),
+        count: count(nodes),
     };
     counts.into_iter().map(wire).collect()
 }
 
 /// A constraint's report.
 pub fn constraint_report(report: &Report<'_>) -> v1::ConstraintReport {
-    let domain = |domain: &crate::spread::DomainReport<'_>| v1::Domain {
+    let domain = |domain: &DomainReport<'_>| v1::Domain {
         value: domain.tally.value.to_owned(),
         matching_pods: domain.tally.matching_pods,
         skew: domain.skew,

@@ -6,7 +6,7 @@ use super::request;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::snapshot::{Batch, Cut, Limits, Slot, Snapshot};
-use crate::spread::{Constraints, Filter, NodeChecks, NodeScore, Question, Refusal, Scores};
+use crate::spread::{Constraints, Filter, NodeChecks, Question, Report, Scores, Tallies};
 
 /// A valid `Filter` or `Score` request.
 #[derive(Debug)]
@@ -96,91 +96,99 @@ impl Checked {
     fn filter_on(&self, cut: &Cut<'_>) -> v1::FilterResponse {
         let constraints = Constraints::of(&self.question, cut);
         let filter = Filter::of(&self.question, &constraints, self.checks, cut);
-        let candidates = Candidates::of(self.candidates.as_ref(), *cut);
-        let judged: Vec<(Slot, Result<(), Refusal>)> = candidates
-            .known()
-            .map(|slot| (slot, filter.judge(slot)))
-            .collect();
-        let feasible = || {
-            judged
-                .iter()
-                .filter(|(_, v)| v.is_ok())
-                .map(|(slot, _)| *slot)
-        };
-        let refused = || {
-            judged
-                .iter()
-                .filter_map(|(slot, v)| Some((*slot, v.err()?)))
-        };
-
         let mut response = v1::FilterResponse {
             revision: cut.revision,
-            constraints: reports(filter.reports(self.max_domains)),
-            reasons: answer::reason_counts(refused().map(|(_, refusal)| refusal.reason)),
-            feasible_count: answer::count(feasible().count()),
-            node_count: answer::count(judged.len()),
+            constraints: reports(&filter.reports(self.max_domains)),
             ..Default::default()
         };
+        let tallies = if self.view == v1::View::Domains && self.candidates.is_none() {
+            filter.tally_all()
+        } else {
+            self.judge_candidates(&filter, cut, &mut response)
+        };
+        response.reasons = answer::reason_counts(&tallies.refused);
+        response.feasible_count = answer::count(tallies.feasible);
+        response.node_count = answer::count(tallies.judged);
+        response
+    }
+
+    /// Fills in what an answer says of each candidate.
+    fn judge_candidates(
+        &self,
+        filter: &Filter<'_>,
+        cut: &Cut<'_>,
+        response: &mut v1::FilterResponse,
+    ) -> Tallies {
+        let candidates = Candidates::of(self.candidates.as_ref(), cut);
+        let pass = filter.pass(&candidates.known);
+        let name = |slot: Slot| cut.nodes.name(slot).to_owned();
+        let judged = || candidates.known.iter().zip(&pass);
         if matches!(
             self.view,
             v1::View::Unspecified | v1::View::Basic | v1::View::Full
         ) {
-            response.feasible = feasible().map(|slot| candidates.name(slot)).collect();
+            let feasible = judged().filter(|(_, pass)| **pass);
+            response.feasible = feasible.map(|(slot, _)| name(*slot)).collect();
         }
         if self.view == v1::View::Full {
-            let verdict = |(slot, refusal): (Slot, Refusal)| {
-                answer::node_verdict(candidates.name(slot), &refusal)
+            let verdict = |slot: &Slot| {
+                let refusal = filter.judge(*slot).err()?;
+                Some(answer::node_verdict(name(*slot), &refusal))
             };
-            response.infeasible = refused().map(verdict).collect();
+            let refused = judged().filter(|(_, pass)| !**pass);
+            response.infeasible = refused.filter_map(|(slot, _)| verdict(slot)).collect();
         }
         if self.view == v1::View::Bitmap {
-            response.feasible_bitmap = candidates.bitmap(|slot| filter.judge(slot).is_ok());
+            response.feasible_bitmap = candidates.bitmap(&pass);
         }
+        let tallies = filter.tally(&candidates.known, &pass);
         response.unknown_candidates = candidates.unknown;
-        response
+        tallies
     }
 
     fn score_on(&self, cut: &Cut<'_>) -> v1::ScoreResponse {
         let constraints = Constraints::of(&self.question, cut);
-        let filter = Filter::of(&self.question, &constraints, self.checks, cut);
-        let candidates = Candidates::of(self.candidates.as_ref(), *cut);
+        let mut candidates = Candidates::of(self.candidates.as_ref(), cut);
         // Candidates that the caller names are scored whatever Filter says.
-        let named = self.candidates.is_some();
-        let is_scored = |slot: Slot| named || filter.judge(slot).is_ok();
-        let scored: Vec<Slot> = candidates.known().filter(|slot| is_scored(*slot)).collect();
-        let mut scores = Scores::of(&constraints, &scored, cut);
+        if self.candidates.is_none() {
+            let filter = Filter::of(&self.question, &constraints, self.checks, cut);
+            if !filter.passes_all() {
+                let pass = filter.pass(&candidates.known);
+                candidates.keep(pass);
+            }
+        } else if self.top.is_some() && self.view != v1::View::Bitmap {
+            candidates.sort_by_name(cut.nodes);
+        }
+        let scores = Scores::of(&constraints, &candidates.known, cut);
 
         let mut response = v1::ScoreResponse {
             revision: cut.revision,
             skipped: scores.skipped,
+            constraints: reports(&scores.reports(self.max_domains)),
             ..Default::default()
         };
-        match self.view {
-            v1::View::Unspecified | v1::View::Basic | v1::View::Full => {
-                if let Some(top) = self.top {
-                    scores.keep_best(top, cut.nodes);
-                }
-                let score =
-                    |score: &NodeScore| answer::node_score(candidates.name(score.slot), score);
-                response.scores = scores.nodes.iter().map(score).collect();
+        let score = |index: usize| {
+            let name = cut.nodes.name(candidates.known[index]).to_owned();
+            answer::node_score(name, &scores.node(index))
+        };
+        match (self.view, self.top) {
+            (v1::View::Unspecified | v1::View::Basic | v1::View::Full, Some(top)) => {
+                response.scores = scores.best(top).into_iter().map(score).collect();
             }
-            v1::View::Bitmap => {
-                let packed = |score: &NodeScore| i32::try_from(score.score);
-                response.packed_scores = scores
-                    .nodes
-                    .iter()
-                    .map(|s| packed(s).unwrap_or(i32::MAX))
-                    .collect();
-                response.scored_bitmap = candidates.bitmap(is_scored);
+            (v1::View::Unspecified | v1::View::Basic | v1::View::Full, None) => {
+                response.scores = (0..candidates.known.len()).map(score).collect();
             }
-            v1::View::Domains => {}
+            (v1::View::Bitmap, _) => {
+                response.scored_bitmap = candidates.bitmap(&vec![true; candidates.known.len()]);
+                response.packed_scores = scores.scores;
+            }
+            (v1::View::Domains, _) => {}
         }
-        response.constraints = reports(scores.reports(self.max_domains));
         response.unknown_candidates = candidates.unknown;
         response
     }
 }
 
-fn reports(reports: Vec<crate::spread::Report<'_>>) -> Vec<v1::ConstraintReport> {
+fn reports(reports: &[Report<'_>]) -> Vec<v1::ConstraintReport> {
     reports.iter().map(answer::constraint_report).collect()
 }

@@ -1,5 +1,7 @@
 //! `Filter` and `Score` in the Fleet dialect.
 
+use std::collections::BTreeMap;
+
 use super::answer::{self, Candidates};
 use super::error::Error;
 use super::request;
@@ -7,7 +9,7 @@ use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::snapshot::{Batch, Cut, Limits, Slot, Snapshot};
 use crate::spread::fleet::{Judge, Question, Refused};
-use crate::spread::{NodeChecks, NodeScore, Report};
+use crate::spread::{NodeChecks, Report};
 
 /// A valid `Filter` or `Score` request in the Fleet dialect.
 #[derive(Debug)]
@@ -77,13 +79,21 @@ impl Checked {
 
     fn filter_on(&self, cut: &Cut<'_>) -> v1::FilterResponse {
         let judge = Judge::of(&self.question, self.checks, cut);
-        let candidates = Candidates::of(self.candidates.as_ref(), *cut);
-        let judged: Vec<(Slot, Result<i64, Refused<'_>>)> = candidates
-            .known()
-            .map(|slot| (slot, judge.judge(slot)))
-            .collect();
+        let candidates = Candidates::of(self.candidates.as_ref(), cut);
+        let known = candidates.known.iter().copied();
+        let judged: Vec<(Slot, Result<i64, Refused<'_>>)> =
+            known.map(|slot| (slot, judge.judge(slot))).collect();
+        let name = |slot: Slot| cut.nodes.name(slot).to_owned();
         let feasible = || judged.iter().filter(|(_, v)| v.is_ok()).map(|(s, _)| *s);
-        let refused = || judged.iter().filter_map(|(s, v)| Some((*s, v.as_ref().err()?)));
+        let refused = || {
+            judged
+                .iter()
+                .filter_map(|(s, v)| Some((*s, v.as_ref().err()?)))
+        };
+        let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+        for (_, refused) in refused() {
+            *reasons.entry(refused.reason()).or_default() += 1;
+        }
         let hard = |report: &Report<'_>| report.active.constraint.is_hard();
         let mut reports = judge.reports(self.max_domains);
         reports.retain(hard);
@@ -91,24 +101,23 @@ impl Checked {
         let mut response = v1::FilterResponse {
             revision: cut.revision,
             constraints: reports.iter().map(constraint_report).collect(),
-            reasons: answer::count_reasons(refused().map(|(_, refused)| refused.reason())),
+            reasons: answer::reason_counts(&reasons),
             feasible_count: answer::count(feasible().count()),
             node_count: answer::count(judged.len()),
             ..Default::default()
         };
         match self.view {
             v1::View::Unspecified | v1::View::Basic | v1::View::Full => {
-                response.feasible = feasible().map(|slot| candidates.name(slot)).collect();
+                response.feasible = feasible().map(|slot| name(slot)).collect();
             }
             v1::View::Bitmap => {
-                response.feasible_bitmap = candidates.bitmap(|slot| judge.judge(slot).is_ok());
+                let pass: Vec<bool> = judged.iter().map(|(_, v)| v.is_ok()).collect();
+                response.feasible_bitmap = candidates.bitmap(&pass);
             }
             v1::View::Domains => {}
         }
         if self.view == v1::View::Full {
-            let verdict = |(slot, refused): (Slot, &Refused<'_>)| {
-                node_verdict(candidates.name(slot), refused)
-            };
+            let verdict = |(slot, refused): (Slot, &Refused<'_>)| node_verdict(name(slot), refused);
             response.infeasible = refused().map(verdict).collect();
         }
         response.unknown_candidates = candidates.unknown;
@@ -117,12 +126,23 @@ impl Checked {
 
     fn score_on(&self, cut: &Cut<'_>) -> v1::ScoreResponse {
         let judge = Judge::of(&self.question, self.checks, cut);
-        let candidates = Candidates::of(self.candidates.as_ref(), *cut);
+        let candidates = Candidates::of(self.candidates.as_ref(), cut);
         // A cluster that a hard constraint refuses has no score, named or not.
         let named = self.candidates.is_some();
-        let score_of = |slot| if named { judge.score(slot) } else { judge.judge(slot) };
-        let scored = candidates.known().filter_map(|slot| Some((slot, score_of(slot).ok()?)));
+        let score_of = |slot| {
+            if named {
+                judge.score(slot)
+            } else {
+                judge.judge(slot)
+            }
+        };
+        let known = candidates.known.iter();
+        let all: Vec<Option<i64>> = known.clone().map(|slot| score_of(*slot).ok()).collect();
+        let scored = known
+            .zip(&all)
+            .filter_map(|(slot, score)| Some((*slot, (*score)?)));
         let mut scored: Vec<(Slot, i64)> = scored.collect();
+        let name = |slot: Slot| cut.nodes.name(slot).to_owned();
 
         let mut response = v1::ScoreResponse {
             revision: cut.revision,
@@ -136,14 +156,15 @@ impl Checked {
                     scored.sort_unstable_by(|a, b| rank(a).cmp(&rank(b)));
                     scored.truncate(top);
                 }
-                let score = |(slot, score): &(Slot, i64)| node_score(candidates.name(*slot), *score);
+                let score = |(slot, score): &(Slot, i64)| node_score(name(*slot), *score);
                 response.scores = scored.iter().map(score).collect();
             }
             v1::View::Bitmap => {
                 let packed = |(_, score): &(Slot, i64)| i32::try_from(*score);
                 let packed = scored.iter().map(|s| packed(s).unwrap_or(i32::MIN));
                 response.packed_scores = packed.collect();
-                response.scored_bitmap = candidates.bitmap(|slot| score_of(slot).is_ok());
+                let is_scored: Vec<bool> = all.iter().map(Option::is_some).collect();
+                response.scored_bitmap = candidates.bitmap(&is_scored);
             }
             v1::View::Domains => {}
         }

@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::error::Error;
 use super::feed::Feed;
-use super::{deadline, decide, export, request, update};
+use super::{deadline, decide, export, fleet, place, request, update};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::proto::v1::spread_service_server::SpreadService;
@@ -123,7 +123,16 @@ impl SpreadService for Service {
     ) -> Result<Response<v1::FilterResponse>, Status> {
         self.check_open()?;
         let deadline = deadline::of(request.metadata());
-        let checked = decide::Checked::filter(request.into_inner(), self.registry.limits())?;
+        let request = request.into_inner();
+        if request.dialect == i32::from(v1::Dialect::Fleet) {
+            let request = request::as_score(request);
+            let checked = fleet::Checked::of(request, self.registry.limits())?;
+            let snapshot = self
+                .reach(&checked.snapshot, checked.min_revision, deadline)
+                .await?;
+            return Ok(Response::new(checked.answer_filter(&snapshot)));
+        }
+        let checked = decide::Checked::filter(request, self.registry.limits())?;
         let snapshot = self
             .reach(&checked.snapshot, checked.min_revision, deadline)
             .await?;
@@ -136,11 +145,60 @@ impl SpreadService for Service {
     ) -> Result<Response<v1::ScoreResponse>, Status> {
         self.check_open()?;
         let deadline = deadline::of(request.metadata());
-        let checked = decide::Checked::score(request.into_inner(), self.registry.limits())?;
+        let request = request.into_inner();
+        if request.dialect == i32::from(v1::Dialect::Fleet) {
+            let checked = fleet::Checked::of(request, self.registry.limits())?;
+            let snapshot = self
+                .reach(&checked.snapshot, checked.min_revision, deadline)
+                .await?;
+            return Ok(Response::new(checked.answer_score(&snapshot)));
+        }
+        let checked = decide::Checked::score(request, self.registry.limits())?;
         let snapshot = self
             .reach(&checked.snapshot, checked.min_revision, deadline)
             .await?;
         Ok(Response::new(checked.answer_score(&snapshot)))
+    }
+
+    async fn place(
+        &self,
+        request: Request<v1::PlaceRequest>,
+    ) -> Result<Response<v1::PlaceResponse>, Status> {
+        self.check_open()?;
+        let deadline = deadline::of(request.metadata());
+        let checked = place::Checked::of(request.into_inner(), self.registry.limits())?;
+        let snapshot = self
+            .reach(&checked.snapshot, checked.min_revision, deadline)
+            .await?;
+        // A call that is given up drops its guard, which stops the placing.
+        let given_up = CancellationToken::new();
+        let _guard = given_up.clone().drop_guard();
+        let run = move || {
+            let stop = || given_up.is_cancelled() || Instant::now() > deadline;
+            checked.answer(&snapshot, &stop)
+        };
+        Ok(Response::new(run_aside(true, run).await??))
+    }
+
+    async fn confirm_reservations(
+        &self,
+        _request: Request<v1::ConfirmReservationsRequest>,
+    ) -> Result<Response<v1::ConfirmReservationsResponse>, Status> {
+        Err(Status::unimplemented("reservations"))
+    }
+
+    async fn release_reservations(
+        &self,
+        _request: Request<v1::ReleaseReservationsRequest>,
+    ) -> Result<Response<v1::ReleaseReservationsResponse>, Status> {
+        Err(Status::unimplemented("reservations"))
+    }
+
+    async fn list_reservations(
+        &self,
+        _request: Request<v1::ListReservationsRequest>,
+    ) -> Result<Response<v1::ListReservationsResponse>, Status> {
+        Err(Status::unimplemented("reservations"))
     }
 
     async fn get_snapshot(

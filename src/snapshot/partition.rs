@@ -89,7 +89,7 @@ impl Eligibility {
 
 /// Whether a pod with these tolerations may go on a node as far as its being
 /// cordoned goes.
-pub fn admits_cordon(tolerations: &Tolerations, node: NodeRef<'_>) -> bool {
+fn admits_cordon(tolerations: &Tolerations, node: NodeRef<'_>) -> bool {
     !node.unschedulable() || tolerations.tolerate_parts(UNSCHEDULABLE_TAINT, "", Effect::NoSchedule)
 }
 
@@ -200,12 +200,23 @@ impl Partition {
         self.eligible_total
     }
 
+    /// Which nodes are eligible, by slot; those past its end are not.
+    pub fn eligible(&self) -> &[bool] {
+        &self.eligible
+    }
+
     /// How many eligible nodes a domain has.
     pub fn eligible_nodes(&self, domain: DomainId) -> u32 {
         self.eligible_nodes
             .get(domain.index())
             .copied()
             .unwrap_or(0)
+    }
+
+    /// How many eligible nodes each domain has; domains past its end have
+    /// none.
+    pub fn nodes_in(&self) -> &[u32] {
+        &self.eligible_nodes
     }
 
     /// The domains: those with an eligible node.

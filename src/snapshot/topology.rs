@@ -28,6 +28,10 @@ pub struct Topology {
     label: Option<Box<str>>,
     /// By slot; [`DomainId::NONE`] without the label or the node.
     domain_of: Vec<DomainId>,
+    /// How many nodes each domain has, eligible or not.
+    nodes_in: Vec<u32>,
+    /// How many nodes have the label.
+    keyed: usize,
     values: Vec<Box<str>>,
     by_value: HashTable<DomainId>,
     hasher: DefaultHashBuilder,
@@ -65,7 +69,7 @@ impl Topology {
         match key {
             Key::Node => {
                 for slot in nodes.order() {
-                    topology.domain_of[slot.index()] = DomainId::at(slot.index());
+                    topology.put(*slot, DomainId::at(slot.index()));
                 }
             }
             Key::Label(label) => topology.number_values(label, nodes),
@@ -88,7 +92,24 @@ impl Topology {
             if !known.is_some() {
                 *known = self.number(nodes.symbols().text(value));
             }
-            self.domain_of[slot.index()] = *known;
+            let domain = *known;
+            self.put(*slot, domain);
+        }
+    }
+
+    /// Puts a node into a domain, or takes it out of all.
+    fn put(&mut self, slot: Slot, to: DomainId) {
+        let from = std::mem::replace(&mut self.domain_of[slot.index()], to);
+        if from.is_some() {
+            self.nodes_in[from.index()] -= 1;
+            self.keyed -= 1;
+        }
+        if to.is_some() {
+            if self.nodes_in.len() <= to.index() {
+                self.nodes_in.resize(to.index() + 1, 0);
+            }
+            self.nodes_in[to.index()] += 1;
+            self.keyed += 1;
         }
     }
 
@@ -119,11 +140,12 @@ impl Topology {
             Some(label) => node.label_text(label),
             None => Some(""),
         });
-        self.domain_of[slot.index()] = match value {
+        let domain = match value {
             None => DomainId::NONE,
             Some(_) if self.label.is_none() => DomainId::at(slot.index()),
             Some(value) => self.number(value),
         };
+        self.put(slot, domain);
     }
 
     /// The domain of a node; [`DomainId::NONE`] when it lacks the key.
@@ -137,6 +159,17 @@ impl Topology {
     /// The domains of all slots; those past its end have none.
     pub fn domains_by_slot(&self) -> &[DomainId] {
         &self.domain_of
+    }
+
+    /// How many nodes have the topology key.
+    pub fn keyed(&self) -> usize {
+        self.keyed
+    }
+
+    /// How many nodes each domain has, eligible or not; domains past its end
+    /// have none.
+    pub fn nodes_in(&self) -> &[u32] {
+        &self.nodes_in
     }
 
     /// How many numbers were given out; those of single nodes are slots.
@@ -160,7 +193,7 @@ impl Topology {
     pub fn memory_bytes(&self) -> usize {
         let texts: usize = self.values.iter().map(|value| value.len()).sum();
         texts
-            + self.domain_of.capacity() * size_of::<DomainId>()
+            + (self.domain_of.capacity() + self.nodes_in.capacity()) * size_of::<DomainId>()
             + self.values.capacity() * (size_of::<Box<str>>() + size_of::<DomainId>() + 1)
     }
 }

@@ -40,6 +40,9 @@ pub struct Active {
     pub from_defaults: bool,
     /// The nodes that it looks at, parted into domains.
     pub partition: partition::Key,
+    /// All nodes, parted by the topology key, where `partition` takes every
+    /// node for a domain.
+    pub keyed: Option<partition::Key>,
 }
 
 /// The parts of a pod that decide where its constraints look.
@@ -104,11 +107,14 @@ impl Constraints {
         };
         let active = |(index, (constraint, selector)): (usize, (Constraint, Selector))| {
             let required = if constraint.is_hard() { &hard } else { &soft };
+            let partition = partition_of(&constraint, required, all_keys_required, subject);
             Active {
                 index,
                 self_match: i64::from(selector.matches_labels(subject.labels)),
                 from_defaults,
-                partition: partition_of(&constraint, required, all_keys_required, subject),
+                keyed: (partition.topology == topology::Key::Node)
+                    .then(|| everybody(label(&constraint))),
+                partition,
                 constraint,
                 selector,
             }
@@ -141,16 +147,12 @@ fn partition_of(
 ) -> partition::Key {
     let is_soft = !constraint.is_hard();
     if is_soft && *constraint.topology_key == *HOSTNAME {
-        return partition::Key {
-            topology: topology::Key::Node,
-            missing_is_empty: false,
-            eligibility: Eligibility::default(),
-        };
+        return everybody(topology::Key::Node);
     }
     let honors_affinity = constraint.node_affinity_policy == Policy::Honor;
     let honors_taints = constraint.node_taints_policy == Policy::Honor;
     partition::Key {
-        topology: topology::Key::Label(Arc::clone(&constraint.topology_key)),
+        topology: label(constraint),
         missing_is_empty: is_soft && !all_keys_required,
         eligibility: Eligibility {
             required_keys: required_keys.into(),
@@ -162,21 +164,25 @@ fn partition_of(
     }
 }
 
+/// All nodes, parted by a topology.
+fn everybody(topology: topology::Key) -> partition::Key {
+    partition::Key {
+        topology,
+        missing_is_empty: false,
+        eligibility: Eligibility::default(),
+    }
+}
+
+fn label(constraint: &Constraint) -> topology::Key {
+    topology::Key::Label(Arc::clone(&constraint.topology_key))
+}
+
 impl Active {
     /// What the constraint wants to know of a snapshot.
     pub fn query(&self) -> Query<'_> {
         Query {
             selector: &self.selector,
             partition: &self.partition,
-        }
-    }
-
-    /// All nodes, parted by the topology key.
-    pub fn everybody(&self) -> partition::Key {
-        partition::Key {
-            topology: topology::Key::Label(Arc::clone(&self.constraint.topology_key)),
-            missing_is_empty: false,
-            eligibility: Eligibility::default(),
         }
     }
 

@@ -1,18 +1,20 @@
 //! Which nodes satisfy the hard constraints (`docs/semantics.md`, "Filter").
 
+use std::collections::BTreeMap;
+
 use super::active::{Active, Constraints};
+use super::checks::Checks;
 use super::question::{NodeChecks, Question};
 use super::report::{Report, Tally};
 use super::verdict::{Reason, Refusal};
-use crate::snapshot::{
-    Counted, Cut, DomainId, Lens, NodeRef, Nodes, Slot, partition::admits_cordon, topology,
-};
+use crate::snapshot::{Counted, Cut, DomainId, Lens, Slot};
 
 /// The hard constraints of a question, counted and ready to judge nodes.
 pub struct Filter<'a> {
     hard: Vec<Hard<'a>>,
-    checks: Option<Checks<'a>>,
-    nodes: &'a Nodes,
+    /// The checks besides spread, and the nodes that pass them.
+    checks: Option<(&'a Checks, Lens)>,
+    cut: Cut<'a>,
 }
 
 struct Hard<'a> {
@@ -23,13 +25,6 @@ struct Hard<'a> {
     most: i64,
 }
 
-/// What a node is checked for besides spread.
-struct Checks<'a> {
-    question: &'a Question,
-    /// The nodes that pass.
-    passing: Lens,
-}
-
 /// How many nodes pass, and how many fail for which reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tallies {
@@ -38,16 +33,14 @@ pub struct Tallies {
     /// Those that pass.
     pub feasible: usize,
     /// Those that fail, by reason.
-    pub refused: std::collections::BTreeMap<Reason, usize>,
+    pub refused: BTreeMap<Reason, usize>,
 }
 
 impl Tallies {
-    /// Notes a verdict.
-    pub fn note(&mut self, verdict: Result<(), Refusal>) {
-        self.judged += 1;
-        match verdict {
-            Ok(()) => self.feasible += 1,
-            Err(refusal) => *self.refused.entry(refusal.reason).or_default() += 1,
+    /// Notes nodes that fail for a reason.
+    pub fn refuse(&mut self, reason: Reason, nodes: usize) {
+        if nodes > 0 {
+            *self.refused.entry(reason).or_default() += nodes;
         }
     }
 }
@@ -66,11 +59,8 @@ impl<'a> Filter<'a> {
         let all = checks == NodeChecks::All;
         Self {
             hard: hard.collect(),
-            checks: all.then(|| Checks {
-                question,
-                passing: cut.lens(&question.checked_nodes(topology::Key::Node)),
-            }),
-            nodes: cut.nodes,
+            checks: all.then(|| (&question.checks, question.checks.passing(cut))),
+            cut: *cut,
         }
     }
 
@@ -80,74 +70,107 @@ impl<'a> Filter<'a> {
     /// # Errors
     /// The refusal.
     pub fn judge(&self, slot: Slot) -> Result<(), Refusal> {
-        if let Some(checks) = &self.checks
-            && !checks.passing.partition.is_eligible(slot)
-            && let Some(node) = self.nodes.get(slot)
+        if let Some((checks, passing)) = &self.checks
+            && !passing.partition.is_eligible(slot)
+            && let Some(node) = self.cut.nodes.get(slot)
         {
             return Err(Refusal::by_node(checks.reason(node)));
         }
         self.hard.iter().try_for_each(|hard| hard.judge(slot))
     }
 
-    /// Whether an existing node passes: [`Self::judge`] without the reason.
-    pub fn passes(&self, slot: Slot) -> bool {
-        let checked = self
-            .checks
-            .as_ref()
-            .is_none_or(|c| c.passing.partition.is_eligible(slot));
-        checked && self.hard.iter().all(|hard| hard.passes(slot))
+    /// Whether each of `slots` passes: [`Self::judge`] without the reasons.
+    pub fn pass(&self, slots: &[Slot]) -> Vec<bool> {
+        let mut pass = match &self.checks {
+            Some((_, passing)) if passing.partition.eligible_total() < self.cut.nodes.len() => {
+                let eligible = passing.partition.eligible();
+                slots
+                    .iter()
+                    .map(|slot| eligible.get(slot.index()) == Some(&true))
+                    .collect()
+            }
+            _ => vec![true; slots.len()],
+        };
+        for hard in &self.hard {
+            hard.narrow(slots, &mut pass);
+        }
+        pass
     }
 
-    /// Judges all nodes and only counts. With at most one constraint that
+    /// Whether every node passes.
+    pub fn passes_all(&self) -> bool {
+        let nodes = self.cut.nodes.len();
+        let checked = |(_, passing): &(&Checks, Lens)| passing.partition.eligible_total() == nodes;
+        self.hard.is_empty() && self.checks.as_ref().is_none_or(checked)
+    }
+
+    /// Judges all nodes and only counts. With at most one hard constraint that
     /// costs its domains, not the nodes.
-    pub fn tally_all(&self, cut: &Cut<'_>) -> Tallies {
-        if let Some(tallies) = self.tally_domains(cut) {
-            return tallies;
+    pub fn tally_all(&self) -> Tallies {
+        if self.hard.len() > 1 {
+            let order = self.cut.nodes.order();
+            return self.tally(order, &self.pass(order));
         }
-        let mut tallies = Tallies::default();
-        for slot in self.nodes.order() {
-            tallies.note(self.judge(*slot));
-        }
-        tallies
-    }
-
-    fn tally_domains(&self, cut: &Cut<'_>) -> Option<Tallies> {
-        let judged = self.nodes.len();
-        let all = self
-            .checks
-            .as_ref()
-            .map(|checks| checks.passing.partition.eligible_total());
-        let passing = all.unwrap_or(judged);
-        // Who fails a check, and by which, is only known node by node.
-        if passing != judged || self.hard.len() > 1 {
-            return None;
-        }
+        let nodes = self.cut.nodes.len();
         let mut tallies = Tallies {
-            judged,
-            feasible: judged,
+            judged: nodes,
             ..Tallies::default()
         };
-        let [hard] = &*self.hard else {
-            return Some(tallies);
-        };
-        let everybody = cut.lens(&hard.active.everybody());
-        let (mut keyed, mut skewed) = (0, 0);
-        for domain in everybody.partition.domains() {
-            let nodes = everybody.partition.eligible_nodes(domain) as usize;
-            keyed += nodes;
-            if i64::from(hard.counted.matching_pods(domain)) > hard.most {
-                skewed += nodes;
+        let mut passing = nodes;
+        if let Some((checks, lens)) = &self.checks
+            && lens.partition.eligible_total() < nodes
+        {
+            passing = lens.partition.eligible_total();
+            for (reason, nodes) in checks.refusals(&self.cut) {
+                tallies.refuse(reason, nodes);
             }
         }
-        tallies.feasible = keyed - skewed;
-        let refused = [
-            (Reason::MissingTopologyKey, judged - keyed),
-            (Reason::Skew, skewed),
-        ];
+        tallies.feasible = passing;
+        if let [hard] = &*self.hard {
+            let (keyed, skewed) = match &self.checks {
+                Some((checks, _)) if passing < nodes => {
+                    let topology = &hard.active.partition.topology;
+                    let lens = checks.passing_by(topology, &self.cut);
+                    hard.tally(lens.partition.nodes_in())
+                }
+                _ => hard.tally(hard.counted.lens().topology.nodes_in()),
+            };
+            tallies.feasible = keyed - skewed;
+            tallies.refuse(Reason::MissingTopologyKey, passing - keyed);
+            tallies.refuse(Reason::Skew, skewed);
+        }
         tallies
-            .refused
-            .extend(refused.into_iter().filter(|(_, nodes)| *nodes > 0));
-        Some(tallies)
+    }
+
+    /// Counts verdicts on `slots`, given which of them pass.
+    pub fn tally(&self, slots: &[Slot], pass: &[bool]) -> Tallies {
+        let feasible = pass.iter().filter(|pass| **pass).count();
+        let mut tallies = Tallies {
+            judged: slots.len(),
+            feasible,
+            ..Tallies::default()
+        };
+        if self.refuses_by_skew_only() {
+            tallies.refuse(Reason::Skew, slots.len() - feasible);
+            return tallies;
+        }
+        for (slot, _) in slots.iter().zip(pass).filter(|(_, pass)| !**pass) {
+            if let Err(refusal) = self.judge(*slot) {
+                tallies.refuse(refusal.reason, 1);
+            }
+        }
+        tallies
+    }
+
+    /// Whether no node can be refused for anything but skew.
+    fn refuses_by_skew_only(&self) -> bool {
+        let nodes = self.cut.nodes.len();
+        let checks = self.checks.as_ref();
+        checks.is_none_or(|(_, passing)| passing.partition.eligible_total() == nodes)
+            && self
+                .hard
+                .iter()
+                .all(|hard| hard.counted.lens().topology.keyed() == nodes)
     }
 
     /// The numbers behind each hard constraint.
@@ -156,20 +179,6 @@ impl<'a> Filter<'a> {
             .iter()
             .map(|hard| hard.report(max_domains))
             .collect()
-    }
-}
-
-impl Checks<'_> {
-    /// Why a node fails that does.
-    fn reason(&self, node: NodeRef<'_>) -> Reason {
-        let tolerations = &self.question.tolerations;
-        if !admits_cordon(tolerations, node) {
-            Reason::Unschedulable
-        } else if !tolerations.tolerate_all(node.taints()) {
-            Reason::UntoleratedTaint
-        } else {
-            Reason::NodeAffinity
-        }
     }
 }
 
@@ -188,9 +197,35 @@ impl<'a> Hard<'a> {
         }
     }
 
-    fn passes(&self, slot: Slot) -> bool {
-        let domain = self.counted.domain_of(slot);
-        domain.is_some() && i64::from(self.counted.matching_pods(domain)) <= self.most
+    /// Unsets `pass` for the nodes that fail.
+    fn narrow(&self, slots: &[Slot], pass: &mut [bool]) {
+        let topology = &self.counted.lens().topology;
+        let counts = self.counted.counts();
+        let mut admits: Vec<bool> = counts.iter().map(|c| i64::from(*c) <= self.most).collect();
+        admits.resize(topology.len(), self.most >= 0);
+        let domain_of = topology.domains_by_slot();
+        for (slot, pass) in slots.iter().zip(pass) {
+            let domain = domain_of
+                .get(slot.index())
+                .copied()
+                .unwrap_or(DomainId::NONE);
+            // Being in no domain is past the end.
+            *pass &= admits.get(domain.index()).copied().unwrap_or(false);
+        }
+    }
+
+    /// How many of the nodes in each domain there are, and how many of those
+    /// the constraint refuses.
+    fn tally(&self, nodes_in: &[u32]) -> (usize, usize) {
+        let (mut keyed, mut skewed) = (0, 0);
+        for (index, nodes) in nodes_in.iter().enumerate() {
+            let matching_pods = self.counted.matching_pods(DomainId::at(index));
+            keyed += *nodes as usize;
+            if i64::from(matching_pods) > self.most {
+                skewed += *nodes as usize;
+            }
+        }
+        (keyed, skewed)
     }
 
     fn judge(&self, slot: Slot) -> Result<(), Refusal> {
@@ -231,6 +266,6 @@ impl<'a> Hard<'a> {
     }
 }
 
-fn min_domains(active: &Active) -> usize {
+pub(super) fn min_domains(active: &Active) -> usize {
     usize::try_from(active.constraint.min_domains.unwrap_or(1)).unwrap_or(1)
 }

@@ -2,14 +2,17 @@
 //! numbers behind that. Reads one cut of a snapshot, returns plain values.
 
 mod active;
+mod checks;
 mod filter;
 pub mod fleet;
+pub mod place;
 mod question;
 mod report;
 mod score;
 mod verdict;
 
 pub use active::{Active, Constraints, Subject};
+pub use checks::Checks;
 pub use filter::{Filter, Tallies};
 pub use question::{NodeChecks, Question};
 pub use report::{DomainReport, Report, Tally};

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::active::{Constraints, Subject};
+use super::checks::Checks;
 use crate::matching::{Constraint, NodeAffinity, Path, Tolerations, Violations, names};
 use crate::proto::v1;
-use crate::snapshot::{Controller, Eligibility, Limits, partition, topology};
+use crate::snapshot::{Controller, Limits};
 
 /// What a node is checked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -32,6 +33,8 @@ pub struct Question {
     pub controller: Option<Controller>,
     /// Its own constraints.
     pub constraints: Constraints,
+    /// What nodes are checked for besides spread.
+    pub checks: Checks,
 }
 
 impl Question {
@@ -72,6 +75,7 @@ impl Question {
             tolerations: &tolerations,
         };
         let constraints = Constraints::own(constraints, subject);
+        let checks = Checks::of(subject);
         faults.finish(Self {
             namespace: names::namespace_or_default(&metadata.namespace).to_owned(),
             labels: metadata.labels.clone(),
@@ -79,6 +83,7 @@ impl Question {
             tolerations,
             controller: Controller::of(&metadata.owner_references),
             constraints,
+            checks,
         })
     }
 }
@@ -90,21 +95,6 @@ impl Question {
             labels: &self.labels,
             affinity: &self.affinity,
             tolerations: &self.tolerations,
-        }
-    }
-
-    /// The nodes that the pod may go to as far as the checks besides spread
-    /// go, parted by `topology`.
-    pub fn checked_nodes(&self, topology: topology::Key) -> partition::Key {
-        partition::Key {
-            topology,
-            missing_is_empty: false,
-            eligibility: Eligibility {
-                required_keys: Box::default(),
-                affinity: (!self.affinity.is_any()).then(|| self.affinity.clone()),
-                tolerations: Some(self.tolerations.clone()),
-                cordon_tolerations: Some(self.tolerations.clone()),
-            },
         }
     }
 }

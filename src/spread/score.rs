@@ -1,29 +1,33 @@
 //! How good nodes are for the soft constraints (`docs/semantics.md`,
 //! "Score").
 
-use std::cmp::Reverse;
-
 use super::active::{Active, Constraints};
 use super::report::{Report, Tally};
-use crate::snapshot::{Counted, Cut, DomainId, Lens, Nodes, Slot};
+use crate::snapshot::{Counted, Cut, DomainId, Lens, Slot};
 
 /// The best score of a node.
-const MAX_SCORE: i64 = 100;
+pub(super) const MAX_SCORE: i64 = 100;
+
+/// The raw score of a candidate that is left out for want of a topology key.
+const IGNORED: i64 = -1;
+
+/// Below this a quotient of integers is cut off right as a quotient of
+/// doubles: it is at most 200, so it is nearer to no integer than 2^-40.
+const EXACT_AS_DOUBLE: i64 = 1 << 40;
 
 /// The scores of candidates.
 pub struct Scores<'a> {
     /// Whether there was nothing to score by.
     pub skipped: bool,
-    /// One per candidate, in their order.
-    pub nodes: Vec<NodeScore>,
+    raw: Vec<i64>,
+    /// 0 to 100, one per candidate, in their order.
+    pub scores: Vec<i32>,
     soft: Vec<Soft<'a>>,
 }
 
 /// How good a node is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeScore {
-    /// The node.
-    pub slot: Slot,
     /// 0 to 100, higher is better.
     pub score: i64,
     /// The sum before it was brought to 0..100; lower is better.
@@ -38,66 +42,124 @@ struct Soft<'a> {
     counted: Counted<'a>,
     /// The nodes that have the topology key.
     keyed: Lens,
-    /// Candidates by domain.
+    /// Candidates that are not ignored, by domain.
     candidates: Vec<u32>,
-    size: usize,
     weight: f64,
+    /// What a node of each domain adds to its raw score.
+    parts: Vec<f64>,
 }
 
 impl<'a> Scores<'a> {
     /// Scores candidates, all of which exist.
     pub fn of(constraints: &'a Constraints, candidates: &[Slot], cut: &Cut<'a>) -> Self {
-        if constraints.soft().next().is_none() || cut.nodes.is_empty() {
-            let score = |slot: &Slot| NodeScore {
-                slot: *slot,
-                score: 0,
-                raw: 0,
-                ignored: false,
-            };
-            let nodes = candidates.iter().map(score).collect();
-            return Self {
-                skipped: true,
-                nodes,
-                soft: Vec::new(),
-            };
+        let mut scores = Self {
+            skipped: constraints.soft().next().is_none() || cut.nodes.is_empty(),
+            raw: vec![0; candidates.len()],
+            scores: vec![0; candidates.len()],
+            soft: Vec::new(),
+        };
+        if scores.skipped {
+            return scores;
         }
-        let mut soft: Vec<Soft<'a>> = constraints
+        scores.soft = constraints
             .soft()
             .map(|active| Soft::of(active, cut))
             .collect();
-        let all_keys = constraints.all_keys_required;
-        let ignored = |soft: &[Soft<'_>], slot| all_keys && !soft.iter().all(|s| s.has_key(slot));
-        let scored = candidates.iter().copied();
-        let scored: Vec<Slot> = scored.filter(|slot| !ignored(&soft, *slot)).collect();
-        soft.iter_mut().for_each(|soft| soft.weigh(&scored));
-        let score = |slot: &Slot| {
-            let ignored = ignored(&soft, *slot);
-            let raw = if ignored { 0 } else { raw_score(&soft, *slot) };
-            NodeScore {
-                slot: *slot,
-                score: 0,
-                raw,
-                ignored,
+        if constraints.all_keys_required {
+            scores.ignore_keyless(candidates, cut.nodes.len());
+        }
+        for soft in &mut scores.soft {
+            soft.weigh(candidates, &scores.raw);
+        }
+        scores.sum(candidates);
+        scores.normalize();
+        scores
+    }
+
+    /// Leaves out the candidates that lack a topology key.
+    fn ignore_keyless(&mut self, candidates: &[Slot], nodes: usize) {
+        for soft in self
+            .soft
+            .iter()
+            .filter(|soft| soft.keyed.topology.keyed() < nodes)
+        {
+            for (slot, raw) in candidates.iter().zip(&mut self.raw) {
+                if !soft.has_key(*slot) {
+                    *raw = IGNORED;
+                }
             }
-        };
-        let mut nodes: Vec<NodeScore> = candidates.iter().map(score).collect();
-        normalize(&mut nodes);
-        Self {
-            skipped: false,
-            nodes,
-            soft,
         }
     }
 
-    /// The best `n`, best first, ties in node order.
-    pub fn keep_best(&mut self, n: usize, nodes: &Nodes) {
-        let rank = |score: &NodeScore| (Reverse(score.score), nodes.name(score.slot));
-        if n < self.nodes.len() {
-            self.nodes
-                .select_nth_unstable_by(n, |a, b| rank(a).cmp(&rank(b)));
-            self.nodes.truncate(n);
+    /// Adds up the raw scores, constraint by constraint, as the plugin does.
+    fn sum(&mut self, candidates: &[Slot]) {
+        let mut sums = vec![0.0; candidates.len()];
+        for soft in &self.soft {
+            soft.add_to(&mut sums, candidates);
         }
-        self.nodes.sort_unstable_by(|a, b| rank(a).cmp(&rank(b)));
+        for (raw, sum) in self.raw.iter_mut().zip(sums) {
+            if *raw != IGNORED {
+                *raw = round_half_up(sum);
+            }
+        }
+    }
+
+    /// Brings raw scores to 0..100, the lowest being the best.
+    fn normalize(&mut self) {
+        let raw = || self.raw.iter().copied().filter(|raw| *raw != IGNORED);
+        let max = raw().fold(0, i64::max);
+        let min = raw().min().unwrap_or(0);
+        let score = |raw: i64| match max {
+            0 => MAX_SCORE,
+            _ if max < EXACT_AS_DOUBLE => {
+                ((MAX_SCORE * (max + min - raw)) as f64 / max as f64) as i64
+            }
+            _ => MAX_SCORE * (max + min - raw) / max,
+        };
+        for (out, raw) in self.scores.iter_mut().zip(&self.raw) {
+            // A score is 0 to 100.
+            *out = if *raw == IGNORED {
+                0
+            } else {
+                score(*raw) as i32
+            };
+        }
+    }
+
+    /// The score of the candidate at an index.
+    pub fn node(&self, index: usize) -> NodeScore {
+        let ignored = self.raw[index] == IGNORED;
+        NodeScore {
+            score: self.scores[index].into(),
+            raw: if ignored { 0 } else { self.raw[index] },
+            ignored,
+        }
+    }
+
+    /// The indices of the best `n` candidates, best first, ties in the order
+    /// of the candidates.
+    pub fn best(&self, n: usize) -> Vec<usize> {
+        // There are 101 scores: count from above who is surely among the best.
+        let mut at_score = [0_usize; MAX_SCORE as usize + 1];
+        self.scores
+            .iter()
+            .for_each(|score| at_score[*score as usize] += 1);
+        let mut room = n;
+        let mut least = MAX_SCORE as usize;
+        while least > 0 && at_score[least] < room {
+            room -= at_score[least];
+            least -= 1;
+        }
+        let mut best = Vec::with_capacity(n.min(self.scores.len()));
+        for (index, score) in self.scores.iter().enumerate() {
+            let score = *score as usize;
+            if score > least || (score == least && room > 0) {
+                room -= usize::from(score == least);
+                best.push(index);
+            }
+        }
+        best.sort_by_key(|index| std::cmp::Reverse(self.scores[*index]));
+        best
     }
 
     /// The numbers behind each soft constraint.
@@ -111,41 +173,71 @@ impl<'a> Scores<'a> {
 
 impl<'a> Soft<'a> {
     fn of(active: &'a Active, cut: &Cut<'a>) -> Self {
+        let counted = cut.count(active.query());
+        // Where every node counts for itself, having the key is another matter.
+        let keyed = match &active.keyed {
+            Some(key) => cut.lens(key),
+            None => counted.lens().clone(),
+        };
         Self {
             active,
-            counted: cut.count(active.query()),
-            keyed: cut.lens(&active.everybody()),
+            counted,
+            keyed,
             candidates: Vec::new(),
-            size: 0,
             weight: 0.0,
+            parts: Vec::new(),
         }
     }
 
-    /// Counts the domains of the candidates that are not ignored.
-    fn weigh(&mut self, scored: &[Slot]) {
-        self.candidates = vec![0; self.counted.value_count()];
-        for slot in scored {
-            let domain = self.domain_of(*slot);
-            let candidates = &mut self.candidates[domain.index()];
-            self.size += usize::from(*candidates == 0);
-            *candidates += 1;
+    /// Counts the domains of the candidates that are not ignored, and what a
+    /// node of each adds to its raw score.
+    fn weigh(&mut self, slots: &[Slot], raw: &[i64]) {
+        let domain_of = self.counted.lens().topology.domains_by_slot();
+        let mut candidates = vec![0_u32; self.counted.value_count().max(1)];
+        for (slot, _) in slots.iter().zip(raw).filter(|(_, raw)| **raw != IGNORED) {
+            // A candidate without the key is in the domain of the empty value.
+            let domain = domain_of.get(slot.index()).copied().filter(|d| d.is_some());
+            candidates[domain.unwrap_or(DomainId::EMPTY).index()] += 1;
         }
+        let size = candidates
+            .iter()
+            .filter(|candidates| **candidates > 0)
+            .count();
         // A size is far below 2^52, so it is exact as a double.
-        self.weight = (self.size as f64 + 2.0).ln();
+        self.weight = (size as f64 + 2.0).ln();
+        self.candidates = candidates;
+        let offset = f64::from(self.active.constraint.max_skew - 1);
+        let part = |count: u32| f64::from(count) * self.weight + offset;
+        self.parts = self
+            .counted
+            .counts()
+            .iter()
+            .map(|count| part(*count))
+            .collect();
+        self.parts.resize(self.counted.value_count(), part(0));
+    }
+
+    /// Adds its part to the sum of each candidate that has its key.
+    fn add_to(&self, sums: &mut [f64], slots: &[Slot]) {
+        let domain_of = self.counted.lens().topology.domains_by_slot();
+        let all_keyed = self.active.keyed.is_none();
+        for (slot, sum) in slots.iter().zip(sums) {
+            let domain = domain_of
+                .get(slot.index())
+                .copied()
+                .unwrap_or(DomainId::NONE);
+            // Being in no domain is past the end.
+            if let Some(part) = self.parts.get(domain.index())
+                && (all_keyed || self.has_key(*slot))
+            {
+                *sum += part;
+            }
+        }
     }
 
     /// Whether a node has the topology key.
     fn has_key(&self, slot: Slot) -> bool {
         self.keyed.topology.domain_of(slot).is_some()
-    }
-
-    /// The domain of a candidate; one without the key is in that of the empty
-    /// value.
-    fn domain_of(&self, slot: Slot) -> DomainId {
-        match self.counted.domain_of(slot) {
-            DomainId::NONE => DomainId::EMPTY,
-            domain => domain,
-        }
     }
 
     fn report(&self, max_domains: usize) -> Report<'_> {
@@ -176,33 +268,10 @@ impl<'a> Soft<'a> {
     }
 }
 
-fn raw_score(soft: &[Soft<'_>], slot: Slot) -> i64 {
-    let mut sum = 0.0;
-    for soft in soft.iter().filter(|soft| soft.has_key(slot)) {
-        let count = soft.counted.matching_pods(soft.domain_of(slot));
-        let offset = f64::from(soft.active.constraint.max_skew - 1);
-        sum += f64::from(count) * soft.weight + offset;
-    }
-    // `round` goes half away from zero, as the plugin's does. Saturating for
-    // sums beyond what a cluster can hold.
-    sum.round() as i64
-}
-
-/// Brings raw scores to 0..100, the lowest being the best.
-fn normalize(scores: &mut [NodeScore]) {
-    let raw = || {
-        scores
-            .iter()
-            .filter(|score| !score.ignored)
-            .map(|score| score.raw)
-    };
-    let max = raw().fold(0, i64::max);
-    let min = raw().min().unwrap_or(0);
-    for score in scores.iter_mut().filter(|score| !score.ignored) {
-        score.score = if max == 0 {
-            MAX_SCORE
-        } else {
-            MAX_SCORE * (max + min - score.raw) / max
-        };
-    }
+/// Rounds a sum, which is not negative, half away from zero, as the plugin
+/// does. Saturates for sums beyond what a cluster can hold.
+pub(super) fn round_half_up(sum: f64) -> i64 {
+    let whole = sum as i64;
+    // The difference of a double and its whole part is exact.
+    whole.saturating_add(i64::from(sum - whole as f64 >= 0.5))
 }

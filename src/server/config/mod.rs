@@ -3,6 +3,7 @@
 
 mod file;
 mod parse;
+mod placing;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -255,6 +256,10 @@ pub struct LimitSettings {
     )]
     pub view_idle: Duration,
 
+    /// Limits on placing and reserving.
+    #[command(flatten)]
+    pub placing: placing::PlacingSettings,
+
     /// Bytes of any one string in a request.
     ///
     /// Strings are kept for as long as something uses them. Kubernetes' own
@@ -368,6 +373,10 @@ impl From<&LimitSettings> for Limits {
             max_label_sets: settings.max_label_sets,
             max_owners: settings.max_owners,
             max_view_bytes: settings.max_view_bytes,
+            max_replicas: settings.placing.max_replicas,
+            max_step_scores: settings.placing.max_step_scores,
+            max_reservations: settings.placing.max_reservations,
+            max_reservation_ttl: settings.placing.max_reservation_ttl,
             max_string_bytes: settings.max_string_bytes,
         }
     }

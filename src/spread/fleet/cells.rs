@@ -80,7 +80,8 @@ impl Cells {
             let Some(((rank, _), score)) = cells.first().zip(score(classes, spreads)) else {
                 continue;
             };
-            let wins = |(other, least): (Rank, i64)| score > least || score == least && *rank < other;
+            let wins =
+                |(other, least): (Rank, i64)| score > least || score == least && *rank < other;
             if best.is_none_or(wins) {
                 best = Some((*rank, score));
             }

@@ -80,8 +80,8 @@ impl<'a> Judge<'a> {
 
     /// The numbers behind the constraints, hard ones first.
     pub fn reports(&self, max_domains: usize) -> Vec<Report<'_>> {
-        let report = |spread: &'_ Spread| spread.report(max_domains);
-        self.spreads.iter().map(report).collect()
+        let spreads = self.spreads.iter();
+        spreads.map(|spread| spread.report(max_domains)).collect()
     }
 
     /// The constraints alone, for picking.

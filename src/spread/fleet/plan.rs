@@ -139,7 +139,9 @@ impl Plan {
             } else if asked.as_ref().is_some_and(|a| !a.contains(&*cluster.name)) {
                 // The caller refused it for reasons of its own.
             } else if let Err(refusal) = judge.check(cluster.slot) {
-                *refused.entry(refusal.reason.as_str().to_owned()).or_default() += 1;
+                *refused
+                    .entry(refusal.reason.as_str().to_owned())
+                    .or_default() += 1;
             } else {
                 candidates.push(index);
             }
@@ -147,7 +149,8 @@ impl Plan {
         let surplus = holders.len().saturating_sub(wish.replicas);
         let removed = cut_down(&holders, surplus, wish);
         let wanted = wish.replicas.saturating_sub(holders.len());
-        candidates.sort_unstable_by_key(|i| Reverse(clusters[*i].worth(judge.spreads().is_empty())));
+        candidates
+            .sort_unstable_by_key(|i| Reverse(clusters[*i].worth(judge.spreads().is_empty())));
         Self {
             spreads: judge.into_spreads(),
             clusters,
@@ -160,7 +163,11 @@ impl Plan {
 
     /// How many scores all steps would list.
     pub fn step_scores(&self) -> usize {
-        let steps = if self.spreads.is_empty() { 1 } else { self.wanted };
+        let steps = if self.spreads.is_empty() {
+            1
+        } else {
+            self.wanted
+        };
         steps.saturating_mul(self.clusters.len())
     }
 
@@ -180,7 +187,10 @@ impl Plan {
     }
 
     fn pick_all_at_once(&self, policy: Policy, outcome: &mut Outcome) {
-        let names = self.candidates.iter().map(|i| self.clusters[*i].name.clone());
+        let names = self
+            .candidates
+            .iter()
+            .map(|i| self.clusters[*i].name.clone());
         let picked: Vec<Box<str>> = names.clone().take(self.wanted).collect();
         let pick = |node: &Box<str>| Pick {
             node: node.clone(),
@@ -233,11 +243,13 @@ impl Plan {
     /// The first pick, in which alone it matters who held the placement
     /// before.
     fn best_of_all(&self) -> Option<(Rank, i64)> {
-        let scored = (0..).zip(&self.candidates).filter_map(|(rank, index): (Rank, _)| {
-            let cluster = &self.clusters[*index];
-            let score = judge::score(&self.spreads, cluster.slot).ok()?;
-            Some((score, cluster, rank))
-        });
+        let scored = (0..)
+            .zip(&self.candidates)
+            .filter_map(|(rank, index): (Rank, _)| {
+                let cluster = &self.clusters[*index];
+                let score = judge::score(&self.spreads, cluster.slot).ok()?;
+                Some((score, cluster, rank))
+            });
         let best = scored.max_by_key(|(score, cluster, _)| (*score, cluster.worth(true)));
         best.map(|(score, _, rank)| (rank, score))
     }
@@ -245,9 +257,16 @@ impl Plan {
     fn step(&self, taken: &[bool], is_first: bool) -> Step {
         let verdict = |cluster: &Cluster| {
             let score = judge::score(&self.spreads, cluster.slot);
-            (cluster.name.clone(), score.map_err(|refused| Verdict::of(&refused)))
+            (
+                cluster.name.clone(),
+                score.map_err(|refused| Verdict::of(&refused)),
+            )
         };
-        let left = self.candidates.iter().zip(taken).filter(|(_, taken)| !**taken);
+        let left = self
+            .candidates
+            .iter()
+            .zip(taken)
+            .filter(|(_, taken)| !**taken);
         let mut ranked: Vec<(i64, &Cluster)> = left
             .filter_map(|(index, _)| {
                 let cluster = &self.clusters[*index];

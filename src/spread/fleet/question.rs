@@ -33,8 +33,7 @@ impl Question {
         let constraints = spec.map(|s| std::mem::take(&mut s.topology_spread_constraints));
         let constraints = constraints.unwrap_or_default();
         let mut faults = Violations::default();
-        let placement =
-            faults.collect(question::Question::compile(wire.as_ref(), limits, path));
+        let placement = faults.collect(question::Question::compile(wire.as_ref(), limits, path));
 
         let spec = path.field("spec");
         let list = spec.field("topologySpreadConstraints");
@@ -60,6 +59,7 @@ impl Question {
                 self_match: i64::from(selector.matches_labels(labels)),
                 from_defaults: false,
                 partition: everywhere(&constraint),
+                keyed: None,
                 constraint,
                 selector,
             }));

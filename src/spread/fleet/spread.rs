@@ -198,21 +198,26 @@ impl Spread {
         let domain_count = all.len();
         all.sort_unstable();
         all.truncate(max_domains);
-        let domain = |(tally, id): (Tally<'_>, DomainId)| {
-            let skew = self.after(self.class(id));
-            DomainReport {
-                tally,
-                skew,
-                feasible: skew <= i64::from(self.active.constraint.max_skew),
-            }
-        };
         Report {
             active: &self.active,
             domain_count,
             global_minimum: i64::from(self.smallest()),
             min_domains_unmet: false,
-            domains: all.into_iter().map(domain).collect(),
+            domains: all
+                .into_iter()
+                .map(|(tally, id)| self.outlook(tally, id))
+                .collect(),
             weight: 0.0,
+        }
+    }
+
+    /// A domain with what one more holder in it would lead to.
+    fn outlook<'a>(&self, tally: Tally<'a>, id: DomainId) -> DomainReport<'a> {
+        let skew = self.after(self.class(id));
+        DomainReport {
+            tally,
+            skew,
+            feasible: skew <= i64::from(self.active.constraint.max_skew),
         }
     }
 

@@ -1,0 +1,78 @@
+//! What nodes are checked for besides spread, in kube-scheduler's order: being
+//! cordoned, taints, node affinity (`docs/semantics.md`, "Node checks").
+
+use super::active::Subject;
+use super::verdict::Reason;
+use crate::matching::{NodeAffinity, Tolerations};
+use crate::snapshot::{Cut, Eligibility, Lens, NodeRef, partition, topology};
+
+/// The nodes that pass the checks, one check after the other.
+#[derive(Debug, Clone)]
+pub struct Checks {
+    /// Those that are not cordoned, or not for this pod.
+    open: partition::Key,
+    /// Those whose taints the pod tolerates, too.
+    tolerated: partition::Key,
+    /// Those that match its node affinity, too: they pass.
+    passing: partition::Key,
+}
+
+impl Checks {
+    /// What a pod is checked for.
+    pub fn of(subject: Subject<'_>) -> Self {
+        let tolerations = || Some(subject.tolerations.clone());
+        let affinity = || (!subject.affinity.is_any()).then(|| subject.affinity.clone());
+        let key =
+            |tolerations: Option<Tolerations>, affinity: Option<NodeAffinity>| partition::Key {
+                topology: topology::Key::Node,
+                missing_is_empty: false,
+                eligibility: Eligibility {
+                    required_keys: Box::default(),
+                    affinity,
+                    tolerations,
+                    cordon_tolerations: Some(subject.tolerations.clone()),
+                },
+            };
+        Self {
+            open: key(None, None),
+            tolerated: key(tolerations(), None),
+            passing: key(tolerations(), affinity()),
+        }
+    }
+
+    /// The nodes that pass.
+    pub fn passing(&self, cut: &Cut<'_>) -> Lens {
+        cut.lens(&self.passing)
+    }
+
+    /// The nodes that pass, parted by a label.
+    pub fn passing_by(&self, topology: &topology::Key, cut: &Cut<'_>) -> Lens {
+        cut.lens(&partition::Key {
+            topology: topology.clone(),
+            ..self.passing.clone()
+        })
+    }
+
+    /// How many of all nodes fail, by the first check that they fail.
+    pub fn refusals(&self, cut: &Cut<'_>) -> [(Reason, usize); 3] {
+        let pass = |key| cut.lens(key).partition.eligible_total();
+        let (all, open) = (cut.nodes.len(), pass(&self.open));
+        let (tolerated, passing) = (pass(&self.tolerated), pass(&self.passing));
+        [
+            (Reason::Unschedulable, all - open),
+            (Reason::UntoleratedTaint, open - tolerated),
+            (Reason::NodeAffinity, tolerated - passing),
+        ]
+    }
+
+    /// Why a node fails that does.
+    pub fn reason(&self, node: NodeRef<'_>) -> Reason {
+        if !self.open.eligibility.admits(node) {
+            Reason::Unschedulable
+        } else if !self.tolerated.eligibility.admits(node) {
+            Reason::UntoleratedTaint
+        } else {
+            Reason::NodeAffinity
+        }
+    }
+}
