@@ -19,7 +19,7 @@ use tracing::{debug, warn};
 /// descriptors for instance: asking again at once would only burn a core.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// A bound address, as a stream of its connections.
+/// A bound address, as a stream of the connections that it accepts.
 pub(super) struct Listener {
     listener: TcpListener,
     address: SocketAddr,
@@ -50,7 +50,7 @@ impl Listener {
     }
 
     /// `stream` with a slot, or none when it is over the limit.
-    fn admit(&mut self, stream: TcpStream) -> Option<Connection> {
+    fn admit(&mut self, stream: TcpStream) -> Option<Accepted> {
         let slot = self.slots.clone().try_acquire_owned().ok();
         let full = slot.is_none();
         if full && !self.full {
@@ -60,19 +60,19 @@ impl Listener {
         self.full = full;
         let slot = slot?;
         // An answer waits for the previous one's acknowledgement otherwise.
-        if let Err(error) = stream.set_nodelay(true) {
+        let stream = stream.set_nodelay(true).and_then(|()| stream.into_std());
+        let stream = stream.inspect_err(|error| {
             debug!(%error, "connection was closed before it was served");
-            return None;
-        }
-        Some(Connection {
-            stream,
-            _slot: slot,
+        });
+        Some(Accepted {
+            stream: stream.ok()?,
+            slot,
         })
     }
 }
 
 impl Stream for Listener {
-    type Item = io::Result<Connection>;
+    type Item = Accepted;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
@@ -84,7 +84,7 @@ impl Stream for Listener {
             match ready!(this.listener.poll_accept(context)) {
                 Ok((stream, _)) => {
                     if let Some(connection) = this.admit(stream) {
-                        return Poll::Ready(Some(Ok(connection)));
+                        return Poll::Ready(Some(connection));
                     }
                 }
                 Err(error) if concerns_one_connection(&error) => {}
@@ -106,9 +106,28 @@ fn concerns_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// An accepted connection, which gives its slot back when it is closed.
+/// An accepted connection that no runtime serves yet.
+pub(super) struct Accepted {
+    stream: std::net::TcpStream,
+    slot: OwnedSemaphorePermit,
+}
+
+impl Accepted {
+    /// The connection, served by the runtime that this is called on.
+    pub(super) fn adopt(self) -> io::Result<Connection> {
+        Ok(Connection {
+            stream: TcpStream::from_std(self.stream)?,
+            written: false,
+            _slot: self.slot,
+        })
+    }
+}
+
+/// A connection, which gives its slot back when it is closed.
 pub(super) struct Connection {
     stream: TcpStream,
+    /// Whether anything was written to it.
+    written: bool,
     _slot: OwnedSemaphorePermit,
 }
 
@@ -136,6 +155,7 @@ impl AsyncWrite for Connection {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.written = true;
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
@@ -144,11 +164,16 @@ impl AsyncWrite for Connection {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.written = true;
         Pin::new(&mut self.stream).poll_write_vectored(context, slices)
     }
 
+    /// HTTP/2 asks once at the start, to choose from which size on an answer
+    /// is written from where it lies instead of being gathered with others:
+    /// 256 bytes for vectored writes, 1,024 for others. Most answers are in
+    /// between, and cheaper to gather; large ones are not.
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        self.written && self.stream.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -11,13 +11,13 @@ mod run;
 mod signals;
 mod streams;
 mod sweep;
+mod workers;
 
 use std::error::Error as StdError;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::service::LayerExt;
@@ -33,9 +33,21 @@ use self::calls::CallLimits;
 use self::connections::Listener;
 use self::health::Board;
 use self::signals::Signals;
+use self::workers::Workers;
 use crate::api;
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
 use crate::snapshot::{Limits, Registry};
+
+/// How much of a feed may be on its way unread: enough for several batches,
+/// so that a feeder never waits for a window to open.
+const STREAM_WINDOW_BYTES: u32 = 1 << 20;
+
+/// The same over all streams of a connection.
+const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+
+/// The largest piece that a client may send at once. A batch in 16 KiB pieces,
+/// which is what HTTP/2 starts with, costs twice the reads.
+const FRAME_BYTES: u32 = 256 << 10;
 
 /// Any error of a caller's.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
@@ -110,10 +122,18 @@ where
     tokio::spawn(sweep::run(Arc::clone(&registry), config.limits.view_idle));
     let service = api::Service::new(registry, draining.clone());
 
-    let router = router(&config, service.clone(), &health, &draining)?;
+    let limits = CallLimits::new(
+        config.limits.max_concurrent_calls,
+        config.limits.max_message_bytes,
+    );
+    let routers = (0..config.threads()).map(|_| {
+        let service = service.clone();
+        router(&config, service, &limits, &health, &draining)
+    });
+    let routers = routers.collect::<Result<_, _>>()?;
     let listener = bind(&config).await?;
     info!(address = %listener.address(), "listening");
-    let server = Running::start(router, listener);
+    let server = Workers::start(routers, listener)?;
 
     let signal = tokio::select! {
         loaded = preload(service) => {
@@ -146,7 +166,7 @@ async fn drain(
     config: &Config,
     health: &Board,
     draining: &CancellationToken,
-    server: Running,
+    server: Workers,
 ) -> Result<(), Error> {
     health.drain();
     sleep(config.drain.drain_pause).await;
@@ -166,6 +186,7 @@ async fn drain(
 fn router(
     config: &Config,
     service: api::Service,
+    limits: &CallLimits,
     health: &Board,
     draining: &CancellationToken,
 ) -> Result<Router, Error> {
@@ -173,7 +194,6 @@ fn router(
     let spread = SpreadServiceServer::new(service)
         .max_decoding_message_size(max_message_bytes)
         .max_encoding_message_size(max_message_bytes);
-    let limits = CallLimits::new(config.limits.max_concurrent_calls, max_message_bytes);
 
     let (requests, responses) = (draining.clone(), draining.clone());
     let ending = ServiceBuilder::new()
@@ -182,35 +202,13 @@ fn router(
     let reflection_v1 = reflection::v1().map_err(|error| Error::Serve(error.into()))?;
     let reflection_v1alpha = reflection::v1alpha().map_err(|error| Error::Serve(error.into()))?;
     Ok(transport::Server::builder()
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_frame_size(FRAME_BYTES)
         .http2_keepalive_interval(Some(config.connections.keepalive_interval))
         .http2_keepalive_timeout(Some(config.connections.keepalive_timeout))
         .add_service(limits.named_layer(spread))
         .add_service(ending.named_layer(health.server()))
         .add_service(ending.named_layer(reflection_v1))
         .add_service(ending.named_layer(reflection_v1alpha)))
-}
-
-/// The server's task.
-struct Running {
-    stop: CancellationToken,
-    task: JoinHandle<Result<(), transport::Error>>,
-}
-
-impl Running {
-    fn start(router: Router, listener: Listener) -> Self {
-        let stop = CancellationToken::new();
-        let stopped = stop.clone().cancelled_owned();
-        let task = tokio::spawn(router.serve_with_incoming_shutdown(listener, stopped));
-        Self { stop, task }
-    }
-
-    /// Accepts no more connections and waits until all are closed, which
-    /// each is when its calls have ended.
-    async fn stop(self) -> Result<(), Error> {
-        self.stop.cancel();
-        match self.task.await {
-            Ok(stopped) => stopped.map_err(|error| Error::Serve(error.into())),
-            Err(panicked) => Err(Error::Serve(panicked.into())),
-        }
-    }
 }

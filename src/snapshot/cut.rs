@@ -164,6 +164,39 @@ impl<'a> Counted<'a> {
         self.lens.topology.domain_of(slot)
     }
 
+    /// Whether `slots` is the list of all nodes, in node order.
+    pub fn is_whole(&self, slots: &[Slot]) -> bool {
+        std::ptr::eq(slots, self.nodes.order())
+    }
+
+    /// Calls `f` with each of `values` and the domain of the node that it is
+    /// about, the first being that of `slots[start]`; [`DomainId::NONE`] for a
+    /// node that lacks the key.
+    pub fn zip_domains<T>(
+        &self,
+        slots: &[Slot],
+        start: usize,
+        values: &mut [T],
+        mut f: impl FnMut(DomainId, &mut T),
+    ) {
+        let domain_of = self.lens.topology.domains_by_slot();
+        if self.nodes.are_in_slot_order() && self.is_whole(slots) {
+            for (domain, value) in domain_of[start..].iter().zip(values) {
+                f(*domain, value);
+            }
+        } else {
+            for (slot, value) in slots[start..].iter().zip(values) {
+                f(
+                    domain_of
+                        .get(slot.index())
+                        .copied()
+                        .unwrap_or(DomainId::NONE),
+                    value,
+                );
+            }
+        }
+    }
+
     /// One more than the largest number of a value.
     pub fn value_count(&self) -> usize {
         self.lens.topology.len()

@@ -41,6 +41,8 @@ pub struct Nodes {
     by_name: HashMap<Box<str>, Slot>,
     /// Slots of existing nodes, ascending by name.
     order: Vec<Slot>,
+    /// Whether `order` is just all slots, ascending.
+    in_slot_order: bool,
     /// Nodes that are not in `order` yet; see [`Self::settle`].
     added: Vec<Slot>,
     /// Whether `order` has nodes that are gone.
@@ -158,6 +160,16 @@ impl Nodes {
                 self.free.push(slot);
             }
         }
+        if self.added.is_empty() && !self.removed {
+            return;
+        }
+        self.settle_order();
+        let in_order = |(i, slot): (usize, &Slot)| slot.index() == i;
+        self.in_slot_order =
+            self.order.len() == self.entries.len() && self.order.iter().enumerate().all(in_order);
+    }
+
+    fn settle_order(&mut self) {
         let Self {
             order,
             entries,
@@ -233,6 +245,8 @@ impl Nodes {
         });
         self.entries[slot.index()].name = name.into();
         self.by_name.insert(name.into(), slot);
+        // A slot without a node is not in node order.
+        self.in_slot_order = false;
         self.idle.get_mut().push(slot);
         slot
     }
@@ -275,6 +289,12 @@ impl Nodes {
     /// One more than the largest slot's index.
     pub fn slot_count(&self) -> usize {
         self.entries.len()
+    }
+
+    /// Whether node order is just all slots, ascending, so that arrays by slot
+    /// are in node order.
+    pub fn are_in_slot_order(&self) -> bool {
+        self.in_slot_order
     }
 
     /// The slots of existing nodes in node order: ascending by name.
@@ -333,6 +353,7 @@ impl Clone for Nodes {
             entries: self.entries.iter().map(entry).collect(),
             by_name: self.by_name.clone(),
             order: self.order.clone(),
+            in_slot_order: self.in_slot_order,
             added: self.added.clone(),
             removed: self.removed,
             free: self.free.clone(),

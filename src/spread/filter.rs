@@ -199,19 +199,21 @@ impl<'a> Hard<'a> {
 
     /// Unsets `pass` for the nodes that fail.
     fn narrow(&self, slots: &[Slot], pass: &mut [bool]) {
-        let topology = &self.counted.lens().topology;
-        let counts = self.counted.counts();
-        let mut admits: Vec<bool> = counts.iter().map(|c| i64::from(*c) <= self.most).collect();
-        admits.resize(topology.len(), self.most >= 0);
-        let domain_of = topology.domains_by_slot();
-        for (slot, pass) in slots.iter().zip(pass) {
-            let domain = domain_of
-                .get(slot.index())
-                .copied()
-                .unwrap_or(DomainId::NONE);
+        let admits = |count: &u32| i64::from(*count) <= self.most;
+        let mut admits: Vec<bool> = match u32::try_from(self.most) {
+            Ok(most) => self
+                .counted
+                .counts()
+                .iter()
+                .map(|count| *count <= most)
+                .collect(),
+            Err(_) => self.counted.counts().iter().map(admits).collect(),
+        };
+        admits.resize(self.counted.value_count(), self.most >= 0);
+        self.counted.zip_domains(slots, 0, pass, |domain, pass| {
             // Being in no domain is past the end.
             *pass &= admits.get(domain.index()).copied().unwrap_or(false);
-        }
+        });
     }
 
     /// How many of the nodes in each domain there are, and how many of those

@@ -11,10 +11,6 @@ pub(super) const MAX_SCORE: i64 = 100;
 /// The raw score of a candidate that is left out for want of a topology key.
 const IGNORED: i64 = -1;
 
-/// Below this a quotient of integers is cut off right as a quotient of
-/// doubles: it is at most 200, so it is nearer to no integer than 2^-40.
-const EXACT_AS_DOUBLE: i64 = 1 << 40;
-
 /// The scores of candidates.
 pub struct Scores<'a> {
     /// Whether there was nothing to score by.
@@ -40,8 +36,9 @@ pub struct NodeScore {
 struct Soft<'a> {
     active: &'a Active,
     counted: Counted<'a>,
-    /// The nodes that have the topology key.
+    /// The nodes that have the topology key, and whether all do.
     keyed: Lens,
+    all_keyed: bool,
     /// Candidates that are not ignored, by domain.
     candidates: Vec<u32>,
     weight: f64,
@@ -66,23 +63,20 @@ impl<'a> Scores<'a> {
             .map(|active| Soft::of(active, cut))
             .collect();
         if constraints.all_keys_required {
-            scores.ignore_keyless(candidates, cut.nodes.len());
+            scores.ignore_keyless(candidates);
         }
+        let whole = !scores.raw.contains(&IGNORED);
         for soft in &mut scores.soft {
-            soft.weigh(candidates, &scores.raw);
+            soft.weigh(candidates, &mut scores.raw, whole);
         }
-        scores.sum(candidates);
-        scores.normalize();
+        let (min, max) = scores.sum(candidates);
+        scores.normalize(min, max);
         scores
     }
 
     /// Leaves out the candidates that lack a topology key.
-    fn ignore_keyless(&mut self, candidates: &[Slot], nodes: usize) {
-        for soft in self
-            .soft
-            .iter()
-            .filter(|soft| soft.keyed.topology.keyed() < nodes)
-        {
+    fn ignore_keyless(&mut self, candidates: &[Slot]) {
+        for soft in self.soft.iter().filter(|soft| !soft.all_keyed) {
             for (slot, raw) in candidates.iter().zip(&mut self.raw) {
                 if !soft.has_key(*slot) {
                     *raw = IGNORED;
@@ -91,38 +85,50 @@ impl<'a> Scores<'a> {
         }
     }
 
-    /// Adds up the raw scores, constraint by constraint, as the plugin does.
-    fn sum(&mut self, candidates: &[Slot]) {
-        let mut sums = vec![0.0; candidates.len()];
-        for soft in &self.soft {
-            soft.add_to(&mut sums, candidates);
-        }
-        for (raw, sum) in self.raw.iter_mut().zip(sums) {
-            if *raw != IGNORED {
-                *raw = round_half_up(sum);
+    /// Adds up the raw scores, constraint by constraint, as the plugin does;
+    /// the smallest and the largest, which is at least 0.
+    fn sum(&mut self, candidates: &[Slot]) -> (i64, i64) {
+        let (mut min, mut max) = (i64::MAX, 0);
+        // So many that their sums stay in the nearest cache.
+        let mut sums = [0.0; 512];
+        for (chunk, raw) in self.raw.chunks_mut(sums.len()).enumerate() {
+            let start = chunk * sums.len();
+            let sums = &mut sums[..raw.len()];
+            sums.fill(0.0);
+            for soft in &self.soft {
+                soft.add_to(sums, candidates, start);
+            }
+            for (raw, sum) in raw.iter_mut().zip(sums).filter(|(raw, _)| **raw != IGNORED) {
+                *raw = round_half_up(*sum);
+                min = min.min(*raw);
+                max = max.max(*raw);
             }
         }
+        (min, max)
     }
 
     /// Brings raw scores to 0..100, the lowest being the best.
-    fn normalize(&mut self) {
-        let raw = || self.raw.iter().copied().filter(|raw| *raw != IGNORED);
-        let max = raw().fold(0, i64::max);
-        let min = raw().min().unwrap_or(0);
+    fn normalize(&mut self, min: i64, max: i64) {
+        if min > max {
+            return;
+        }
+        // A score is 0 to 100, so it is no less as an `i32`.
         let score = |raw: i64| match max {
-            0 => MAX_SCORE,
-            _ if max < EXACT_AS_DOUBLE => {
-                ((MAX_SCORE * (max + min - raw)) as f64 / max as f64) as i64
-            }
-            _ => MAX_SCORE * (max + min - raw) / max,
+            0 => MAX_SCORE as i32,
+            _ => (MAX_SCORE * (max + min - raw) / max) as i32,
         };
-        for (out, raw) in self.scores.iter_mut().zip(&self.raw) {
-            // A score is 0 to 100.
-            *out = if *raw == IGNORED {
-                0
-            } else {
-                score(*raw) as i32
-            };
+        let range = usize::try_from(max - min).unwrap_or(usize::MAX);
+        if range < self.raw.len() {
+            // Fewer scores than nodes: a division each, not one a node.
+            let table: Vec<i32> = (min..=max).map(score).collect();
+            for (out, raw) in self.scores.iter_mut().zip(&self.raw) {
+                // Being ignored is before the start.
+                *out = usize::try_from(*raw - min).map_or(0, |above| table[above]);
+            }
+        } else {
+            for (out, raw) in self.scores.iter_mut().zip(&self.raw) {
+                *out = if *raw == IGNORED { 0 } else { score(*raw) };
+            }
         }
     }
 
@@ -181,6 +187,7 @@ impl<'a> Soft<'a> {
         };
         Self {
             active,
+            all_keyed: keyed.topology.keyed() == cut.nodes.len(),
             counted,
             keyed,
             candidates: Vec::new(),
@@ -191,14 +198,8 @@ impl<'a> Soft<'a> {
 
     /// Counts the domains of the candidates that are not ignored, and what a
     /// node of each adds to its raw score.
-    fn weigh(&mut self, slots: &[Slot], raw: &[i64]) {
-        let domain_of = self.counted.lens().topology.domains_by_slot();
-        let mut candidates = vec![0_u32; self.counted.value_count().max(1)];
-        for (slot, _) in slots.iter().zip(raw).filter(|(_, raw)| **raw != IGNORED) {
-            // A candidate without the key is in the domain of the empty value.
-            let domain = domain_of.get(slot.index()).copied().filter(|d| d.is_some());
-            candidates[domain.unwrap_or(DomainId::EMPTY).index()] += 1;
-        }
+    fn weigh(&mut self, slots: &[Slot], raw: &mut [i64], whole: bool) {
+        let candidates = self.candidates_by_domain(slots, raw, whole);
         let size = candidates
             .iter()
             .filter(|candidates| **candidates > 0)
@@ -217,20 +218,39 @@ impl<'a> Soft<'a> {
         self.parts.resize(self.counted.value_count(), part(0));
     }
 
+    /// Candidates that are not ignored, by domain; `whole` if none is.
+    fn candidates_by_domain(&self, slots: &[Slot], raw: &mut [i64], whole: bool) -> Vec<u32> {
+        if whole && self.all_keyed && self.counted.is_whole(slots) {
+            return self.counted.lens().topology.nodes_in().to_vec();
+        }
+        let mut candidates = vec![0; self.counted.value_count().max(1)];
+        self.counted.zip_domains(slots, 0, raw, |domain, raw| {
+            if *raw != IGNORED {
+                // A candidate without the key is in the domain of the empty
+                // value.
+                let domain = if domain.is_some() {
+                    domain
+                } else {
+                    DomainId::EMPTY
+                };
+                candidates[domain.index()] += 1;
+            }
+        });
+        candidates
+    }
+
     /// Adds its part to the sum of each candidate that has its key.
-    fn add_to(&self, sums: &mut [f64], slots: &[Slot]) {
-        let domain_of = self.counted.lens().topology.domains_by_slot();
-        let all_keyed = self.active.keyed.is_none();
-        for (slot, sum) in slots.iter().zip(sums) {
-            let domain = domain_of
-                .get(slot.index())
-                .copied()
-                .unwrap_or(DomainId::NONE);
-            // Being in no domain is past the end.
-            if let Some(part) = self.parts.get(domain.index())
-                && (all_keyed || self.has_key(*slot))
-            {
-                *sum += part;
+    fn add_to(&self, sums: &mut [f64], slots: &[Slot], start: usize) {
+        // Being in no domain is past the end.
+        let part = |domain: DomainId| self.parts.get(domain.index()).copied().unwrap_or(0.0);
+        if self.active.keyed.is_none() || self.all_keyed {
+            self.counted
+                .zip_domains(slots, start, sums, |domain, sum| *sum += part(domain));
+            return;
+        }
+        for (slot, sum) in slots[start..].iter().zip(sums) {
+            if self.has_key(*slot) {
+                *sum += part(self.counted.domain_of(*slot));
             }
         }
     }

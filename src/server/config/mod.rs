@@ -91,6 +91,14 @@ pub struct Config {
     pub log: LogSettings,
 }
 
+impl Config {
+    /// How many threads serve connections.
+    pub fn threads(&self) -> usize {
+        let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.connections.threads.unwrap_or_else(processors)
+    }
+}
+
 /// Limits on what clients can make grow. A request over one of them is
 /// answered RESOURCE_EXHAUSTED with the limit's name.
 #[derive(Debug, Clone, clap::Args)]
@@ -278,6 +286,19 @@ pub struct LimitSettings {
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Connections")]
 pub struct ConnectionSettings {
+    /// Threads that serve connections, each its share of them.
+    ///
+    /// As many as there are processors by default. A connection stays on one
+    /// thread, so a client that wants more than one should open several
+    /// connections.
+    #[arg(
+        long,
+        env = "EVENKEEL_THREADS",
+        value_name = "COUNT",
+        value_parser = count
+    )]
+    pub threads: Option<usize>,
+
     /// Ping a connection after it was silent for this long.
     ///
     /// Load balancers forget connections that are idle for a minute or more;

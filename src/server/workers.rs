@@ -1,0 +1,109 @@
+//! The threads that serve connections.
+//!
+//! Each has a runtime of its own, and a connection stays on one of them: its
+//! calls are read, decided and answered without waking another thread. That
+//! takes half of what a shared pool of threads takes for a small call.
+
+use std::io;
+use std::thread;
+
+use tokio::runtime;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::server::Router;
+
+use super::Error;
+use super::connections::{Accepted, Connection, Listener};
+
+/// Accepted connections that wait for a busy thread before accepting pauses.
+const MAX_WAITING_CONNECTIONS: usize = 64;
+
+/// The threads, and the task that hands connections to them.
+pub(super) struct Workers {
+    stop: CancellationToken,
+    accepting: JoinHandle<()>,
+    ended: Vec<oneshot::Receiver<Result<(), Error>>>,
+}
+
+impl Workers {
+    /// Starts a thread for each router, on which it serves its share of the
+    /// listener's connections.
+    pub(super) fn start(routers: Vec<Router>, listener: Listener) -> Result<Self, Error> {
+        let stop = CancellationToken::new();
+        let mut ended = Vec::with_capacity(routers.len());
+        let mut hands = Vec::with_capacity(routers.len());
+        for (index, router) in routers.into_iter().enumerate() {
+            let (hand, connections) = mpsc::channel(MAX_WAITING_CONNECTIONS);
+            let (done, end) = oneshot::channel();
+            let stopped = stop.clone();
+            thread::Builder::new()
+                .name(format!("serve-{index}"))
+                .spawn(move || {
+                    // Nobody waits for the end of a server that is gone.
+                    let _ = done.send(serve(router, connections, stopped));
+                })
+                .map_err(Error::Runtime)?;
+            hands.push(hand);
+            ended.push(end);
+        }
+        let accepting = tokio::spawn(accept(listener, hands, stop.clone()));
+        Ok(Self {
+            stop,
+            accepting,
+            ended,
+        })
+    }
+
+    /// Accepts no more connections and waits until all are closed, which
+    /// each is when its calls have ended.
+    pub(super) async fn stop(self) -> Result<(), Error> {
+        self.stop.cancel();
+        self.accepting
+            .await
+            .map_err(|panicked| Error::Serve(panicked.into()))?;
+        for end in self.ended {
+            end.await
+                .map_err(|panicked| Error::Serve(panicked.into()))??;
+        }
+        Ok(())
+    }
+}
+
+/// Hands connections out in turn.
+async fn accept(
+    mut listener: Listener,
+    hands: Vec<mpsc::Sender<Accepted>>,
+    stop: CancellationToken,
+) {
+    for hand in hands.iter().cycle() {
+        let accepted = tokio::select! {
+            accepted = listener.next() => accepted,
+            () = stop.cancelled() => return,
+        };
+        let Some(accepted) = accepted else { return };
+        if hand.send(accepted).await.is_err() {
+            // Its thread has ended, and says why.
+            return;
+        }
+    }
+}
+
+/// Serves connections until `stop`, then until they have ended.
+fn serve(
+    router: Router,
+    connections: mpsc::Receiver<Accepted>,
+    stop: CancellationToken,
+) -> Result<(), Error> {
+    let runtime = runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Error::Runtime)?;
+    let adopt = |accepted: Accepted| -> io::Result<Connection> { accepted.adopt() };
+    let incoming = ReceiverStream::new(connections).map(adopt);
+    runtime
+        .block_on(router.serve_with_incoming_shutdown(incoming, stop.cancelled_owned()))
+        .map_err(|error| Error::Serve(error.into()))
+}
