@@ -53,15 +53,24 @@ fn case() -> impl Strategy<Value = Case> {
     let bonuses = btree_map(name(), -40..40i64, 0..4);
     let capacities = btree_map(name(), 0..4i32, 0..4);
     let checks = select(&CHECKS[..]);
-    let ask = (generate::incoming::pod(), 0..14i32, candidates, bonuses, capacities, checks);
-    let ask = ask.prop_map(|(pod, replicas, candidates, bonuses, capacities, checks)| Ask {
-        pod,
-        replicas,
+    let ask = (
+        generate::incoming::pod(),
+        0..14i32,
         candidates,
         bonuses,
         capacities,
         checks,
-    });
+    );
+    let ask = ask.prop_map(
+        |(pod, replicas, candidates, bonuses, capacities, checks)| Ask {
+            pod,
+            replicas,
+            candidates,
+            bonuses,
+            capacities,
+            checks,
+        },
+    );
     let batches = vec(generate::batch(24), 1..4);
     (batches, generate::defaults(), ask).prop_map(|(batches, defaults, ask)| Case {
         batches,
@@ -131,7 +140,10 @@ async fn check(server: &Server, snapshot: &str, ask: &Ask) {
         .map(|pick| (pick.node.clone(), pick.score))
         .collect();
     assert_eq!(picks, rounds);
-    assert_eq!(placed.unplaced as usize, ask.replicas as usize - rounds.len());
+    assert_eq!(
+        placed.unplaced as usize,
+        ask.replicas as usize - rounds.len()
+    );
 
     let after = ask.filter(server, snapshot, &rounds).await;
     let is_hard = |report: &&ConstraintReport| {
@@ -182,7 +194,9 @@ impl Ask {
         let mut response = server.filter(all).await;
         let is_full = |node: &String| {
             let taken = rounds.iter().filter(|(picked, _)| picked == node).count();
-            self.capacities.get(node).is_some_and(|room| taken >= *room as usize)
+            self.capacities
+                .get(node)
+                .is_some_and(|room| taken >= *room as usize)
         };
         response.feasible.retain(|node| !is_full(node));
         response
@@ -228,7 +242,11 @@ async fn many_small_domains() {
         ("hostname, hard", vec![hard(1, HOSTNAME, &WEB)], 0),
         ("hostname, soft", vec![soft(1, HOSTNAME, &WEB)], 0),
         ("rack, hard", vec![rack(1)], 0),
-        ("rack, hard, zone, soft", vec![rack(1), soft(1, ZONE, &WEB)], 1),
+        (
+            "rack, hard, zone, soft",
+            vec![rack(1), soft(1, ZONE, &WEB)],
+            1,
+        ),
         (
             "all of them",
             vec![
@@ -258,8 +276,12 @@ async fn many_small_domains() {
             pod: spread(pod("", &WEB), constraints),
             replicas: 150,
             candidates: None,
-            bonuses: (0..30).map(|i| (format!("n{}", i * 3), i % 4 * bonus)).collect(),
-            capacities: (0..20).map(|i| (format!("n{}", i * 4), i as i32 % 3)).collect(),
+            bonuses: (0..30)
+                .map(|i| (format!("n{}", i * 3), i % 4 * bonus))
+                .collect(),
+            capacities: (0..20)
+                .map(|i| (format!("n{}", i * 4), i as i32 % 3))
+                .collect(),
             checks: NodeChecks::Unspecified,
         };
         println!("{name}");

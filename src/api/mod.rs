@@ -10,8 +10,10 @@ mod feed;
 mod fleet;
 mod place;
 mod request;
+mod reservations;
 mod service;
 mod update;
+mod wish;
 
 pub use error::Error;
 pub use request::parse_snapshot_name;

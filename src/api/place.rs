@@ -1,16 +1,15 @@
 //! `Place`: a request becomes a plan, which is run and answered.
 
-use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
 
 use super::error::Error;
-use super::{answer, fleet as fleet_answer, request};
+use super::export::timestamp;
+use super::{answer, fleet as fleet_answer, request, wish};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
-use crate::snapshot::{Batch, Cut, Limits, Snapshot};
+use crate::snapshot::{Batch, Cut, Hold, Limits, Snapshot};
 use crate::spread::{NodeChecks, Question, fleet, place};
-
-/// How far a bonus may be from 0, so that no sum overflows.
-const MAX_BONUS: i64 = 1_000_000_000;
 
 /// A valid `Place` request.
 #[derive(Debug)]
@@ -25,7 +24,8 @@ pub struct Checked {
     view: v1::View,
     overlay: Batch,
     max_domains: usize,
-    max_step_scores: usize,
+    reserve: Option<Hold>,
+    limits: Limits,
 }
 
 /// What is asked, by dialect.
@@ -64,9 +64,14 @@ impl Checked {
         } else {
             Ask::kubernetes(&mut wire, limits, &mut faults)
         };
+        let reserve = wish::hold(wire.reserve.take(), limits, &mut faults);
+        if reserve.is_some() && !overlay.is_empty() {
+            faults.add(Path::root("reserve"), "must not be set with an overlay");
+        }
         let Some(ask) = ask else {
             return Err(faults.into());
         };
+        let reserve = reserve.map(|(owner, ttl)| ask.hold(owner, ttl));
         Ok(faults.finish(Self {
             snapshot,
             min_revision: wire.min_revision,
@@ -76,7 +81,8 @@ impl Checked {
             view,
             overlay,
             max_domains,
-            max_step_scores: limits.max_step_scores,
+            reserve,
+            limits: limits.clone(),
         })?)
     }
 
@@ -92,12 +98,45 @@ impl Checked {
     ) -> Result<v1::PlaceResponse, Error> {
         let overlay = std::mem::take(&mut self.overlay);
         let namespace = self.ask.namespace().to_owned();
-        let (plan, response) = snapshot.read(&namespace, overlay, |cut| self.plan(&cut));
-        let response = v1::PlaceResponse {
-            epoch: snapshot.epoch().to_owned(),
-            ..response
+        let mut response = match &self.reserve {
+            None => {
+                let planned = snapshot.read(&namespace, overlay, |cut| self.plan(&cut));
+                self.run(planned, cancelled)?
+            }
+            Some(hold) => self.reserve(hold, snapshot, cancelled)?,
         };
-        self.run(plan, response, cancelled)
+        response.epoch = snapshot.epoch().to_owned();
+        if self.view == v1::View::Domains {
+            response.placements.clear();
+        }
+        Ok(response)
+    }
+
+    /// Places and holds what was picked.
+    fn reserve(
+        &self,
+        hold: &Hold,
+        snapshot: &Snapshot,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<v1::PlaceResponse, Error> {
+        let decide = |in_turn: bool| {
+            let planned = if in_turn {
+                snapshot.read_in_turn(&hold.namespace, |cut| self.plan(&cut))
+            } else {
+                snapshot.read(&hold.namespace, Batch::default(), |cut| self.plan(&cut))
+            };
+            let response = self.run(planned, cancelled)?;
+            let picks = response.placements.iter();
+            let nodes = picks.map(|pick| pick.node.as_str().into()).collect();
+            Ok::<_, Error>((response.revision, nodes, response))
+        };
+        let (reserved, mut response) = snapshot.reserve(hold, &self.limits, decide)?;
+        response.revision = reserved.revision;
+        response.reserved_until = Some(timestamp(reserved.until));
+        for (pick, id) in response.placements.iter_mut().zip(reserved.ids) {
+            pick.reservation_id = id;
+        }
+        Ok(response)
     }
 
     /// What is gathered from a cut: a plan, and what can be answered already.
@@ -123,8 +162,7 @@ impl Checked {
 
     fn run(
         &self,
-        plan: Plan,
-        mut response: v1::PlaceResponse,
+        (plan, mut response): (Plan, v1::PlaceResponse),
         cancelled: &dyn Fn() -> bool,
     ) -> Result<v1::PlaceResponse, Error> {
         match plan {
@@ -138,11 +176,12 @@ impl Checked {
             }
             Plan::Fleet(mut plan) => {
                 let with_steps = self.view == v1::View::Full;
-                if with_steps && plan.step_scores() > self.max_step_scores {
+                let limit = self.limits.max_step_scores;
+                if with_steps && plan.step_scores() > limit {
                     return Err(Error::OverLimit {
                         what: "scores of all steps",
                         name: "max-step-scores",
-                        limit: self.max_step_scores,
+                        limit,
                         retry_after: None,
                     });
                 }
@@ -156,9 +195,6 @@ impl Checked {
                 response.removed = std::mem::take(&mut plan.removed);
                 response.constraints = Plan::Fleet(plan).reports(self.max_domains);
             }
-        }
-        if self.view == v1::View::Domains {
-            response.placements.clear();
         }
         Ok(response)
     }
@@ -178,13 +214,13 @@ impl Ask {
         if !wire.sticky.is_empty() {
             faults.add(Path::root("sticky"), "applies in the Fleet dialect only");
         }
-        let wish = place::Wish {
-            replicas: replicas(wire.replicas, limits, faults),
+        let wished = place::Wish {
+            replicas: wish::replicas(wire.replicas, limits, faults),
             candidates: wire.candidates.as_ref().map(|c| c.names.clone()),
-            bonuses: bonuses(&wire.bonuses, limits, faults),
-            capacities: capacities(&wire.capacities, limits, faults),
+            bonuses: wish::bonuses(&wire.bonuses, limits, faults),
+            capacities: wish::capacities(&wire.capacities, limits, faults),
         };
-        Some(Self::Kubernetes(Box::new(question?), wish))
+        Some(Self::Kubernetes(Box::new(question?), wished))
     }
 
     fn fleet(
@@ -198,20 +234,34 @@ impl Ask {
             let rule = "does not apply in the Fleet dialect: a cluster takes one";
             faults.add(Path::root("capacities"), rule);
         }
-        let wish = fleet::Wish {
-            replicas: replicas(wire.replicas, limits, faults),
+        let wished = fleet::Wish {
+            replicas: wish::replicas(wire.replicas, limits, faults),
             candidates: wire.candidates.as_ref().map(|c| c.names.clone()),
-            bonuses: bonuses(&wire.bonuses, limits, faults),
-            holders: holders(&wire.holders, limits, faults),
-            sticky: sticky(&wire.sticky, limits, faults),
+            bonuses: wish::bonuses(&wire.bonuses, limits, faults),
+            holders: wish::holders(&wire.holders, limits, faults),
+            sticky: wish::sticky(&wire.sticky, limits, faults),
         };
-        Some(Self::Fleet(Box::new(question?), wish))
+        Some(Self::Fleet(Box::new(question?), wished))
     }
 
     fn namespace(&self) -> &str {
         match self {
             Self::Kubernetes(question, _) => &question.namespace,
             Self::Fleet(question, _) => &question.placement.namespace,
+        }
+    }
+
+    /// What its picks count as while they are held.
+    fn hold(&self, owner: String, ttl: Duration) -> Hold {
+        let labels = match self {
+            Self::Kubernetes(question, _) => &question.labels,
+            Self::Fleet(question, _) => &question.placement.labels,
+        };
+        Hold {
+            owner: owner.into(),
+            ttl,
+            namespace: self.namespace().into(),
+            labels: Arc::new(labels.clone()),
         }
     }
 }
@@ -232,92 +282,6 @@ impl Plan {
             }
         }
     }
-}
-
-fn replicas(wire: i32, limits: &Limits, faults: &mut Violations) -> usize {
-    let path = Path::root("replicas");
-    request::check_not_negative(wire.into(), path, faults);
-    let replicas = usize::try_from(wire).unwrap_or(0);
-    if replicas > limits.max_replicas {
-        faults.over_limit(path, "max-replicas", limits.max_replicas, replicas);
-    }
-    replicas
-}
-
-/// A list with at most one entry per node, as a map.
-fn by_node<W, T>(
-    list: &[W],
-    field: &str,
-    limits: &Limits,
-    faults: &mut Violations,
-    node: impl Fn(&W) -> &str,
-    mut value: impl FnMut(&W, Path<'_>, &mut Violations) -> T,
-) -> HashMap<String, T> {
-    let path = Path::root(field);
-    if list.len() > limits.max_nodes {
-        faults.over_limit(path, "max-nodes", limits.max_nodes, list.len());
-        return HashMap::new();
-    }
-    let mut map = HashMap::with_capacity(list.len());
-    for (i, entry) in list.iter().enumerate() {
-        let path = path.index(i);
-        let name = node(entry);
-        let value = value(entry, path, faults);
-        if name.is_empty() {
-            faults.add(path.field("node"), "is required");
-        } else if map.insert(name.to_owned(), value).is_some() {
-            faults.add(path.field("node"), "is in the list more than once");
-        }
-    }
-    map
-}
-
-fn bonuses(
-    list: &[v1::NodeBonus],
-    limits: &Limits,
-    faults: &mut Violations,
-) -> HashMap<String, i64> {
-    let value = |bonus: &v1::NodeBonus, path: Path<'_>, faults: &mut Violations| {
-        if bonus.score.abs_diff(0) > MAX_BONUS.unsigned_abs() {
-            let rule = format!("must be from -{MAX_BONUS} to {MAX_BONUS}");
-            faults.add(path.field("score"), rule);
-        }
-        bonus.score
-    };
-    by_node(list, "bonuses", limits, faults, |b| &b.node, value)
-}
-
-fn capacities(
-    list: &[v1::NodeCapacity],
-    limits: &Limits,
-    faults: &mut Violations,
-) -> HashMap<String, u32> {
-    let value = |capacity: &v1::NodeCapacity, path: Path<'_>, faults: &mut Violations| {
-        request::check_not_negative(capacity.replicas.into(), path.field("replicas"), faults);
-        u32::try_from(capacity.replicas).unwrap_or(0)
-    };
-    by_node(list, "capacities", limits, faults, |c| &c.node, value)
-}
-
-fn holders(
-    list: &[v1::Holder],
-    limits: &Limits,
-    faults: &mut Violations,
-) -> HashMap<String, fleet::Holding> {
-    let value = |holder: &v1::Holder, path: Path<'_>, faults: &mut Violations| {
-        let state: v1::HolderState = request::known(holder.state, path.field("state"), faults);
-        fleet::Holding {
-            bound: state != v1::HolderState::Scheduled,
-            spread_score: holder.spread_score,
-            bonus: holder.bonus,
-        }
-    };
-    by_node(list, "holders", limits, faults, |h| &h.node, value)
-}
-
-fn sticky(list: &[String], limits: &Limits, faults: &mut Violations) -> HashSet<String> {
-    let names = by_node(list, "sticky", limits, faults, |name| name, |_, _, _| ());
-    names.into_keys().collect()
 }
 
 fn placement(node: Box<str>, score: i64) -> v1::Placement {

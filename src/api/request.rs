@@ -13,6 +13,9 @@ const DEFAULT_SNAPSHOT: &str = "default";
 /// How many domains a report lists when the request does not say.
 const DEFAULT_MAX_DOMAINS: usize = 100;
 
+/// How many entries a page has by default, and at most.
+const PAGE_SIZE: (usize, usize) = (100, 1_000);
+
 /// Prefixes of names that health checks use for services.
 const RESERVED_PREFIXES: [&str; 2] = ["evenkeel.", "grpc."];
 
@@ -104,6 +107,25 @@ pub fn overlay(changes: Vec<v1::Change>, limits: &Limits, faults: &mut Violation
 pub fn check_not_negative(value: i64, path: Path<'_>, faults: &mut Violations) {
     if value < 0 {
         faults.add(path, "must not be negative");
+    }
+}
+
+/// How many entries a page is to have.
+pub fn page_size(value: i32, faults: &mut Violations) -> usize {
+    check_not_negative(value.into(), Path::root("pageSize"), faults);
+    match usize::try_from(value) {
+        Ok(0) | Err(_) => PAGE_SIZE.0,
+        Ok(size) => size.min(PAGE_SIZE.1),
+    }
+}
+
+/// Checks the name of an owner of reservations.
+pub fn check_owner(owner: &str, path: Path<'_>, limits: &Limits, faults: &mut Violations) {
+    if owner.is_empty() {
+        faults.add(path, "is required");
+    } else if owner.len() > limits.max_string_bytes {
+        let limit = limits.max_string_bytes;
+        faults.over_limit(path, "max-string-bytes", limit, owner.len());
     }
 }
 

@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::error::Error;
 use super::feed::Feed;
-use super::{deadline, decide, export, fleet, place, request, update};
+use super::{deadline, decide, export, fleet, place, request, reservations, update};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::proto::v1::spread_service_server::SpreadService;
@@ -24,9 +24,6 @@ const MAX_WAITING_ANSWERS: usize = 16;
 /// Changes from which on a batch is applied beside the reactor, so that other
 /// calls do not wait for it.
 const LARGE_BATCH: usize = 256;
-
-/// How many snapshots a page lists by default, and at most.
-const PAGE_SIZE: (usize, usize) = (100, 1_000);
 
 /// Implements `evenkeel.v1.SpreadService` on a registry of snapshots.
 #[derive(Clone)]
@@ -182,23 +179,33 @@ impl SpreadService for Service {
 
     async fn confirm_reservations(
         &self,
-        _request: Request<v1::ConfirmReservationsRequest>,
+        request: Request<v1::ConfirmReservationsRequest>,
     ) -> Result<Response<v1::ConfirmReservationsResponse>, Status> {
-        Err(Status::unimplemented("reservations"))
+        let request = request.into_inner();
+        let snapshot = self.named(&request.snapshot)?;
+        let limits = self.registry.limits().clone();
+        let confirm = move || reservations::confirm(request, &snapshot, &limits);
+        Ok(Response::new(run_aside(true, confirm).await??))
     }
 
     async fn release_reservations(
         &self,
-        _request: Request<v1::ReleaseReservationsRequest>,
+        request: Request<v1::ReleaseReservationsRequest>,
     ) -> Result<Response<v1::ReleaseReservationsResponse>, Status> {
-        Err(Status::unimplemented("reservations"))
+        let request = request.into_inner();
+        let snapshot = self.named(&request.snapshot)?;
+        let limits = self.registry.limits().clone();
+        let release = move || reservations::release(request, &snapshot, &limits);
+        Ok(Response::new(run_aside(true, release).await??))
     }
 
     async fn list_reservations(
         &self,
-        _request: Request<v1::ListReservationsRequest>,
+        request: Request<v1::ListReservationsRequest>,
     ) -> Result<Response<v1::ListReservationsResponse>, Status> {
-        Err(Status::unimplemented("reservations"))
+        let request = request.into_inner();
+        let snapshot = self.named(&request.snapshot)?;
+        Ok(Response::new(reservations::list(&request, &snapshot)?))
     }
 
     async fn get_snapshot(
@@ -217,16 +224,11 @@ impl SpreadService for Service {
         self.check_open()?;
         let request = request.into_inner();
         let mut faults = Violations::default();
-        let path = Path::root("pageSize");
-        request::check_not_negative(request.page_size.into(), path, &mut faults);
+        let size = request::page_size(request.page_size, &mut faults);
         // A token is the last name of the page before.
         let token = Path::root("pageToken");
         request::check_snapshot_name(&request.page_token, token, &mut faults);
         faults.finish(()).map_err(Error::from)?;
-        let size = match usize::try_from(request.page_size) {
-            Ok(0) | Err(_) => PAGE_SIZE.0,
-            Ok(size) => size.min(PAGE_SIZE.1),
-        };
         let all = self.registry.list(&request.page_token);
         let page = &all[..size.min(all.len())];
         let last = page.last().filter(|_| page.len() < all.len());
