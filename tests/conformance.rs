@@ -9,11 +9,11 @@ use evenkeel::proto::v1::{
     Code, ConstraintReport, DefaultConstraints, FilterRequest, FilterResponse, Node, NodeChecks,
     NodeNames, Pod, ScoreRequest, ScoreResponse, View,
 };
+use evenkeel::recount::Cluster;
 use evenkeel::snapshot::Limits;
 use serde::Deserialize;
 use serde_json::Value;
 use support::agree::{self, Question, WEIGHT_TOLERANCE};
-use support::recount::Cluster;
 use support::server::Server;
 use support::{model, vectors};
 

@@ -11,11 +11,11 @@ use evenkeel::proto::v1::{
     Change, DefaultConstraints, DeleteSnapshotRequest, FilterRequest, Mode, NodeChecks, NodeNames,
     Pod, ScoreRequest, UpdateSnapshotRequest, View,
 };
+use evenkeel::recount::Cluster;
 use proptest::collection::vec;
 use proptest::option::weighted;
 use proptest::prelude::*;
 use support::agree::{self, Question};
-use support::recount::Cluster;
 use support::server::Server;
 use support::{generate, model};
 use tokio::runtime::Runtime;

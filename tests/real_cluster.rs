@@ -7,12 +7,12 @@ use std::fs;
 use std::path::Path;
 
 use evenkeel::proto::v1::{DefaultConstraints, FilterRequest, NodeChecks, Pod, ScoreRequest, View};
+use evenkeel::recount::{Cluster, labels, name};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use support::agree::{self, Question};
 use support::build::{HOSTNAME, ZONE, hard, soft};
 use support::model;
-use support::recount::{Cluster, labels, name};
 use support::server::Server;
 
 /// The cluster; absent where the data is not beside the project.

@@ -15,7 +15,8 @@ pub struct Checked {
     pub snapshot: String,
     /// The revision to wait for.
     pub min_revision: i64,
-    question: Question,
+    /// Apart, because a call in flight is moved about.
+    question: Box<Question>,
     candidates: Option<v1::NodeNames>,
     checks: NodeChecks,
     view: v1::View,
@@ -41,7 +42,8 @@ impl Checked {
         let mut faults = Violations::default();
         let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
         let path = Path::root("pod");
-        let question = faults.collect(Question::compile(wire.pod.as_ref(), limits, path));
+        let question =
+            faults.collect(Question::compile(wire.pod.as_ref(), limits, path).map(Box::new));
         request::check_candidates(wire.candidates.as_ref(), limits, &mut faults);
         let checks = request::node_checks(wire.node_checks, &mut faults);
         let view = request::known(wire.view, Path::root("view"), &mut faults);

@@ -13,6 +13,7 @@ mod request;
 mod reservations;
 mod service;
 mod update;
+mod verify;
 mod wish;
 
 pub use error::Error;

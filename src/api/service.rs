@@ -3,16 +3,16 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tokio_util::sync::CancellationToken;
+use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::error::Error;
 use super::feed::Feed;
-use super::{deadline, decide, export, fleet, place, request, reservations, update};
+use super::{deadline, decide, export, fleet, place, request, reservations, update, verify};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::proto::v1::spread_service_server::SpreadService;
@@ -30,13 +30,19 @@ const LARGE_BATCH: usize = 256;
 pub struct Service {
     registry: Arc<Registry>,
     draining: CancellationToken,
+    /// Held by the one verification that runs: it copies a whole snapshot.
+    verifying: Arc<Semaphore>,
 }
 
 impl Service {
     /// A service on `registry`. Once `draining` is cancelled, open streams
     /// end with UNAVAILABLE and new calls are answered UNAVAILABLE.
     pub fn new(registry: Arc<Registry>, draining: CancellationToken) -> Self {
-        Self { registry, draining }
+        Self {
+            registry,
+            draining,
+            verifying: Arc::new(Semaphore::new(1)),
+        }
     }
 
     fn check_open(&self) -> Result<(), Error> {
@@ -52,8 +58,12 @@ impl Service {
         &self,
         name: &str,
         min_revision: i64,
-        deadline: Instant,
+        metadata: &MetadataMap,
     ) -> Result<Arc<Snapshot>, Error> {
+        if min_revision == 0 {
+            return Ok(self.registry.get_synced(name)?);
+        }
+        let deadline = deadline::of(metadata);
         loop {
             let snapshot = self.registry.get_synced(name)?;
             // Listening starts before looking, so that no move is missed.
@@ -119,19 +129,18 @@ impl SpreadService for Service {
         request: Request<v1::FilterRequest>,
     ) -> Result<Response<v1::FilterResponse>, Status> {
         self.check_open()?;
-        let deadline = deadline::of(request.metadata());
-        let request = request.into_inner();
+        let (metadata, _, request) = request.into_parts();
         if request.dialect == i32::from(v1::Dialect::Fleet) {
             let request = request::as_score(request);
             let checked = fleet::Checked::of(request, self.registry.limits())?;
             let snapshot = self
-                .reach(&checked.snapshot, checked.min_revision, deadline)
+                .reach(&checked.snapshot, checked.min_revision, &metadata)
                 .await?;
             return Ok(Response::new(checked.answer_filter(&snapshot)));
         }
         let checked = decide::Checked::filter(request, self.registry.limits())?;
         let snapshot = self
-            .reach(&checked.snapshot, checked.min_revision, deadline)
+            .reach(&checked.snapshot, checked.min_revision, &metadata)
             .await?;
         Ok(Response::new(checked.answer_filter(&snapshot)))
     }
@@ -141,18 +150,17 @@ impl SpreadService for Service {
         request: Request<v1::ScoreRequest>,
     ) -> Result<Response<v1::ScoreResponse>, Status> {
         self.check_open()?;
-        let deadline = deadline::of(request.metadata());
-        let request = request.into_inner();
+        let (metadata, _, request) = request.into_parts();
         if request.dialect == i32::from(v1::Dialect::Fleet) {
             let checked = fleet::Checked::of(request, self.registry.limits())?;
             let snapshot = self
-                .reach(&checked.snapshot, checked.min_revision, deadline)
+                .reach(&checked.snapshot, checked.min_revision, &metadata)
                 .await?;
             return Ok(Response::new(checked.answer_score(&snapshot)));
         }
         let checked = decide::Checked::score(request, self.registry.limits())?;
         let snapshot = self
-            .reach(&checked.snapshot, checked.min_revision, deadline)
+            .reach(&checked.snapshot, checked.min_revision, &metadata)
             .await?;
         Ok(Response::new(checked.answer_score(&snapshot)))
     }
@@ -162,16 +170,17 @@ impl SpreadService for Service {
         request: Request<v1::PlaceRequest>,
     ) -> Result<Response<v1::PlaceResponse>, Status> {
         self.check_open()?;
-        let deadline = deadline::of(request.metadata());
-        let checked = place::Checked::of(request.into_inner(), self.registry.limits())?;
+        let (metadata, _, request) = request.into_parts();
+        let deadline = deadline::of(&metadata);
+        let checked = place::Checked::of(request, self.registry.limits())?;
         let snapshot = self
-            .reach(&checked.snapshot, checked.min_revision, deadline)
+            .reach(&checked.snapshot, checked.min_revision, &metadata)
             .await?;
         // A call that is given up drops its guard, which stops the placing.
         let given_up = CancellationToken::new();
         let _guard = given_up.clone().drop_guard();
         let run = move || {
-            let stop = || given_up.is_cancelled() || Instant::now() > deadline;
+            let stop = || given_up.is_cancelled() || tokio::time::Instant::now() > deadline;
             checked.answer(&snapshot, &stop)
         };
         Ok(Response::new(run_aside(true, run).await??))
@@ -272,6 +281,25 @@ impl SpreadService for Service {
             });
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+    }
+
+    async fn verify_snapshot(
+        &self,
+        request: Request<v1::VerifySnapshotRequest>,
+    ) -> Result<Response<v1::VerifySnapshotResponse>, Status> {
+        let snapshot = self.named(&request.into_inner().snapshot)?;
+        let turn = Arc::clone(&self.verifying).acquire_owned();
+        let turn = turn.await.map_err(|_| Error::Internal)?;
+        // Cancelled when this future is dropped: nobody waits any more.
+        let abandoned = self.draining.child_token();
+        let _abandon = abandoned.clone().drop_guard();
+        let run = move || {
+            let _turn = turn;
+            verify::response(&snapshot, &|| abandoned.is_cancelled())
+        };
+        let response = tokio::task::spawn_blocking(run).await;
+        let response = response.map_err(|_| Error::Internal)?;
+        Ok(Response::new(response.ok_or(Error::Draining)?))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Result;
 use indicatif::ProgressBar;
@@ -12,13 +13,13 @@ use super::errors::Refused;
 use super::manifest::Objects;
 use crate::proto::v1::stream_snapshot_request::Step;
 use crate::proto::v1::{
-    BeginReplace, CommitReplace, DefaultConstraints, StreamSnapshotRequest, UpdateSnapshotRequest,
-    UpdateSnapshotResponse,
+    BeginReplace, Change, CommitReplace, DefaultConstraints, StreamSnapshotRequest,
+    UpdateSnapshotRequest, UpdateSnapshotResponse,
 };
 
 /// Changes in a batch: few enough for a server's limits, and for a progress
 /// bar that moves.
-const BATCH_CHANGES: usize = 1_000;
+pub(crate) const BATCH_CHANGES: usize = 1_000;
 /// Bytes in a batch, well below gRPC's default limit of 4 MiB a message.
 const BATCH_BYTES: usize = 1 << 20;
 
@@ -33,103 +34,124 @@ pub(crate) struct Target {
     pub(crate) default_constraints: Option<DefaultConstraints>,
 }
 
-/// Sends `objects` and answers the last acknowledgement, with the counts of
-/// all batches. With `replace` they become visible at once; without, each
-/// batch by itself. `progress` counts changes.
-pub(crate) async fn send(
+/// Sends `batches` and answers the last acknowledgement, with the counts of
+/// all of them. With `replace` they become visible at once; without, each
+/// batch by itself. `describe` names the changes of a batch that is refused.
+/// `progress` counts changes.
+pub(crate) async fn send<B>(
     client: &Client,
-    objects: Arc<Objects>,
+    batches: B,
+    describe: impl Fn(usize) -> Vec<String>,
     target: &Target,
     progress: &ProgressBar,
-) -> Result<UpdateSnapshotResponse> {
-    let batches = Arc::new(batches(&objects));
+) -> Result<UpdateSnapshotResponse>
+where
+    B: Iterator<Item = Vec<Change>> + Send + 'static,
+{
     let steps_before_batches = usize::from(target.replace);
-    let steps = batches.len() + if target.replace { 2 } else { 0 };
-    let batch_of = |step: usize| {
-        batches
-            .get(step.checked_sub(steps_before_batches)?)
-            .cloned()
-    };
     // Steps are acknowledged in order: the first one that is not is at fault.
-    let refused = |status, step| {
-        let batch = batch_of(step).unwrap_or_default();
-        Refused::or_unreachable(status, batch.map(|index| objects.describe(index)).collect())
+    let refused = |status, step: usize| {
+        let batch = step.checked_sub(steps_before_batches);
+        Refused::or_unreachable(status, batch.map_or_else(Vec::new, &describe))
     };
 
-    progress.set_length(objects.changes.len() as u64);
-    let requests = tokio_stream::iter(requests(&objects, &batches, target));
-    let answer = client.rpc().stream_snapshot(requests).await;
+    let sent = Arc::new(AtomicUsize::new(0));
+    let steps = requests(batches, target, Arc::clone(&sent));
+    let answer = client
+        .rpc()
+        .stream_snapshot(tokio_stream::iter(steps))
+        .await;
     let mut answers = answer.map_err(|status| refused(status, 0))?.into_inner();
     let mut total = UpdateSnapshotResponse::default();
     let mut done = 0;
+    let mut counted = 0;
     while let Some(answer) = answers
         .message()
         .await
         .map_err(|status| refused(status, done))?
     {
         let mut update = answer.update.unwrap_or_default();
+        let changes = update.changed_count + update.unchanged_count;
         if !target.replace {
             update.changed_count += total.changed_count;
             update.unchanged_count += total.unchanged_count;
         }
         // Of a replace the last one is the commit's, which counts them all.
         total = update;
-        progress.inc(batch_of(done).map_or(0, |batch| batch.len() as u64));
+        counted += changes.unsigned_abs();
+        progress.set_position(counted.min(progress.length().unwrap_or(counted)));
         done += 1;
     }
+    let sent = sent.load(Ordering::Relaxed);
     anyhow::ensure!(
-        done == steps,
-        "the server ended the stream after {done} of {steps} steps"
+        done == sent,
+        "the server ended the stream after {done} of {sent} steps"
     );
     Ok(total)
 }
 
-/// Cuts the changes into batches by number and size. At least one, perhaps
-/// empty: the first carries the default constraints.
-fn batches(objects: &Objects) -> Vec<Range<usize>> {
-    let mut batches = Vec::new();
+/// The changes of `objects` in batches, cut by number and size. A batch is
+/// copied when its turn comes.
+pub(crate) fn batches_of(
+    objects: &Arc<Objects>,
+    ranges: Arc<Vec<Range<usize>>>,
+) -> impl Iterator<Item = Vec<Change>> + Send + use<> {
+    let objects = Arc::clone(objects);
+    (0..ranges.len()).map(move |number| objects.changes[ranges[number].clone()].to_vec())
+}
+
+/// Where to cut the changes into batches. At least one, perhaps empty: the
+/// first carries the default constraints.
+pub(crate) fn ranges(changes: &[Change]) -> Vec<Range<usize>> {
+    let mut ranges = Vec::new();
     let mut start = 0;
     let mut size_bytes = 0;
-    for (index, change) in objects.changes.iter().enumerate() {
+    for (index, change) in changes.iter().enumerate() {
         let change_bytes = change.encoded_len();
         let full = index - start == BATCH_CHANGES || size_bytes + change_bytes > BATCH_BYTES;
         if full && index > start {
-            batches.push(start..index);
+            ranges.push(start..index);
             start = index;
             size_bytes = 0;
         }
         size_bytes += change_bytes;
     }
-    batches.push(start..objects.changes.len());
-    batches
+    ranges.push(start..changes.len());
+    ranges
 }
 
-/// The requests of a feed. A batch is copied when its turn comes.
-fn requests(
-    objects: &Arc<Objects>,
-    batches: &Arc<Vec<Range<usize>>>,
+/// The requests of a feed; `sent` counts those that were taken.
+fn requests<B>(
+    batches: B,
     target: &Target,
-) -> impl Iterator<Item = StreamSnapshotRequest> + Send + use<> {
-    let step = |step| StreamSnapshotRequest { step: Some(step) };
+    sent: Arc<AtomicUsize>,
+) -> impl Iterator<Item = StreamSnapshotRequest> + Send + use<B>
+where
+    B: Iterator<Item = Vec<Change>> + Send,
+{
     let begin = target.replace.then(|| {
-        step(Step::BeginReplace(BeginReplace {
+        Step::BeginReplace(BeginReplace {
             snapshot: target.snapshot.clone(),
-        }))
+        })
     });
     let commit = target.replace.then(|| {
-        step(Step::CommitReplace(CommitReplace {
+        Step::CommitReplace(CommitReplace {
             snapshot: target.snapshot.clone(),
             expected_revision: None,
-        }))
+        })
     });
-    let (objects, batches, target) = (objects.clone(), batches.clone(), target.clone());
-    let updates = (0..batches.len()).map(move |number| {
-        step(Step::Update(UpdateSnapshotRequest {
+    let target = target.clone();
+    let updates = batches.enumerate().map(move |(number, changes)| {
+        Step::Update(UpdateSnapshotRequest {
             snapshot: target.snapshot.clone(),
-            changes: objects.changes[batches[number].clone()].to_vec(),
+            changes,
             default_constraints: target.default_constraints.clone().filter(|_| number == 0),
             ..Default::default()
-        }))
+        })
     });
-    begin.into_iter().chain(updates).chain(commit)
+    let steps = begin.into_iter().chain(updates).chain(commit);
+    steps.map(move |step| {
+        sent.fetch_add(1, Ordering::Relaxed);
+        StreamSnapshotRequest { step: Some(step) }
+    })
 }

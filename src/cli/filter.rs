@@ -40,6 +40,7 @@ impl Filter {
         };
         let request = FilterRequest {
             snapshot: question.state.snapshot().to_owned(),
+            dialect: asked.workload.dialect().into(),
             pod: Some(asked.workload.pod),
             candidates: question.candidates(),
             node_checks: question.node_checks().into(),

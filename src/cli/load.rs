@@ -216,28 +216,47 @@ pub(crate) async fn send(
     snapshot: &str,
     replace: bool,
 ) -> Result<UpdateSnapshotResponse> {
-    let progress = ProgressBar::no_length();
-    if input.objects.changes.len() < BAR_FROM_CHANGES {
-        progress.set_draw_target(indicatif::ProgressDrawTarget::hidden());
-    }
-    progress.set_style(style(
-        "loading {bar:30} {human_pos}/{human_len} objects {eta}",
-    ));
+    let objects = input.objects;
+    let progress = transfer_bar(objects.changes.len());
     let target = Target {
         snapshot: snapshot.to_owned(),
         replace,
         default_constraints: input.default_constraints,
     };
-    let answer = feed::send(client, input.objects, &target, &progress).await;
+    let ranges = Arc::new(feed::ranges(&objects.changes));
+    let batches = feed::batches_of(&objects, Arc::clone(&ranges));
+    let describe = |batch: usize| {
+        let range = ranges.get(batch).cloned().unwrap_or_default();
+        range.map(|index| objects.describe(index)).collect()
+    };
+    let answer = feed::send(client, batches, describe, &target, &progress).await;
     progress.finish_and_clear();
     answer.with_context(|| format!("loading snapshot {snapshot:?}"))
+}
+
+/// A progress bar for sending so many changes.
+pub(crate) fn transfer_bar(changes: usize) -> ProgressBar {
+    let progress = ProgressBar::new(changes as u64);
+    if changes < BAR_FROM_CHANGES {
+        progress.set_draw_target(indicatif::ProgressDrawTarget::hidden());
+    }
+    progress.set_style(style(
+        "loading {bar:30} {human_pos}/{human_len} objects {eta}",
+    ));
+    progress
 }
 
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).expect("the template is valid")
 }
 
-fn summary(snapshot: &str, loaded: &str, skipped: &str, answer: &UpdateSnapshotResponse) -> String {
+/// What a load did, for a person.
+pub(crate) fn summary(
+    snapshot: &str,
+    loaded: &str,
+    skipped: &str,
+    answer: &UpdateSnapshotResponse,
+) -> String {
     let loaded = if loaded.is_empty() { "nothing" } else { loaded };
     let mut text = format!(
         "snapshot {snapshot:?}, revision {}\n  loaded   {loaded}\n  changed  {}, unchanged {}\n",

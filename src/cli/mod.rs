@@ -11,14 +11,18 @@ mod exit;
 mod feed;
 mod filter;
 mod healthcheck;
+mod list_file;
 mod load;
 mod manifest;
 mod output;
+mod place;
 mod render;
 mod save;
 mod score;
 mod serve;
 mod snapshots;
+mod synth;
+mod verify;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -46,7 +50,7 @@ Start here:
 
 Exit codes:
   0  done; of filter and score: at least one node is feasible
-  1  no node is feasible; of healthcheck: not serving
+  1  no node is feasible; of place: some found no node; of healthcheck: not serving; of verify: counts differ
   2  the request or its input was refused
   3  the server could not be reached, or did not answer in time
 
@@ -71,9 +75,15 @@ enum Command {
     Filter(filter::Filter),
     /// Which nodes suit a pod best
     Score(score::Score),
+    /// Where should many replicas go, each counting for the next
+    Place(Box<place::Place>),
     /// List, describe, save, restore and delete snapshots
     #[command(subcommand)]
     Snapshot(snapshots::Snapshot),
+    /// Recount a snapshot in a server and compare what it keeps
+    Verify(verify::Verify),
+    /// Make up a cluster, for benches and for trying things out
+    Synth(synth::Synth),
     /// Write the protocol's descriptor set, for grpcurl and ghz
     Descriptor(descriptor::Descriptor),
     /// Ask a server whether it is serving
@@ -92,7 +102,10 @@ impl Cli {
             Command::Load(load) => wait_for(load.run()),
             Command::Filter(filter) => wait_for(filter.run()),
             Command::Score(score) => wait_for(score.run()),
+            Command::Place(place) => wait_for(place.run()),
             Command::Snapshot(snapshot) => wait_for(snapshot.run()),
+            Command::Verify(verify) => wait_for(verify.run()),
+            Command::Synth(synth) => wait_for(synth.run()),
             Command::Descriptor(descriptor) => descriptor.run(),
             Command::Healthcheck(healthcheck) => wait_for(healthcheck.run()),
             Command::Completions(completions) => completions.run(),

@@ -43,6 +43,7 @@ impl Score {
         let asked = question.read()?;
         let request = ScoreRequest {
             snapshot: question.state.snapshot().to_owned(),
+            dialect: asked.workload.dialect().into(),
             pod: Some(asked.workload.pod),
             candidates: question.candidates(),
             node_checks: question.node_checks().into(),

@@ -69,6 +69,32 @@ impl NodeAffinity {
     }
 }
 
+impl NodeAffinity {
+    /// Writes it for the wire, into the spec of a pod. Terms that can match no
+    /// node are not written.
+    pub fn write(&self, spec: &mut v1::PodSpec) {
+        let pair = |r: &Requirement<Box<str>>| {
+            let wire = to_wire(r);
+            let value = wire.values.into_iter().next();
+            (wire.key, value.unwrap_or_default())
+        };
+        spec.node_selector = self.labels.iter().map(pair).collect();
+        let term = |term: &Term<Box<str>>| v1::NodeSelectorTerm {
+            match_expressions: term.labels.iter().map(to_wire).collect(),
+            match_fields: term.names.iter().map(to_wire).collect(),
+        };
+        let required = self.terms.as_ref().map(|terms| v1::NodeSelector {
+            node_selector_terms: terms.iter().map(term).collect(),
+        });
+        spec.affinity = required.map(|required| v1::Affinity {
+            node_affinity: Some(v1::NodeAffinity {
+                required_during_scheduling_ignored_during_execution: Some(required),
+                ..Default::default()
+            }),
+        });
+    }
+}
+
 impl<A> NodeAffinity<A> {
     /// Whether every node matches.
     pub fn is_any(&self) -> bool {
@@ -110,6 +136,23 @@ impl<A> NodeAffinity<A> {
                 terms.iter().map(term).collect()
             }),
         }
+    }
+}
+
+fn to_wire(requirement: &Requirement<Box<str>>) -> v1::NodeSelectorRequirement {
+    let texts = |values: &[Box<str>]| values.iter().map(ToString::to_string).collect();
+    let (operator, values) = match &requirement.operator {
+        Operator::In(values) => ("In", texts(values)),
+        Operator::NotIn(values) => ("NotIn", texts(values)),
+        Operator::Exists => ("Exists", Vec::new()),
+        Operator::DoesNotExist => ("DoesNotExist", Vec::new()),
+        Operator::Gt(bound) => ("Gt", vec![bound.to_string()]),
+        Operator::Lt(bound) => ("Lt", vec![bound.to_string()]),
+    };
+    v1::NodeSelectorRequirement {
+        key: requirement.key.to_string(),
+        operator: operator.to_owned(),
+        values,
     }
 }
 

@@ -103,6 +103,19 @@ impl Tolerations {
         Self(all.into())
     }
 
+    /// Writes them for the wire. Those that tolerate nothing are not written.
+    pub fn to_wire(&self) -> Vec<v1::Toleration> {
+        let text = |text: &Option<Box<str>>| text.as_deref().unwrap_or_default().to_owned();
+        let toleration = |t: &Toleration| v1::Toleration {
+            key: text(&t.key),
+            operator: if t.value.is_some() { "Equal" } else { "Exists" }.to_owned(),
+            value: text(&t.value),
+            effect: t.effect.map_or("", Effect::as_str).to_owned(),
+            toleration_seconds: None,
+        };
+        self.0.iter().map(toleration).collect()
+    }
+
     /// Whether a pod with these may be put on a node with `taints`.
     pub fn tolerate_all(&self, taints: &[Taint]) -> bool {
         taints

@@ -12,6 +12,7 @@ use super::namespace::Namespace;
 use super::nodes::{Followed, Nodes};
 use super::owners::Owner;
 use super::state::{Applied, Shard, Shared, Sizes, State};
+use super::views::Views;
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 
@@ -46,8 +47,7 @@ impl State {
         for (name, mut namespace) in locked {
             if namespace.is_empty() {
                 namespace.retired = true;
-                self.upkeep
-                    .free_view_bytes(namespace.views_mut().memory_bytes());
+                self.upkeep.account(namespace.views_mut(), Views::clear);
                 self.namespaces.remove(name);
             }
         }
@@ -84,7 +84,7 @@ impl State {
             Followed::Moved(moves) => {
                 let version = self.upkeep.next_version();
                 for (_, namespace) in locked {
-                    self.upkeep.free_view_bytes(namespace.follow(&moves));
+                    namespace.follow(&moves, &self.upkeep);
                     namespace.views_mut().move_on(version);
                 }
             }
@@ -99,9 +99,10 @@ impl State {
 
     /// Drops the views that missed a move of nodes.
     fn sync_views(&self, locked: &mut Locked<'_>) {
+        let version = self.upkeep.version();
         for (_, namespace) in locked {
-            let freed = namespace.views_mut().sync(self.upkeep.version());
-            self.upkeep.free_view_bytes(freed);
+            self.upkeep
+                .account(namespace.views_mut(), |views| views.sync(version));
         }
     }
 

@@ -13,6 +13,7 @@ use super::partition;
 use super::topology::DomainId;
 use super::upkeep::Upkeep;
 use super::view::View;
+use super::views::Views;
 use crate::matching::Selector;
 
 /// One revision of one namespace.
@@ -69,14 +70,15 @@ impl<'a> Cut<'a> {
 
     /// The nodes of a partition.
     pub fn lens(&self, key: &partition::Key) -> Lens {
-        self.nodes.lens(key, self.upkeep.tick())
+        let upkeep = self.upkeep;
+        self.nodes.lens(key, upkeep.tick(), upkeep.max_view_bytes())
     }
 
     /// Answers a query: from a view that is kept, or by counting label sets
     /// and keeping the view.
     pub fn count(&self, query: Query<'_>) -> Counted<'a> {
         let now = self.upkeep.tick();
-        let lens = self.nodes.lens(query.partition, now);
+        let lens = self.lens(query.partition);
         let views = self.namespace.views().read();
         let kept = (views.version() == self.upkeep.version())
             .then(|| views.find(query.selector, lens.id))
@@ -112,20 +114,18 @@ impl<'a> Cut<'a> {
     fn keep(&self, selector: &Selector, view: View) -> Arc<View> {
         let bytes = view.memory_bytes();
         let mut views = self.namespace.views().write();
-        self.upkeep
-            .free_view_bytes(views.sync(self.upkeep.version()));
+        let version = self.upkeep.version();
+        self.upkeep.account(&mut views, |views| views.sync(version));
         while !self.upkeep.has_view_room(bytes) {
-            let freed = views.evict_some();
-            self.upkeep.free_view_bytes(freed);
-            if freed == 0 {
+            if views.is_empty() {
                 // Other namespaces have taken all the room: use it and lose it.
                 return Arc::new(view);
             }
+            self.upkeep.account(&mut views, Views::evict_some);
         }
-        let before = views.memory_bytes();
-        let view = views.insert(selector, view, self.namespace.label_sets());
-        self.upkeep.take_view_bytes(views.memory_bytes() - before);
-        view
+        self.upkeep.account(&mut views, |views| {
+            views.insert(selector, view, self.namespace.label_sets())
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Writing a state out as changes that rebuild it.
 
+use super::frozen::Frozen;
 use super::reservations::is_reservation;
-use super::state::Frozen;
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 

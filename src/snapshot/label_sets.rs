@@ -8,6 +8,7 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
 use super::nodes::Slot;
+use super::room;
 use super::symbols::{self, Labels, Symbol, Symbols};
 use crate::matching::Selector;
 
@@ -20,7 +21,9 @@ pub struct LabelSetId(u32);
 pub struct LabelSets {
     symbols: Symbols,
     by_labels: HashTable<LabelSetId>,
+    /// The last one is in use.
     sets: Vec<LabelSet>,
+    /// Numbers to give out again. Some may be past the end of `sets`.
     free: Vec<LabelSetId>,
     hasher: DefaultHashBuilder,
 }
@@ -55,7 +58,7 @@ impl LabelSets {
             pods: 1,
             counted: HashMap::default(),
         };
-        let id = match self.free.pop() {
+        let id = match self.pop_free() {
             Some(id) => {
                 self.sets[id.index()] = set;
                 id
@@ -92,7 +95,43 @@ impl LabelSets {
         let set = std::mem::take(&mut self.sets[id.index()]);
         self.symbols.release_labels(&set.labels);
         self.free.push(id);
+        self.trim();
         true
+    }
+
+    /// A number to give out again. As long as there is one, `sets` does not
+    /// grow: so one past its end never comes back into it.
+    fn pop_free(&mut self) -> Option<LabelSetId> {
+        let len = self.sets.len();
+        std::iter::from_fn(|| self.free.pop()).find(|id| id.index() < len)
+    }
+
+    /// Drops unused sets at the end, and room that is not needed.
+    fn trim(&mut self) {
+        while self.sets.last().is_some_and(|set| set.pods == 0) {
+            self.sets.pop();
+        }
+        let len = self.sets.len();
+        if let Some(capacity) = room::shrunk(len, self.sets.capacity()) {
+            let Self {
+                sets,
+                by_labels,
+                symbols,
+                hasher,
+                free,
+            } = self;
+            sets.shrink_to(capacity);
+            by_labels.shrink_to(capacity, |id| {
+                hash(hasher, symbols.label_texts(&sets[id.index()].labels))
+            });
+            free.retain(|id| id.index() < len);
+            free.shrink_to_fit();
+        }
+    }
+
+    /// One more than the largest number in use.
+    pub fn slot_count(&self) -> usize {
+        self.sets.len()
     }
 
     /// Counts a pod of a label set on a node.
@@ -107,6 +146,9 @@ impl LabelSets {
         *count -= 1;
         if *count == 0 {
             counted.remove(&slot);
+            if let Some(capacity) = room::shrunk(counted.len(), counted.capacity()) {
+                counted.shrink_to(capacity);
+            }
         }
     }
 
@@ -135,6 +177,13 @@ impl LabelSets {
                 .map(|(_, value)| value)
         };
         !selector.is_empty() && selector.matches::<str>(value)
+    }
+
+    /// The label sets in use, each with how many pods have it.
+    pub fn in_use(&self) -> impl Iterator<Item = (LabelSetId, u32)> {
+        let all = self.sets.iter().enumerate();
+        all.filter(|(_, set)| set.pods > 0)
+            .map(|(i, set)| (LabelSetId::at(i), set.pods))
     }
 
     /// How many pods of a label set count on a node.
@@ -175,7 +224,9 @@ impl LabelSets {
             size_of_val(&*set.labels) + set.counted.capacity() * (size_of::<(Slot, u32)>() + 1)
         };
         let sets: usize = self.sets.iter().map(set).sum();
-        sets + self.sets.capacity() * (size_of::<LabelSet>() + size_of::<LabelSetId>())
+        sets + self.sets.capacity() * size_of::<LabelSet>()
+            + self.by_labels.capacity() * (size_of::<LabelSetId>() + 1)
+            + self.free.capacity() * size_of::<LabelSetId>()
             + self.symbols.memory_bytes()
     }
 

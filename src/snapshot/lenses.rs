@@ -61,6 +61,12 @@ struct Entry {
     last_used: AtomicU64,
 }
 
+impl Entry {
+    fn last_used(&self) -> u64 {
+        self.last_used.load(Ordering::Relaxed)
+    }
+}
+
 impl Lenses {
     /// A partition that is in use, used once more at tick `now`.
     pub fn find(&self, key: &partition::Key, now: u64) -> Option<Lens> {
@@ -77,6 +83,24 @@ impl Lenses {
             partition: Arc::clone(&entry.partition),
             topology: Arc::clone(&self.topology[entry.topology]),
         })
+    }
+
+    /// A copy of all of them, shared with nobody.
+    pub fn copy(&self) -> Vec<Lens> {
+        let topologies: HashMap<usize, Arc<Topology>> = self
+            .topology
+            .iter()
+            .map(|(index, topology)| (index, Arc::new(Topology::clone(topology))))
+            .collect();
+        let lens = |(index, entry): (usize, &Entry)| Lens {
+            id: PartitionId {
+                index,
+                serial: entry.serial,
+            },
+            partition: Arc::new(Partition::clone(&entry.partition)),
+            topology: Arc::clone(&topologies[&entry.topology]),
+        };
+        self.entries.iter().map(lens).collect()
     }
 
     /// A partition by number, if it is still in use.
@@ -139,6 +163,16 @@ impl Lenses {
                 }
             }
         }
+        // Views that follow these are of no use any more, and of no harm.
+        let topology = &self.topology;
+        let grown: Vec<usize> = topology
+            .iter()
+            .filter(|(_, topology)| topology.is_overgrown())
+            .map(|(index, _)| index)
+            .collect();
+        if !grown.is_empty() {
+            self.retain(|entry| !grown.contains(&entry.topology));
+        }
         moves.into_values().collect()
     }
 
@@ -159,29 +193,26 @@ impl Lenses {
 
     /// Drops partitions that were last used before tick `since`.
     pub fn drop_idle(&mut self, since: u64) {
-        self.retain(|last_used| last_used >= since);
+        self.retain(|entry| entry.last_used() >= since);
     }
 
     /// Drops the half that was used least recently.
     pub fn drop_half(&mut self) {
         let entries = self.entries.iter();
-        let mut uses: Vec<u64> = entries
-            .map(|(_, entry)| entry.last_used.load(Ordering::Relaxed))
-            .collect();
+        let mut uses: Vec<u64> = entries.map(|(_, entry)| entry.last_used()).collect();
         let (middle, mut spared) = (uses.len() / 2, uses.len().div_ceil(2));
         let (_, median, _) = uses.select_nth_unstable(middle);
         let median = *median;
         // Of those used at the same tick as the middle one, some have to go.
-        self.retain(|last_used| {
-            let stays = last_used >= median && spared > 0;
+        self.retain(|entry| {
+            let stays = entry.last_used() >= median && spared > 0;
             spared -= usize::from(stays);
             stays
         });
     }
 
-    fn retain(&mut self, mut stays: impl FnMut(u64) -> bool) {
-        self.entries
-            .retain(|_, entry| stays(entry.last_used.load(Ordering::Relaxed)));
+    fn retain(&mut self, mut stays: impl FnMut(&Entry) -> bool) {
+        self.entries.retain(|_, entry| stays(entry));
         let entries = &self.entries;
         let serials = |index: &usize, key: &Arc<partition::Key>| {
             entries

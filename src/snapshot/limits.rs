@@ -26,7 +26,8 @@ pub struct Limits {
     /// controllers) of one snapshot.
     pub max_owners: usize,
     /// Bytes that the views of one snapshot may take: counts that are kept up
-    /// to date for questions asked before. Dropping one never changes an
+    /// to date for questions asked before. As much again may go to partitions:
+    /// sets of eligible nodes, parted into domains, that views are of. Dropping one never changes an
     /// answer, only how fast it comes.
     pub max_view_bytes: usize,
     /// Replicas of one `Place`, and reservations confirmed or released at once.

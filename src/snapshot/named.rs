@@ -13,12 +13,13 @@ use super::change::Batch;
 use super::cut::Cut;
 use super::defaults::Defaults;
 use super::error::Error;
+use super::frozen::{Frozen, Kept};
 use super::limits::Limits;
 use super::registry::{Clock, Observer};
 use super::reservations::{Book, Serial};
 use super::reserving::NEVER;
 use super::staged::{Staged, check_room};
-use super::state::{Applied, Frozen, Sizes, State};
+use super::state::{Applied, Sizes, State};
 
 /// A named snapshot.
 pub struct Snapshot {
@@ -31,6 +32,7 @@ pub struct Snapshot {
     live: RwLock<Arc<State>>,
     /// Held by whoever applies a batch.
     pub(super) turn: Mutex<Turn>,
+    pub(super) updated: Mutex<SystemTime>,
     pub(super) clock: Clock,
     /// Changed by whoever has the turn.
     pub(super) book: Mutex<Book>,
@@ -42,7 +44,6 @@ pub struct Snapshot {
 
 #[derive(Debug)]
 pub(super) struct Turn {
-    pub(super) updated: SystemTime,
     pub(super) deleted: bool,
 }
 
@@ -76,6 +77,8 @@ pub struct Summary {
     pub defaults: Arc<Defaults>,
     /// What it takes in memory: an estimate, in bytes.
     pub memory_bytes: usize,
+    /// What its views take of that, in bytes.
+    pub view_bytes: usize,
     /// When it was created.
     pub created: SystemTime,
     /// When the last batch was applied; when it was created if none was.
@@ -101,10 +104,8 @@ impl Snapshot {
             observer,
             synced: AtomicBool::new(false),
             live: RwLock::new(Arc::new(State::new(max_view_bytes))),
-            turn: Mutex::new(Turn {
-                updated: at,
-                deleted: false,
-            }),
+            turn: Mutex::new(Turn { deleted: false }),
+            updated: Mutex::new(at),
             clock,
             book: Mutex::default(),
             next_expiry: AtomicI64::new(NEVER),
@@ -189,7 +190,7 @@ impl Snapshot {
         limits: &Limits,
         now: SystemTime,
     ) -> Result<Option<Update>, Error> {
-        let mut turn = self.turn.lock();
+        let turn = self.turn.lock();
         if turn.deleted {
             return Ok(None);
         }
@@ -202,7 +203,7 @@ impl Snapshot {
         // That reservations end is not the caller's doing.
         applied.changed = applied.changed.saturating_sub(taken.len());
         self.forget(&taken);
-        turn.updated = now;
+        *self.updated.lock() = now;
         Ok(Some(self.moved_on(revision, applied, !self.expected)))
     }
 
@@ -216,7 +217,7 @@ impl Snapshot {
         expected_revision: Option<i64>,
         now: SystemTime,
     ) -> Result<Option<Update>, Error> {
-        let mut turn = self.turn.lock();
+        let turn = self.turn.lock();
         if turn.deleted {
             return Ok(None);
         }
@@ -233,7 +234,7 @@ impl Snapshot {
         state.adopt(revision, defaults.unwrap_or_else(|| live.defaults()));
         *self.live.write() = Arc::new(state);
         self.forget(&taken);
-        turn.updated = now;
+        *self.updated.lock() = now;
         Ok(Some(self.moved_on(revision, applied, true)))
     }
 
@@ -300,30 +301,36 @@ impl Snapshot {
     /// What it is about.
     pub fn summary(&self) -> Summary {
         self.expire();
-        let turn = self.turn.lock();
+        let updated = *self.updated.lock();
         let live = self.live();
         let reservations = self.book.lock().len();
         let mut sizes = live.sizes();
         // Reservations count as pods, but are none.
         sizes.pods = sizes.pods.saturating_sub(reservations);
-        let (revision, updated) = (live.revision(), turn.updated);
-        drop(turn);
         Summary {
             name: self.name.clone(),
             epoch: self.epoch.clone(),
-            revision,
+            revision: live.revision(),
             synced: self.is_synced(),
             sizes,
             reservations,
             defaults: live.defaults(),
             memory_bytes: live.memory_bytes(),
+            view_bytes: live.view_bytes(),
             created: self.created,
             updated,
         }
     }
 
-    /// A copy of everything, of one revision.
+    /// A copy of everything, of one revision. Batches wait while it is made.
     pub fn freeze(&self) -> Frozen {
+        let _no_batch = self.turn.lock();
         self.live().freeze()
+    }
+
+    /// As [`Self::freeze`], with what is kept up to date.
+    pub fn freeze_kept(&self) -> (Frozen, Kept) {
+        let _no_batch = self.turn.lock();
+        self.live().freeze_kept()
     }
 }

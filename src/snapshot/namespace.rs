@@ -12,6 +12,8 @@ use super::nodes::Nodes;
 use super::owners::{Owner, Owners};
 use super::pods::{Life, PodRecord};
 use super::reservations::{Claim, Serial};
+use super::room;
+use super::upkeep::Upkeep;
 use super::views::Views;
 use crate::proto::v1;
 
@@ -71,6 +73,9 @@ impl Namespace {
             return false;
         }
         let old = self.pods.remove(name);
+        if let Some(capacity) = room::shrunk(self.pods.len(), self.pods.capacity()) {
+            self.pods.shrink_to(capacity);
+        }
         self.forget(old, nodes);
         true
     }
@@ -85,7 +90,8 @@ impl Namespace {
             nodes.remove_pod(slot);
         }
         if self.label_sets.release(pod.labels) {
-            self.views.get_mut().remove_set(pod.labels);
+            let slots = self.label_sets.slot_count();
+            self.views.get_mut().remove_set(pod.labels, slots);
         }
     }
 
@@ -105,6 +111,12 @@ impl Namespace {
         &self.label_sets
     }
 
+    /// The label sets, for tests that tamper with them.
+    #[cfg(test)]
+    pub fn label_sets_mut(&mut self) -> &mut LabelSets {
+        &mut self.label_sets
+    }
+
     /// Its views.
     pub fn views(&self) -> &RwLock<Views> {
         &self.views
@@ -115,10 +127,11 @@ impl Namespace {
         self.views.get_mut()
     }
 
-    /// Brings its views up to date after nodes moved; how many bytes of views
-    /// that freed.
-    pub fn follow(&mut self, moves: &[Moves]) -> usize {
-        self.views.get_mut().follow(moves, &self.label_sets)
+    /// Brings its views up to date after nodes moved.
+    pub fn follow(&mut self, moves: &[Moves], upkeep: &Upkeep) {
+        upkeep.account(self.views.get_mut(), |views| {
+            views.follow(moves, &self.label_sets);
+        });
     }
 
     /// What selects its pods.

@@ -36,7 +36,7 @@ pub struct Key {
 }
 
 /// The eligible nodes, parted into the domains of a topology.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Partition {
     key: Key,
     /// By slot: the domain that an eligible node is in.
@@ -179,6 +179,11 @@ impl Partition {
         self.domain_count =
             self.domain_count + usize::from(change.to_appears) - usize::from(change.from_vanishes);
         Some(change)
+    }
+
+    /// Which nodes it is of, and what parts them.
+    pub fn key(&self) -> &Key {
+        &self.key
     }
 
     /// The domain that a node is a member of; [`DomainId::NONE`] when it is

@@ -5,12 +5,10 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use parking_lot::MutexGuard;
-
 use super::change::Batch;
 use super::error::{Error, check_limit};
 use super::limits::Limits;
-use super::named::{Snapshot, Turn};
+use super::named::Snapshot;
 use super::reservations::{Claim, Held, Hold, Serial};
 use super::staged::check_room;
 use super::state::State;
@@ -66,11 +64,11 @@ impl Snapshot {
     ) -> Result<(Reserved, T), E> {
         let (decided_at, mut nodes, mut answer) = decide(false)?;
         let now = (self.clock)();
-        let mut turn = self.turn.lock();
+        let turn = self.turn.lock();
         if turn.deleted {
             return Err(Error::NotFound(self.name().to_owned()).into());
         }
-        self.expire_in_turn(&mut turn, now);
+        self.expire_in_turn(now);
         if self.revision() != decided_at {
             (_, nodes, answer) = decide(true)?;
         }
@@ -88,7 +86,7 @@ impl Snapshot {
             }
             return Err(error.into());
         }
-        self.apply_in_turn(&mut turn, &live, &pods, now);
+        self.apply_in_turn(&live, &pods, now);
         self.note_expiry();
         let reserved = Reserved {
             revision: live.revision(),
@@ -102,8 +100,8 @@ impl Snapshot {
     /// already end.
     pub fn confirm(&self, claims: Vec<(String, Claim)>) -> Ended {
         let now = (self.clock)();
-        let mut turn = self.turn.lock();
-        self.expire_in_turn(&mut turn, now);
+        let _turn = self.turn.lock();
+        self.expire_in_turn(now);
         let (mut confirmed, mut unknown) = (HashSet::new(), Vec::new());
         let mut book = self.book.lock();
         for (id, claim) in claims {
@@ -119,7 +117,7 @@ impl Snapshot {
         let arrived = self.live().arrived(fresh);
         drop(book);
         self.note_expiry();
-        self.end_in_turn(&mut turn, &arrived, now);
+        self.end_in_turn(&arrived, now);
         Ended {
             revision: self.revision(),
             unknown,
@@ -129,8 +127,8 @@ impl Snapshot {
     /// Gives reservations up.
     pub fn release(&self, ids: Vec<String>) -> Ended {
         let now = (self.clock)();
-        let mut turn = self.turn.lock();
-        self.expire_in_turn(&mut turn, now);
+        let _turn = self.turn.lock();
+        self.expire_in_turn(now);
         let mut serials = Vec::new();
         let mut unknown = Vec::new();
         let live = self.book.lock().serials();
@@ -140,7 +138,7 @@ impl Snapshot {
                 None => unknown.push(id),
             }
         }
-        self.end_in_turn(&mut turn, &serials, now);
+        self.end_in_turn(&serials, now);
         Ended {
             revision: self.revision(),
             unknown,
@@ -171,19 +169,21 @@ impl Snapshot {
         }
         let now = (self.clock)();
         if micros(now) >= due {
-            self.expire_in_turn(&mut self.turn.lock(), now);
+            let _turn = self.turn.lock();
+            self.expire_in_turn(now);
         }
     }
 
-    pub(super) fn expire_in_turn(&self, turn: &mut MutexGuard<'_, Turn>, now: SystemTime) {
+    /// As [`Self::expire`], for whoever has the turn.
+    pub(super) fn expire_in_turn(&self, now: SystemTime) {
         let expired = self.book.lock().expired(now);
-        self.end_in_turn(turn, &expired, now);
+        self.end_in_turn(&expired, now);
     }
 
-    /// Ends reservations: they count no more.
-    fn end_in_turn(&self, turn: &mut MutexGuard<'_, Turn>, serials: &[Serial], now: SystemTime) {
+    /// Ends reservations: they count no more. For whoever has the turn.
+    fn end_in_turn(&self, serials: &[Serial], now: SystemTime) {
         let deletions = Batch::trusted(self.book.lock().deletions(serials));
-        self.apply_in_turn(turn, &self.live(), &deletions, now);
+        self.apply_in_turn(&self.live(), &deletions, now);
         self.forget(serials);
     }
 
@@ -200,17 +200,11 @@ impl Snapshot {
         self.note_expiry();
     }
 
-    fn apply_in_turn(
-        &self,
-        turn: &mut MutexGuard<'_, Turn>,
-        live: &State,
-        batch: &Batch,
-        now: SystemTime,
-    ) {
+    fn apply_in_turn(&self, live: &State, batch: &Batch, now: SystemTime) {
         if !batch.is_empty() {
             let revision = live.revision() + 1;
             let applied = live.apply(batch, None, revision);
-            turn.updated = now;
+            *self.updated.lock() = now;
             self.moved_on(revision, applied, false);
         }
     }

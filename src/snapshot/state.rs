@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 
 use dashmap::DashMap;
-use parking_lot::{RwLock, RwLockReadGuard};
+use parking_lot::RwLock;
 
 use super::change::{Batch, Identity, Kind};
 use super::cut::Cut;
@@ -20,6 +20,7 @@ use super::nodes::Nodes;
 use super::reservations::{Claim, Serial};
 use super::undo::Undo;
 use super::upkeep::Upkeep;
+use super::views::Views;
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 
@@ -119,8 +120,12 @@ impl State {
 
     /// How many objects it holds.
     pub fn sizes(&self) -> Sizes {
+        self.sizes_with(&self.shared.read())
+    }
+
+    pub(super) fn sizes_with(&self, shared: &Shared) -> Sizes {
         Sizes {
-            nodes: self.shared.read().nodes.len(),
+            nodes: shared.nodes.len(),
             pods: self.pods.load(Ordering::Relaxed),
             label_sets: self.label_sets.load(Ordering::Relaxed),
             owners: self.owners.load(Ordering::Relaxed),
@@ -199,7 +204,7 @@ impl State {
                 .namespaces
                 .get(namespace)
                 .map(|shard| Arc::clone(&shard));
-            let none = Namespace::default();
+            let mut none = Namespace::default();
             let locked = shard.as_ref().map(|shard| shard.namespace.read());
             let shared = self.shared.read();
             let current = match &locked {
@@ -214,7 +219,9 @@ impl State {
                     shard.viewed.store(true, Ordering::Relaxed);
                 }
                 let namespace = locked.as_deref().unwrap_or(&none);
-                return decide(self.cut(&shared, namespace));
+                let decided = decide(self.cut(&shared, namespace));
+                self.upkeep.account(none.views_mut(), Views::clear);
+                return decided;
             }
         }
     }
@@ -243,12 +250,17 @@ impl State {
             };
             if current {
                 shard.viewed.store(true, Ordering::Relaxed);
-                let freed = locked.views_mut().sync(self.upkeep.version());
-                self.upkeep.free_view_bytes(freed);
-                let locked = &mut *locked;
-                let shared = &mut *shared;
+                let (locked, shared) = (&mut *locked, &mut *shared);
+                let version = self.upkeep.version();
+                self.upkeep
+                    .account(locked.views_mut(), |views| views.sync(version));
                 let undo = Undo::apply(&overlay, namespace, locked, shared, &self.upkeep);
-                return decide(self.cut(undo.shared(), undo.namespace()));
+                let decided = decide(self.cut(undo.shared(), undo.namespace()));
+                drop(undo);
+                if known.is_none() {
+                    self.upkeep.account(locked.views_mut(), Views::clear);
+                }
+                return decided;
             }
         }
     }
@@ -260,37 +272,6 @@ impl State {
             defaults: &shared.defaults,
             namespace,
             upkeep: &self.upkeep,
-        }
-    }
-
-    /// A copy of everything, of one revision.
-    pub fn freeze(&self) -> Frozen {
-        // Holding `shared` keeps batches from finishing; those that wait for
-        // it hold their shards unchanged.
-        let mut names: Vec<Box<str>> = self.namespaces.iter().map(|e| e.key().clone()).collect();
-        names.sort_unstable();
-        let shards: Vec<(Box<str>, Arc<Shard>)> = names
-            .into_iter()
-            .filter_map(|name| {
-                self.namespaces
-                    .get(&name)
-                    .map(|s| Arc::clone(&s))
-                    .map(|s| (name, s))
-            })
-            .collect();
-        let locked: Vec<(&str, RwLockReadGuard<'_, Namespace>)> = shards
-            .iter()
-            .map(|(name, shard)| (&**name, shard.namespace.read()))
-            .collect();
-        let shared = self.shared.read();
-        Frozen {
-            revision: self.revision(),
-            nodes: shared.nodes.clone(),
-            defaults: Arc::clone(&shared.defaults),
-            namespaces: locked
-                .iter()
-                .map(|(name, n)| ((*name).into(), (**n).clone()))
-                .collect(),
         }
     }
 
@@ -307,15 +288,22 @@ impl State {
             let namespace = shard.namespace.read();
             let shared = self.shared.read();
             let mut views = namespace.views().write();
-            let mut freed = views.sync(self.upkeep.version());
-            freed += views.retain(|view| view.last_used() >= since);
-            self.upkeep.free_view_bytes(freed);
+            let version = self.upkeep.version();
+            self.upkeep.account(&mut views, |views| {
+                views.sync(version);
+                views.retain(|view| view.last_used() >= since);
+            });
             if !self.upkeep.has_view_room(0) {
-                self.upkeep.free_view_bytes(views.evict_some());
+                self.upkeep.account(&mut views, Views::evict_some);
             }
             drop(shared);
         }
         self.shared.read().nodes.drop_idle_lenses(since);
+    }
+
+    /// What all views take in memory, in bytes.
+    pub fn view_bytes(&self) -> usize {
+        self.upkeep.view_bytes()
     }
 
     /// What the state takes in memory: an estimate, in bytes.
@@ -331,17 +319,4 @@ impl State {
             .sum();
         shards + self.shared.read().nodes.memory_bytes()
     }
-}
-
-/// A copy of a state, for writing it out at leisure.
-#[derive(Debug)]
-pub struct Frozen {
-    /// Its revision.
-    pub revision: i64,
-    /// The nodes.
-    pub nodes: Nodes,
-    /// The default constraints.
-    pub defaults: Arc<Defaults>,
-    /// The namespaces, ascending by name.
-    pub namespaces: Vec<(Box<str>, Namespace)>,
 }

@@ -4,6 +4,8 @@ use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
+use super::room;
+
 /// The number of an interned text, valid in the table that gave it out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Symbol(u32);
@@ -23,7 +25,9 @@ impl Symbol {
 #[derive(Debug, Clone, Default)]
 pub struct Symbols {
     by_text: HashTable<Symbol>,
+    /// The last one is in use.
     entries: Vec<Entry>,
+    /// Symbols to give out again. Some may be past the end of `entries`.
     free: Vec<Symbol>,
     hasher: DefaultHashBuilder,
     text_bytes: usize,
@@ -54,7 +58,7 @@ impl Symbols {
             uses: 1,
         };
         self.text_bytes += text.len();
-        let symbol = match self.free.pop() {
+        let symbol = match self.pop_free() {
             Some(symbol) => {
                 self.entries[symbol.index()] = entry;
                 symbol
@@ -91,6 +95,35 @@ impl Symbols {
             .expect("a symbol in use is in the table")
             .remove();
         self.free.push(symbol);
+        self.trim();
+    }
+
+    /// A symbol to give out again. As long as there is one, `entries` does not
+    /// grow: so one past its end never comes back into it.
+    fn pop_free(&mut self) -> Option<Symbol> {
+        let len = self.entries.len();
+        std::iter::from_fn(|| self.free.pop()).find(|symbol| symbol.index() < len)
+    }
+
+    /// Drops unused entries at the end, and room that is not needed.
+    fn trim(&mut self) {
+        while self.entries.last().is_some_and(|entry| entry.uses == 0) {
+            self.entries.pop();
+        }
+        let len = self.entries.len();
+        if let Some(capacity) = room::shrunk(len, self.entries.capacity()) {
+            let Self {
+                entries,
+                by_text,
+                hasher,
+                free,
+                ..
+            } = self;
+            entries.shrink_to(capacity);
+            by_text.shrink_to(capacity, |s| hasher.hash_one(&*entries[s.index()].text));
+            free.retain(|symbol| symbol.index() < len);
+            free.shrink_to_fit();
+        }
     }
 
     /// One more than the largest symbol's index.
@@ -107,6 +140,7 @@ impl Symbols {
     pub fn memory_bytes(&self) -> usize {
         self.text_bytes
             + self.entries.capacity() * size_of::<Entry>()
+            + self.free.capacity() * size_of::<Symbol>()
             + self.by_text.capacity() * (size_of::<Symbol>() + 1)
     }
 }

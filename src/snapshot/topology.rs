@@ -12,6 +12,9 @@ use super::nodes::{NodeRef, Nodes, Slot};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DomainId(u32);
 
+/// How many numbers without a node are never too many.
+const MIN_OVERGROWN: usize = 64;
+
 /// What parts nodes into domains.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Key {
@@ -22,7 +25,7 @@ pub enum Key {
 }
 
 /// For each node, its value of a topology key.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Topology {
     /// The label; `None` when every node is a domain of its own.
     label: Option<Box<str>>,
@@ -159,6 +162,12 @@ impl Topology {
     /// The domains of all slots; those past its end have none.
     pub fn domains_by_slot(&self) -> &[DomainId] {
         &self.domain_of
+    }
+
+    /// Whether most numbers stand for values that no node has any more. Names
+    /// of nodes that come and go would otherwise pile up.
+    pub fn is_overgrown(&self) -> bool {
+        self.values.len() > MIN_OVERGROWN + 2 * self.keyed
     }
 
     /// How many nodes have the topology key.

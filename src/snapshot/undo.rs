@@ -54,12 +54,12 @@ impl<'a> Undo<'a> {
         // were: views of other namespaces need not follow.
         match self.shared.apply(batch, &mut Applied::default()) {
             Followed::Moved(moves) => {
-                self.upkeep.free_view_bytes(self.namespace.follow(&moves));
+                self.namespace.follow(&moves, self.upkeep);
             }
             Followed::Dropped => {
                 let version = self.upkeep.next_version();
                 self.upkeep
-                    .free_view_bytes(self.namespace.views_mut().sync(version));
+                    .account(self.namespace.views_mut(), |views| views.sync(version));
             }
         }
         for object in batch.objects() {

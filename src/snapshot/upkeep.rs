@@ -3,6 +3,8 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use super::views::Views;
+
 /// The books on the views of a state.
 #[derive(Debug)]
 pub struct Upkeep {
@@ -51,20 +53,26 @@ impl Upkeep {
         self.view_bytes.load(Ordering::Relaxed)
     }
 
+    /// What views may take, in bytes; lenses may take as much again.
+    pub fn max_view_bytes(&self) -> usize {
+        self.max_view_bytes
+    }
+
     /// Whether a view of so many bytes may be kept.
     pub fn has_view_room(&self, bytes: usize) -> bool {
         self.view_bytes() + bytes <= self.max_view_bytes
     }
 
-    /// Notes that views take more.
-    pub fn take_view_bytes(&self, bytes: usize) {
-        self.view_bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Notes that views take less.
-    pub fn free_view_bytes(&self, bytes: usize) {
-        if bytes > 0 {
-            self.view_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    /// Changes the views of a namespace and notes what they take then. The
+    /// only way to change which views there are: so the total is always the
+    /// sum of what namespaces say, however views grew meanwhile.
+    pub fn account<T>(&self, views: &mut Views, change: impl FnOnce(&mut Views) -> T) -> T {
+        let before = views.memory_bytes();
+        let changed = change(views);
+        let more = views.memory_bytes().wrapping_sub(before);
+        if more != 0 {
+            self.view_bytes.fetch_add(more, Ordering::Relaxed);
         }
+        changed
     }
 }

@@ -41,6 +41,17 @@ impl View {
         }
     }
 
+    /// A copy of its counts.
+    pub fn copy(&self) -> Self {
+        Self {
+            partition: self.partition,
+            counts: self.counts.clone(),
+            levels: self.levels.clone(),
+            last_used: AtomicU64::new(self.last_used()),
+            asked_again: AtomicBool::new(self.worth().0),
+        }
+    }
+
     /// The partition that it is of.
     pub fn partition(&self) -> PartitionId {
         self.partition

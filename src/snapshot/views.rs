@@ -9,6 +9,7 @@ use slab::Slab;
 use super::label_sets::{LabelSetId, LabelSets};
 use super::lenses::{Moves, PartitionId, unshared};
 use super::nodes::{Nodes, Slot};
+use super::room;
 use super::topology::DomainId;
 use super::view::View;
 use crate::matching::Selector;
@@ -42,6 +43,17 @@ struct Watched {
     views: Vec<Arc<View>>,
 }
 
+/// A copy of what is kept for a selector.
+#[derive(Debug)]
+pub struct Watch {
+    /// The selector.
+    pub selector: Arc<Selector>,
+    /// The label sets that it matches, in no order.
+    pub sets: Vec<LabelSetId>,
+    /// Its views.
+    pub views: Vec<View>,
+}
+
 /// A selector that matches a label set.
 #[derive(Debug, Clone, Copy)]
 struct Watcher {
@@ -51,24 +63,37 @@ struct Watcher {
     at: usize,
 }
 
+impl Watched {
+    /// What it takes in memory with its views, in bytes.
+    fn memory_bytes(&self) -> usize {
+        let views: usize = self.views.iter().map(|view| view.memory_bytes()).sum();
+        let sets = self.sets.capacity() * size_of::<LabelSetId>();
+        size_of::<Self>() + views + sets + self.sets.len() * size_of::<Watcher>()
+    }
+}
+
 impl Views {
     /// The version of the nodes that they are of.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// Drops all views if they are of another version of the nodes; how many
-    /// bytes that freed.
-    pub fn sync(&mut self, version: u64) -> usize {
-        if self.version == version {
-            return 0;
+    /// Drops all views if they are of another version of the nodes.
+    pub fn sync(&mut self, version: u64) {
+        if self.version != version {
+            *self = Self {
+                version,
+                ..Self::default()
+            };
         }
-        let bytes = self.bytes;
+    }
+
+    /// Drops all views.
+    pub fn clear(&mut self) {
         *self = Self {
-            version,
+            version: self.version,
             ..Self::default()
         };
-        bytes
     }
 
     /// Notes that they follow the nodes to another version.
@@ -114,6 +139,7 @@ impl Views {
                 at,
             });
         }
+        self.bytes += self.watched[index].memory_bytes();
         match selector.required_pair() {
             Some((key, value)) => {
                 self.by_pair
@@ -175,20 +201,24 @@ impl Views {
         }
     }
 
-    /// Follows a label set that no pod has any more.
-    pub fn remove_set(&mut self, set: LabelSetId) {
+    /// Follows a label set that no pod has any more; `set_count` is one more
+    /// than the largest number of one that is left.
+    pub fn remove_set(&mut self, set: LabelSetId, set_count: usize) {
         let Some(watchers) = self.watchers.get_mut(set.index()) else {
             return;
         };
         for Watcher { selector, at } in std::mem::take(watchers) {
             let sets = &mut self.watched[selector].sets;
             sets.swap_remove(at);
+            room::shrink_list(sets);
             if let Some(moved) = sets.get(at) {
                 let watchers = self.watchers[moved.index()].iter_mut();
                 let mut watchers = watchers.filter(|watcher| watcher.selector == selector);
                 watchers.next().expect("a matched label set is watched").at = at;
             }
         }
+        self.watchers.truncate(set_count);
+        room::shrink_list(&mut self.watchers);
     }
 
     /// Follows a pod that counts on a node.
@@ -226,10 +256,9 @@ impl Views {
         }
     }
 
-    /// Follows nodes that moved; how many bytes of views that freed.
-    pub fn follow(&mut self, all: &[Moves], sets: &LabelSets) -> usize {
-        let before = self.bytes;
-        let mut bytes = 0;
+    /// Follows nodes that moved. Views that it is cheaper to count again are
+    /// dropped.
+    pub fn follow(&mut self, all: &[Moves], sets: &LabelSets) {
         for (_, watched) in &mut self.watched {
             let matched = &watched.sets;
             watched.views.retain_mut(|view| {
@@ -237,7 +266,6 @@ impl Views {
                     return true;
                 };
                 if moves.moves.len().saturating_mul(matched.len()) > MAX_LOOKUPS {
-                    bytes += view.memory_bytes();
                     return false;
                 }
                 for change in &moves.moves {
@@ -250,28 +278,23 @@ impl Views {
                 true
             });
         }
-        self.bytes = before.saturating_sub(bytes);
         self.drop_unwatched();
-        bytes
     }
 
-    /// Drops the views that `stays` does not want; how many bytes that freed.
-    pub fn retain(&mut self, mut stays: impl FnMut(&View) -> bool) -> usize {
+    /// Drops the views that `stays` does not want.
+    pub fn retain(&mut self, mut stays: impl FnMut(&View) -> bool) {
         for (_, watched) in &mut self.watched {
             watched.views.retain(|view| stays(view));
         }
-        let before = self.bytes;
         self.drop_unwatched();
-        self.bytes = self.iter().map(|(_, view)| view.memory_bytes()).sum();
-        before.saturating_sub(self.bytes)
     }
 
     /// Drops the quarter that is least worth keeping: what was asked only
     /// once, then what was not asked for longest.
-    pub fn evict_some(&mut self) -> usize {
+    pub fn evict_some(&mut self) {
         let mut worth: Vec<_> = self.iter().map(|(_, view)| view.worth()).collect();
         if worth.is_empty() {
-            return 0;
+            return;
         }
         let mut surplus = worth.len().div_ceil(4);
         let (_, limit, _) = worth.select_nth_unstable(surplus - 1);
@@ -280,9 +303,10 @@ impl Views {
             let goes = surplus > 0 && view.worth() <= limit;
             surplus -= usize::from(goes);
             !goes
-        })
+        });
     }
 
+    /// Forgets selectors without views, and measures those that are left.
     fn drop_unwatched(&mut self) {
         let unused = self
             .watched
@@ -291,6 +315,10 @@ impl Views {
         for index in unused.map(|(index, _)| index).collect::<Vec<_>>() {
             self.unwatch(index);
         }
+        if self.watched.is_empty() {
+            self.watchers = Vec::new();
+        }
+        self.bytes = self.watched.iter().map(|(_, w)| w.memory_bytes()).sum();
     }
 
     /// All views with their selectors.
@@ -303,12 +331,23 @@ impl Views {
         })
     }
 
+    /// A copy of all of them.
+    pub fn copy(&self) -> Vec<Watch> {
+        let watch = |(_, watched): (usize, &Watched)| Watch {
+            selector: Arc::clone(&watched.selector),
+            sets: watched.sets.clone(),
+            views: watched.views.iter().map(|view| view.copy()).collect(),
+        };
+        self.watched.iter().map(watch).collect()
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.watched.is_empty()
     }
 
-    /// What they take in memory, in bytes.
+    /// What they take in memory, in bytes, as measured when one was last added
+    /// or dropped: the counts of a view grow a little meanwhile.
     pub fn memory_bytes(&self) -> usize {
         self.bytes
     }

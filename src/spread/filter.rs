@@ -1,6 +1,7 @@
 //! Which nodes satisfy the hard constraints (`docs/semantics.md`, "Filter").
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::active::{Active, Constraints};
 use super::checks::Checks;
@@ -131,6 +132,12 @@ impl<'a> Filter<'a> {
                 Some((checks, _)) if passing < nodes => {
                     let topology = &hard.active.partition.topology;
                     let lens = checks.passing_by(topology, &self.cut);
+                    // Lenses that came after others were dropped may number
+                    // the domains anew.
+                    if !Arc::ptr_eq(&lens.topology, &hard.counted.lens().topology) {
+                        let order = self.cut.nodes.order();
+                        return self.tally(order, &self.pass(order));
+                    }
                     hard.tally(lens.partition.nodes_in())
                 }
                 _ => hard.tally(hard.counted.lens().topology.nodes_in()),

@@ -3,6 +3,7 @@
 mod evenkeel;
 mod in_process;
 mod odds;
+mod place;
 #[path = "../support/process.rs"]
 mod process;
 mod refused;
@@ -10,6 +11,7 @@ mod remote;
 mod serve;
 #[path = "../support/mod.rs"]
 mod support;
+mod synth;
 
 /// Three zones: a holds two web pods, b one, c none. a2 is cordoned, c1 is
 /// tainted, x1 has no zone.

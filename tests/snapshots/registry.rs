@@ -10,10 +10,10 @@ use proptest::prelude::*;
 use tonic::Code;
 
 use crate::support::agree::{self, Question};
-use crate::support::recount::Cluster;
 use crate::support::server::Server;
 use crate::support::{generate, model};
 use crate::{all_nodes, nodes};
+use evenkeel::recount::Cluster;
 
 async fn page(server: &Server, page_size: i32, page_token: &str) -> (Vec<String>, String) {
     let request = ListSnapshotsRequest {

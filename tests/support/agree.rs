@@ -7,7 +7,7 @@ use evenkeel::proto::v1::{
     ScoreResponse, TopologySpreadConstraint,
 };
 
-use super::recount::{self, Cluster, Labels, labels, selector_matches};
+use evenkeel::recount::{self, Cluster, Labels, labels, selector_matches};
 
 /// How far two weights may be apart.
 pub const WEIGHT_TOLERANCE: f64 = 1e-12;

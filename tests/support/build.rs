@@ -6,7 +6,7 @@ use evenkeel::proto::v1::{
     Toleration, TopologySpreadConstraint,
 };
 
-use super::recount::Labels;
+use evenkeel::recount::Labels;
 
 /// Topology key of zones.
 pub const ZONE: &str = "topology.kubernetes.io/zone";

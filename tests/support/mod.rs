@@ -6,7 +6,6 @@ pub mod agree;
 pub mod build;
 pub mod generate;
 pub mod model;
-pub mod recount;
 pub mod server;
 pub mod vectors;
 pub mod world;

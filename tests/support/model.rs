@@ -7,7 +7,7 @@ use evenkeel::proto::v1::{
     StatefulSet,
 };
 
-use super::recount::{Cluster, namespace};
+use evenkeel::recount::{Cluster, namespace};
 
 /// An object that a snapshot stores.
 pub trait Stored: Clone {

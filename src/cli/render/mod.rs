@@ -3,6 +3,7 @@
 
 mod constraint;
 mod filter;
+mod place;
 mod score;
 mod selector;
 mod snapshot;
@@ -10,10 +11,13 @@ mod style;
 mod table;
 #[cfg(test)]
 mod tests;
+mod verified;
 
 pub(crate) use filter::filter;
+pub(crate) use place::place;
 pub(crate) use score::score;
 pub(crate) use snapshot::{snapshot, snapshots};
+pub(crate) use verified::verified;
 
 /// Nodes that a table lists unless all are wanted.
 const LISTED_NODES: usize = 50;

@@ -11,7 +11,7 @@ use proptest::sample::subsequence;
 
 use super::{NODE_KEYS, NODES, OWNERS, constraints, meta, pod_labels, text, values_for};
 use crate::support::build::ZONE;
-use crate::support::recount::Labels;
+use evenkeel::recount::Labels;
 
 /// A pod that a decision is about.
 pub fn pod() -> impl Strategy<Value = Pod> {

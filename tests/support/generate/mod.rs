@@ -16,7 +16,7 @@ use proptest::sample::{select, subsequence};
 
 use crate::support::build::{HOSTNAME, ZONE};
 use crate::support::model::{Stored, delete_uid, subject};
-use crate::support::recount::Labels;
+use evenkeel::recount::Labels;
 
 const NODES: [&str; 6] = ["n0", "n1", "n2", "n3", "n4", "n5"];
 const PODS: [&str; 8] = ["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7"];

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel::proto::v1::{
+use crate::proto::v1::{
     LabelSelector, LabelSelectorRequirement, Node, NodeSelectorRequirement, NodeSelectorTerm,
     ObjectMeta, Pod, Taint, Toleration,
 };
@@ -55,7 +55,7 @@ fn label_requirement_holds(requirement: &LabelSelectorRequirement, labels: &Labe
         "NotIn" => value.is_none_or(|v| !requirement.values.contains(v)),
         "Exists" => value.is_some(),
         "DoesNotExist" => value.is_none(),
-        other => panic!("the operator {other:?} is refused before it gets here"),
+        other => unreachable!("the operator {other:?} is refused before it gets here"),
     }
 }
 
@@ -131,7 +131,7 @@ fn node_expression_holds(requirement: &NodeSelectorRequirement, labels: &Labels)
         "DoesNotExist" => value.is_none(),
         "Gt" => number.is_some() && number > bound,
         "Lt" => number.is_some() && number < bound,
-        other => panic!("the operator {other:?} is refused before it gets here"),
+        other => unreachable!("the operator {other:?} is refused before it gets here"),
     }
 }
 
@@ -141,7 +141,7 @@ fn node_field_holds(requirement: &NodeSelectorRequirement, node_name: &str) -> b
     match requirement.operator.as_str() {
         "In" => named,
         "NotIn" => !named,
-        other => panic!("the operator {other:?} is refused before it gets here"),
+        other => unreachable!("the operator {other:?} is refused before it gets here"),
     }
 }
 

@@ -1,20 +1,29 @@
-//! The brute-force oracle: what a decision is, straight from lists of wire
+//! The brute-force judge: what a decision is, straight from lists of wire
 //! objects, by the words of `docs/semantics.md`. Nothing is kept between two
-//! questions and nothing is shared with the service but the wire types.
+//! questions, and nothing is shared with the service but the wire types.
+//!
+//! Tests hold every answer against it, and [`crate::verify`] every count that
+//! a server keeps. Nothing in the path of a decision may use it: a judge that
+//! shares a rule with the judged would share its faults.
+//!
+//! Objects must be valid, as those of a snapshot are. A question costs the
+//! product of nodes, pods and constraints.
 
 mod constraints;
 mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use constraints::Constraint;
-use constraints::{HOSTNAME, own_constraints};
-use evenkeel::proto::v1::{
+use crate::proto::v1::{
     Code, DefaultConstraints, LabelSelector, Node, NodeChecks, Pod, ReplicaSet,
     ReplicationController, Service, StatefulSet, TopologySpreadConstraint,
 };
-pub use rules::{Labels, labels, name, namespace, selector_matches};
-use rules::{kept_off_by_cordon, node_affinity_matches, taints_tolerated};
+pub use constraints::Constraint;
+use constraints::{HOSTNAME, own_constraints};
+pub use rules::{
+    Labels, kept_off_by_cordon, labels, name, namespace, node_affinity_matches, selector_matches,
+    taints_tolerated,
+};
 
 const MISSING_LABEL: &str =
     "node(s) didn't match pod topology spread constraints (missing required label)";
@@ -26,18 +35,26 @@ const AFFINITY: &str = "node(s) didn't match Pod's node affinity/selector";
 /// All that exists.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Cluster {
+    /// Nodes, in any order.
     pub nodes: Vec<Node>,
+    /// Pods of all namespaces.
     pub pods: Vec<Pod>,
+    /// Services of all namespaces.
     pub services: Vec<Service>,
+    /// Replica sets of all namespaces.
     pub replica_sets: Vec<ReplicaSet>,
+    /// Stateful sets of all namespaces.
     pub stateful_sets: Vec<StatefulSet>,
+    /// Replication controllers of all namespaces.
     pub replication_controllers: Vec<ReplicationController>,
+    /// Constraints of pods that have none of their own.
     pub defaults: DefaultConstraints,
 }
 
 /// The answer about one node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
+    /// Name of the node.
     pub node: String,
     /// Absent when the node is feasible.
     pub refusal: Option<Refusal>,
@@ -46,55 +63,74 @@ pub struct Verdict {
 /// Why a node is not feasible.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Refusal {
+    /// How final it is.
     pub code: Code,
+    /// Kubernetes' words for it.
     pub reason: &'static str,
-    /// -1 when no spread constraint decided.
+    /// Index of the constraint; -1 when no spread constraint decided.
     pub constraint_index: i32,
+    /// Pods that the constraint counts in the node's domain.
     pub matching_pods: i64,
+    /// Skew of that domain if the pod went there.
     pub skew: i64,
 }
 
 /// The numbers behind one constraint.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
+    /// The constraint as evaluated.
     pub constraint: Constraint,
+    /// 1 when it counts the incoming pod itself, else 0.
     pub self_match: i64,
+    /// The global minimum.
     pub minimum: i64,
+    /// What it counts, by value of the topology key.
     pub domains: BTreeMap<String, Domain>,
     /// How many domains there are; in Score, the size behind the weight.
     pub size: i64,
-    /// 0 in Filter.
+    /// Weight of a count in Score; 0 in Filter.
     pub weight: f64,
 }
 
 /// What a constraint counts in one domain.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Domain {
+    /// Matching pods on its nodes.
     pub matching_pods: i64,
+    /// Eligible nodes; in Score, scored candidates.
     pub nodes: i64,
 }
 
 /// What Filter answers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filter {
+    /// One per node that was judged, in order.
     pub verdicts: Vec<Verdict>,
+    /// One per hard constraint, in order.
     pub reports: Vec<Report>,
 }
 
 /// What Score answers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Score {
+    /// Whether there was nothing to score by.
     pub skipped: bool,
+    /// One per candidate, in order.
     pub scores: Vec<NodeScore>,
+    /// One per soft constraint, in order; none when skipped.
     pub reports: Vec<Report>,
 }
 
 /// How good one node is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeScore {
+    /// Name of the node.
     pub node: String,
+    /// The sum before it was brought to 0..100; lower is better.
     pub raw: i64,
+    /// 0 to 100, higher is better.
     pub score: i64,
+    /// Whether it was left out for want of a topology key.
     pub ignored: bool,
 }
 
@@ -246,7 +282,7 @@ impl Cluster {
         }
         let counted = self.pods.iter().filter(|pod| {
             let metadata = pod.metadata.as_ref();
-            counts_on(pod, name(node.metadata.as_ref()))
+            node_counted_on(pod) == Some(name(node.metadata.as_ref()))
                 && namespace(metadata) == namespace(incoming.metadata.as_ref())
                 && selector_matches(spec.label_selector.as_ref(), &labels(metadata))
         });
@@ -254,14 +290,16 @@ impl Cluster {
     }
 }
 
-fn counts_on(pod: &Pod, node_name: &str) -> bool {
+/// The name of the node that the pod counts on, if it counts: it names one, is
+/// not terminating and has not finished.
+pub fn node_counted_on(pod: &Pod) -> Option<&str> {
     let terminating = pod
         .metadata
         .as_ref()
         .is_some_and(|m| m.deletion_timestamp.is_some());
     let phase = pod.status.as_ref().map_or("", |s| s.phase.as_str());
     let on = pod.spec.as_ref().map_or("", |s| s.node_name.as_str());
-    on == node_name && !terminating && !["Succeeded", "Failed"].contains(&phase)
+    (!on.is_empty() && !terminating && !["Succeeded", "Failed"].contains(&phase)).then_some(on)
 }
 
 fn value(node: &Node, constraint: &Constraint) -> Option<String> {

@@ -1,7 +1,7 @@
 //! Which constraints a pod has: its own, or the default ones with the selector
 //! that its services and its controller imply.
 
-use evenkeel::proto::v1::{
+use crate::proto::v1::{
     LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference, Pod,
     TopologySpreadConstraint,
 };
@@ -18,6 +18,7 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 pub struct Constraint {
     /// Index in the pod's constraints or in the default ones.
     pub index: i32,
+    /// Whether it is one of the default constraints.
     pub from_defaults: bool,
     /// As written, with what was unset filled in and the selector resolved.
     pub spec: TopologySpreadConstraint,

@@ -1,0 +1,153 @@
+//! How the library is asked, in process: from a compiled question, and from
+//! the bytes of a request to the bytes of its answer.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use evenkeel::api::Service;
+use evenkeel::matching::Path;
+use evenkeel::proto::v1;
+use evenkeel::proto::v1::spread_service_server::SpreadService;
+use evenkeel::snapshot::{Batch, Cut, Limits, Snapshot};
+use evenkeel::spread::{Constraints, Filter, NodeChecks, Question, Scores};
+use prost::Message;
+use tokio_util::sync::CancellationToken;
+
+use super::world::{self, World};
+
+/// How many domains a report lists, as the service does unless it is told.
+const MAX_DOMAINS: usize = 100;
+
+/// A service in front of a world.
+pub struct Wire(Service);
+
+impl Wire {
+    /// A service in front of `world`.
+    pub fn of(world: &World) -> Self {
+        let registry = Arc::clone(&world.registry);
+        Self(Service::new(registry, CancellationToken::new()))
+    }
+
+    /// `Filter` from bytes to bytes.
+    pub fn filter(&self, request: &[u8]) -> Vec<u8> {
+        let request = v1::FilterRequest::decode(request).expect("it is a request");
+        let answer = now(self.0.filter(tonic::Request::new(request)));
+        answer.expect("it is answered").get_ref().encode_to_vec()
+    }
+
+    /// `Score` from bytes to bytes.
+    pub fn score(&self, request: &[u8]) -> Vec<u8> {
+        let request = v1::ScoreRequest::decode(request).expect("it is a request");
+        let answer = now(self.0.score(tonic::Request::new(request)));
+        answer.expect("it is answered").get_ref().encode_to_vec()
+    }
+}
+
+/// Applies a batch to the live state.
+pub fn update(world: &World, batch: &Batch) {
+    let update = world.registry.update(world::NAME, batch, None, None);
+    update.expect("it is within limits");
+}
+
+/// Drops all views and sets of eligible nodes, so that changes follow none of
+/// them.
+pub fn forget_views(world: &World) {
+    world.registry.sweep(0);
+}
+
+/// The answer of a call that does not have to wait.
+fn now<T>(call: impl Future<Output = T>) -> T {
+    match pin!(call).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => answer,
+        Poll::Pending => unreachable!("a decision on a synced snapshot never waits"),
+    }
+}
+
+/// A question, compiled.
+pub struct Compiled {
+    snapshot: Arc<Snapshot>,
+    question: Question,
+}
+
+impl Compiled {
+    /// The question that a pod asks.
+    pub fn of(world: &World, pod: &v1::Pod) -> Self {
+        let question = Question::compile(Some(pod), &Limits::default(), Path::root("pod"));
+        Self {
+            snapshot: world.snapshot(),
+            question: question.expect("the pod is valid"),
+        }
+    }
+
+    fn read<T>(&self, decide: impl FnOnce(&Constraints, &Cut<'_>) -> T) -> T {
+        let namespace = &self.question.namespace;
+        self.snapshot.read(namespace, Batch::default(), |cut| {
+            decide(&Constraints::of(&self.question, &cut), &cut)
+        })
+    }
+
+    /// Filter, domain view: how many nodes are feasible.
+    pub fn filter_domains(&self, checks: NodeChecks) -> usize {
+        self.read(|constraints, cut| {
+            let filter = Filter::of(&self.question, constraints, checks, cut);
+            let reports = filter.reports(MAX_DOMAINS);
+            std::hint::black_box(&reports);
+            filter.tally_all().feasible
+        })
+    }
+
+    /// Filter, a bit per node.
+    pub fn filter_bitmap(&self) -> Vec<u8> {
+        self.read(|constraints, cut| {
+            let filter = Filter::of(&self.question, constraints, NodeChecks::All, cut);
+            let pass = filter.pass(cut.nodes.order());
+            let byte = |bits: &[bool]| {
+                let bits = bits.iter().enumerate();
+                bits.fold(0, |byte, (i, bit)| byte | u8::from(*bit) << i)
+            };
+            pass.chunks(8).map(byte).collect()
+        })
+    }
+
+    /// Score of the nodes that pass Filter.
+    pub fn score(&self) -> Vec<i32> {
+        self.scored(|scores| scores.scores)
+    }
+
+    /// The indices of the ten best nodes.
+    pub fn score_top(&self) -> Vec<usize> {
+        self.scored(|scores| scores.best(10))
+    }
+
+    fn scored<T>(&self, answer: impl FnOnce(Scores<'_>) -> T) -> T {
+        self.read(|constraints, cut| {
+            let filter = Filter::of(&self.question, constraints, NodeChecks::All, cut);
+            let all = cut.nodes.order();
+            if filter.passes_all() {
+                return answer(Scores::of(constraints, all, cut));
+            }
+            let pass = filter.pass(all);
+            let passing = all.iter().zip(pass).filter(|(_, pass)| *pass);
+            let candidates: Vec<_> = passing.map(|(slot, _)| *slot).collect();
+            answer(Scores::of(constraints, &candidates, cut))
+        })
+    }
+
+    /// Matching pods per domain of each hard constraint.
+    pub fn counts(&self) -> Vec<Vec<(String, i64)>> {
+        self.read(|constraints, cut| {
+            let filter = Filter::of(&self.question, constraints, NodeChecks::SpreadOnly, cut);
+            let reports = filter.reports(usize::MAX);
+            let counts = reports.iter().map(|report| {
+                let domains = report.domains.iter().map(|domain| domain.tally);
+                let mut counts: Vec<_> = domains
+                    .map(|tally| (tally.value.to_owned(), tally.matching_pods))
+                    .collect();
+                counts.sort_unstable();
+                counts
+            });
+            counts.collect()
+        })
+    }
+}

@@ -1,0 +1,62 @@
+//! Times closures and keeps the medians.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use criterion::Criterion;
+
+/// How many samples a median is of.
+const SAMPLES: usize = 15;
+/// What takes longer than this is timed a few times by hand: criterion would
+/// repeat it for minutes.
+const SLOW: Duration = Duration::from_millis(5);
+const SLOW_SAMPLES: usize = 5;
+
+/// A clock.
+pub struct Clock(Criterion);
+
+impl Default for Clock {
+    /// A clock that looks at each thing for about 0.1 s.
+    fn default() -> Self {
+        let criterion = Criterion::default()
+            .sample_size(SAMPLES)
+            .warm_up_time(Duration::from_millis(25))
+            .measurement_time(Duration::from_millis(60))
+            .nresamples(1_001)
+            .without_plots();
+        Self(criterion)
+    }
+}
+
+impl Clock {
+    /// The median time of `run`, in nanoseconds. Its result is dropped while
+    /// the clock runs, as it is in a server.
+    pub fn median_ns<T>(&mut self, id: &str, mut run: impl FnMut() -> T) -> f64 {
+        let first = timed(1, &mut run);
+        let mut samples = Vec::new();
+        if first > SLOW {
+            let again = (0..SLOW_SAMPLES).map(|_| timed(1, &mut run).as_nanos() as f64);
+            samples.extend(again);
+        } else {
+            self.0.bench_function(id, |bencher| {
+                bencher.iter_custom(|runs| {
+                    let elapsed = timed(runs, &mut run);
+                    samples.push(elapsed.as_nanos() as f64 / runs as f64);
+                    elapsed
+                });
+            });
+            // What came before was the warm-up.
+            samples.drain(..samples.len().saturating_sub(SAMPLES));
+        }
+        samples.sort_unstable_by(f64::total_cmp);
+        samples[samples.len() / 2]
+    }
+}
+
+fn timed<T>(runs: u64, run: &mut impl FnMut() -> T) -> Duration {
+    let start = Instant::now();
+    for _ in 0..runs {
+        drop(black_box(run()));
+    }
+    start.elapsed()
+}

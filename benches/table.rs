@@ -1,0 +1,288 @@
+//! Figures as Markdown: every one of them, and how they stand to the targets.
+
+use std::fmt::Write;
+
+use super::cases::{Constraints, Reach};
+use super::numbers::{count, digits, time};
+
+/// The target of the domain view, in nanoseconds.
+const MAX_DOMAINS_NS: f64 = 1_000.0;
+/// Below so many nodes a figure per node says more about what does not depend
+/// on nodes.
+const LARGE_NODES: usize = 1_000;
+
+/// What was measured of a decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measure {
+    /// Filter, counts per domain.
+    FilterDomains,
+    /// The same for a selector that nobody asked with before.
+    FilterCold,
+    /// Filter, a bit per node.
+    FilterBitmap,
+    /// Score, a number per node.
+    ScorePacked,
+    /// Score, the ten best nodes.
+    ScoreTop,
+}
+
+impl Measure {
+    fn name(self) -> &'static str {
+        match self {
+            Self::FilterDomains => "Filter, domains",
+            Self::FilterCold => "Filter, domains, cold",
+            Self::FilterBitmap => "Filter, bitmap",
+            Self::ScorePacked => "Score, packed",
+            Self::ScoreTop => "Score, top 10",
+        }
+    }
+}
+
+/// Of which cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// Nodes.
+    pub nodes: usize,
+    /// Pods.
+    pub pods: usize,
+    /// Zones.
+    pub zones: usize,
+}
+
+/// One figure and its yardsticks, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub struct Row {
+    /// The cluster.
+    pub size: Size,
+    /// The pod's constraints.
+    pub constraints: Constraints,
+    /// Where it may run.
+    pub reach: Reach,
+    /// What was measured.
+    pub measure: Measure,
+    /// From a compiled question.
+    pub ns: f64,
+    /// From request bytes to answer bytes.
+    pub wire_ns: Option<f64>,
+    /// What the plugin would do.
+    pub recount_ns: f64,
+    /// One pass over packed pods.
+    pub scan_ns: f64,
+}
+
+/// What changes cost on one cluster, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub struct ChangeRow {
+    /// The cluster.
+    pub size: Size,
+    /// One pod in a batch of its own, three views live.
+    pub pod_alone_ns: f64,
+    /// One pod of a batch.
+    pub pod_batched_ns: f64,
+    /// Pods in that batch.
+    pub batch_pods: usize,
+    /// One node's zone, with 100 eligibility sets and 1,000 views live.
+    pub relabel_ns: f64,
+}
+
+/// All decisions as one table.
+pub fn decisions<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
+    let mut out = String::from(
+        "| nodes | pods | zones | constraints | pod may run on | answer | from question | from \
+         wire | plain recount | scan | × recount | × scan |\n\
+         |--:|--:|--:|---|---|---|--:|--:|--:|--:|--:|--:|\n",
+    );
+    for row in rows {
+        let wire = row.wire_ns.map_or_else(String::new, time);
+        line(
+            &mut out,
+            &[
+                count(row.size.nodes),
+                count(row.size.pods),
+                row.size.zones.to_string(),
+                row.constraints.name.to_owned(),
+                row.reach.name().to_owned(),
+                row.measure.name().to_owned(),
+                time(row.ns),
+                wire,
+                time(row.recount_ns),
+                time(row.scan_ns),
+                ratio(row.recount_ns / row.ns),
+                ratio(row.scan_ns / row.ns),
+            ],
+        );
+    }
+    out
+}
+
+/// All changes as one table.
+pub fn changes<'a>(rows: impl Iterator<Item = &'a ChangeRow>) -> String {
+    let mut out = String::from(
+        "| nodes | pods | zones | pod change, 3 views: alone | in a batch | pods in it | node \
+         relabel, 100 sets, 1,000 views |\n|--:|--:|--:|--:|--:|--:|--:|\n",
+    );
+    for row in rows {
+        line(
+            &mut out,
+            &[
+                count(row.size.nodes),
+                count(row.size.pods),
+                row.size.zones.to_string(),
+                time(row.pod_alone_ns),
+                time(row.pod_batched_ns),
+                count(row.batch_pods),
+                time(row.relabel_ns),
+            ],
+        );
+    }
+    out
+}
+
+/// The figures that have a target, each the worst of its kind.
+pub fn targets(rows: &[Row], change_rows: &[ChangeRow]) -> String {
+    let mut targets = Targets::default();
+    let plain = |measure, name: &'static str| {
+        let all = rows.iter().filter(move |row| {
+            row.measure == measure && row.constraints.name == name && row.reach == Reach::AllNodes
+        });
+        all.copied().collect::<Vec<Row>>()
+    };
+    let at_5000 = |row: &&Row| row.size.nodes == 5_000;
+
+    let domains = plain(Measure::FilterDomains, "zone hard");
+    let few = || domains.iter().filter(|row| row.size.zones <= 10);
+    targets.at_most(
+        "warm Filter, domains, up to 10 zones",
+        MAX_DOMAINS_NS,
+        few().map(|row| row.ns),
+        time,
+    );
+    let at = |zones, nodes| few().find(|r| (r.size.zones, r.size.nodes) == (zones, nodes));
+    let growth = [3, 10]
+        .into_iter()
+        .filter_map(|zones| Some(at(zones, 100_000)?.ns / at(zones, 100)?.ns));
+    targets.at_most("the same, 3,000,000 pods over 3,000", 1.2, growth, ratio);
+    let over = |row: &Row| row.recount_ns / row.ns;
+    targets.at_least(
+        "plain recount over it, 5,000 nodes",
+        5_000.0,
+        few().filter(at_5000).map(over),
+    );
+    let over = |row: &Row| row.scan_ns / row.ns;
+    targets.at_least(
+        "scan over it, 5,000 nodes",
+        100.0,
+        few().filter(at_5000).map(over),
+    );
+
+    let bitmaps = plain(Measure::FilterBitmap, "zone + hostname hard");
+    let large = |row: &&Row| row.size.nodes >= LARGE_NODES;
+    let above = bitmaps.iter().filter(large).map(|row| {
+        let above = row.ns - MAX_DOMAINS_NS;
+        above.max(0.0) / row.size.nodes as f64
+    });
+    let name = "warm Filter, bitmap, zone + hostname, per node above 1 µs";
+    targets.at_most(name, 1.5, above, time);
+    let packed = plain(Measure::ScorePacked, "zone + hostname soft");
+    let per_node = packed.iter().filter(large);
+    let per_node = per_node.map(|row| row.ns / row.size.nodes as f64);
+    let name = "warm Score, packed, zone + hostname, per node from 1,000 nodes";
+    targets.at_most(name, 5.0, per_node, time);
+    let top = plain(Measure::ScoreTop, "zone + hostname soft");
+    let share = top
+        .iter()
+        .zip(&packed)
+        .map(|(top, packed)| top.ns / packed.ns);
+    targets.at_most("top 10 over packed", 1.0, share, ratio);
+    let cold = plain(Measure::FilterCold, "zone hard");
+    let share = cold.iter().filter(at_5000).map(|row| row.ns / row.scan_ns);
+    targets.at_most("cold view over scan, 5,000 nodes", 1.0 / 3.0, share, ratio);
+
+    let alone = change_rows.iter().map(|row| row.pod_alone_ns);
+    targets.at_most(
+        "pod change, 3 views, a batch of its own",
+        1_000.0,
+        alone,
+        time,
+    );
+    let batched = change_rows.iter().map(|row| row.pod_batched_ns);
+    targets.at_most("pod change, 3 views, in a batch", 1_000.0, batched, time);
+    let relabel = change_rows.iter().map(|row| row.relabel_ns);
+    targets.at_most("node relabel, 100 sets, 1,000 views", 1e6, relabel, time);
+    targets.0
+}
+
+struct Targets(String);
+
+impl Default for Targets {
+    fn default() -> Self {
+        Self("| target | limit | best | worst | met |\n|---|--:|--:|--:|---|\n".to_owned())
+    }
+}
+
+impl Targets {
+    fn at_most(
+        &mut self,
+        what: &str,
+        limit: f64,
+        values: impl Iterator<Item = f64>,
+        text: fn(f64) -> String,
+    ) {
+        self.add(
+            what,
+            format!("≤ {}", text(limit)),
+            values,
+            text,
+            |(_, most)| most <= limit,
+        );
+    }
+
+    fn at_least(&mut self, what: &str, limit: f64, values: impl Iterator<Item = f64>) {
+        let limit_text = format!("≥ {}", ratio(limit));
+        self.add(what, limit_text, values, ratio, |(least, _)| least >= limit);
+    }
+
+    fn add(
+        &mut self,
+        what: &str,
+        limit: String,
+        values: impl Iterator<Item = f64>,
+        text: fn(f64) -> String,
+        met: impl Fn((f64, f64)) -> bool,
+    ) {
+        let span = values.fold(None, |span, value| {
+            let (least, most) = span.unwrap_or((value, value));
+            Some((f64::min(least, value), f64::max(most, value)))
+        });
+        let Some((least, most)) = span else { return };
+        let (best, worst) = if limit.starts_with('≤') {
+            (least, most)
+        } else {
+            (most, least)
+        };
+        let met = if met((least, most)) { "yes" } else { "no" };
+        line(
+            &mut self.0,
+            &[
+                what.to_owned(),
+                limit,
+                text(best),
+                text(worst),
+                met.to_owned(),
+            ],
+        );
+    }
+}
+
+fn line(out: &mut String, cells: &[String]) {
+    writeln!(out, "| {} |", cells.join(" | ")).expect("a string takes everything");
+}
+
+/// E.g. `4.21`, `17,300`.
+fn ratio(ratio: f64) -> String {
+    if ratio < 1_000.0 {
+        digits(ratio)
+    } else {
+        count(ratio.round() as usize)
+    }
+}

@@ -1,0 +1,49 @@
+//! A snapshot with a cluster in it, without a server.
+
+use std::sync::Arc;
+
+use evenkeel::matching::Path;
+use evenkeel::proto::v1;
+use evenkeel::snapshot::{Batch, Limits, Observer, Registry, Snapshot, Staged};
+
+/// Name of the snapshot.
+pub const NAME: &str = "default";
+
+/// A registry that holds one snapshot.
+pub struct World {
+    /// The registry.
+    pub registry: Arc<Registry>,
+}
+
+struct Unobserved;
+
+impl Observer for Unobserved {
+    fn snapshot_changed(&self, _: &str, _: bool) {}
+    fn snapshot_deleted(&self, _: &str) {}
+}
+
+impl World {
+    /// A snapshot with all that `batches` hold, built aside and swapped in.
+    pub fn of(batches: impl Iterator<Item = Vec<v1::Change>>) -> Self {
+        let registry = Arc::new(Registry::new(Limits::default(), Arc::new(Unobserved)));
+        let mut staged = Staged::new(registry.limits());
+        for changes in batches {
+            let applied = staged.apply(&batch(changes), None, registry.limits());
+            applied.expect("it is within limits");
+        }
+        let replaced = registry.replace(NAME, staged, None);
+        replaced.expect("it is within limits");
+        Self { registry }
+    }
+
+    /// The snapshot.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.registry.get(NAME).expect("it was just made")
+    }
+}
+
+/// Changes that are known to be valid.
+pub fn batch(changes: Vec<v1::Change>) -> Batch {
+    let checked = Batch::check(changes, &Limits::default(), Path::root("changes"));
+    checked.expect("the changes are valid")
+}

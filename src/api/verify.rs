@@ -1,0 +1,49 @@
+//! `VerifySnapshot`: a snapshot held against its recount.
+
+use super::answer::count;
+use crate::proto::v1;
+use crate::snapshot::Snapshot;
+use crate::verify::{Mismatch, verify};
+
+/// Verifies a snapshot and logs what differs. `None` as soon as `is_cancelled`
+/// says so.
+pub fn response(
+    snapshot: &Snapshot,
+    is_cancelled: &dyn Fn() -> bool,
+) -> Option<v1::VerifySnapshotResponse> {
+    let (frozen, kept) = snapshot.freeze_kept();
+    let report = verify(&frozen, &kept, is_cancelled)?;
+    for mismatch in &report.findings.described {
+        tracing::error!(
+            snapshot = snapshot.name(),
+            revision = report.revision,
+            namespace = mismatch.namespace,
+            subject = mismatch.subject,
+            aspect = mismatch.aspect,
+            kept = mismatch.kept,
+            recounted = mismatch.recounted,
+            "what is kept has drifted from a recount"
+        );
+    }
+    Some(v1::VerifySnapshotResponse {
+        revision: report.revision,
+        epoch: snapshot.epoch().to_owned(),
+        node_count: count(report.nodes),
+        pod_count: count(report.pods),
+        label_set_count: count(report.label_sets),
+        partition_count: count(report.partitions),
+        view_count: count(report.views),
+        mismatch_count: count(report.findings.total),
+        mismatches: report.findings.described.into_iter().map(wire).collect(),
+    })
+}
+
+fn wire(mismatch: Mismatch) -> v1::Mismatch {
+    v1::Mismatch {
+        namespace: mismatch.namespace,
+        subject: mismatch.subject,
+        aspect: mismatch.aspect,
+        kept: mismatch.kept,
+        recounted: mismatch.recounted,
+    }
+}

@@ -1,0 +1,145 @@
+//! `evenkeel synth`: a made-up cluster, to a file or into a server.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use indicatif::HumanCount;
+
+use super::args;
+use super::exit::Exit;
+use super::feed::{self, BATCH_CHANGES, Target};
+use super::list_file::ListFile;
+use super::load;
+use super::output;
+use crate::proto::v1::UpdateSnapshotRequest;
+use crate::synth::{Cluster, Shape};
+
+/// Flags of `evenkeel synth`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The file is what `snapshot save` writes: a JSON list, one object a line. The same flags make the
+same cluster. Nodes have the labels kubernetes.io/hostname, topology.kubernetes.io/zone,
+topology.example.com/rack and node.kubernetes.io/instance-type; pods have app,
+app.kubernetes.io/part-of, pod-template-hash and tier.
+
+Examples:
+  evenkeel synth cluster.json --nodes 5000 --pods 150000 --zones 3 --workloads 1000
+  evenkeel synth - --nodes 10 --pods 100 | evenkeel filter -f pod.yaml --load -
+  evenkeel synth --into --nodes 5000 --pods 150000 --snapshot large")]
+pub(crate) struct Synth {
+    /// File to write, or - for standard output
+    #[arg(
+        value_name = "FILE",
+        required_unless_present = "into",
+        conflicts_with = "into"
+    )]
+    file: Option<PathBuf>,
+
+    #[command(flatten)]
+    shape: ShapeArgs,
+
+    /// Replace a snapshot of the server with the cluster
+    #[arg(long)]
+    into: bool,
+
+    #[command(flatten)]
+    server: args::Server,
+
+    #[command(flatten)]
+    name: args::SnapshotName,
+}
+
+/// How large the cluster is.
+#[derive(Debug, Args)]
+struct ShapeArgs {
+    /// Nodes
+    #[arg(long, value_name = "COUNT", default_value_t = 100)]
+    nodes: usize,
+
+    /// Pods, all of them running
+    #[arg(long, value_name = "COUNT", default_value_t = 3_000)]
+    pods: usize,
+
+    /// Zones
+    #[arg(long, value_name = "COUNT", default_value_t = 3)]
+    zones: usize,
+
+    /// Workloads: pods of one have the same `app` label
+    #[arg(long, value_name = "COUNT", default_value_t = 100)]
+    workloads: usize,
+
+    /// Namespaces that the workloads are dealt out over
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    namespaces: usize,
+
+    /// Taint one node in so many with dedicated=batch:NoSchedule; 0 taints none
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    taint_every: usize,
+
+    /// What tells the cluster from others of its size
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+}
+
+impl ShapeArgs {
+    fn shape(&self) -> Shape {
+        Shape {
+            nodes: self.nodes,
+            pods: self.pods,
+            zones: self.zones,
+            workloads: self.workloads,
+            namespaces: self.namespaces,
+            taint_every: self.taint_every,
+            seed: self.seed,
+        }
+    }
+}
+
+impl Synth {
+    /// Makes the cluster up and writes or sends it.
+    pub(crate) async fn run(self) -> Result<Exit> {
+        let cluster = Cluster::new(self.shape.shape());
+        match &self.file {
+            Some(file) => {
+                let mut list = ListFile::create(file)?;
+                for changes in cluster.into_batches(BATCH_CHANGES) {
+                    list.add(&UpdateSnapshotRequest {
+                        changes,
+                        ..Default::default()
+                    })?;
+                }
+                let (objects, is_file) = list.finish()?;
+                if is_file {
+                    let objects = HumanCount(objects);
+                    let file = file.display();
+                    output::print(&format!("{objects} objects written to {file}\n"))?;
+                }
+            }
+            None => self.send(cluster).await?,
+        }
+        Ok(Exit::Success)
+    }
+
+    async fn send(&self, cluster: Cluster) -> Result<()> {
+        let client = self.server.client().await?;
+        let Shape { nodes, pods, .. } = *cluster.shape();
+        let target = Target {
+            snapshot: self.name.snapshot.clone(),
+            replace: true,
+            default_constraints: None,
+        };
+        let progress = load::transfer_bar(nodes + pods);
+        let batches = cluster.into_batches(BATCH_CHANGES);
+        let answer = feed::send(&client, batches, |_| Vec::new(), &target, &progress).await;
+        progress.finish_and_clear();
+        let answer =
+            answer.with_context(|| format!("loading snapshot {:?}", self.name.snapshot))?;
+        let loaded = format!(
+            "{} Node, {} Pod",
+            HumanCount(nodes as u64),
+            HumanCount(pods as u64)
+        );
+        output::print(&load::summary(&self.name.snapshot, &loaded, "", &answer))
+    }
+}

@@ -1,0 +1,104 @@
+//! `evenkeel verify`: does what a server keeps agree with a recount?
+
+use anyhow::Result;
+use clap::Args;
+
+use super::args;
+use super::backend::Client;
+use super::exit::Exit;
+use super::output;
+use super::render;
+use crate::proto::v1::{VerifySnapshotRequest, VerifySnapshotResponse};
+
+/// Flags of `evenkeel verify`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The server recounts a copy of the snapshot from its nodes and pods, and compares every count that it
+keeps up to date to answer quickly. A difference is a fault of the server: please report it.
+
+Examples:
+  evenkeel verify
+  evenkeel verify -s staging --timeout 5m        (large snapshots take a while)
+
+Exit codes:
+  0  all counts agree
+  1  some differ: each is listed with both values
+  2  the request was refused
+  3  the server could not be reached, or did not answer in time")]
+pub(crate) struct Verify {
+    #[command(flatten)]
+    state: args::State,
+
+    #[command(flatten)]
+    output: args::Output,
+}
+
+impl Verify {
+    /// Verifies once.
+    pub(crate) async fn run(self) -> Result<Exit> {
+        let client = self.state.client().await?;
+        let answer = ask(&client, self.state.snapshot()).await?;
+        let names = |answer: &VerifySnapshotResponse| {
+            let mismatches = answer.mismatches.iter();
+            mismatches.map(|found| found.subject.clone()).collect()
+        };
+        let table = |answer: &_| render::verified(self.state.snapshot(), answer);
+        output::print(&self.output.output.render(&answer, table, names)?)?;
+        Ok(exit(&answer))
+    }
+}
+
+async fn ask(client: &Client, snapshot: &str) -> Result<VerifySnapshotResponse> {
+    let request = VerifySnapshotRequest {
+        snapshot: snapshot.to_owned(),
+    };
+    client
+        .call(request, |mut rpc, request| async move {
+            rpc.verify_snapshot(request).await
+        })
+        .await
+}
+
+fn exit(answer: &VerifySnapshotResponse) -> Exit {
+    match answer.mismatch_count {
+        0 => Exit::Success,
+        _ => Exit::Negative,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::api;
+    use crate::snapshot::Fault;
+    use crate::verify::tests::registry;
+
+    #[tokio::test]
+    async fn drift_is_an_error_with_both_values() {
+        let registry = registry();
+        let service = api::Service::new(registry.clone(), CancellationToken::new());
+        let client = Client::of_service(service, None);
+        let answer = ask(&client, "default").await.expect("an answer");
+        assert_eq!(exit(&answer), Exit::Success);
+        assert_eq!(
+            render::verified("default", &answer),
+            "OK: snapshot \"default\", revision 1: views 1, partitions 2, label sets 1, nodes 2, pods \
+             2\n"
+        );
+        let snapshot = registry.get("default").expect("it exists");
+        snapshot.tamper("default", "n1", Fault::ViewCount);
+        let answer = ask(&client, "default").await.expect("an answer");
+        assert_eq!(exit(&answer), Exit::Negative);
+        let text = render::verified("default", &answer);
+        let expected = "  namespace default: view of selector {\"matchLabels\":{\"app\":\"web\"}} on \
+                        nodes by zone, having zone: count of domain \"a\": kept 2, recounted 1\n";
+        assert!(
+            text.starts_with("DRIFT: snapshot \"default\", revision 1"),
+            "{text}"
+        );
+        assert!(text.contains("\nmismatches: 1\n"), "{text}");
+        assert!(text.contains(expected), "{text}");
+    }
+}

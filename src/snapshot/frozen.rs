@@ -1,0 +1,92 @@
+//! Copies of a state, of one revision: for writing it out, and for holding
+//! what is kept up to date against it.
+
+use std::sync::Arc;
+
+use super::defaults::Defaults;
+use super::lenses::Lens;
+use super::namespace::Namespace;
+use super::nodes::Nodes;
+use super::state::{Shared, Sizes, State};
+use super::views::Watch;
+
+/// A copy of a state, without what it keeps up to date.
+#[derive(Debug)]
+pub struct Frozen {
+    /// Its revision.
+    pub revision: i64,
+    /// How much it said to hold.
+    pub sizes: Sizes,
+    /// The nodes.
+    pub nodes: Nodes,
+    /// The default constraints.
+    pub defaults: Arc<Defaults>,
+    /// The namespaces, ascending by name.
+    pub namespaces: Vec<(Box<str>, Namespace)>,
+}
+
+/// A copy of what a state keeps up to date, of the same revision.
+#[derive(Debug)]
+pub struct Kept {
+    /// The partitions in use.
+    pub lenses: Vec<Lens>,
+    /// The live views by namespace, in the order of [`Frozen::namespaces`].
+    pub views: Vec<Vec<Watch>>,
+}
+
+impl State {
+    /// A copy of everything but views. No batch may be applied meanwhile:
+    /// then one lock at a time is enough, and readers go on.
+    pub fn freeze(&self) -> Frozen {
+        self.copy(|_| (), |_| ()).0
+    }
+
+    /// As [`Self::freeze`], with what is kept up to date.
+    pub fn freeze_kept(&self) -> (Frozen, Kept) {
+        let lenses = |shared: &Shared| shared.nodes.lenses().copy();
+        let views = |namespace: &Namespace| {
+            let _still = self.shared.read();
+            let views = namespace.views().read();
+            let live = views.version() == self.upkeep.version();
+            if live { views.copy() } else { Vec::new() }
+        };
+        let (frozen, lenses, views) = self.copy(lenses, views);
+        (frozen, Kept { lenses, views })
+    }
+
+    /// Copies nodes and namespaces, and what is wanted beside each.
+    ///
+    /// An overlay may come and go between two locks. It leaves everything as
+    /// it was, but for the slots of nodes without pods, and ways of looking at
+    /// the nodes that it made anew.
+    fn copy<L, V>(
+        &self,
+        lenses: impl FnOnce(&Shared) -> L,
+        views: impl Fn(&Namespace) -> V,
+    ) -> (Frozen, L, Vec<V>) {
+        let shared = self.shared.read();
+        let (nodes, defaults) = (shared.nodes.clone(), Arc::clone(&shared.defaults));
+        let sizes = self.sizes_with(&shared);
+        let lenses = lenses(&shared);
+        drop(shared);
+        let shards = self.namespaces.iter();
+        let mut shards: Vec<_> = shards
+            .map(|entry| (entry.key().clone(), Arc::clone(entry.value())))
+            .collect();
+        shards.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        let (mut namespaces, mut all_views) = (Vec::new(), Vec::new());
+        for (name, shard) in shards {
+            let namespace = shard.namespace.read();
+            all_views.push(views(&namespace));
+            namespaces.push((name, namespace.clone()));
+        }
+        let frozen = Frozen {
+            revision: self.revision(),
+            sizes,
+            nodes,
+            defaults,
+            namespaces,
+        };
+        (frozen, lenses, all_views)
+    }
+}

@@ -1,0 +1,346 @@
+//! Synthetic clusters: made up, but shaped like real ones, and the same for
+//! the same shape and seed. For benches, load tests and trying things out.
+//!
+//! Nodes are of several sizes and a few of them are nearly empty; workloads
+//! are many small ones and few large ones; a zone has more or fewer nodes than
+//! its share. So domains stand at different counts, as they do in practice.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use fastrand::Rng;
+use uuid::Uuid;
+
+use crate::proto::v1;
+use crate::proto::v1::change::Object;
+
+/// Label of a node's name.
+pub const HOSTNAME_KEY: &str = "kubernetes.io/hostname";
+/// Label of a node's zone.
+pub const ZONE_KEY: &str = "topology.kubernetes.io/zone";
+/// Label of a node's rack.
+pub const RACK_KEY: &str = "topology.example.com/rack";
+/// Label of a node's size.
+pub const INSTANCE_TYPE_KEY: &str = "node.kubernetes.io/instance-type";
+/// Key of the taint that some nodes have; its value is `batch`.
+pub const TAINT_KEY: &str = "dedicated";
+
+/// Nodes in a rack.
+const RACK_NODES: usize = 40;
+/// Instance types, with how many pods they take relative to each other.
+const INSTANCE_TYPES: [(&str, u32); 4] = [
+    ("m7.large", 3),
+    ("m7.xlarge", 5),
+    ("m7.2xlarge", 8),
+    ("m7.4xlarge", 12),
+];
+/// One node in so many joined lately and is nearly empty.
+const NEW_NODE_EVERY: usize = 31;
+/// One workload in so many is being rolled out: its pods have two hashes.
+const ROLLOUT_EVERY: usize = 8;
+/// Flattens the sizes of workloads: the first one is some 50 times the last
+/// one of 1,000.
+const FLATNESS: u64 = 20;
+const TIERS: [&str; 4] = ["frontend", "backend", "cache", "batch"];
+/// What Kubernetes writes random names in: no vowels, nothing alike.
+const NAME_LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// How large a synthetic cluster is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shape {
+    /// Nodes.
+    pub nodes: usize,
+    /// Pods, all of them on a node and running; none without nodes.
+    pub pods: usize,
+    /// Zones, at least one.
+    pub zones: usize,
+    /// Workloads, at least one: pods of one share their `app` label.
+    pub workloads: usize,
+    /// Namespaces, at least one, over which the workloads are dealt out.
+    pub namespaces: usize,
+    /// Every so many nodes one has the taint `dedicated=batch:NoSchedule`;
+    /// 0 = none.
+    pub taint_every: usize,
+    /// What tells it from others of the same size.
+    pub seed: u64,
+}
+
+/// A synthetic cluster. Objects are made when they are asked for.
+#[derive(Debug, Clone)]
+pub struct Cluster {
+    shape: Shape,
+    /// Each node as often as it takes pods: a pod draws one.
+    tickets: Vec<u32>,
+    /// `starts[i]..starts[i + 1]` are the pods of workload i.
+    starts: Vec<usize>,
+}
+
+/// One workload of a cluster.
+#[derive(Debug, Clone, Copy)]
+pub struct Workload<'a> {
+    cluster: &'a Cluster,
+    index: usize,
+}
+
+impl Cluster {
+    /// The cluster of a shape.
+    pub fn new(shape: Shape) -> Self {
+        let shape = Shape {
+            zones: shape.zones.max(1),
+            workloads: shape.workloads.max(1),
+            namespaces: shape.namespaces.max(1),
+            pods: if shape.nodes == 0 { 0 } else { shape.pods },
+            ..shape
+        };
+        Self {
+            tickets: tickets(shape.nodes),
+            starts: starts(shape.pods, shape.workloads),
+            shape,
+        }
+    }
+
+    /// Its shape; zones, workloads and namespaces are at least one.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// A node by number.
+    pub fn node(&self, index: usize) -> v1::Node {
+        let name = node_name(index);
+        let mut labels = BTreeMap::from([
+            (HOSTNAME_KEY, name.clone()),
+            (ZONE_KEY, format!("zone-{:03}", self.zone(index))),
+            (RACK_KEY, format!("rack-{:04}", index / RACK_NODES)),
+        ]);
+        labels.insert(INSTANCE_TYPE_KEY, instance_type(index).0.to_owned());
+        let labels = labels.into_iter().map(|(k, v)| (k.to_owned(), v));
+        let is_tainted = self.shape.taint_every > 0
+            && index % self.shape.taint_every == self.shape.taint_every - 1;
+        let taint = is_tainted.then(|| v1::Taint {
+            key: TAINT_KEY.to_owned(),
+            value: "batch".to_owned(),
+            effect: "NoSchedule".to_owned(),
+        });
+        v1::Node {
+            metadata: Some(v1::ObjectMeta {
+                name,
+                labels: labels.collect(),
+                ..Default::default()
+            }),
+            spec: Some(v1::NodeSpec {
+                taints: taint.into_iter().collect(),
+                ..Default::default()
+            }),
+        }
+    }
+
+    /// The zone of a node: each zone has one of the first nodes, the others
+    /// are drawn.
+    fn zone(&self, index: usize) -> usize {
+        if index < self.shape.zones {
+            return index;
+        }
+        rng(self.shape.seed, index).usize(..self.shape.zones)
+    }
+
+    /// All nodes, ascending by name.
+    pub fn nodes(&self) -> impl Iterator<Item = v1::Node> {
+        (0..self.shape.nodes).map(|index| self.node(index))
+    }
+
+    /// A workload by number; the first is the largest.
+    pub fn workload(&self, index: usize) -> Workload<'_> {
+        Workload {
+            cluster: self,
+            index,
+        }
+    }
+
+    /// All workloads, the largest first.
+    pub fn workloads(&self) -> impl Iterator<Item = Workload<'_>> {
+        (0..self.shape.workloads).map(|index| self.workload(index))
+    }
+
+    /// All pods, workload by workload.
+    pub fn pods(&self) -> impl Iterator<Item = v1::Pod> {
+        self.workloads().flat_map(Workload::pods)
+    }
+
+    /// All objects as changes of a snapshot, in batches of at most `size`
+    /// (at least 1): nodes, then pods.
+    pub fn into_batches(self, size: usize) -> impl Iterator<Item = Vec<v1::Change>> + Send {
+        let size = size.max(1);
+        let mut nodes = 0..self.shape.nodes;
+        let mut workloads = 0..self.shape.workloads;
+        let mut waiting = VecDeque::new();
+        std::iter::from_fn(move || {
+            while waiting.len() < size {
+                if let Some(index) = nodes.next() {
+                    waiting.push_back(Object::Node(self.node(index)));
+                } else if let Some(index) = workloads.next() {
+                    waiting.extend(self.workload(index).pods().map(Object::Pod));
+                } else {
+                    break;
+                }
+            }
+            let batch = waiting.drain(..size.min(waiting.len()));
+            let batch: Vec<_> = batch
+                .map(|object| v1::Change {
+                    object: Some(object),
+                })
+                .collect();
+            (!batch.is_empty()).then_some(batch)
+        })
+    }
+}
+
+impl<'a> Workload<'a> {
+    /// Its name, the value of the label `app`.
+    pub fn name(self) -> String {
+        format!("app-{:05}", self.index)
+    }
+
+    /// Its namespace.
+    pub fn namespace(self) -> String {
+        format!("team-{:03}", self.index % self.cluster.shape.namespaces)
+    }
+
+    /// How many pods it has.
+    pub fn replicas(self) -> usize {
+        self.cluster.starts[self.index + 1] - self.cluster.starts[self.index]
+    }
+
+    /// Its pods.
+    pub fn pods(self) -> impl Iterator<Item = v1::Pod> + use<'a> {
+        let Cluster { shape, tickets, .. } = self.cluster;
+        // Every workload draws for itself, so that it can be had alone.
+        let mut rng = rng(shape.seed.rotate_left(32), self.index);
+        let hashes = [rng.u32(..), rng.u32(..)].map(|hash| format!("{hash:08x}"));
+        let names = NameSuffixes::new(&mut rng, self.replicas());
+        let (name, namespace) = (self.name(), self.namespace());
+        names.enumerate().map(move |(replica, suffix)| {
+            let node = tickets[rng.usize(..tickets.len())] as usize;
+            let rolled = self.index.is_multiple_of(ROLLOUT_EVERY) && replica.is_multiple_of(4);
+            let hash = &hashes[usize::from(rolled)];
+            v1::Pod {
+                metadata: Some(v1::ObjectMeta {
+                    name: format!("{name}-{hash}-{suffix}"),
+                    namespace: namespace.clone(),
+                    uid: Uuid::from_u128(rng.u128(..)).to_string(),
+                    labels: self.labels(hash),
+                    ..Default::default()
+                }),
+                spec: Some(v1::PodSpec {
+                    node_name: node_name(node),
+                    ..Default::default()
+                }),
+                status: Some(v1::PodStatus {
+                    phase: "Running".to_owned(),
+                }),
+            }
+        })
+    }
+
+    /// The labels of its pods of one rollout.
+    fn labels(self, hash: &str) -> BTreeMap<String, String> {
+        let labels = [
+            ("app", self.name()),
+            (
+                "app.kubernetes.io/part-of",
+                format!("product-{:03}", self.index / 10),
+            ),
+            ("pod-template-hash", hash.to_owned()),
+            ("tier", TIERS[self.index % TIERS.len()].to_owned()),
+        ];
+        labels.map(|(k, v)| (k.to_owned(), v)).into()
+    }
+}
+
+/// The random ends of pod names, all different: a walk through all words of
+/// a length in steps that have no factor in common with their number.
+struct NameSuffixes {
+    next: u64,
+    step: u64,
+    words: u64,
+    left: usize,
+}
+
+impl NameSuffixes {
+    const BASE: u64 = NAME_LETTERS.len() as u64;
+
+    fn new(rng: &mut Rng, count: usize) -> Self {
+        let mut words = Self::BASE.pow(5);
+        while words < count as u64 {
+            words *= Self::BASE;
+        }
+        Self {
+            next: rng.u64(..words),
+            // The base is a power of three.
+            step: rng.u64(..words / 3) * 3 + 1,
+            words,
+            left: count,
+        }
+    }
+}
+
+impl Iterator for NameSuffixes {
+    type Item = String;
+
+    fn next(&mut self) -> Option<String> {
+        self.left = self.left.checked_sub(1)?;
+        let word = self.next;
+        self.next = (self.next + self.step) % self.words;
+        let letter = |place: u32| {
+            let digit = word / Self::BASE.pow(place) % Self::BASE;
+            char::from(NAME_LETTERS[digit as usize])
+        };
+        Some((0..self.words.ilog(Self::BASE)).map(letter).collect())
+    }
+}
+
+fn node_name(index: usize) -> String {
+    // As long as names of cloud providers are.
+    format!("node-{index:06}.eu-west-1.compute.internal")
+}
+
+fn instance_type(index: usize) -> (&'static str, u32) {
+    // Racks are bought whole.
+    INSTANCE_TYPES[index / RACK_NODES % INSTANCE_TYPES.len()]
+}
+
+fn tickets(nodes: usize) -> Vec<u32> {
+    let count = |index: usize| {
+        let is_new = index % NEW_NODE_EVERY == NEW_NODE_EVERY - 1;
+        if is_new { 1 } else { instance_type(index).1 }
+    };
+    let number = |index| u32::try_from(index).expect("fewer than 2^32 nodes");
+    (0..nodes)
+        .flat_map(|index| (0..count(index)).map(move |_| number(index)))
+        .collect()
+}
+
+/// Where each workload's pods start, and where the last one's end: sizes fall
+/// like 1 / (rank + [`FLATNESS`]).
+fn starts(pods: usize, workloads: usize) -> Vec<usize> {
+    const SCALE: u64 = 1 << 32;
+    let shares = (0..workloads as u64).map(|rank| SCALE / (rank + FLATNESS));
+    let total: u64 = shares.clone().sum();
+    let mut starts = vec![0];
+    let mut sum = 0;
+    for share in shares {
+        sum += share;
+        let start = u128::from(sum) * pods as u128 / u128::from(total);
+        starts.push(usize::try_from(start).expect("at most all pods"));
+    }
+    starts
+}
+
+/// The draws for one thing of a cluster.
+fn rng(seed: u64, index: usize) -> Rng {
+    // Nearby seeds must not draw alike.
+    Rng::with_seed(
+        Rng::with_seed(seed).u64(..) ^ (index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+    )
+}
+
+#[cfg(test)]
+mod tests;

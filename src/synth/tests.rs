@@ -1,0 +1,75 @@
+//! Shapes and seeds.
+use std::collections::HashSet;
+
+use super::*;
+
+fn shape() -> Shape {
+    Shape {
+        nodes: 70,
+        pods: 2_000,
+        zones: 3,
+        workloads: 40,
+        namespaces: 4,
+        taint_every: 10,
+        seed: 7,
+    }
+}
+
+fn with(change: impl FnOnce(&mut Shape)) -> Vec<v1::Change> {
+    let mut shape = shape();
+    change(&mut shape);
+    Cluster::new(shape).into_batches(1_000).flatten().collect()
+}
+
+#[test]
+fn has_the_shape_that_was_asked_for() {
+    let cluster = Cluster::new(shape());
+    let pods: Vec<v1::Pod> = cluster.pods().collect();
+    let metadata = || pods.iter().filter_map(|pod| pod.metadata.as_ref());
+    let distinct =
+        |value: fn(&v1::ObjectMeta) -> String| metadata().map(value).collect::<HashSet<_>>().len();
+    assert_eq!(pods.len(), 2_000);
+    assert_eq!(distinct(|m| format!("{}/{}", m.namespace, m.name)), 2_000);
+    assert_eq!(distinct(|m| m.uid.clone()), 2_000);
+    assert_eq!(distinct(|m| m.namespace.clone()), 4);
+    assert_eq!(distinct(|m| m.labels["app"].clone()), 40);
+    assert_eq!(distinct(|m| format!("{:?}", m.labels)), 45);
+
+    let nodes: Vec<v1::Node> = cluster.nodes().collect();
+    let label = |key: &str| {
+        let labels = nodes.iter().filter_map(|node| node.metadata.as_ref());
+        labels
+            .map(|m| m.labels[key].clone())
+            .collect::<HashSet<_>>()
+            .len()
+    };
+    let tainted = nodes.iter().filter_map(|node| node.spec.as_ref());
+    assert_eq!(tainted.filter(|spec| !spec.taints.is_empty()).count(), 7);
+    assert_eq!(
+        [HOSTNAME_KEY, ZONE_KEY, RACK_KEY, INSTANCE_TYPE_KEY].map(label),
+        [70, 3, 2, 2]
+    );
+}
+
+#[test]
+fn is_the_same_for_the_same_seed_alone() {
+    assert_eq!(with(|_| ()), with(|_| ()));
+    assert_ne!(with(|_| ()), with(|shape| shape.seed = 8));
+}
+
+#[test]
+fn needs_nodes_for_pods_and_no_more() {
+    assert!(with(|shape| shape.nodes = 0).is_empty());
+    assert_eq!(with(|shape| shape.pods = 0).len(), 70);
+    let zeros = |shape: &mut Shape| (shape.zones, shape.workloads, shape.namespaces) = (0, 0, 0);
+    assert_eq!(with(zeros).len(), 2_070);
+}
+
+#[test]
+fn suffixes_outgrow_their_length() {
+    let names = NameSuffixes::new(&mut Rng::with_seed(1), 27_usize.pow(5) + 1);
+    assert_eq!(
+        names.take(2).map(|name| name.len()).collect::<Vec<_>>(),
+        [6, 6]
+    );
+}

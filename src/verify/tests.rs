@@ -1,0 +1,111 @@
+//! Every kind of drift is found.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::verify;
+use crate::matching::Path;
+use crate::proto::v1;
+use crate::snapshot::{Batch, Fault, Limits, Observer, Registry, Snapshot};
+use crate::spread::{Constraints, Filter, NodeChecks, Question};
+
+struct Unobserved;
+
+impl Observer for Unobserved {
+    fn snapshot_changed(&self, _: &str, _: bool) {}
+    fn snapshot_deleted(&self, _: &str) {}
+}
+
+/// A registry whose snapshot `default` has two zones, two pods and live views.
+pub(crate) fn registry() -> Arc<Registry> {
+    let registry = Registry::new(Limits::default(), Arc::new(Unobserved));
+    let changes = json!([
+        {"node": {"metadata": {"name": "n1", "labels": {"zone": "a"}}}},
+        {"node": {"metadata": {"name": "n2", "labels": {"zone": "b"}}}},
+        {"pod": {"metadata": {"name": "p1", "labels": {"app": "web"}}, "spec": {"nodeName": "n1"}}},
+        {"pod": {"metadata": {"name": "p2", "labels": {"app": "web"}}, "spec": {"nodeName": "n2"}}},
+    ]);
+    let changes = serde_json::from_value(changes).expect("changes");
+    let batch = Batch::check(changes, &Limits::default(), Path::root("changes"));
+    let updated = registry.update("default", &batch.expect("valid"), None, None);
+    updated.expect("it is applied");
+    let snapshot = registry.get("default").expect("it exists");
+    ask(
+        &snapshot,
+        json!({
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"topologySpreadConstraints": [{
+                "maxSkew": 1,
+                "topologyKey": "zone",
+                "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": {"matchLabels": {"app": "web"}},
+            }]},
+        }),
+    );
+    Arc::new(registry)
+}
+
+fn ask(snapshot: &Snapshot, pod: Value) {
+    let pod: v1::Pod = serde_json::from_value(pod).expect("a pod");
+    let question = Question::compile(Some(&pod), &Limits::default(), Path::root("pod"));
+    let question = question.expect("a valid pod");
+    snapshot.read("default", Batch::default(), |cut| {
+        let constraints = Constraints::of(&question, &cut);
+        Filter::of(&question, &constraints, NodeChecks::All, &cut);
+    });
+}
+
+#[test]
+fn what_agrees_is_said_to_agree() {
+    let snapshot = registry().get("default").expect("it exists");
+    let (frozen, kept) = snapshot.freeze_kept();
+    let report = verify(&frozen, &kept, &|| false).expect("it is not cancelled");
+    assert_eq!(report.findings.described, []);
+    assert_eq!((report.nodes, report.pods, report.label_sets), (2, 2, 1));
+    // The zones of the constraint and the nodes that pass the other checks.
+    assert_eq!((report.views, report.partitions), (1, 2));
+}
+
+#[test]
+fn each_fault_is_found() {
+    let cases = [
+        (Fault::ViewCount, "count of domain \"a\"", "2", "1"),
+        (
+            Fault::ForgottenLabelSet,
+            "number of label sets that it matches",
+            "0",
+            "1",
+        ),
+        (
+            Fault::LabelSetCount,
+            "pods that count on node \"n1\"",
+            "2",
+            "1",
+        ),
+        (Fault::UnfollowedNode, "domain of node \"n1\"", "a", "none"),
+        (Fault::PodTotal, "number of pods", "3", "2"),
+    ];
+    for (fault, aspect, kept, recounted) in cases {
+        let snapshot = registry().get("default").expect("it exists");
+        snapshot.tamper("default", "n1", fault);
+        let (frozen, copied) = snapshot.freeze_kept();
+        let report = verify(&frozen, &copied, &|| false).expect("it is not cancelled");
+        let mut found = report.findings.described.iter();
+        let found = found.find(|found| found.aspect == aspect);
+        let found = found.unwrap_or_else(|| panic!("{fault:?}: {:?}", report.findings));
+        assert_eq!(
+            (&*found.kept, &*found.recounted),
+            (kept, recounted),
+            "{fault:?}"
+        );
+        assert!(report.findings.total >= report.findings.described.len());
+    }
+}
+
+#[test]
+fn a_cancelled_verification_ends() {
+    let snapshot = registry().get("default").expect("it exists");
+    let (frozen, kept) = snapshot.freeze_kept();
+    assert_eq!(verify(&frozen, &kept, &|| true), None);
+}

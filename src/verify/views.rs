@@ -1,0 +1,162 @@
+//! Views, recounted from partitions and label sets that were themselves
+//! recounted.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::Report;
+use super::finding::Findings;
+use super::nodes::{NodeList, Part, describe, json};
+use super::pods::{Set, Tally, labels};
+use crate::proto::v1;
+use crate::recount::{Labels, selector_matches};
+use crate::snapshot::{DomainId, Frozen, Kept, Lens, Namespace, Nodes, PartitionId, View, Watch};
+
+/// A selector of a namespace, and the label sets that it matches.
+struct Watched<'a> {
+    namespace: &'a str,
+    selector: Option<v1::LabelSelector>,
+    matched: Vec<&'a Set>,
+    views: &'a [View],
+}
+
+/// Compares all partitions and all live views.
+pub fn compare(
+    frozen: &Frozen,
+    kept: &Kept,
+    nodes: &NodeList,
+    tallies: &[Tally],
+    report: &mut Report,
+    is_cancelled: &dyn Fn() -> bool,
+) -> Option<()> {
+    let mut watched = Vec::new();
+    for (((name, namespace), tally), watches) in
+        frozen.namespaces.iter().zip(tallies).zip(&kept.views)
+    {
+        for watch in watches {
+            if is_cancelled() {
+                return None;
+            }
+            let matched = match_sets(watch, tally);
+            compare_sets(name, namespace, watch, &matched, &mut report.findings);
+            watched.push(Watched {
+                namespace: name,
+                selector: watch.selector.to_wire(),
+                matched: matched.into_iter().map(|(_, set)| set).collect(),
+                views: &watch.views,
+            });
+        }
+    }
+    let mut by_partition: HashMap<PartitionId, Vec<(&Watched<'_>, &View)>> = HashMap::new();
+    for watched in &watched {
+        for view in watched.views {
+            let of = by_partition.entry(view.partition()).or_default();
+            of.push((watched, view));
+        }
+    }
+    for lens in &kept.lenses {
+        let part = nodes.part(lens.partition.key());
+        nodes.compare_lens(lens, &part, &frozen.nodes, &mut report.findings);
+        // A view of a partition that is gone is not asked again.
+        for (watched, view) in by_partition.remove(&lens.id).unwrap_or_default() {
+            if is_cancelled() {
+                return None;
+            }
+            let counts = watched.count(&part, nodes);
+            watched.compare(view, lens, &counts, &frozen.nodes, &mut report.findings);
+            report.views += 1;
+        }
+    }
+    Some(())
+}
+
+/// The label sets that a selector counts. An empty selector counts none.
+fn match_sets<'a>(watch: &Watch, tally: &'a Tally) -> Vec<(&'a Labels, &'a Set)> {
+    let selector = watch.selector.to_wire();
+    let counts = selector != Some(v1::LabelSelector::default());
+    let matches = |labels| counts && selector_matches(selector.as_ref(), labels);
+    tally.sets().filter(|(labels, _)| matches(labels)).collect()
+}
+
+/// Compares which label sets a selector is known to match.
+fn compare_sets(
+    name: &str,
+    namespace: &Namespace,
+    watch: &Watch,
+    matched: &[(&Labels, &Set)],
+    findings: &mut Findings,
+) {
+    let selector = || describe_selector(watch.selector.to_wire().as_ref());
+    let aspect = || "number of label sets that it matches".to_owned();
+    findings.compare(name, selector, aspect, watch.sets.len(), matched.len());
+    let kept = namespace.label_sets();
+    let known: std::collections::HashSet<_> = watch.sets.iter().copied().collect();
+    for (texts, _) in matched {
+        let aspect = || format!("whether it is known to match {}", json(texts));
+        let kept = kept.find(texts).is_some_and(|id| known.contains(&id));
+        findings.compare(name, selector, aspect, kept, true);
+    }
+    let recounted: std::collections::HashSet<&Labels> = matched.iter().map(|(l, _)| *l).collect();
+    for id in &watch.sets {
+        let texts = labels(namespace, *id);
+        let aspect = || format!("whether it is known to match {}", json(&texts));
+        findings.compare(name, selector, aspect, true, recounted.contains(&texts));
+    }
+}
+
+impl Watched<'_> {
+    /// Counts the domains of a partition.
+    fn count<'p>(&self, part: &Part<'p>, nodes: &NodeList) -> BTreeMap<&'p str, u32> {
+        let mut counts: BTreeMap<&str, u32> =
+            part.domains.keys().map(|value| (*value, 0)).collect();
+        for (node, pods) in self.matched.iter().flat_map(|set| &set.counted) {
+            let domain = nodes.find(node).and_then(|node| part.domain(node));
+            if let Some(domain) = domain {
+                *counts.entry(domain).or_default() += pods;
+            }
+        }
+        counts
+    }
+
+    /// Compares a view with the counts of its domains.
+    fn compare(
+        &self,
+        view: &View,
+        lens: &Lens,
+        counts: &BTreeMap<&str, u32>,
+        nodes: &Nodes,
+        findings: &mut Findings,
+    ) {
+        let subject = || {
+            let selector = describe_selector(self.selector.as_ref());
+            format!("view of {selector} on {}", describe(lens.partition.key()))
+        };
+        let value = |id| lens.topology.value(id, nodes);
+        let ids: HashMap<&str, DomainId> =
+            lens.partition.domains().map(|id| (value(id), id)).collect();
+        for (value, recounted) in counts {
+            let aspect = || format!("count of domain {value:?}");
+            let kept = ids.get(value).map_or(0, |id| view.count(*id));
+            findings.compare(self.namespace, subject, aspect, kept, *recounted);
+        }
+        // What is no domain counts nothing.
+        for index in 0..view.counts().len() {
+            let id = DomainId::at(index);
+            if lens.partition.eligible_nodes(id) == 0 {
+                let aspect = || format!("count of number {index}, which is no domain");
+                findings.compare(self.namespace, subject, aspect, view.count(id), 0);
+            }
+        }
+        let aspect = || "smallest count".to_owned();
+        let smallest = |count: Option<u32>| count.map_or("none".to_owned(), |n| n.to_string());
+        let kept = smallest(view.smallest(&lens.partition));
+        let recounted = smallest(counts.values().copied().min());
+        findings.compare(self.namespace, subject, aspect, kept, recounted);
+    }
+}
+
+fn describe_selector(selector: Option<&v1::LabelSelector>) -> String {
+    match selector {
+        Some(selector) => format!("selector {}", json(selector)),
+        None => "no selector".to_owned(),
+    }
+}

@@ -1,0 +1,32 @@
+//! `evenkeel synth`.
+
+use crate::desk;
+use crate::support::server::Server;
+
+const SHAPE: &str = "--nodes 12 --pods 300 --zones 4 --workloads 10 --taint-every 5 --seed 3";
+
+#[test]
+fn a_made_up_cluster_loads_and_is_what_goes_into_a_server() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime starts");
+    let server = runtime.block_on(Server::start());
+    let desk = desk().with_server(&server.address);
+
+    let written = desk.run(&format!("synth file.json {SHAPE}")).expect(0);
+    assert_eq!(written.out, "312 objects written to file.json\n");
+    let loaded = desk.run("load file.json").expect(0).out;
+    let sent = desk.run(&format!("synth --into {SHAPE} --snapshot sent"));
+    let sent = sent.expect(0).out;
+    assert_eq!(loaded.replace("default", "sent"), sent);
+
+    let save = |snapshot: &str| {
+        let line = format!("snapshot save - --snapshot {snapshot}");
+        desk.run(&line).expect(0).out
+    };
+    assert_eq!(save("default"), save("sent"));
+}
+
+#[test]
+fn either_a_file_or_a_server_is_needed() {
+    desk().run("synth --nodes 3").expect(2);
+    desk().run("synth - --into").expect(2);
+}

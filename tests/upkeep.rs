@@ -1,0 +1,279 @@
+//! What is kept up to date stays in bounds: a burst of label sets, names of
+//! nodes that come and go, questions about what is not there. Memory comes
+//! back, the books on it are right, and a change costs what it did before.
+
+mod support;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use evenkeel::matching::Path;
+use evenkeel::proto::v1::{Change, Pod};
+use evenkeel::snapshot::{Batch, Limits, Observer, Registry, Snapshot, Summary};
+use evenkeel::spread::{Constraints, Filter, NodeChecks, Question};
+use evenkeel::verify::verify;
+use support::build::{HOSTNAME, ZONE, hard, node, on, pod, spread, tolerating};
+use support::model::{Stored, delete};
+
+const NODES: usize = 50;
+
+/// The label that the pods of a job share.
+const JOB: [(&str, &str); 1] = [("app", "job")];
+
+struct Unobserved;
+
+impl Observer for Unobserved {
+    fn snapshot_changed(&self, _: &str, _: bool) {}
+    fn snapshot_deleted(&self, _: &str) {}
+}
+
+/// A snapshot, without a server around it.
+struct World {
+    registry: Registry,
+    snapshot: Arc<Snapshot>,
+}
+
+impl World {
+    /// With 50 nodes in three zones.
+    fn new(max_view_bytes: usize) -> Self {
+        let limits = Limits {
+            max_view_bytes,
+            ..Limits::default()
+        };
+        let registry = Registry::new(limits, Arc::new(Unobserved));
+        let nodes = (0..NODES).map(|i| zoned(&format!("n{i}"), i % 3)).collect();
+        update(&registry, nodes);
+        Self {
+            snapshot: registry.get("default").expect("it was made"),
+            registry,
+        }
+    }
+
+    fn update(&self, changes: Vec<Change>) {
+        update(&self.registry, changes);
+    }
+
+    /// Asks Filter; how many domains each hard constraint has, and its
+    /// smallest count.
+    fn ask(&self, pod: &Pod, overlay: Vec<Change>) -> Vec<(usize, i64)> {
+        let question = Question::compile(Some(pod), self.registry.limits(), Path::root("pod"));
+        let question = question.expect("a valid pod");
+        let overlay = Batch::check(overlay, self.registry.limits(), Path::root("overlay"));
+        let overlay = overlay.expect("valid changes");
+        self.snapshot.read(&question.namespace, overlay, |cut| {
+            let constraints = Constraints::of(&question, &cut);
+            let filter = Filter::of(&question, &constraints, NodeChecks::All, &cut);
+            let reports = filter.reports(usize::MAX);
+            let numbers = reports.iter().map(|r| (r.domain_count, r.global_minimum));
+            numbers.collect()
+        })
+    }
+
+    fn summary(&self) -> Summary {
+        self.snapshot.summary()
+    }
+
+    /// Nothing that is kept has drifted; how many views there are.
+    #[track_caller]
+    fn verify(&self) -> usize {
+        let (frozen, kept) = self.snapshot.freeze_kept();
+        let report = verify(&frozen, &kept, &|| false).expect("it is not cancelled");
+        assert_eq!(report.findings.described, []);
+        report.views
+    }
+}
+
+fn update(registry: &Registry, changes: Vec<Change>) {
+    let batch = Batch::check(changes, registry.limits(), Path::root("changes"));
+    let updated = registry.update("default", &batch.expect("valid changes"), None, None);
+    updated.expect("it is applied");
+}
+
+fn zoned(name: &str, zone: usize) -> Change {
+    node(name, &[(ZONE, &format!("z{zone}"))]).change()
+}
+
+/// One that spreads by zone and by host among the pods of the job.
+fn asker() -> Pod {
+    let constraints = vec![hard(1, ZONE, &JOB), hard(1, HOSTNAME, &JOB)];
+    spread(pod("asker", &JOB), constraints)
+}
+
+/// A pod of the job with a label set of its own.
+fn worker(index: usize) -> Change {
+    let name = format!("w{index}");
+    let labels = [JOB[0], ("statefulset.kubernetes.io/pod-name", &*name)];
+    on(pod(&name, &labels), &format!("n{}", index % NODES)).change()
+}
+
+#[test]
+fn a_label_set_for_each_pod_leaves_nothing_behind_and_costs_the_same_throughout() {
+    const PODS: usize = 100_000;
+    const BATCH: usize = 1_000;
+    let world = World::new(Limits::default().max_view_bytes);
+    // Something stays, so that the namespace does.
+    world.update(vec![on(pod("stays", &JOB), "n0").change()]);
+    world.ask(&asker(), Vec::new());
+    let before = world.summary();
+
+    let timed = |changes: &dyn Fn(usize) -> Change| -> Vec<Duration> {
+        let batch = |first: usize| {
+            let changes = (first..first + BATCH).map(changes).collect();
+            let start = Instant::now();
+            world.update(changes);
+            start.elapsed()
+        };
+        (0..PODS).step_by(BATCH).map(batch).collect()
+    };
+    let adding = timed(&worker);
+    let full = world.summary();
+    assert_eq!(full.sizes.label_sets, PODS + 1);
+    assert_eq!(world.ask(&asker(), Vec::new())[1], (NODES, 2_000));
+    let deleting = timed(&|index| delete("Pod", "default", &format!("w{index}")));
+
+    let after = world.summary();
+    assert_eq!((after.sizes.label_sets, after.sizes.pods), (1, 1));
+    assert_eq!(world.ask(&asker(), Vec::new())[1], (NODES, 0));
+    assert_eq!(world.verify(), 2);
+    let (start, most, left) = (before.memory_bytes, full.memory_bytes, after.memory_bytes);
+    assert!(most > start + PODS * 100, "{start} bytes grew to {most}");
+    assert!(
+        left < start + 64 * 1024,
+        "{start} bytes at first, {left} in the end"
+    );
+    for (what, times) in [("adding", adding), ("deleting", deleting)] {
+        let tenth = times.len() / 10;
+        let (few, many) = match what {
+            "adding" => (&times[..tenth], &times[9 * tenth..]),
+            _ => (&times[9 * tenth..], &times[..tenth]),
+        };
+        let (few, many) = (median(few), median(many));
+        assert!(
+            many < few * 6,
+            "{what}: {few:?} with few, {many:?} with many"
+        );
+    }
+}
+
+fn median(times: &[Duration]) -> Duration {
+    let mut times = times.to_vec();
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+#[test]
+fn numbers_of_label_sets_are_given_out_again() {
+    let world = World::new(Limits::default().max_view_bytes);
+    world.update(vec![on(pod("stays", &JOB), "n0").change()]);
+    world.ask(&asker(), Vec::new());
+    // Each round keeps a few pods of the one before: what is free has gaps.
+    for round in 0..6 {
+        let first = round * 900;
+        world.update((first..first + 1_000).map(worker).collect());
+        world.verify();
+        let gone = (first..first + 1_000).filter(|index| index % 97 != 0);
+        let gone = gone.map(|index| delete("Pod", "default", &format!("w{index}")));
+        world.update(gone.collect());
+        assert_eq!(world.verify(), 2);
+    }
+}
+
+#[test]
+fn views_that_grew_are_off_the_books_when_they_go() {
+    let goes: [(&str, &dyn Fn(&World)); 4] = [
+        ("idle", &|world| world.registry.sweep(0)),
+        ("with many nodes", &|world| {
+            // So many that all are counted anew, if anybody asks.
+            let nodes = (0..200).map(|i| zoned(&format!("m{i}"), i % 3));
+            world.update(nodes.collect());
+        }),
+        ("with their namespace", &|world| {
+            let all = (0..1_275).map(|i| delete("Pod", "default", &format!("w{i}")));
+            world.update(all.chain([delete("Pod", "default", "stays")]).collect());
+        }),
+        ("with moves of many label sets", &|world| {
+            let moved = (0..NODES).map(|i| zoned(&format!("n{i}"), (i + 1) % 3));
+            world.update(moved.collect());
+        }),
+    ];
+    for (how, go) in goes {
+        let world = World::new(Limits::default().max_view_bytes);
+        // More than 64 domains: their order takes room that grows with the
+        // number of different counts.
+        world.update((0..30).map(|i| zoned(&format!("x{i}"), i % 3)).collect());
+        world.update(vec![on(pod("stays", &JOB), "n0").change()]);
+        world.ask(&asker(), Vec::new());
+        let fresh = world.summary().view_bytes;
+        assert!(fresh > 0);
+        // Node i gets i pods.
+        let nodes = (0..NODES).flat_map(|node| std::iter::repeat_n(node, node + 1));
+        let pods = nodes.enumerate().map(|(index, node)| {
+            let Some(evenkeel::proto::v1::change::Object::Pod(pod)) = worker(index).object else {
+                unreachable!("a worker is a pod");
+            };
+            on(pod, &format!("n{node}")).change()
+        });
+        world.update(pods.collect());
+        assert_eq!(world.verify(), 2, "{how}");
+        go(&world);
+        world.verify();
+        assert_eq!(world.ask(&asker(), Vec::new()).len(), 2);
+        world.verify();
+        world.registry.sweep(0);
+        assert_eq!(world.summary().view_bytes, 0, "{how}");
+    }
+}
+
+#[test]
+fn what_is_not_there_takes_no_room() {
+    let world = World::new(Limits::default().max_view_bytes);
+    for index in 0..10 {
+        let mut pod = asker();
+        pod.metadata.get_or_insert_default().namespace = format!("nobody-{index}");
+        assert_eq!(world.ask(&pod, Vec::new()), [(3, 0), (NODES, 0)]);
+        let imagined = node("n0", &[(ZONE, "z9")]).change();
+        assert_eq!(world.ask(&pod, vec![imagined]), [(4, 0), (NODES, 0)]);
+    }
+    assert_eq!(world.summary().view_bytes, 0);
+}
+
+#[test]
+fn names_of_nodes_that_come_and_go_do_not_pile_up() {
+    let world = World::new(Limits::default().max_view_bytes);
+    world.update(vec![on(pod("stays", &JOB), "n0").change()]);
+    let mut most_early = 0;
+    for round in 0..400 {
+        let names = (0..20).map(|i| format!("round{round}-{i}"));
+        world.update(names.clone().map(|name| zoned(&name, 0)).collect());
+        assert_eq!(world.ask(&asker(), Vec::new()), [(3, 0), (NODES + 20, 0)]);
+        world.update(names.map(|name| delete("Node", "", &name)).collect());
+        assert_eq!(world.ask(&asker(), Vec::new()), [(3, 0), (NODES, 0)]);
+        if round % 50 == 0 {
+            world.verify();
+        }
+        // Views of partitions that are gone go when they were idle.
+        world.registry.sweep(2);
+        let bytes = world.summary().memory_bytes;
+        if round < 40 {
+            most_early = most_early.max(bytes);
+        }
+        assert!(
+            bytes < most_early * 5 / 4,
+            "{bytes} bytes in round {round}, {most_early} before"
+        );
+    }
+}
+
+#[test]
+fn ways_of_looking_at_nodes_stay_within_their_room() {
+    let room = 64 * 1024;
+    let world = World::new(room);
+    let before = world.summary().memory_bytes;
+    for index in 0..500 {
+        let asker = tolerating(asker(), &format!("key{index}"), "Exists", "", "");
+        assert_eq!(world.ask(&asker, Vec::new()), [(3, 0), (NODES, 0)]);
+        let bytes = world.summary().memory_bytes;
+        assert!(bytes < before + 3 * room, "{before} bytes grew to {bytes}");
+    }
+    world.verify();
+}
