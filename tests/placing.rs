@@ -279,9 +279,7 @@ async fn many_small_domains() {
             bonuses: (0..30)
                 .map(|i| (format!("n{}", i * 3), i % 4 * bonus))
                 .collect(),
-            capacities: (0..20)
-                .map(|i| (format!("n{}", i * 4), i as i32 % 3))
-                .collect(),
+            capacities: (0..20).map(|i| (format!("n{}", i * 4), i % 3)).collect(),
             checks: NodeChecks::Unspecified,
         };
         println!("{name}");

@@ -108,7 +108,7 @@ impl Checked {
         };
         match self.view {
             v1::View::Unspecified | v1::View::Basic | v1::View::Full => {
-                response.feasible = feasible().map(|slot| name(slot)).collect();
+                response.feasible = feasible().map(name).collect();
             }
             v1::View::Bitmap => {
                 let pass: Vec<bool> = judged.iter().map(|(_, v)| v.is_ok()).collect();

@@ -48,7 +48,6 @@ impl Filter {
             min_revision: question.min_revision,
             overlay: asked.overlay,
             max_domains: question.max_domains(),
-            ..Default::default()
         };
         let client = question.state.client().await?;
         let names = asked.overlay_names;

@@ -56,7 +56,6 @@ impl Score {
                 0 => i32::MAX,
                 top => top,
             },
-            ..Default::default()
         };
         let client = question.state.client().await?;
         let names = asked.overlay_names;

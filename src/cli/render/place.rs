@@ -118,7 +118,7 @@ fn bars(head: &Head, before: Option<&ConstraintReport>, after: &ConstraintReport
             format!("{old}{}", styled(GOOD, &new)),
         ]
     });
-    text.push_str(&table("  ", ["DOMAIN", "BEFORE", "AFTER", ""], rows));
+    text.push_str(&table("  ", ["DOMAIN", "BEFORE", "AFTER", "PODS"], rows));
     if rest.is_empty() {
         text
     } else {

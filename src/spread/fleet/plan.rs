@@ -192,11 +192,8 @@ impl Plan {
             .iter()
             .map(|i| self.clusters[*i].name.clone());
         let picked: Vec<Box<str>> = names.clone().take(self.wanted).collect();
-        let pick = |node: &Box<str>| Pick {
-            node: node.clone(),
-            score: 0,
-        };
-        outcome.picks = picked.iter().map(pick).collect();
+        let pick = |node| Pick { node, score: 0 };
+        outcome.picks = picked.iter().cloned().map(pick).collect();
         if policy.with_steps {
             outcome.steps.push(Step {
                 verdicts: Vec::new(),
