@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use evenkeel::proto::v1::{FilterRequest, PlaceRequest, Reservation, View};
+use evenkeel::proto::v1::{FilterRequest, PlaceRequest, Reservation, ScoreRequest, View};
 
-use super::held::WEB;
-use crate::support::build::{HOSTNAME, ZONE, hard, node, pod, spread};
+use super::held::{Held, WEB, template};
+use crate::support::build::{HOSTNAME, ZONE, hard, node, on, pod, spread};
 use crate::support::model::Stored;
 use crate::support::server::Server;
 
@@ -73,4 +73,32 @@ async fn the_spread_holds_among_many_clients() {
     let hosts = server.filter(filter).await.constraints.remove(1).domains;
     let counted = hosts.into_iter().map(|d| (d.value, d.matching_pods));
     assert_eq!(counted.collect::<BTreeMap<_, _>>(), by_node);
+}
+
+/// What reservations are for: those who ask first and act later all take the
+/// same node.
+#[tokio::test]
+async fn plain_questions_step_on_each_other() {
+    let held = Held::start().await;
+    let mut chosen = Vec::new();
+    for _ in 0..CLIENTS {
+        let request = ScoreRequest {
+            pod: Some(template()),
+            top: 1,
+            ..ScoreRequest::default()
+        };
+        chosen.push(held.server.score(request).await.scores.remove(0).node);
+    }
+    for (i, node) in chosen.iter().enumerate() {
+        let running = on(pod(&format!("web-{i}"), &WEB), node);
+        held.server.update("", vec![running.change()]).await;
+    }
+    assert_eq!(held.counts().await, [CLIENTS as i64, 0], "not within a skew of 1");
+
+    // The same, reserving.
+    let held = Held::start().await;
+    for _ in 0..CLIENTS {
+        held.reserve(1).await;
+    }
+    assert_eq!(held.counts().await, [CLIENTS as i64 / 2; 2]);
 }
