@@ -200,7 +200,9 @@ async fn documented_worked_example() {
         metadata: Some(meta(name, &[("region", region)])),
         spec: None,
     });
-    server.update("", clusters.map(Stored::change).to_vec()).await;
+    server
+        .update("", clusters.map(Stored::change).to_vec())
+        .await;
     let region = TopologySpreadConstraint {
         max_skew: 1,
         topology_key: "region".into(),
@@ -217,7 +219,11 @@ async fn documented_worked_example() {
     let placed = server.client().place(request).await;
     let placed = placed.expect("a valid request").into_inner();
     // All are alike at first: the largest name. Then the west is behind.
-    let picks: Vec<_> = placed.placements.iter().map(|p| (&*p.node, p.score)).collect();
+    let picks: Vec<_> = placed
+        .placements
+        .iter()
+        .map(|p| (&*p.node, p.score))
+        .collect();
     assert_eq!(picks, [("smartfish", -1), ("jumpingcat", 1)]);
     let [first, second] = &*placed.steps else {
         panic!("a step per pick: {:?}", placed.steps);

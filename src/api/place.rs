@@ -131,6 +131,11 @@ impl Checked {
             Ok::<_, Error>((response.revision, nodes, response))
         };
         let (reserved, mut response) = snapshot.reserve(hold, &self.limits, decide)?;
+        if cancelled() {
+            // Nobody is there to learn what is held.
+            snapshot.release(reserved.ids);
+            return Err(Error::Deadline);
+        }
         response.revision = reserved.revision;
         response.reserved_until = Some(timestamp(reserved.until));
         for (pick, id) in response.placements.iter_mut().zip(reserved.ids) {

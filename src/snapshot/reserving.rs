@@ -63,8 +63,8 @@ impl Snapshot {
         mut decide: impl FnMut(bool) -> Result<(i64, Vec<Box<str>>, T), E>,
     ) -> Result<(Reserved, T), E> {
         let (decided_at, mut nodes, mut answer) = decide(false)?;
-        let now = (self.clock)();
         let turn = self.turn.lock();
+        let now = (self.clock)();
         if turn.deleted {
             return Err(Error::NotFound(self.name().to_owned()).into());
         }
@@ -99,8 +99,8 @@ impl Snapshot {
     /// Notes which pods reservations became. Those whose pod is on a node
     /// already end.
     pub fn confirm(&self, claims: Vec<(String, Claim)>) -> Ended {
-        let now = (self.clock)();
         let _turn = self.turn.lock();
+        let now = (self.clock)();
         self.expire_in_turn(now);
         let (mut confirmed, mut unknown) = (HashSet::new(), Vec::new());
         let mut book = self.book.lock();
@@ -126,8 +126,8 @@ impl Snapshot {
 
     /// Gives reservations up.
     pub fn release(&self, ids: Vec<String>) -> Ended {
-        let now = (self.clock)();
         let _turn = self.turn.lock();
+        let now = (self.clock)();
         self.expire_in_turn(now);
         let mut serials = Vec::new();
         let mut unknown = Vec::new();

@@ -77,6 +77,25 @@ fn the_fleet_example() {
     assert_eq!(scores, [&json!("-1"), &json!("1")]);
 }
 
+/// A full region keeps the others back.
+#[test]
+fn the_example_of_nine() {
+    let desk = Desk::new()
+        .file("nine.yaml", include_str!("../../examples/fleet/nine.yaml"))
+        .file(
+            "all.yaml",
+            include_str!("../../examples/fleet/nine-of-nine.yaml"),
+        );
+    let out = desk
+        .run("place -f all.yaml --load nine.yaml -o name")
+        .expect(1)
+        .out;
+    let names = [
+        "west-3", "north-2", "east-4", "west-2", "north-1", "east-3", "west-1", "east-2",
+    ];
+    assert_eq!(out.lines().collect::<Vec<_>>(), names);
+}
+
 fn placement(policy: &str) -> String {
     format!("kind: ClusterResourcePlacement\nmetadata: {{name: web}}\nspec: {{policy: {policy}}}\n")
 }

@@ -93,7 +93,11 @@ async fn plain_questions_step_on_each_other() {
         let running = on(pod(&format!("web-{i}"), &WEB), node);
         held.server.update("", vec![running.change()]).await;
     }
-    assert_eq!(held.counts().await, [CLIENTS as i64, 0], "not within a skew of 1");
+    assert_eq!(
+        held.counts().await,
+        [CLIENTS as i64, 0],
+        "not within a skew of 1"
+    );
 
     // The same, reserving.
     let held = Held::start().await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{count, positive_duration};
+use super::values::{count, positive_duration};
 use crate::snapshot::Limits;
 
 /// How much may be placed and held.
