@@ -1,5 +1,6 @@
 //! Feeds pod changes into a server for a while: pods of a synthetic cluster
-//! move to the next node and back, so that every change makes a difference.
+//! move to one of two other nodes and back, so that every change makes a
+//! difference. Which nodes is drawn anew in each run.
 //!
 //! The server must hold the cluster: `evenkeel synth --into` with the same
 //! numbers. Writes one line: changes, seconds, changes per second.
@@ -106,7 +107,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Batches that move pods to the next node, then those that move them back.
+/// Batches that move pods by some number of nodes, then by another.
 fn requests(args: &Args) -> Vec<v1::StreamSnapshotRequest> {
     let cluster = Cluster::new(Shape {
         nodes: args.nodes,
@@ -118,17 +119,20 @@ fn requests(args: &Args) -> Vec<v1::StreamSnapshotRequest> {
         seed: args.seed,
     });
     let every = (args.pods / args.moving.max(1)).max(1);
-    let there: Vec<v1::Pod> = cluster.pods().step_by(every).collect();
+    let pods: Vec<v1::Pod> = cluster.pods().step_by(every).collect();
     let names = cluster.nodes().filter_map(|node| Some(node.metadata?.name));
     let names: Vec<String> = names.collect();
-    let moved = there.iter().cloned().map(|mut pod| {
-        let spec = pod.spec.get_or_insert_default();
-        let node = names.binary_search(&spec.node_name).unwrap_or(0);
-        spec.node_name = names[(node + 1) % names.len()].clone();
-        pod
+    let first = fastrand::usize(..names.len());
+    let moved = [first, first + 1].map(|by| {
+        let moved = pods.iter().cloned().map(|mut pod| {
+            let spec = pod.spec.get_or_insert_default();
+            let node = names.binary_search(&spec.node_name).unwrap_or(0);
+            spec.node_name = names[(node + by) % names.len()].clone();
+            pod
+        });
+        moved.collect::<Vec<v1::Pod>>()
     });
-    let moved: Vec<v1::Pod> = moved.collect();
-    let batches = moved.chunks(args.batch).chain(there.chunks(args.batch));
+    let batches = moved.iter().flat_map(|pods| pods.chunks(args.batch));
     batches.map(request).collect()
 }
 

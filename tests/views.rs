@@ -174,7 +174,7 @@ fn history() -> impl Strategy<Value = (Vec<Pod>, Vec<Step>)> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 24,
+        cases: 16,
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

@@ -11,6 +11,9 @@ use crate::proto::v1;
 use crate::proto::v1::stream_snapshot_request::Step;
 use crate::snapshot::{Registry, Staged};
 
+/// How many replaces a stream may have begun: each is a state of its own.
+const MAX_REPLACES: usize = 4;
+
 /// One feed: what its stream has begun and not yet committed.
 pub struct Feed {
     registry: Arc<Registry>,
@@ -77,7 +80,10 @@ impl Feed {
         let path = Path::root("beginReplace");
         let mut faults = Violations::default();
         let snapshot = request::snapshot_name(&wire.snapshot, path.field("snapshot"), &mut faults);
-        if self.staged.contains_key(&snapshot) {
+        if self.staged.len() >= MAX_REPLACES {
+            let rule = format!("is one of more than {MAX_REPLACES} replaces on this stream");
+            faults.add(path.field("snapshot"), rule);
+        } else if self.staged.contains_key(&snapshot) {
             faults.add(
                 path.field("snapshot"),
                 "has a replace on this stream already",

@@ -19,6 +19,7 @@ mod namespace;
 mod nodes;
 mod owners;
 pub mod partition;
+mod pod_table;
 mod pods;
 mod registry;
 mod reservations;

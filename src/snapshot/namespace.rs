@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use hashbrown::HashMap;
 use parking_lot::RwLock;
 
 use super::change::OwnerKind;
@@ -10,9 +9,9 @@ use super::label_sets::LabelSets;
 use super::lenses::Moves;
 use super::nodes::Nodes;
 use super::owners::{Owner, Owners};
+use super::pod_table::PodTable;
 use super::pods::{Life, PodRecord};
 use super::reservations::{Claim, Serial};
-use super::room;
 use super::upkeep::Upkeep;
 use super::views::Views;
 use crate::proto::v1;
@@ -20,7 +19,7 @@ use crate::proto::v1;
 /// The pods and owners of one namespace.
 #[derive(Debug, Default)]
 pub struct Namespace {
-    pods: HashMap<Box<str>, PodRecord>,
+    pods: PodTable,
     label_sets: LabelSets,
     owners: Owners,
     views: RwLock<Views>,
@@ -42,7 +41,7 @@ impl Namespace {
         debug_assert!(node.is_some() || node_name.is_empty());
         let life = Life::of(wire);
 
-        if let Some(old) = self.pods.get(&*metadata.name) {
+        if let Some(old) = self.pods.get(&metadata.name) {
             let labels = self.label_sets.find(&metadata.labels);
             if old.node == node && old.life == life && Some(old.labels) == labels {
                 return false;
@@ -60,7 +59,7 @@ impl Namespace {
                 self.views.get_mut().add_pod(labels, slot, nodes);
             }
         }
-        let old = self.pods.insert(metadata.name.as_str().into(), record);
+        let old = self.pods.insert(&metadata.name, record);
         self.forget(old, nodes);
         true
     }
@@ -73,9 +72,6 @@ impl Namespace {
             return false;
         }
         let old = self.pods.remove(name);
-        if let Some(capacity) = room::shrunk(self.pods.len(), self.pods.capacity()) {
-            self.pods.shrink_to(capacity);
-        }
         self.forget(old, nodes);
         true
     }
@@ -146,7 +142,7 @@ impl Namespace {
 
     /// Whether it has a pod of this name.
     pub fn has_pod(&self, name: &str) -> bool {
-        self.pods.contains_key(name)
+        self.pods.get(name).is_some()
     }
 
     /// Of these reservations, those that were confirmed for pods that are on
@@ -164,7 +160,8 @@ impl Namespace {
         let mut arrived: Vec<Serial> = named.map(|(serial, _)| serial).collect();
         if !unnamed.is_empty() {
             // Pods are not kept by uid: one look at all of them.
-            let bound = self.pods.values().filter(|pod| pod.node.is_some());
+            let pods = self.pods.iter().map(|(_, pod)| pod);
+            let bound = pods.filter(|pod| pod.node.is_some());
             let uids: HashSet<String> = bound.map(|pod| pod.life.uid()).collect();
             let here = unnamed
                 .into_iter()
@@ -181,7 +178,7 @@ impl Namespace {
 
     /// The names of its pods, ascending.
     pub fn pod_names(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = self.pods.keys().map(|name| &**name).collect();
+        let mut names: Vec<&str> = self.pods.iter().map(|(name, _)| name).collect();
         names.sort_unstable();
         names
     }
@@ -202,12 +199,7 @@ impl Namespace {
 
     /// What it takes in memory: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        let pods = self
-            .pods
-            .iter()
-            .map(|(name, pod)| name.len() + pod.life.heap_bytes());
-        self.pods.capacity() * (size_of::<(Box<str>, PodRecord)>() + 1)
-            + pods.sum::<usize>()
+        self.pods.memory_bytes()
             + self.label_sets.memory_bytes()
             + self.owners.memory_bytes()
             + self.views.read().memory_bytes()

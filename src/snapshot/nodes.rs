@@ -1,6 +1,7 @@
 //! The nodes of a snapshot, shared by all of its namespaces.
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
@@ -14,12 +15,12 @@ use crate::proto::v1;
 /// The number of a node, whether it exists or is only named by pods. Reused
 /// once nothing names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Slot(u32);
+pub struct Slot(NonZeroU32);
 
 impl Slot {
     /// As an index into an array of [`Nodes::slot_count`] elements.
     pub fn index(self) -> usize {
-        self.0 as usize
+        self.0.get() as usize - 1
     }
 }
 
@@ -349,7 +350,8 @@ impl Nodes {
             .map(NodeRef::bytes)
             .sum();
         let lenses = self.lenses.read().memory_bytes();
-        self.symbols.memory_bytes() + self.entries.capacity() * entry + labels + lenses
+        let idle = self.idle.lock().capacity() * size_of::<Slot>();
+        self.symbols.memory_bytes() + self.entries.capacity() * entry + labels + lenses + idle
     }
 }
 
@@ -379,8 +381,11 @@ impl Clone for Nodes {
 }
 
 impl Slot {
+    /// The slot of an index. Counted from 1 inside, so that having none takes
+    /// no more room than having one.
     pub(super) fn at(index: usize) -> Self {
-        Self(u32::try_from(index).expect("fewer than 2^32 nodes"))
+        let number = u32::try_from(index + 1).ok().and_then(NonZeroU32::new);
+        Self(number.expect("fewer than 2^32 nodes"))
     }
 }
 

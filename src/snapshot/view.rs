@@ -138,6 +138,12 @@ impl View {
         }
     }
 
+    /// Whether there are many more domains than when it was made: made anew it
+    /// would keep its counts in order.
+    pub fn is_outgrown(&self, domain_count: usize) -> bool {
+        self.levels.is_none() && domain_count > 4 * MANY_DOMAINS
+    }
+
     /// Notes that it was asked again, at tick `now`.
     pub fn touch(&self, now: u64) {
         // A store that changes nothing would still take the cache line away

@@ -1,0 +1,143 @@
+//! The pods of a namespace by name, packed: a cluster has many more pods than
+//! anything else.
+
+use std::hash::BuildHasher;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+use super::pods::PodRecord;
+use super::room;
+
+/// Pods are kept in blocks of so many, so that growing moves none of them and
+/// wastes less than a block.
+const BLOCK: usize = 1 << BLOCK_BITS;
+const BLOCK_BITS: u32 = 10;
+
+/// Pods by name.
+#[derive(Debug, Clone, Default)]
+pub struct PodTable {
+    /// Where each pod is, by its name.
+    by_name: HashTable<u32>,
+    blocks: Vec<Vec<Entry>>,
+    hasher: DefaultHashBuilder,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    name: Box<str>,
+    pod: PodRecord,
+}
+
+impl PodTable {
+    /// A pod by name.
+    pub fn get(&self, name: &str) -> Option<&PodRecord> {
+        self.find(name).map(|at| &self.entry(at).pod)
+    }
+
+    fn find(&self, name: &str) -> Option<u32> {
+        let same = |at: &u32| *self.entry(*at).name == *name;
+        self.by_name.find(self.hasher.hash_one(name), same).copied()
+    }
+
+    fn entry(&self, at: u32) -> &Entry {
+        &self.blocks[(at >> BLOCK_BITS) as usize][at as usize % BLOCK]
+    }
+
+    fn entry_mut(&mut self, at: u32) -> &mut Entry {
+        &mut self.blocks[(at >> BLOCK_BITS) as usize][at as usize % BLOCK]
+    }
+
+    /// Puts a pod in place of the one of its name, which is returned.
+    pub fn insert(&mut self, name: &str, pod: PodRecord) -> Option<PodRecord> {
+        if let Some(at) = self.find(name) {
+            return Some(std::mem::replace(&mut self.entry_mut(at).pod, pod));
+        }
+        let at = u32::try_from(self.len()).expect("fewer than 2^32 pods");
+        if at as usize % BLOCK == 0 {
+            // The first one grows: most namespaces have few pods.
+            let room = if self.blocks.is_empty() { 0 } else { BLOCK };
+            self.blocks.push(Vec::with_capacity(room));
+        }
+        let block = self
+            .blocks
+            .last_mut()
+            .expect("a block was just made sure of");
+        block.push(Entry {
+            name: name.into(),
+            pod,
+        });
+        let Self {
+            by_name,
+            blocks,
+            hasher,
+        } = self;
+        by_name.insert_unique(hasher.hash_one(name), at, |at| {
+            let block = &blocks[(*at >> BLOCK_BITS) as usize];
+            hasher.hash_one(&*block[*at as usize % BLOCK].name)
+        });
+        None
+    }
+
+    /// Takes a pod out.
+    pub fn remove(&mut self, name: &str) -> Option<PodRecord> {
+        let at = self.find(name)?;
+        self.unlink(at);
+        // The last pod moves into the gap.
+        let block = self.blocks.last_mut().expect("a found pod is in a block");
+        let last = block.pop().expect("no block is empty");
+        if block.is_empty() {
+            self.blocks.pop();
+        }
+        let from = u32::try_from(self.by_name.len()).expect("fewer than 2^32 pods");
+        if from == at {
+            return Some(last.pod);
+        }
+        let hash = self.hasher.hash_one(&*last.name);
+        let link = self.by_name.find_mut(hash, |other| *other == from);
+        *link.expect("every pod is linked") = at;
+        Some(std::mem::replace(self.entry_mut(at), last).pod)
+    }
+
+    fn unlink(&mut self, at: u32) {
+        let hash = self.hasher.hash_one(&*self.entry(at).name);
+        let link = self.by_name.find_entry(hash, |other| *other == at);
+        link.expect("every pod is linked").remove();
+        if let Some(capacity) = room::shrunk(self.by_name.len(), self.by_name.capacity()) {
+            let Self {
+                by_name,
+                blocks,
+                hasher,
+            } = self;
+            by_name.shrink_to(capacity, |at| {
+                let block = &blocks[(*at >> BLOCK_BITS) as usize];
+                hasher.hash_one(&*block[*at as usize % BLOCK].name)
+            });
+        }
+    }
+
+    /// All pods with their names, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &PodRecord)> {
+        let entries = self.blocks.iter().flatten();
+        entries.map(|entry| (&*entry.name, &entry.pod))
+    }
+
+    /// How many pods there are.
+    pub fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
+    /// What it takes in memory: an estimate, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let heap = self
+            .iter()
+            .map(|(name, pod)| name.len() + pod.life.heap_bytes());
+        heap.sum::<usize>()
+            + self.blocks.iter().map(Vec::capacity).sum::<usize>() * size_of::<Entry>()
+            + self.by_name.capacity() * (size_of::<u32>() + 1)
+    }
+}
