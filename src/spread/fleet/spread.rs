@@ -60,7 +60,7 @@ impl Spread {
     pub fn of(active: &Active, cut: &Cut<'_>) -> Self {
         let lens = cut.lens(&active.partition);
         let held = holders(&active.selector, cut);
-        let mut domains = vec![Domain::default(); lens.topology.len()];
+        let mut domains = vec![Domain::default(); lens.topology.id_bound()];
         for id in lens.partition.domains() {
             let domain = &mut domains[id.index()];
             domain.value = lens.topology.value(id, cut.nodes).into();

@@ -57,7 +57,7 @@ impl Tracked {
         let counted = cut.count(active.query());
         let lens = counted.lens();
         let (topology, partition) = (&lens.topology, &lens.partition);
-        let len = topology.len().max(1);
+        let len = topology.id_bound().max(1);
         let mut counts = counted.counts().to_vec();
         counts.resize(len, 0);
         let (mut values, mut eligible_nodes) = (vec![Box::default(); len], vec![0; len]);
