@@ -260,6 +260,11 @@ impl Run {
             table::changes(changes.filter(|row| row.size.zones == DOCUMENTED_ZONES)),
         );
         document::replace_section(document, "decide", &section)?;
+        let sizes = |row: &Row| row.size.pods;
+        if self.rows.first().map(sizes) == self.rows.last().map(sizes) {
+            // One size is no curve.
+            return Ok(());
+        }
         let title = format!("One decision, {DOCUMENTED_ZONES} zones");
         let svg = plot::draw(&title, &self.curves());
         std::fs::write(document.with_file_name("performance-growth.svg"), svg)

@@ -53,7 +53,7 @@ impl PodTable {
             return Some(std::mem::replace(&mut self.entry_mut(at).pod, pod));
         }
         let at = u32::try_from(self.len()).expect("fewer than 2^32 pods");
-        if at as usize % BLOCK == 0 {
+        if (at as usize).is_multiple_of(BLOCK) {
             // The first one grows: most namespaces have few pods.
             let room = if self.blocks.is_empty() { 0 } else { BLOCK };
             self.blocks.push(Vec::with_capacity(room));
