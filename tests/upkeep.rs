@@ -114,6 +114,8 @@ fn a_label_set_for_each_pod_leaves_nothing_behind_and_costs_the_same_throughout(
     // Something stays, so that the namespace does.
     world.update(vec![on(pod("stays", &JOB), "n0").change()]);
     world.ask(&asker(), Vec::new());
+    // A sweep measures views.
+    world.registry.sweep(100);
     let before = world.summary();
 
     let timed = |changes: &dyn Fn(usize) -> Change| -> Vec<Duration> {
@@ -131,6 +133,7 @@ fn a_label_set_for_each_pod_leaves_nothing_behind_and_costs_the_same_throughout(
     assert_eq!(world.ask(&asker(), Vec::new())[1], (NODES, 2_000));
     let deleting = timed(&|index| delete("Pod", "default", &format!("w{index}")));
 
+    world.registry.sweep(100);
     let after = world.summary();
     assert_eq!((after.sizes.label_sets, after.sizes.pods), (1, 1));
     assert_eq!(world.ask(&asker(), Vec::new())[1], (NODES, 0));
@@ -310,6 +313,34 @@ fn a_namespace_of_few_pods_takes_little() {
     world.update(pods.collect());
     let each = (world.summary().memory_bytes - before) / NAMESPACES;
     assert!(each < 4_096, "{each} bytes a namespace");
+}
+
+#[test]
+fn a_decision_outlives_what_it_began_with() {
+    let world = World::new(Limits::default().max_view_bytes);
+    let tainted = support::build::tainted(node("n9", &[(ZONE, "z0")]), "k", "", "NoSchedule");
+    world.update(vec![
+        on(pod("stays", &JOB), "n0").change(),
+        tainted.change(),
+    ]);
+    let asker = spread(pod("asker", &JOB), vec![hard(1, ZONE, &JOB)]);
+    world.ask(&asker, Vec::new());
+    // The new zone has the last number, and would have the first if zones
+    // were numbered anew.
+    world.update(vec![zoned("n0", 9)]);
+    let question = Question::compile(Some(&asker), world.registry.limits(), Path::root("pod"));
+    let question = question.expect("a valid pod");
+    let tallies = |meanwhile: &dyn Fn()| {
+        world.snapshot.read("default", Batch::default(), |cut| {
+            let constraints = Constraints::of(&question, &cut);
+            let filter = Filter::of(&question, &constraints, NodeChecks::All, &cut);
+            meanwhile();
+            filter.tally_all()
+        })
+    };
+    let expected = tallies(&|| ());
+    assert_eq!(expected.feasible, NODES - 2, "all but n0 and n9");
+    assert_eq!(tallies(&|| world.registry.sweep(0)), expected);
 }
 
 #[test]

@@ -319,7 +319,9 @@ impl Views {
         if self.watched.is_empty() {
             self.watchers = Vec::new();
         }
-        self.bytes = self.watched.iter().map(|(_, w)| w.memory_bytes()).sum();
+        let watched = self.watched.iter().map(|(_, w)| w.memory_bytes());
+        let watchers = self.watchers.capacity() * size_of::<Vec<Watcher>>();
+        self.bytes = watched.sum::<usize>() + watchers;
     }
 
     /// All views with their selectors.
