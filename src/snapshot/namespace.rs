@@ -149,7 +149,7 @@ impl Namespace {
     /// nodes already.
     pub fn arrived(&self, claims: &[(Serial, &Claim)]) -> Vec<Serial> {
         let bound = |claim: &Claim| {
-            let pod = self.pods.get(&*claim.name);
+            let pod = self.pods.get(&claim.name);
             pod.is_some_and(|pod| pod.node.is_some() && claim.is_of(&claim.name, &pod.life.uid()))
         };
         let (named, unnamed): (Vec<_>, Vec<_>) = claims
