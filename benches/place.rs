@@ -37,7 +37,7 @@ fn main() {
         .collect();
     let wanted = |nodes: usize| sizes.is_empty() || sizes.contains(&nodes);
     let mut clock = Clock::default();
-    println!("nodes   replicas  constraints                      gather and pick");
+    println!("nodes   placed    constraints                      gather and pick");
     for size in SIZES.into_iter().filter(|(nodes, ..)| wanted(*nodes)) {
         kubernetes(size, &mut clock);
     }
@@ -70,9 +70,9 @@ fn kubernetes(size: (usize, usize, usize), clock: &mut Clock) {
                 let mut plan = snapshot.read(&namespace, Batch::default(), plan);
                 plan.run(&|| false).expect("nobody cancels")
             };
-            assert_eq!(run().unplaced, 0, "there is room for all");
+            let placed = run().picks.len();
             let ns = clock.median_ns(name, run);
-            row(size.0, replicas, name, ns);
+            row(size.0, placed, name, ns);
         }
     }
 }
@@ -104,7 +104,8 @@ fn cases(app: &str) -> [(&'static str, Vec<v1::TopologySpreadConstraint>); 3] {
             "zone + hostname, hard and soft",
             vec![
                 constraint(zone, true, 1),
-                constraint(host, true, 2),
+                // Zones do not have equally many usable nodes.
+                constraint(host, true, 10),
                 constraint(zone, false, 1),
                 constraint(host, false, 1),
             ],
