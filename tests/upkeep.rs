@@ -180,7 +180,8 @@ fn numbers_of_label_sets_are_given_out_again() {
 
 #[test]
 fn views_that_grew_are_off_the_books_when_they_go() {
-    let goes: [(&str, &dyn Fn(&World)); 4] = [
+    type Going<'a> = (&'a str, &'a dyn Fn(&World));
+    let goes: [Going<'_>; 4] = [
         ("idle", &|world| world.registry.sweep(0)),
         ("with many nodes", &|world| {
             // So many that all are counted anew, if anybody asks.
@@ -262,6 +263,53 @@ fn names_of_nodes_that_come_and_go_do_not_pile_up() {
             "{bytes} bytes in round {round}, {most_early} before"
         );
     }
+}
+
+#[test]
+fn pods_that_come_and_go_on_an_unknown_node_do_not_pile_up() {
+    let world = World::new(Limits::default().max_view_bytes);
+    let come = || on(pod("p", &JOB), "unknown").change();
+    world.update(vec![on(pod("stays", &JOB), "n0").change(), come()]);
+    let before = world.summary().memory_bytes;
+    for _ in 0..2_000 {
+        world.update(vec![delete("Pod", "default", "p")]);
+        world.update(vec![come()]);
+    }
+    let after = world.summary().memory_bytes;
+    assert!(after < before + 256, "{before} bytes grew to {after}");
+}
+
+#[test]
+fn views_made_for_few_domains_do_not_stay_for_many() {
+    let world = World::new(Limits::default().max_view_bytes);
+    world.update(vec![on(pod("stays", &JOB), "n0").change()]);
+    for first in (0..500).step_by(10) {
+        world.ask(&asker(), Vec::new());
+        assert_eq!(world.verify(), 2, "both are kept with {first} more nodes");
+        let nodes = (first..first + 10).map(|i| zoned(&format!("m{i}"), i % 3));
+        world.update(nodes.collect());
+    }
+    // The view by host is gone once there were too many, and made anew keeps
+    // its counts in order, which takes room.
+    let (_, kept) = world.snapshot.freeze_kept();
+    let views = kept.views.iter().flatten().flat_map(|watch| &watch.views);
+    let unordered = views.filter(|view| view.is_outgrown(500)).count();
+    assert_eq!(unordered, 1, "the view by zone");
+}
+
+#[test]
+fn a_namespace_of_few_pods_takes_little() {
+    const NAMESPACES: usize = 1_000;
+    let world = World::new(Limits::default().max_view_bytes);
+    let before = world.summary().memory_bytes;
+    let pods = (0..NAMESPACES).map(|index| {
+        let mut pod = on(pod("p", &JOB), "n0");
+        pod.metadata.get_or_insert_default().namespace = format!("ns-{index}");
+        pod.change()
+    });
+    world.update(pods.collect());
+    let each = (world.summary().memory_bytes - before) / NAMESPACES;
+    assert!(each < 4_096, "{each} bytes a namespace");
 }
 
 #[test]

@@ -58,8 +58,15 @@ enum Event {
     Imagined(Vec<Change>),
 }
 
+/// The number of a node; half of them fall on a few, so that what changes has
+/// pods and pods are on what changes.
+fn node_number() -> impl Strategy<Value = usize> {
+    prop_oneof![0..8_usize, 0..NODES + 4]
+}
+
 fn node_change() -> impl Strategy<Value = (usize, Option<Node>)> {
-    (0..NODES, prop::option::weighted(0.8, generate::node()))
+    let number = node_number().prop_map(|number| number % NODES);
+    (number, prop::option::weighted(0.8, generate::node()))
 }
 
 /// Changes of nodes, at most one each.
@@ -101,7 +108,7 @@ fn upheaval() -> impl Strategy<Value = Vec<Change>> {
 
 fn pod_change() -> impl Strategy<Value = (usize, usize, usize, Option<Pod>)> {
     let pod = prop::option::weighted(0.75, generate::pod());
-    (0..NAMESPACES.len(), 0..PODS, 0..NODES + 4, pod)
+    (0..NAMESPACES.len(), 0..PODS, node_number(), pod)
 }
 
 fn pods(count: impl Into<prop::collection::SizeRange>) -> impl Strategy<Value = Vec<Change>> {
@@ -133,7 +140,7 @@ fn pod_at(namespace: usize, index: usize, node: usize, pod: Option<Pod>) -> Chan
 }
 
 fn event() -> impl Strategy<Value = Event> {
-    let imagined = (pods(0..4), nodes(0..4)).prop_map(|(mut pods, nodes)| {
+    let imagined = (pods(0..6), nodes(0..8)).prop_map(|(mut pods, nodes)| {
         pods.extend(nodes);
         pods
     });
@@ -174,7 +181,7 @@ fn history() -> impl Strategy<Value = (Vec<Pod>, Vec<Step>)> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 24,
+        cases: 16,
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

@@ -9,7 +9,7 @@ use prost::bytes::Bytes;
 
 use crate::proto::v1;
 use crate::snapshot::{Cut, Nodes, Slot};
-use crate::spread::{DomainReport, NodeScore, Reason, Refusal, Report};
+use crate::spread::{DomainReport, NodeScore, Refusal, Report};
 
 /// A count for the wire.
 pub fn count(n: usize) -> i64 {
@@ -114,10 +114,10 @@ fn index(index: Option<usize>) -> i32 {
 }
 
 /// How many nodes share each reason: most first, then by reason.
-pub fn reason_counts(refused: &BTreeMap<Reason, usize>) -> Vec<v1::ReasonCount> {
+pub fn reason_counts<R: AsRef<str>>(refused: &BTreeMap<R, usize>) -> Vec<v1::ReasonCount> {
     let mut counts: Vec<_> = refused
         .iter()
-        .map(|(r, nodes)| (r.as_str(), *nodes))
+        .map(|(reason, nodes)| (reason.as_ref(), *nodes))
         .collect();
     counts.sort_unstable_by_key(|(reason, nodes)| (Reverse(*nodes), *reason));
     let wire = |(reason, nodes): (&str, usize)| v1::ReasonCount {

@@ -31,20 +31,7 @@ impl Checked {
     /// # Errors
     /// Every fault of the request.
     pub fn filter(wire: v1::FilterRequest, limits: &Limits) -> Result<Self, Error> {
-        // The fields that both have have the same numbers and meanings.
-        let wire = v1::ScoreRequest {
-            snapshot: wire.snapshot,
-            pod: wire.pod,
-            candidates: wire.candidates,
-            node_checks: wire.node_checks,
-            view: wire.view,
-            min_revision: wire.min_revision,
-            overlay: wire.overlay,
-            dialect: wire.dialect,
-            max_domains: wire.max_domains,
-            top: 0,
-        };
-        Self::score(wire, limits)
+        Self::score(request::as_score(wire), limits)
     }
 
     /// Checks a `Score` request.
@@ -58,29 +45,23 @@ impl Checked {
         let question =
             faults.collect(Question::compile(wire.pod.as_ref(), limits, path).map(Box::new));
         request::check_candidates(wire.candidates.as_ref(), limits, &mut faults);
-        let checks = request::known(wire.node_checks, Path::root("nodeChecks"), &mut faults);
+        let checks = request::node_checks(wire.node_checks, &mut faults);
         let view = request::known(wire.view, Path::root("view"), &mut faults);
-        let dialect: v1::Dialect = request::known(wire.dialect, Path::root("dialect"), &mut faults);
+        let _: v1::Dialect = request::known(wire.dialect, Path::root("dialect"), &mut faults);
         request::check_not_negative(wire.min_revision, Path::root("minRevision"), &mut faults);
         request::check_not_negative(wire.top.into(), Path::root("top"), &mut faults);
         let max_domains = request::max_domains(wire.max_domains, &mut faults);
-        let overlay = check_overlay(wire.overlay, limits, &mut faults);
+        let overlay = request::overlay(wire.overlay, limits, &mut faults);
         let question = match question {
             Some(question) => faults.finish(question)?,
             None => return Err(faults.into()),
         };
-        if dialect == v1::Dialect::Fleet {
-            return Err(Error::Dialect("DIALECT_FLEET"));
-        }
         Ok(Self {
             snapshot,
             min_revision: wire.min_revision,
             question,
             candidates: wire.candidates,
-            checks: match checks {
-                v1::NodeChecks::Unspecified => NodeChecks::All,
-                v1::NodeChecks::SpreadOnly => NodeChecks::SpreadOnly,
-            },
+            checks,
             view,
             overlay,
             max_domains,
@@ -212,16 +193,4 @@ impl Checked {
 
 fn reports(reports: &[Report<'_>]) -> Vec<v1::ConstraintReport> {
     reports.iter().map(answer::constraint_report).collect()
-}
-
-fn check_overlay(changes: Vec<v1::Change>, limits: &Limits, faults: &mut Violations) -> Batch {
-    let path = Path::root("overlay");
-    let (count, limit) = (changes.len(), limits.max_overlay_changes);
-    if count > limit {
-        faults.over_limit(path, "max-overlay-changes", limit, count);
-        return Batch::default();
-    }
-    faults
-        .collect(Batch::check(changes, limits, path))
-        .unwrap_or_default()
 }

@@ -53,9 +53,6 @@ pub enum Error {
     /// The server stops.
     #[error("the server is draining")]
     Draining,
-    /// The dialect is not implemented.
-    #[error("dialect: {0} is not supported by this server")]
-    Dialect(&'static str),
     /// A task of the server itself failed.
     #[error("the server failed to finish the call")]
     Internal,
@@ -89,7 +86,6 @@ impl Error {
             Self::Deadline => (Code::DeadlineExceeded, "DEADLINE_EXCEEDED"),
             Self::OverLimit { .. } => (Code::ResourceExhausted, "OVER_LIMIT"),
             Self::Draining => (Code::Unavailable, "DRAINING"),
-            Self::Dialect(_) => (Code::Unimplemented, "DIALECT_NOT_SUPPORTED"),
             Self::Internal => (Code::Internal, "INTERNAL"),
         }
     }

@@ -61,7 +61,7 @@ pub fn summary(summary: &Summary) -> v1::Snapshot {
         synced: summary.synced,
         node_count: count(summary.sizes.nodes),
         pod_count: count(summary.sizes.pods),
-        reservation_count: 0,
+        reservation_count: count(summary.reservations),
         default_constraints: Some(summary.defaults.to_wire()),
         memory_bytes: count(summary.memory_bytes),
         create_time: Some(timestamp(summary.created)),
@@ -70,7 +70,8 @@ pub fn summary(summary: &Summary) -> v1::Snapshot {
     }
 }
 
-fn timestamp(time: SystemTime) -> pbjson_types::Timestamp {
+/// A time for the wire.
+pub fn timestamp(time: SystemTime) -> pbjson_types::Timestamp {
     // Clocks before 1970 are shown as 1970.
     let since = time
         .duration_since(SystemTime::UNIX_EPOCH)

@@ -7,10 +7,14 @@ mod decide;
 mod error;
 mod export;
 mod feed;
+mod fleet;
+mod place;
 mod request;
+mod reservations;
 mod service;
 mod update;
 mod verify;
+mod wish;
 
 pub use error::Error;
 pub use request::parse_snapshot_name;

@@ -4,13 +4,17 @@ use std::collections::HashSet;
 
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
-use crate::snapshot::Limits;
+use crate::snapshot::{Batch, Limits};
+use crate::spread::NodeChecks;
 
 /// Name of the snapshot that requests without a name mean.
 const DEFAULT_SNAPSHOT: &str = "default";
 
 /// How many domains a report lists when the request does not say.
 const DEFAULT_MAX_DOMAINS: usize = 100;
+
+/// How many entries a page has by default, and at most.
+const PAGE_SIZE: (usize, usize) = (100, 1_000);
 
 /// Prefixes of names that health checks use for services.
 const RESERVED_PREFIXES: [&str; 2] = ["evenkeel.", "grpc."];
@@ -62,10 +66,66 @@ pub fn known<E: TryFrom<i32> + Default>(value: i32, path: Path<'_>, faults: &mut
     })
 }
 
+/// What nodes are to be checked for.
+pub fn node_checks(value: i32, faults: &mut Violations) -> NodeChecks {
+    match known(value, Path::root("nodeChecks"), faults) {
+        v1::NodeChecks::Unspecified => NodeChecks::All,
+        v1::NodeChecks::SpreadOnly => NodeChecks::SpreadOnly,
+    }
+}
+
+/// A `Filter` request as a `Score` request: the fields that both have have the
+/// same numbers and meanings.
+pub fn as_score(wire: v1::FilterRequest) -> v1::ScoreRequest {
+    v1::ScoreRequest {
+        snapshot: wire.snapshot,
+        pod: wire.pod,
+        candidates: wire.candidates,
+        node_checks: wire.node_checks,
+        view: wire.view,
+        min_revision: wire.min_revision,
+        overlay: wire.overlay,
+        dialect: wire.dialect,
+        max_domains: wire.max_domains,
+        top: 0,
+    }
+}
+
+/// The changes of an overlay.
+pub fn overlay(changes: Vec<v1::Change>, limits: &Limits, faults: &mut Violations) -> Batch {
+    let path = Path::root("overlay");
+    let (count, limit) = (changes.len(), limits.max_overlay_changes);
+    if count > limit {
+        faults.over_limit(path, "max-overlay-changes", limit, count);
+        return Batch::default();
+    }
+    let checked = faults.collect(Batch::check(changes, limits, path));
+    checked.unwrap_or_default()
+}
+
 /// Checks a number that must not be negative.
 pub fn check_not_negative(value: i64, path: Path<'_>, faults: &mut Violations) {
     if value < 0 {
         faults.add(path, "must not be negative");
+    }
+}
+
+/// How many entries a page is to have.
+pub fn page_size(value: i32, faults: &mut Violations) -> usize {
+    check_not_negative(value.into(), Path::root("pageSize"), faults);
+    match usize::try_from(value) {
+        Ok(0) | Err(_) => PAGE_SIZE.0,
+        Ok(size) => size.min(PAGE_SIZE.1),
+    }
+}
+
+/// Checks the name of an owner of reservations.
+pub fn check_owner(owner: &str, path: Path<'_>, limits: &Limits, faults: &mut Violations) {
+    if owner.is_empty() {
+        faults.add(path, "is required");
+    } else if owner.len() > limits.max_string_bytes {
+        let limit = limits.max_string_bytes;
+        faults.over_limit(path, "max-string-bytes", limit, owner.len());
     }
 }
 

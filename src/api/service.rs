@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::error::Error;
 use super::feed::Feed;
-use super::{deadline, decide, export, request, update, verify};
+use super::{deadline, decide, export, fleet, place, request, reservations, update, verify};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::proto::v1::spread_service_server::SpreadService;
@@ -24,9 +24,6 @@ const MAX_WAITING_ANSWERS: usize = 16;
 /// Changes from which on a batch is applied beside the reactor, so that other
 /// calls do not wait for it.
 const LARGE_BATCH: usize = 256;
-
-/// How many snapshots a page lists by default, and at most.
-const PAGE_SIZE: (usize, usize) = (100, 1_000);
 
 /// Implements `evenkeel.v1.SpreadService` on a registry of snapshots.
 #[derive(Clone)]
@@ -133,6 +130,14 @@ impl SpreadService for Service {
     ) -> Result<Response<v1::FilterResponse>, Status> {
         self.check_open()?;
         let (metadata, _, request) = request.into_parts();
+        if request.dialect == i32::from(v1::Dialect::Fleet) {
+            let request = request::as_score(request);
+            let checked = fleet::Checked::of(request, self.registry.limits())?;
+            let snapshot = self
+                .reach(&checked.snapshot, checked.min_revision, &metadata)
+                .await?;
+            return Ok(Response::new(checked.answer_filter(&snapshot)));
+        }
         let checked = decide::Checked::filter(request, self.registry.limits())?;
         let snapshot = self
             .reach(&checked.snapshot, checked.min_revision, &metadata)
@@ -146,11 +151,70 @@ impl SpreadService for Service {
     ) -> Result<Response<v1::ScoreResponse>, Status> {
         self.check_open()?;
         let (metadata, _, request) = request.into_parts();
+        if request.dialect == i32::from(v1::Dialect::Fleet) {
+            let checked = fleet::Checked::of(request, self.registry.limits())?;
+            let snapshot = self
+                .reach(&checked.snapshot, checked.min_revision, &metadata)
+                .await?;
+            return Ok(Response::new(checked.answer_score(&snapshot)));
+        }
         let checked = decide::Checked::score(request, self.registry.limits())?;
         let snapshot = self
             .reach(&checked.snapshot, checked.min_revision, &metadata)
             .await?;
         Ok(Response::new(checked.answer_score(&snapshot)))
+    }
+
+    async fn place(
+        &self,
+        request: Request<v1::PlaceRequest>,
+    ) -> Result<Response<v1::PlaceResponse>, Status> {
+        self.check_open()?;
+        let (metadata, _, request) = request.into_parts();
+        let deadline = deadline::of(&metadata);
+        let checked = place::Checked::of(request, self.registry.limits())?;
+        let snapshot = self
+            .reach(&checked.snapshot, checked.min_revision, &metadata)
+            .await?;
+        // A call that is given up drops its guard, which stops the placing.
+        let given_up = CancellationToken::new();
+        let _guard = given_up.clone().drop_guard();
+        let run = move || {
+            let stop = || given_up.is_cancelled() || tokio::time::Instant::now() > deadline;
+            checked.answer(&snapshot, &stop)
+        };
+        Ok(Response::new(run_aside(true, run).await??))
+    }
+
+    async fn confirm_reservations(
+        &self,
+        request: Request<v1::ConfirmReservationsRequest>,
+    ) -> Result<Response<v1::ConfirmReservationsResponse>, Status> {
+        let request = request.into_inner();
+        let snapshot = self.named(&request.snapshot)?;
+        let limits = self.registry.limits().clone();
+        let confirm = move || reservations::confirm(request, &snapshot, &limits);
+        Ok(Response::new(run_aside(true, confirm).await??))
+    }
+
+    async fn release_reservations(
+        &self,
+        request: Request<v1::ReleaseReservationsRequest>,
+    ) -> Result<Response<v1::ReleaseReservationsResponse>, Status> {
+        let request = request.into_inner();
+        let snapshot = self.named(&request.snapshot)?;
+        let limits = self.registry.limits().clone();
+        let release = move || reservations::release(request, &snapshot, &limits);
+        Ok(Response::new(run_aside(true, release).await??))
+    }
+
+    async fn list_reservations(
+        &self,
+        request: Request<v1::ListReservationsRequest>,
+    ) -> Result<Response<v1::ListReservationsResponse>, Status> {
+        let request = request.into_inner();
+        let snapshot = self.named(&request.snapshot)?;
+        Ok(Response::new(reservations::list(&request, &snapshot)?))
     }
 
     async fn get_snapshot(
@@ -169,16 +233,11 @@ impl SpreadService for Service {
         self.check_open()?;
         let request = request.into_inner();
         let mut faults = Violations::default();
-        let path = Path::root("pageSize");
-        request::check_not_negative(request.page_size.into(), path, &mut faults);
+        let size = request::page_size(request.page_size, &mut faults);
         // A token is the last name of the page before.
         let token = Path::root("pageToken");
         request::check_snapshot_name(&request.page_token, token, &mut faults);
         faults.finish(()).map_err(Error::from)?;
-        let size = match usize::try_from(request.page_size) {
-            Ok(0) | Err(_) => PAGE_SIZE.0,
-            Ok(size) => size.min(PAGE_SIZE.1),
-        };
         let all = self.registry.list(&request.page_token);
         let page = &all[..size.min(all.len())];
         let last = page.last().filter(|_| page.len() < all.len());

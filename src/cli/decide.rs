@@ -1,4 +1,4 @@
-//! What `filter` and `score` have in common: the question.
+//! What `filter`, `score` and `place` have in common: the question.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -25,13 +25,15 @@ const ANSWER: &str = "The answer";
 /// Flags of a question.
 #[derive(Debug, Args)]
 pub(crate) struct Question {
-    /// The pod: a Pod, or a workload with a pod template; - for standard input
+    /// The pod: a Pod, a workload with a pod template, or a placement; - for standard input
     ///
     /// A workload is a Deployment, ReplicaSet, StatefulSet, DaemonSet, Job,
     /// CronJob or ReplicationController; its template's labels and its own
     /// namespace are the pod's. The pod of a ReplicaSet, StatefulSet or
     /// ReplicationController is owned by it, so that default constraints find
-    /// their selector as for the real pods; others have no owner.
+    /// their selector as for the real pods; others have no owner. A
+    /// ClusterResourcePlacement or ResourcePlacement of KubeFleet is decided by
+    /// KubeFleet's rules, with MemberClusters for nodes.
     #[arg(short, long, value_name = "FILE", help_heading = "The pod")]
     file: PathBuf,
 

@@ -40,6 +40,7 @@ impl Filter {
         };
         let request = FilterRequest {
             snapshot: question.state.snapshot().to_owned(),
+            dialect: asked.workload.dialect().into(),
             pod: Some(asked.workload.pod),
             candidates: question.candidates(),
             node_checks: question.node_checks().into(),
@@ -47,7 +48,6 @@ impl Filter {
             min_revision: question.min_revision,
             overlay: asked.overlay,
             max_domains: question.max_domains(),
-            ..Default::default()
         };
         let client = question.state.client().await?;
         let names = asked.overlay_names;

@@ -15,6 +15,7 @@ mod list_file;
 mod load;
 mod manifest;
 mod output;
+mod place;
 mod render;
 mod save;
 mod score;
@@ -49,7 +50,7 @@ Start here:
 
 Exit codes:
   0  done; of filter and score: at least one node is feasible
-  1  no node is feasible; of healthcheck: not serving; of verify: counts differ
+  1  no node is feasible; of place: some found no node; of healthcheck: not serving; of verify: counts differ
   2  the request or its input was refused
   3  the server could not be reached, or did not answer in time
 
@@ -74,6 +75,8 @@ enum Command {
     Filter(filter::Filter),
     /// Which nodes suit a pod best
     Score(score::Score),
+    /// Where should many replicas go, each counting for the next
+    Place(Box<place::Place>),
     /// List, describe, save, restore and delete snapshots
     #[command(subcommand)]
     Snapshot(snapshots::Snapshot),
@@ -99,6 +102,7 @@ impl Cli {
             Command::Load(load) => wait_for(load.run()),
             Command::Filter(filter) => wait_for(filter.run()),
             Command::Score(score) => wait_for(score.run()),
+            Command::Place(place) => wait_for(place.run()),
             Command::Snapshot(snapshot) => wait_for(snapshot.run()),
             Command::Verify(verify) => wait_for(verify.run()),
             Command::Synth(synth) => wait_for(synth.run()),

@@ -43,6 +43,7 @@ impl Score {
         let asked = question.read()?;
         let request = ScoreRequest {
             snapshot: question.state.snapshot().to_owned(),
+            dialect: asked.workload.dialect().into(),
             pod: Some(asked.workload.pod),
             candidates: question.candidates(),
             node_checks: question.node_checks().into(),
@@ -55,7 +56,6 @@ impl Score {
                 0 => i32::MAX,
                 top => top,
             },
-            ..Default::default()
         };
         let client = question.state.client().await?;
         let names = asked.overlay_names;

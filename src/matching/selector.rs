@@ -61,6 +61,20 @@ impl Selector {
         }
     }
 
+    /// This selector, counting every label set where it is `{}`: by asking for
+    /// the absence of a key that no label can have. For rules that do not share
+    /// kube-scheduler's exception for `{}`.
+    #[must_use]
+    pub fn or_everything(self) -> Self {
+        if !self.is_empty() {
+            return self;
+        }
+        Self::All(Box::new([Requirement {
+            key: Box::default(),
+            operator: Operator::DoesNotExist,
+        }]))
+    }
+
     /// Whether a map of labels matches.
     pub fn matches_labels(&self, labels: &BTreeMap<String, String>) -> bool {
         self.matches::<str>(|key| labels.get(key).map(String::as_str))
@@ -89,7 +103,9 @@ impl Selector {
             return None;
         };
         let mut wire = v1::LabelSelector::default();
-        for Requirement { key, operator } in requirements {
+        // An empty key is that of `or_everything`.
+        let written = requirements.iter().filter(|r| !r.key.is_empty());
+        for Requirement { key, operator } in written {
             let (operator, values) = match operator {
                 Operator::In(values) => match &**values {
                     [only] if !wire.match_labels.contains_key(&**key) => {

@@ -98,9 +98,14 @@ impl Batch {
         faults.finish(Self(changes.into_iter().filter_map(|c| c.object).collect()))
     }
 
-    /// Changes that bring valid objects back to what they are.
-    pub(super) fn inverse(objects: impl Iterator<Item = Object>) -> Self {
-        Self(objects.collect())
+    /// Changes of the snapshot's own making, which need no check.
+    pub(super) fn trusted(objects: impl IntoIterator<Item = Object>) -> Self {
+        Self(objects.into_iter().collect())
+    }
+
+    /// The batch with more changes of the snapshot's own making.
+    pub(super) fn and(&self, objects: Vec<Object>) -> Self {
+        Self(self.0.iter().cloned().chain(objects).collect())
     }
 
     /// How many changes there are.

@@ -101,7 +101,7 @@ impl<'a> Cut<'a> {
 
     fn build(&self, selector: &Selector, lens: &Lens, now: u64) -> View {
         let sets = self.namespace.label_sets();
-        let mut counts = vec![0; lens.partition.len()];
+        let mut counts = vec![0; lens.partition.id_bound()];
         for (slot, pods) in sets.matching(selector).flat_map(|set| sets.counts(set)) {
             let domain = lens.partition.member(slot);
             if domain.is_some() {
@@ -199,7 +199,7 @@ impl<'a> Counted<'a> {
 
     /// One more than the largest number of a value.
     pub fn value_count(&self) -> usize {
-        self.lens.topology.len()
+        self.lens.topology.id_bound()
     }
 
     /// The nodes behind it.

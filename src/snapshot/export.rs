@@ -1,6 +1,7 @@
 //! Writing a state out as changes that rebuild it.
 
 use super::frozen::Frozen;
+use super::reservations::is_reservation;
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 
@@ -24,7 +25,9 @@ impl Frozen {
                     object: Some(Object::Pod(pod)),
                 })
             };
-            let pods = namespace.pod_names().into_iter().filter_map(pod);
+            // What is reserved is for this server to hold, not for another.
+            let names = namespace.pod_names().into_iter();
+            let pods = names.filter(|name| !is_reservation(name)).filter_map(pod);
             namespace.owners().to_wire(name).chain(pods)
         }))
     }

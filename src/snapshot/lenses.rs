@@ -37,6 +37,8 @@ pub struct Moves {
     pub id: PartitionId,
     /// The nodes that moved, in order.
     pub moves: Vec<Move>,
+    /// How many domains there are after that.
+    pub domain_count: usize,
 }
 
 /// The topologies and partitions in use.
@@ -158,8 +160,10 @@ impl Lenses {
                     let of = moves.entry(index).or_insert_with(|| Moves {
                         id,
                         moves: Vec::new(),
+                        domain_count: 0,
                     });
                     of.moves.push(moved);
+                    of.domain_count = entry.partition.domain_count();
                 }
             }
         }

@@ -1,5 +1,7 @@
 //! What a client can make grow, and how far.
 
+use std::time::Duration;
+
 /// Limits on everything that a client can make grow. Each is a flag of
 /// `evenkeel serve` by the same name.
 #[derive(Debug, Clone)]
@@ -28,6 +30,15 @@ pub struct Limits {
     /// sets of eligible nodes, parted into domains, that views are of. Dropping one never changes an
     /// answer, only how fast it comes.
     pub max_view_bytes: usize,
+    /// Replicas of one `Place`, and reservations confirmed or released at once.
+    pub max_replicas: usize,
+    /// Scores that the steps of one Fleet `Place` may list: one per step and
+    /// cluster.
+    pub max_step_scores: usize,
+    /// Live reservations of one snapshot.
+    pub max_reservations: usize,
+    /// The longest that a reservation may be held.
+    pub max_reservation_ttl: Duration,
     /// Bytes of any one string in a request.
     pub max_string_bytes: usize,
 }
@@ -44,6 +55,10 @@ impl Default for Limits {
             max_label_sets: 5_000_000,
             max_owners: 1_000_000,
             max_view_bytes: 256 << 20,
+            max_replicas: 100_000,
+            max_step_scores: 1_000_000,
+            max_reservations: 100_000,
+            max_reservation_ttl: Duration::from_secs(3_600),
             max_string_bytes: 4_096,
         }
     }

@@ -22,7 +22,10 @@ pub mod partition;
 mod pod_table;
 mod pods;
 mod registry;
+mod reservations;
+mod reserving;
 mod room;
+mod staged;
 mod state;
 mod symbols;
 #[cfg(test)]
@@ -41,12 +44,15 @@ pub use frozen::{Frozen, Kept};
 pub use label_sets::{LabelSetId, LabelSets};
 pub use lenses::{Lens, PartitionId};
 pub use limits::Limits;
-pub use named::{Snapshot, Staged, Summary, Update};
+pub use named::{Snapshot, Summary, Update};
 pub use namespace::Namespace;
 pub use nodes::{NodeRef, Nodes, Slot};
 pub use owners::Controller;
 pub use partition::{Eligibility, Partition};
-pub use registry::{Observer, Registry};
+pub use registry::{Clock, Observer, Registry};
+pub use reservations::{Claim, Held, Hold, Serial};
+pub use reserving::{Ended, Listed, Reserved};
+pub use staged::Staged;
 pub use state::{Applied, Sizes};
 pub use symbols::Symbol;
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! A named snapshot: the state that answers, and how it moves on.
 
+use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::SystemTime;
 
 use event_listener::{Event, EventListener};
@@ -11,10 +12,13 @@ use uuid::Uuid;
 use super::change::Batch;
 use super::cut::Cut;
 use super::defaults::Defaults;
-use super::error::{Error, check_limit};
+use super::error::Error;
 use super::frozen::{Frozen, Kept};
 use super::limits::Limits;
-use super::registry::Observer;
+use super::registry::{Clock, Observer};
+use super::reservations::{Book, Serial};
+use super::reserving::NEVER;
+use super::staged::{Staged, check_room};
 use super::state::{Applied, Sizes, State};
 
 /// A named snapshot.
@@ -27,15 +31,20 @@ pub struct Snapshot {
     synced: AtomicBool,
     live: RwLock<Arc<State>>,
     /// Held by whoever applies a batch.
-    turn: Mutex<Turn>,
-    updated: Mutex<SystemTime>,
+    pub(super) turn: Mutex<Turn>,
+    pub(super) updated: Mutex<SystemTime>,
+    pub(super) clock: Clock,
+    /// Changed by whoever has the turn.
+    pub(super) book: Mutex<Book>,
+    /// When the next reservation ends by itself, in microseconds since 1970.
+    pub(super) next_expiry: AtomicI64,
     moved: Event,
     observer: Arc<dyn Observer>,
 }
 
 #[derive(Debug)]
-struct Turn {
-    deleted: bool,
+pub(super) struct Turn {
+    pub(super) deleted: bool,
 }
 
 /// Where a batch brought its snapshot.
@@ -47,15 +56,6 @@ pub struct Update {
     pub epoch: String,
     /// What it did.
     pub applied: Applied,
-}
-
-/// A new state that is built aside, to be swapped in whole.
-#[derive(Debug)]
-pub struct Staged {
-    pub(super) state: State,
-    applied: Applied,
-    defaults: Option<Arc<Defaults>>,
-    batches: i64,
 }
 
 /// What a snapshot is about, at one moment.
@@ -71,6 +71,8 @@ pub struct Summary {
     pub synced: bool,
     /// How much it holds.
     pub sizes: Sizes,
+    /// How many reservations are live.
+    pub reservations: usize,
     /// Its default constraints.
     pub defaults: Arc<Defaults>,
     /// What it takes in memory: an estimate, in bytes.
@@ -84,15 +86,16 @@ pub struct Summary {
 }
 
 impl Snapshot {
-    /// An empty one, created at `at`. An `expected` one is synced only from its
+    /// An empty one, created now. An `expected` one is synced only from its
     /// first replace on.
     pub(super) fn new(
         name: &str,
         expected: bool,
         max_view_bytes: usize,
         observer: Arc<dyn Observer>,
-        at: SystemTime,
+        clock: Clock,
     ) -> Self {
+        let at = clock();
         Self {
             name: name.to_owned(),
             epoch: Uuid::new_v4().to_string(),
@@ -103,6 +106,9 @@ impl Snapshot {
             live: RwLock::new(Arc::new(State::new(max_view_bytes))),
             turn: Mutex::new(Turn { deleted: false }),
             updated: Mutex::new(at),
+            clock,
+            book: Mutex::default(),
+            next_expiry: AtomicI64::new(NEVER),
             moved: Event::new(),
         }
     }
@@ -144,12 +150,30 @@ impl Snapshot {
     /// Runs a decision on one revision of a namespace, with an overlay
     /// applied for it alone.
     pub fn read<T>(&self, namespace: &str, overlay: Batch, decide: impl FnOnce(Cut<'_>) -> T) -> T {
+        self.expire();
         let live = self.live();
         if overlay.is_empty() {
-            live.read(namespace, decide)
-        } else {
-            live.read_overlaid(namespace, overlay, decide)
+            return live.read(namespace, decide);
         }
+        let overlay = self.with_take_overs(&overlay).0.into_owned();
+        live.read_overlaid(namespace, overlay, decide)
+    }
+
+    /// As [`Self::read`], for whoever decides what to reserve and has the
+    /// turn.
+    pub fn read_in_turn<T>(&self, namespace: &str, decide: impl FnOnce(Cut<'_>) -> T) -> T {
+        self.live().read(namespace, decide)
+    }
+
+    /// A batch with the deletions of the reservations that its pods take
+    /// over, and those.
+    fn with_take_overs<'b>(&self, batch: &'b Batch) -> (Cow<'b, Batch>, Vec<Serial>) {
+        let book = self.book.lock();
+        let taken = book.taken_over(batch.objects());
+        if taken.is_empty() {
+            return (Cow::Borrowed(batch), taken);
+        }
+        (Cow::Owned(batch.and(book.deletions(&taken))), taken)
     }
 
     /// Applies a batch to the live state. `None` when the snapshot was deleted
@@ -174,7 +198,11 @@ impl Snapshot {
         self.check_revision(&live, expected_revision)?;
         check_room(&live, batch, limits)?;
         let revision = live.revision() + 1;
-        let applied = live.apply(batch, defaults, revision);
+        let (batch, taken) = self.with_take_overs(batch);
+        let mut applied = live.apply(&batch, defaults, revision);
+        // That reservations end is not the caller's doing.
+        applied.changed = applied.changed.saturating_sub(taken.len());
+        self.forget(&taken);
         *self.updated.lock() = now;
         Ok(Some(self.moved_on(revision, applied, !self.expected)))
     }
@@ -202,10 +230,23 @@ impl Snapshot {
             ..
         } = staged.take().expect("a state is swapped in once");
         let revision = live.revision() + 1;
+        let taken = self.carry_over(&state);
         state.adopt(revision, defaults.unwrap_or_else(|| live.defaults()));
         *self.live.write() = Arc::new(state);
+        self.forget(&taken);
         *self.updated.lock() = now;
         Ok(Some(self.moved_on(revision, applied, true)))
+    }
+
+    /// Gives a new state the reservations that none of its pods takes over;
+    /// those that are taken over.
+    fn carry_over(&self, state: &State) -> Vec<Serial> {
+        let book = self.book.lock();
+        let taken = state.arrived(book.confirmed());
+        let mut held = book.serials();
+        held.retain(|serial| taken.binary_search(serial).is_err());
+        state.apply(&Batch::trusted(book.pods(&held)), None, 0);
+        taken
     }
 
     /// Starts a new tick for the views of the live state; see [`State::sweep`].
@@ -224,7 +265,7 @@ impl Snapshot {
         }
     }
 
-    fn moved_on(&self, revision: i64, applied: Applied, syncs: bool) -> Update {
+    pub(super) fn moved_on(&self, revision: i64, applied: Applied, syncs: bool) -> Update {
         if syncs && !self.synced.swap(true, Ordering::AcqRel) {
             self.observer.snapshot_changed(&self.name, true);
         }
@@ -259,14 +300,20 @@ impl Snapshot {
 
     /// What it is about.
     pub fn summary(&self) -> Summary {
+        self.expire();
         let updated = *self.updated.lock();
         let live = self.live();
+        let reservations = self.book.lock().len();
+        let mut sizes = live.sizes();
+        // Reservations count as pods, but are none.
+        sizes.pods = sizes.pods.saturating_sub(reservations);
         Summary {
             name: self.name.clone(),
             epoch: self.epoch.clone(),
             revision: live.revision(),
             synced: self.is_synced(),
-            sizes: live.sizes(),
+            sizes,
+            reservations,
             defaults: live.defaults(),
             memory_bytes: live.memory_bytes(),
             view_bytes: live.view_bytes(),
@@ -286,71 +333,4 @@ impl Snapshot {
         let _no_batch = self.turn.lock();
         self.live().freeze_kept()
     }
-}
-
-impl Staged {
-    /// An empty state.
-    pub fn new(limits: &Limits) -> Self {
-        Self {
-            state: State::new(limits.max_view_bytes),
-            applied: Applied::default(),
-            defaults: None,
-            batches: 0,
-        }
-    }
-
-    /// Applies a batch to it.
-    ///
-    /// # Errors
-    /// [`Error::OverLimit`] when it would grow too large.
-    pub fn apply(
-        &mut self,
-        batch: &Batch,
-        defaults: Option<Arc<Defaults>>,
-        limits: &Limits,
-    ) -> Result<Applied, Error> {
-        check_room(&self.state, batch, limits)?;
-        self.batches += 1;
-        let applied = self.state.apply(batch, None, self.batches);
-        self.applied.add(applied);
-        self.defaults = defaults.or(self.defaults.take());
-        Ok(applied)
-    }
-}
-
-/// Checks that a state may grow by a batch.
-fn check_room(state: &State, batch: &Batch, limits: &Limits) -> Result<(), Error> {
-    let (now, most) = (state.sizes(), batch.len());
-    let roomy = now.nodes + most <= limits.max_nodes
-        && now.pods + most <= limits.max_pods
-        && now.label_sets + most <= limits.max_label_sets
-        && now.owners + most <= limits.max_owners;
-    if roomy {
-        return Ok(());
-    }
-    let new = state.additions(batch);
-    let check = |what, name, limit, now: usize, new: usize| {
-        // What only shrinks or stays is let through, whatever the limit.
-        if new == 0 {
-            Ok(())
-        } else {
-            check_limit(what, name, limit, now + new)
-        }
-    };
-    check("nodes", "max-nodes", limits.max_nodes, now.nodes, new.nodes)?;
-    check("pods", "max-pods", limits.max_pods, now.pods, new.pods)?;
-    check(
-        "label sets",
-        "max-label-sets",
-        limits.max_label_sets,
-        now.label_sets,
-        new.label_sets,
-    )?;
-    check(
-        "services and owners",
-        "max-owners",
-        limits.max_owners,
-        now.owners,
-        new.owners,
-    )
 }

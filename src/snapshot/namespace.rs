@@ -1,5 +1,7 @@
 //! One shard of a snapshot: the pods of a namespace and what selects them.
 
+use std::collections::HashSet;
+
 use parking_lot::RwLock;
 
 use super::change::OwnerKind;
@@ -9,6 +11,7 @@ use super::nodes::Nodes;
 use super::owners::{Owner, Owners};
 use super::pod_table::PodTable;
 use super::pods::{Life, PodRecord};
+use super::reservations::{Claim, Serial};
 use super::upkeep::Upkeep;
 use super::views::Views;
 use crate::proto::v1;
@@ -140,6 +143,32 @@ impl Namespace {
     /// Whether it has a pod of this name.
     pub fn has_pod(&self, name: &str) -> bool {
         self.pods.get(name).is_some()
+    }
+
+    /// Of these reservations, those that were confirmed for pods that are on
+    /// nodes already.
+    pub fn arrived(&self, claims: &[(Serial, &Claim)]) -> Vec<Serial> {
+        let bound = |claim: &Claim| {
+            let pod = self.pods.get(&*claim.name);
+            pod.is_some_and(|pod| pod.node.is_some() && claim.is_of(&claim.name, &pod.life.uid()))
+        };
+        let (named, unnamed): (Vec<_>, Vec<_>) = claims
+            .iter()
+            .copied()
+            .partition(|(_, claim)| !claim.name.is_empty());
+        let named = named.into_iter().filter(|(_, claim)| bound(claim));
+        let mut arrived: Vec<Serial> = named.map(|(serial, _)| serial).collect();
+        if !unnamed.is_empty() {
+            // Pods are not kept by uid: one look at all of them.
+            let pods = self.pods.iter().map(|(_, pod)| pod);
+            let bound = pods.filter(|pod| pod.node.is_some());
+            let uids: HashSet<String> = bound.map(|pod| pod.life.uid()).collect();
+            let here = unnamed
+                .into_iter()
+                .filter(|(_, claim)| uids.contains(&*claim.uid));
+            arrived.extend(here.map(|(serial, _)| serial));
+        }
+        arrived
     }
 
     /// Whether it holds nothing.

@@ -350,7 +350,8 @@ impl Nodes {
             .map(NodeRef::bytes)
             .sum();
         let lenses = self.lenses.read().memory_bytes();
-        self.symbols.memory_bytes() + self.entries.capacity() * entry + labels + lenses
+        let idle = self.idle.lock().capacity() * size_of::<Slot>();
+        self.symbols.memory_bytes() + self.entries.capacity() * entry + labels + lenses + idle
     }
 }
 

@@ -118,7 +118,7 @@ impl Partition {
             members: vec![DomainId::NONE; nodes.slot_count()],
             eligible: vec![false; nodes.slot_count()],
             eligible_total: 0,
-            eligible_nodes: vec![0; topology.len()],
+            eligible_nodes: vec![0; topology.id_bound()],
             domain_count: 0,
             key,
         };
@@ -141,8 +141,8 @@ impl Partition {
             self.members.resize(slot.index() + 1, DomainId::NONE);
             self.eligible.resize(slot.index() + 1, false);
         }
-        if self.eligible_nodes.len() < topology.len() {
-            self.eligible_nodes.resize(topology.len(), 0);
+        if self.eligible_nodes.len() < topology.id_bound() {
+            self.eligible_nodes.resize(topology.id_bound(), 0);
         }
         self.set(slot, admits, topology)
     }
@@ -237,7 +237,7 @@ impl Partition {
     }
 
     /// One more than the largest number of a domain.
-    pub fn len(&self) -> usize {
+    pub fn id_bound(&self) -> usize {
         self.eligible_nodes.len()
     }
 

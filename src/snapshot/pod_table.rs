@@ -53,8 +53,10 @@ impl PodTable {
             return Some(std::mem::replace(&mut self.entry_mut(at).pod, pod));
         }
         let at = u32::try_from(self.len()).expect("fewer than 2^32 pods");
-        if at as usize % BLOCK == 0 {
-            self.blocks.push(Vec::with_capacity(BLOCK));
+        if (at as usize).is_multiple_of(BLOCK) {
+            // The first one grows: most namespaces have few pods.
+            let room = if self.blocks.is_empty() { 0 } else { BLOCK };
+            self.blocks.push(Vec::with_capacity(room));
         }
         let block = self
             .blocks
@@ -135,7 +137,7 @@ impl PodTable {
             .iter()
             .map(|(name, pod)| name.len() + pod.life.heap_bytes());
         heap.sum::<usize>()
-            + self.blocks.len() * BLOCK * size_of::<Entry>()
+            + self.blocks.iter().map(Vec::capacity).sum::<usize>() * size_of::<Entry>()
             + self.by_name.capacity() * (size_of::<u32>() + 1)
     }
 }

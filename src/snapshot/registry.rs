@@ -11,7 +11,8 @@ use super::change::Batch;
 use super::defaults::Defaults;
 use super::error::{Error, check_limit};
 use super::limits::Limits;
-use super::named::{Snapshot, Staged, Update};
+use super::named::{Snapshot, Update};
+use super::staged::Staged;
 
 /// Told when a snapshot starts or stops being able to answer. Called by
 /// whoever changes the snapshot, so it must not wait for anything.
@@ -22,11 +23,14 @@ pub trait Observer: Send + Sync {
     fn snapshot_deleted(&self, name: &str);
 }
 
+/// Tells what time it is.
+pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
+
 /// The named snapshots.
 pub struct Registry {
     limits: Limits,
     observer: Arc<dyn Observer>,
-    clock: fn() -> SystemTime,
+    clock: Clock,
     snapshots: DashMap<String, Arc<Snapshot>>,
     /// Names of snapshots that are synced only from their first replace on.
     expected: RwLock<HashSet<String>>,
@@ -42,12 +46,12 @@ impl Registry {
     pub fn with_clock(
         limits: Limits,
         observer: Arc<dyn Observer>,
-        clock: fn() -> SystemTime,
+        clock: impl Fn() -> SystemTime + Send + Sync + 'static,
     ) -> Self {
         Self {
             limits,
             observer,
-            clock,
+            clock: Arc::new(clock),
             snapshots: DashMap::new(),
             expected: RwLock::default(),
         }
@@ -76,7 +80,7 @@ impl Registry {
             expected,
             self.limits.max_view_bytes,
             observer,
-            (self.clock)(),
+            Arc::clone(&self.clock),
         ))
     }
 
@@ -104,11 +108,13 @@ impl Registry {
         Ok(snapshot)
     }
 
-    /// Starts a new tick for all views: drops those that were not used for
-    /// `idle_ticks` of them, and more while they take too much room. Meant to
-    /// be called at a steady pace.
+    /// Ends the reservations whose time is over, and starts a new tick for
+    /// all views: drops those that were not used for `idle_ticks` of them, and
+    /// more while they take too much room. Meant to be called at a steady
+    /// pace.
     pub fn sweep(&self, idle_ticks: u64) {
         for snapshot in self.list("") {
+            snapshot.expire();
             snapshot.sweep(idle_ticks);
         }
     }

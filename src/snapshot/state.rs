@@ -5,6 +5,7 @@
 //! batch holds all that it touches until it is applied, so a decision, which
 //! holds one shard and `shared`, sees all of it or nothing.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 
@@ -16,6 +17,7 @@ use super::cut::Cut;
 use super::defaults::Defaults;
 use super::namespace::Namespace;
 use super::nodes::Nodes;
+use super::reservations::{Claim, Serial};
 use super::undo::Undo;
 use super::upkeep::Upkeep;
 use super::views::Views;
@@ -168,6 +170,31 @@ impl State {
             }
         }
         new
+    }
+
+    /// Of these confirmed reservations, given with namespace and pod, those
+    /// whose pods are on nodes already; ascending.
+    pub fn arrived<'c>(
+        &self,
+        confirmed: impl Iterator<Item = (Serial, &'c str, &'c Claim)>,
+    ) -> Vec<Serial> {
+        let mut by_namespace: HashMap<&str, Vec<(Serial, &Claim)>> = HashMap::new();
+        for (serial, namespace, claim) in confirmed {
+            by_namespace
+                .entry(namespace)
+                .or_default()
+                .push((serial, claim));
+        }
+        let mut arrived = Vec::new();
+        for (namespace, claims) in by_namespace {
+            let shard = self.namespaces.get(namespace).map(|s| Arc::clone(&s));
+            if let Some(shard) = shard {
+                arrived.extend(shard.namespace.read().arrived(&claims));
+            }
+        }
+        arrived.sort_unstable();
+        arrived.dedup();
+        arrived
     }
 
     /// Runs a decision on one revision of a namespace.

@@ -22,6 +22,15 @@ pub(crate) enum Fault {
 }
 
 impl Snapshot {
+    /// Makes a namespace look as if nobody had asked in it. That is what a
+    /// batch sees that begins just before somebody does.
+    pub(crate) fn look_away(&self, namespace: &str) {
+        let state = self.live();
+        let shard = state.namespaces.get(namespace).map(|s| s.clone());
+        let shard = shard.expect("the namespace exists");
+        shard.viewed.store(false, Ordering::Relaxed);
+    }
+
     /// Makes a fault in a namespace that has pods, about a node that exists.
     pub(crate) fn tamper(&self, namespace: &str, node: &str, fault: Fault) {
         let state = self.live();

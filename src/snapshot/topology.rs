@@ -182,7 +182,7 @@ impl Topology {
     }
 
     /// How many numbers were given out; those of single nodes are slots.
-    pub fn len(&self) -> usize {
+    pub fn id_bound(&self) -> usize {
         if self.label.is_some() {
             self.values.len()
         } else {

@@ -29,7 +29,7 @@ impl<'a> Undo<'a> {
         upkeep: &'a Upkeep,
     ) -> Self {
         let before = |object| current(Identity::of(object), namespace, shared);
-        let inverse = Batch::inverse(batch.objects().iter().map(before));
+        let inverse = Batch::trusted(batch.objects().iter().map(before));
         let mut undo = Self {
             name,
             namespace,

@@ -75,6 +75,11 @@ impl View {
         }
     }
 
+    /// How many domains stand at each count, if the counts are kept in order.
+    pub fn levels(&self) -> Option<&BTreeMap<u32, u32>> {
+        self.levels.as_ref()
+    }
+
     /// Follows `pods` more matching pods in a domain.
     pub fn add(&mut self, domain: DomainId, pods: u32) {
         let count = self.count(domain);
@@ -136,6 +141,12 @@ impl View {
                 levels.remove(&count);
             }
         }
+    }
+
+    /// Whether there are many more domains than when it was made: made anew it
+    /// would keep its counts in order.
+    pub fn is_outgrown(&self, domain_count: usize) -> bool {
+        self.levels.is_none() && domain_count > 4 * MANY_DOMAINS
     }
 
     /// Notes that it was asked again, at tick `now`.

@@ -265,7 +265,8 @@ impl Views {
                 let Some(moves) = all.iter().find(|moves| moves.id == view.partition()) else {
                     return true;
                 };
-                if moves.moves.len().saturating_mul(matched.len()) > MAX_LOOKUPS {
+                let lookups = moves.moves.len().saturating_mul(matched.len());
+                if lookups > MAX_LOOKUPS || view.is_outgrown(moves.domain_count) {
                     return false;
                 }
                 for change in &moves.moves {

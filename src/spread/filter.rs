@@ -275,6 +275,6 @@ impl<'a> Hard<'a> {
     }
 }
 
-fn min_domains(active: &Active) -> usize {
+pub(super) fn min_domains(active: &Active) -> usize {
     usize::try_from(active.constraint.min_domains.unwrap_or(1)).unwrap_or(1)
 }

@@ -4,6 +4,8 @@
 mod active;
 mod checks;
 mod filter;
+pub mod fleet;
+pub mod place;
 mod question;
 mod report;
 mod score;

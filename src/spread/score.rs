@@ -6,7 +6,7 @@ use super::report::{Report, Tally};
 use crate::snapshot::{Counted, Cut, DomainId, Lens, Slot};
 
 /// The best score of a node.
-const MAX_SCORE: i64 = 100;
+pub(super) const MAX_SCORE: i64 = 100;
 
 /// The raw score of a candidate that is left out for want of a topology key.
 const IGNORED: i64 = -1;
@@ -290,7 +290,7 @@ impl<'a> Soft<'a> {
 
 /// Rounds a sum, which is not negative, half away from zero, as the plugin
 /// does. Saturates for sums beyond what a cluster can hold.
-fn round_half_up(sum: f64) -> i64 {
+pub(super) fn round_half_up(sum: f64) -> i64 {
     let whole = sum as i64;
     // The difference of a double and its whole part is exact.
     whole.saturating_add(i64::from(sum - whole as f64 >= 0.5))

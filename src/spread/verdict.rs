@@ -13,6 +13,8 @@ pub enum Reason {
     MissingTopologyKey,
     /// The pod would exceed the max skew of a hard constraint.
     Skew,
+    /// No more replicas fit, by the caller's word.
+    Capacity,
 }
 
 /// A node's refusal.
@@ -39,12 +41,19 @@ impl Reason {
                 "node(s) didn't match pod topology spread constraints (missing required label)"
             }
             Self::Skew => "node(s) didn't match pod topology spread constraints",
+            Self::Capacity => "node(s) had no capacity left",
         }
     }
 
     /// Whether the node would do if other pods moved.
     pub const fn is_resolvable(self) -> bool {
         matches!(self, Self::Skew)
+    }
+}
+
+impl AsRef<str> for Reason {
+    fn as_ref(&self) -> &str {
+        self.as_str()
     }
 }
 

@@ -26,34 +26,44 @@ pub(crate) fn registry() -> Arc<Registry> {
         {"pod": {"metadata": {"name": "p1", "labels": {"app": "web"}}, "spec": {"nodeName": "n1"}}},
         {"pod": {"metadata": {"name": "p2", "labels": {"app": "web"}}, "spec": {"nodeName": "n2"}}},
     ]);
-    let changes = serde_json::from_value(changes).expect("changes");
-    let batch = Batch::check(changes, &Limits::default(), Path::root("changes"));
-    let updated = registry.update("default", &batch.expect("valid"), None, None);
-    updated.expect("it is applied");
+    update(&registry, changes);
     let snapshot = registry.get("default").expect("it exists");
-    ask(
-        &snapshot,
-        json!({
-            "metadata": {"labels": {"app": "web"}},
-            "spec": {"topologySpreadConstraints": [{
-                "maxSkew": 1,
-                "topologyKey": "zone",
-                "whenUnsatisfiable": "DoNotSchedule",
-                "labelSelector": {"matchLabels": {"app": "web"}},
-            }]},
-        }),
-    );
+    ask(&snapshot, spread_by_zone());
     Arc::new(registry)
 }
 
-fn ask(snapshot: &Snapshot, pod: Value) {
+/// Asks Filter about a pod; the counts by domain of its first constraint.
+fn ask(snapshot: &Snapshot, pod: Value) -> Vec<(String, i64)> {
     let pod: v1::Pod = serde_json::from_value(pod).expect("a pod");
     let question = Question::compile(Some(&pod), &Limits::default(), Path::root("pod"));
     let question = question.expect("a valid pod");
     snapshot.read("default", Batch::default(), |cut| {
         let constraints = Constraints::of(&question, &cut);
-        Filter::of(&question, &constraints, NodeChecks::All, &cut);
-    });
+        let filter = Filter::of(&question, &constraints, NodeChecks::All, &cut);
+        let reports = filter.reports(usize::MAX);
+        let domains = reports[0].domains.iter();
+        let domains = domains.map(|d| (d.tally.value.to_owned(), d.tally.matching_pods));
+        domains.collect()
+    })
+}
+
+fn spread_by_zone() -> Value {
+    json!({
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"topologySpreadConstraints": [{
+            "maxSkew": 1,
+            "topologyKey": "zone",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "web"}},
+        }]},
+    })
+}
+
+fn update(registry: &Registry, changes: Value) {
+    let changes = serde_json::from_value(changes).expect("changes");
+    let batch = Batch::check(changes, &Limits::default(), Path::root("changes"));
+    let updated = registry.update("default", &batch.expect("valid"), None, None);
+    updated.expect("it is applied");
 }
 
 #[test]
@@ -108,4 +118,24 @@ fn a_cancelled_verification_ends() {
     let snapshot = registry().get("default").expect("it exists");
     let (frozen, kept) = snapshot.freeze_kept();
     assert_eq!(verify(&frozen, &kept, &|| true), None);
+}
+
+#[test]
+fn views_that_missed_a_move_are_not_asked() {
+    let registry = registry();
+    let snapshot = registry.get("default").expect("it exists");
+    snapshot.look_away("default");
+    update(
+        &registry,
+        json!([{"node": {"metadata": {"name": "n1", "labels": {"zone": "b"}}}}]),
+    );
+    let live_views = || {
+        let (frozen, kept) = snapshot.freeze_kept();
+        let report = verify(&frozen, &kept, &|| false).expect("it is not cancelled");
+        assert_eq!(report.findings.described, []);
+        report.views
+    };
+    assert_eq!(live_views(), 0);
+    assert_eq!(ask(&snapshot, spread_by_zone()), [("b".to_owned(), 2)]);
+    assert_eq!(live_views(), 1);
 }

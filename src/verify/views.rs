@@ -1,7 +1,7 @@
 //! Views, recounted from partitions and label sets that were themselves
 //! recounted.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::Report;
 use super::finding::Findings;
@@ -89,13 +89,13 @@ fn compare_sets(
     let aspect = || "number of label sets that it matches".to_owned();
     findings.compare(name, selector, aspect, watch.sets.len(), matched.len());
     let kept = namespace.label_sets();
-    let known: std::collections::HashSet<_> = watch.sets.iter().copied().collect();
+    let known: HashSet<_> = watch.sets.iter().copied().collect();
     for (texts, _) in matched {
         let aspect = || format!("whether it is known to match {}", json(texts));
         let kept = kept.find(texts).is_some_and(|id| known.contains(&id));
         findings.compare(name, selector, aspect, kept, true);
     }
-    let recounted: std::collections::HashSet<&Labels> = matched.iter().map(|(l, _)| *l).collect();
+    let recounted: HashSet<&Labels> = matched.iter().map(|(l, _)| *l).collect();
     for id in &watch.sets {
         let texts = labels(namespace, *id);
         let aspect = || format!("whether it is known to match {}", json(&texts));
@@ -146,11 +146,35 @@ impl Watched<'_> {
                 findings.compare(self.namespace, subject, aspect, view.count(id), 0);
             }
         }
+        if let Some(levels) = view.levels() {
+            self.compare_levels(levels, counts, &subject, findings);
+        }
         let aspect = || "smallest count".to_owned();
         let smallest = |count: Option<u32>| count.map_or("none".to_owned(), |n| n.to_string());
         let kept = smallest(view.smallest(&lens.partition));
         let recounted = smallest(counts.values().copied().min());
         findings.compare(self.namespace, subject, aspect, kept, recounted);
+    }
+
+    /// Compares how many domains are known to stand at each count.
+    fn compare_levels(
+        &self,
+        levels: &BTreeMap<u32, u32>,
+        counts: &BTreeMap<&str, u32>,
+        subject: &dyn Fn() -> String,
+        findings: &mut Findings,
+    ) {
+        let mut recounted: BTreeMap<u32, u32> = BTreeMap::new();
+        for count in counts.values() {
+            *recounted.entry(*count).or_default() += 1;
+        }
+        let all = levels.keys().chain(recounted.keys()).copied();
+        for count in all.collect::<BTreeSet<_>>() {
+            let aspect = || format!("domains that stand at {count}");
+            let of = |levels: &BTreeMap<u32, u32>| levels.get(&count).copied().unwrap_or(0);
+            let (kept, recounted) = (of(levels), of(&recounted));
+            findings.compare(self.namespace, subject, aspect, kept, recounted);
+        }
     }
 }
 

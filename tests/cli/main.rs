@@ -3,6 +3,7 @@
 mod evenkeel;
 mod in_process;
 mod odds;
+mod place;
 #[path = "../support/process.rs"]
 mod process;
 mod refused;

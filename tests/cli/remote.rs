@@ -134,6 +134,27 @@ fn snapshots_are_listed_saved_restored_and_deleted() {
 }
 
 #[test]
+fn a_server_is_verified() {
+    let (_runtime, _server, desk) = with_server();
+    desk.run("load cluster.yaml").expect(0);
+    desk.run("filter -f workloads.yaml --name web").expect(1);
+    let expected = "OK: snapshot \"default\", revision 1: views 1, partitions 2, label sets 1, nodes 5, \
+                    pods 3\n";
+    assert_eq!(desk.run("verify").expect(0).out, expected);
+    // From files nothing was asked yet.
+    let answer = desk.run("verify --load cluster.yaml -o json").expect(0);
+    assert_eq!(
+        answer.json(),
+        json!({
+            "revision": "1", "epoch": answer.json()["epoch"], "nodeCount": "5", "podCount": "3",
+            "labelSetCount": "1",
+        })
+    );
+    let outcome = desk.run("verify -s none").expect(2);
+    assert!(outcome.err.contains("(NotFound)"), "{}", outcome.err);
+}
+
+#[test]
 fn a_revision_can_be_waited_for() {
     let (_runtime, _server, desk) = with_server();
     desk.run("load cluster.yaml").expect(0);

@@ -1,7 +1,7 @@
 //! A real server in this process and a real client of it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use evenkeel::api::Service;
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
@@ -49,7 +49,16 @@ impl Server {
 
     /// A server with these limits on a free port.
     pub async fn with_limits(limits: Limits) -> Self {
-        let registry = Arc::new(Registry::new(limits, Arc::new(Unobserved)));
+        Self::with_clock(limits, SystemTime::now).await
+    }
+
+    /// A server with these limits and its own idea of time, on a free port.
+    pub async fn with_clock(
+        limits: Limits,
+        clock: impl Fn() -> SystemTime + Send + Sync + 'static,
+    ) -> Self {
+        let registry = Registry::with_clock(limits, Arc::new(Unobserved), clock);
+        let registry = Arc::new(registry);
         let draining = CancellationToken::new();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("it is bound").port();

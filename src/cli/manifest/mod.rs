@@ -11,6 +11,7 @@ mod error;
 mod lean;
 mod object;
 mod objects;
+mod placement;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ pub(crate) use defaults::read_default_constraints;
 pub(crate) use error::Error;
 pub(crate) use object::{items_of, kind_of, object_name, reference};
 pub(crate) use objects::{Objects, read_objects};
+pub(crate) use placement::{Policy, Preference};
 pub(crate) use source::{Source, expand};
 pub(crate) use workload::{Workload, read_workload};
 

@@ -4,6 +4,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::document::Item;
+use super::placement::{cluster, is_cluster};
 use super::{Error, Source};
 use crate::proto::v1::change::Object;
 use crate::proto::v1::{DefaultConstraints, ObjectMeta, ObjectReference, UpdateSnapshotRequest};
@@ -28,6 +29,9 @@ pub(super) const DEFAULT_CONSTRAINTS_KIND: &str = "DefaultConstraints";
 pub(super) fn decode(item: Item, source: &Source) -> Result<Decoded, Error> {
     let kind = text(&item.value, "kind");
     let version = text(&item.value, "apiVersion");
+    if is_cluster(kind, version) {
+        return Ok(Decoded::Object(Object::Node(cluster(item, source)?)));
+    }
     let known = match kind {
         "Node" | "Pod" | "Service" | "ReplicationController" => ["v1", ""].contains(&version),
         "ReplicaSet" | "StatefulSet" => ["apps/v1", ""].contains(&version),
@@ -99,7 +103,9 @@ pub(super) fn text<'v>(value: &'v Value, field: &str) -> &'v str {
 fn full_name(kind: &str, namespace: &str, name: &str) -> String {
     let name = if name.is_empty() { "(no name)" } else { name };
     match (kind, namespace) {
-        ("Node" | DEFAULT_CONSTRAINTS_KIND, _) => format!("{kind} {name}"),
+        ("Node" | "MemberCluster" | "ClusterResourcePlacement" | DEFAULT_CONSTRAINTS_KIND, _) => {
+            format!("{kind} {name}")
+        }
         (_, "") => format!("{kind} default/{name}"),
         _ => format!("{kind} {namespace}/{name}"),
     }

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 
 use super::document::{Item, for_each_item};
 use super::object::{describe, text, typed};
+use super::placement::{Policy, is_placement, placement};
 use super::{Error, Source, expand};
-use crate::proto::v1::Pod;
+use crate::proto::v1::{Dialect, Pod};
 
 /// How many choices an error lists.
 const LISTED_CHOICES: usize = 20;
@@ -21,6 +22,20 @@ pub(crate) struct Workload {
     pub(crate) name: String,
     /// The pod. Of a pod template it has no name.
     pub(crate) pod: Pod,
+    /// How many of it are wanted; 1 where the object does not say.
+    pub(crate) replicas: i32,
+    /// The policy of a fleet's placement.
+    pub(crate) policy: Option<Policy>,
+}
+
+impl Workload {
+    /// By which rules it is decided.
+    pub(crate) fn dialect(&self) -> Dialect {
+        match self.policy {
+            Some(_) => Dialect::Fleet,
+            None => Dialect::Unspecified,
+        }
+    }
 }
 
 /// Reads the pod of the one workload in `path` (`-`: standard input), or of
@@ -42,7 +57,8 @@ pub(crate) fn read_workload(
     let sources = expand(&[path.to_path_buf()])?;
     for (index, source) in sources.iter().enumerate() {
         for_each_item(source, index, &ProgressBar::hidden(), &mut |item| {
-            if template_path(text(&item.value, "kind")).is_some() {
+            let kind = text(&item.value, "kind");
+            if template_path(kind).is_some() || is_placement(kind) {
                 choices.push(choice(&item.value));
                 if name.is_none_or(|name| is_called(&item.value, name)) {
                     found.push(item);
@@ -57,8 +73,33 @@ pub(crate) fn read_workload(
     if let Some(namespace) = namespace {
         name.push_str(&format!(", in namespace {namespace}"));
     }
-    let pod = pod_of(item, source, namespace)?;
-    Ok(Workload { name, pod })
+    let replicas = replicas(&item.value);
+    let (mut pod, policy) = if is_placement(text(&item.value, "kind")) {
+        let (pod, policy) = placement(item, source)?;
+        (pod, Some(policy))
+    } else {
+        (pod_of(item, source)?, None)
+    };
+    if let Some(namespace) = namespace {
+        pod.metadata.get_or_insert_default().namespace = namespace.to_owned();
+    }
+    Ok(Workload {
+        name,
+        pod,
+        replicas,
+        policy,
+    })
+}
+
+/// How many pods an object wants: its replicas, or what a Job runs at once.
+fn replicas(value: &Value) -> i32 {
+    let paths = [
+        "/spec/replicas",
+        "/spec/parallelism",
+        "/spec/jobTemplate/spec/parallelism",
+    ];
+    let wanted = paths.iter().find_map(|path| value.pointer(path)?.as_i64());
+    i32::try_from(wanted.unwrap_or(1)).unwrap_or(i32::MAX)
 }
 
 /// Where a kind keeps its pod template; empty for a Pod, none for a kind that
@@ -139,17 +180,13 @@ fn listed(choices: &[String]) -> String {
     text
 }
 
-fn pod_of(mut item: Item, source: &Source, namespace: Option<&str>) -> Result<Pod, Error> {
+fn pod_of(mut item: Item, source: &Source) -> Result<Pod, Error> {
     let kind = text(&item.value, "kind").to_owned();
     let path = template_path(&kind).unwrap_or_default();
     if !path.is_empty() {
         item.value = template_pod(&item, &kind, path, source)?;
     }
-    let mut pod: Pod = typed(item, source)?;
-    if let Some(namespace) = namespace {
-        pod.metadata.get_or_insert_default().namespace = namespace.to_owned();
-    }
-    Ok(pod)
+    typed(item, source)
 }
 
 /// The pod that the workload's template describes, as JSON.

@@ -161,7 +161,7 @@ fn more_domains(report: &ConstraintReport) -> String {
 }
 
 /// An empty value is a value.
-fn value_text(domain: &Domain) -> String {
+pub(super) fn value_text(domain: &Domain) -> String {
     match domain.value.as_str() {
         "" => "\"\"".to_owned(),
         value => value.to_owned(),

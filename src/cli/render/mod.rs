@@ -3,6 +3,7 @@
 
 mod constraint;
 mod filter;
+mod place;
 mod score;
 mod selector;
 mod snapshot;
@@ -13,6 +14,7 @@ mod tests;
 mod verified;
 
 pub(crate) use filter::filter;
+pub(crate) use place::place;
 pub(crate) use score::score;
 pub(crate) use snapshot::{snapshot, snapshots};
 pub(crate) use verified::verified;

@@ -3,6 +3,8 @@
 
 mod file;
 mod parse;
+mod placing;
+mod values;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,6 +14,8 @@ use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 
 pub use file::{FileError, apply_file};
 pub use parse::{ParseError, parse};
+
+use values::{count, message_bytes, positive_duration};
 
 use super::logging;
 use crate::api;
@@ -263,6 +267,10 @@ pub struct LimitSettings {
     )]
     pub view_idle: Duration,
 
+    /// Limits on placing and reserving.
+    #[command(flatten)]
+    pub placing: placing::PlacingSettings,
+
     /// Bytes of any one string in a request.
     ///
     /// Strings are kept for as long as something uses them. Kubernetes' own
@@ -375,45 +383,4 @@ pub struct LogSettings {
         value_parser = logging::parse_filter
     )]
     pub log_level: Option<String>,
-}
-
-impl From<&LimitSettings> for Limits {
-    fn from(settings: &LimitSettings) -> Self {
-        Self {
-            max_changes_per_batch: settings.max_changes_per_batch,
-            max_overlay_changes: settings.max_overlay_changes,
-            max_constraints_per_pod: settings.max_constraints_per_pod,
-            max_snapshots: settings.max_snapshots,
-            max_nodes: settings.max_nodes,
-            max_pods: settings.max_pods,
-            max_label_sets: settings.max_label_sets,
-            max_owners: settings.max_owners,
-            max_view_bytes: settings.max_view_bytes,
-            max_string_bytes: settings.max_string_bytes,
-        }
-    }
-}
-
-/// A whole number from 1. Upper bounds come from `tokio`'s semaphores.
-fn count(text: &str) -> Result<usize, &'static str> {
-    match text.parse() {
-        Ok(count) if (1..=tokio::sync::Semaphore::MAX_PERMITS).contains(&count) => Ok(count),
-        _ => Err("expected a whole number from 1"),
-    }
-}
-
-/// A whole number of bytes that gRPC's four-byte length can hold.
-fn message_bytes(text: &str) -> Result<usize, &'static str> {
-    match text.parse::<u32>() {
-        Ok(bytes) if bytes >= 1_024 => Ok(bytes as usize),
-        _ => Err("expected a whole number of bytes from 1024 to 4294967295"),
-    }
-}
-
-fn positive_duration(text: &str) -> Result<Duration, String> {
-    match humantime::parse_duration(text) {
-        Ok(Duration::ZERO) => Err("expected a duration above zero".into()),
-        Ok(duration) => Ok(duration),
-        Err(error) => Err(error.to_string()),
-    }
 }

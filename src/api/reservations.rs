@@ -1,0 +1,159 @@
+//! `ConfirmReservations`, `ReleaseReservations` and `ListReservations`.
+
+use std::collections::HashSet;
+
+use super::error::Error;
+use super::export::timestamp;
+use super::request;
+use crate::matching::{Path, Violations, names};
+use crate::proto::v1;
+use crate::snapshot::{Claim, Limits, Listed, Snapshot};
+
+/// Notes which pods reservations became.
+///
+/// # Errors
+/// Every fault of the request.
+pub fn confirm(
+    wire: v1::ConfirmReservationsRequest,
+    snapshot: &Snapshot,
+    limits: &Limits,
+) -> Result<v1::ConfirmReservationsResponse, Error> {
+    let mut faults = Violations::default();
+    let path = Path::root("confirmations");
+    let ids = wire.confirmations.iter().map(|c| &*c.id);
+    check_ids(ids, path, Some("id"), limits, &mut faults);
+    for (i, confirmation) in wire.confirmations.iter().enumerate() {
+        let path = path.index(i);
+        check_pod(
+            confirmation.pod.as_ref(),
+            path.field("pod"),
+            limits,
+            &mut faults,
+        );
+    }
+    faults.finish(())?;
+    let claim = |confirmation: v1::Confirmation| {
+        let pod = confirmation.pod.unwrap_or_default();
+        let claim = Claim {
+            name: pod.name.into(),
+            uid: pod.uid.into(),
+        };
+        (confirmation.id, claim)
+    };
+    let ended = snapshot.confirm(wire.confirmations.into_iter().map(claim).collect());
+    Ok(v1::ConfirmReservationsResponse {
+        revision: ended.revision,
+        epoch: snapshot.epoch().to_owned(),
+        unknown_ids: ended.unknown,
+    })
+}
+
+/// Gives reservations up.
+///
+/// # Errors
+/// Every fault of the request.
+pub fn release(
+    wire: v1::ReleaseReservationsRequest,
+    snapshot: &Snapshot,
+    limits: &Limits,
+) -> Result<v1::ReleaseReservationsResponse, Error> {
+    let mut faults = Violations::default();
+    let ids = wire.ids.iter().map(String::as_str);
+    check_ids(ids, Path::root("ids"), None, limits, &mut faults);
+    faults.finish(())?;
+    let ended = snapshot.release(wire.ids);
+    Ok(v1::ReleaseReservationsResponse {
+        revision: ended.revision,
+        epoch: snapshot.epoch().to_owned(),
+        unknown_ids: ended.unknown,
+    })
+}
+
+/// Lists a page of reservations.
+///
+/// # Errors
+/// Every fault of the request.
+pub fn list(
+    wire: &v1::ListReservationsRequest,
+    snapshot: &Snapshot,
+) -> Result<v1::ListReservationsResponse, Error> {
+    let mut faults = Violations::default();
+    let size = request::page_size(wire.page_size, &mut faults);
+    // A token is the number of the last reservation of the page before.
+    let after = match &*wire.page_token {
+        "" => 0,
+        token => token.parse().unwrap_or_else(|_| {
+            faults.add(Path::root("pageToken"), "is not one of this list");
+            0
+        }),
+    };
+    faults.finish(())?;
+    let mut page = snapshot.reservations(after, &wire.owner, size + 1);
+    let goes_on = page.len() > size;
+    page.truncate(size);
+    let last = page.last().filter(|_| goes_on);
+    Ok(v1::ListReservationsResponse {
+        next_page_token: last.map_or(String::new(), |listed| listed.serial.to_string()),
+        reservations: page.into_iter().map(held_placement).collect(),
+    })
+}
+
+fn held_placement(listed: Listed) -> v1::HeldPlacement {
+    let Listed { id, held, .. } = listed;
+    let pod = |claim: Claim| v1::ReservedPod {
+        name: claim.name.into(),
+        uid: claim.uid.into(),
+    };
+    v1::HeldPlacement {
+        id,
+        owner: held.hold.owner.to_string(),
+        namespace: held.hold.namespace.to_string(),
+        node: held.node.into(),
+        expire_time: Some(timestamp(held.expires)),
+        pod: held.claim.map(pod),
+        labels: (*held.hold.labels).clone(),
+    }
+}
+
+/// Checks a list of ids, each the `field` of an entry.
+fn check_ids<'a>(
+    ids: impl ExactSizeIterator<Item = &'a str>,
+    path: Path<'_>,
+    field: Option<&str>,
+    limits: &Limits,
+    faults: &mut Violations,
+) {
+    if ids.len() > limits.max_replicas {
+        faults.over_limit(path, "max-replicas", limits.max_replicas, ids.len());
+        return;
+    }
+    let mut seen = HashSet::with_capacity(ids.len());
+    for (i, id) in ids.enumerate() {
+        let entry = path.index(i);
+        let path = field.map_or(entry, |field| entry.field(field));
+        if id.is_empty() {
+            faults.add(path, "is required");
+        } else if !seen.insert(id) {
+            faults.add(path, "is in the list more than once");
+        }
+    }
+}
+
+fn check_pod(
+    pod: Option<&v1::ReservedPod>,
+    path: Path<'_>,
+    limits: &Limits,
+    faults: &mut Violations,
+) {
+    let Some(pod) = pod.filter(|pod| !(pod.name.is_empty() && pod.uid.is_empty())) else {
+        faults.add(path, "must have a name, a uid or both");
+        return;
+    };
+    if !pod.name.is_empty() {
+        names::check_name(&pod.name, path.field("name"), faults);
+    }
+    let (count, limit) = (pod.uid.len(), limits.max_string_bytes);
+    if count > limit {
+        faults.over_limit(path.field("uid"), "max-string-bytes", limit, count);
+    }
+}

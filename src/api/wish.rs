@@ -1,0 +1,127 @@
+//! What a `Place` request wishes for besides the pod: how many, for whom, and
+//! what the caller knows about nodes.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use super::request;
+use crate::matching::{Path, Violations};
+use crate::proto::v1;
+use crate::snapshot::Limits;
+use crate::spread::fleet;
+
+/// How far a bonus may be from 0, so that no sum overflows.
+const MAX_BONUS: i64 = 1_000_000_000;
+
+/// For whom and how long picks are to be held.
+pub fn hold(
+    wire: Option<v1::Reservation>,
+    limits: &Limits,
+    faults: &mut Violations,
+) -> Option<(String, Duration)> {
+    let wire = wire?;
+    let path = Path::root("reserve");
+    request::check_owner(&wire.owner, path.field("owner"), limits, faults);
+    let ttl = wire.ttl.map(Duration::try_from);
+    let Some(Ok(ttl)) = ttl.filter(|ttl| !matches!(ttl, Ok(Duration::ZERO))) else {
+        faults.add(path.field("ttl"), "is required, and must be positive");
+        return None;
+    };
+    if ttl > limits.max_reservation_ttl {
+        let most = limits.max_reservation_ttl.as_secs_f64();
+        let rule = format!("must not be over max-reservation-ttl of {most} s");
+        faults.add(path.field("ttl"), rule);
+    }
+    Some((wire.owner, ttl))
+}
+
+/// How many are wanted.
+pub fn replicas(wire: i32, limits: &Limits, faults: &mut Violations) -> usize {
+    let path = Path::root("replicas");
+    request::check_not_negative(wire.into(), path, faults);
+    let replicas = usize::try_from(wire).unwrap_or(0);
+    if replicas > limits.max_replicas {
+        faults.over_limit(path, "max-replicas", limits.max_replicas, replicas);
+    }
+    replicas
+}
+
+/// A list with at most one entry per node, as a map.
+fn by_node<W, T>(
+    list: &[W],
+    field: &str,
+    limits: &Limits,
+    faults: &mut Violations,
+    node: impl Fn(&W) -> &str,
+    mut value: impl FnMut(&W, Path<'_>, &mut Violations) -> T,
+) -> HashMap<String, T> {
+    let path = Path::root(field);
+    if list.len() > limits.max_nodes {
+        faults.over_limit(path, "max-nodes", limits.max_nodes, list.len());
+        return HashMap::new();
+    }
+    let mut map = HashMap::with_capacity(list.len());
+    for (i, entry) in list.iter().enumerate() {
+        let path = path.index(i);
+        let name = node(entry);
+        let value = value(entry, path, faults);
+        if name.is_empty() {
+            faults.add(path.field("node"), "is required");
+        } else if map.insert(name.to_owned(), value).is_some() {
+            faults.add(path.field("node"), "is in the list more than once");
+        }
+    }
+    map
+}
+
+/// The caller's preferences, by node.
+pub fn bonuses(
+    list: &[v1::NodeBonus],
+    limits: &Limits,
+    faults: &mut Violations,
+) -> HashMap<String, i64> {
+    let value = |bonus: &v1::NodeBonus, path: Path<'_>, faults: &mut Violations| {
+        if bonus.score.abs_diff(0) > MAX_BONUS.unsigned_abs() {
+            let rule = format!("must be from -{MAX_BONUS} to {MAX_BONUS}");
+            faults.add(path.field("score"), rule);
+        }
+        bonus.score
+    };
+    by_node(list, "bonuses", limits, faults, |b| &b.node, value)
+}
+
+/// How many more fit, by node.
+pub fn capacities(
+    list: &[v1::NodeCapacity],
+    limits: &Limits,
+    faults: &mut Violations,
+) -> HashMap<String, u32> {
+    let value = |capacity: &v1::NodeCapacity, path: Path<'_>, faults: &mut Violations| {
+        request::check_not_negative(capacity.replicas.into(), path.field("replicas"), faults);
+        u32::try_from(capacity.replicas).unwrap_or(0)
+    };
+    by_node(list, "capacities", limits, faults, |c| &c.node, value)
+}
+
+/// What is known about holders, by cluster.
+pub fn holders(
+    list: &[v1::Holder],
+    limits: &Limits,
+    faults: &mut Violations,
+) -> HashMap<String, fleet::Holding> {
+    let value = |holder: &v1::Holder, path: Path<'_>, faults: &mut Violations| {
+        let state: v1::HolderState = request::known(holder.state, path.field("state"), faults);
+        fleet::Holding {
+            bound: state != v1::HolderState::Scheduled,
+            spread_score: holder.spread_score,
+            bonus: holder.bonus,
+        }
+    };
+    by_node(list, "holders", limits, faults, |h| &h.node, value)
+}
+
+/// The clusters that held the placement before.
+pub fn sticky(list: &[String], limits: &Limits, faults: &mut Violations) -> HashSet<String> {
+    let names = by_node(list, "sticky", limits, faults, |name| name, |_, _, _| ());
+    names.into_keys().collect()
+}

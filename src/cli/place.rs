@@ -1,0 +1,262 @@
+//! `evenkeel place`: where many replicas of a pod, or a fleet's placement,
+//! should go.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+
+use super::backend::Client;
+use super::decide::{Asked, Question, warn_of_unknown};
+use super::exit::Exit;
+use super::manifest::{Policy, Preference};
+use super::output::{self, Format};
+use super::render;
+use crate::proto::v1::{
+    Affinity, Dialect, FilterRequest, FilterResponse, NodeAffinity, NodeBonus, NodeChecks,
+    NodeNames, NodeSelector, NodeSelectorTerm, PlaceRequest, PlaceResponse, Placement, Pod,
+    PodSpec, Reservation, Toleration, View,
+};
+
+/// Who holds what is reserved, unless told otherwise.
+const OWNER: &str = "evenkeel-place";
+
+/// Flags of `evenkeel place`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel place -f deployment.yaml --replicas 12
+  evenkeel place -f deployment.yaml --load cluster.json -o name
+  evenkeel place -f deployment.yaml --reserve 5m --owner my-controller -o json
+  evenkeel place -f placement.yaml --load fleet.yaml        a KubeFleet placement
+
+Exit codes:
+  0  all were placed
+  1  some found no node
+  2  the request or its input was refused
+  3  the server could not be reached, or did not answer in time")]
+pub(crate) struct Place {
+    #[command(flatten)]
+    question: Question,
+
+    /// How many to place
+    ///
+    /// By default what the workload says. Of a placement with PickN: the
+    /// wanted total, clusters that hold it already included.
+    #[arg(
+        long,
+        value_name = "COUNT",
+        value_parser = clap::value_parser!(i32).range(0..),
+        allow_negative_numbers = true
+    )]
+    replicas: Option<i32>,
+
+    /// Hold what was picked for so long, e.g. 5m
+    ///
+    /// It counts in every later decision until it is confirmed, released or
+    /// expired.
+    #[arg(long, value_name = "TTL", value_parser = humantime::parse_duration)]
+    reserve: Option<Duration>,
+
+    /// Who holds it
+    #[arg(long, value_name = "NAME", default_value = OWNER, requires = "reserve")]
+    owner: String,
+}
+
+impl Place {
+    /// Places and prints.
+    pub(crate) async fn run(self) -> Result<Exit> {
+        let asked = self.question.read()?;
+        let client = self.question.state.client().await?;
+        let policy = asked.workload.policy.clone();
+        let name = asked.workload.name.clone();
+        let answer = match policy {
+            None => self.place(&client, asked, Vec::new(), None).await,
+            Some(Policy::PickN {
+                clusters,
+                preferences,
+            }) => {
+                let bonuses = self.bonuses(&client, &preferences).await?;
+                self.place(&client, asked, bonuses, Some(clusters)).await
+            }
+            Some(Policy::PickAll) => self.pick(&client, asked, None).await,
+            Some(Policy::PickFixed(names)) => self.pick(&client, asked, Some(names)).await,
+        };
+        let answer = answer.map_err(|error| self.question.explain(error))?;
+        let head = render::Head {
+            pod: &name,
+            snapshot: self.question.state.snapshot(),
+            all: self.question.all,
+        };
+        let text = self.question.output.output.render(
+            &answer,
+            |answer| render::place(&head, answer),
+            |answer| {
+                answer
+                    .placements
+                    .iter()
+                    .map(|placement| placement.node.clone())
+                    .collect()
+            },
+        )?;
+        output::print(&text)?;
+        warn_of_unknown(&answer.unknown_candidates);
+        Ok(Exit::of_nodes(answer.unplaced == 0))
+    }
+
+    async fn place(
+        &self,
+        client: &Client,
+        asked: Asked,
+        bonuses: Vec<NodeBonus>,
+        wanted: Option<i32>,
+    ) -> Result<PlaceResponse> {
+        let reserve = self.reserve.map(|ttl| Reservation {
+            owner: self.owner.clone(),
+            ttl: Some(ttl.into()),
+        });
+        let max_domains = match self.question.output.output {
+            // Before and after are shown side by side: the domains with the
+            // fewest pods are not the same.
+            Format::Table => Some(0),
+            _ => self.question.max_domains(),
+        };
+        let replicas = self.replicas.or(wanted);
+        let request = PlaceRequest {
+            snapshot: self.question.state.snapshot().to_owned(),
+            dialect: asked.workload.dialect().into(),
+            replicas: replicas.unwrap_or(asked.workload.replicas),
+            pod: Some(asked.workload.pod),
+            candidates: self.question.candidates(),
+            node_checks: self.question.node_checks().into(),
+            min_revision: self.question.min_revision,
+            overlay: asked.overlay,
+            bonuses,
+            reserve,
+            max_domains,
+            ..Default::default()
+        };
+        let names = asked.overlay_names;
+        client
+            .call_about(
+                request,
+                || names,
+                |mut rpc, request| async move { rpc.place(request).await },
+            )
+            .await
+    }
+
+    /// PickAll and PickFixed: nothing is spread.
+    async fn pick(
+        &self,
+        client: &Client,
+        asked: Asked,
+        names: Option<Vec<String>>,
+    ) -> Result<PlaceResponse> {
+        anyhow::ensure!(
+            self.reserve.is_none(),
+            "--reserve: only a PickN policy reserves"
+        );
+        anyhow::ensure!(
+            self.replicas.is_none(),
+            "--replicas: only a PickN policy counts clusters"
+        );
+        let mut pod = asked.workload.pod;
+        if let Some(spec) = &mut pod.spec {
+            spec.topology_spread_constraints.clear();
+        }
+        // What is named is picked whatever it looks like.
+        let checks = match names {
+            Some(_) => NodeChecks::SpreadOnly,
+            None => self.question.node_checks(),
+        };
+        let names = names.map(|names| NodeNames { names });
+        let request = FilterRequest {
+            snapshot: self.question.state.snapshot().to_owned(),
+            dialect: Dialect::Fleet.into(),
+            pod: Some(pod),
+            candidates: names.or_else(|| self.question.candidates()),
+            node_checks: checks.into(),
+            min_revision: self.question.min_revision,
+            overlay: asked.overlay,
+            ..Default::default()
+        };
+        let overlay = asked.overlay_names;
+        let answer = filter(client, request, overlay).await?;
+        let placement = |node| Placement {
+            node,
+            ..Default::default()
+        };
+        Ok(PlaceResponse {
+            revision: answer.revision,
+            epoch: answer.epoch,
+            placements: answer.feasible.into_iter().map(placement).collect(),
+            unplaced: i32::try_from(answer.unknown_candidates.len()).unwrap_or(i32::MAX),
+            reasons: answer.reasons,
+            unknown_candidates: answer.unknown_candidates,
+            ..Default::default()
+        })
+    }
+
+    /// What clusters are worth by a policy's preferences: the server says
+    /// which ones match.
+    async fn bonuses(&self, client: &Client, preferences: &[Preference]) -> Result<Vec<NodeBonus>> {
+        let mut bonuses: BTreeMap<String, i64> = BTreeMap::new();
+        for Preference { weight, term } in preferences {
+            let request = FilterRequest {
+                snapshot: self.question.state.snapshot().to_owned(),
+                pod: Some(matching(term.as_ref())),
+                min_revision: self.question.min_revision,
+                ..Default::default()
+            };
+            for node in filter(client, request, Vec::new()).await?.feasible {
+                *bonuses.entry(node).or_default() += weight;
+            }
+        }
+        let bonus = |(node, score)| NodeBonus { node, score };
+        Ok(bonuses.into_iter().map(bonus).collect())
+    }
+}
+
+async fn filter(
+    client: &Client,
+    request: FilterRequest,
+    overlay: Vec<String>,
+) -> Result<FilterResponse> {
+    let request = FilterRequest {
+        view: View::Basic.into(),
+        ..request
+    };
+    client
+        .call_about(
+            request,
+            || overlay,
+            |mut rpc, request| async move { rpc.filter(request).await },
+        )
+        .await
+}
+
+/// A pod that may run wherever `term` matches, whatever else is there.
+fn matching(term: Option<&NodeSelectorTerm>) -> Pod {
+    let required = term.map(|term| NodeSelector {
+        node_selector_terms: vec![term.clone()],
+    });
+    let anything = Toleration {
+        operator: "Exists".to_owned(),
+        ..Default::default()
+    };
+    Pod {
+        spec: Some(PodSpec {
+            tolerations: vec![anything],
+            affinity: Some(Affinity {
+                node_affinity: Some(NodeAffinity {
+                    required_during_scheduling_ignored_during_execution: required,
+                    ..Default::default()
+                }),
+            }),
+            ..Default::default()
+        }),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,127 @@
+//! The answer of Place.
+
+use std::collections::BTreeMap;
+
+use super::constraint::value_text;
+use super::style::{BAD, GOOD, HEADING, styled};
+use super::table::table;
+use super::{Head, and_more, counted};
+use crate::proto::v1::{ConstraintReport, PlaceResponse};
+
+/// Cells of the longest bar.
+const BAR_CELLS: i64 = 30;
+
+/// The answer as text: summary, picks by node, constraints before and after.
+pub(crate) fn place(head: &Head, answer: &PlaceResponse) -> String {
+    let mut text = head.lines(answer.revision);
+    text.push_str(&summary(answer));
+    text.push_str(&nodes(head, answer));
+    for after in &answer.constraints {
+        let mut all = answer.constraints_before.iter();
+        let before = all.find(|before| before.constraint_index == after.constraint_index);
+        text.push('\n');
+        text.push_str(&bars(head, before, after));
+    }
+    text
+}
+
+fn summary(answer: &PlaceResponse) -> String {
+    let placed = answer.placements.len() as i64;
+    let unplaced = i64::from(answer.unplaced);
+    let style = if unplaced == 0 { GOOD } else { BAD };
+    let line = format!(
+        "placed: {} of {}",
+        counted(placed),
+        counted(placed + unplaced)
+    );
+    let mut text = styled(style.bold(), &line) + "\n";
+    for reason in &answer.reasons {
+        text.push_str(&format!("  {} {}\n", counted(reason.count), reason.reason));
+    }
+    if let Some(until) = &answer.reserved_until {
+        let until = serde_json::to_value(until).unwrap_or_default();
+        let until = until.as_str().unwrap_or_default();
+        text.push_str(&format!("reserved until {until}\n"));
+    }
+    for removed in &answer.removed {
+        text.push_str(&format!("{} {removed}\n", styled(BAD, "give up")));
+    }
+    text
+}
+
+/// One row per node, in the order in which they were first picked.
+fn nodes(head: &Head, answer: &PlaceResponse) -> String {
+    let mut rows: Vec<(&str, i64, i64)> = Vec::new();
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    for placement in &answer.placements {
+        let place = *places.entry(&placement.node).or_insert(rows.len());
+        match rows.get_mut(place) {
+            Some((_, picks, _)) => *picks += 1,
+            None => rows.push((&placement.node, 1, placement.score)),
+        }
+    }
+    if rows.is_empty() {
+        return String::new();
+    }
+    let listed = head.listed(rows.len());
+    let rest = and_more(rows.len() - listed, "nodes", "--all lists them");
+    let rows = rows.into_iter().take(listed);
+    let rows =
+        rows.map(|(node, picks, score)| [node.to_owned(), counted(picks), score.to_string()]);
+    format!(
+        "\n{}{rest}",
+        table("", ["NODE", "PICKS", "FIRST SCORE"], rows)
+    )
+}
+
+/// What counts in each domain: `#` before, `+` added.
+fn bars(head: &Head, before: Option<&ConstraintReport>, after: &ConstraintReport) -> String {
+    let constraint = after.constraint.clone().unwrap_or_default();
+    let title = format!(
+        "constraint {}: {}",
+        after.constraint_index, constraint.topology_key
+    );
+    let mut text = format!(
+        "{}, max skew {}, {}\n",
+        styled(HEADING, &title),
+        constraint.max_skew,
+        constraint.when_unsatisfiable
+    );
+    let domains = before.into_iter().flat_map(|report| &report.domains);
+    let counts: BTreeMap<&str, i64> = domains.map(|d| (&*d.value, d.matching_pods)).collect();
+    let most = after
+        .domains
+        .iter()
+        .map(|d| d.matching_pods)
+        .max()
+        .unwrap_or(0);
+    let cells = |pods: i64| {
+        if most <= BAR_CELLS {
+            pods
+        } else {
+            pods * BAR_CELLS / most
+        }
+    };
+    let mut domains: Vec<_> = after.domains.iter().collect();
+    domains.sort_by(|a, b| a.value.cmp(&b.value));
+    let listed = head.listed(domains.len());
+    let rest = and_more(domains.len() - listed, "domains", "--all lists them");
+    let rows = domains.into_iter().take(listed).map(|domain| {
+        let now = domain.matching_pods;
+        let then = counts.get(&*domain.value).copied().unwrap_or(0);
+        let old = "#".repeat(cells(then) as usize);
+        let new = "+".repeat((cells(now) - cells(then)).max(0) as usize);
+        [
+            value_text(domain),
+            counted(then),
+            counted(now),
+            format!("{old}{}", styled(GOOD, &new)),
+        ]
+    });
+    text.push_str(&table("  ", ["DOMAIN", "BEFORE", "AFTER", "PODS"], rows));
+    if rest.is_empty() {
+        text
+    } else {
+        text + "  " + &rest
+    }
+}

@@ -1,0 +1,258 @@
+//! The book of reservations: picks that are held for their owners.
+//!
+//! A reservation counts because the state holds a pod for it, under a name
+//! that no client can give. This book knows whose it is and when it ends; it
+//! is changed only by whoever has the snapshot's turn, so the two agree.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use super::change::Identity;
+use crate::proto::v1;
+use crate::proto::v1::change::Object;
+
+/// Starts the names of the pods that reservations count by. No valid name has
+/// it.
+const MARK: char = '~';
+
+/// For whom and how long picks are held, and as what they count.
+#[derive(Debug, Clone)]
+pub struct Hold {
+    /// Who holds them.
+    pub owner: Arc<str>,
+    /// For how long.
+    pub ttl: Duration,
+    /// Namespace that they count in.
+    pub namespace: Arc<str>,
+    /// Labels that they count with.
+    pub labels: Arc<BTreeMap<String, String>>,
+}
+
+/// A pick that is held.
+#[derive(Debug, Clone)]
+pub struct Held {
+    /// For whom, and as what.
+    pub hold: Hold,
+    /// The node.
+    pub node: Box<str>,
+    /// When it ends by itself.
+    pub expires: SystemTime,
+    /// The pod that it was confirmed for.
+    pub claim: Option<Claim>,
+}
+
+/// The pod that a reservation became: its name, its uid or both.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Claim {
+    /// Name; may be empty.
+    pub name: Box<str>,
+    /// Uid; may be empty.
+    pub uid: Box<str>,
+}
+
+/// The number of a reservation; grows with each.
+pub type Serial = u64;
+
+/// The live reservations of a snapshot.
+#[derive(Debug, Default)]
+pub struct Book {
+    held: BTreeMap<Serial, Held>,
+    by_expiry: BTreeSet<(SystemTime, Serial)>,
+    /// Confirmed ones, by namespace and what their pod is known by.
+    claims: HashMap<(Box<str>, Known), Vec<Serial>>,
+    last: Serial,
+}
+
+/// What a confirmed reservation's pod is looked up by.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Known {
+    Name(Box<str>),
+    Uid(Box<str>),
+}
+
+/// Whether a pod's name is that of a reservation.
+pub fn is_reservation(pod_name: &str) -> bool {
+    pod_name.starts_with(MARK)
+}
+
+impl Claim {
+    /// Whether it is about a pod. One without a uid is known by its name.
+    pub fn is_of(&self, name: &str, uid: &str) -> bool {
+        let same_name = self.name.is_empty() || *self.name == *name;
+        let uid_unknown = uid.is_empty() && !self.name.is_empty();
+        same_name && (self.uid.is_empty() || uid_unknown || *self.uid == *uid)
+    }
+
+    fn known(&self) -> Known {
+        if self.name.is_empty() {
+            Known::Uid(self.uid.clone())
+        } else {
+            Known::Name(self.name.clone())
+        }
+    }
+}
+
+impl Held {
+    fn pod(&self, serial: Serial) -> v1::Pod {
+        v1::Pod {
+            metadata: Some(v1::ObjectMeta {
+                name: format!("{MARK}{serial}"),
+                namespace: self.hold.namespace.to_string(),
+                labels: (*self.hold.labels).clone(),
+                ..Default::default()
+            }),
+            spec: Some(v1::PodSpec {
+                node_name: self.node.to_string(),
+                ..Default::default()
+            }),
+            status: None,
+        }
+    }
+}
+
+impl Book {
+    /// Holds picks from `now` on; the numbers of their reservations.
+    pub fn add(&mut self, hold: &Hold, nodes: Vec<Box<str>>, now: SystemTime) -> Vec<Serial> {
+        let expires = now + hold.ttl;
+        let mut serials = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            self.last += 1;
+            self.by_expiry.insert((expires, self.last));
+            let held = Held {
+                hold: hold.clone(),
+                node,
+                expires,
+                claim: None,
+            };
+            self.held.insert(self.last, held);
+            serials.push(self.last);
+        }
+        serials
+    }
+
+    /// The pods by which reservations count.
+    pub fn pods(&self, serials: &[Serial]) -> Vec<Object> {
+        let held = |serial: &Serial| Some(Object::Pod(self.held.get(serial)?.pod(*serial)));
+        serials.iter().filter_map(held).collect()
+    }
+
+    /// The deletions of those pods.
+    pub fn deletions(&self, serials: &[Serial]) -> Vec<Object> {
+        let deletion = |serial: &Serial| {
+            Some(Object::Delete(v1::ObjectReference {
+                kind: "Pod".to_owned(),
+                namespace: self.held.get(serial)?.hold.namespace.to_string(),
+                name: format!("{MARK}{serial}"),
+                uid: String::new(),
+            }))
+        };
+        serials.iter().filter_map(deletion).collect()
+    }
+
+    /// Ends a reservation; whether it was live.
+    pub fn remove(&mut self, serial: Serial) -> bool {
+        let Some(held) = self.held.remove(&serial) else {
+            return false;
+        };
+        self.by_expiry.remove(&(held.expires, serial));
+        self.unclaim(serial, &held);
+        true
+    }
+
+    /// Notes the pod that a reservation became, and gives it its time anew;
+    /// whether it was live.
+    pub fn confirm(&mut self, serial: Serial, claim: Claim, now: SystemTime) -> bool {
+        let Some(mut held) = self.held.remove(&serial) else {
+            return false;
+        };
+        self.by_expiry.remove(&(held.expires, serial));
+        self.unclaim(serial, &held);
+        let key = (Box::from(&*held.hold.namespace), claim.known());
+        self.claims.entry(key).or_default().push(serial);
+        held.claim = Some(claim);
+        held.expires = now + held.hold.ttl;
+        self.by_expiry.insert((held.expires, serial));
+        self.held.insert(serial, held);
+        true
+    }
+
+    fn unclaim(&mut self, serial: Serial, held: &Held) {
+        let Some(claim) = &held.claim else { return };
+        let key = (Box::from(&*held.hold.namespace), claim.known());
+        if let Some(serials) = self.claims.get_mut(&key) {
+            serials.retain(|other| *other != serial);
+            if serials.is_empty() {
+                self.claims.remove(&key);
+            }
+        }
+    }
+
+    /// The reservations that pods take over which these changes put on a
+    /// node.
+    pub fn taken_over(&self, objects: &[Object]) -> Vec<Serial> {
+        if self.claims.is_empty() {
+            return Vec::new();
+        }
+        let mut taken = Vec::new();
+        for object in objects {
+            let Object::Pod(pod) = object else { continue };
+            let on_node = pod.spec.as_ref().is_some_and(|s| !s.node_name.is_empty());
+            if let Some(metadata) = pod.metadata.as_ref().filter(|_| on_node) {
+                let namespace = Identity::of(object).namespace;
+                taken.extend(self.claimed(namespace, &metadata.name, &metadata.uid));
+            }
+        }
+        taken.sort_unstable();
+        taken.dedup();
+        taken
+    }
+
+    /// The reservations that were confirmed for a pod.
+    fn claimed(&self, namespace: &str, name: &str, uid: &str) -> Vec<Serial> {
+        let known = [Known::Name(name.into()), Known::Uid(uid.into())];
+        let lists = known.map(|known| self.claims.get(&(namespace.into(), known)));
+        let all = lists.into_iter().flatten().flatten().copied();
+        let meant = |serial: &Serial| {
+            let claim = self.held.get(serial).and_then(|held| held.claim.as_ref());
+            claim.is_some_and(|claim| claim.is_of(name, uid))
+        };
+        all.filter(meant).collect()
+    }
+
+    /// The confirmed reservations.
+    pub fn confirmed(&self) -> impl Iterator<Item = (Serial, &str, &Claim)> {
+        let claim = |serial: &Serial| {
+            let held = self.held.get(serial)?;
+            Some((*serial, &*held.hold.namespace, held.claim.as_ref()?))
+        };
+        self.claims.values().flatten().filter_map(claim)
+    }
+
+    /// The reservations that have ended by themselves.
+    pub fn expired(&self, now: SystemTime) -> Vec<Serial> {
+        let due = self.by_expiry.iter().take_while(|(at, _)| *at <= now);
+        due.map(|(_, serial)| *serial).collect()
+    }
+
+    /// When the next one ends by itself.
+    pub fn next_expiry(&self) -> Option<SystemTime> {
+        self.by_expiry.first().map(|(at, _)| *at)
+    }
+
+    /// The reservations after one, oldest first.
+    pub fn after(&self, serial: Serial) -> impl Iterator<Item = (Serial, &Held)> {
+        let later = self.held.range(serial.saturating_add(1)..);
+        later.map(|(serial, held)| (*serial, held))
+    }
+
+    /// All numbers, ascending.
+    pub fn serials(&self) -> Vec<Serial> {
+        self.held.keys().copied().collect()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.held.len()
+    }
+}

@@ -1,0 +1,238 @@
+//! How a snapshot holds picks, and how what it holds ends: by a pod that
+//! takes over, by its owner's word, or by time.
+
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::change::Batch;
+use super::error::{Error, check_limit};
+use super::limits::Limits;
+use super::named::Snapshot;
+use super::reservations::{Claim, Held, Hold, Serial};
+use super::staged::check_room;
+use super::state::State;
+
+/// What was reserved.
+#[derive(Debug)]
+pub struct Reserved {
+    /// The revision that holds it.
+    pub revision: i64,
+    /// The ids, in the order of the picks.
+    pub ids: Vec<String>,
+    /// When they end by themselves.
+    pub until: SystemTime,
+}
+
+/// A reservation, listed.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// Its id.
+    pub id: String,
+    /// Its number, for paging.
+    pub serial: Serial,
+    /// The rest.
+    pub held: Held,
+}
+
+/// What became of reservations.
+#[derive(Debug)]
+pub struct Ended {
+    /// The revision afterwards.
+    pub revision: i64,
+    /// Ids that were not live, in order.
+    pub unknown: Vec<String>,
+}
+
+/// Stands for "nothing expires".
+pub(super) const NEVER: i64 = i64::MAX;
+
+impl Snapshot {
+    /// Decides where picks go and holds them, with nothing else happening in
+    /// between. `decide` says at which revision it decided, for which nodes,
+    /// and its answer; it is asked again, with `true`, when something happened,
+    /// and has to read by [`Self::read_in_turn`] then.
+    ///
+    /// # Errors
+    /// Those of `decide`, [`Error::OverLimit`], and [`Error::NotFound`] when
+    /// the snapshot was deleted meanwhile. Nothing is held then.
+    pub fn reserve<T, E: From<Error>>(
+        &self,
+        hold: &Hold,
+        limits: &Limits,
+        mut decide: impl FnMut(bool) -> Result<(i64, Vec<Box<str>>, T), E>,
+    ) -> Result<(Reserved, T), E> {
+        let (decided_at, mut nodes, mut answer) = decide(false)?;
+        let turn = self.turn.lock();
+        let now = (self.clock)();
+        if turn.deleted {
+            return Err(Error::NotFound(self.name().to_owned()).into());
+        }
+        self.expire_in_turn(now);
+        if self.revision() != decided_at {
+            (_, nodes, answer) = decide(true)?;
+        }
+        let count = self.book.lock().len() + nodes.len();
+        let limit = limits.max_reservations;
+        check_limit("reservations", "max-reservations", limit, count)?;
+
+        let live = self.live();
+        let serials = self.book.lock().add(hold, nodes, now);
+        let pods = Batch::trusted(self.book.lock().pods(&serials));
+        if let Err(error) = check_room(&live, &pods, limits) {
+            let mut book = self.book.lock();
+            for serial in serials {
+                book.remove(serial);
+            }
+            return Err(error.into());
+        }
+        self.apply_in_turn(&live, &pods, now);
+        self.note_expiry();
+        let reserved = Reserved {
+            revision: live.revision(),
+            ids: serials.iter().map(|serial| self.id(*serial)).collect(),
+            until: now + hold.ttl,
+        };
+        Ok((reserved, answer))
+    }
+
+    /// Notes which pods reservations became. Those whose pod is on a node
+    /// already end.
+    pub fn confirm(&self, claims: Vec<(String, Claim)>) -> Ended {
+        let _turn = self.turn.lock();
+        let now = (self.clock)();
+        self.expire_in_turn(now);
+        let (mut confirmed, mut unknown) = (HashSet::new(), Vec::new());
+        let mut book = self.book.lock();
+        for (id, claim) in claims {
+            match self.serial(&id) {
+                Some(serial) if book.confirm(serial, claim, now) => {
+                    confirmed.insert(serial);
+                }
+                _ => unknown.push(id),
+            }
+        }
+        let claims = book.confirmed();
+        let fresh = claims.filter(|(serial, ..)| confirmed.contains(serial));
+        let arrived = self.live().arrived(fresh);
+        drop(book);
+        self.note_expiry();
+        self.end_in_turn(&arrived, now);
+        Ended {
+            revision: self.revision(),
+            unknown,
+        }
+    }
+
+    /// Gives reservations up.
+    pub fn release(&self, ids: Vec<String>) -> Ended {
+        let _turn = self.turn.lock();
+        let now = (self.clock)();
+        self.expire_in_turn(now);
+        let mut serials = Vec::new();
+        let mut unknown = Vec::new();
+        let live = self.book.lock().serials();
+        for id in ids {
+            match self.serial(&id).filter(|s| live.binary_search(s).is_ok()) {
+                Some(serial) => serials.push(serial),
+                None => unknown.push(id),
+            }
+        }
+        self.end_in_turn(&serials, now);
+        Ended {
+            revision: self.revision(),
+            unknown,
+        }
+    }
+
+    /// Up to `count` live reservations after one, oldest first; of one owner
+    /// unless that is empty.
+    pub fn reservations(&self, after: Serial, owner: &str, count: usize) -> Vec<Listed> {
+        self.expire();
+        let book = self.book.lock();
+        let all = book.after(after);
+        let asked = all.filter(|(_, held)| owner.is_empty() || *held.hold.owner == *owner);
+        let listed = |(serial, held): (Serial, &Held)| Listed {
+            id: self.id(serial),
+            serial,
+            held: held.clone(),
+        };
+        asked.take(count).map(listed).collect()
+    }
+
+    /// Ends the reservations whose time is over. Costs one look at a number
+    /// when there is none.
+    pub fn expire(&self) {
+        let due = self.next_expiry.load(Ordering::Acquire);
+        if due == NEVER {
+            return;
+        }
+        let now = (self.clock)();
+        if micros(now) >= due {
+            let _turn = self.turn.lock();
+            self.expire_in_turn(now);
+        }
+    }
+
+    /// As [`Self::expire`], for whoever has the turn.
+    pub(super) fn expire_in_turn(&self, now: SystemTime) {
+        let expired = self.book.lock().expired(now);
+        self.end_in_turn(&expired, now);
+    }
+
+    /// Ends reservations: they count no more. For whoever has the turn.
+    fn end_in_turn(&self, serials: &[Serial], now: SystemTime) {
+        let deletions = Batch::trusted(self.book.lock().deletions(serials));
+        self.apply_in_turn(&self.live(), &deletions, now);
+        self.forget(serials);
+    }
+
+    /// Takes reservations that the state holds no more out of the book.
+    pub(super) fn forget(&self, serials: &[Serial]) {
+        if serials.is_empty() {
+            return;
+        }
+        let mut book = self.book.lock();
+        for serial in serials {
+            book.remove(*serial);
+        }
+        drop(book);
+        self.note_expiry();
+    }
+
+    fn apply_in_turn(&self, live: &State, batch: &Batch, now: SystemTime) {
+        if !batch.is_empty() {
+            let revision = live.revision() + 1;
+            let applied = live.apply(batch, None, revision);
+            *self.updated.lock() = now;
+            self.moved_on(revision, applied, false);
+        }
+    }
+
+    pub(super) fn note_expiry(&self) {
+        let next = self.book.lock().next_expiry();
+        self.next_expiry
+            .store(next.map_or(NEVER, micros), Ordering::Release);
+    }
+
+    /// Ids are unique across restarts: an epoch is.
+    fn id(&self, serial: Serial) -> String {
+        format!("{}-{serial}", self.id_prefix())
+    }
+
+    fn serial(&self, id: &str) -> Option<Serial> {
+        id.strip_prefix(self.id_prefix())?
+            .strip_prefix('-')?
+            .parse()
+            .ok()
+    }
+
+    fn id_prefix(&self) -> &str {
+        self.epoch().split('-').next().unwrap_or_default()
+    }
+}
+
+fn micros(time: SystemTime) -> i64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    i64::try_from(since.as_micros()).unwrap_or(NEVER - 1)
+}

@@ -1,0 +1,124 @@
+//! Which clusters the hard constraints admit, and how good each is.
+
+use super::super::active::Constraints;
+use super::super::filter::Filter;
+use super::super::question::NodeChecks;
+use super::super::report::Report;
+use super::super::verdict::Refusal;
+use super::question::Question;
+use super::spread::{Effect, Spread};
+use crate::snapshot::{Cut, Slot};
+
+/// A placement's constraints, counted and ready to judge clusters.
+pub struct Judge<'a> {
+    spreads: Vec<Spread>,
+    checks: Filter<'a>,
+}
+
+/// What keeps a placement off a cluster.
+#[derive(Debug, Clone, Copy)]
+pub enum Refused<'a> {
+    /// A check of the cluster itself.
+    ByCheck(Refusal),
+    /// A hard constraint.
+    BySpread {
+        /// The constraint.
+        spread: &'a Spread,
+        /// Holders in the cluster's domain.
+        holders: u32,
+        /// What the skew would become.
+        skew: i64,
+    },
+}
+
+/// The constraints of a placement that does not matter to checks.
+static NO_CONSTRAINTS: Constraints = Constraints {
+    all: Vec::new(),
+    all_keys_required: true,
+};
+
+impl<'a> Judge<'a> {
+    /// Counts what a question needs.
+    pub fn of(question: &'a Question, checks: NodeChecks, cut: &Cut<'a>) -> Self {
+        let spread = |active| Spread::of(active, cut);
+        Self {
+            spreads: question.constraints.iter().map(spread).collect(),
+            checks: Filter::of(&question.placement, &NO_CONSTRAINTS, checks, cut),
+        }
+    }
+
+    /// The topology spread score of a cluster, once it passes the checks and
+    /// the hard constraints: the first that it fails decides.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn judge(&self, slot: Slot) -> Result<i64, Refused<'_>> {
+        self.check(slot).map_err(Refused::ByCheck)?;
+        self.score(slot)
+    }
+
+    /// The checks of a cluster itself, without the constraints.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn check(&self, slot: Slot) -> Result<(), Refusal> {
+        self.checks.judge(slot)
+    }
+
+    /// As [`Self::judge`], without the checks.
+    ///
+    /// # Errors
+    /// The refusal of a constraint.
+    pub fn score(&self, slot: Slot) -> Result<i64, Refused<'_>> {
+        score(&self.spreads, slot)
+    }
+
+    /// The constraints, hard ones first.
+    pub fn spreads(&self) -> &[Spread] {
+        &self.spreads
+    }
+
+    /// The numbers behind the constraints, hard ones first.
+    pub fn reports(&self, max_domains: usize) -> Vec<Report<'_>> {
+        let spreads = self.spreads.iter();
+        spreads.map(|spread| spread.report(max_domains)).collect()
+    }
+
+    /// The constraints alone, for picking.
+    pub fn into_spreads(self) -> Vec<Spread> {
+        self.spreads
+    }
+}
+
+/// The topology spread score of a cluster.
+///
+/// # Errors
+/// The first refusal.
+pub fn score(spreads: &[Spread], slot: Slot) -> Result<i64, Refused<'_>> {
+    let mut sum = 0;
+    for spread in spreads {
+        let domain = spread.domain_of(slot);
+        let class = spread.class(domain);
+        match spread.effect(class) {
+            Effect::Scores(score) => sum += score,
+            Effect::Refuses => {
+                return Err(Refused::BySpread {
+                    spread,
+                    holders: spread.holders(domain),
+                    skew: spread.after(class),
+                });
+            }
+        }
+    }
+    Ok(sum)
+}
+
+impl Refused<'_> {
+    /// The words.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::ByCheck(refusal) => refusal.reason.as_str().to_owned(),
+            Self::BySpread { spread, .. } => spread.refusal(),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The placement that a Fleet decision is about, compiled.
+
+use std::collections::BTreeMap;
+
+use super::super::active::Active;
+use super::super::question;
+use crate::matching::{Action, Constraint, Path, Policy, Selector, Violations, names};
+use crate::proto::v1;
+use crate::snapshot::{Eligibility, Limits, partition, topology};
+
+/// What a Fleet decision is asked about.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// The placement without its constraints.
+    pub placement: question::Question,
+    /// Its constraints in the order of evaluation: hard ones first.
+    pub constraints: Vec<Active>,
+    /// Which pods are this placement: those with all of its labels.
+    pub holders: Selector,
+}
+
+impl Question {
+    /// Checks and compiles the pod of a request, whose field is at `path`.
+    ///
+    /// # Errors
+    /// Every fault of the pod (`docs/semantics.md`, "Fleet dialect").
+    pub fn compile(
+        mut wire: Option<v1::Pod>,
+        limits: &Limits,
+        path: Path<'_>,
+    ) -> Result<Self, Violations> {
+        let spec = wire.as_mut().and_then(|pod| pod.spec.as_mut());
+        let constraints = spec.map(|s| std::mem::take(&mut s.topology_spread_constraints));
+        let constraints = constraints.unwrap_or_default();
+        let mut faults = Violations::default();
+        let placement = faults.collect(question::Question::compile(wire.as_ref(), limits, path));
+
+        let spec = path.field("spec");
+        let list = spec.field("topologySpreadConstraints");
+        let (count, limit) = (constraints.len(), limits.max_constraints_per_pod);
+        if count > limit {
+            faults.over_limit(list, "max-constraints-per-pod", limit, count);
+            return Err(faults);
+        }
+        let no_labels = BTreeMap::new();
+        let labels = placement.as_ref().map_or(&no_labels, |p| &p.labels);
+        let holders = Selector::from_labels(labels).or_everything();
+        let mut compiled: Vec<Active> = Vec::with_capacity(count);
+        for (index, wire) in constraints.iter().enumerate() {
+            let path = list.index(index);
+            let constraint = compile(wire, path, &mut faults);
+            let selector = match &wire.label_selector {
+                None => holders.clone(),
+                own => Selector::compile(own.as_ref(), path.field("labelSelector"), &mut faults)
+                    .or_everything(),
+            };
+            compiled.extend(constraint.map(|constraint| Active {
+                index,
+                self_match: i64::from(selector.matches_labels(labels)),
+                from_defaults: false,
+                partition: everywhere(&constraint),
+                keyed: None,
+                constraint,
+                selector,
+            }));
+        }
+        // Stable: within a kind they stay in order.
+        compiled.sort_by_key(|active| !active.constraint.is_hard());
+        match placement {
+            Some(placement) => faults.finish(Self {
+                placement,
+                constraints: compiled,
+                holders,
+            }),
+            None => Err(faults),
+        }
+    }
+}
+
+/// All clusters, parted by the key of a constraint.
+fn everywhere(constraint: &Constraint) -> partition::Key {
+    partition::Key {
+        topology: topology::Key::Label(constraint.topology_key.clone()),
+        missing_is_empty: false,
+        eligibility: Eligibility::default(),
+    }
+}
+
+fn compile(
+    wire: &v1::TopologySpreadConstraint,
+    path: Path<'_>,
+    faults: &mut Violations,
+) -> Option<Constraint> {
+    if wire.max_skew < 0 {
+        faults.add(path.field("maxSkew"), "must be at least 1");
+    }
+    names::check_label_key(&wire.topology_key, path.field("topologyKey"), faults);
+    for (name, is_set) in [
+        ("minDomains", wire.min_domains.is_some()),
+        ("nodeAffinityPolicy", wire.node_affinity_policy.is_some()),
+        ("nodeTaintsPolicy", wire.node_taints_policy.is_some()),
+        ("matchLabelKeys", !wire.match_label_keys.is_empty()),
+    ] {
+        if is_set {
+            faults.add(path.field(name), "does not apply in the Fleet dialect");
+        }
+    }
+    let action = match &*wire.when_unsatisfiable {
+        "" | "DoNotSchedule" => Action::DoNotSchedule,
+        "ScheduleAnyway" => Action::ScheduleAnyway,
+        _ => {
+            let known = "must be DoNotSchedule or ScheduleAnyway";
+            faults.add(path.field("whenUnsatisfiable"), known);
+            return None;
+        }
+    };
+    Some(Constraint {
+        // Unset is 1.
+        max_skew: wire.max_skew.max(1),
+        topology_key: wire.topology_key.as_str().into(),
+        action,
+        min_domains: None,
+        node_affinity_policy: Policy::Ignore,
+        node_taints_policy: Policy::Ignore,
+    })
+}

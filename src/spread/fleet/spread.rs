@@ -1,0 +1,250 @@
+//! One constraint of the Fleet dialect, and what picking a cluster would do
+//! to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::active::Active;
+use super::super::report::{DomainReport, Report, Tally};
+use crate::snapshot::{Cut, DomainId, Eligibility, Query, Slot, partition, topology};
+
+/// What a soft constraint takes off the score of a cluster that violates it.
+const SOFT_PENALTY: i64 = 1000;
+
+/// A constraint with the holders of each domain. Holds nothing of the
+/// snapshot, so that picking does not keep others from changing it.
+#[derive(Debug, Clone)]
+pub struct Spread {
+    /// The constraint.
+    pub active: Active,
+    /// By slot.
+    domain_of: Vec<DomainId>,
+    /// By domain.
+    domains: Vec<Domain>,
+    /// The domains with each number of holders.
+    levels: BTreeMap<u32, BTreeSet<DomainId>>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Domain {
+    value: Box<str>,
+    /// A value without clusters is no domain.
+    clusters: u32,
+    holders: u32,
+}
+
+/// Where a cluster's domain stands among all of them. Nothing else about a
+/// cluster matters to a constraint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Class {
+    /// The cluster lacks the key.
+    Keyless,
+    /// The only one with the fewest holders: one more shrinks the skew.
+    Bottom,
+    /// One more changes nothing.
+    Middle,
+    /// It has the most holders: one more widens the skew.
+    Top,
+}
+
+/// What one more holder in a domain does for a constraint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// It adds this to the score.
+    Scores(i64),
+    /// The cluster must not be picked.
+    Refuses,
+}
+
+impl Spread {
+    /// Counts the holders of each domain, over all clusters.
+    pub fn of(active: &Active, cut: &Cut<'_>) -> Self {
+        let lens = cut.lens(&active.partition);
+        let held = holders(&active.selector, cut);
+        let mut domains = vec![Domain::default(); lens.topology.id_bound()];
+        for id in lens.partition.domains() {
+            let domain = &mut domains[id.index()];
+            domain.value = lens.topology.value(id, cut.nodes).into();
+            domain.clusters = lens.partition.eligible_nodes(id);
+        }
+        let domain_of = lens.topology.domains_by_slot().to_vec();
+        for slot in cut.nodes.order().iter().filter(|slot| held(**slot)) {
+            if let Some(domain) = domains.get_mut(domain_of[slot.index()].index()) {
+                domain.holders += 1;
+            }
+        }
+        let mut levels: BTreeMap<u32, BTreeSet<DomainId>> = BTreeMap::new();
+        for id in lens.partition.domains() {
+            let holders = domains[id.index()].holders;
+            levels.entry(holders).or_default().insert(id);
+        }
+        Self {
+            active: active.clone(),
+            domain_of,
+            domains,
+            levels,
+        }
+    }
+
+    /// The domain of a cluster; [`DomainId::NONE`] when it lacks the key.
+    pub fn domain_of(&self, slot: Slot) -> DomainId {
+        let domain = self.domain_of.get(slot.index());
+        domain.copied().unwrap_or(DomainId::NONE)
+    }
+
+    /// Where a domain stands.
+    pub fn class(&self, domain: DomainId) -> Class {
+        if !domain.is_some() {
+            return Class::Keyless;
+        }
+        let holders = self.domains[domain.index()].holders;
+        if holders == self.largest() {
+            return Class::Top;
+        }
+        if self.loner() == Some(domain) {
+            Class::Bottom
+        } else {
+            Class::Middle
+        }
+    }
+
+    /// What one more holder in a domain of a class would do.
+    pub fn effect(&self, class: Class) -> Effect {
+        let change = match class {
+            Class::Keyless => return Effect::Scores(0),
+            Class::Bottom => -1,
+            Class::Middle => 0,
+            Class::Top => 1,
+        };
+        if self.after(class) <= i64::from(self.active.constraint.max_skew) {
+            Effect::Scores(-change)
+        } else if self.active.constraint.is_hard() {
+            Effect::Refuses
+        } else {
+            Effect::Scores(-SOFT_PENALTY)
+        }
+    }
+
+    /// The skew with one more holder in a domain of a class.
+    pub fn after(&self, class: Class) -> i64 {
+        let skew = i64::from(self.largest() - self.smallest());
+        match class {
+            Class::Keyless | Class::Middle => skew,
+            Class::Bottom => skew - 1,
+            Class::Top => skew + 1,
+        }
+    }
+
+    /// Holders in a domain.
+    pub fn holders(&self, domain: DomainId) -> u32 {
+        self.domains.get(domain.index()).map_or(0, |d| d.holders)
+    }
+
+    /// Whether one with its labels is counted by the constraint.
+    pub fn counts_picks(&self) -> bool {
+        self.active.self_match > 0
+    }
+
+    /// Counts one more holder in a domain; the domains whose class that may
+    /// have changed. Over many picks, those are a few per pick.
+    pub fn add(&mut self, domain: DomainId) -> Vec<DomainId> {
+        let (largest, loner) = (self.largest(), self.loner());
+        let holders = self.domains[domain.index()].holders;
+        let level = self.levels.get_mut(&holders).expect("a domain has a level");
+        level.remove(&domain);
+        if level.is_empty() {
+            self.levels.remove(&holders);
+        }
+        self.levels.entry(holders + 1).or_default().insert(domain);
+        self.domains[domain.index()].holders += 1;
+
+        let mut moved = vec![domain];
+        if self.largest() != largest {
+            moved.extend(self.levels.get(&largest).into_iter().flatten());
+        }
+        if self.loner() != loner {
+            moved.extend(loner.into_iter().chain(self.loner()));
+        }
+        moved
+    }
+
+    fn smallest(&self) -> u32 {
+        self.levels.first_key_value().map_or(0, |(least, _)| *least)
+    }
+
+    fn largest(&self) -> u32 {
+        self.levels.last_key_value().map_or(0, |(most, _)| *most)
+    }
+
+    /// The domain with the fewest holders, if it is the only one.
+    fn loner(&self) -> Option<DomainId> {
+        let (_, lowest) = self.levels.first_key_value()?;
+        lowest.first().filter(|_| lowest.len() == 1).copied()
+    }
+
+    /// The words for a cluster that the constraint refuses.
+    pub fn refusal(&self) -> String {
+        let constraint = &self.active.constraint;
+        format!(
+            "violated doNotSchedule topology spread constraint {:?} (max skew {})",
+            constraint.topology_key, constraint.max_skew
+        )
+    }
+
+    /// The numbers behind the constraint.
+    pub fn report(&self, max_domains: usize) -> Report<'_> {
+        let ids = (0..self.domains.len()).map(DomainId::at);
+        let ids = ids.filter(|id| self.domains[id.index()].clusters > 0);
+        let mut all: Vec<(Tally<'_>, DomainId)> = ids.map(|id| (self.tally(id), id)).collect();
+        let domain_count = all.len();
+        all.sort_unstable();
+        all.truncate(max_domains);
+        Report {
+            active: &self.active,
+            domain_count,
+            global_minimum: i64::from(self.smallest()),
+            min_domains_unmet: false,
+            domains: all
+                .into_iter()
+                .map(|(tally, id)| self.outlook(tally, id))
+                .collect(),
+            weight: 0.0,
+        }
+    }
+
+    /// A domain with what one more holder in it would lead to.
+    fn outlook<'a>(&self, tally: Tally<'a>, id: DomainId) -> DomainReport<'a> {
+        let skew = self.after(self.class(id));
+        DomainReport {
+            tally,
+            skew,
+            feasible: skew <= i64::from(self.active.constraint.max_skew),
+        }
+    }
+
+    fn tally(&self, id: DomainId) -> Tally<'_> {
+        let domain = &self.domains[id.index()];
+        Tally {
+            matching_pods: i64::from(domain.holders),
+            value: &domain.value,
+            eligible_nodes: i64::from(domain.clusters),
+        }
+    }
+}
+
+/// Which clusters hold a placement: those where a pod that matches counts.
+pub fn holders(
+    selector: &crate::matching::Selector,
+    cut: &Cut<'_>,
+) -> impl Fn(Slot) -> bool + use<> {
+    let by_cluster = partition::Key {
+        topology: topology::Key::Node,
+        missing_is_empty: false,
+        eligibility: Eligibility::default(),
+    };
+    let counted = cut.count(Query {
+        selector,
+        partition: &by_cluster,
+    });
+    let counts = counted.counts().to_vec();
+    move |slot| counts.get(slot.index()).is_some_and(|pods| *pods > 0)
+}

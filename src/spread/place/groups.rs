@@ -1,0 +1,221 @@
+//! Nodes that no constraint can tell apart, and the best of them.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::super::score::{MAX_SCORE, round_half_up};
+use super::tracked::Tracked;
+
+/// The nodes that can take another pod, grouped.
+#[derive(Debug)]
+pub struct Groups {
+    by_key: HashMap<Key, usize>,
+    groups: Vec<Group>,
+    /// Those with nodes.
+    live: Vec<usize>,
+    /// By node: its group.
+    group_of: Vec<Option<usize>>,
+    /// Whether nodes that lack the key of a soft constraint are left out of
+    /// scoring.
+    all_keys_required: bool,
+    /// For counting distinct domains: by soft constraint and domain, when it
+    /// was last seen.
+    seen: Vec<Vec<u64>>,
+    round: u64,
+}
+
+/// What all nodes of a group have in common.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    /// By constraint; 0 where the group is not scored.
+    marks: Box<[u32]>,
+    /// By constraint: whether it has the topology key.
+    keyed: Box<[bool]>,
+    bonus: i64,
+}
+
+#[derive(Debug)]
+struct Group {
+    key: Key,
+    nodes: BTreeSet<u32>,
+    /// Where it is among the live ones.
+    at: usize,
+    is_ignored: bool,
+    /// As of the last round: whether it is feasible, and its raw score.
+    raw: Option<i64>,
+}
+
+/// The best node of a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Best {
+    /// The node.
+    pub node: u32,
+    /// Its score, without its bonus.
+    pub score: i64,
+}
+
+impl Groups {
+    /// No nodes yet, out of `nodes`.
+    pub fn of(nodes: usize, constraints: &[Tracked], all_keys_required: bool) -> Self {
+        let seen = |tracked: &Tracked| vec![0; if tracked.is_hard() { 0 } else { tracked.len() }];
+        Self {
+            by_key: HashMap::new(),
+            groups: Vec::new(),
+            live: Vec::new(),
+            group_of: vec![None; nodes],
+            all_keys_required,
+            seen: constraints.iter().map(seen).collect(),
+            round: 0,
+        }
+    }
+
+    /// Puts a node into the group where it belongs.
+    pub fn insert(&mut self, node: u32, bonus: i64, constraints: &[Tracked]) {
+        let keyed: Box<[bool]> = constraints.iter().map(|t| t.has_key(node)).collect();
+        let soft_keyed = constraints
+            .iter()
+            .zip(&keyed)
+            .all(|(t, keyed)| t.is_hard() || *keyed);
+        let is_ignored = self.all_keys_required && !soft_keyed;
+        let mark = |tracked: &Tracked| match is_ignored && !tracked.is_hard() {
+            true => 0,
+            false => tracked.mark(node),
+        };
+        let key = Key {
+            marks: constraints.iter().map(mark).collect(),
+            keyed,
+            bonus,
+        };
+        let index = match self.by_key.get(&key) {
+            Some(index) => *index,
+            None => {
+                let index = self.groups.len();
+                self.by_key.insert(key.clone(), index);
+                self.groups.push(Group {
+                    key,
+                    nodes: BTreeSet::new(),
+                    at: 0,
+                    is_ignored,
+                    raw: None,
+                });
+                index
+            }
+        };
+        let group = &mut self.groups[index];
+        if group.nodes.is_empty() {
+            group.at = self.live.len();
+            self.live.push(index);
+        }
+        group.nodes.insert(node);
+        self.group_of[node as usize] = Some(index);
+    }
+
+    /// Takes a node out of its group; its bonus, if it was in one.
+    pub fn remove(&mut self, node: u32) -> Option<i64> {
+        let index = self.group_of[node as usize].take()?;
+        let group = &mut self.groups[index];
+        group.nodes.remove(&node);
+        let (bonus, at) = (group.key.bonus, group.at);
+        if group.nodes.is_empty() {
+            self.live.swap_remove(at);
+            if let Some(moved) = self.live.get(at) {
+                self.groups[*moved].at = at;
+            }
+        }
+        Some(bonus)
+    }
+
+    /// One round of filtering and scoring: the best node, if any is feasible.
+    pub fn best(&mut self, constraints: &mut [Tracked]) -> Option<Best> {
+        self.filter(constraints);
+        let is_scored = constraints.iter().any(|tracked| !tracked.is_hard());
+        if is_scored {
+            self.weigh(constraints);
+            self.sum(constraints);
+        }
+        let scored = || {
+            let live = self.live.iter().map(|index| &self.groups[*index]);
+            live.filter(|group| !group.is_ignored)
+                .filter_map(|group| group.raw)
+        };
+        let max = scored().fold(0, i64::max);
+        let min = scored().min().unwrap_or(0);
+        let mut best: Option<(i64, Best)> = None;
+        for group in self.live.iter().map(|index| &self.groups[*index]) {
+            let Some((raw, node)) = group.raw.zip(group.nodes.first()) else {
+                continue;
+            };
+            let score = match max {
+                _ if !is_scored || group.is_ignored => 0,
+                0 => MAX_SCORE,
+                _ => MAX_SCORE * (max + min - raw) / max,
+            };
+            let total = score.saturating_add(group.key.bonus);
+            let wins =
+                |(most, other): (i64, Best)| total > most || total == most && *node < other.node;
+            if best.is_none_or(wins) {
+                best = Some((total, Best { node: *node, score }));
+            }
+        }
+        best.map(|(_, best)| best)
+    }
+
+    /// Finds out which groups are feasible: their raw score is set.
+    fn filter(&mut self, constraints: &[Tracked]) {
+        let most: Vec<i64> = constraints.iter().map(Tracked::most).collect();
+        for index in &self.live {
+            let group = &mut self.groups[*index];
+            let mut marks = group.key.marks.iter().zip(constraints).zip(&most);
+            let passes = marks.all(|((mark, tracked), most)| {
+                !tracked.is_hard() || i64::from(tracked.count_of(*mark)) <= *most
+            });
+            group.raw = passes.then_some(0);
+        }
+    }
+
+    /// Weighs the soft constraints by how many domains the feasible nodes that
+    /// are scored have.
+    fn weigh(&mut self, constraints: &mut [Tracked]) {
+        self.round += 1;
+        for (i, tracked) in constraints
+            .iter_mut()
+            .enumerate()
+            .filter(|(_, t)| !t.is_hard())
+        {
+            let groups = self.live.iter().map(|index| &self.groups[*index]);
+            let scored = groups.filter(|group| group.raw.is_some() && !group.is_ignored);
+            let size = if matches!(tracked.grain, super::tracked::Grain::Count(_)) {
+                // Every node is a domain of its own.
+                scored.map(|group| group.nodes.len()).sum()
+            } else {
+                let seen = &mut self.seen[i];
+                let round = self.round;
+                let mut size = 0_usize;
+                for group in scored {
+                    let last = &mut seen[group.key.marks[i] as usize];
+                    size += usize::from(*last != round);
+                    *last = round;
+                }
+                size
+            };
+            // A size is far below 2^52, so it is exact as a double.
+            tracked.weight = (size as f64 + 2.0).ln();
+        }
+    }
+
+    /// Adds up raw scores, constraint by constraint.
+    fn sum(&mut self, constraints: &[Tracked]) {
+        for index in &self.live {
+            let group = &mut self.groups[*index];
+            if group.raw.is_none() || group.is_ignored {
+                continue;
+            }
+            let mut sum = 0.0;
+            for (i, tracked) in constraints.iter().enumerate() {
+                if !tracked.is_hard() && group.key.keyed[i] {
+                    sum += tracked.part(tracked.count_of(group.key.marks[i]));
+                }
+            }
+            group.raw = Some(round_half_up(sum));
+        }
+    }
+}

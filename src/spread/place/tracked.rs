@@ -1,0 +1,224 @@
+//! One constraint and its counts, which follow the picks.
+
+use super::super::active::Active;
+use super::super::filter::min_domains;
+use super::super::report::{Report, Tally};
+use crate::snapshot::{Cut, DomainId, Slot, topology};
+
+/// From how many domains on a hard constraint may group nodes by count.
+const MANY_DOMAINS: usize = 32;
+
+/// Up to how many nodes a domain may have on average for its nodes to change
+/// groups one by one.
+const FEW_NODES: usize = 64;
+
+/// A constraint with its counts. Holds nothing of the snapshot, so that
+/// placing does not keep others from changing it.
+#[derive(Debug)]
+pub struct Tracked {
+    /// The constraint.
+    pub active: Active,
+    /// How nodes are told apart by it.
+    pub grain: Grain,
+    /// The last weight of a count in scoring.
+    pub weight: f64,
+    /// By domain.
+    counts: Vec<u32>,
+    /// By domain; a value without eligible nodes is no domain.
+    eligible_nodes: Vec<u32>,
+    values: Vec<Box<str>>,
+    /// By node: the domain that it is judged and scored by.
+    judged_by: Vec<DomainId>,
+    /// By node: the domain that a pick on it counts in.
+    counts_in: Vec<DomainId>,
+    /// By node: whether it has the topology key.
+    keyed: Vec<bool>,
+    counts_picks: bool,
+    domain_count: usize,
+    min_domains_unmet: bool,
+    minimum: u32,
+    /// How many domains stand at the minimum.
+    at_minimum: usize,
+}
+
+/// How a constraint tells nodes apart.
+#[derive(Debug)]
+pub enum Grain {
+    /// By domain: its nodes stay together, whatever is picked.
+    Domain,
+    /// By count, for domains of few nodes: a pick moves the nodes of one
+    /// domain on, given by domain.
+    Count(Vec<Vec<u32>>),
+}
+
+impl Tracked {
+    /// A constraint for these nodes, counted on a cut.
+    pub fn of(active: &Active, nodes: &[Slot], labels_match: bool, cut: &Cut<'_>) -> Self {
+        let counted = cut.count(active.query());
+        let lens = counted.lens();
+        let (topology, partition) = (&lens.topology, &lens.partition);
+        let len = topology.id_bound().max(1);
+        let mut counts = counted.counts().to_vec();
+        counts.resize(len, 0);
+        let (mut values, mut eligible_nodes) = (vec![Box::default(); len], vec![0; len]);
+        for id in partition.domains() {
+            values[id.index()] = topology.value(id, cut.nodes).into();
+            eligible_nodes[id.index()] = partition.eligible_nodes(id);
+        }
+        let keyed_lens = active.keyed.as_ref().map(|key| cut.lens(key));
+        let keyed_topology = keyed_lens.as_ref().map_or(topology, |lens| &lens.topology);
+        let keyed = nodes
+            .iter()
+            .map(|slot| keyed_topology.domain_of(*slot).is_some());
+        let judged_by = |slot: &Slot| match topology.domain_of(*slot) {
+            // In Score, that of the empty value.
+            DomainId::NONE if !active.constraint.is_hard() => DomainId::EMPTY,
+            domain => domain,
+        };
+        let domain_count = partition.domain_count();
+        let mut tracked = Self {
+            grain: Grain::Domain,
+            weight: 0.0,
+            counts,
+            eligible_nodes,
+            values,
+            judged_by: nodes.iter().map(judged_by).collect(),
+            counts_in: nodes.iter().map(|slot| partition.member(*slot)).collect(),
+            keyed: keyed.collect(),
+            counts_picks: labels_match && !active.selector.is_empty(),
+            domain_count,
+            min_domains_unmet: active.constraint.is_hard() && domain_count < min_domains(active),
+            minimum: 0,
+            at_minimum: 0,
+            active: active.clone(),
+        };
+        tracked.find_minimum();
+        let by_count = if active.constraint.is_hard() {
+            len > MANY_DOMAINS && nodes.len() / len <= FEW_NODES
+        } else {
+            active.partition.topology == topology::Key::Node
+        };
+        if by_count {
+            let mut members = vec![Vec::new(); len];
+            for (node, domain) in (0..).zip(&tracked.judged_by) {
+                if domain.is_some() {
+                    members[domain.index()].push(node);
+                }
+            }
+            tracked.grain = Grain::Count(members);
+        }
+        tracked
+    }
+
+    /// Whether it is hard.
+    pub fn is_hard(&self) -> bool {
+        self.active.constraint.is_hard()
+    }
+
+    /// Whether a node has the topology key.
+    pub fn has_key(&self, node: u32) -> bool {
+        self.keyed[node as usize]
+    }
+
+    /// The domain that a node is judged and scored by.
+    pub fn domain_of(&self, node: u32) -> DomainId {
+        self.judged_by[node as usize]
+    }
+
+    /// What the constraint makes of a node: part of what its group is known
+    /// by.
+    pub fn mark(&self, node: u32) -> u32 {
+        let domain = self.domain_of(node);
+        match self.grain {
+            Grain::Domain => DomainId::index(domain) as u32,
+            Grain::Count(_) => self.count(domain),
+        }
+    }
+
+    /// Matching pods of the nodes with a mark.
+    pub fn count_of(&self, mark: u32) -> u32 {
+        match self.grain {
+            Grain::Domain => self.counts.get(mark as usize).copied().unwrap_or(0),
+            Grain::Count(_) => mark,
+        }
+    }
+
+    /// Matching pods in a domain.
+    pub fn count(&self, domain: DomainId) -> u32 {
+        self.counts.get(domain.index()).copied().unwrap_or(0)
+    }
+
+    /// The most matching pods that a domain may have to take one more.
+    pub fn most(&self) -> i64 {
+        i64::from(self.active.constraint.max_skew) + self.minimum() - self.active.self_match
+    }
+
+    /// What a count adds to a raw score.
+    pub fn part(&self, count: u32) -> f64 {
+        f64::from(count) * self.weight + f64::from(self.active.constraint.max_skew - 1)
+    }
+
+    /// How many domains there can be.
+    pub fn len(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// Counts a pick on a node; the nodes whose mark that changes.
+    pub fn pick(&mut self, node: u32) -> &[u32] {
+        let domain = self.counts_in[node as usize];
+        if !self.counts_picks || !domain.is_some() {
+            return &[];
+        }
+        let count = &mut self.counts[domain.index()];
+        let was_lowest = *count == self.minimum;
+        *count += 1;
+        if was_lowest {
+            self.at_minimum -= 1;
+            if self.at_minimum == 0 {
+                // Every domain rose since the last time: a step per pick.
+                self.find_minimum();
+            }
+        }
+        match &self.grain {
+            Grain::Domain => &[],
+            Grain::Count(members) => &members[domain.index()],
+        }
+    }
+
+    fn find_minimum(&mut self) {
+        let domains = self.counts.iter().zip(&self.eligible_nodes);
+        let counts = domains.filter(|(_, nodes)| **nodes > 0).map(|(c, _)| *c);
+        self.minimum = counts.clone().min().unwrap_or(0);
+        self.at_minimum = counts.filter(|count| *count == self.minimum).count();
+    }
+
+    /// The minimum that skews are measured from.
+    fn minimum(&self) -> i64 {
+        if self.min_domains_unmet {
+            0
+        } else {
+            self.minimum.into()
+        }
+    }
+
+    /// The numbers behind the constraint.
+    pub fn report(&self, max_domains: usize) -> Report<'_> {
+        let ids = (0..self.len()).filter(|i| self.eligible_nodes[*i] > 0);
+        let tally = |i: usize| Tally {
+            matching_pods: i64::from(self.counts[i]),
+            value: &self.values[i],
+            eligible_nodes: i64::from(self.eligible_nodes[i]),
+        };
+        let max_skew = i64::from(self.active.constraint.max_skew);
+        let is_soft = !self.is_hard();
+        let tallies = ids.map(tally).collect();
+        Report {
+            domain_count: self.domain_count,
+            min_domains_unmet: self.min_domains_unmet,
+            weight: self.weight,
+            ..Report::of(&self.active, tallies, max_domains, self.minimum(), |skew| {
+                is_soft || skew <= max_skew
+            })
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Placing, with and without a server.
+
+use serde_json::{Value, json};
+
+use crate::desk;
+use crate::evenkeel::Desk;
+
+const FLEET: &str = include_str!("../../examples/fleet/fleet.yaml");
+const PLACEMENT: &str = include_str!("../../examples/fleet/placement.yaml");
+
+fn fleet_desk() -> Desk {
+    Desk::new()
+        .file("fleet.yaml", FLEET)
+        .file("placement.yaml", PLACEMENT)
+}
+
+#[test]
+fn names_come_in_the_order_of_the_picks() {
+    let deployment = "-f workloads.yaml --name web --load cluster.yaml";
+    let cases = [
+        (format!("{deployment} --replicas 0"), 0, vec![]),
+        // Zone c is only for those that tolerate its taint: b, the emptier one,
+        // cannot get further ahead of it.
+        (format!("{deployment} --replicas 1"), 1, vec![]),
+        (
+            format!("{deployment} --spread-only --replicas 4"),
+            0,
+            vec!["c1", "b1", "c1", "a1"],
+        ),
+        (
+            format!("{deployment} --overlay-delete node/c1 --replicas 3"),
+            0,
+            vec!["b1", "a1", "b1"],
+        ),
+    ];
+    for (line, code, names) in cases {
+        let outcome = desk().run(&format!("place {line} -o name")).expect(code);
+        assert_eq!(outcome.out.lines().collect::<Vec<_>>(), names, "{line}");
+    }
+}
+
+#[test]
+fn the_table_shows_before_and_after() {
+    let line = "place -f workloads.yaml --name web --load cluster.yaml \
+                --overlay-delete node/c1 --replicas 3";
+    let out = desk().run(line).expect(0).out;
+    for shown in [
+        "placed: 3 of 3",
+        "b1    2      0",
+        "constraint 0: zone, max skew 1, DoNotSchedule",
+        "a       2       3      ##+",
+        "b       1       3      #++",
+    ] {
+        assert!(out.contains(shown), "{shown:?} in\n{out}");
+    }
+    let line = "place -f workloads.yaml --name web --load cluster.yaml --replicas 7";
+    let out = desk().run(line).expect(1).out;
+    for shown in [
+        "placed: 0 of 7",
+        "2 node(s) didn't match pod topology spread constraints",
+        "1 node(s) had untolerated taint(s)",
+        "1 node(s) were unschedulable",
+    ] {
+        assert!(out.contains(shown), "{shown:?} in\n{out}");
+    }
+}
+
+/// KubeFleet's documented example.
+#[test]
+fn the_fleet_example() {
+    let line = "place -f placement.yaml --load fleet.yaml -o json";
+    let answer = fleet_desk().run(line).expect(0).json();
+    let picks = answer["placements"].as_array().expect("a list");
+    let nodes: Vec<&Value> = picks.iter().map(|pick| &pick["node"]).collect();
+    assert_eq!(nodes, [&json!("smartfish"), &json!("jumpingcat")]);
+    let scores: Vec<&Value> = picks.iter().map(|pick| &pick["score"]).collect();
+    assert_eq!(scores, [&json!("-1"), &json!("1")]);
+}
+
+/// A full region keeps the others back.
+#[test]
+fn the_example_of_nine() {
+    let desk = Desk::new()
+        .file("nine.yaml", include_str!("../../examples/fleet/nine.yaml"))
+        .file(
+            "all.yaml",
+            include_str!("../../examples/fleet/nine-of-nine.yaml"),
+        );
+    let out = desk
+        .run("place -f all.yaml --load nine.yaml -o name")
+        .expect(1)
+        .out;
+    let names = [
+        "west-3", "north-2", "east-4", "west-2", "north-1", "east-3", "west-1", "east-2",
+    ];
+    assert_eq!(out.lines().collect::<Vec<_>>(), names);
+}
+
+fn placement(policy: &str) -> String {
+    format!("kind: ClusterResourcePlacement\nmetadata: {{name: web}}\nspec: {{policy: {policy}}}\n")
+}
+
+#[test]
+fn policies_of_a_fleet() {
+    let required = |terms: &str| {
+        format!(
+            "{{placementType: PickN, numberOfClusters: 4, affinity: {{clusterAffinity: \
+             {{requiredDuringSchedulingIgnoredDuringExecution: {{clusterSelectorTerms: {terms}}}}}}}}}"
+        )
+    };
+    let preferred = "{placementType: PickN, numberOfClusters: 3, affinity: {clusterAffinity: \
+        {preferredDuringSchedulingIgnoredDuringExecution: [\
+        {weight: 5, preference: {labelSelector: {matchLabels: {region: west}}}},\
+        {weight: 7, preference: {labelSelector: {matchExpressions: [{key: system, operator: Exists}]}}}]}}}";
+    let tainted = "{kind: MemberCluster, apiVersion: cluster.kubernetes-fleet.io/v1, \
+        metadata: {name: drained, labels: {region: west}}, \
+        spec: {taints: [{key: drain, value: now, effect: NoSchedule}]}}";
+    let cases = [
+        (
+            "{}",
+            0,
+            vec!["bravelion", "flyingpenguin", "jumpingcat", "smartfish"],
+        ),
+        (
+            "{tolerations: [{key: drain, operator: Exists}]}",
+            0,
+            vec![
+                "bravelion",
+                "drained",
+                "flyingpenguin",
+                "jumpingcat",
+                "smartfish",
+            ],
+        ),
+        (
+            "{placementType: PickFixed, clusterNames: [drained, nowhere]}",
+            1,
+            vec!["drained"],
+        ),
+        (
+            &required("[{labelSelector: {matchLabels: {region: west}}}]"),
+            1,
+            vec!["jumpingcat", "flyingpenguin"],
+        ),
+        (
+            &required(
+                "[{labelSelector: {matchLabels: {region: west, system: critical}}}, \
+                  {labelSelector: {matchExpressions: [{key: region, operator: In, values: [east]}]}}]",
+            ),
+            1,
+            vec!["smartfish", "jumpingcat", "bravelion"],
+        ),
+        (
+            &required("[{labelSelector: {}}]"),
+            0,
+            vec!["smartfish", "jumpingcat", "flyingpenguin", "bravelion"],
+        ),
+        (
+            preferred,
+            0,
+            vec!["jumpingcat", "bravelion", "flyingpenguin"],
+        ),
+    ];
+    for (policy, code, names) in cases {
+        let desk = fleet_desk()
+            .file("drained.yaml", tainted)
+            .file("policy.yaml", &placement(policy));
+        let line = "place -f policy.yaml --load fleet.yaml --load drained.yaml -o name";
+        let outcome = desk.run(line).expect(code);
+        assert_eq!(outcome.out.lines().collect::<Vec<_>>(), names, "{policy}");
+    }
+}
+
+#[test]
+fn what_is_not_supported_is_named() {
+    let property = "{placementType: PickN, numberOfClusters: 1, affinity: {clusterAffinity: \
+        {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: \
+        {propertySorter: {name: cpu, sortOrder: Descending}}}]}}}";
+    for (policy, named) in [
+        (
+            property,
+            "spec.policy.affinity.clusterAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]\
+             .preference.propertySorter: cluster properties are not known here",
+        ),
+        (
+            "{placementType: PickN}",
+            "spec.policy.numberOfClusters: is required with PickN",
+        ),
+        (
+            "{placementType: PickSome}",
+            "spec.policy.placementType: must be PickAll, PickN",
+        ),
+        (
+            "{placementType: PickN, numberOfClusters: many}",
+            "spec.policy.numberOfClusters",
+        ),
+    ] {
+        let desk = fleet_desk().file("policy.yaml", &placement(policy));
+        let outcome = desk.run("place -f policy.yaml --load fleet.yaml").expect(2);
+        assert!(outcome.err.contains(named), "{named:?} in\n{}", outcome.err);
+    }
+    let desk = fleet_desk().file("policy.yaml", &placement("{}"));
+    let line = "place -f policy.yaml --load fleet.yaml --reserve 5m";
+    let outcome = desk.run(line).expect(2);
+    assert!(
+        outcome.err.contains("only a PickN policy reserves"),
+        "{}",
+        outcome.err
+    );
+}
+
+#[test]
+fn a_reservation_is_told() {
+    let line = "place -f placement.yaml --load fleet.yaml --reserve 5m --owner me -o json";
+    let answer = fleet_desk().run(line).expect(0).json();
+    assert!(answer["reservedUntil"].is_string(), "{answer}");
+    for pick in answer["placements"].as_array().expect("a list") {
+        assert!(pick["reservationId"].is_string(), "{pick}");
+    }
+}

@@ -1,0 +1,288 @@
+//! Placing many at once is placing one after the other: Filter, Score over
+//! what passed, the best of that, UpdateSnapshot with the pick.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use evenkeel::proto::v1::{
+    Change, ConstraintReport, DefaultConstraints, DeleteSnapshotRequest, FilterRequest,
+    FilterResponse, NodeBonus, NodeCapacity, NodeChecks, NodeNames, PlaceRequest, Pod,
+    ScoreRequest, UpdateSnapshotRequest, View,
+};
+use proptest::collection::{btree_map, vec};
+use proptest::option::weighted;
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+use support::build::{HOSTNAME, ZONE, hard, node, on, pod, soft, spread};
+use support::generate;
+use support::model::Stored;
+use support::server::Server;
+use tokio::runtime::Runtime;
+
+/// A cluster and what is placed on it.
+#[derive(Debug, Clone)]
+struct Case {
+    batches: Vec<Vec<Change>>,
+    defaults: DefaultConstraints,
+    ask: Ask,
+}
+
+#[derive(Debug, Clone)]
+struct Ask {
+    pod: Pod,
+    replicas: i32,
+    candidates: Option<Vec<String>>,
+    bonuses: BTreeMap<String, i64>,
+    capacities: BTreeMap<String, i32>,
+    checks: NodeChecks,
+}
+
+const CHECKS: [NodeChecks; 2] = [NodeChecks::Unspecified, NodeChecks::SpreadOnly];
+
+fn name() -> impl Strategy<Value = String> {
+    const NAMES: [&str; 7] = ["n0", "n1", "n2", "n3", "n4", "n5", "stranger"];
+    select(&NAMES[..]).prop_map(str::to_owned)
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let names = ["n0", "n1", "n2", "n3", "n4", "n5"].map(str::to_owned);
+    let candidates = weighted(0.2, subsequence(names.to_vec(), 1..=6).prop_shuffle());
+    let bonuses = btree_map(name(), -40..40i64, 0..4);
+    let capacities = btree_map(name(), 0..4i32, 0..4);
+    let checks = select(&CHECKS[..]);
+    let ask = (
+        generate::incoming::pod(),
+        0..14i32,
+        candidates,
+        bonuses,
+        capacities,
+        checks,
+    );
+    let ask = ask.prop_map(
+        |(pod, replicas, candidates, bonuses, capacities, checks)| Ask {
+            pod,
+            replicas,
+            candidates,
+            bonuses,
+            capacities,
+            checks,
+        },
+    );
+    let batches = vec(generate::batch(24), 1..4);
+    (batches, generate::defaults(), ask).prop_map(|(batches, defaults, ask)| Case {
+        batches,
+        defaults,
+        ask,
+    })
+}
+
+fn runtime() -> &'static Runtime {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    RUNTIME.get_or_init(|| Runtime::new().expect("a runtime"))
+}
+
+async fn server() -> &'static Server {
+    static SERVER: tokio::sync::OnceCell<Server> = tokio::sync::OnceCell::const_new();
+    SERVER.get_or_init(Server::start).await
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn place_is_filter_score_and_update_in_rounds(case in case()) {
+        static CASES: AtomicUsize = AtomicUsize::new(0);
+        let snapshot = format!("rounds-{}", CASES.fetch_add(1, Ordering::Relaxed));
+        runtime().block_on(async {
+            let server = server().await;
+            for changes in case.batches {
+                let request = UpdateSnapshotRequest {
+                    snapshot: snapshot.clone(),
+                    changes,
+                    default_constraints: Some(case.defaults.clone()),
+                    ..Default::default()
+                };
+                server.send(request).await;
+            }
+            check(server, &snapshot, &case.ask).await;
+            let forget = DeleteSnapshotRequest { snapshot, epoch: String::new() };
+            server.client().delete_snapshot(forget).await.expect("it exists");
+        });
+    }
+}
+
+/// Places in one call and in rounds, and compares.
+async fn check(server: &Server, snapshot: &str, ask: &Ask) {
+    let before = server.describe(snapshot).await;
+    let placed = server.client().place(ask.place(snapshot)).await;
+    let placed = placed.expect("a valid request").into_inner();
+    assert_eq!(placed.revision, before.revision, "planning changes nothing");
+    assert_eq!(server.describe(snapshot).await.revision, before.revision);
+
+    let mut rounds = Vec::new();
+    while rounds.len() < ask.replicas as usize {
+        let filter = ask.filter(server, snapshot, &rounds).await;
+        let Some(best) = ask.best(server, snapshot, filter.feasible).await else {
+            break;
+        };
+        let mut picked = on(ask.pod.clone(), &best.0);
+        let metadata = picked.metadata.get_or_insert_default();
+        metadata.name = format!("pick-{}", rounds.len());
+        server.update(snapshot, vec![picked.change()]).await;
+        rounds.push(best);
+    }
+    let picks: Vec<(String, i64)> = placed
+        .placements
+        .iter()
+        .map(|pick| (pick.node.clone(), pick.score))
+        .collect();
+    assert_eq!(picks, rounds);
+    assert_eq!(
+        placed.unplaced as usize,
+        ask.replicas as usize - rounds.len()
+    );
+
+    let after = ask.filter(server, snapshot, &rounds).await;
+    let is_hard = |report: &&ConstraintReport| {
+        let constraint = report.constraint.as_ref().expect("a report has one");
+        constraint.when_unsatisfiable == "DoNotSchedule"
+    };
+    let reported: Vec<_> = placed.constraints.iter().filter(is_hard).collect();
+    assert_eq!(reported, after.constraints.iter().collect::<Vec<_>>());
+}
+
+impl Ask {
+    fn place(&self, snapshot: &str) -> PlaceRequest {
+        let bonus = |(node, score): (&String, &i64)| NodeBonus {
+            node: node.clone(),
+            score: *score,
+        };
+        let capacity = |(node, replicas): (&String, &i32)| NodeCapacity {
+            node: node.clone(),
+            replicas: *replicas,
+        };
+        PlaceRequest {
+            snapshot: snapshot.into(),
+            pod: Some(self.pod.clone()),
+            replicas: self.replicas,
+            candidates: self.candidates.clone().map(|names| NodeNames { names }),
+            node_checks: self.checks.into(),
+            bonuses: self.bonuses.iter().map(bonus).collect(),
+            capacities: self.capacities.iter().map(capacity).collect(),
+            ..PlaceRequest::default()
+        }
+    }
+
+    /// Filter over the nodes that have room.
+    async fn filter(
+        &self,
+        server: &Server,
+        snapshot: &str,
+        rounds: &[(String, i64)],
+    ) -> FilterResponse {
+        let all = FilterRequest {
+            snapshot: snapshot.into(),
+            pod: Some(self.pod.clone()),
+            node_checks: self.checks.into(),
+            view: View::Full.into(),
+            candidates: self.candidates.clone().map(|names| NodeNames { names }),
+            ..FilterRequest::default()
+        };
+        let mut response = server.filter(all).await;
+        let is_full = |node: &String| {
+            let taken = rounds.iter().filter(|(picked, _)| picked == node).count();
+            self.capacities
+                .get(node)
+                .is_some_and(|room| taken >= *room as usize)
+        };
+        response.feasible.retain(|node| !is_full(node));
+        response
+    }
+
+    /// The best of these by score and bonus, the first in node order of equals.
+    async fn best(
+        &self,
+        server: &Server,
+        snapshot: &str,
+        feasible: Vec<String>,
+    ) -> Option<(String, i64)> {
+        if feasible.is_empty() {
+            return None;
+        }
+        let request = ScoreRequest {
+            snapshot: snapshot.into(),
+            pod: Some(self.pod.clone()),
+            candidates: Some(NodeNames { names: feasible }),
+            ..ScoreRequest::default()
+        };
+        let mut scores = server.score(request).await.scores;
+        scores.sort_by(|a, b| a.node.cmp(&b.node));
+        let bonus = |node: &String| self.bonuses.get(node).copied().unwrap_or(0);
+        let mut best: Option<(i64, String, i64)> = None;
+        for score in scores {
+            let total = score.score + bonus(&score.node);
+            if best.as_ref().is_none_or(|(most, ..)| total > *most) {
+                best = Some((total, score.node, score.score));
+            }
+        }
+        best.map(|(_, node, score)| (node, score))
+    }
+}
+
+const WEB: [(&str, &str); 1] = [("app", "web")];
+
+/// Many small domains: single nodes, and racks of two.
+#[tokio::test]
+async fn many_small_domains() {
+    let rack = |max_skew| hard(max_skew, "rack", &WEB);
+    for (name, constraints, bonus) in [
+        ("hostname, hard", vec![hard(1, HOSTNAME, &WEB)], 0),
+        ("hostname, soft", vec![soft(1, HOSTNAME, &WEB)], 0),
+        ("rack, hard", vec![rack(1)], 0),
+        (
+            "rack, hard, zone, soft",
+            vec![rack(1), soft(1, ZONE, &WEB)],
+            1,
+        ),
+        (
+            "all of them",
+            vec![
+                hard(2, ZONE, &WEB),
+                hard(1, HOSTNAME, &WEB),
+                rack(2),
+                soft(1, ZONE, &WEB),
+                soft(2, HOSTNAME, &WEB),
+            ],
+            7,
+        ),
+    ] {
+        let server = Server::start().await;
+        let mut changes = Vec::new();
+        for i in 0..90 {
+            let (zone, rack) = (format!("z{}", i % 7 % 4), format!("r{}", i / 2));
+            let labels = [(ZONE, &*zone), ("rack", &*rack)];
+            let labels = if i % 17 == 3 { &labels[..1] } else { &labels };
+            changes.push(node(&format!("n{i}"), labels).change());
+            for j in 0..(i * 7 % 3) {
+                let running = on(pod(&format!("p{i}-{j}"), &WEB), &format!("n{i}"));
+                changes.push(running.change());
+            }
+        }
+        server.update("", changes).await;
+        let ask = Ask {
+            pod: spread(pod("", &WEB), constraints),
+            replicas: 150,
+            candidates: None,
+            bonuses: (0..30)
+                .map(|i| (format!("n{}", i * 3), i % 4 * bonus))
+                .collect(),
+            capacities: (0..20).map(|i| (format!("n{}", i * 4), i % 3)).collect(),
+            checks: NodeChecks::Unspecified,
+        };
+        println!("{name}");
+        check(&server, "default", &ask).await;
+    }
+}

@@ -1,0 +1,108 @@
+//! Many clients at once.
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
+
+use evenkeel::proto::v1::{FilterRequest, PlaceRequest, Reservation, ScoreRequest, View};
+
+use super::held::{Held, WEB, template};
+use crate::support::build::{HOSTNAME, ZONE, hard, node, on, pod, spread};
+use crate::support::model::Stored;
+use crate::support::server::Server;
+
+const CLIENTS: usize = 32;
+const CALLS: usize = 20;
+const REPLICAS: i32 = 5;
+
+/// However many place at once, nobody decides on what another is about to
+/// take: the spread holds after every pick.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_spread_holds_among_many_clients() {
+    let server = Server::start().await;
+    // As many nodes in each zone, or the two constraints exclude each other.
+    let nodes = (0..98).map(|i| node(&format!("n{i}"), &[(ZONE, &format!("z{}", i % 7))]));
+    server.update("", nodes.map(Stored::change).collect()).await;
+    let constraints = vec![hard(1, ZONE, &WEB), hard(1, HOSTNAME, &WEB)];
+    let request = PlaceRequest {
+        pod: Some(spread(pod("", &WEB), constraints)),
+        replicas: REPLICAS,
+        reserve: Some(Reservation {
+            owner: "crowd".into(),
+            ttl: Some(Duration::from_secs(600).into()),
+        }),
+        ..PlaceRequest::default()
+    };
+    let mut clients = tokio::task::JoinSet::new();
+    for _ in 0..CLIENTS {
+        let (mut client, request) = (server.another_client().await, request.clone());
+        clients.spawn(async move {
+            let mut picks = Vec::new();
+            for _ in 0..CALLS {
+                let placed = client.place(request.clone()).await.expect("it is placed");
+                let placed = placed.into_inner();
+                assert_eq!(placed.unplaced, 0);
+                for report in &placed.constraints {
+                    let counts = report.domains.iter().map(|d| d.matching_pods);
+                    let most = counts.clone().max().expect("there are domains");
+                    let least = counts.min().expect("there are domains");
+                    assert!(most - least <= 1, "{report:?}");
+                }
+                picks.extend(placed.placements);
+            }
+            picks
+        });
+    }
+    let picks: Vec<_> = clients.join_all().await.into_iter().flatten().collect();
+    let wanted = CLIENTS * CALLS * REPLICAS as usize;
+    assert_eq!(picks.len(), wanted);
+    let ids: HashSet<&str> = picks.iter().map(|pick| &*pick.reservation_id).collect();
+    assert_eq!(ids.len(), wanted, "every pick is unique");
+    assert_eq!(server.describe("").await.reservation_count, wanted as i64);
+
+    // What counts is what was picked, and nothing else.
+    let mut by_node: BTreeMap<String, i64> = BTreeMap::new();
+    for pick in picks {
+        *by_node.entry(pick.node).or_default() += 1;
+    }
+    let filter = FilterRequest {
+        pod: request.pod,
+        view: View::Domains.into(),
+        max_domains: Some(0),
+        ..FilterRequest::default()
+    };
+    let hosts = server.filter(filter).await.constraints.remove(1).domains;
+    let counted = hosts.into_iter().map(|d| (d.value, d.matching_pods));
+    assert_eq!(counted.collect::<BTreeMap<_, _>>(), by_node);
+}
+
+/// What reservations are for: those who ask first and act later all take the
+/// same node.
+#[tokio::test]
+async fn plain_questions_step_on_each_other() {
+    let held = Held::start().await;
+    let mut chosen = Vec::new();
+    for _ in 0..CLIENTS {
+        let request = ScoreRequest {
+            pod: Some(template()),
+            top: 1,
+            ..ScoreRequest::default()
+        };
+        chosen.push(held.server.score(request).await.scores.remove(0).node);
+    }
+    for (i, node) in chosen.iter().enumerate() {
+        let running = on(pod(&format!("web-{i}"), &WEB), node);
+        held.server.update("", vec![running.change()]).await;
+    }
+    assert_eq!(
+        held.counts().await,
+        [CLIENTS as i64, 0],
+        "not within a skew of 1"
+    );
+
+    // The same, reserving.
+    let held = Held::start().await;
+    for _ in 0..CLIENTS {
+        held.reserve(1).await;
+    }
+    assert_eq!(held.counts().await, [CLIENTS as i64 / 2; 2]);
+}

@@ -1,0 +1,136 @@
+//! A server whose clock stands still, and what is held on it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use evenkeel::proto::v1::{
+    ConfirmReservationsRequest, Confirmation, FilterRequest, HeldPlacement,
+    ListReservationsRequest, PlaceRequest, PlaceResponse, Pod, ReleaseReservationsRequest,
+    Reservation, ReservedPod, View,
+};
+use evenkeel::snapshot::Limits;
+
+use crate::support::build::{ZONE, hard, node, pod, spread};
+use crate::support::model::Stored;
+use crate::support::server::Server;
+
+/// Labels of the workload.
+pub const WEB: [(&str, &str); 1] = [("app", "web")];
+
+/// How long reservations are held unless a test says otherwise.
+pub const TTL_SECONDS: u64 = 60;
+
+/// A server with one node in each of two zones.
+pub struct Held {
+    /// The server.
+    pub server: Server,
+    now: Arc<AtomicU64>,
+}
+
+impl Held {
+    /// Nodes `a` and `b`, nothing on them.
+    pub async fn start() -> Self {
+        Self::with_limits(Limits::default()).await
+    }
+
+    /// The same with these limits.
+    pub async fn with_limits(limits: Limits) -> Self {
+        let now = Arc::new(AtomicU64::new(1_000_000));
+        let told = Arc::clone(&now);
+        let clock = move || time(told.load(Ordering::SeqCst));
+        let server = Server::with_clock(limits, clock).await;
+        let nodes = ["a", "b"].map(|name| node(name, &[(ZONE, name)]).change());
+        server.update("", nodes.to_vec()).await;
+        Self { server, now }
+    }
+
+    /// Lets time pass.
+    pub fn pass(&self, seconds: u64) {
+        self.now.fetch_add(seconds, Ordering::SeqCst);
+    }
+
+    /// Places and holds.
+    pub async fn reserve(&self, replicas: i32) -> PlaceResponse {
+        let response = self.server.client().place(request(replicas)).await;
+        response.expect("a valid request").into_inner()
+    }
+
+    /// Says which pod a reservation became; whether it was live.
+    pub async fn confirm(&self, id: &str, name: &str, uid: &str) -> bool {
+        let request = ConfirmReservationsRequest {
+            snapshot: String::new(),
+            confirmations: vec![Confirmation {
+                id: id.into(),
+                pod: Some(ReservedPod {
+                    name: name.into(),
+                    uid: uid.into(),
+                }),
+            }],
+        };
+        let response = self.server.client().confirm_reservations(request).await;
+        response
+            .expect("a valid request")
+            .into_inner()
+            .unknown_ids
+            .is_empty()
+    }
+
+    /// Gives a reservation up; whether it was live.
+    pub async fn release(&self, id: &str) -> bool {
+        let request = ReleaseReservationsRequest {
+            snapshot: String::new(),
+            ids: vec![id.into()],
+        };
+        let response = self.server.client().release_reservations(request).await;
+        response
+            .expect("a valid request")
+            .into_inner()
+            .unknown_ids
+            .is_empty()
+    }
+
+    /// What is held.
+    pub async fn list(&self) -> Vec<HeldPlacement> {
+        let request = ListReservationsRequest::default();
+        let response = self.server.client().list_reservations(request).await;
+        response.expect("a valid request").into_inner().reservations
+    }
+
+    /// What counts in each zone, in the order of their names.
+    pub async fn counts(&self) -> [i64; 2] {
+        let request = FilterRequest {
+            pod: Some(template()),
+            view: View::Domains.into(),
+            ..FilterRequest::default()
+        };
+        let mut counts = [0; 2];
+        for domain in &self.server.filter(request).await.constraints[0].domains {
+            counts[usize::from(domain.value == "b")] = domain.matching_pods;
+        }
+        counts
+    }
+}
+
+/// A second of the clock.
+pub fn time(second: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(second)
+}
+
+/// The workload's template: at most one apart between zones.
+pub fn template() -> Pod {
+    spread(pod("", &WEB), vec![hard(1, ZONE, &WEB)])
+}
+
+/// Asks to place and hold.
+pub fn request(replicas: i32) -> PlaceRequest {
+    PlaceRequest {
+        pod: Some(template()),
+        replicas,
+        reserve: Some(Reservation {
+            owner: "deployer".into(),
+            ttl: Some(Duration::from_secs(TTL_SECONDS).into()),
+        }),
+        ..PlaceRequest::default()
+    }
+}

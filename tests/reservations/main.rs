@@ -1,0 +1,10 @@
+//! Reservations: picks that are held, and how that ends.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod crowd;
+mod held;
+mod lifecycle;
+mod orders;
+mod refused;

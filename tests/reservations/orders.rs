@@ -1,0 +1,230 @@
+//! In whatever order a reservation is confirmed, runs out, and its pod
+//! arrives, changes and goes: nothing is ever counted twice.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use evenkeel::proto::v1::Pod;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use tokio::runtime::Runtime;
+
+use super::held::{Held, TTL_SECONDS, WEB};
+use crate::support::build::{ZONE, node, on, pod};
+use crate::support::model::{Stored, delete};
+
+/// What can happen to one of a few reservations and pods.
+#[derive(Debug, Clone)]
+enum Event {
+    Reserve,
+    Confirm {
+        of: usize,
+        pod: usize,
+        by: By,
+    },
+    Release {
+        of: usize,
+    },
+    Arrive {
+        pod: usize,
+        bound: bool,
+        with_uid: bool,
+    },
+    Delete {
+        pod: usize,
+    },
+    Pass {
+        seconds: u64,
+    },
+    Replace,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum By {
+    Name,
+    Uid,
+    Both,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let by = prop_oneof![Just(By::Name), Just(By::Uid), Just(By::Both)];
+    let arrive = (
+        0..4usize,
+        prop::bool::weighted(0.8),
+        prop::bool::weighted(0.8),
+    );
+    prop_oneof![
+        3 => Just(Event::Reserve),
+        4 => (0..6usize, 0..4usize, by).prop_map(|(of, pod, by)| Event::Confirm { of, pod, by }),
+        1 => (0..6usize).prop_map(|of| Event::Release { of }),
+        5 => arrive.prop_map(|(pod, bound, with_uid)| Event::Arrive { pod, bound, with_uid }),
+        2 => (0..4usize).prop_map(|pod| Event::Delete { pod }),
+        2 => (1..=TTL_SECONDS).prop_map(|seconds| Event::Pass { seconds }),
+        1 => Just(Event::Replace),
+    ]
+}
+
+/// What must be held and counted, by the rules in their plainest form.
+#[derive(Default)]
+struct Model {
+    now: u64,
+    held: Vec<Promise>,
+    pods: BTreeMap<usize, Pod>,
+}
+
+struct Promise {
+    id: String,
+    node: String,
+    ends: u64,
+    claim: Option<(usize, By)>,
+}
+
+impl Model {
+    fn expire(&mut self) {
+        self.held.retain(|promise| promise.ends > self.now);
+    }
+
+    /// Pods on nodes take over from what was confirmed for them.
+    fn take_over(&mut self) {
+        let pods = &self.pods;
+        let is_taken = |promise: &Promise| {
+            let Some((pod, by)) = promise.claim else {
+                return false;
+            };
+            let Some(arrived) = pods.get(&pod).filter(|pod| is_bound(pod)) else {
+                return false;
+            };
+            let has_uid = !arrived.metadata.as_ref().expect("it has").uid.is_empty();
+            has_uid || !matches!(by, By::Uid)
+        };
+        self.held.retain(|promise| !is_taken(promise));
+    }
+
+    fn counts(&self) -> [i64; 2] {
+        let held = self.held.iter().map(|promise| &*promise.node);
+        let pods = self.pods.values().filter(|pod| is_bound(pod));
+        let pods = pods.map(|pod| &*pod.spec.as_ref().expect("it is bound").node_name);
+        let mut counts = [0; 2];
+        for node in held.chain(pods) {
+            counts[usize::from(node == "b")] += 1;
+        }
+        counts
+    }
+}
+
+fn is_bound(pod: &Pod) -> bool {
+    pod.spec
+        .as_ref()
+        .is_some_and(|spec| !spec.node_name.is_empty())
+}
+
+fn name(pod: usize) -> String {
+    format!("web-{pod}")
+}
+
+fn uid(pod: usize) -> String {
+    format!("uid-{pod}")
+}
+
+async fn run(events: &[Event]) {
+    let held = Held::start().await;
+    let mut model = Model::default();
+    let mut ids = Vec::new();
+    for event in events {
+        happen(event, &held, &mut model, &mut ids).await;
+        assert_eq!(held.counts().await, model.counts(), "after {event:?}");
+        let listed = held.list().await.into_iter().map(|held| held.id);
+        let promised = model.held.iter().map(|promise| promise.id.clone());
+        assert_eq!(listed.collect::<Vec<_>>(), promised.collect::<Vec<_>>());
+        let snapshot = held.server.describe("").await;
+        assert_eq!(snapshot.reservation_count as usize, model.held.len());
+        assert_eq!(snapshot.pod_count as usize, model.pods.len());
+    }
+}
+
+async fn happen(event: &Event, held: &Held, model: &mut Model, ids: &mut Vec<String>) {
+    match event.clone() {
+        Event::Reserve => {
+            for pick in held.reserve(1).await.placements {
+                ids.push(pick.reservation_id.clone());
+                model.held.push(Promise {
+                    id: pick.reservation_id,
+                    node: pick.node,
+                    ends: model.now + TTL_SECONDS,
+                    claim: None,
+                });
+            }
+        }
+        Event::Confirm { of, pod, by } => {
+            let Some(id) = ids.get(of) else { return };
+            let (name, uid) = match by {
+                By::Name => (name(pod), String::new()),
+                By::Uid => (String::new(), uid(pod)),
+                By::Both => (name(pod), uid(pod)),
+            };
+            let live = held.confirm(id, &name, &uid).await;
+            let promise = model.held.iter_mut().find(|promise| promise.id == *id);
+            assert_eq!(live, promise.is_some());
+            if let Some(promise) = promise {
+                promise.claim = Some((pod, by));
+                promise.ends = model.now + TTL_SECONDS;
+            }
+            model.take_over();
+        }
+        Event::Release { of } => {
+            let Some(id) = ids.get(of) else { return };
+            let live = held.release(id).await;
+            let before = model.held.len();
+            model.held.retain(|promise| promise.id != *id);
+            assert_eq!(live, model.held.len() < before);
+        }
+        Event::Arrive {
+            pod: index,
+            bound,
+            with_uid,
+        } => {
+            let mut arrived = pod(&name(index), &WEB);
+            if with_uid {
+                arrived.metadata.as_mut().expect("it has").uid = uid(index);
+            }
+            if bound {
+                // Not where it was reserved, for some.
+                arrived = on(arrived, ["a", "b"][index % 2]);
+            }
+            let updated = held.server.update("", vec![arrived.clone().change()]).await;
+            assert!(
+                updated.changed_count <= 1,
+                "what is taken over is not counted"
+            );
+            model.pods.insert(index, arrived);
+            model.take_over();
+        }
+        Event::Delete { pod } => {
+            let deletion = delete("Pod", "", &name(pod));
+            held.server.update("", vec![deletion]).await;
+            model.pods.remove(&pod);
+        }
+        Event::Pass { seconds } => {
+            held.pass(seconds);
+            model.now += seconds;
+            model.expire();
+        }
+        Event::Replace => {
+            let nodes = ["a", "b"].map(|name| node(name, &[(ZONE, name)]).change());
+            let pods = model.pods.values().cloned().map(Stored::change);
+            let state = nodes.into_iter().chain(pods).collect();
+            held.server.replace("", state, Default::default()).await;
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn nothing_is_counted_twice(events in vec(event(), 1..40)) {
+        static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+        let runtime = RUNTIME.get_or_init(|| Runtime::new().expect("a runtime"));
+        runtime.block_on(run(&events));
+    }
+}
