@@ -5,7 +5,8 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::Criterion;
-use rustix::time::{ClockId, clock_gettime};
+
+use super::cpu::thread_time;
 
 /// How many samples a median is of.
 const SAMPLES: usize = 15;
@@ -61,9 +62,4 @@ fn timed<T>(runs: u64, run: &mut impl FnMut() -> T) -> Duration {
         drop(black_box(run()));
     }
     thread_time() - start
-}
-
-fn thread_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.try_into().expect("a clock is not negative")
 }

@@ -11,6 +11,7 @@ mod cases;
 mod changes;
 mod clock;
 mod clusters;
+mod cpu;
 mod document;
 mod numbers;
 mod plot;

@@ -10,6 +10,7 @@
 mod clock;
 #[allow(dead_code, reason = "shared with other benches")]
 mod clusters;
+mod cpu;
 mod world;
 
 use std::collections::BTreeMap;
