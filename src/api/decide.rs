@@ -69,8 +69,7 @@ impl Checked {
         })
     }
 
-    /// Runs an answer on one cut of the snapshot; `None` if it has not
-    /// reached the revision to wait for.
+    /// Runs an answer on one cut of the snapshot, with the overlay applied.
     fn read<T>(&mut self, snapshot: &Snapshot, answer: impl FnOnce(&Self, &Cut<'_>) -> T) -> T {
         let overlay = std::mem::take(&mut self.overlay);
         let namespace = self.question.namespace.clone();

@@ -63,7 +63,7 @@ impl Feed {
         };
         if checked.replaces {
             return Err(fault(
-                Path::root("mode"),
+                path.field("mode"),
                 "must be a delta inside a replace",
             ));
         }

@@ -161,11 +161,18 @@ impl<'a> Filter<'a> {
             tallies.refuse(Reason::Skew, slots.len() - feasible);
             return tallies;
         }
-        for (slot, _) in slots.iter().zip(pass).filter(|(_, pass)| !**pass) {
-            if let Err(refusal) = self.judge(*slot) {
-                tallies.refuse(refusal.reason, 1);
+        // Runs of a reason are counted at once: there are few reasons and many
+        // nodes.
+        let refused = slots.iter().zip(pass).filter(|(_, pass)| !**pass);
+        let mut run = (Reason::Skew, 0);
+        for reason in refused.filter_map(|(slot, _)| Some(self.judge(*slot).err()?.reason)) {
+            if reason != run.0 {
+                tallies.refuse(run.0, run.1);
+                run = (reason, 0);
             }
+            run.1 += 1;
         }
+        tallies.refuse(run.0, run.1);
         tallies
     }
 
