@@ -16,12 +16,12 @@ pub struct Checked {
     /// The revision to wait for.
     pub min_revision: i64,
     /// Apart, because a call in flight is moved about.
-    question: Box<Question>,
-    candidates: Option<v1::NodeNames>,
-    checks: NodeChecks,
-    view: v1::View,
-    overlay: Batch,
-    max_domains: usize,
+    pub(super) question: Box<Question>,
+    pub(super) candidates: Option<v1::NodeNames>,
+    pub(super) checks: NodeChecks,
+    pub(super) view: v1::View,
+    pub(super) overlay: Batch,
+    pub(super) max_domains: usize,
     top: Option<usize>,
 }
 
@@ -70,7 +70,11 @@ impl Checked {
     }
 
     /// Runs an answer on one cut of the snapshot, with the overlay applied.
-    fn read<T>(&mut self, snapshot: &Snapshot, answer: impl FnOnce(&Self, &Cut<'_>) -> T) -> T {
+    pub(super) fn read<T>(
+        &mut self,
+        snapshot: &Snapshot,
+        answer: impl FnOnce(&Self, &Cut<'_>) -> T,
+    ) -> T {
         let overlay = std::mem::take(&mut self.overlay);
         let namespace = self.question.namespace.clone();
         snapshot.read(&namespace, overlay, |cut| answer(self, &cut))
@@ -190,6 +194,7 @@ impl Checked {
     }
 }
 
-fn reports(reports: &[Report<'_>]) -> Vec<v1::ConstraintReport> {
+/// The numbers behind constraints.
+pub(super) fn reports(reports: &[Report<'_>]) -> Vec<v1::ConstraintReport> {
     reports.iter().map(answer::constraint_report).collect()
 }

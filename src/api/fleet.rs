@@ -18,12 +18,12 @@ pub struct Checked {
     pub snapshot: String,
     /// The revision to wait for.
     pub min_revision: i64,
-    question: Question,
-    candidates: Option<v1::NodeNames>,
-    checks: NodeChecks,
-    view: v1::View,
-    overlay: Batch,
-    max_domains: usize,
+    pub(super) question: Question,
+    pub(super) candidates: Option<v1::NodeNames>,
+    pub(super) checks: NodeChecks,
+    pub(super) view: v1::View,
+    pub(super) overlay: Batch,
+    pub(super) max_domains: usize,
     top: Option<usize>,
 }
 
@@ -200,7 +200,7 @@ pub fn node_score(node: String, score: i64) -> v1::NodeScore {
 }
 
 /// A refused cluster.
-fn node_verdict(node: String, refused: &Refused<'_>) -> v1::NodeVerdict {
+pub(super) fn node_verdict(node: String, refused: &Refused<'_>) -> v1::NodeVerdict {
     match refused {
         Refused::ByCheck(refusal) => answer::node_verdict(node, refusal),
         Refused::BySpread {

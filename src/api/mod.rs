@@ -5,6 +5,7 @@ mod answer;
 mod deadline;
 mod decide;
 mod error;
+mod explain;
 mod export;
 mod feed;
 mod fleet;

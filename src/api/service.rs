@@ -12,7 +12,9 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::error::Error;
 use super::feed::Feed;
-use super::{deadline, decide, export, fleet, place, request, reservations, update, verify};
+use super::{
+    deadline, decide, explain, export, fleet, place, request, reservations, update, verify,
+};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::proto::v1::spread_service_server::SpreadService;
@@ -163,6 +165,31 @@ impl SpreadService for Service {
             .reach(&checked.snapshot, checked.min_revision, &metadata)
             .await?;
         Ok(Response::new(checked.answer_score(&snapshot)))
+    }
+
+    async fn explain(
+        &self,
+        request: Request<v1::ExplainRequest>,
+    ) -> Result<Response<v1::ExplainResponse>, Status> {
+        self.check_open()?;
+        let (metadata, _, request) = request.into_parts();
+        let request = explain::as_filter(request);
+        // Decides several times over: beside the reactor.
+        if request.dialect == i32::from(v1::Dialect::Fleet) {
+            let request = request::as_score(request);
+            let checked = fleet::Checked::of(request, self.registry.limits())?;
+            let snapshot = self
+                .reach(&checked.snapshot, checked.min_revision, &metadata)
+                .await?;
+            let run = move || checked.answer_explain(&snapshot);
+            return Ok(Response::new(run_aside(true, run).await?));
+        }
+        let checked = decide::Checked::filter(request, self.registry.limits())?;
+        let snapshot = self
+            .reach(&checked.snapshot, checked.min_revision, &metadata)
+            .await?;
+        let run = move || checked.answer_explain(&snapshot);
+        Ok(Response::new(run_aside(true, run).await?))
     }
 
     async fn place(

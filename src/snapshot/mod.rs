@@ -37,7 +37,7 @@ mod view;
 mod views;
 
 pub use change::{Batch, Kind, OwnerKind};
-pub use cut::{Counted, Cut, Domain, Query};
+pub use cut::{Counted, CountedSet, Cut, Domain, Query};
 pub use defaults::Defaults;
 pub use error::{Error, check_limit};
 pub use frozen::{Frozen, Kept};

@@ -1,9 +1,9 @@
 //! The numbers behind a constraint.
 
-use super::selector::selector_text;
 use super::style::{BAD, GOOD, HEADING, styled};
 use super::table::table;
 use super::{and_more, counted};
+use crate::matching::selector_text;
 use crate::proto::v1::{ConstraintReport, Domain, TopologySpreadConstraint};
 
 /// Domains at the minimum that are named.

@@ -6,7 +6,6 @@ mod constraint;
 mod filter;
 mod place;
 mod score;
-mod selector;
 mod snapshot;
 mod style;
 mod table;
