@@ -63,7 +63,8 @@ pub(crate) struct Question {
 
     /// What if these objects were added or updated; nothing is stored
     ///
-    /// A file, directory or - as for --load. May be repeated.
+    /// A file, directory or - as for --load. May be repeated. Other calls on
+    /// the snapshot wait while this one is decided.
     #[arg(long, value_name = "FILE", help_heading = WHAT_IF)]
     overlay: Vec<PathBuf>,
 
