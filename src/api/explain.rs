@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::answer::{self, Candidates};
+use super::answer;
+use super::checked::Checked;
 use super::{decide, fleet};
 use crate::explain::{self, Case, Explanation};
 use crate::proto::v1;
-use crate::snapshot::{Cut, Slot, Snapshot};
-use crate::spread::{Constraints, Filter, Report};
+use crate::snapshot::{Cut, Slot};
+use crate::spread::fleet as placement;
+use crate::spread::{Constraints, Filter, Question, Report};
 
 /// An `Explain` request as a `Filter` request: the fields that both have have
 /// the same numbers and meanings.
@@ -25,20 +27,9 @@ pub fn as_filter(wire: v1::ExplainRequest) -> v1::FilterRequest {
     }
 }
 
-/// Which nodes an answer names.
-struct Named {
-    feasible: bool,
-    infeasible: bool,
-}
-
-impl Named {
-    fn of(view: v1::View) -> Self {
-        let full = matches!(view, v1::View::Unspecified | v1::View::Full);
-        Self {
-            feasible: full || view == v1::View::Basic,
-            infeasible: full,
-        }
-    }
+/// Whether an answer says of each infeasible node why.
+fn lists_infeasible(view: v1::View) -> bool {
+    matches!(view, v1::View::Unspecified | v1::View::Full)
 }
 
 fn response(explanation: Explanation) -> v1::ExplainResponse {
@@ -50,20 +41,12 @@ fn response(explanation: Explanation) -> v1::ExplainResponse {
     }
 }
 
-impl decide::Checked {
-    /// Answers as `Explain`.
-    pub fn answer_explain(mut self, snapshot: &Snapshot) -> v1::ExplainResponse {
-        let epoch = snapshot.epoch().to_owned();
-        self.read(snapshot, |this, cut| v1::ExplainResponse {
-            epoch,
-            ..this.explain_on(cut)
-        })
-    }
-
-    fn explain_on(&self, cut: &Cut<'_>) -> v1::ExplainResponse {
+impl Checked<Question> {
+    /// Answers as `Explain`, all but the epoch.
+    pub fn explain_on(&self, cut: &Cut<'_>) -> v1::ExplainResponse {
         let constraints = Constraints::of(&self.question, cut);
         let filter = Filter::of(&self.question, &constraints, self.checks, cut);
-        let candidates = Candidates::of(self.candidates.as_ref(), cut);
+        let candidates = self.candidates(cut);
         let known = &candidates.known;
         let case = Case::of(
             &self.question,
@@ -90,11 +73,10 @@ impl decide::Checked {
             node_count: answer::count(case.nodes.len()),
             ..response(explain::explain(&case, self.max_domains))
         };
-        let named = Named::of(self.view);
-        if named.feasible {
+        if self.lists_nodes() {
             response.feasible = case.feasible().map(|node| node.name.to_owned()).collect();
         }
-        if named.infeasible {
+        if lists_infeasible(self.view) {
             let verdicts =
                 refused().map(|(name, refusal)| answer::node_verdict(name.to_owned(), &refusal));
             response.infeasible = verdicts.collect();
@@ -104,19 +86,11 @@ impl decide::Checked {
     }
 }
 
-impl fleet::Checked {
-    /// Answers as `Explain`.
-    pub fn answer_explain(mut self, snapshot: &Snapshot) -> v1::ExplainResponse {
-        let overlay = std::mem::take(&mut self.overlay);
-        let namespace = &self.question.placement.namespace;
-        let mut response = snapshot.read(namespace, overlay, |cut| self.explain_on(&cut));
-        response.epoch = snapshot.epoch().to_owned();
-        response
-    }
-
-    fn explain_on(&self, cut: &Cut<'_>) -> v1::ExplainResponse {
-        let judge = crate::spread::fleet::Judge::of(&self.question, self.checks, cut);
-        let candidates = Candidates::of(self.candidates.as_ref(), cut);
+impl Checked<placement::Question> {
+    /// Answers as `Explain`, all but the epoch.
+    pub fn explain_on(&self, cut: &Cut<'_>) -> v1::ExplainResponse {
+        let judge = placement::Judge::of(&self.question, self.checks, cut);
+        let candidates = self.candidates(cut);
         let case = explain::fleet::Case::of(&self.question, &judge, &candidates.known, cut);
 
         let mut reports: Vec<Report<'_>> = judge.reports(self.max_domains);
@@ -137,11 +111,10 @@ impl fleet::Checked {
             ..response(explain::fleet::explain(&case, self.max_domains))
         };
         let name = |slot: Slot| cut.nodes.name(slot).to_owned();
-        let named = Named::of(self.view);
-        if named.feasible {
+        if self.lists_nodes() {
             response.feasible = feasible().map(|c| name(c.slot)).collect();
         }
-        if named.infeasible {
+        if lists_infeasible(self.view) {
             let verdicts =
                 refused().map(|(slot, refused)| fleet::node_verdict(name(slot), &refused));
             response.infeasible = verdicts.collect();
