@@ -30,6 +30,7 @@ mod state;
 mod symbols;
 #[cfg(test)]
 mod tamper;
+mod templates;
 pub mod topology;
 mod undo;
 mod upkeep;
