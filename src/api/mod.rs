@@ -4,6 +4,7 @@
 mod answer;
 mod deadline;
 mod decide;
+mod describe;
 mod error;
 mod export;
 mod feed;

@@ -5,6 +5,7 @@
 //! Everything here is synchronous and does no I/O; the clock is passed in.
 
 mod apply;
+mod census;
 mod change;
 mod cut;
 mod defaults;
@@ -37,6 +38,7 @@ mod upkeep;
 mod view;
 mod views;
 
+pub use census::{Census, Group};
 pub use change::{Batch, Kind, OwnerKind};
 pub use cut::{Counted, Cut, Domain, Query};
 pub use defaults::Defaults;

@@ -106,6 +106,16 @@ impl Namespace {
         self.owners.remove(kind, name, uid)
     }
 
+    /// Its pods with their names, in no order.
+    pub fn pods(&self) -> impl Iterator<Item = (&str, &PodRecord)> {
+        self.pods.iter()
+    }
+
+    /// What its pods ask for.
+    pub fn templates(&self) -> &Templates {
+        &self.templates
+    }
+
     /// The distinct label sets of its pods.
     pub fn label_sets(&self) -> &LabelSets {
         &self.label_sets
