@@ -155,6 +155,7 @@ fn describe(violations: &Violations, details: &mut ErrorDetails) -> String {
     let first = first.map_or(String::new(), |v| format!("{}: {}", v.field, v.description));
     match (total, total - listed) {
         (1, _) => first,
+        (2, 0) => format!("{first} (and 1 more violation)"),
         (total, 0) => format!("{first} (and {} more violations)", total - 1),
         (total, unlisted) => format!(
             "{first} (and {} more violations, {unlisted} of them too many to list)",

@@ -2,6 +2,7 @@
 //! errors to status.
 
 mod answer;
+mod checked;
 mod deadline;
 mod decide;
 mod describe;

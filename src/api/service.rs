@@ -10,15 +10,15 @@ use tokio_util::sync::CancellationToken;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::checked::{Ask, Checked};
 use super::error::Error;
 use super::feed::Feed;
-use super::{
-    deadline, decide, describe, export, fleet, place, request, reservations, update, verify,
-};
+use super::{deadline, describe, export, place, request, reservations, update, verify};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::proto::v1::spread_service_server::SpreadService;
 use crate::snapshot::{Registry, Snapshot};
+use crate::spread::{self, fleet};
 
 /// Acknowledgements that wait for a slow reader before its feed pauses.
 const MAX_WAITING_ANSWERS: usize = 16;
@@ -87,6 +87,20 @@ impl Service {
         }
     }
 
+    /// A valid request about one pod, and the snapshot to ask, once it has
+    /// reached the request's revision.
+    async fn check<Q: Ask>(
+        &self,
+        request: v1::ScoreRequest,
+        metadata: &MetadataMap,
+    ) -> Result<(Checked<Q>, Arc<Snapshot>), Error> {
+        let asked = Checked::of(request, self.registry.limits())?;
+        let snapshot = self
+            .reach(&asked.snapshot, asked.min_revision, metadata)
+            .await?;
+        Ok((asked, snapshot))
+    }
+
     fn named(&self, name: &str) -> Result<Arc<Snapshot>, Error> {
         self.check_open()?;
         Ok(self.registry.get(&request::parse_snapshot_name(name)?)?)
@@ -132,19 +146,18 @@ impl SpreadService for Service {
     ) -> Result<Response<v1::FilterResponse>, Status> {
         self.check_open()?;
         let (metadata, _, request) = request.into_parts();
-        if request.dialect == i32::from(v1::Dialect::Fleet) {
-            let request = request::as_score(request);
-            let checked = fleet::Checked::of(request, self.registry.limits())?;
-            let snapshot = self
-                .reach(&checked.snapshot, checked.min_revision, &metadata)
-                .await?;
-            return Ok(Response::new(checked.answer_filter(&snapshot)));
-        }
-        let checked = decide::Checked::filter(request, self.registry.limits())?;
-        let snapshot = self
-            .reach(&checked.snapshot, checked.min_revision, &metadata)
-            .await?;
-        Ok(Response::new(checked.answer_filter(&snapshot)))
+        let request = request::as_score(request);
+        let answer = match is_fleet(request.dialect) {
+            false => {
+                let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
+                asked.filter(&on)
+            }
+            true => {
+                let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
+                asked.filter(&on)
+            }
+        };
+        Ok(Response::new(answer))
     }
 
     async fn score(
@@ -153,18 +166,17 @@ impl SpreadService for Service {
     ) -> Result<Response<v1::ScoreResponse>, Status> {
         self.check_open()?;
         let (metadata, _, request) = request.into_parts();
-        if request.dialect == i32::from(v1::Dialect::Fleet) {
-            let checked = fleet::Checked::of(request, self.registry.limits())?;
-            let snapshot = self
-                .reach(&checked.snapshot, checked.min_revision, &metadata)
-                .await?;
-            return Ok(Response::new(checked.answer_score(&snapshot)));
-        }
-        let checked = decide::Checked::score(request, self.registry.limits())?;
-        let snapshot = self
-            .reach(&checked.snapshot, checked.min_revision, &metadata)
-            .await?;
-        Ok(Response::new(checked.answer_score(&snapshot)))
+        let answer = match is_fleet(request.dialect) {
+            false => {
+                let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
+                asked.score(&on)
+            }
+            true => {
+                let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
+                asked.score(&on)
+            }
+        };
+        Ok(Response::new(answer))
     }
 
     async fn place(
@@ -356,6 +368,10 @@ async fn run_feed(
             return;
         }
     }
+}
+
+fn is_fleet(dialect: i32) -> bool {
+    dialect == i32::from(v1::Dialect::Fleet)
 }
 
 fn step_size(step: &v1::StreamSnapshotRequest) -> usize {

@@ -6,11 +6,13 @@ use std::str::FromStr;
 use anyhow::{Context, Result};
 use clap::Args;
 use indicatif::ProgressBar;
+use serde::Serialize;
 
 use super::args;
 use super::errors::Unreachable;
 use super::manifest::{self, Objects, Workload};
 use super::output::{self, Format};
+use super::render;
 use crate::proto::v1::change::Object;
 use crate::proto::v1::{Change, NodeChecks, NodeNames, ObjectReference};
 
@@ -61,7 +63,8 @@ pub(crate) struct Question {
 
     /// What if these objects were added or updated; nothing is stored
     ///
-    /// A file, directory or - as for --load. May be repeated.
+    /// A file, directory or - as for --load. May be repeated. Other calls on
+    /// the snapshot wait while this one is decided.
     #[arg(long, value_name = "FILE", help_heading = WHAT_IF)]
     overlay: Vec<PathBuf>,
 
@@ -160,6 +163,30 @@ impl Question {
         Ok(objects)
     }
 
+    /// Prints an answer about the pod called `pod`: `table` and `names` write
+    /// it in these formats, `unknown` are candidates that do not exist.
+    pub(crate) fn print<T: Serialize>(
+        &self,
+        pod: &str,
+        answer: &T,
+        table: impl FnOnce(&render::Head<'_>, &T) -> String,
+        names: impl FnOnce(&T) -> Vec<String>,
+        unknown: &[String],
+    ) -> Result<()> {
+        let head = render::Head {
+            pod,
+            snapshot: self.state.snapshot(),
+            all: self.all,
+        };
+        let format = self.output.output;
+        output::print(&format.render(answer, |answer| table(&head, answer), names)?)?;
+        if !unknown.is_empty() {
+            let names = unknown.join(", ");
+            output::warn(&format!("no such node in the snapshot: {names}"));
+        }
+        Ok(())
+    }
+
     /// The nodes to decide about, if not all.
     pub(crate) fn candidates(&self) -> Option<NodeNames> {
         (!self.candidates.is_empty()).then(|| NodeNames {
@@ -193,14 +220,6 @@ impl Question {
             None if self.output.output == Format::Table => Some(TABLE_DOMAINS),
             asked => asked,
         }
-    }
-}
-
-/// Tells which candidates the snapshot does not hold.
-pub(crate) fn warn_of_unknown(candidates: &[String]) {
-    if !candidates.is_empty() {
-        let names = candidates.join(", ");
-        output::warn(&format!("no such node in the snapshot: {names}"));
     }
 }
 

@@ -3,9 +3,9 @@
 use anyhow::Result;
 use clap::Args;
 
-use super::decide::{Question, warn_of_unknown};
+use super::decide::Question;
 use super::exit::Exit;
-use super::output::{self, Format};
+use super::output::Format;
 use super::render;
 use crate::proto::v1::{FilterRequest, View};
 
@@ -33,8 +33,7 @@ impl Filter {
     pub(crate) async fn run(self) -> Result<Exit> {
         let question = self.question;
         let asked = question.read()?;
-        let format = question.output.output;
-        let view = match format {
+        let view = match question.output.output {
             Format::Name => View::Basic,
             _ => View::Full,
         };
@@ -59,18 +58,13 @@ impl Filter {
             )
             .await
             .map_err(|error| question.explain(error))?;
-        let head = render::Head {
-            pod: &asked.workload.name,
-            snapshot: question.state.snapshot(),
-            all: question.all,
-        };
-        let text = format.render(
+        question.print(
+            &asked.workload.name,
             &answer,
-            |answer| render::filter(&head, answer),
+            render::filter,
             |answer| answer.feasible.clone(),
+            &answer.unknown_candidates,
         )?;
-        output::print(&text)?;
-        warn_of_unknown(&answer.unknown_candidates);
         Ok(Exit::of_nodes(answer.feasible_count > 0))
     }
 }

@@ -17,6 +17,7 @@ mod manifest;
 mod output;
 mod place;
 mod render;
+mod reservations;
 mod save;
 mod score;
 mod serve;
@@ -50,7 +51,7 @@ Start here:
 
 Exit codes:
   0  done; of filter and score: at least one node is feasible
-  1  no node is feasible; of place: some found no node; of healthcheck: not serving; of verify: counts differ
+  1  no node is feasible; of place: some found no node; of reservation: some had ended; of healthcheck: not serving; of verify: counts differ
   2  the request or its input was refused
   3  the server could not be reached, or did not answer in time
 
@@ -77,6 +78,9 @@ enum Command {
     Score(score::Score),
     /// Where should many replicas go, each counting for the next
     Place(Box<place::Place>),
+    /// List, confirm and release reservations
+    #[command(subcommand)]
+    Reservation(reservations::Reservation),
     /// List, describe, save, restore and delete snapshots
     #[command(subcommand)]
     Snapshot(snapshots::Snapshot),
@@ -103,6 +107,7 @@ impl Cli {
             Command::Filter(filter) => wait_for(filter.run()),
             Command::Score(score) => wait_for(score.run()),
             Command::Place(place) => wait_for(place.run()),
+            Command::Reservation(reservation) => wait_for(reservation.run()),
             Command::Snapshot(snapshot) => wait_for(snapshot.run()),
             Command::Verify(verify) => wait_for(verify.run()),
             Command::Synth(synth) => wait_for(synth.run()),

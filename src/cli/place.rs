@@ -8,10 +8,10 @@ use anyhow::Result;
 use clap::Args;
 
 use super::backend::Client;
-use super::decide::{Asked, Question, warn_of_unknown};
+use super::decide::{Asked, Question};
 use super::exit::Exit;
 use super::manifest::{Policy, Preference};
-use super::output::{self, Format};
+use super::output::Format;
 use super::render;
 use crate::proto::v1::{
     Affinity, Dialect, FilterRequest, FilterResponse, NodeAffinity, NodeBonus, NodeChecks,
@@ -84,24 +84,14 @@ impl Place {
             Some(Policy::PickFixed(names)) => self.pick(&client, asked, Some(names)).await,
         };
         let answer = answer.map_err(|error| self.question.explain(error))?;
-        let head = render::Head {
-            pod: &name,
-            snapshot: self.question.state.snapshot(),
-            all: self.question.all,
-        };
-        let text = self.question.output.output.render(
+        let node = |placement: &Placement| placement.node.clone();
+        self.question.print(
+            &name,
             &answer,
-            |answer| render::place(&head, answer),
-            |answer| {
-                answer
-                    .placements
-                    .iter()
-                    .map(|placement| placement.node.clone())
-                    .collect()
-            },
+            render::place,
+            |answer| answer.placements.iter().map(node).collect(),
+            &answer.unknown_candidates,
         )?;
-        output::print(&text)?;
-        warn_of_unknown(&answer.unknown_candidates);
         Ok(Exit::of_nodes(answer.unplaced == 0))
     }
 

@@ -3,11 +3,10 @@
 use anyhow::Result;
 use clap::Args;
 
-use super::decide::{Question, warn_of_unknown};
+use super::decide::Question;
 use super::exit::Exit;
-use super::output;
 use super::render;
-use crate::proto::v1::{ScoreRequest, View};
+use crate::proto::v1::{NodeScore, ScoreRequest, View};
 
 /// Flags of `evenkeel score`.
 #[derive(Debug, Args)]
@@ -67,24 +66,14 @@ impl Score {
             )
             .await
             .map_err(|error| question.explain(error))?;
-        let head = render::Head {
-            pod: &asked.workload.name,
-            snapshot: question.state.snapshot(),
-            all: question.all,
-        };
-        let text = question.output.output.render(
+        let node = |score: &NodeScore| score.node.clone();
+        question.print(
+            &asked.workload.name,
             &answer,
-            |answer| render::score(&head, answer),
-            |answer| {
-                answer
-                    .scores
-                    .iter()
-                    .map(|score| score.node.clone())
-                    .collect()
-            },
+            render::score,
+            |answer| answer.scores.iter().map(node).collect(),
+            &answer.unknown_candidates,
         )?;
-        output::print(&text)?;
-        warn_of_unknown(&answer.unknown_candidates);
         Ok(Exit::of_nodes(!answer.scores.is_empty()))
     }
 }

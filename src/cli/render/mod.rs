@@ -4,6 +4,7 @@
 mod constraint;
 mod filter;
 mod place;
+mod reservations;
 mod score;
 mod selector;
 mod snapshot;
@@ -15,6 +16,7 @@ mod verified;
 
 pub(crate) use filter::filter;
 pub(crate) use place::place;
+pub(crate) use reservations::reservations;
 pub(crate) use score::score;
 pub(crate) use snapshot::{snapshot, snapshots};
 pub(crate) use verified::verified;
