@@ -1,6 +1,7 @@
 //! Answers as text for a person: pure functions from a response to a string.
 //! Styles are written always; the output drops them where they are not wanted.
 
+mod bars;
 mod constraint;
 mod filter;
 mod place;
