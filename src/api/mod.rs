@@ -5,6 +5,7 @@ mod answer;
 mod checked;
 mod deadline;
 mod decide;
+mod describe;
 mod error;
 mod explain;
 mod export;

@@ -13,7 +13,9 @@ use tonic::{Request, Response, Status, Streaming};
 use super::checked::{Ask, Checked};
 use super::error::Error;
 use super::feed::Feed;
-use super::{deadline, explain, export, place, request, reservations, update, verify};
+use super::{
+    deadline, describe, explain, export, place, request, reservations, update, verify,
+};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::proto::v1::spread_service_server::SpreadService;
@@ -218,6 +220,20 @@ impl SpreadService for Service {
             let stop = || given_up.is_cancelled() || tokio::time::Instant::now() > deadline;
             checked.answer(&snapshot, &stop)
         };
+        Ok(Response::new(run_aside(true, run).await??))
+    }
+
+    async fn describe_spread(
+        &self,
+        request: Request<v1::DescribeSpreadRequest>,
+    ) -> Result<Response<v1::DescribeSpreadResponse>, Status> {
+        self.check_open()?;
+        let (metadata, _, request) = request.into_parts();
+        let checked = describe::Checked::of(request, self.registry.limits())?;
+        let snapshot = self
+            .reach(&checked.snapshot, checked.min_revision, &metadata)
+            .await?;
+        let run = move || checked.answer(&snapshot);
         Ok(Response::new(run_aside(true, run).await??))
     }
 
