@@ -12,6 +12,7 @@ use super::owners::{Owner, Owners};
 use super::pod_table::PodTable;
 use super::pods::{Life, PodRecord};
 use super::reservations::{Claim, Serial};
+use super::state::Memory;
 use super::upkeep::Upkeep;
 use super::views::Views;
 use crate::proto::v1;
@@ -197,12 +198,11 @@ impl Namespace {
         Some(record.life.to_wire(metadata, node_name))
     }
 
-    /// What it takes in memory: an estimate, in bytes.
-    pub fn memory_bytes(&self) -> usize {
-        self.pods.memory_bytes()
-            + self.label_sets.memory_bytes()
-            + self.owners.memory_bytes()
-            + self.views.read().memory_bytes()
+    /// Adds what it takes in memory without its views, whose room is known.
+    pub fn add_memory(&self, memory: &mut Memory) {
+        memory.pods += self.pods.memory_bytes();
+        memory.label_sets += self.label_sets.memory_bytes();
+        memory.owners += self.owners.memory_bytes();
     }
 }
 
