@@ -8,6 +8,7 @@ mod error;
 mod export;
 mod feed;
 mod fleet;
+mod measured;
 mod place;
 mod request;
 mod reservations;
@@ -17,5 +18,7 @@ mod verify;
 mod wish;
 
 pub use error::Error;
+pub use export::summary as describe;
+pub use measured::{Decision, Size};
 pub use request::parse_snapshot_name;
 pub use service::Service;

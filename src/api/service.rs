@@ -12,6 +12,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::error::Error;
 use super::feed::Feed;
+use super::measured::measured;
 use super::{deadline, decide, export, fleet, place, request, reservations, update, verify};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
@@ -136,13 +137,13 @@ impl SpreadService for Service {
             let snapshot = self
                 .reach(&checked.snapshot, checked.min_revision, &metadata)
                 .await?;
-            return Ok(Response::new(checked.answer_filter(&snapshot)));
+            return measured(|| Ok(checked.answer_filter(&snapshot)));
         }
         let checked = decide::Checked::filter(request, self.registry.limits())?;
         let snapshot = self
             .reach(&checked.snapshot, checked.min_revision, &metadata)
             .await?;
-        Ok(Response::new(checked.answer_filter(&snapshot)))
+        measured(|| Ok(checked.answer_filter(&snapshot)))
     }
 
     async fn score(
@@ -156,13 +157,13 @@ impl SpreadService for Service {
             let snapshot = self
                 .reach(&checked.snapshot, checked.min_revision, &metadata)
                 .await?;
-            return Ok(Response::new(checked.answer_score(&snapshot)));
+            return measured(|| Ok(checked.answer_score(&snapshot)));
         }
         let checked = decide::Checked::score(request, self.registry.limits())?;
         let snapshot = self
             .reach(&checked.snapshot, checked.min_revision, &metadata)
             .await?;
-        Ok(Response::new(checked.answer_score(&snapshot)))
+        measured(|| Ok(checked.answer_score(&snapshot)))
     }
 
     async fn place(
@@ -181,9 +182,9 @@ impl SpreadService for Service {
         let _guard = given_up.clone().drop_guard();
         let run = move || {
             let stop = || given_up.is_cancelled() || tokio::time::Instant::now() > deadline;
-            checked.answer(&snapshot, &stop)
+            measured(|| checked.answer(&snapshot, &stop))
         };
-        Ok(Response::new(run_aside(true, run).await??))
+        Ok(run_aside(true, run).await??)
     }
 
     async fn confirm_reservations(

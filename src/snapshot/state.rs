@@ -91,17 +91,31 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// All parts.
+    /// All parts by name.
+    pub fn parts(&self) -> [(&'static str, usize); 6] {
+        [
+            ("nodes", self.nodes),
+            ("partitions", self.partitions),
+            ("pods", self.pods),
+            ("label_sets", self.label_sets),
+            ("owners", self.owners),
+            ("views", self.views),
+        ]
+    }
+
+    /// The sum of all parts.
     pub fn total(&self) -> usize {
-        let Self {
-            nodes,
-            partitions,
-            pods,
-            label_sets,
-            owners,
-            views,
-        } = self;
-        nodes + partitions + pods + label_sets + owners + views
+        self.parts().iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Adds another's parts.
+    pub fn add(&mut self, other: &Self) {
+        self.nodes += other.nodes;
+        self.partitions += other.partitions;
+        self.pods += other.pods;
+        self.label_sets += other.label_sets;
+        self.owners += other.owners;
+        self.views += other.views;
     }
 }
 
