@@ -13,9 +13,8 @@ use tonic::{Request, Response, Status, Streaming};
 use super::checked::{Ask, Checked};
 use super::error::Error;
 use super::feed::Feed;
-use super::{
-    deadline, describe, explain, export, place, request, reservations, update, verify,
-};
+use super::measured::measured;
+use super::{deadline, describe, explain, export, place, request, reservations, update, verify};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::proto::v1::spread_service_server::SpreadService;
@@ -149,17 +148,16 @@ impl SpreadService for Service {
         self.check_open()?;
         let (metadata, _, request) = request.into_parts();
         let request = request::as_score(request);
-        let answer = match is_fleet(request.dialect) {
+        match is_fleet(request.dialect) {
             false => {
                 let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
-                asked.filter(&on)
+                measured(|| Ok(asked.filter(&on)))
             }
             true => {
                 let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
-                asked.filter(&on)
+                measured(|| Ok(asked.filter(&on)))
             }
-        };
-        Ok(Response::new(answer))
+        }
     }
 
     async fn score(
@@ -168,17 +166,16 @@ impl SpreadService for Service {
     ) -> Result<Response<v1::ScoreResponse>, Status> {
         self.check_open()?;
         let (metadata, _, request) = request.into_parts();
-        let answer = match is_fleet(request.dialect) {
+        match is_fleet(request.dialect) {
             false => {
                 let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
-                asked.score(&on)
+                measured(|| Ok(asked.score(&on)))
             }
             true => {
                 let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
-                asked.score(&on)
+                measured(|| Ok(asked.score(&on)))
             }
-        };
-        Ok(Response::new(answer))
+        }
     }
 
     async fn explain(
@@ -218,9 +215,9 @@ impl SpreadService for Service {
         let _guard = given_up.clone().drop_guard();
         let run = move || {
             let stop = || given_up.is_cancelled() || tokio::time::Instant::now() > deadline;
-            checked.answer(&snapshot, &stop)
+            measured(|| checked.answer(&snapshot, &stop))
         };
-        Ok(Response::new(run_aside(true, run).await??))
+        Ok(run_aside(true, run).await??)
     }
 
     async fn describe_spread(
