@@ -10,13 +10,17 @@ use tokio_util::sync::CancellationToken;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::checked::{Ask, Checked};
 use super::error::Error;
 use super::feed::Feed;
-use super::{deadline, decide, export, fleet, place, request, reservations, update, verify};
+use super::{
+    deadline, describe, explain, export, place, request, reservations, update, verify,
+};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::proto::v1::spread_service_server::SpreadService;
 use crate::snapshot::{Registry, Snapshot};
+use crate::spread::{self, fleet};
 
 /// Acknowledgements that wait for a slow reader before its feed pauses.
 const MAX_WAITING_ANSWERS: usize = 16;
@@ -79,6 +83,20 @@ impl Service {
         }
     }
 
+    /// A valid request about one pod, and the snapshot to ask, once it has
+    /// reached the request's revision.
+    async fn check<Q: Ask>(
+        &self,
+        request: v1::ScoreRequest,
+        metadata: &MetadataMap,
+    ) -> Result<(Checked<Q>, Arc<Snapshot>), Error> {
+        let asked = Checked::of(request, self.registry.limits())?;
+        let snapshot = self
+            .reach(&asked.snapshot, asked.min_revision, metadata)
+            .await?;
+        Ok((asked, snapshot))
+    }
+
     fn named(&self, name: &str) -> Result<Arc<Snapshot>, Error> {
         Ok(self.registry.get(&request::parse_snapshot_name(name)?)?)
     }
@@ -120,19 +138,18 @@ impl SpreadService for Service {
         request: Request<v1::FilterRequest>,
     ) -> Result<Response<v1::FilterResponse>, Status> {
         let (metadata, _, request) = request.into_parts();
-        if request.dialect == i32::from(v1::Dialect::Fleet) {
-            let request = request::as_score(request);
-            let checked = fleet::Checked::of(request, self.registry.limits())?;
-            let snapshot = self
-                .reach(&checked.snapshot, checked.min_revision, &metadata)
-                .await?;
-            return Ok(Response::new(checked.answer_filter(&snapshot)));
-        }
-        let checked = decide::Checked::filter(request, self.registry.limits())?;
-        let snapshot = self
-            .reach(&checked.snapshot, checked.min_revision, &metadata)
-            .await?;
-        Ok(Response::new(checked.answer_filter(&snapshot)))
+        let request = request::as_score(request);
+        let answer = match is_fleet(request.dialect) {
+            false => {
+                let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
+                asked.filter(&on)
+            }
+            true => {
+                let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
+                asked.filter(&on)
+            }
+        };
+        Ok(Response::new(answer))
     }
 
     async fn score(
@@ -140,18 +157,38 @@ impl SpreadService for Service {
         request: Request<v1::ScoreRequest>,
     ) -> Result<Response<v1::ScoreResponse>, Status> {
         let (metadata, _, request) = request.into_parts();
-        if request.dialect == i32::from(v1::Dialect::Fleet) {
-            let checked = fleet::Checked::of(request, self.registry.limits())?;
-            let snapshot = self
-                .reach(&checked.snapshot, checked.min_revision, &metadata)
-                .await?;
-            return Ok(Response::new(checked.answer_score(&snapshot)));
-        }
-        let checked = decide::Checked::score(request, self.registry.limits())?;
-        let snapshot = self
-            .reach(&checked.snapshot, checked.min_revision, &metadata)
-            .await?;
-        Ok(Response::new(checked.answer_score(&snapshot)))
+        let answer = match is_fleet(request.dialect) {
+            false => {
+                let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
+                asked.score(&on)
+            }
+            true => {
+                let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
+                asked.score(&on)
+            }
+        };
+        Ok(Response::new(answer))
+    }
+
+    async fn explain(
+        &self,
+        request: Request<v1::ExplainRequest>,
+    ) -> Result<Response<v1::ExplainResponse>, Status> {
+        self.check_open()?;
+        let (metadata, _, request) = request.into_parts();
+        let request = request::as_score(explain::as_filter(request));
+        // Decides several times over, so beside the reactor.
+        let answer = match is_fleet(request.dialect) {
+            false => {
+                let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
+                run_aside(true, move || asked.explain(&on)).await?
+            }
+            true => {
+                let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
+                run_aside(true, move || asked.explain(&on)).await?
+            }
+        };
+        Ok(Response::new(answer))
     }
 
     async fn place(
@@ -171,6 +208,20 @@ impl SpreadService for Service {
             let stop = || given_up.is_cancelled() || tokio::time::Instant::now() > deadline;
             checked.answer(&snapshot, &stop)
         };
+        Ok(Response::new(run_aside(true, run).await??))
+    }
+
+    async fn describe_spread(
+        &self,
+        request: Request<v1::DescribeSpreadRequest>,
+    ) -> Result<Response<v1::DescribeSpreadResponse>, Status> {
+        self.check_open()?;
+        let (metadata, _, request) = request.into_parts();
+        let checked = describe::Checked::of(request, self.registry.limits())?;
+        let snapshot = self
+            .reach(&checked.snapshot, checked.min_revision, &metadata)
+            .await?;
+        let run = move || checked.answer(&snapshot);
         Ok(Response::new(run_aside(true, run).await??))
     }
 
@@ -327,6 +378,10 @@ async fn run_feed(
             return;
         }
     }
+}
+
+fn is_fleet(dialect: i32) -> bool {
+    dialect == i32::from(v1::Dialect::Fleet)
 }
 
 fn step_size(step: &v1::StreamSnapshotRequest) -> usize {
