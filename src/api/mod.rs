@@ -2,9 +2,12 @@
 //! errors to status.
 
 mod answer;
+mod checked;
 mod deadline;
 mod decide;
+mod describe;
 mod error;
+mod explain;
 mod export;
 mod feed;
 mod fleet;

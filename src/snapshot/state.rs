@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use dashmap::DashMap;
 use parking_lot::RwLock;
 
+use super::census::Census;
 use super::change::{Batch, Identity, Kind};
 use super::cut::Cut;
 use super::defaults::Defaults;
@@ -84,6 +85,8 @@ pub struct Memory {
     pub pods: usize,
     /// Label sets and their counts by node.
     pub label_sets: usize,
+    /// What stored pods ask for.
+    pub templates: usize,
     /// Services and controllers.
     pub owners: usize,
     /// Views.
@@ -92,12 +95,13 @@ pub struct Memory {
 
 impl Memory {
     /// All parts by name.
-    pub fn parts(&self) -> [(&'static str, usize); 6] {
+    pub fn parts(&self) -> [(&'static str, usize); 7] {
         [
             ("nodes", self.nodes),
             ("partitions", self.partitions),
             ("pods", self.pods),
             ("label_sets", self.label_sets),
+            ("templates", self.templates),
             ("owners", self.owners),
             ("views", self.views),
         ]
@@ -114,6 +118,7 @@ impl Memory {
         self.partitions += other.partitions;
         self.pods += other.pods;
         self.label_sets += other.label_sets;
+        self.templates += other.templates;
         self.owners += other.owners;
         self.views += other.views;
     }
@@ -243,8 +248,29 @@ impl State {
         arrived
     }
 
+    /// The namespaces that hold something, ascending by name.
+    pub fn namespace_names(&self) -> Vec<Box<str>> {
+        let mut names: Vec<_> = self.namespaces.iter().map(|e| e.key().clone()).collect();
+        names.sort_unstable();
+        names
+    }
+
     /// Runs a decision on one revision of a namespace.
     pub fn read<T>(&self, namespace: &str, decide: impl FnOnce(Cut<'_>) -> T) -> T {
+        self.read_cut(namespace, true, decide)
+    }
+
+    /// Looks at all pods of one revision of a namespace.
+    pub fn survey<T>(&self, namespace: &str, look: impl FnOnce(Census<'_>) -> T) -> T {
+        self.read_cut(namespace, false, |cut| look(cut.census()))
+    }
+
+    fn read_cut<T>(
+        &self,
+        namespace: &str,
+        keeps_views: bool,
+        decide: impl FnOnce(Cut<'_>) -> T,
+    ) -> T {
         loop {
             let shard = self
                 .namespaces
@@ -260,6 +286,7 @@ impl State {
             };
             if current {
                 if let Some(shard) = &shard
+                    && keeps_views
                     && !shard.viewed.load(Ordering::Relaxed)
                 {
                     shard.viewed.store(true, Ordering::Relaxed);

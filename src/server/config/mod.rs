@@ -5,6 +5,7 @@ mod admin;
 mod file;
 mod parse;
 mod placing;
+mod stored;
 mod traces;
 mod values;
 
@@ -282,6 +283,10 @@ pub struct LimitSettings {
     /// Limits on placing and reserving.
     #[command(flatten)]
     pub placing: placing::PlacingSettings,
+
+    /// Limits on what is stored of a pod.
+    #[command(flatten)]
+    pub stored: stored::StoredSettings,
 
     /// Bytes of any one string in a request.
     ///
