@@ -19,6 +19,9 @@ fn builder() -> Builder<'static> {
     Builder::configure()
         .include_reflection_service(false)
         .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
+        // What error details are made of: a client that knows us by reflection
+        // alone could not show them otherwise.
+        .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET)

@@ -9,6 +9,7 @@ use event_listener::{Event, EventListener};
 use parking_lot::{Mutex, RwLock};
 use uuid::Uuid;
 
+use super::census::Census;
 use super::change::Batch;
 use super::cut::Cut;
 use super::defaults::Defaults;
@@ -157,6 +158,18 @@ impl Snapshot {
         }
         let overlay = self.with_take_overs(&overlay).0.into_owned();
         live.read_overlaid(namespace, overlay, decide)
+    }
+
+    /// The namespaces that hold something, ascending by name.
+    pub fn namespace_names(&self) -> Vec<Box<str>> {
+        self.live().namespace_names()
+    }
+
+    /// Looks at all pods of one revision of a namespace. Changes of the
+    /// namespace, and of nodes, wait meanwhile.
+    pub fn survey<T>(&self, namespace: &str, look: impl FnOnce(Census<'_>) -> T) -> T {
+        self.expire();
+        self.live().survey(namespace, look)
     }
 
     /// As [`Self::read`], for whoever decides what to reserve and has the

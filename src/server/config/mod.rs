@@ -4,6 +4,7 @@
 mod file;
 mod parse;
 mod placing;
+mod stored;
 mod values;
 
 use std::net::SocketAddr;
@@ -270,6 +271,10 @@ pub struct LimitSettings {
     /// Limits on placing and reserving.
     #[command(flatten)]
     pub placing: placing::PlacingSettings,
+
+    /// Limits on what is stored of a pod.
+    #[command(flatten)]
+    pub stored: stored::StoredSettings,
 
     /// Bytes of any one string in a request.
     ///
