@@ -27,7 +27,7 @@ use crate::support::server::unobserved;
 
 /// All calls of the service, by the byte that stands for them in an input.
 /// New ones go to the end, so that the inputs that there are keep their meaning.
-pub const METHODS: [&str; 13] = [
+pub const METHODS: [&str; 15] = [
     "UpdateSnapshot",
     "StreamSnapshot",
     "Filter",
@@ -41,6 +41,8 @@ pub const METHODS: [&str; 13] = [
     "DeleteSnapshot",
     "ExportSnapshot",
     "VerifySnapshot",
+    "Explain",
+    "DescribeSpread",
 ];
 
 /// Room for more methods. Bytes that stand for none are skipped.
