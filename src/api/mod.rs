@@ -11,6 +11,7 @@ mod explain;
 mod export;
 mod feed;
 mod fleet;
+mod measured;
 mod place;
 mod request;
 mod reservations;
@@ -20,5 +21,7 @@ mod verify;
 mod wish;
 
 pub use error::Error;
+pub use export::summary as describe;
+pub use measured::{Decision, Size};
 pub use request::parse_snapshot_name;
 pub use service::Service;

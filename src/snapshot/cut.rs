@@ -108,9 +108,13 @@ impl<'a> Cut<'a> {
         let view = match kept {
             Some(view) => {
                 view.touch(now);
+                self.upkeep.tally().view_hits.count_one();
                 view
             }
-            None => self.keep(query.selector, self.build(query.selector, &lens, now)),
+            None => {
+                self.upkeep.tally().view_builds.count_one();
+                self.keep(query.selector, self.build(query.selector, &lens, now))
+            }
         };
         Counted::of(lens, view, self.nodes)
     }
@@ -130,7 +134,7 @@ impl<'a> Cut<'a> {
         for set in sets.matching(selector) {
             matching[set.index()] = true;
         }
-        let pods = self.namespace.pods();
+        let pods = self.namespace.pods().map(|(_, pod)| pod);
         pods.filter(move |pod| matching[pod.labels.index()] && pod.life.is_terminating())
             .filter_map(|pod| pod.node)
     }

@@ -29,6 +29,7 @@ mod room;
 mod staged;
 mod state;
 mod symbols;
+mod tally;
 #[cfg(test)]
 mod tamper;
 mod templates;
@@ -56,8 +57,9 @@ pub use registry::{Clock, Observer, Registry};
 pub use reservations::{Claim, Held, Hold, Serial};
 pub use reserving::{Ended, Listed, Reserved};
 pub use staged::Staged;
-pub use state::{Applied, Sizes};
+pub use state::{Applied, Memory, Sizes};
 pub use symbols::Symbol;
+pub use tally::{Parted, Tally};
 #[cfg(test)]
 pub(crate) use tamper::Fault;
 pub use topology::DomainId;
