@@ -6,7 +6,6 @@ mod support;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::{
     Change, DefaultConstraints, DeleteSnapshotRequest, FilterRequest, Mode, NodeChecks, NodeNames,
     Pod, ScoreRequest, UpdateSnapshotRequest, View,
@@ -63,17 +62,16 @@ fn step(size: usize) -> impl Strategy<Value = Step> {
             replace,
             // A state has no deletions.
             changes: match replace {
-                true => changes.into_iter().filter(|c| !is_deletion(c)).collect(),
+                true => changes
+                    .into_iter()
+                    .filter(|c| !model::is_deletion(c))
+                    .collect(),
                 false => changes,
             },
             defaults,
             questions,
         },
     )
-}
-
-fn is_deletion(change: &Change) -> bool {
-    matches!(change.object, Some(Object::Delete(_)))
 }
 
 /// A state worth asking about, then small steps.
