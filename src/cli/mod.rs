@@ -20,8 +20,10 @@ mod render;
 mod reservations;
 mod save;
 mod score;
+mod selector;
 mod serve;
 mod snapshots;
+mod spread;
 mod synth;
 mod verify;
 
@@ -51,7 +53,7 @@ Start here:
 
 Exit codes:
   0  done; of filter and score: at least one node is feasible
-  1  no node is feasible; of place: some found no node; of reservation: some had ended; of healthcheck: not serving; of verify: counts differ
+  1  no node is feasible; of place: some found no node; of reservation: some had ended; of healthcheck: not serving; of verify: counts differ; of spread: a constraint is violated
   2  the request or its input was refused
   3  the server could not be reached, or did not answer in time
 
@@ -81,6 +83,8 @@ enum Command {
     /// List, confirm and release reservations
     #[command(subcommand)]
     Reservation(reservations::Reservation),
+    /// How evenly are workloads spread now, and which violate their constraints
+    Spread(Box<spread::Spread>),
     /// List, describe, save, restore and delete snapshots
     #[command(subcommand)]
     Snapshot(snapshots::Snapshot),
@@ -108,6 +112,7 @@ impl Cli {
             Command::Score(score) => wait_for(score.run()),
             Command::Place(place) => wait_for(place.run()),
             Command::Reservation(reservation) => wait_for(reservation.run()),
+            Command::Spread(spread) => wait_for(spread.run()),
             Command::Snapshot(snapshot) => wait_for(snapshot.run()),
             Command::Verify(verify) => wait_for(verify.run()),
             Command::Synth(synth) => wait_for(synth.run()),
