@@ -7,6 +7,8 @@
 
 pub mod api;
 pub mod cli;
+pub mod decision_log;
+pub mod explain;
 pub mod matching;
 pub mod proto;
 pub mod recount;

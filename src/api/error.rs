@@ -80,7 +80,7 @@ impl From<snapshot::Error> for Error {
 impl Error {
     fn code_and_reason(&self) -> (Code, &'static str) {
         match self {
-            Self::Invalid(violations) if violations.iter().all(|v| v.over_limit) => {
+            Self::Invalid(violations) if violations.iter().all(|v| v.limit.is_some()) => {
                 (Code::ResourceExhausted, "OVER_LIMIT")
             }
             Self::Invalid(_) => (Code::InvalidArgument, "INVALID_REQUEST"),
@@ -112,6 +112,11 @@ impl From<Error> for Status {
                     ("limit".to_owned(), (*name).to_owned()),
                     ("value".to_owned(), limit.to_string()),
                 ]
+            }
+            Error::Invalid(violations) if code == Code::ResourceExhausted => {
+                let limit = violations.iter().find_map(|violation| violation.limit);
+                let name = |limit: &str| ("limit".to_owned(), limit.to_owned());
+                limit.map(name).into_iter().collect()
             }
             _ => Vec::new(),
         };

@@ -8,6 +8,7 @@ mod decide;
 mod descriptor;
 mod errors;
 mod exit;
+mod explain;
 mod feed;
 mod filter;
 mod healthcheck;
@@ -52,7 +53,7 @@ Start here:
   evenkeel filter -f pod.yaml                            and ask it
 
 Exit codes:
-  0  done; of filter and score: at least one node is feasible
+  0  done; of filter, explain and score: at least one node is feasible
   1  no node is feasible; of place: some found no node; of reservation: some had ended; of healthcheck: not serving; of verify: counts differ; of spread: a constraint is violated
   2  the request or its input was refused
   3  the server could not be reached, or did not answer in time
@@ -78,6 +79,8 @@ enum Command {
     Filter(filter::Filter),
     /// Which nodes suit a pod best
     Score(score::Score),
+    /// Why may a pod run where it may, and what would let it in elsewhere
+    Explain(explain::Explain),
     /// Where should many replicas go, each counting for the next
     Place(Box<place::Place>),
     /// List, confirm and release reservations
@@ -110,6 +113,7 @@ impl Cli {
             Command::Load(load) => wait_for(load.run()),
             Command::Filter(filter) => wait_for(filter.run()),
             Command::Score(score) => wait_for(score.run()),
+            Command::Explain(explain) => wait_for(explain.run()),
             Command::Place(place) => wait_for(place.run()),
             Command::Reservation(reservation) => wait_for(reservation.run()),
             Command::Spread(spread) => wait_for(spread.run()),

@@ -105,11 +105,21 @@ impl Life {
 
     /// Whether the pod counts on its node: neither terminating nor finished.
     pub fn counts(&self) -> bool {
-        let terminating = self
-            .rare
-            .as_ref()
-            .is_some_and(|r| r.deletion_timestamp.is_some());
-        !terminating && !matches!(self.phase, Phase::Succeeded | Phase::Failed)
+        !self.is_deleted() && !self.is_finished()
+    }
+
+    /// Whether the pod would count if it were not being deleted.
+    pub fn is_terminating(&self) -> bool {
+        self.is_deleted() && !self.is_finished()
+    }
+
+    fn is_deleted(&self) -> bool {
+        let rare = self.rare.as_ref();
+        rare.is_some_and(|rare| rare.deletion_timestamp.is_some())
+    }
+
+    fn is_finished(&self) -> bool {
+        matches!(self.phase, Phase::Succeeded | Phase::Failed)
     }
 
     /// The uid; empty when unknown.

@@ -85,6 +85,26 @@ impl Constraints {
         Self::new(all, subject, false, true)
     }
 
+    /// These with the one at `index` changed, for a question about what would
+    /// be. The subject is that of the question.
+    pub fn revised(
+        &self,
+        index: usize,
+        subject: Subject<'_>,
+        revise: impl FnOnce(&mut Constraint, &mut Selector),
+    ) -> Self {
+        let mut all: Vec<(Constraint, Selector)> = self
+            .all
+            .iter()
+            .map(|active| (active.constraint.clone(), active.selector.clone()))
+            .collect();
+        if let Some((constraint, selector)) = all.get_mut(index) {
+            revise(constraint, selector);
+        }
+        let from_defaults = self.all.iter().any(|active| active.from_defaults);
+        Self::new(all, subject, from_defaults, self.all_keys_required)
+    }
+
     fn new(
         all: Vec<(Constraint, Selector)>,
         subject: Subject<'_>,

@@ -3,11 +3,12 @@
 
 mod bars;
 mod constraint;
+mod explain;
 mod filter;
+mod html;
 mod place;
 mod reservations;
 mod score;
-mod selector;
 mod snapshot;
 mod spread;
 mod style;
@@ -16,7 +17,9 @@ mod table;
 mod tests;
 mod verified;
 
+pub(crate) use explain::explain;
 pub(crate) use filter::filter;
+pub(crate) use html::explain_html;
 pub(crate) use place::place;
 pub(crate) use reservations::reservations;
 pub(crate) use score::score;

@@ -1,10 +1,10 @@
 //! How evenly things are spread.
 
 use super::bars::{Bar, Scale};
-use super::selector::selector_text;
 use super::style::{BAD, GOOD, HEADING, styled};
 use super::table::table;
 use super::{and_more, counted};
+use crate::matching::selector_text;
 use crate::proto::v1::{
     DescribeSpreadResponse, DomainSpread, LabelSelector, TopologySpread, WorkloadSpread,
 };

@@ -1,10 +1,13 @@
 //! The settings of `evenkeel serve`: one definition each, for the flag, the
 //! environment variable and the key of the TOML file.
 
+mod admin;
+mod decision_log;
 mod file;
 mod parse;
 mod placing;
 mod stored;
+mod traces;
 mod values;
 
 use std::net::SocketAddr;
@@ -13,8 +16,10 @@ use std::time::Duration;
 
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 
+pub use admin::AdminSettings;
 pub use file::{FileError, apply_file};
 pub use parse::{ParseError, parse};
+pub use traces::TraceSettings;
 
 use values::{count, message_bytes, positive_duration};
 
@@ -90,9 +95,21 @@ pub struct Config {
     #[command(flatten)]
     pub drain: DrainSettings,
 
+    /// Where decisions are logged.
+    #[command(flatten)]
+    pub decision_log: decision_log::DecisionLogSettings,
+
     /// What is logged, and how.
     #[command(flatten)]
     pub log: LogSettings,
+
+    /// The admin port.
+    #[command(flatten)]
+    pub admin: AdminSettings,
+
+    /// Traces of calls.
+    #[command(flatten)]
+    pub traces: TraceSettings,
 }
 
 impl Config {
