@@ -8,6 +8,7 @@ mod error;
 mod export;
 mod feed;
 mod fleet;
+mod permission;
 mod place;
 mod request;
 mod reservations;

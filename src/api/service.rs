@@ -12,7 +12,10 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::error::Error;
 use super::feed::Feed;
-use super::{deadline, decide, export, fleet, place, request, reservations, update, verify};
+use super::{
+    deadline, decide, export, fleet, permission, place, request, reservations, update, verify,
+};
+use crate::access::Role;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::proto::v1::spread_service_server::SpreadService;
@@ -99,6 +102,11 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::UpdateSnapshotRequest>,
     ) -> Result<Response<v1::UpdateSnapshotResponse>, Status> {
+        permission::check(
+            request.extensions(),
+            Role::Feeder,
+            &request.get_ref().snapshot,
+        )?;
         self.check_open()?;
         let registry = Arc::clone(&self.registry);
         let request = request.into_inner();
@@ -118,7 +126,8 @@ impl SpreadService for Service {
     ) -> Result<Response<Self::StreamSnapshotStream>, Status> {
         self.check_open()?;
         let (answers, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
-        let feed = Feed::new(Arc::clone(&self.registry));
+        let caller = request.extensions().get().cloned();
+        let feed = Feed::new(Arc::clone(&self.registry), caller);
         let draining = self.draining.clone();
         tokio::spawn(run_feed(feed, request.into_inner(), answers, draining));
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
@@ -128,6 +137,11 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::FilterRequest>,
     ) -> Result<Response<v1::FilterResponse>, Status> {
+        permission::check(
+            request.extensions(),
+            Role::Reader,
+            &request.get_ref().snapshot,
+        )?;
         self.check_open()?;
         let (metadata, _, request) = request.into_parts();
         if request.dialect == i32::from(v1::Dialect::Fleet) {
@@ -149,6 +163,11 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ScoreRequest>,
     ) -> Result<Response<v1::ScoreResponse>, Status> {
+        permission::check(
+            request.extensions(),
+            Role::Reader,
+            &request.get_ref().snapshot,
+        )?;
         self.check_open()?;
         let (metadata, _, request) = request.into_parts();
         if request.dialect == i32::from(v1::Dialect::Fleet) {
@@ -169,6 +188,11 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::PlaceRequest>,
     ) -> Result<Response<v1::PlaceResponse>, Status> {
+        permission::check(
+            request.extensions(),
+            place::role(request.get_ref()),
+            &request.get_ref().snapshot,
+        )?;
         self.check_open()?;
         let (metadata, _, request) = request.into_parts();
         let deadline = deadline::of(&metadata);
@@ -190,6 +214,11 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ConfirmReservationsRequest>,
     ) -> Result<Response<v1::ConfirmReservationsResponse>, Status> {
+        permission::check(
+            request.extensions(),
+            Role::Feeder,
+            &request.get_ref().snapshot,
+        )?;
         let request = request.into_inner();
         let snapshot = self.named(&request.snapshot)?;
         let limits = self.registry.limits().clone();
@@ -201,6 +230,11 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ReleaseReservationsRequest>,
     ) -> Result<Response<v1::ReleaseReservationsResponse>, Status> {
+        permission::check(
+            request.extensions(),
+            Role::Feeder,
+            &request.get_ref().snapshot,
+        )?;
         let request = request.into_inner();
         let snapshot = self.named(&request.snapshot)?;
         let limits = self.registry.limits().clone();
@@ -212,6 +246,11 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ListReservationsRequest>,
     ) -> Result<Response<v1::ListReservationsResponse>, Status> {
+        permission::check(
+            request.extensions(),
+            Role::Reader,
+            &request.get_ref().snapshot,
+        )?;
         let request = request.into_inner();
         let snapshot = self.named(&request.snapshot)?;
         Ok(Response::new(reservations::list(&request, &snapshot)?))
@@ -221,6 +260,11 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::GetSnapshotRequest>,
     ) -> Result<Response<v1::GetSnapshotResponse>, Status> {
+        permission::check(
+            request.extensions(),
+            Role::Reader,
+            &request.get_ref().snapshot,
+        )?;
         let snapshot = self.named(&request.into_inner().snapshot)?;
         let snapshot = Some(export::summary(&snapshot.summary()));
         Ok(Response::new(v1::GetSnapshotResponse { snapshot }))
@@ -231,14 +275,15 @@ impl SpreadService for Service {
         request: Request<v1::ListSnapshotsRequest>,
     ) -> Result<Response<v1::ListSnapshotsResponse>, Status> {
         self.check_open()?;
-        let request = request.into_inner();
+        let (_, extensions, request) = request.into_parts();
         let mut faults = Violations::default();
         let size = request::page_size(request.page_size, &mut faults);
         // A token is the last name of the page before.
         let token = Path::root("pageToken");
         request::check_snapshot_name(&request.page_token, token, &mut faults);
         faults.finish(()).map_err(Error::from)?;
-        let all = self.registry.list(&request.page_token);
+        let mut all = self.registry.list(&request.page_token);
+        all.retain(|snapshot| permission::may_read(&extensions, snapshot.name()));
         let page = &all[..size.min(all.len())];
         let last = page.last().filter(|_| page.len() < all.len());
         Ok(Response::new(v1::ListSnapshotsResponse {
@@ -251,6 +296,11 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::DeleteSnapshotRequest>,
     ) -> Result<Response<v1::DeleteSnapshotResponse>, Status> {
+        permission::check(
+            request.extensions(),
+            Role::Admin,
+            &request.get_ref().snapshot,
+        )?;
         let request = request.into_inner();
         let snapshot = self.named(&request.snapshot)?;
         self.registry
@@ -265,6 +315,11 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ExportSnapshotRequest>,
     ) -> Result<Response<Self::ExportSnapshotStream>, Status> {
+        permission::check(
+            request.extensions(),
+            Role::Feeder,
+            &request.get_ref().snapshot,
+        )?;
         let snapshot = self.named(&request.into_inner().snapshot)?;
         let (parts, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
         let draining = self.draining.clone();
@@ -287,6 +342,11 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::VerifySnapshotRequest>,
     ) -> Result<Response<v1::VerifySnapshotResponse>, Status> {
+        permission::check(
+            request.extensions(),
+            Role::Admin,
+            &request.get_ref().snapshot,
+        )?;
         let snapshot = self.named(&request.into_inner().snapshot)?;
         let turn = Arc::clone(&self.verifying).acquire_owned();
         let turn = turn.await.map_err(|_| Error::Internal)?;

@@ -66,9 +66,17 @@ pub struct Violation {
     pub field: String,
     /// What is wrong with it.
     pub description: String,
-    /// Whether the value is too much for a configured limit, rather than
-    /// wrong.
-    pub over_limit: bool,
+    /// The limit, if the value is too much for one rather than wrong.
+    pub over_limit: Option<Limit>,
+}
+
+/// A configured limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// Its name in the configuration.
+    pub name: &'static str,
+    /// How much is within it.
+    pub value: usize,
 }
 
 /// All faults of a request, in the order in which they were found.
@@ -78,19 +86,16 @@ pub struct Violations(Vec<Violation>);
 impl Violations {
     /// Adds a fault.
     pub fn add(&mut self, path: Path<'_>, description: impl Into<String>) {
-        self.push(path, description.into(), false);
+        self.push(path, description.into(), None);
     }
 
     /// Adds the fault of exceeding the limit that is configured as `name`.
-    pub fn over_limit(&mut self, path: Path<'_>, name: &str, limit: usize, actual: usize) {
-        self.push(
-            path,
-            format!("is {actual} long, over {name} of {limit}"),
-            true,
-        );
+    pub fn over_limit(&mut self, path: Path<'_>, name: &'static str, limit: usize, actual: usize) {
+        let description = format!("is {actual} long, over {name} of {limit}");
+        self.push(path, description, Some(Limit { name, value: limit }));
     }
 
-    fn push(&mut self, path: Path<'_>, description: String, over_limit: bool) {
+    fn push(&mut self, path: Path<'_>, description: String, over_limit: Option<Limit>) {
         self.0.push(Violation {
             field: path.to_string(),
             description,

@@ -1,5 +1,5 @@
 //! What every call of `SpreadService` passes through: the limit on concurrent
-//! calls, and RESOURCE_EXHAUSTED for messages over the limit.
+//! calls, and the last word on how it is refused.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -7,13 +7,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::{HeaderMap, Request, Response};
+use http::{Request, Response};
 use http_body::{Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tonic::Status;
 use tonic::body::Body;
-use tonic::{Code, Status};
 use tower::{Layer, Service};
 
+use super::Counts;
+use super::config::LimitSettings;
+use super::refusals::Refusals;
 use crate::api;
 
 /// When a client over the limit on concurrent calls may try again.
@@ -24,15 +27,18 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub(super) struct CallLimits {
     slots: Arc<Semaphore>,
     max_concurrent_calls: usize,
-    max_message_bytes: usize,
+    refusals: Refusals,
 }
 
 impl CallLimits {
-    pub(super) fn new(max_concurrent_calls: usize, max_message_bytes: usize) -> Self {
+    pub(super) fn new(settings: &LimitSettings, counts: &Arc<Counts>) -> Self {
         Self {
-            slots: Arc::new(Semaphore::new(max_concurrent_calls)),
-            max_concurrent_calls,
-            max_message_bytes,
+            slots: Arc::new(Semaphore::new(settings.max_concurrent_calls)),
+            max_concurrent_calls: settings.max_concurrent_calls,
+            refusals: Refusals {
+                max_message_bytes: settings.max_message_bytes,
+                counts: Arc::clone(counts),
+            },
         }
     }
 
@@ -79,18 +85,19 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let Ok(slot) = self.limits.slots.clone().try_acquire_owned() else {
-            let refused = self.limits.too_many_calls().into_http();
+            let mut refused = self.limits.too_many_calls().into_http();
+            self.limits.refusals.amend(refused.headers_mut());
             return Box::pin(std::future::ready(Ok(refused)));
         };
-        let max_message_bytes = self.limits.max_message_bytes;
+        let refusals = self.limits.refusals.clone();
         let answer = self.inner.call(request);
         Box::pin(async move {
             let mut response = answer.await?;
-            name_message_limit(response.headers_mut(), max_message_bytes);
+            refusals.amend(response.headers_mut());
             Ok(response.map(|inner| {
                 Body::new(LimitedBody {
                     inner,
-                    max_message_bytes,
+                    refusals,
                     _slot: slot,
                 })
             }))
@@ -101,7 +108,7 @@ where
 /// An answer on its way, which holds its call's slot until it was sent.
 struct LimitedBody {
     inner: Body,
-    max_message_bytes: usize,
+    refusals: Refusals,
     _slot: OwnedSemaphorePermit,
 }
 
@@ -117,7 +124,7 @@ impl http_body::Body for LimitedBody {
         if let Poll::Ready(Some(Ok(frame))) = &mut frame
             && let Some(trailers) = frame.trailers_mut()
         {
-            name_message_limit(trailers, self.max_message_bytes);
+            self.refusals.amend(trailers);
         }
         frame
     }
@@ -129,23 +136,4 @@ impl http_body::Body for LimitedBody {
     fn size_hint(&self) -> SizeHint {
         self.inner.size_hint()
     }
-}
-
-/// Turns tonic's OUT_OF_RANGE for a message over the limit into
-/// RESOURCE_EXHAUSTED, which is what other gRPC servers answer. The service
-/// itself never answers OUT_OF_RANGE.
-fn name_message_limit(headers: &mut HeaderMap, max_message_bytes: usize) {
-    let code = headers.get(Status::GRPC_STATUS);
-    if code.map(|code| Code::from_bytes(code.as_bytes())) != Some(Code::OutOfRange) {
-        return;
-    }
-    let status = Status::from(api::Error::OverLimit {
-        what: "message bytes",
-        name: "max-message-bytes",
-        limit: max_message_bytes,
-        retry_after: None,
-    });
-    status
-        .add_header(headers)
-        .expect("text and details are encoded for headers");
 }

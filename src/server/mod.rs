@@ -4,13 +4,18 @@
 mod calls;
 pub mod config;
 mod connections;
+mod counts;
+mod guard;
 mod health;
 pub mod logging;
 mod reflection;
+mod refusals;
+mod reload;
 mod run;
 mod signals;
 mod streams;
 mod sweep;
+mod tls;
 mod workers;
 
 use std::error::Error as StdError;
@@ -26,13 +31,17 @@ use tower::ServiceBuilder;
 use tracing::{info, warn};
 
 pub use config::Config;
+pub use counts::Counts;
 pub use run::run;
 pub use signals::Signal;
 
 use self::calls::CallLimits;
 use self::connections::Listener;
+use self::guard::Guard;
 use self::health::Board;
+use self::reload::Watched;
 use self::signals::Signals;
+use self::tls::Tls;
 use self::workers::Workers;
 use crate::api;
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
@@ -66,6 +75,9 @@ pub enum Error {
     /// What was to be loaded could not be.
     #[error("cannot load: {0}")]
     Preload(BoxError),
+    /// Certificates or rules are bad.
+    #[error(transparent)]
+    Security(#[from] reload::Error),
     /// The runtime's threads could not be started.
     #[error("cannot start threads: {0}")]
     Runtime(io::Error),
@@ -112,6 +124,8 @@ where
     E: Into<BoxError>,
 {
     let mut signals = Signals::new().map_err(Error::Signals)?;
+    let counts = Arc::new(Counts::default());
+    let security = Security::new(&config, &counts)?;
     let draining = CancellationToken::new();
     let health = Board::new(config.expect_snapshot.clone());
     let registry = Registry::new(Limits::from(&config.limits), Arc::new(health.clone()));
@@ -122,18 +136,31 @@ where
     tokio::spawn(sweep::run(Arc::clone(&registry), config.limits.view_idle));
     let service = api::Service::new(registry, draining.clone());
 
-    let limits = CallLimits::new(
-        config.limits.max_concurrent_calls,
-        config.limits.max_message_bytes,
-    );
+    let limits = CallLimits::new(&config.limits, &counts);
     let routers = (0..config.threads()).map(|_| {
         let service = service.clone();
-        router(&config, service, &limits, &health, &draining)
+        router(
+            &config,
+            service,
+            &limits,
+            &security.guard,
+            &health,
+            &draining,
+        )
     });
     let routers = routers.collect::<Result<_, _>>()?;
     let listener = bind(&config).await?;
     info!(address = %listener.address(), "listening");
-    let server = Workers::start(routers, listener)?;
+    let server = Workers::start(
+        routers,
+        listener,
+        security.tls,
+        config.security.handshake_timeout,
+    )?;
+    tokio::spawn(reload::run(
+        security.watched,
+        config.security.reload_interval,
+    ));
 
     let signal = tokio::select! {
         loaded = preload(service) => {
@@ -148,6 +175,41 @@ where
     tokio::select! {
         drained = drain(&config, &health, &draining, server) => drained,
         signal = signals.next() => Err(Error::Interrupted(signal)),
+    }
+}
+
+/// How callers are known, and the files that this follows from.
+struct Security {
+    tls: Option<Arc<Tls>>,
+    guard: Option<Guard>,
+    watched: Vec<Watched>,
+}
+
+impl Security {
+    fn new(config: &Config, counts: &Arc<Counts>) -> Result<Self, reload::Error> {
+        let mut watched = Vec::new();
+        let tls = Tls::new(&config.security, counts)?.map(|(tls, files)| {
+            watched.push(files);
+            tls
+        });
+        let mut guard = None;
+        if let Some(path) = &config.security.access_file {
+            let (book, file) = guard::rules(path, counts)?;
+            watched.push(file);
+            guard = Some(Guard(book));
+        }
+        let is_local = config.listen.ip().to_canonical().is_loopback();
+        if !is_local && guard.is_none() && config.security.tls_client_ca.is_none() {
+            warn!("whoever reaches the port may do everything: see --access-file");
+        }
+        if !is_local && guard.is_some() && tls.is_none() {
+            warn!("tokens are sent in plain text, which whoever is in between can read");
+        }
+        Ok(Self {
+            tls,
+            guard,
+            watched,
+        })
     }
 }
 
@@ -187,6 +249,7 @@ fn router(
     config: &Config,
     service: api::Service,
     limits: &CallLimits,
+    guard: &Option<Guard>,
     health: &Board,
     draining: &CancellationToken,
 ) -> Result<Router, Error> {
@@ -194,6 +257,10 @@ fn router(
     let spread = SpreadServiceServer::new(service)
         .max_decoding_message_size(max_message_bytes)
         .max_encoding_message_size(max_message_bytes);
+
+    let guarded = ServiceBuilder::new()
+        .layer(limits.clone())
+        .option_layer(guard.clone());
 
     let (requests, responses) = (draining.clone(), draining.clone());
     let ending = ServiceBuilder::new()
@@ -207,7 +274,7 @@ fn router(
         .max_frame_size(FRAME_BYTES)
         .http2_keepalive_interval(Some(config.connections.keepalive_interval))
         .http2_keepalive_timeout(Some(config.connections.keepalive_timeout))
-        .add_service(limits.named_layer(spread))
+        .add_service(guarded.named_layer(spread))
         .add_service(ending.named_layer(health.server()))
         .add_service(ending.named_layer(reflection_v1))
         .add_service(ending.named_layer(reflection_v1alpha)))
