@@ -149,8 +149,8 @@ impl Endpoint {
     fn authorization(&self) -> Result<Option<HeaderValue>> {
         let token = match (&self.token_file, &self.token) {
             (Some(path), _) => String::from_utf8_lossy(&read(path)?).into_owned(),
-            (None, Some(token)) => token.clone(),
-            (None, None) => return Ok(None),
+            (None, Some(token)) if !token.is_empty() => token.clone(),
+            (None, _) => return Ok(None),
         };
         let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim()))
             .context("the token holds characters that cannot be sent")?;

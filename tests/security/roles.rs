@@ -22,7 +22,12 @@ type Call = fn(Client) -> Answer;
 macro_rules! unary {
     ($method:ident, $request:ident $(, $field:ident: $value:expr)*) => {
         |mut client| Box::pin(async move {
-            let request = v1::$request { snapshot: "s".into(), $($field: $value,)* ..Default::default() };
+            #[allow(clippy::needless_update, reason = "some have no other field")]
+            let request = v1::$request {
+                snapshot: "s".into(),
+                $($field: $value,)*
+                ..Default::default()
+            };
             client.$method(request).await.map(drop)
         })
     };
