@@ -40,6 +40,16 @@ pub enum Error {
         /// What it is.
         actual: i64,
     },
+    /// A workload has no pods.
+    #[error("{kind} {name} of namespace {namespace} has no pods")]
+    NoWorkload {
+        /// Its namespace.
+        namespace: String,
+        /// Its kind.
+        kind: String,
+        /// Its name.
+        name: String,
+    },
     /// The deadline of the call has passed.
     #[error("the deadline of the call has passed")]
     Deadline,
@@ -86,7 +96,7 @@ impl From<snapshot::Error> for Error {
 impl Error {
     fn code_and_reason(&self) -> (Code, &'static str) {
         match self {
-            Self::Invalid(violations) if violations.iter().all(|v| v.over_limit.is_some()) => {
+            Self::Invalid(violations) if violations.iter().all(|v| v.limit.is_some()) => {
                 (Code::ResourceExhausted, "OVER_LIMIT")
             }
             Self::Invalid(_) | Self::Undecodable(_) => (Code::InvalidArgument, "INVALID_REQUEST"),
@@ -99,6 +109,7 @@ impl Error {
                 snapshot::Error::OverLimit { .. } => (Code::ResourceExhausted, "OVER_LIMIT"),
             },
             Self::MinRevision { .. } => (Code::DeadlineExceeded, "MIN_REVISION_NOT_REACHED"),
+            Self::NoWorkload { .. } => (Code::NotFound, "WORKLOAD_NOT_FOUND"),
             Self::Deadline => (Code::DeadlineExceeded, "DEADLINE_EXCEEDED"),
             Self::OverLimit { .. } => (Code::ResourceExhausted, "OVER_LIMIT"),
             Self::Unauthenticated(_) => (Code::Unauthenticated, "UNAUTHENTICATED"),
@@ -126,9 +137,10 @@ impl Error {
                 name, limit: value, ..
             } => limit(name, *value),
             // Of several limits the first; the violations name all.
-            Self::Invalid(violations) if violations.iter().all(|v| v.over_limit.is_some()) => {
-                let first = violations.iter().find_map(|v| v.over_limit);
-                first.map_or(Vec::new(), |first| limit(first.name, first.value))
+            Self::Invalid(violations) if violations.iter().all(|v| v.limit.is_some()) => {
+                let first = violations.iter().find_map(|v| v.limit);
+                let name = |limit: &str| ("limit".to_owned(), limit.to_owned());
+                first.map(name).into_iter().collect()
             }
             Self::Denied { role, snapshot } => vec![
                 ("role".to_owned(), role.to_string()),

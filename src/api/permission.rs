@@ -1,19 +1,24 @@
 //! Who may make a call: the one place that asks. Which role a call needs
 //! stands in `service.rs`, in its first line.
 
-use tonic::Extensions;
+use tonic::{Extensions, Request};
 
 use super::error::Error;
 use super::request;
 use crate::access::{Caller, Role};
 
-/// Checks that the caller of a request has a role on a snapshot, named as in
-/// the request. A service without rules knows no callers and lets everybody.
+/// Checks that the caller of a request has a role on the snapshot that it
+/// names. A service without rules knows no callers and lets everybody.
 ///
 /// # Errors
 /// [`Error::Denied`].
-pub fn check(extensions: &Extensions, role: Role, snapshot: &str) -> Result<(), Error> {
-    allow(extensions.get::<Caller>(), role, snapshot)
+pub fn check<M>(
+    request: &Request<M>,
+    role: Role,
+    snapshot: impl FnOnce(&M) -> &String,
+) -> Result<(), Error> {
+    let caller = request.extensions().get::<Caller>();
+    allow(caller, role, snapshot(request.get_ref()))
 }
 
 /// [`check`] of a caller who was told before.
@@ -34,5 +39,5 @@ pub fn allow(caller: Option<&Caller>, role: Role, snapshot: &str) -> Result<(), 
 
 /// Whether the caller of a request may see a snapshot in a list.
 pub fn may_read(extensions: &Extensions, snapshot: &str) -> bool {
-    check(extensions, Role::Reader, snapshot).is_ok()
+    allow(extensions.get(), Role::Reader, snapshot).is_ok()
 }

@@ -10,16 +10,19 @@ use tokio_util::sync::CancellationToken;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::checked::{Ask, Checked};
 use super::error::Error;
 use super::feed::Feed;
+use super::measured::measured;
 use super::{
-    deadline, decide, export, fleet, permission, place, request, reservations, update, verify,
+    deadline, describe, explain, export, permission, place, request, reservations, update, verify,
 };
 use crate::access::Role;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::proto::v1::spread_service_server::SpreadService;
 use crate::snapshot::{Registry, Snapshot};
+use crate::spread::{self, fleet};
 
 /// Acknowledgements that wait for a slow reader before its feed pauses.
 const MAX_WAITING_ANSWERS: usize = 16;
@@ -38,21 +41,15 @@ pub struct Service {
 }
 
 impl Service {
-    /// A service on `registry`. Once `draining` is cancelled, open streams
-    /// end with UNAVAILABLE and new calls are answered UNAVAILABLE.
+    /// A service on `registry`. Once `draining` is cancelled, streams, and
+    /// whoever waits for something, end with UNAVAILABLE. Other calls are
+    /// still answered: a connection that is closing may bring some that were
+    /// sent before its client heard of it.
     pub fn new(registry: Arc<Registry>, draining: CancellationToken) -> Self {
         Self {
             registry,
             draining,
             verifying: Arc::new(Semaphore::new(1)),
-        }
-    }
-
-    fn check_open(&self) -> Result<(), Error> {
-        if self.draining.is_cancelled() {
-            Err(Error::Draining)
-        } else {
-            Ok(())
         }
     }
 
@@ -88,8 +85,21 @@ impl Service {
         }
     }
 
+    /// A valid request about one pod, and the snapshot to ask, once it has
+    /// reached the request's revision.
+    async fn check<Q: Ask>(
+        &self,
+        request: v1::ScoreRequest,
+        metadata: &MetadataMap,
+    ) -> Result<(Checked<Q>, Arc<Snapshot>), Error> {
+        let asked = Checked::of(request, self.registry.limits())?;
+        let snapshot = self
+            .reach(&asked.snapshot, asked.min_revision, metadata)
+            .await?;
+        Ok((asked, snapshot))
+    }
+
     fn named(&self, name: &str) -> Result<Arc<Snapshot>, Error> {
-        self.check_open()?;
         Ok(self.registry.get(&request::parse_snapshot_name(name)?)?)
     }
 }
@@ -102,12 +112,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::UpdateSnapshotRequest>,
     ) -> Result<Response<v1::UpdateSnapshotResponse>, Status> {
-        permission::check(
-            request.extensions(),
-            Role::Feeder,
-            &request.get_ref().snapshot,
-        )?;
-        self.check_open()?;
+        permission::check(&request, Role::Feeder, |request| &request.snapshot)?;
         let registry = Arc::clone(&self.registry);
         let request = request.into_inner();
         let is_large = request.changes.len() >= LARGE_BATCH;
@@ -124,7 +129,6 @@ impl SpreadService for Service {
         &self,
         request: Request<Streaming<v1::StreamSnapshotRequest>>,
     ) -> Result<Response<Self::StreamSnapshotStream>, Status> {
-        self.check_open()?;
         let (answers, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
         let caller = request.extensions().get().cloned();
         let feed = Feed::new(Arc::clone(&self.registry), caller);
@@ -137,63 +141,67 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::FilterRequest>,
     ) -> Result<Response<v1::FilterResponse>, Status> {
-        permission::check(
-            request.extensions(),
-            Role::Reader,
-            &request.get_ref().snapshot,
-        )?;
-        self.check_open()?;
+        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
         let (metadata, _, request) = request.into_parts();
-        if request.dialect == i32::from(v1::Dialect::Fleet) {
-            let request = request::as_score(request);
-            let checked = fleet::Checked::of(request, self.registry.limits())?;
-            let snapshot = self
-                .reach(&checked.snapshot, checked.min_revision, &metadata)
-                .await?;
-            return Ok(Response::new(checked.answer_filter(&snapshot)));
+        let request = request::as_score(request);
+        match is_fleet(request.dialect) {
+            false => {
+                let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
+                measured(|| Ok(asked.filter(&on)))
+            }
+            true => {
+                let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
+                measured(|| Ok(asked.filter(&on)))
+            }
         }
-        let checked = decide::Checked::filter(request, self.registry.limits())?;
-        let snapshot = self
-            .reach(&checked.snapshot, checked.min_revision, &metadata)
-            .await?;
-        Ok(Response::new(checked.answer_filter(&snapshot)))
     }
 
     async fn score(
         &self,
         request: Request<v1::ScoreRequest>,
     ) -> Result<Response<v1::ScoreResponse>, Status> {
-        permission::check(
-            request.extensions(),
-            Role::Reader,
-            &request.get_ref().snapshot,
-        )?;
-        self.check_open()?;
+        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
         let (metadata, _, request) = request.into_parts();
-        if request.dialect == i32::from(v1::Dialect::Fleet) {
-            let checked = fleet::Checked::of(request, self.registry.limits())?;
-            let snapshot = self
-                .reach(&checked.snapshot, checked.min_revision, &metadata)
-                .await?;
-            return Ok(Response::new(checked.answer_score(&snapshot)));
+        match is_fleet(request.dialect) {
+            false => {
+                let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
+                measured(|| Ok(asked.score(&on)))
+            }
+            true => {
+                let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
+                measured(|| Ok(asked.score(&on)))
+            }
         }
-        let checked = decide::Checked::score(request, self.registry.limits())?;
-        let snapshot = self
-            .reach(&checked.snapshot, checked.min_revision, &metadata)
-            .await?;
-        Ok(Response::new(checked.answer_score(&snapshot)))
+    }
+
+    async fn explain(
+        &self,
+        request: Request<v1::ExplainRequest>,
+    ) -> Result<Response<v1::ExplainResponse>, Status> {
+        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
+        let (metadata, _, request) = request.into_parts();
+        let request = request::as_score(explain::as_filter(request));
+        // Decides several times over, so beside the reactor.
+        let answer = match is_fleet(request.dialect) {
+            false => {
+                let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
+                run_aside(true, move || asked.explain(&on)).await?
+            }
+            true => {
+                let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
+                run_aside(true, move || asked.explain(&on)).await?
+            }
+        };
+        Ok(Response::new(answer))
     }
 
     async fn place(
         &self,
         request: Request<v1::PlaceRequest>,
     ) -> Result<Response<v1::PlaceResponse>, Status> {
-        permission::check(
-            request.extensions(),
-            place::role(request.get_ref()),
-            &request.get_ref().snapshot,
-        )?;
-        self.check_open()?;
+        permission::check(&request, place::role(request.get_ref()), |request| {
+            &request.snapshot
+        })?;
         let (metadata, _, request) = request.into_parts();
         let deadline = deadline::of(&metadata);
         let checked = place::Checked::of(request, self.registry.limits())?;
@@ -205,8 +213,22 @@ impl SpreadService for Service {
         let _guard = given_up.clone().drop_guard();
         let run = move || {
             let stop = || given_up.is_cancelled() || tokio::time::Instant::now() > deadline;
-            checked.answer(&snapshot, &stop)
+            measured(|| checked.answer(&snapshot, &stop))
         };
+        Ok(run_aside(true, run).await??)
+    }
+
+    async fn describe_spread(
+        &self,
+        request: Request<v1::DescribeSpreadRequest>,
+    ) -> Result<Response<v1::DescribeSpreadResponse>, Status> {
+        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
+        let (metadata, _, request) = request.into_parts();
+        let checked = describe::Checked::of(request, self.registry.limits())?;
+        let snapshot = self
+            .reach(&checked.snapshot, checked.min_revision, &metadata)
+            .await?;
+        let run = move || checked.answer(&snapshot);
         Ok(Response::new(run_aside(true, run).await??))
     }
 
@@ -214,11 +236,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ConfirmReservationsRequest>,
     ) -> Result<Response<v1::ConfirmReservationsResponse>, Status> {
-        permission::check(
-            request.extensions(),
-            Role::Feeder,
-            &request.get_ref().snapshot,
-        )?;
+        permission::check(&request, Role::Feeder, |request| &request.snapshot)?;
         let request = request.into_inner();
         let snapshot = self.named(&request.snapshot)?;
         let limits = self.registry.limits().clone();
@@ -230,11 +248,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ReleaseReservationsRequest>,
     ) -> Result<Response<v1::ReleaseReservationsResponse>, Status> {
-        permission::check(
-            request.extensions(),
-            Role::Feeder,
-            &request.get_ref().snapshot,
-        )?;
+        permission::check(&request, Role::Feeder, |request| &request.snapshot)?;
         let request = request.into_inner();
         let snapshot = self.named(&request.snapshot)?;
         let limits = self.registry.limits().clone();
@@ -246,11 +260,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ListReservationsRequest>,
     ) -> Result<Response<v1::ListReservationsResponse>, Status> {
-        permission::check(
-            request.extensions(),
-            Role::Reader,
-            &request.get_ref().snapshot,
-        )?;
+        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
         let request = request.into_inner();
         let snapshot = self.named(&request.snapshot)?;
         Ok(Response::new(reservations::list(&request, &snapshot)?))
@@ -260,11 +270,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::GetSnapshotRequest>,
     ) -> Result<Response<v1::GetSnapshotResponse>, Status> {
-        permission::check(
-            request.extensions(),
-            Role::Reader,
-            &request.get_ref().snapshot,
-        )?;
+        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
         let snapshot = self.named(&request.into_inner().snapshot)?;
         let snapshot = Some(export::summary(&snapshot.summary()));
         Ok(Response::new(v1::GetSnapshotResponse { snapshot }))
@@ -274,7 +280,6 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ListSnapshotsRequest>,
     ) -> Result<Response<v1::ListSnapshotsResponse>, Status> {
-        self.check_open()?;
         let (_, extensions, request) = request.into_parts();
         let mut faults = Violations::default();
         let size = request::page_size(request.page_size, &mut faults);
@@ -296,11 +301,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::DeleteSnapshotRequest>,
     ) -> Result<Response<v1::DeleteSnapshotResponse>, Status> {
-        permission::check(
-            request.extensions(),
-            Role::Admin,
-            &request.get_ref().snapshot,
-        )?;
+        permission::check(&request, Role::Admin, |request| &request.snapshot)?;
         let request = request.into_inner();
         let snapshot = self.named(&request.snapshot)?;
         self.registry
@@ -315,11 +316,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ExportSnapshotRequest>,
     ) -> Result<Response<Self::ExportSnapshotStream>, Status> {
-        permission::check(
-            request.extensions(),
-            Role::Feeder,
-            &request.get_ref().snapshot,
-        )?;
+        permission::check(&request, Role::Feeder, |request| &request.snapshot)?;
         let snapshot = self.named(&request.into_inner().snapshot)?;
         let (parts, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
         let draining = self.draining.clone();
@@ -342,11 +339,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::VerifySnapshotRequest>,
     ) -> Result<Response<v1::VerifySnapshotResponse>, Status> {
-        permission::check(
-            request.extensions(),
-            Role::Admin,
-            &request.get_ref().snapshot,
-        )?;
+        permission::check(&request, Role::Admin, |request| &request.snapshot)?;
         let snapshot = self.named(&request.into_inner().snapshot)?;
         let turn = Arc::clone(&self.verifying).acquire_owned();
         let turn = turn.await.map_err(|_| Error::Internal)?;
@@ -400,6 +393,10 @@ async fn run_feed(
             return;
         }
     }
+}
+
+fn is_fleet(dialect: i32) -> bool {
+    dialect == i32::from(v1::Dialect::Fleet)
 }
 
 fn step_size(step: &v1::StreamSnapshotRequest) -> usize {

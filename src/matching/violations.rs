@@ -66,17 +66,9 @@ pub struct Violation {
     pub field: String,
     /// What is wrong with it.
     pub description: String,
-    /// The limit, if the value is too much for one rather than wrong.
-    pub over_limit: Option<Limit>,
-}
-
-/// A configured limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limit {
-    /// Its name in the configuration.
-    pub name: &'static str,
-    /// How much is within it.
-    pub value: usize,
+    /// The configured limit that the value is too much for, if it is not
+    /// simply wrong.
+    pub limit: Option<&'static str>,
 }
 
 /// All faults of a request, in the order in which they were found.
@@ -91,15 +83,18 @@ impl Violations {
 
     /// Adds the fault of exceeding the limit that is configured as `name`.
     pub fn over_limit(&mut self, path: Path<'_>, name: &'static str, limit: usize, actual: usize) {
-        let description = format!("is {actual} long, over {name} of {limit}");
-        self.push(path, description, Some(Limit { name, value: limit }));
+        self.push(
+            path,
+            format!("is {actual} long, over {name} of {limit}"),
+            Some(name),
+        );
     }
 
-    fn push(&mut self, path: Path<'_>, description: String, over_limit: Option<Limit>) {
+    fn push(&mut self, path: Path<'_>, description: String, limit: Option<&'static str>) {
         self.0.push(Violation {
             field: path.to_string(),
             description,
-            over_limit,
+            limit,
         });
     }
 

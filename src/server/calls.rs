@@ -1,5 +1,5 @@
 //! What every call of `SpreadService` passes through: the limit on concurrent
-//! calls, and the last word on how it is refused.
+//! calls, the last word on how one is refused, and who notes how calls end.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -14,8 +14,7 @@ use tonic::Status;
 use tonic::body::Body;
 use tower::{Layer, Service};
 
-use super::Counts;
-use super::config::LimitSettings;
+use super::observe::{Call, Observer};
 use super::refusals::Refusals;
 use crate::api;
 
@@ -28,18 +27,30 @@ pub(super) struct CallLimits {
     slots: Arc<Semaphore>,
     max_concurrent_calls: usize,
     refusals: Refusals,
+    observer: Option<Arc<Observer>>,
 }
 
 impl CallLimits {
-    pub(super) fn new(settings: &LimitSettings, counts: &Arc<Counts>) -> Self {
+    pub(super) fn new(max_concurrent_calls: usize, max_message_bytes: usize) -> Self {
         Self {
-            slots: Arc::new(Semaphore::new(settings.max_concurrent_calls)),
-            max_concurrent_calls: settings.max_concurrent_calls,
-            refusals: Refusals {
-                max_message_bytes: settings.max_message_bytes,
-                counts: Arc::clone(counts),
-            },
+            slots: Arc::new(Semaphore::new(max_concurrent_calls)),
+            max_concurrent_calls,
+            refusals: Refusals { max_message_bytes },
+            observer: None,
         }
+    }
+
+    /// The same limits, for calls that are noted by `observer`.
+    pub(super) fn observed_by(&self, observer: Option<Arc<Observer>>) -> Self {
+        Self {
+            observer,
+            ..self.clone()
+        }
+    }
+
+    /// How many calls are under way.
+    pub(super) fn in_flight(&self) -> usize {
+        self.max_concurrent_calls - self.slots.available_permits()
     }
 
     fn too_many_calls(&self) -> Status {
@@ -84,20 +95,28 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let observer = self.limits.observer.as_ref();
+        let mut call = observer.map(|observer| observer.begin(&request));
         let Ok(slot) = self.limits.slots.clone().try_acquire_owned() else {
-            let mut refused = self.limits.too_many_calls().into_http();
-            self.limits.refusals.amend(refused.headers_mut());
+            let refused = self.limits.too_many_calls().into_http();
+            if let Some(call) = &mut call {
+                call.answered(&refused);
+            }
             return Box::pin(std::future::ready(Ok(refused)));
         };
-        let refusals = self.limits.refusals.clone();
+        let refusals = self.limits.refusals;
         let answer = self.inner.call(request);
         Box::pin(async move {
             let mut response = answer.await?;
             refusals.amend(response.headers_mut());
+            if let Some(call) = &mut call {
+                call.answered(&response);
+            }
             Ok(response.map(|inner| {
                 Body::new(LimitedBody {
                     inner,
                     refusals,
+                    call,
                     _slot: slot,
                 })
             }))
@@ -109,6 +128,8 @@ where
 struct LimitedBody {
     inner: Body,
     refusals: Refusals,
+    /// Has ended when this is dropped.
+    call: Option<Call>,
     _slot: OwnedSemaphorePermit,
 }
 
@@ -125,6 +146,9 @@ impl http_body::Body for LimitedBody {
             && let Some(trailers) = frame.trailers_mut()
         {
             self.refusals.amend(trailers);
+            if let Some(call) = &mut self.call {
+                call.status(trailers);
+            }
         }
         frame
     }

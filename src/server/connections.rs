@@ -4,6 +4,7 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -22,12 +23,36 @@ use super::tls::{self, Tls};
 /// descriptors for instance: asking again at once would only burn a core.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
+/// How many connections there are and were.
+pub(super) struct Counts {
+    slots: Arc<Semaphore>,
+    max_connections: usize,
+    accepted: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Counts {
+    /// Open now.
+    pub(super) fn open(&self) -> usize {
+        self.max_connections - self.slots.available_permits()
+    }
+
+    /// Accepted since the start.
+    pub(super) fn accepted(&self) -> u64 {
+        self.accepted.load(Ordering::Relaxed)
+    }
+
+    /// Closed for being over the limit.
+    pub(super) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+}
+
 /// A bound address, as a stream of the connections that it accepts.
 pub(super) struct Listener {
     listener: TcpListener,
     address: SocketAddr,
-    slots: Arc<Semaphore>,
-    max_connections: usize,
+    counts: Arc<Counts>,
     /// Whether the last connection was over the limit.
     full: bool,
     retry: Option<Pin<Box<Sleep>>>,
@@ -40,8 +65,12 @@ impl Listener {
         Ok(Self {
             address: listener.local_addr()?,
             listener,
-            slots: Arc::new(Semaphore::new(max_connections)),
-            max_connections,
+            counts: Arc::new(Counts {
+                slots: Arc::new(Semaphore::new(max_connections)),
+                max_connections,
+                accepted: AtomicU64::new(0),
+                refused: AtomicU64::new(0),
+            }),
             full: false,
             retry: None,
         })
@@ -52,12 +81,24 @@ impl Listener {
         self.address
     }
 
+    /// How many connections there are and were.
+    pub(super) fn counts(&self) -> Arc<Counts> {
+        Arc::clone(&self.counts)
+    }
+
     /// `stream` with a slot, or none when it is over the limit.
     fn admit(&mut self, stream: TcpStream) -> Option<Accepted> {
-        let slot = self.slots.clone().try_acquire_owned().ok();
+        let counts = &self.counts;
+        let slot = counts.slots.clone().try_acquire_owned().ok();
         let full = slot.is_none();
+        let count = if full {
+            &counts.refused
+        } else {
+            &counts.accepted
+        };
+        count.fetch_add(1, Ordering::Relaxed);
         if full && !self.full {
-            let limit = self.max_connections;
+            let limit = counts.max_connections;
             warn!(limit, "closing connections over max-connections");
         }
         self.full = full;
@@ -109,6 +150,15 @@ fn concerns_one_connection(error: &io::Error) -> bool {
     )
 }
 
+/// How connections begin.
+#[derive(Clone)]
+pub(super) struct Welcome {
+    /// Encrypts them, if they are to be.
+    pub(super) tls: Option<Arc<Tls>>,
+    /// How long HTTP/2 may take to begin after that.
+    pub(super) patience: Duration,
+}
+
 /// An accepted connection that no runtime serves yet.
 pub(super) struct Accepted {
     stream: std::net::TcpStream,
@@ -117,15 +167,11 @@ pub(super) struct Accepted {
 
 impl Accepted {
     /// The connection, served by the runtime that this is called on, after the
-    /// handshake if there is to be one. It has `patience` for HTTP/2 to begin.
-    pub(super) async fn adopt(
-        self,
-        tls: Option<&Tls>,
-        patience: Duration,
-    ) -> io::Result<Connection> {
+    /// handshake if there is to be one.
+    pub(super) async fn adopt(self, welcome: &Welcome) -> io::Result<Connection> {
         let stream = TcpStream::from_std(self.stream)?;
         let address = stream.peer_addr()?;
-        let (stream, names) = match tls {
+        let (stream, names) = match &welcome.tls {
             None => (Transport::Plain(stream), None),
             Some(tls) => {
                 let stream = tls.accept(stream).await?;
@@ -143,7 +189,7 @@ impl Accepted {
             written: false,
             preface: Some(Preface {
                 missing: PREFACE_BYTES,
-                deadline: Box::pin(tokio::time::sleep(patience)),
+                deadline: Box::pin(tokio::time::sleep(welcome.patience)),
             }),
             _slot: self.slot,
         })

@@ -15,9 +15,9 @@ use tonic::body::Body;
 use tower::{Layer, Service};
 use tracing::debug;
 
-use super::Counts;
 use super::connections::Peer;
 use super::reload::{self, Watched};
+use super::security::Counts;
 use crate::access::{self, Book, Identity, TokenHash};
 use crate::api;
 

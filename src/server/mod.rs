@@ -1,21 +1,25 @@
 //! `evenkeel serve`: configuration, the listener, health, limits and drain.
 //! Knows nothing of decisions.
 
+mod admin;
 mod calls;
 pub mod config;
 mod connections;
-mod counts;
 mod guard;
 mod health;
 pub mod logging;
+mod metrics;
+mod observe;
 mod reflection;
 mod refusals;
 mod reload;
 mod run;
+mod security;
 mod signals;
 mod streams;
 mod sweep;
 mod tls;
+mod traces;
 mod workers;
 
 use std::error::Error as StdError;
@@ -31,17 +35,20 @@ use tower::ServiceBuilder;
 use tracing::{info, warn};
 
 pub use config::Config;
-pub use counts::Counts;
 pub use run::run;
 pub use signals::Signal;
 
+use self::admin::{Admin, Pages};
 use self::calls::CallLimits;
-use self::connections::Listener;
+use self::connections::{Listener, Welcome};
 use self::guard::Guard;
 use self::health::Board;
-use self::reload::Watched;
+use self::logging::Levels;
+use self::metrics::{Calls, Metrics, Sources, Threads};
+use self::observe::Observer;
+use self::security::Security;
 use self::signals::Signals;
-use self::tls::Tls;
+use self::traces::Traces;
 use self::workers::Workers;
 use crate::api;
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
@@ -111,20 +118,22 @@ impl Error {
 /// accepts no more connections and waits for the calls under way, up to the
 /// configured timeout.
 ///
+/// `levels` is what changes the log level, if the caller can.
+///
 /// The caller should exit the process when this returns, without waiting for
 /// the runtime's tasks: calls that did not end in time may still run.
 ///
 /// # Errors
 /// When the address cannot be bound, `preload` fails or a second signal
 /// arrives. Calls that did not end in time are no error.
-pub async fn serve<P, F, E>(config: Config, preload: P) -> Result<(), Error>
+pub async fn serve<P, F, E>(config: Config, levels: Option<Levels>, preload: P) -> Result<(), Error>
 where
     P: FnOnce(api::Service) -> F,
     F: Future<Output = Result<(), E>>,
     E: Into<BoxError>,
 {
     let mut signals = Signals::new().map_err(Error::Signals)?;
-    let counts = Arc::new(Counts::default());
+    let counts = Arc::new(security::Counts::default());
     let security = Security::new(&config, &counts)?;
     let draining = CancellationToken::new();
     let health = Board::new(config.expect_snapshot.clone());
@@ -134,29 +143,50 @@ where
     }
     let registry = Arc::new(registry);
     tokio::spawn(sweep::run(Arc::clone(&registry), config.limits.view_idle));
-    let service = api::Service::new(registry, draining.clone());
+    let service = api::Service::new(Arc::clone(&registry), draining.clone());
+    let traces = Traces::start(&config.traces).map_err(|error| Error::Serve(error.into()))?;
 
-    let limits = CallLimits::new(&config.limits, &counts);
+    let limits = CallLimits::new(
+        config.limits.max_concurrent_calls,
+        config.limits.max_message_bytes,
+    );
+    let calls = Calls::new(reflection::methods().map_err(|error| Error::Serve(error.into()))?);
+    let is_observed = config.admin.admin_listen.is_some() || traces.is_some();
     let routers = (0..config.threads()).map(|_| {
-        let service = service.clone();
-        router(
-            &config,
-            service,
-            &limits,
-            &security.guard,
-            &health,
-            &draining,
-        )
+        let tracer = traces.as_ref().map(Traces::tracer);
+        let observer = is_observed.then(|| Observer::new(calls.recorder(), tracer));
+        let limits = limits.observed_by(observer);
+        let guards = (limits, security.guard.clone());
+        router(&config, service.clone(), guards, &health, &draining)
     });
     let routers = routers.collect::<Result<_, _>>()?;
     let listener = bind(&config).await?;
+    let threads = Arc::new(Threads::default());
+    let sources = Sources {
+        calls,
+        limits,
+        connections: listener.counts(),
+        threads: Arc::clone(&threads),
+        health: health.clone(),
+        registry: Arc::clone(&registry),
+        security: counts,
+    };
+    let pages = Pages {
+        metrics: Metrics::new(&config, sources),
+        health: health.clone(),
+        registry,
+        levels,
+    };
+    let admin = config.admin.admin_listen;
+    let _admin = admin
+        .map(|address| Admin::start(address, pages))
+        .transpose()?;
     info!(address = %listener.address(), "listening");
-    let server = Workers::start(
-        routers,
-        listener,
-        security.tls,
-        config.security.handshake_timeout,
-    )?;
+    let welcome = Welcome {
+        tls: security.tls,
+        patience: config.security.handshake_timeout,
+    };
+    let server = Workers::start(routers, listener, &welcome, &threads)?;
     tokio::spawn(reload::run(
         security.watched,
         config.security.reload_interval,
@@ -172,44 +202,16 @@ where
     };
 
     info!(?signal, "draining");
+    let drained = async {
+        drain(&config, &health, &draining, server).await?;
+        if let Some(traces) = traces {
+            traces.stop().await;
+        }
+        Ok(())
+    };
     tokio::select! {
-        drained = drain(&config, &health, &draining, server) => drained,
+        drained = drained => drained,
         signal = signals.next() => Err(Error::Interrupted(signal)),
-    }
-}
-
-/// How callers are known, and the files that this follows from.
-struct Security {
-    tls: Option<Arc<Tls>>,
-    guard: Option<Guard>,
-    watched: Vec<Watched>,
-}
-
-impl Security {
-    fn new(config: &Config, counts: &Arc<Counts>) -> Result<Self, reload::Error> {
-        let mut watched = Vec::new();
-        let tls = Tls::new(&config.security, counts)?.map(|(tls, files)| {
-            watched.push(files);
-            tls
-        });
-        let mut guard = None;
-        if let Some(path) = &config.security.access_file {
-            let (book, file) = guard::rules(path, counts)?;
-            watched.push(file);
-            guard = Some(Guard(book));
-        }
-        let is_local = config.listen.ip().to_canonical().is_loopback();
-        if !is_local && guard.is_none() && config.security.tls_client_ca.is_none() {
-            warn!("whoever reaches the port may do everything: see --access-file");
-        }
-        if !is_local && guard.is_some() && tls.is_none() {
-            warn!("tokens are sent in plain text, which whoever is in between can read");
-        }
-        Ok(Self {
-            tls,
-            guard,
-            watched,
-        })
     }
 }
 
@@ -248,8 +250,7 @@ async fn drain(
 fn router(
     config: &Config,
     service: api::Service,
-    limits: &CallLimits,
-    guard: &Option<Guard>,
+    (limits, guard): (CallLimits, Option<Guard>),
     health: &Board,
     draining: &CancellationToken,
 ) -> Result<Router, Error> {
@@ -258,10 +259,7 @@ fn router(
         .max_decoding_message_size(max_message_bytes)
         .max_encoding_message_size(max_message_bytes);
 
-    let guarded = ServiceBuilder::new()
-        .layer(limits.clone())
-        .option_layer(guard.clone());
-
+    let guarded = ServiceBuilder::new().layer(limits).option_layer(guard);
     let (requests, responses) = (draining.clone(), draining.clone());
     let ending = ServiceBuilder::new()
         .map_request(move |request| streams::end_request(&requests, request))

@@ -1,26 +1,19 @@
-//! Refusals on their way out: those of the gRPC library become ours, and all
-//! are counted.
-
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+//! Refusals of the gRPC library on their way out: they become ours.
 
 use http::HeaderMap;
 use tonic::{Code, Status};
-use tonic_types::StatusExt;
 
-use super::Counts;
 use crate::api;
 
 /// Looks at how calls end.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub(super) struct Refusals {
     pub(super) max_message_bytes: usize,
-    pub(super) counts: Arc<Counts>,
 }
 
 impl Refusals {
-    /// Puts the right status into the headers or trailers that end a call, and
-    /// counts it. Costs a look-up for calls that succeed.
+    /// Puts the right status into the headers or trailers that end a call. Costs
+    /// a look-up for calls that succeed.
     pub(super) fn amend(&self, headers: &mut HeaderMap) {
         let Some(code) = headers.get(Status::GRPC_STATUS) else {
             return;
@@ -34,7 +27,6 @@ impl Refusals {
                 .add_header(headers)
                 .expect("text and details are encoded for headers");
         }
-        self.count(headers);
     }
 
     /// What a status of the library stands for. The service itself never
@@ -52,28 +44,6 @@ impl Refusals {
                 Some(api::Error::Undecodable(status.message().to_owned()))
             }
             _ => None,
-        }
-    }
-
-    fn count(&self, headers: &HeaderMap) {
-        let Some(status) = Status::from_header_map(headers) else {
-            return;
-        };
-        match status.code() {
-            Code::Unauthenticated => {
-                self.counts.unauthenticated.fetch_add(1, Ordering::Relaxed);
-            }
-            Code::PermissionDenied => {
-                self.counts.denied.fetch_add(1, Ordering::Relaxed);
-            }
-            Code::ResourceExhausted => {
-                let info = status.get_details_error_info();
-                let limit = info.and_then(|mut info| info.metadata.remove("limit"));
-                if let Some(limit) = limit {
-                    *self.counts.over_limit.lock().entry(limit).or_default() += 1;
-                }
-            }
-            _ => {}
         }
     }
 }

@@ -13,7 +13,8 @@ use parking_lot::RwLock;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{error, info};
 
-use super::{BoxError, Counts};
+use super::BoxError;
+use super::security::Counts;
 
 /// Why files are not used.
 #[derive(Debug, thiserror::Error)]

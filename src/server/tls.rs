@@ -17,9 +17,9 @@ use tokio_rustls::server::TlsStream;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::Counts;
 use super::config::{ClientAuth, SecuritySettings};
 use super::reload::{self, Live, Watched};
+use super::security::Counts;
 
 /// What can be negotiated: gRPC is HTTP/2.
 const ALPN: &[u8] = b"h2";

@@ -7,9 +7,8 @@
 use std::io;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
-use tokio::runtime;
+use tokio::runtime::{self, Runtime};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_stream::StreamExt;
@@ -19,8 +18,8 @@ use tonic::transport::server::Router;
 use tracing::debug;
 
 use super::Error;
-use super::connections::{Accepted, Connection, Listener};
-use super::tls::Tls;
+use super::connections::{Accepted, Connection, Listener, Welcome};
+use super::metrics::Threads;
 
 /// Accepted connections that wait for a busy thread before accepting pauses.
 const MAX_WAITING_CONNECTIONS: usize = 64;
@@ -35,14 +34,11 @@ pub(super) struct Workers {
 impl Workers {
     /// Starts a thread for each router, on which it serves its share of the
     /// listener's connections.
-    ///
-    /// A connection has `patience` to begin: for the handshake of `tls`, if
-    /// there is one, and for HTTP/2.
     pub(super) fn start(
         routers: Vec<Router>,
         listener: Listener,
-        tls: Option<Arc<Tls>>,
-        patience: Duration,
+        welcome: &Welcome,
+        threads: &Arc<Threads>,
     ) -> Result<Self, Error> {
         let stop = CancellationToken::new();
         let mut ended = Vec::with_capacity(routers.len());
@@ -51,12 +47,17 @@ impl Workers {
             let (hand, connections) = mpsc::channel(MAX_WAITING_CONNECTIONS);
             let (done, end) = oneshot::channel();
             let stopped = stop.clone();
-            let tls = tls.clone();
+            let threads = Arc::clone(threads);
+            let welcome = welcome.clone();
             thread::Builder::new()
                 .name(format!("serve-{index}"))
                 .spawn(move || {
                     // Nobody waits for the end of a server that is gone.
-                    let _ = done.send(serve(router, connections, tls, patience, stopped));
+                    let serve = |runtime: Runtime| {
+                        threads.add(index, runtime.metrics());
+                        serve(&runtime, router, connections, welcome, stopped)
+                    };
+                    let _ = done.send(runtime().and_then(serve));
                 })
                 .map_err(Error::Runtime)?;
             hands.push(hand);
@@ -104,20 +105,21 @@ async fn accept(
     }
 }
 
+fn runtime() -> Result<Runtime, Error> {
+    let mut builder = runtime::Builder::new_current_thread();
+    builder.enable_all().build().map_err(Error::Runtime)
+}
+
 /// Serves connections until `stop`, then until they have ended.
 fn serve(
+    runtime: &Runtime,
     router: Router,
     accepted: mpsc::Receiver<Accepted>,
-    tls: Option<Arc<Tls>>,
-    patience: Duration,
+    welcome: Welcome,
     stop: CancellationToken,
 ) -> Result<(), Error> {
-    let runtime = runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(Error::Runtime)?;
     let (begun, connections) = mpsc::channel(MAX_WAITING_CONNECTIONS);
-    runtime.spawn(begin(accepted, tls, patience, begun));
+    runtime.spawn(begin(accepted, welcome, begun));
     let incoming = ReceiverStream::new(connections).map(Ok::<_, io::Error>);
     runtime
         .block_on(router.serve_with_incoming_shutdown(incoming, stop.cancelled_owned()))
@@ -128,14 +130,13 @@ fn serve(
 /// slow to shake hands holds up no other.
 async fn begin(
     mut accepted: mpsc::Receiver<Accepted>,
-    tls: Option<Arc<Tls>>,
-    patience: Duration,
+    welcome: Welcome,
     begun: mpsc::Sender<Connection>,
 ) {
     while let Some(accepted) = accepted.recv().await {
-        let (tls, begun) = (tls.clone(), begun.clone());
+        let (welcome, begun) = (welcome.clone(), begun.clone());
         tokio::spawn(async move {
-            match accepted.adopt(tls.as_deref(), patience).await {
+            match accepted.adopt(&welcome).await {
                 // Nobody takes connections any more once the server stops.
                 Ok(connection) => drop(begun.send(connection).await),
                 Err(error) => debug!(%error, "a connection did not begin"),

@@ -39,6 +39,16 @@ const RPCS: &[(&str, Option<Role>, Call)] = &[
     ("Score", Some(Role::Reader), unary!(score, ScoreRequest)),
     ("Place", Some(Role::Reader), unary!(place, PlaceRequest)),
     (
+        "Explain",
+        Some(Role::Reader),
+        unary!(explain, ExplainRequest),
+    ),
+    (
+        "DescribeSpread",
+        Some(Role::Reader),
+        unary!(describe_spread, DescribeSpreadRequest),
+    ),
+    (
         "Place",
         Some(Role::Feeder),
         unary!(place, PlaceRequest, reserve: Some(v1::Reservation::default())),
