@@ -6,7 +6,9 @@ use super::request;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::snapshot::{Batch, Cut, Limits, Slot, Snapshot};
-use crate::spread::{Constraints, Filter, NodeChecks, Question, Report, Scores, Tallies};
+use crate::spread::{
+    Constraints, Filter, Judged, NodeChecks, Question, Report, Scores, Tallies,
+};
 
 /// A valid `Filter` or `Score` request.
 #[derive(Debug)]
@@ -121,28 +123,27 @@ impl Checked {
         response: &mut v1::FilterResponse,
     ) -> Tallies {
         let candidates = Candidates::of(self.candidates.as_ref(), cut);
-        let pass = filter.pass(&candidates.known);
+        let Judged { pass, tallies } = filter.judge_all(&candidates.known);
         let name = |slot: Slot| cut.nodes.name(slot).to_owned();
-        let judged = || candidates.known.iter().zip(&pass);
         if matches!(
             self.view,
             v1::View::Unspecified | v1::View::Basic | v1::View::Full
         ) {
-            let feasible = judged().filter(|(_, pass)| **pass);
-            response.feasible = feasible.map(|(slot, _)| name(*slot)).collect();
+            response.feasible.reserve_exact(tallies.feasible);
+            let feasible = pass.ones().map(|at| name(candidates.known[at]));
+            response.feasible.extend(feasible);
         }
         if self.view == v1::View::Full {
-            let verdict = |slot: &Slot| {
-                let refusal = filter.judge(*slot).err()?;
-                Some(answer::node_verdict(name(*slot), &refusal))
+            let verdict = |at: usize| {
+                let slot = candidates.known[at];
+                let refusal = filter.judge(slot).err()?;
+                Some(answer::node_verdict(name(slot), &refusal))
             };
-            let refused = judged().filter(|(_, pass)| !**pass);
-            response.infeasible = refused.filter_map(|(slot, _)| verdict(slot)).collect();
+            response.infeasible = pass.zeroes().filter_map(verdict).collect();
         }
         if self.view == v1::View::Bitmap {
             response.feasible_bitmap = candidates.bitmap(&pass);
         }
-        let tallies = filter.tally(&candidates.known, &pass);
         response.unknown_candidates = candidates.unknown;
         tallies
     }
@@ -154,8 +155,8 @@ impl Checked {
         if self.candidates.is_none() {
             let filter = Filter::of(&self.question, &constraints, self.checks, cut);
             if !filter.passes_all() {
-                let pass = filter.pass(&candidates.known);
-                candidates.keep(pass);
+                let judged = filter.judge_all(&candidates.known);
+                candidates.keep(judged.pass);
             }
         } else if self.top.is_some() && self.view != v1::View::Bitmap {
             candidates.sort_by_name(cut.nodes);
@@ -180,8 +181,8 @@ impl Checked {
                 response.scores = (0..candidates.known.len()).map(score).collect();
             }
             (v1::View::Bitmap, _) => {
-                response.scored_bitmap = candidates.bitmap(&vec![true; candidates.known.len()]);
-                response.packed_scores = scores.scores;
+                response.scored_bitmap = candidates.known_bitmap();
+                response.packed_scores = scores.packed();
             }
             (v1::View::Domains, _) => {}
         }

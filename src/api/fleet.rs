@@ -7,7 +7,7 @@ use super::error::Error;
 use super::request;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
-use crate::snapshot::{Batch, Cut, Limits, Slot, Snapshot};
+use crate::snapshot::{Batch, Cut, Limits, Slot, Snapshot, bits};
 use crate::spread::fleet::{Judge, Question, Refused};
 use crate::spread::{NodeChecks, Report};
 
@@ -112,7 +112,7 @@ impl Checked {
             }
             v1::View::Bitmap => {
                 let pass: Vec<bool> = judged.iter().map(|(_, v)| v.is_ok()).collect();
-                response.feasible_bitmap = candidates.bitmap(&pass);
+                response.feasible_bitmap = candidates.bitmap(&bits(&pass, |pass| *pass));
             }
             v1::View::Domains => {}
         }
@@ -164,7 +164,7 @@ impl Checked {
                 let packed = scored.iter().map(|s| packed(s).unwrap_or(i32::MIN));
                 response.packed_scores = packed.collect();
                 let is_scored: Vec<bool> = all.iter().map(Option::is_some).collect();
-                response.scored_bitmap = candidates.bitmap(&is_scored);
+                response.scored_bitmap = candidates.bitmap(&bits(&is_scored, |scored| *scored));
             }
             v1::View::Domains => {}
         }

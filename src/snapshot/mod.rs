@@ -6,12 +6,15 @@
 
 mod apply;
 mod change;
+mod counted;
 mod cut;
 mod defaults;
 mod error;
 mod export;
 mod frozen;
 mod label_sets;
+mod layout;
+mod least;
 mod lenses;
 mod limits;
 mod named;
@@ -37,11 +40,13 @@ mod view;
 mod views;
 
 pub use change::{Batch, Kind, OwnerKind};
-pub use cut::{Counted, Cut, Domain, Query};
+pub use counted::{Counted, Domain};
+pub use cut::{Cut, Query};
 pub use defaults::Defaults;
 pub use error::{Error, check_limit};
 pub use frozen::{Frozen, Kept};
 pub use label_sets::{LabelSetId, LabelSets};
+pub use layout::bits;
 pub use lenses::{Lens, PartitionId};
 pub use limits::Limits;
 pub use named::{Snapshot, Summary, Update};

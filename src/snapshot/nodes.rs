@@ -315,6 +315,11 @@ impl Nodes {
         &self.order
     }
 
+    /// Whether `slots` is all of [`Self::order`], and not a copy.
+    pub fn is_order(&self, slots: &[Slot]) -> bool {
+        std::ptr::eq(slots, self.order())
+    }
+
     /// The existing node of a slot.
     pub fn get(&self, slot: Slot) -> Option<NodeRef<'_>> {
         let node = self.entries[slot.index()].node.as_ref()?;

@@ -1,7 +1,10 @@
 //! The nodes that a constraint looks at, parted into domains.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use fixedbitset::FixedBitSet;
+
+use super::layout;
 use super::nodes::{NodeRef, Nodes, Slot};
 use super::symbols::Symbol;
 use super::topology::{self, DomainId, Topology};
@@ -42,6 +45,9 @@ pub struct Partition {
     /// By slot: the domain that an eligible node is in.
     members: Vec<DomainId>,
     eligible: Vec<bool>,
+    /// The same in node order, made when first asked for, and again after a
+    /// change.
+    eligible_in_order: OnceLock<FixedBitSet>,
     eligible_total: usize,
     /// By domain. A value without eligible nodes is no domain.
     eligible_nodes: Vec<u32>,
@@ -117,6 +123,7 @@ impl Partition {
         let mut partition = Self {
             members: vec![DomainId::NONE; nodes.slot_count()],
             eligible: vec![false; nodes.slot_count()],
+            eligible_in_order: OnceLock::new(),
             eligible_total: 0,
             eligible_nodes: vec![0; topology.id_bound()],
             domain_count: 0,
@@ -136,6 +143,7 @@ impl Partition {
         node: Option<NodeRef<'_>>,
         topology: &Topology,
     ) -> Option<Move> {
+        self.eligible_in_order.take();
         let admits = node.is_some_and(|node| self.key.eligibility.admits(node));
         if self.members.len() <= slot.index() {
             self.members.resize(slot.index() + 1, DomainId::NONE);
@@ -205,9 +213,11 @@ impl Partition {
         self.eligible_total
     }
 
-    /// Which nodes are eligible, by slot; those past its end are not.
-    pub fn eligible(&self) -> &[bool] {
-        &self.eligible
+    /// Which of `nodes` are eligible, in node order.
+    pub fn eligible_in_order(&self, nodes: &Nodes) -> &FixedBitSet {
+        self.eligible_in_order.get_or_init(|| {
+            layout::bits(nodes.order(), |slot| self.is_eligible(*slot))
+        })
     }
 
     /// How many eligible nodes a domain has.
@@ -244,6 +254,7 @@ impl Partition {
     /// What it takes in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.members.capacity() * (size_of::<DomainId>() + 1)
+            + self.members.len() / 8
             + self.eligible_nodes.capacity() * size_of::<u32>()
     }
 }

@@ -75,6 +75,14 @@ impl View {
         }
     }
 
+    /// The largest count of a domain.
+    pub fn largest(&self) -> u32 {
+        let counts = || self.counts.iter().copied().max();
+        let levels = self.levels.as_ref();
+        let largest = levels.map_or_else(counts, |l| l.last_key_value().map(|(count, _)| *count));
+        largest.unwrap_or(0)
+    }
+
     /// How many domains stand at each count, if the counts are kept in order.
     pub fn levels(&self) -> Option<&BTreeMap<u32, u32>> {
         self.levels.as_ref()

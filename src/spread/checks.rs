@@ -53,16 +53,23 @@ impl Checks {
         })
     }
 
+    /// The checks in order: why a node fails each, and the nodes that pass it
+    /// and those before.
+    pub fn stages(&self, cut: &Cut<'_>) -> [(Reason, Lens); 3] {
+        [
+            (Reason::Unschedulable, cut.lens(&self.open)),
+            (Reason::UntoleratedTaint, cut.lens(&self.tolerated)),
+            (Reason::NodeAffinity, cut.lens(&self.passing)),
+        ]
+    }
+
     /// How many of all nodes fail, by the first check that they fail.
     pub fn refusals(&self, cut: &Cut<'_>) -> [(Reason, usize); 3] {
-        let pass = |key| cut.lens(key).partition.eligible_total();
-        let (all, open) = (cut.nodes.len(), pass(&self.open));
-        let (tolerated, passing) = (pass(&self.tolerated), pass(&self.passing));
-        [
-            (Reason::Unschedulable, all - open),
-            (Reason::UntoleratedTaint, open - tolerated),
-            (Reason::NodeAffinity, tolerated - passing),
-        ]
+        let mut left = cut.nodes.len();
+        self.stages(cut).map(|(reason, lens)| {
+            let before = std::mem::replace(&mut left, lens.partition.eligible_total());
+            (reason, before - left)
+        })
     }
 
     /// Why a node fails that does.
