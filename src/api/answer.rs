@@ -95,7 +95,11 @@ impl<'a> Candidates<'a> {
 
 /// Bit i is bit i % 8 of byte i / 8.
 fn pack(bits: &FixedBitSet) -> Bytes {
-    let mut bytes: Vec<u8> = bits.as_slice().iter().flat_map(|w| w.to_le_bytes()).collect();
+    let mut bytes: Vec<u8> = bits
+        .as_slice()
+        .iter()
+        .flat_map(|w| w.to_le_bytes())
+        .collect();
     bytes.truncate(bits.len().div_ceil(8));
     bytes.into()
 }

@@ -6,9 +6,7 @@ use super::request;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::snapshot::{Batch, Cut, Limits, Slot, Snapshot};
-use crate::spread::{
-    Constraints, Filter, Judged, NodeChecks, Question, Report, Scores, Tallies,
-};
+use crate::spread::{Constraints, Filter, Judged, NodeChecks, Question, Report, Scores, Tallies};
 
 /// A valid `Filter` or `Score` request.
 #[derive(Debug)]

@@ -7,7 +7,8 @@ use fixedbitset::FixedBitSet;
 use super::layout;
 use super::least::{self, Least};
 use super::lenses::Lens;
-use super::nodes::{Nodes, Slot};
+use super::nodes::Nodes;
+use super::slots::Slot;
 use super::topology::DomainId;
 use super::view::View;
 

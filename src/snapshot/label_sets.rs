@@ -7,8 +7,8 @@ use std::hash::{BuildHasher, Hash, Hasher};
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
-use super::nodes::Slot;
 use super::room;
+use super::slots::Slot;
 use super::symbols::{self, Labels, Symbol, Symbols};
 use crate::matching::Selector;
 
@@ -41,15 +41,35 @@ pub struct LabelSet {
 impl LabelSets {
     /// The id of a label set, if a pod has it.
     pub fn find(&self, labels: &BTreeMap<String, String>) -> Option<LabelSetId> {
-        let texts = || labels.iter().map(|(k, v)| (&**k, &**v));
-        let same = |id: &LabelSetId| self.texts(*id).eq(texts());
-        self.by_labels.find(self.hash(texts()), same).copied()
+        let same = |id: &LabelSetId| self.is(*id, labels);
+        let hash = self.hash(labels.iter().map(|(k, v)| (&**k, &**v)));
+        self.by_labels.find(hash, same).copied()
+    }
+
+    /// As [`Self::find`], where it is likely to be `guess`.
+    pub fn find_near(
+        &self,
+        guess: Option<LabelSetId>,
+        labels: &BTreeMap<String, String>,
+    ) -> Option<LabelSetId> {
+        guess
+            .filter(|id| self.is(*id, labels))
+            .or_else(|| self.find(labels))
+    }
+
+    /// Whether a label set is of these labels.
+    fn is(&self, id: LabelSetId, labels: &BTreeMap<String, String>) -> bool {
+        self.texts(id).eq(labels.iter().map(|(k, v)| (&**k, &**v)))
     }
 
     /// The id of a label set that one more pod has, and whether it is the
-    /// first.
-    pub fn acquire(&mut self, labels: &BTreeMap<String, String>) -> (LabelSetId, bool) {
-        if let Some(id) = self.find(labels) {
+    /// first; `known` is what it was found to be.
+    pub fn acquire(
+        &mut self,
+        known: Option<LabelSetId>,
+        labels: &BTreeMap<String, String>,
+    ) -> (LabelSetId, bool) {
+        if let Some(id) = known {
             self.sets[id.index()].pods += 1;
             return (id, false);
         }

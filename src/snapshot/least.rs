@@ -122,7 +122,9 @@ impl Found<'_> {
             _ => self.least.cut.count,
         };
         match self.least.counts.get(numbers) {
-            Some(counts) => counts.iter().fold(false, |any, count| any | (*count <= most)),
+            Some(counts) => counts
+                .iter()
+                .fold(false, |any, count| any | (*count <= most)),
             None => true,
         }
     }

@@ -5,7 +5,9 @@ use std::sync::{Arc, OnceLock};
 use fixedbitset::FixedBitSet;
 
 use super::layout;
-use super::nodes::{NodeRef, Nodes, Slot};
+use super::node::NodeRef;
+use super::nodes::Nodes;
+use super::slots::Slot;
 use super::symbols::Symbol;
 use super::topology::{self, DomainId, Topology};
 use crate::matching::{Effect, NodeAffinity, Tolerations};
@@ -215,9 +217,8 @@ impl Partition {
 
     /// Which of `nodes` are eligible, in node order.
     pub fn eligible_in_order(&self, nodes: &Nodes) -> &FixedBitSet {
-        self.eligible_in_order.get_or_init(|| {
-            layout::bits(nodes.order(), |slot| self.is_eligible(*slot))
-        })
+        self.eligible_in_order
+            .get_or_init(|| layout::bits(nodes.order(), |slot| self.is_eligible(*slot)))
     }
 
     /// How many eligible nodes a domain has.

@@ -28,15 +28,33 @@ struct Entry {
     pod: PodRecord,
 }
 
+/// Where a name is looked for, worked out once.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    hash: u64,
+    /// Where the pod is, if there is one.
+    at: Option<u32>,
+}
+
 impl PodTable {
     /// A pod by name.
     pub fn get(&self, name: &str) -> Option<&PodRecord> {
-        self.find(name).map(|at| &self.entry(at).pod)
+        self.pod(self.find(name))
     }
 
-    fn find(&self, name: &str) -> Option<u32> {
+    /// Where the pod of a name is or would be: good until the table changes.
+    pub fn find(&self, name: &str) -> Place {
         let same = |at: &u32| *self.entry(*at).name == *name;
-        self.by_name.find(self.hasher.hash_one(name), same).copied()
+        let hash = self.hasher.hash_one(name);
+        Place {
+            hash,
+            at: self.by_name.find(hash, same).copied(),
+        }
+    }
+
+    /// The pod of a place.
+    pub fn pod(&self, place: Place) -> Option<&PodRecord> {
+        Some(&self.entry(place.at?).pod)
     }
 
     fn entry(&self, at: u32) -> &Entry {
@@ -47,9 +65,10 @@ impl PodTable {
         &mut self.blocks[(at >> BLOCK_BITS) as usize][at as usize % BLOCK]
     }
 
-    /// Puts a pod in place of the one of its name, which is returned.
-    pub fn insert(&mut self, name: &str, pod: PodRecord) -> Option<PodRecord> {
-        if let Some(at) = self.find(name) {
+    /// Puts a pod in place of the one of its name, which is returned; `place`
+    /// is that of the name.
+    pub fn put(&mut self, place: Place, name: &str, pod: PodRecord) -> Option<PodRecord> {
+        if let Some(at) = place.at {
             return Some(std::mem::replace(&mut self.entry_mut(at).pod, pod));
         }
         let at = u32::try_from(self.len()).expect("fewer than 2^32 pods");
@@ -71,7 +90,7 @@ impl PodTable {
             blocks,
             hasher,
         } = self;
-        by_name.insert_unique(hasher.hash_one(name), at, |at| {
+        by_name.insert_unique(place.hash, at, |at| {
             let block = &blocks[(*at >> BLOCK_BITS) as usize];
             hasher.hash_one(&*block[*at as usize % BLOCK].name)
         });
@@ -80,7 +99,7 @@ impl PodTable {
 
     /// Takes a pod out.
     pub fn remove(&mut self, name: &str) -> Option<PodRecord> {
-        let at = self.find(name)?;
+        let at = self.find(name).at?;
         self.unlink(at);
         // The last pod moves into the gap.
         let block = self.blocks.last_mut().expect("a found pod is in a block");

@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::label_sets::LabelSetId;
-use super::nodes::Slot;
+use super::slots::Slot;
 use crate::proto::v1;
 
 /// A pod that exists, without its name.

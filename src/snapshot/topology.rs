@@ -6,7 +6,9 @@ use std::sync::{Arc, OnceLock};
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::layout::Layout;
-use super::nodes::{NodeRef, Nodes, Slot};
+use super::node::NodeRef;
+use super::nodes::Nodes;
+use super::slots::Slot;
 
 /// The number of a domain: a value of a topology key. Not reused while its
 /// topology lives, so that counts by number stay meaningful.

@@ -76,10 +76,13 @@ impl Cells {
         for cell in &of_candidates {
             taken[*cell as usize] = true;
         }
-        let raw = sums.iter().zip(&taken[1..]).map(|(sum, taken)| match taken {
-            true => round_half_up(*sum),
-            false => NO_SCORE,
-        });
+        let raw = sums
+            .iter()
+            .zip(&taken[1..])
+            .map(|(sum, taken)| match taken {
+                true => round_half_up(*sum),
+                false => NO_SCORE,
+            });
         Self {
             raw: std::iter::once(NO_SCORE).chain(raw).collect(),
             of_candidates,

@@ -216,13 +216,9 @@ impl Tracked {
         Report {
             min_domains_unmet: self.min_domains_unmet,
             weight: self.weight,
-            ..Report::of(
-                &self.active,
-                domain_count,
-                listed,
-                self.minimum(),
-                |skew| is_soft || skew <= max_skew,
-            )
+            ..Report::of(&self.active, domain_count, listed, self.minimum(), |skew| {
+                is_soft || skew <= max_skew
+            })
         }
     }
 }
