@@ -26,6 +26,10 @@ pub struct LabelSets {
     /// Numbers to give out again. Some may be past the end of `sets`.
     free: Vec<LabelSetId>,
     hasher: DefaultHashBuilder,
+    /// Labels of all sets together.
+    label_count: usize,
+    /// Room for counts in all sets together.
+    count_room: usize,
 }
 
 /// One label set.
@@ -78,6 +82,7 @@ impl LabelSets {
             pods: 1,
             counted: HashMap::default(),
         };
+        self.label_count += set.labels.len();
         let id = match self.pop_free() {
             Some(id) => {
                 self.sets[id.index()] = set;
@@ -114,6 +119,8 @@ impl LabelSets {
             .remove();
         let set = std::mem::take(&mut self.sets[id.index()]);
         self.symbols.release_labels(&set.labels);
+        self.label_count -= set.labels.len();
+        self.count_room -= set.counted.capacity();
         self.free.push(id);
         self.trim();
         true
@@ -139,6 +146,7 @@ impl LabelSets {
                 symbols,
                 hasher,
                 free,
+                ..
             } = self;
             sets.shrink_to(capacity);
             by_labels.shrink_to(capacity, |id| {
@@ -156,7 +164,10 @@ impl LabelSets {
 
     /// Counts a pod of a label set on a node.
     pub fn count(&mut self, id: LabelSetId, slot: Slot) {
-        *self.sets[id.index()].counted.entry(slot).or_default() += 1;
+        let counted = &mut self.sets[id.index()].counted;
+        self.count_room -= counted.capacity();
+        *counted.entry(slot).or_default() += 1;
+        self.count_room += counted.capacity();
     }
 
     /// Takes a counted pod back.
@@ -165,10 +176,12 @@ impl LabelSets {
         let count = counted.get_mut(&slot).expect("a counted pod was counted");
         *count -= 1;
         if *count == 0 {
+            self.count_room -= counted.capacity();
             counted.remove(&slot);
             if let Some(capacity) = room::shrunk(counted.len(), counted.capacity()) {
                 counted.shrink_to(capacity);
             }
+            self.count_room += counted.capacity();
         }
     }
 
@@ -240,11 +253,9 @@ impl LabelSets {
 
     /// What the table takes in memory: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        let set = |set: &LabelSet| {
-            size_of_val(&*set.labels) + set.counted.capacity() * (size_of::<(Slot, u32)>() + 1)
-        };
-        let sets: usize = self.sets.iter().map(set).sum();
-        sets + self.sets.capacity() * size_of::<LabelSet>()
+        self.label_count * size_of::<(Symbol, Symbol)>()
+            + self.count_room * (size_of::<(Slot, u32)>() + 1)
+            + self.sets.capacity() * size_of::<LabelSet>()
             + self.by_labels.capacity() * (size_of::<LabelSetId>() + 1)
             + self.free.capacity() * size_of::<LabelSetId>()
             + self.symbols.memory_bytes()

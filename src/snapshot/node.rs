@@ -14,6 +14,13 @@ pub(super) struct Node {
     pub unschedulable: bool,
 }
 
+impl Node {
+    /// What it takes on the heap, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        size_of_val(&*self.labels) + size_of_val(&*self.taints) + self.uid.len()
+    }
+}
+
 /// An existing node together with the table of its strings.
 #[derive(Debug, Clone, Copy)]
 pub struct NodeRef<'a> {
@@ -84,11 +91,6 @@ impl<'a> NodeRef<'a> {
                 taints: self.node.taints.iter().map(taint).collect(),
             }),
         }
-    }
-
-    /// What it takes on the heap, in bytes.
-    pub(super) fn heap_bytes(self) -> usize {
-        size_of_val(&*self.node.labels) + size_of_val(&*self.node.taints) + self.node.uid.len()
     }
 }
 

@@ -18,6 +18,8 @@ pub struct Nodes {
     slots: Slots,
     /// By slot; slots past its end have no node.
     nodes: Vec<Option<Node>>,
+    /// What the nodes have on the heap.
+    heap_bytes: usize,
     order: NodeOrder,
     /// Slots whose nodes changed since the lenses last followed.
     changed: Vec<Slot>,
@@ -73,6 +75,7 @@ impl Nodes {
             taints,
             unschedulable,
         };
+        self.heap_bytes += node.heap_bytes();
         let old = self.nodes[slot.index()].replace(node);
         self.release(old);
         self.changed.push(slot);
@@ -97,6 +100,7 @@ impl Nodes {
 
     fn release(&mut self, node: Option<Node>) {
         if let Some(node) = node {
+            self.heap_bytes -= node.heap_bytes();
             self.symbols.release(node.name);
             self.symbols.release_labels(&node.labels);
         }
@@ -230,8 +234,7 @@ impl Nodes {
 
     /// What the nodes take in memory: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        let nodes = self.order().iter().filter_map(|slot| self.get(*slot));
-        nodes.map(NodeRef::heap_bytes).sum::<usize>()
+        self.heap_bytes
             + self.nodes.capacity() * size_of::<Option<Node>>()
             + size_of_val(self.order())
             + self.slots.memory_bytes()
@@ -246,6 +249,7 @@ impl Clone for Nodes {
             symbols: self.symbols.clone(),
             slots: self.slots.clone(),
             nodes: self.nodes.clone(),
+            heap_bytes: self.heap_bytes,
             order: self.order.clone(),
             changed: Vec::new(),
             // A copy is for writing out, not for deciding.

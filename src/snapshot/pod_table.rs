@@ -20,12 +20,20 @@ pub struct PodTable {
     by_name: HashTable<u32>,
     blocks: Vec<Vec<Entry>>,
     hasher: DefaultHashBuilder,
+    /// What names and rare parts of pods take.
+    heap_bytes: usize,
 }
 
 #[derive(Debug, Clone)]
 struct Entry {
     name: Box<str>,
     pod: PodRecord,
+}
+
+impl Entry {
+    fn heap_bytes(&self) -> usize {
+        self.name.len() + self.pod.life.heap_bytes()
+    }
 }
 
 /// Where a name is looked for, worked out once.
@@ -69,7 +77,10 @@ impl PodTable {
     /// is that of the name.
     pub fn put(&mut self, place: Place, name: &str, pod: PodRecord) -> Option<PodRecord> {
         if let Some(at) = place.at {
-            return Some(std::mem::replace(&mut self.entry_mut(at).pod, pod));
+            self.heap_bytes += pod.life.heap_bytes();
+            let old = std::mem::replace(&mut self.entry_mut(at).pod, pod);
+            self.heap_bytes -= old.life.heap_bytes();
+            return Some(old);
         }
         let at = u32::try_from(self.len()).expect("fewer than 2^32 pods");
         if (at as usize).is_multiple_of(BLOCK) {
@@ -81,14 +92,17 @@ impl PodTable {
             .blocks
             .last_mut()
             .expect("a block was just made sure of");
-        block.push(Entry {
+        let entry = Entry {
             name: name.into(),
             pod,
-        });
+        };
+        self.heap_bytes += entry.heap_bytes();
+        block.push(entry);
         let Self {
             by_name,
             blocks,
             hasher,
+            ..
         } = self;
         by_name.insert_unique(place.hash, at, |at| {
             let block = &blocks[(*at >> BLOCK_BITS) as usize];
@@ -100,6 +114,7 @@ impl PodTable {
     /// Takes a pod out.
     pub fn remove(&mut self, name: &str) -> Option<PodRecord> {
         let at = self.find(name).at?;
+        self.heap_bytes -= self.entry(at).heap_bytes();
         self.unlink(at);
         // The last pod moves into the gap.
         let block = self.blocks.last_mut().expect("a found pod is in a block");
@@ -126,6 +141,7 @@ impl PodTable {
                 by_name,
                 blocks,
                 hasher,
+                ..
             } = self;
             by_name.shrink_to(capacity, |at| {
                 let block = &blocks[(*at >> BLOCK_BITS) as usize];
@@ -152,10 +168,7 @@ impl PodTable {
 
     /// What it takes in memory: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        let heap = self
-            .iter()
-            .map(|(name, pod)| name.len() + pod.life.heap_bytes());
-        heap.sum::<usize>()
+        self.heap_bytes
             + self.blocks.iter().map(Vec::capacity).sum::<usize>() * size_of::<Entry>()
             + self.by_name.capacity() * (size_of::<u32>() + 1)
     }
