@@ -6,7 +6,7 @@ mod support;
 use std::fs;
 use std::path::Path;
 
-use evenkeel::proto::v1::{DefaultConstraints, FilterRequest, NodeChecks, Pod, ScoreRequest, View};
+use evenkeel::proto::v1::{DefaultConstraints, Pod};
 use evenkeel::recount::{Cluster, labels, name};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -77,43 +77,15 @@ async fn workloads_of_a_real_cluster() {
             .await;
         for pod in &cluster.pods {
             for incoming in variants(pod) {
-                decide(&server, &cluster, &incoming).await;
+                let about = Question {
+                    cluster: &cluster,
+                    pod: &incoming,
+                    place: name(pod.metadata.as_ref()),
+                };
+                agree::decisions(&server, "kurl", &about).await;
                 decisions += 1;
             }
         }
     }
     assert_eq!(decisions, 2 * 58 * 5);
-}
-
-async fn decide(server: &Server, cluster: &Cluster, pod: &Pod) {
-    let about = Question {
-        cluster,
-        pod,
-        place: name(pod.metadata.as_ref()),
-    };
-    let checks = NodeChecks::Unspecified;
-    let filter = FilterRequest {
-        snapshot: "kurl".into(),
-        pod: Some(pod.clone()),
-        view: View::Full as i32,
-        max_domains: Some(0),
-        ..FilterRequest::default()
-    };
-    let score = ScoreRequest {
-        snapshot: "kurl".into(),
-        pod: Some(pod.clone()),
-        view: View::Full as i32,
-        max_domains: Some(0),
-        ..ScoreRequest::default()
-    };
-    agree::filter(
-        &server.filter(filter).await,
-        &cluster.filter(pod, None, checks),
-        &about,
-    );
-    agree::score(
-        &server.score(score).await,
-        &cluster.score(pod, None, checks),
-        &about,
-    );
 }

@@ -90,3 +90,16 @@ async fn lists_and_describes_every_service() {
         }
     }
 }
+
+/// Whoever knows the server by reflection alone can read the details of its
+/// errors.
+#[tokio::test]
+async fn describes_the_details_of_errors() {
+    let server = Server::start(&[]);
+    for message in ["ErrorInfo", "BadRequest", "RetryInfo"] {
+        let answer = reflect!(v1, server, format!("google.rpc.{message}"));
+        let messages = answer.files.iter().flat_map(|file| &file.message_type);
+        let names: Vec<&str> = messages.map(|described| described.name()).collect();
+        assert!(names.contains(&message), "{message} in {names:?}");
+    }
+}

@@ -1,99 +1,35 @@
-//! `Filter` and `Score`: what they share, and how each is answered.
+//! `Filter` and `Score` in the Kubernetes dialect.
 
-use super::answer::{self, Candidates};
-use super::error::Error;
-use super::request;
+use super::answer;
+use super::checked::{Ask, Checked};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
-use crate::snapshot::{Batch, Cut, Limits, Slot, Snapshot};
-use crate::spread::{Constraints, Filter, Judged, NodeChecks, Question, Report, Scores, Tallies};
+use crate::snapshot::{Cut, Limits, Slot};
+use crate::spread::{Constraints, Filter, Judged, Question, Report, Scores, Tallies};
 
-/// A valid `Filter` or `Score` request.
-#[derive(Debug)]
-pub struct Checked {
-    /// The snapshot that it means.
-    pub snapshot: String,
-    /// The revision to wait for.
-    pub min_revision: i64,
-    /// Apart, because a call in flight is moved about.
-    question: Box<Question>,
-    candidates: Option<v1::NodeNames>,
-    checks: NodeChecks,
-    view: v1::View,
-    overlay: Batch,
-    max_domains: usize,
-    top: Option<usize>,
+impl Ask for Question {
+    fn compile(pod: Option<v1::Pod>, limits: &Limits, path: Path<'_>) -> Result<Self, Violations> {
+        Self::compile(pod.as_ref(), limits, path)
+    }
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    fn filter(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::FilterResponse {
+        asked.filter_on(cut)
+    }
+
+    fn score(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::ScoreResponse {
+        asked.score_on(cut)
+    }
+
+    fn explain(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::ExplainResponse {
+        asked.explain_on(cut)
+    }
 }
 
-impl Checked {
-    /// Checks a `Filter` request.
-    ///
-    /// # Errors
-    /// Every fault of the request.
-    pub fn filter(wire: v1::FilterRequest, limits: &Limits) -> Result<Self, Error> {
-        Self::score(request::as_score(wire), limits)
-    }
-
-    /// Checks a `Score` request.
-    ///
-    /// # Errors
-    /// Every fault of the request.
-    pub fn score(wire: v1::ScoreRequest, limits: &Limits) -> Result<Self, Error> {
-        let mut faults = Violations::default();
-        let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
-        let path = Path::root("pod");
-        let question =
-            faults.collect(Question::compile(wire.pod.as_ref(), limits, path).map(Box::new));
-        request::check_candidates(wire.candidates.as_ref(), limits, &mut faults);
-        let checks = request::node_checks(wire.node_checks, &mut faults);
-        let view = request::known(wire.view, Path::root("view"), &mut faults);
-        let _: v1::Dialect = request::known(wire.dialect, Path::root("dialect"), &mut faults);
-        request::check_not_negative(wire.min_revision, Path::root("minRevision"), &mut faults);
-        request::check_not_negative(wire.top.into(), Path::root("top"), &mut faults);
-        let max_domains = request::max_domains(wire.max_domains, &mut faults);
-        let overlay = request::overlay(wire.overlay, limits, &mut faults);
-        let question = match question {
-            Some(question) => faults.finish(question)?,
-            None => return Err(faults.into()),
-        };
-        Ok(Self {
-            snapshot,
-            min_revision: wire.min_revision,
-            question,
-            candidates: wire.candidates,
-            checks,
-            view,
-            overlay,
-            max_domains,
-            top: usize::try_from(wire.top).ok().filter(|top| *top > 0),
-        })
-    }
-
-    /// Runs an answer on one cut of the snapshot, with the overlay applied.
-    fn read<T>(&mut self, snapshot: &Snapshot, answer: impl FnOnce(&Self, &Cut<'_>) -> T) -> T {
-        let overlay = std::mem::take(&mut self.overlay);
-        let namespace = self.question.namespace.clone();
-        snapshot.read(&namespace, overlay, |cut| answer(self, &cut))
-    }
-
-    /// Answers as `Filter`.
-    pub fn answer_filter(mut self, snapshot: &Snapshot) -> v1::FilterResponse {
-        let epoch = snapshot.epoch().to_owned();
-        self.read(snapshot, |this, cut| v1::FilterResponse {
-            epoch,
-            ..this.filter_on(cut)
-        })
-    }
-
-    /// Answers as `Score`.
-    pub fn answer_score(mut self, snapshot: &Snapshot) -> v1::ScoreResponse {
-        let epoch = snapshot.epoch().to_owned();
-        self.read(snapshot, |this, cut| v1::ScoreResponse {
-            epoch,
-            ..this.score_on(cut)
-        })
-    }
-
+impl Checked<Question> {
     fn filter_on(&self, cut: &Cut<'_>) -> v1::FilterResponse {
         let constraints = Constraints::of(&self.question, cut);
         let filter = Filter::of(&self.question, &constraints, self.checks, cut);
@@ -102,7 +38,7 @@ impl Checked {
             constraints: reports(&filter.reports(self.max_domains)),
             ..Default::default()
         };
-        let tallies = if self.view == v1::View::Domains && self.candidates.is_none() {
+        let tallies = if self.view == v1::View::Domains && !self.names_candidates() {
             filter.tally_all()
         } else {
             self.judge_candidates(&filter, cut, &mut response)
@@ -120,13 +56,10 @@ impl Checked {
         cut: &Cut<'_>,
         response: &mut v1::FilterResponse,
     ) -> Tallies {
-        let candidates = Candidates::of(self.candidates.as_ref(), cut);
+        let candidates = self.candidates(cut);
         let Judged { pass, tallies } = filter.judge_all(&candidates.known);
         let name = |slot: Slot| cut.nodes.name(slot).to_owned();
-        if matches!(
-            self.view,
-            v1::View::Unspecified | v1::View::Basic | v1::View::Full
-        ) {
+        if self.lists_nodes() {
             response.feasible.reserve_exact(tallies.feasible);
             let feasible = pass.ones().map(|at| name(candidates.known[at]));
             response.feasible.extend(feasible);
@@ -148,9 +81,9 @@ impl Checked {
 
     fn score_on(&self, cut: &Cut<'_>) -> v1::ScoreResponse {
         let constraints = Constraints::of(&self.question, cut);
-        let mut candidates = Candidates::of(self.candidates.as_ref(), cut);
+        let mut candidates = self.candidates(cut);
         // Candidates that the caller names are scored whatever Filter says.
-        if self.candidates.is_none() {
+        if !self.names_candidates() {
             let filter = Filter::of(&self.question, &constraints, self.checks, cut);
             if !filter.passes_all() {
                 let judged = filter.judge_all(&candidates.known);
@@ -189,6 +122,7 @@ impl Checked {
     }
 }
 
-fn reports(reports: &[Report<'_>]) -> Vec<v1::ConstraintReport> {
+/// The numbers behind constraints.
+pub fn reports(reports: &[Report<'_>]) -> Vec<v1::ConstraintReport> {
     reports.iter().map(answer::constraint_report).collect()
 }

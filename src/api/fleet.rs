@@ -2,84 +2,40 @@
 
 use std::collections::BTreeMap;
 
-use super::answer::{self, Candidates};
-use super::error::Error;
-use super::request;
+use super::answer;
+use super::checked::{Ask, Checked};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
-use crate::snapshot::{Batch, Cut, Limits, Slot, Snapshot, bits};
+use crate::snapshot::{Cut, Limits, Slot, bits};
+use crate::spread::Report;
 use crate::spread::fleet::{Judge, Question, Refused};
-use crate::spread::{NodeChecks, Report};
 
-/// A valid `Filter` or `Score` request in the Fleet dialect.
-#[derive(Debug)]
-pub struct Checked {
-    /// The snapshot that it means.
-    pub snapshot: String,
-    /// The revision to wait for.
-    pub min_revision: i64,
-    question: Question,
-    candidates: Option<v1::NodeNames>,
-    checks: NodeChecks,
-    view: v1::View,
-    overlay: Batch,
-    max_domains: usize,
-    top: Option<usize>,
+impl Ask for Question {
+    fn compile(pod: Option<v1::Pod>, limits: &Limits, path: Path<'_>) -> Result<Self, Violations> {
+        Self::compile(pod, limits, path)
+    }
+
+    fn namespace(&self) -> &str {
+        &self.placement.namespace
+    }
+
+    fn filter(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::FilterResponse {
+        asked.filter_on(cut)
+    }
+
+    fn score(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::ScoreResponse {
+        asked.score_on(cut)
+    }
+
+    fn explain(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::ExplainResponse {
+        asked.explain_on(cut)
+    }
 }
 
-impl Checked {
-    /// Checks a request.
-    ///
-    /// # Errors
-    /// Every fault of the request.
-    pub fn of(wire: v1::ScoreRequest, limits: &Limits) -> Result<Self, Error> {
-        let mut faults = Violations::default();
-        let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
-        let question = faults.collect(Question::compile(wire.pod, limits, Path::root("pod")));
-        request::check_candidates(wire.candidates.as_ref(), limits, &mut faults);
-        let checks = request::node_checks(wire.node_checks, &mut faults);
-        let view = request::known(wire.view, Path::root("view"), &mut faults);
-        request::check_not_negative(wire.min_revision, Path::root("minRevision"), &mut faults);
-        request::check_not_negative(wire.top.into(), Path::root("top"), &mut faults);
-        let max_domains = request::max_domains(wire.max_domains, &mut faults);
-        let overlay = request::overlay(wire.overlay, limits, &mut faults);
-        let Some(question) = question else {
-            return Err(faults.into());
-        };
-        Ok(faults.finish(Self {
-            snapshot,
-            min_revision: wire.min_revision,
-            question,
-            candidates: wire.candidates,
-            checks,
-            view,
-            overlay,
-            max_domains,
-            top: usize::try_from(wire.top).ok().filter(|top| *top > 0),
-        })?)
-    }
-
-    /// Answers as `Filter`.
-    pub fn answer_filter(mut self, snapshot: &Snapshot) -> v1::FilterResponse {
-        let overlay = std::mem::take(&mut self.overlay);
-        let namespace = &self.question.placement.namespace;
-        let mut response = snapshot.read(namespace, overlay, |cut| self.filter_on(&cut));
-        response.epoch = snapshot.epoch().to_owned();
-        response
-    }
-
-    /// Answers as `Score`.
-    pub fn answer_score(mut self, snapshot: &Snapshot) -> v1::ScoreResponse {
-        let overlay = std::mem::take(&mut self.overlay);
-        let namespace = &self.question.placement.namespace;
-        let mut response = snapshot.read(namespace, overlay, |cut| self.score_on(&cut));
-        response.epoch = snapshot.epoch().to_owned();
-        response
-    }
-
+impl Checked<Question> {
     fn filter_on(&self, cut: &Cut<'_>) -> v1::FilterResponse {
         let judge = Judge::of(&self.question, self.checks, cut);
-        let candidates = Candidates::of(self.candidates.as_ref(), cut);
+        let candidates = self.candidates(cut);
         let known = candidates.known.iter().copied();
         let judged: Vec<(Slot, Result<i64, Refused<'_>>)> =
             known.map(|slot| (slot, judge.judge(slot))).collect();
@@ -126,9 +82,9 @@ impl Checked {
 
     fn score_on(&self, cut: &Cut<'_>) -> v1::ScoreResponse {
         let judge = Judge::of(&self.question, self.checks, cut);
-        let candidates = Candidates::of(self.candidates.as_ref(), cut);
+        let candidates = self.candidates(cut);
         // A cluster that a hard constraint refuses has no score, named or not.
-        let named = self.candidates.is_some();
+        let named = self.names_candidates();
         let score_of = |slot| {
             if named {
                 judge.score(slot)
@@ -200,7 +156,7 @@ pub fn node_score(node: String, score: i64) -> v1::NodeScore {
 }
 
 /// A refused cluster.
-fn node_verdict(node: String, refused: &Refused<'_>) -> v1::NodeVerdict {
+pub fn node_verdict(node: String, refused: &Refused<'_>) -> v1::NodeVerdict {
     match refused {
         Refused::ByCheck(refusal) => answer::node_verdict(node, refusal),
         Refused::BySpread {

@@ -2,12 +2,16 @@
 //! errors to status.
 
 mod answer;
+mod checked;
 mod deadline;
 mod decide;
+mod describe;
 mod error;
+mod explain;
 mod export;
 mod feed;
 mod fleet;
+mod measured;
 mod place;
 mod request;
 mod reservations;
@@ -17,5 +21,7 @@ mod verify;
 mod wish;
 
 pub use error::Error;
+pub use export::summary as describe;
+pub use measured::{Decision, Size};
 pub use request::parse_snapshot_name;
 pub use service::Service;

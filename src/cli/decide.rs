@@ -1,4 +1,4 @@
-//! What `filter`, `score` and `place` have in common: the question.
+//! What `filter`, `score`, `place` and `explain` have in common: the question.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -6,11 +6,13 @@ use std::str::FromStr;
 use anyhow::{Context, Result};
 use clap::Args;
 use indicatif::ProgressBar;
+use serde::Serialize;
 
 use super::args;
 use super::errors::Unreachable;
 use super::manifest::{self, Objects, Workload};
 use super::output::{self, Format};
+use super::render;
 use crate::proto::v1::change::Object;
 use crate::proto::v1::{Change, NodeChecks, NodeNames, ObjectReference};
 
@@ -20,7 +22,7 @@ const TABLE_DOMAINS: i32 = 20;
 /// Headings of the flags in `--help`.
 const QUESTION: &str = "The question";
 const WHAT_IF: &str = "What if";
-const ANSWER: &str = "The answer";
+pub(super) const ANSWER: &str = "The answer";
 
 /// Flags of a question.
 #[derive(Debug, Args)]
@@ -61,7 +63,8 @@ pub(crate) struct Question {
 
     /// What if these objects were added or updated; nothing is stored
     ///
-    /// A file, directory or - as for --load. May be repeated.
+    /// A file, directory or - as for --load. May be repeated. Other calls on
+    /// the snapshot wait while this one is decided.
     #[arg(long, value_name = "FILE", help_heading = WHAT_IF)]
     overlay: Vec<PathBuf>,
 
@@ -96,9 +99,6 @@ pub(crate) struct Question {
     /// List all nodes and domains, however many
     #[arg(long, help_heading = ANSWER)]
     pub(super) all: bool,
-
-    #[command(flatten, next_help_heading = ANSWER)]
-    pub(super) output: args::Output,
 }
 
 /// A question with its files read.
@@ -160,6 +160,40 @@ impl Question {
         Ok(objects)
     }
 
+    /// Prints an answer about the pod called `pod`: `table` and `names` write
+    /// it in these formats, `unknown` are candidates that do not exist.
+    pub(crate) fn print<T: Serialize>(
+        &self,
+        format: Format,
+        pod: &str,
+        answer: &T,
+        table: impl FnOnce(&render::Head<'_>, &T) -> String,
+        names: impl FnOnce(&T) -> Vec<String>,
+        unknown: &[String],
+    ) -> Result<()> {
+        let head = self.head(pod);
+        output::print(&format.render(answer, |answer| table(&head, answer), names)?)?;
+        self.warn_of_unknown(unknown);
+        Ok(())
+    }
+
+    /// What is said above an answer about the pod called `pod`.
+    pub(crate) fn head<'a>(&'a self, pod: &'a str) -> render::Head<'a> {
+        render::Head {
+            pod,
+            snapshot: self.state.snapshot(),
+            all: self.all,
+        }
+    }
+
+    /// Tells which candidates do not exist.
+    pub(crate) fn warn_of_unknown(&self, unknown: &[String]) {
+        if !unknown.is_empty() {
+            let names = unknown.join(", ");
+            output::warn(&format!("no such node in the snapshot: {names}"));
+        }
+    }
+
     /// The nodes to decide about, if not all.
     pub(crate) fn candidates(&self) -> Option<NodeNames> {
         (!self.candidates.is_empty()).then(|| NodeNames {
@@ -186,21 +220,13 @@ impl Question {
         }
     }
 
-    /// How many domains to ask for.
-    pub(crate) fn max_domains(&self) -> Option<i32> {
+    /// How many domains to ask for; `for_person` when a person reads them.
+    pub(crate) fn max_domains(&self, for_person: bool) -> Option<i32> {
         match self.max_domains {
             None if self.all => Some(0),
-            None if self.output.output == Format::Table => Some(TABLE_DOMAINS),
+            None if for_person => Some(TABLE_DOMAINS),
             asked => asked,
         }
-    }
-}
-
-/// Tells which candidates the snapshot does not hold.
-pub(crate) fn warn_of_unknown(candidates: &[String]) {
-    if !candidates.is_empty() {
-        let names = candidates.join(", ");
-        output::warn(&format!("no such node in the snapshot: {names}"));
     }
 }
 

@@ -3,9 +3,10 @@
 use anyhow::Result;
 use clap::Args;
 
-use super::decide::{Question, warn_of_unknown};
+use super::args;
+use super::decide::{ANSWER, Question};
 use super::exit::Exit;
-use super::output::{self, Format};
+use super::output::Format;
 use super::render;
 use crate::proto::v1::{FilterRequest, View};
 
@@ -26,14 +27,16 @@ Exit codes:
 pub(crate) struct Filter {
     #[command(flatten)]
     question: Question,
+
+    #[command(flatten, next_help_heading = ANSWER)]
+    output: args::Output,
 }
 
 impl Filter {
     /// Asks and prints.
     pub(crate) async fn run(self) -> Result<Exit> {
-        let question = self.question;
+        let (question, format) = (self.question, self.output.output);
         let asked = question.read()?;
-        let format = question.output.output;
         let view = match format {
             Format::Name => View::Basic,
             _ => View::Full,
@@ -47,7 +50,7 @@ impl Filter {
             view: view.into(),
             min_revision: question.min_revision,
             overlay: asked.overlay,
-            max_domains: question.max_domains(),
+            max_domains: question.max_domains(format.is_table()),
         };
         let client = question.state.client().await?;
         let names = asked.overlay_names;
@@ -59,18 +62,14 @@ impl Filter {
             )
             .await
             .map_err(|error| question.explain(error))?;
-        let head = render::Head {
-            pod: &asked.workload.name,
-            snapshot: question.state.snapshot(),
-            all: question.all,
-        };
-        let text = format.render(
+        question.print(
+            format,
+            &asked.workload.name,
             &answer,
-            |answer| render::filter(&head, answer),
+            render::filter,
             |answer| answer.feasible.clone(),
+            &answer.unknown_candidates,
         )?;
-        output::print(&text)?;
-        warn_of_unknown(&answer.unknown_candidates);
         Ok(Exit::of_nodes(answer.feasible_count > 0))
     }
 }

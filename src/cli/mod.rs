@@ -8,6 +8,7 @@ mod decide;
 mod descriptor;
 mod errors;
 mod exit;
+mod explain;
 mod feed;
 mod filter;
 mod healthcheck;
@@ -17,6 +18,7 @@ mod manifest;
 mod output;
 mod place;
 mod render;
+mod reservations;
 mod save;
 mod score;
 mod serve;
@@ -49,8 +51,8 @@ Start here:
   evenkeel filter -f pod.yaml                            and ask it
 
 Exit codes:
-  0  done; of filter and score: at least one node is feasible
-  1  no node is feasible; of place: some found no node; of healthcheck: not serving; of verify: counts differ
+  0  done; of filter, explain and score: at least one node is feasible
+  1  no node is feasible; of place: some found no node; of reservation: some had ended; of healthcheck: not serving; of verify: counts differ
   2  the request or its input was refused
   3  the server could not be reached, or did not answer in time
 
@@ -75,8 +77,13 @@ enum Command {
     Filter(filter::Filter),
     /// Which nodes suit a pod best
     Score(score::Score),
+    /// Why may a pod run where it may, and what would let it in elsewhere
+    Explain(explain::Explain),
     /// Where should many replicas go, each counting for the next
     Place(Box<place::Place>),
+    /// List, confirm and release reservations
+    #[command(subcommand)]
+    Reservation(reservations::Reservation),
     /// List, describe, save, restore and delete snapshots
     #[command(subcommand)]
     Snapshot(snapshots::Snapshot),
@@ -102,7 +109,9 @@ impl Cli {
             Command::Load(load) => wait_for(load.run()),
             Command::Filter(filter) => wait_for(filter.run()),
             Command::Score(score) => wait_for(score.run()),
+            Command::Explain(explain) => wait_for(explain.run()),
             Command::Place(place) => wait_for(place.run()),
+            Command::Reservation(reservation) => wait_for(reservation.run()),
             Command::Snapshot(snapshot) => wait_for(snapshot.run()),
             Command::Verify(verify) => wait_for(verify.run()),
             Command::Synth(synth) => wait_for(synth.run()),

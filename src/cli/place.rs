@@ -7,11 +7,12 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 
+use super::args;
 use super::backend::Client;
-use super::decide::{Asked, Question, warn_of_unknown};
+use super::decide::{ANSWER, Asked, Question};
 use super::exit::Exit;
 use super::manifest::{Policy, Preference};
-use super::output::{self, Format};
+use super::output::Format;
 use super::render;
 use crate::proto::v1::{
     Affinity, Dialect, FilterRequest, FilterResponse, NodeAffinity, NodeBonus, NodeChecks,
@@ -39,6 +40,9 @@ Exit codes:
 pub(crate) struct Place {
     #[command(flatten)]
     question: Question,
+
+    #[command(flatten, next_help_heading = ANSWER)]
+    output: args::Output,
 
     /// How many to place
     ///
@@ -84,24 +88,15 @@ impl Place {
             Some(Policy::PickFixed(names)) => self.pick(&client, asked, Some(names)).await,
         };
         let answer = answer.map_err(|error| self.question.explain(error))?;
-        let head = render::Head {
-            pod: &name,
-            snapshot: self.question.state.snapshot(),
-            all: self.question.all,
-        };
-        let text = self.question.output.output.render(
+        let node = |placement: &Placement| placement.node.clone();
+        self.question.print(
+            self.output.output,
+            &name,
             &answer,
-            |answer| render::place(&head, answer),
-            |answer| {
-                answer
-                    .placements
-                    .iter()
-                    .map(|placement| placement.node.clone())
-                    .collect()
-            },
+            render::place,
+            |answer| answer.placements.iter().map(node).collect(),
+            &answer.unknown_candidates,
         )?;
-        output::print(&text)?;
-        warn_of_unknown(&answer.unknown_candidates);
         Ok(Exit::of_nodes(answer.unplaced == 0))
     }
 
@@ -116,11 +111,11 @@ impl Place {
             owner: self.owner.clone(),
             ttl: Some(ttl.into()),
         });
-        let max_domains = match self.question.output.output {
+        let max_domains = match self.output.output {
             // Before and after are shown side by side: the domains with the
             // fewest pods are not the same.
             Format::Table => Some(0),
-            _ => self.question.max_domains(),
+            _ => self.question.max_domains(false),
         };
         let replicas = self.replicas.or(wanted);
         let request = PlaceRequest {

@@ -3,11 +3,11 @@
 use anyhow::Result;
 use clap::Args;
 
-use super::decide::{Question, warn_of_unknown};
+use super::args;
+use super::decide::{ANSWER, Question};
 use super::exit::Exit;
-use super::output;
 use super::render;
-use crate::proto::v1::{ScoreRequest, View};
+use crate::proto::v1::{NodeScore, ScoreRequest, View};
 
 /// Flags of `evenkeel score`.
 #[derive(Debug, Args)]
@@ -26,6 +26,9 @@ pub(crate) struct Score {
     #[command(flatten)]
     question: Question,
 
+    #[command(flatten, next_help_heading = ANSWER)]
+    output: args::Output,
+
     /// Only the best COUNT nodes; 0 for all
     #[arg(
         long,
@@ -39,7 +42,7 @@ pub(crate) struct Score {
 impl Score {
     /// Asks and prints, best first.
     pub(crate) async fn run(self) -> Result<Exit> {
-        let question = self.question;
+        let (question, format) = (self.question, self.output.output);
         let asked = question.read()?;
         let request = ScoreRequest {
             snapshot: question.state.snapshot().to_owned(),
@@ -50,7 +53,7 @@ impl Score {
             view: View::Basic.into(),
             min_revision: question.min_revision,
             overlay: asked.overlay,
-            max_domains: question.max_domains(),
+            max_domains: question.max_domains(format.is_table()),
             // The service sorts when it has a number; all nodes are few enough.
             top: match self.top {
                 0 => i32::MAX,
@@ -67,24 +70,15 @@ impl Score {
             )
             .await
             .map_err(|error| question.explain(error))?;
-        let head = render::Head {
-            pod: &asked.workload.name,
-            snapshot: question.state.snapshot(),
-            all: question.all,
-        };
-        let text = question.output.output.render(
+        let node = |score: &NodeScore| score.node.clone();
+        question.print(
+            format,
+            &asked.workload.name,
             &answer,
-            |answer| render::score(&head, answer),
-            |answer| {
-                answer
-                    .scores
-                    .iter()
-                    .map(|score| score.node.clone())
-                    .collect()
-            },
+            render::score,
+            |answer| answer.scores.iter().map(node).collect(),
+            &answer.unknown_candidates,
         )?;
-        output::print(&text)?;
-        warn_of_unknown(&answer.unknown_candidates);
         Ok(Exit::of_nodes(!answer.scores.is_empty()))
     }
 }

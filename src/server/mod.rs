@@ -1,16 +1,20 @@
 //! `evenkeel serve`: configuration, the listener, health, limits and drain.
 //! Knows nothing of decisions.
 
+mod admin;
 mod calls;
 pub mod config;
 mod connections;
 mod health;
 pub mod logging;
+mod metrics;
+mod observe;
 mod reflection;
 mod run;
 mod signals;
 mod streams;
 mod sweep;
+mod traces;
 mod workers;
 
 use std::error::Error as StdError;
@@ -29,10 +33,15 @@ pub use config::Config;
 pub use run::run;
 pub use signals::Signal;
 
+use self::admin::{Admin, Pages};
 use self::calls::CallLimits;
 use self::connections::Listener;
 use self::health::Board;
+use self::logging::Levels;
+use self::metrics::{Calls, Metrics, Sources, Threads};
+use self::observe::Observer;
 use self::signals::Signals;
+use self::traces::Traces;
 use self::workers::Workers;
 use crate::api;
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
@@ -99,13 +108,15 @@ impl Error {
 /// accepts no more connections and waits for the calls under way, up to the
 /// configured timeout.
 ///
+/// `levels` is what changes the log level, if the caller can.
+///
 /// The caller should exit the process when this returns, without waiting for
 /// the runtime's tasks: calls that did not end in time may still run.
 ///
 /// # Errors
 /// When the address cannot be bound, `preload` fails or a second signal
 /// arrives. Calls that did not end in time are no error.
-pub async fn serve<P, F, E>(config: Config, preload: P) -> Result<(), Error>
+pub async fn serve<P, F, E>(config: Config, levels: Option<Levels>, preload: P) -> Result<(), Error>
 where
     P: FnOnce(api::Service) -> F,
     F: Future<Output = Result<(), E>>,
@@ -120,20 +131,44 @@ where
     }
     let registry = Arc::new(registry);
     tokio::spawn(sweep::run(Arc::clone(&registry), config.limits.view_idle));
-    let service = api::Service::new(registry, draining.clone());
+    let service = api::Service::new(Arc::clone(&registry), draining.clone());
+    let traces = Traces::start(&config.traces).map_err(|error| Error::Serve(error.into()))?;
 
     let limits = CallLimits::new(
         config.limits.max_concurrent_calls,
         config.limits.max_message_bytes,
     );
+    let calls = Calls::new(reflection::methods().map_err(|error| Error::Serve(error.into()))?);
+    let is_observed = config.admin.admin_listen.is_some() || traces.is_some();
     let routers = (0..config.threads()).map(|_| {
-        let service = service.clone();
-        router(&config, service, &limits, &health, &draining)
+        let tracer = traces.as_ref().map(Traces::tracer);
+        let observer = is_observed.then(|| Observer::new(calls.recorder(), tracer));
+        let limits = limits.observed_by(observer);
+        router(&config, service.clone(), &limits, &health, &draining)
     });
     let routers = routers.collect::<Result<_, _>>()?;
     let listener = bind(&config).await?;
+    let threads = Arc::new(Threads::default());
+    let sources = Sources {
+        calls,
+        limits,
+        connections: listener.counts(),
+        threads: Arc::clone(&threads),
+        health: health.clone(),
+        registry: Arc::clone(&registry),
+    };
+    let pages = Pages {
+        metrics: Metrics::new(&config, sources),
+        health: health.clone(),
+        registry,
+        levels,
+    };
+    let admin = config.admin.admin_listen;
+    let _admin = admin
+        .map(|address| Admin::start(address, pages))
+        .transpose()?;
     info!(address = %listener.address(), "listening");
-    let server = Workers::start(routers, listener)?;
+    let server = Workers::start(routers, listener, &threads)?;
 
     let signal = tokio::select! {
         loaded = preload(service) => {
@@ -145,8 +180,15 @@ where
     };
 
     info!(?signal, "draining");
+    let drained = async {
+        drain(&config, &health, &draining, server).await?;
+        if let Some(traces) = traces {
+            traces.stop().await;
+        }
+        Ok(())
+    };
     tokio::select! {
-        drained = drain(&config, &health, &draining, server) => drained,
+        drained = drained => drained,
         signal = signals.next() => Err(Error::Interrupted(signal)),
     }
 }

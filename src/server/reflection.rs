@@ -1,5 +1,7 @@
 //! The services that the server offers, each by the name that clients call.
 
+use prost::Message;
+use prost_types::FileDescriptorSet;
 use tonic_reflection::server::{Builder, Error, v1, v1alpha};
 
 use crate::proto::v1::FILE_DESCRIPTOR_SET;
@@ -15,10 +17,21 @@ pub(super) fn v1alpha()
     builder().build_v1alpha()
 }
 
+/// The names of the service's methods.
+pub(super) fn methods() -> Result<Vec<String>, prost::DecodeError> {
+    let files = FileDescriptorSet::decode(FILE_DESCRIPTOR_SET)?.file;
+    let services = files.into_iter().flat_map(|file| file.service);
+    let methods = services.flat_map(|service| service.method);
+    Ok(methods.filter_map(|method| method.name).collect())
+}
+
 fn builder() -> Builder<'static> {
     Builder::configure()
         .include_reflection_service(false)
         .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
+        // What error details are made of: a client that knows us by reflection
+        // alone could not show them otherwise.
+        .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET)

@@ -51,6 +51,11 @@ impl<'a> Counted<'a> {
         self.lens.partition.domain_count()
     }
 
+    /// The domains.
+    pub fn domains(&self) -> impl Iterator<Item = DomainId> {
+        self.lens.partition.domains()
+    }
+
     /// At most `max` domains: those with the smallest counts, ascending by
     /// count, then by value.
     pub fn least(&self, max: usize) -> Vec<DomainId> {

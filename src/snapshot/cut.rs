@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use super::counted::Counted;
 use super::defaults::Defaults;
+use super::label_sets::{LabelSetId, LabelSets};
 use super::lenses::Lens;
 use super::namespace::Namespace;
 use super::nodes::Nodes;
 use super::owners::Controller;
 use super::partition;
+use super::slots::Slot;
 use super::upkeep::Upkeep;
 use super::view::View;
 use super::views::Views;
@@ -38,6 +40,25 @@ pub struct Query<'a> {
     pub selector: &'a Selector,
     /// Which nodes are looked at, and what parts them.
     pub partition: &'a partition::Key,
+}
+
+/// A label set and the pods with it.
+#[derive(Clone, Copy)]
+pub struct CountedSet<'a> {
+    sets: &'a LabelSets,
+    id: LabelSetId,
+}
+
+impl<'a> CountedSet<'a> {
+    /// Its labels, ascending by key.
+    pub fn labels(self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.sets.texts(self.id)
+    }
+
+    /// How many pods count on each node that has any.
+    pub fn counts(self) -> impl Iterator<Item = (Slot, u32)> {
+        self.sets.counts(self.id)
+    }
 }
 
 impl<'a> Cut<'a> {
@@ -70,23 +91,41 @@ impl<'a> Cut<'a> {
         let view = match kept {
             Some(view) => {
                 view.touch(now);
+                self.upkeep.tally().view_hits.count_one();
                 view
             }
-            None => self.keep(query.selector, self.build(query.selector, &lens, now)),
+            None => {
+                self.upkeep.tally().view_builds.count_one();
+                self.keep(query.selector, self.build(query.selector, &lens, now))
+            }
         };
         Counted::of(lens, view, self.nodes)
     }
 
+    /// The label sets whose pods a selector counts, with how many of them
+    /// count on each node. Looks at all label sets.
+    pub fn matching_sets(&self, selector: &Selector) -> impl Iterator<Item = CountedSet<'a>> {
+        let sets = self.namespace.label_sets();
+        sets.matching(selector).map(|id| CountedSet { sets, id })
+    }
+
+    /// Where terminating pods are that a selector would count otherwise. Looks
+    /// at all pods.
+    pub fn terminating(&self, selector: &Selector) -> impl Iterator<Item = Slot> {
+        let sets = self.namespace.label_sets();
+        let mut matching = vec![false; sets.slot_count()];
+        for set in sets.matching(selector) {
+            matching[set.index()] = true;
+        }
+        let pods = self.namespace.pods().map(|(_, pod)| pod);
+        pods.filter(move |pod| matching[pod.labels.index()] && pod.life.is_terminating())
+            .filter_map(|pod| pod.node)
+    }
+
     fn build(&self, selector: &Selector, lens: &Lens, now: u64) -> View {
         let sets = self.namespace.label_sets();
-        let mut counts = vec![0; lens.partition.id_bound()];
-        for (slot, pods) in sets.matching(selector).flat_map(|set| sets.counts(set)) {
-            let domain = lens.partition.member(slot);
-            if domain.is_some() {
-                counts[domain.index()] += pods;
-            }
-        }
-        View::of(lens.id, &lens.partition, counts, now)
+        let nodes = sets.matching(selector).flat_map(|set| sets.counts(set));
+        View::counting(nodes, lens.id, &lens.partition, now)
     }
 
     fn keep(&self, selector: &Selector, view: View) -> Arc<View> {

@@ -5,6 +5,7 @@
 //! Everything here is synchronous and does no I/O; the clock is passed in.
 
 mod apply;
+mod census;
 mod change;
 mod counted;
 mod cut;
@@ -34,17 +35,20 @@ mod slots;
 mod staged;
 mod state;
 mod symbols;
+mod tally;
 #[cfg(test)]
 mod tamper;
+mod templates;
 pub mod topology;
 mod undo;
 mod upkeep;
 mod view;
 mod views;
 
+pub use census::{Census, Group};
 pub use change::{Batch, Kind, OwnerKind};
 pub use counted::{Counted, Domain};
-pub use cut::{Cut, Query};
+pub use cut::{CountedSet, Cut, Query};
 pub use defaults::Defaults;
 pub use error::{Error, check_limit};
 pub use frozen::{Frozen, Kept};
@@ -63,8 +67,9 @@ pub use reservations::{Claim, Held, Hold, Serial};
 pub use reserving::{Ended, Listed, Reserved};
 pub use slots::Slot;
 pub use staged::Staged;
-pub use state::{Applied, Sizes};
+pub use state::{Applied, Memory, Sizes};
 pub use symbols::Symbol;
+pub use tally::{Parted, Tally};
 #[cfg(test)]
 pub(crate) use tamper::Fault;
 pub use topology::DomainId;

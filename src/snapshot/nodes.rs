@@ -232,14 +232,14 @@ impl Nodes {
         affinity.map(|text| self.symbols.find(text).unwrap_or(Symbol::ABSENT))
     }
 
-    /// What the nodes take in memory: an estimate, in bytes.
+    /// What the nodes take in memory without topologies and partitions: an
+    /// estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.heap_bytes
             + self.nodes.capacity() * size_of::<Option<Node>>()
             + size_of_val(self.order())
             + self.slots.memory_bytes()
             + self.symbols.memory_bytes()
-            + self.lenses.read().memory_bytes()
     }
 }
 

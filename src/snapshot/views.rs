@@ -33,6 +33,7 @@ pub struct Views {
     /// By label set: the selectors that match it.
     watchers: Vec<Vec<Watcher>>,
     bytes: usize,
+    count: usize,
 }
 
 /// A selector with views.
@@ -119,6 +120,7 @@ impl Views {
         };
         let view = Arc::new(view);
         self.bytes += view.memory_bytes();
+        self.count += 1;
         self.watched[index].views.push(Arc::clone(&view));
         view
     }
@@ -323,6 +325,7 @@ impl Views {
         let watched = self.watched.iter().map(|(_, w)| w.memory_bytes());
         let watchers = self.watchers.capacity() * size_of::<Vec<Watcher>>();
         self.bytes = watched.sum::<usize>() + watchers;
+        self.count = self.iter().count();
     }
 
     /// All views with their selectors.
@@ -348,6 +351,11 @@ impl Views {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.watched.is_empty()
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.count
     }
 
     /// What they take in memory, in bytes, as measured when one was last added

@@ -4,6 +4,7 @@
 mod active;
 mod cells;
 mod checks;
+pub mod describe;
 mod filter;
 pub mod fleet;
 pub mod place;

@@ -8,6 +8,7 @@ mod place;
 mod process;
 mod refused;
 mod remote;
+mod reservations;
 mod serve;
 #[path = "../support/mod.rs"]
 mod support;

@@ -8,7 +8,7 @@ use crate::evenkeel::Desk;
 use crate::support::server::Server;
 
 /// A server, a desk that talks to it, and what keeps the server running.
-fn with_server() -> (Runtime, Server, Desk) {
+pub fn with_server() -> (Runtime, Server, Desk) {
     let runtime = Runtime::new().expect("a runtime starts");
     let server = runtime.block_on(Server::start());
     let desk = desk().with_server(&server.address);

@@ -3,8 +3,8 @@
 
 use evenkeel::proto::v1::stream_snapshot_request::Step;
 use evenkeel::proto::v1::{
-    BeginReplace, CommitReplace, DeleteSnapshotRequest, FilterRequest, ListSnapshotsRequest,
-    ScoreRequest, Snapshot, StreamSnapshotRequest, UpdateSnapshotRequest, View,
+    BeginReplace, CommitReplace, DeleteSnapshotRequest, ListSnapshotsRequest, Snapshot,
+    StreamSnapshotRequest, UpdateSnapshotRequest,
 };
 use proptest::prelude::*;
 use tonic::Code;
@@ -184,43 +184,11 @@ proptest! {
             let exported = content(&here, "s").await;
             restore(&there, "s", &exported).await;
             prop_assert_eq!(content(&there, "s").await, exported);
-            same_decisions(&there, &cluster, &pod).await;
+            let about = Question { cluster: &cluster, pod: &pod, place: "restored" };
+            agree::decisions(&there, "s", &about).await;
             Ok(())
         })?;
     }
-}
-
-async fn same_decisions(server: &Server, cluster: &Cluster, pod: &evenkeel::proto::v1::Pod) {
-    let about = Question {
-        cluster,
-        pod,
-        place: "restored",
-    };
-    let checks = evenkeel::proto::v1::NodeChecks::Unspecified;
-    let filter = FilterRequest {
-        snapshot: "s".into(),
-        pod: Some(pod.clone()),
-        view: View::Full as i32,
-        max_domains: Some(0),
-        ..FilterRequest::default()
-    };
-    let score = ScoreRequest {
-        snapshot: "s".into(),
-        pod: Some(pod.clone()),
-        view: View::Full as i32,
-        max_domains: Some(0),
-        ..ScoreRequest::default()
-    };
-    agree::filter(
-        &server.filter(filter).await,
-        &cluster.filter(pod, None, checks),
-        &about,
-    );
-    agree::score(
-        &server.score(score).await,
-        &cluster.score(pod, None, checks),
-        &about,
-    );
 }
 
 /// An export of many objects comes in several parts, all of one revision.

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use evenkeel::proto::v1::{
-    ConstraintReport, Domain, FilterResponse, NodeScore, NodeVerdict, Pod, ReasonCount,
-    ScoreResponse, TopologySpreadConstraint,
+    ConstraintReport, Domain, FilterRequest, FilterResponse, NodeChecks, NodeScore, NodeVerdict,
+    Pod, ReasonCount, ScoreRequest, ScoreResponse, TopologySpreadConstraint, View,
 };
 
 use evenkeel::recount::{self, Cluster, Labels, labels, selector_matches};
+
+use super::server::Server;
 
 /// How far two weights may be apart.
 pub const WEIGHT_TOLERANCE: f64 = 1e-12;
@@ -32,6 +34,28 @@ pub fn score(got: &ScoreResponse, want: &recount::Score, about: &Question) {
     assert_eq!(got.skipped, wanted.skipped, "skipped, {about}");
     assert_eq!(got.scores, wanted.scores, "scores, {about}");
     reports(&got.constraints, &wanted.constraints, about);
+}
+
+/// The server decides about the pod as the oracle does.
+pub async fn decisions(server: &Server, snapshot: &str, about: &Question<'_>) {
+    let (cluster, pod) = (about.cluster, about.pod);
+    let checks = NodeChecks::Unspecified;
+    let got = server.filter(FilterRequest {
+        snapshot: snapshot.into(),
+        pod: Some(pod.clone()),
+        view: View::Full as i32,
+        max_domains: Some(0),
+        ..FilterRequest::default()
+    });
+    filter(&got.await, &cluster.filter(pod, None, checks), about);
+    let got = server.score(ScoreRequest {
+        snapshot: snapshot.into(),
+        pod: Some(pod.clone()),
+        view: View::Full as i32,
+        max_domains: Some(0),
+        ..ScoreRequest::default()
+    });
+    score(&got.await, &cluster.score(pod, None, checks), about);
 }
 
 /// The oracle's answer to Filter as the wire says it.

@@ -1,11 +1,14 @@
 //! Answers as text for a person: pure functions from a response to a string.
 //! Styles are written always; the output drops them where they are not wanted.
 
+mod bars;
 mod constraint;
+mod explain;
 mod filter;
+mod html;
 mod place;
+mod reservations;
 mod score;
-mod selector;
 mod snapshot;
 mod style;
 mod table;
@@ -13,8 +16,11 @@ mod table;
 mod tests;
 mod verified;
 
+pub(crate) use explain::explain;
 pub(crate) use filter::filter;
+pub(crate) use html::explain_html;
 pub(crate) use place::place;
+pub(crate) use reservations::reservations;
 pub(crate) use score::score;
 pub(crate) use snapshot::{snapshot, snapshots};
 pub(crate) use verified::verified;

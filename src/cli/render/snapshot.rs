@@ -78,7 +78,7 @@ fn bytes(count: i64) -> String {
 }
 
 /// RFC 3339, to the second; `-` for none.
-fn time(time: Option<&Timestamp>) -> String {
+pub(super) fn time(time: Option<&Timestamp>) -> String {
     let seconds = time.and_then(|time| u64::try_from(time.seconds).ok());
     let since = seconds.and_then(|seconds| UNIX_EPOCH.checked_add(Duration::from_secs(seconds)));
     since.map_or("-".to_owned(), |time| {

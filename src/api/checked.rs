@@ -1,0 +1,137 @@
+//! A valid `Filter` or `Score` request, of either dialect.
+
+use super::answer::Candidates;
+use super::error::Error;
+use super::request;
+use crate::matching::{Path, Violations};
+use crate::proto::v1;
+use crate::snapshot::{Batch, Cut, Limits, Snapshot};
+use crate::spread::NodeChecks;
+
+/// What a dialect makes of the pod of a request, and how it answers.
+pub trait Ask: Sized {
+    /// Checks and compiles the pod of a request, whose field is at `path`.
+    ///
+    /// # Errors
+    /// Every fault of the pod.
+    fn compile(pod: Option<v1::Pod>, limits: &Limits, path: Path<'_>) -> Result<Self, Violations>;
+
+    /// Namespace of the pod.
+    fn namespace(&self) -> &str;
+
+    /// Answers as `Filter`, all but the epoch.
+    fn filter(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::FilterResponse;
+
+    /// Answers as `Score`, all but the epoch.
+    fn score(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::ScoreResponse;
+
+    /// Answers as `Explain`, all but the epoch.
+    fn explain(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::ExplainResponse;
+}
+
+/// A valid request about one pod.
+#[derive(Debug)]
+pub struct Checked<Q> {
+    /// The snapshot that it means.
+    pub snapshot: String,
+    /// The revision to wait for.
+    pub min_revision: i64,
+    /// The pod. Apart, because a call in flight is moved about.
+    pub question: Box<Q>,
+    /// What nodes are checked for.
+    pub checks: NodeChecks,
+    /// How much of the answer to write.
+    pub view: v1::View,
+    /// How many domains a report lists.
+    pub max_domains: usize,
+    /// Only the best so many.
+    pub top: Option<usize>,
+    candidates: Option<v1::NodeNames>,
+    overlay: Batch,
+}
+
+impl<Q: Ask> Checked<Q> {
+    /// Checks a request.
+    ///
+    /// # Errors
+    /// Every fault of the request.
+    pub fn of(wire: v1::ScoreRequest, limits: &Limits) -> Result<Self, Error> {
+        let mut faults = Violations::default();
+        let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
+        let question = Q::compile(wire.pod, limits, Path::root("pod"));
+        let question = faults.collect(question.map(Box::new));
+        request::check_candidates(wire.candidates.as_ref(), limits, &mut faults);
+        let checks = request::node_checks(wire.node_checks, &mut faults);
+        let view = request::known(wire.view, Path::root("view"), &mut faults);
+        let _: v1::Dialect = request::known(wire.dialect, Path::root("dialect"), &mut faults);
+        request::check_not_negative(wire.min_revision, Path::root("minRevision"), &mut faults);
+        request::check_not_negative(wire.top.into(), Path::root("top"), &mut faults);
+        let max_domains = request::max_domains(wire.max_domains, &mut faults);
+        let overlay = request::overlay(wire.overlay, limits, &mut faults);
+        let question = match question {
+            Some(question) => faults.finish(question)?,
+            None => return Err(faults.into()),
+        };
+        Ok(Self {
+            snapshot,
+            min_revision: wire.min_revision,
+            question,
+            checks,
+            view,
+            max_domains,
+            top: usize::try_from(wire.top).ok().filter(|top| *top > 0),
+            candidates: wire.candidates,
+            overlay,
+        })
+    }
+
+    /// Answers as `Filter`.
+    pub fn filter(self, snapshot: &Snapshot) -> v1::FilterResponse {
+        v1::FilterResponse {
+            epoch: snapshot.epoch().to_owned(),
+            ..self.read(snapshot, Q::filter)
+        }
+    }
+
+    /// Answers as `Score`.
+    pub fn score(self, snapshot: &Snapshot) -> v1::ScoreResponse {
+        v1::ScoreResponse {
+            epoch: snapshot.epoch().to_owned(),
+            ..self.read(snapshot, Q::score)
+        }
+    }
+
+    /// Answers as `Explain`.
+    pub fn explain(self, snapshot: &Snapshot) -> v1::ExplainResponse {
+        v1::ExplainResponse {
+            epoch: snapshot.epoch().to_owned(),
+            ..self.read(snapshot, Q::explain)
+        }
+    }
+
+    /// Runs an answer on one cut of the snapshot, with the overlay applied.
+    fn read<T>(mut self, snapshot: &Snapshot, answer: impl FnOnce(&Self, &Cut<'_>) -> T) -> T {
+        let overlay = std::mem::take(&mut self.overlay);
+        snapshot.read(self.question.namespace(), overlay, |cut| {
+            answer(&self, &cut)
+        })
+    }
+
+    /// Whether the caller names the nodes to decide about.
+    pub fn names_candidates(&self) -> bool {
+        self.candidates.is_some()
+    }
+
+    /// The nodes to decide about.
+    pub fn candidates<'a>(&self, cut: &Cut<'a>) -> Candidates<'a> {
+        Candidates::of(self.candidates.as_ref(), cut)
+    }
+
+    /// Whether the answer lists nodes by name.
+    pub fn lists_nodes(&self) -> bool {
+        matches!(
+            self.view,
+            v1::View::Unspecified | v1::View::Basic | v1::View::Full
+        )
+    }
+}

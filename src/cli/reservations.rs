@@ -1,0 +1,208 @@
+//! `evenkeel reservation`: what is held for replicas that are on their way.
+
+use std::str::FromStr;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+use super::args;
+use super::exit::Exit;
+use super::output;
+use super::render;
+use crate::proto::v1::{
+    ConfirmReservationsRequest, Confirmation, ListReservationsRequest, ListReservationsResponse,
+    ReleaseReservationsRequest, ReservedPod,
+};
+
+/// What to do with reservations.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Reservation {
+    /// List what is held, oldest first
+    List(List),
+    /// Say which pods reservations became
+    Confirm(Confirm),
+    /// Give reservations up
+    Release(Release),
+}
+
+impl Reservation {
+    /// Does it.
+    pub(crate) async fn run(self) -> Result<Exit> {
+        match self {
+            Reservation::List(list) => list.run().await,
+            Reservation::Confirm(confirm) => confirm.run().await,
+            Reservation::Release(release) => release.run().await,
+        }
+    }
+}
+
+/// Flags of `evenkeel reservation list`.
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// Only those that this owner holds
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
+    owner: String,
+
+    #[command(flatten)]
+    server: args::Server,
+
+    #[command(flatten)]
+    name: args::SnapshotName,
+
+    #[command(flatten)]
+    output: args::Output,
+}
+
+impl List {
+    async fn run(self) -> Result<Exit> {
+        let client = self.server.client().await?;
+        let mut all = ListReservationsResponse::default();
+        loop {
+            let request = ListReservationsRequest {
+                snapshot: self.name.snapshot.clone(),
+                page_size: 0,
+                page_token: std::mem::take(&mut all.next_page_token),
+                owner: self.owner.clone(),
+            };
+            let page = client
+                .call(request, |mut rpc, request| async move {
+                    rpc.list_reservations(request).await
+                })
+                .await?;
+            all.reservations.extend(page.reservations);
+            all.next_page_token = page.next_page_token;
+            if all.next_page_token.is_empty() {
+                break;
+            }
+        }
+        let text = self.output.output.render(
+            &all,
+            |all| render::reservations(&all.reservations),
+            |all| {
+                all.reservations
+                    .iter()
+                    .map(|held| held.id.clone())
+                    .collect()
+            },
+        )?;
+        output::print(&text)?;
+        Ok(Exit::Success)
+    }
+}
+
+/// Flags of `evenkeel reservation confirm`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Confirm before the pod is put on its node; when it arrives there, it takes over from the reservation
+and is counted once.
+
+Examples:
+  evenkeel reservation confirm 1f=web-7d9c-x2x8p 20=web-7d9c-p4kq2
+
+Exit codes:
+  0  all were confirmed
+  1  some had ended before: each is named
+  2  the request was refused
+  3  the server could not be reached, or did not answer in time")]
+pub(crate) struct Confirm {
+    /// A reservation and the name of the pod that it became
+    #[arg(value_name = "ID=POD", required = true)]
+    confirmations: Vec<Became>,
+
+    #[command(flatten)]
+    server: args::Server,
+
+    #[command(flatten)]
+    name: args::SnapshotName,
+}
+
+impl Confirm {
+    async fn run(self) -> Result<Exit> {
+        let client = self.server.client().await?;
+        let total = self.confirmations.len();
+        let request = ConfirmReservationsRequest {
+            snapshot: self.name.snapshot,
+            confirmations: self.confirmations.into_iter().map(|c| c.0).collect(),
+        };
+        let answer = client
+            .call(request, |mut rpc, request| async move {
+                rpc.confirm_reservations(request).await
+            })
+            .await?;
+        report("confirmed", total, &answer.unknown_ids, answer.revision)
+    }
+}
+
+/// Flags of `evenkeel reservation release`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Exit codes:
+  0  all were given up
+  1  some had ended before: each is named
+  2  the request was refused
+  3  the server could not be reached, or did not answer in time")]
+pub(crate) struct Release {
+    /// The reservations
+    #[arg(value_name = "ID", required = true)]
+    ids: Vec<String>,
+
+    #[command(flatten)]
+    server: args::Server,
+
+    #[command(flatten)]
+    name: args::SnapshotName,
+}
+
+impl Release {
+    async fn run(self) -> Result<Exit> {
+        let client = self.server.client().await?;
+        let total = self.ids.len();
+        let request = ReleaseReservationsRequest {
+            snapshot: self.name.snapshot,
+            ids: self.ids,
+        };
+        let answer = client
+            .call(request, |mut rpc, request| async move {
+                rpc.release_reservations(request).await
+            })
+            .await?;
+        report("released", total, &answer.unknown_ids, answer.revision)
+    }
+}
+
+/// Prints how many of `total` were done, and names those that were not.
+fn report(done: &str, total: usize, unknown: &[String], revision: i64) -> Result<Exit> {
+    let count = total - unknown.len();
+    output::print(&format!("{done} {count} of {total}, revision {revision}\n"))?;
+    if unknown.is_empty() {
+        return Ok(Exit::Success);
+    }
+    output::warn(&format!("ended before: {}", unknown.join(", ")));
+    Ok(Exit::Negative)
+}
+
+/// What one reservation became, as `confirm` names it.
+#[derive(Debug, Clone)]
+struct Became(Confirmation);
+
+impl FromStr for Became {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some((id, pod)) if !id.is_empty() && !pod.is_empty() => Ok(Self(Confirmation {
+                id: id.to_owned(),
+                pod: Some(ReservedPod {
+                    name: pod.to_owned(),
+                    uid: String::new(),
+                }),
+            })),
+            _ => Err("want ID=POD".to_owned()),
+        }
+    }
+}

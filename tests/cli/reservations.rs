@@ -1,0 +1,70 @@
+//! Reservations by hand: held, confirmed, released.
+
+use crate::remote::with_server;
+
+#[test]
+fn held_confirmed_and_released() {
+    let (_runtime, _server, desk) = with_server();
+    desk.run("load cluster.yaml").expect(0);
+    let list = |flags: &str| desk.run(&format!("reservation list {flags}")).expect(0).out;
+    assert_eq!(list(""), "no reservations\n");
+
+    let line = "place -f workloads.yaml --name web --spread-only --replicas 2 --reserve 5m \
+                --owner ops -o json";
+    let placed = desk.run(line).expect(0).json();
+    let ids: Vec<String> = placed["placements"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|placement| {
+            placement["reservationId"]
+                .as_str()
+                .expect("an id")
+                .to_owned()
+        })
+        .collect();
+    let (first, second) = (&ids[0], &ids[1]);
+    assert_eq!(list("-o name"), format!("{first}\n{second}\n"));
+    assert_eq!(list("--owner nobody"), "no reservations\n");
+
+    desk.run(&format!("reservation confirm {first}=web-1"))
+        .expect(0);
+    let table = list("--owner ops");
+    let lines: Vec<Vec<&str>> = table
+        .lines()
+        .map(|l| l.split_whitespace().collect())
+        .collect();
+    assert_eq!(lines[0][..4], ["ID", "OWNER", "NAMESPACE", "NODE"]);
+    assert_eq!(lines[1].last(), Some(&"web-1"), "{table}");
+    assert_eq!(lines[2].last(), Some(&"-"), "{table}");
+
+    let gone = desk
+        .run(&format!("reservation release {first} {second}"))
+        .expect(0);
+    assert!(
+        gone.out.starts_with("released 2 of 2, revision "),
+        "{}",
+        gone.out
+    );
+    for line in [
+        format!("reservation release {second}"),
+        format!("reservation confirm {second}=web-2"),
+    ] {
+        let late = desk.run(&line).expect(1);
+        assert!(late.out.contains(" 0 of 1"), "{line}: {}", late.out);
+        assert!(
+            late.err.contains(&format!("ended before: {second}")),
+            "{}",
+            late.err
+        );
+    }
+    assert_eq!(list(""), "no reservations\n");
+}
+
+#[test]
+fn what_is_no_confirmation_is_refused() {
+    for arguments in ["x", "=web-1", "x=", ""] {
+        let refused = crate::desk().run(&format!("reservation confirm {arguments}"));
+        assert_eq!(refused.code, 2, "{arguments:?}: {}", refused.err);
+    }
+}
