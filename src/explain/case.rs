@@ -165,7 +165,7 @@ impl Case<'_> {
         max_domains: usize,
     ) -> Vec<Report<'s>> {
         if scores.skipped {
-            let empty = |active| Report::of(active, Vec::new(), max_domains, 0, |_| true);
+            let empty = |active| Report::of(active, 0, [], 0, |_| true);
             return self.constraints.soft().map(empty).collect();
         }
         scores.reports(max_domains)
