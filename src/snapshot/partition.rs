@@ -82,23 +82,22 @@ impl Eligibility {
                 .as_ref()
                 .is_none_or(|affinity| affinity.matches::<str>(&node))
             && self.admits_taints(node)
+            && self.admits_cordon(node)
     }
 
-    fn admits_taints(&self, node: NodeRef<'_>) -> bool {
-        self.tolerations
-            .as_ref()
-            .is_none_or(|t| t.tolerate_all(node.taints()))
-            && self
-                .cordon_tolerations
-                .as_ref()
-                .is_none_or(|t| admits_cordon(t, node))
+    /// Whether a node is eligible as far as its taints go.
+    pub fn admits_taints(&self, node: NodeRef<'_>) -> bool {
+        let tolerations = self.tolerations.as_ref();
+        tolerations.is_none_or(|t| t.tolerate_all(node.taints()))
     }
-}
 
-/// Whether a pod with these tolerations may go on a node as far as its being
-/// cordoned goes.
-fn admits_cordon(tolerations: &Tolerations, node: NodeRef<'_>) -> bool {
-    !node.unschedulable() || tolerations.tolerate_parts(UNSCHEDULABLE_TAINT, "", Effect::NoSchedule)
+    /// Whether a node is eligible as far as its being cordoned goes.
+    pub fn admits_cordon(&self, node: NodeRef<'_>) -> bool {
+        let tolerated = |tolerations: &Tolerations| {
+            tolerations.tolerate_parts(UNSCHEDULABLE_TAINT, "", Effect::NoSchedule)
+        };
+        !node.unschedulable() || self.cordon_tolerations.as_ref().is_none_or(tolerated)
+    }
 }
 
 impl Partition {
@@ -117,6 +116,7 @@ impl Partition {
                     .as_ref()
                     .is_none_or(|affinity| affinity.matches::<Symbol>(&node))
                 && eligibility.admits_taints(node)
+                && eligibility.admits_cordon(node)
         };
         let slots = nodes.order().iter().copied();
         let eligible: Vec<Slot> = slots
