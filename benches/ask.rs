@@ -73,7 +73,7 @@ pub struct Compiled {
 impl Compiled {
     /// The question that a pod asks.
     pub fn of(world: &World, pod: &v1::Pod) -> Self {
-        let question = Question::compile(Some(pod.clone()), &Limits::default(), Path::root("pod"));
+        let question = Question::compile(Some(pod), &Limits::default(), Path::root("pod"));
         Self {
             snapshot: world.snapshot(),
             question: question.expect("the pod is valid"),

@@ -59,7 +59,7 @@ fn kubernetes(size: (usize, usize, usize), clock: &mut Clock) {
         for (name, constraints) in cases(&app) {
             let pod = pod(&namespace, &app, constraints);
             let path = Path::root("pod");
-            let question = Question::compile(Some(pod.clone()), &Limits::default(), path);
+            let question = Question::compile(Some(&pod), &Limits::default(), path);
             let question = question.expect("it is valid");
             let wish = place::Wish {
                 replicas,

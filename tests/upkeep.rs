@@ -56,8 +56,7 @@ impl World {
     /// Asks Filter; how many domains each hard constraint has, and its
     /// smallest count.
     fn ask(&self, pod: &Pod, overlay: Vec<Change>) -> Vec<(usize, i64)> {
-        let question =
-            Question::compile(Some(pod.clone()), self.registry.limits(), Path::root("pod"));
+        let question = Question::compile(Some(pod), self.registry.limits(), Path::root("pod"));
         let question = question.expect("a valid pod");
         let overlay = Batch::check(overlay, self.registry.limits(), Path::root("overlay"));
         let overlay = overlay.expect("valid changes");
@@ -333,11 +332,7 @@ fn a_decision_outlives_what_it_began_with() {
     // The new zone has the last number, and would have the first if zones
     // were numbered anew.
     world.update(vec![zoned("n0", 9)]);
-    let question = Question::compile(
-        Some(asker.clone()),
-        world.registry.limits(),
-        Path::root("pod"),
-    );
+    let question = Question::compile(Some(&asker), world.registry.limits(), Path::root("pod"));
     let question = question.expect("a valid pod");
     let tallies = |meanwhile: &dyn Fn()| {
         world.snapshot.read("default", Batch::default(), |cut| {

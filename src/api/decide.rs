@@ -9,7 +9,7 @@ use crate::spread::{Constraints, Filter, Judged, Question, Report, Scores, Talli
 
 impl Ask for Question {
     fn compile(pod: Option<v1::Pod>, limits: &Limits, path: Path<'_>) -> Result<Self, Violations> {
-        Self::compile(pod, limits, path)
+        Self::compile(pod.as_ref(), limits, path)
     }
 
     fn namespace(&self) -> &str {

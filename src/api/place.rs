@@ -211,7 +211,7 @@ impl Ask {
         limits: &Limits,
         faults: &mut Violations,
     ) -> Option<Self> {
-        let question = Question::compile(wire.pod.clone(), limits, Path::root("pod"));
+        let question = Question::compile(wire.pod.as_ref(), limits, Path::root("pod"));
         let question = faults.collect(question);
         if !wire.holders.is_empty() {
             faults.add(Path::root("holders"), "applies in the Fleet dialect only");

@@ -43,7 +43,7 @@ impl Question {
     /// # Errors
     /// Every fault of the pod (`docs/semantics.md`, "Validation").
     pub fn compile(
-        wire: Option<v1::Pod>,
+        wire: Option<&v1::Pod>,
         limits: &Limits,
         path: Path<'_>,
     ) -> Result<Self, Violations> {
@@ -52,12 +52,13 @@ impl Question {
             faults.add(path, "is required");
             return Err(faults);
         };
-        let metadata = wire.metadata.unwrap_or_default();
-        let spec = wire.spec.unwrap_or_default();
-        check_metadata(&metadata, path.field("metadata"), &mut faults);
+        let (no_metadata, no_spec) = (v1::ObjectMeta::default(), v1::PodSpec::default());
+        let metadata = wire.metadata.as_ref().unwrap_or(&no_metadata);
+        let spec = wire.spec.as_ref().unwrap_or(&no_spec);
+        check_metadata(metadata, path.field("metadata"), &mut faults);
 
         let at = path.field("spec");
-        let affinity = NodeAffinity::compile(&spec, at, &mut faults);
+        let affinity = NodeAffinity::compile(spec, at, &mut faults);
         let tolerations = at.field("tolerations");
         let tolerations = Tolerations::compile(&spec.tolerations, tolerations, &mut faults);
         let list = at.field("topologySpreadConstraints");
@@ -79,8 +80,8 @@ impl Question {
             namespace: names::namespace_or_default(&metadata.namespace).to_owned(),
             affinity,
             tolerations,
+            labels: metadata.labels.clone(),
             controller: Controller::of(&metadata.owner_references),
-            labels: metadata.labels,
             constraints,
             checks,
         })

@@ -35,7 +35,7 @@ pub(crate) fn registry() -> Arc<Registry> {
 /// Asks Filter about a pod; the counts by domain of its first constraint.
 fn ask(snapshot: &Snapshot, pod: Value) -> Vec<(String, i64)> {
     let pod: v1::Pod = serde_json::from_value(pod).expect("a pod");
-    let question = Question::compile(Some(pod), &Limits::default(), Path::root("pod"));
+    let question = Question::compile(Some(&pod), &Limits::default(), Path::root("pod"));
     let question = question.expect("a valid pod");
     snapshot.read("default", Batch::default(), |cut| {
         let constraints = Constraints::of(&question, &cut);
