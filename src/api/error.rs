@@ -35,6 +35,16 @@ pub enum Error {
         /// What it is.
         actual: i64,
     },
+    /// A workload has no pods.
+    #[error("{kind} {name} of namespace {namespace} has no pods")]
+    NoWorkload {
+        /// Its namespace.
+        namespace: String,
+        /// Its kind.
+        kind: String,
+        /// Its name.
+        name: String,
+    },
     /// The deadline of the call has passed.
     #[error("the deadline of the call has passed")]
     Deadline,
@@ -70,7 +80,7 @@ impl From<snapshot::Error> for Error {
 impl Error {
     fn code_and_reason(&self) -> (Code, &'static str) {
         match self {
-            Self::Invalid(violations) if violations.iter().all(|v| v.over_limit) => {
+            Self::Invalid(violations) if violations.iter().all(|v| v.limit.is_some()) => {
                 (Code::ResourceExhausted, "OVER_LIMIT")
             }
             Self::Invalid(_) => (Code::InvalidArgument, "INVALID_REQUEST"),
@@ -83,6 +93,7 @@ impl Error {
                 snapshot::Error::OverLimit { .. } => (Code::ResourceExhausted, "OVER_LIMIT"),
             },
             Self::MinRevision { .. } => (Code::DeadlineExceeded, "MIN_REVISION_NOT_REACHED"),
+            Self::NoWorkload { .. } => (Code::NotFound, "WORKLOAD_NOT_FOUND"),
             Self::Deadline => (Code::DeadlineExceeded, "DEADLINE_EXCEEDED"),
             Self::OverLimit { .. } => (Code::ResourceExhausted, "OVER_LIMIT"),
             Self::Draining => (Code::Unavailable, "DRAINING"),
@@ -101,6 +112,11 @@ impl From<Error> for Status {
                     ("limit".to_owned(), (*name).to_owned()),
                     ("value".to_owned(), limit.to_string()),
                 ]
+            }
+            Error::Invalid(violations) if code == Code::ResourceExhausted => {
+                let limit = violations.iter().find_map(|violation| violation.limit);
+                let name = |limit: &str| ("limit".to_owned(), limit.to_owned());
+                limit.map(name).into_iter().collect()
             }
             _ => Vec::new(),
         };

@@ -13,7 +13,8 @@ use tonic::{Request, Response, Status, Streaming};
 use super::checked::{Ask, Checked};
 use super::error::Error;
 use super::feed::Feed;
-use super::{deadline, explain, export, place, request, reservations, update, verify};
+use super::measured::{measured, try_measured};
+use super::{deadline, describe, explain, export, place, request, reservations, update, verify};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::proto::v1::spread_service_server::SpreadService;
@@ -37,21 +38,15 @@ pub struct Service {
 }
 
 impl Service {
-    /// A service on `registry`. Once `draining` is cancelled, open streams
-    /// end with UNAVAILABLE and new calls are answered UNAVAILABLE.
+    /// A service on `registry`. Once `draining` is cancelled, streams, and
+    /// whoever waits for something, end with UNAVAILABLE. Other calls are
+    /// still answered: a connection that is closing may bring some that were
+    /// sent before its client heard of it.
     pub fn new(registry: Arc<Registry>, draining: CancellationToken) -> Self {
         Self {
             registry,
             draining,
             verifying: Arc::new(Semaphore::new(1)),
-        }
-    }
-
-    fn check_open(&self) -> Result<(), Error> {
-        if self.draining.is_cancelled() {
-            Err(Error::Draining)
-        } else {
-            Ok(())
         }
     }
 
@@ -102,7 +97,6 @@ impl Service {
     }
 
     fn named(&self, name: &str) -> Result<Arc<Snapshot>, Error> {
-        self.check_open()?;
         Ok(self.registry.get(&request::parse_snapshot_name(name)?)?)
     }
 }
@@ -115,7 +109,6 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::UpdateSnapshotRequest>,
     ) -> Result<Response<v1::UpdateSnapshotResponse>, Status> {
-        self.check_open()?;
         let registry = Arc::clone(&self.registry);
         let request = request.into_inner();
         let is_large = request.changes.len() >= LARGE_BATCH;
@@ -132,7 +125,6 @@ impl SpreadService for Service {
         &self,
         request: Request<Streaming<v1::StreamSnapshotRequest>>,
     ) -> Result<Response<Self::StreamSnapshotStream>, Status> {
-        self.check_open()?;
         let (answers, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
         let feed = Feed::new(Arc::clone(&self.registry));
         let draining = self.draining.clone();
@@ -144,67 +136,61 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::FilterRequest>,
     ) -> Result<Response<v1::FilterResponse>, Status> {
-        self.check_open()?;
         let (metadata, _, request) = request.into_parts();
         let request = request::as_score(request);
-        let answer = match is_fleet(request.dialect) {
+        match is_fleet(request.dialect) {
             false => {
                 let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
-                asked.filter(&on)
+                Ok(measured(|| asked.filter(&on)))
             }
             true => {
                 let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
-                asked.filter(&on)
+                Ok(measured(|| asked.filter(&on)))
             }
-        };
-        Ok(Response::new(answer))
+        }
     }
 
     async fn score(
         &self,
         request: Request<v1::ScoreRequest>,
     ) -> Result<Response<v1::ScoreResponse>, Status> {
-        self.check_open()?;
         let (metadata, _, request) = request.into_parts();
-        let answer = match is_fleet(request.dialect) {
+        match is_fleet(request.dialect) {
             false => {
                 let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
-                asked.score(&on)
+                Ok(measured(|| asked.score(&on)))
             }
             true => {
                 let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
-                asked.score(&on)
+                Ok(measured(|| asked.score(&on)))
             }
-        };
-        Ok(Response::new(answer))
+        }
     }
 
     async fn explain(
         &self,
         request: Request<v1::ExplainRequest>,
     ) -> Result<Response<v1::ExplainResponse>, Status> {
-        self.check_open()?;
         let (metadata, _, request) = request.into_parts();
         let request = request::as_score(explain::as_filter(request));
         // Decides several times over, so beside the reactor.
         let answer = match is_fleet(request.dialect) {
             false => {
                 let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
-                run_aside(true, move || asked.explain(&on)).await?
+                run_aside(true, move || measured(|| asked.explain(&on))).await?
             }
             true => {
                 let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
-                run_aside(true, move || asked.explain(&on)).await?
+                run_aside(true, move || measured(|| asked.explain(&on))).await?
             }
         };
-        Ok(Response::new(answer))
+        Ok(answer)
     }
 
     async fn place(
         &self,
         request: Request<v1::PlaceRequest>,
     ) -> Result<Response<v1::PlaceResponse>, Status> {
-        self.check_open()?;
         let (metadata, _, request) = request.into_parts();
         let deadline = deadline::of(&metadata);
         let checked = place::Checked::of(request, self.registry.limits())?;
@@ -216,9 +202,22 @@ impl SpreadService for Service {
         let _guard = given_up.clone().drop_guard();
         let run = move || {
             let stop = || given_up.is_cancelled() || tokio::time::Instant::now() > deadline;
-            checked.answer(&snapshot, &stop)
+            try_measured(|| checked.answer(&snapshot, &stop))
         };
-        Ok(Response::new(run_aside(true, run).await??))
+        Ok(run_aside(true, run).await??)
+    }
+
+    async fn describe_spread(
+        &self,
+        request: Request<v1::DescribeSpreadRequest>,
+    ) -> Result<Response<v1::DescribeSpreadResponse>, Status> {
+        let (metadata, _, request) = request.into_parts();
+        let checked = describe::Checked::of(request, self.registry.limits())?;
+        let snapshot = self
+            .reach(&checked.snapshot, checked.min_revision, &metadata)
+            .await?;
+        let run = move || try_measured(|| checked.answer(&snapshot));
+        Ok(run_aside(true, run).await??)
     }
 
     async fn confirm_reservations(
@@ -265,7 +264,6 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ListSnapshotsRequest>,
     ) -> Result<Response<v1::ListSnapshotsResponse>, Status> {
-        self.check_open()?;
         let request = request.into_inner();
         let mut faults = Violations::default();
         let size = request::page_size(request.page_size, &mut faults);

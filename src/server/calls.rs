@@ -1,5 +1,6 @@
 //! What every call of `SpreadService` passes through: the limit on concurrent
-//! calls, and RESOURCE_EXHAUSTED for messages over the limit.
+//! calls, RESOURCE_EXHAUSTED for messages over the limit, and who notes how
+//! calls end.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -14,6 +15,7 @@ use tonic::body::Body;
 use tonic::{Code, Status};
 use tower::{Layer, Service};
 
+use super::observe::{Call, Observer};
 use crate::api;
 
 /// When a client over the limit on concurrent calls may try again.
@@ -25,6 +27,7 @@ pub(super) struct CallLimits {
     slots: Arc<Semaphore>,
     max_concurrent_calls: usize,
     max_message_bytes: usize,
+    observer: Option<Arc<Observer>>,
 }
 
 impl CallLimits {
@@ -33,7 +36,21 @@ impl CallLimits {
             slots: Arc::new(Semaphore::new(max_concurrent_calls)),
             max_concurrent_calls,
             max_message_bytes,
+            observer: None,
         }
+    }
+
+    /// The same limits, for calls that are noted by `observer`.
+    pub(super) fn observed_by(&self, observer: Option<Arc<Observer>>) -> Self {
+        Self {
+            observer,
+            ..self.clone()
+        }
+    }
+
+    /// How many calls are under way.
+    pub(super) fn in_flight(&self) -> usize {
+        self.max_concurrent_calls - self.slots.available_permits()
     }
 
     fn too_many_calls(&self) -> Status {
@@ -78,8 +95,13 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let observer = self.limits.observer.as_ref();
+        let mut call = observer.map(|observer| observer.begin(&request));
         let Ok(slot) = self.limits.slots.clone().try_acquire_owned() else {
             let refused = self.limits.too_many_calls().into_http();
+            if let Some(call) = &mut call {
+                call.answered(&refused);
+            }
             return Box::pin(std::future::ready(Ok(refused)));
         };
         let max_message_bytes = self.limits.max_message_bytes;
@@ -87,10 +109,14 @@ where
         Box::pin(async move {
             let mut response = answer.await?;
             name_message_limit(response.headers_mut(), max_message_bytes);
+            if let Some(call) = &mut call {
+                call.answered(&response);
+            }
             Ok(response.map(|inner| {
                 Body::new(LimitedBody {
                     inner,
                     max_message_bytes,
+                    call,
                     _slot: slot,
                 })
             }))
@@ -102,6 +128,8 @@ where
 struct LimitedBody {
     inner: Body,
     max_message_bytes: usize,
+    /// Has ended when this is dropped.
+    call: Option<Call>,
     _slot: OwnedSemaphorePermit,
 }
 
@@ -118,6 +146,9 @@ impl http_body::Body for LimitedBody {
             && let Some(trailers) = frame.trailers_mut()
         {
             name_message_limit(trailers, self.max_message_bytes);
+            if let Some(call) = &mut self.call {
+                call.status(trailers);
+            }
         }
         frame
     }

@@ -4,6 +4,7 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -19,12 +20,36 @@ use tracing::{debug, warn};
 /// descriptors for instance: asking again at once would only burn a core.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
+/// How many connections there are and were.
+pub(super) struct Counts {
+    slots: Arc<Semaphore>,
+    max_connections: usize,
+    accepted: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Counts {
+    /// Open now.
+    pub(super) fn open(&self) -> usize {
+        self.max_connections - self.slots.available_permits()
+    }
+
+    /// Accepted since the start.
+    pub(super) fn accepted(&self) -> u64 {
+        self.accepted.load(Ordering::Relaxed)
+    }
+
+    /// Closed for being over the limit.
+    pub(super) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+}
+
 /// A bound address, as a stream of the connections that it accepts.
 pub(super) struct Listener {
     listener: TcpListener,
     address: SocketAddr,
-    slots: Arc<Semaphore>,
-    max_connections: usize,
+    counts: Arc<Counts>,
     /// Whether the last connection was over the limit.
     full: bool,
     retry: Option<Pin<Box<Sleep>>>,
@@ -37,8 +62,12 @@ impl Listener {
         Ok(Self {
             address: listener.local_addr()?,
             listener,
-            slots: Arc::new(Semaphore::new(max_connections)),
-            max_connections,
+            counts: Arc::new(Counts {
+                slots: Arc::new(Semaphore::new(max_connections)),
+                max_connections,
+                accepted: AtomicU64::new(0),
+                refused: AtomicU64::new(0),
+            }),
             full: false,
             retry: None,
         })
@@ -49,12 +78,24 @@ impl Listener {
         self.address
     }
 
+    /// How many connections there are and were.
+    pub(super) fn counts(&self) -> Arc<Counts> {
+        Arc::clone(&self.counts)
+    }
+
     /// `stream` with a slot, or none when it is over the limit.
     fn admit(&mut self, stream: TcpStream) -> Option<Accepted> {
-        let slot = self.slots.clone().try_acquire_owned().ok();
+        let counts = &self.counts;
+        let slot = counts.slots.clone().try_acquire_owned().ok();
         let full = slot.is_none();
+        let count = if full {
+            &counts.refused
+        } else {
+            &counts.accepted
+        };
+        count.fetch_add(1, Ordering::Relaxed);
         if full && !self.full {
-            let limit = self.max_connections;
+            let limit = counts.max_connections;
             warn!(limit, "closing connections over max-connections");
         }
         self.full = full;

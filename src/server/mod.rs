@@ -1,16 +1,21 @@
 //! `evenkeel serve`: configuration, the listener, health, limits and drain.
 //! Knows nothing of decisions.
 
+mod admin;
 mod calls;
 pub mod config;
 mod connections;
 mod health;
 pub mod logging;
+mod metrics;
+mod observe;
 mod reflection;
 mod run;
 mod signals;
 mod streams;
 mod sweep;
+mod telemetry;
+mod traces;
 mod workers;
 
 use std::error::Error as StdError;
@@ -32,7 +37,10 @@ pub use signals::Signal;
 use self::calls::CallLimits;
 use self::connections::Listener;
 use self::health::Board;
+use self::logging::Levels;
+use self::metrics::{Sources, Threads};
 use self::signals::Signals;
+use self::telemetry::Telemetry;
 use self::workers::Workers;
 use crate::api;
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
@@ -99,13 +107,15 @@ impl Error {
 /// accepts no more connections and waits for the calls under way, up to the
 /// configured timeout.
 ///
+/// `levels` is what changes the log level, if the caller can.
+///
 /// The caller should exit the process when this returns, without waiting for
 /// the runtime's tasks: calls that did not end in time may still run.
 ///
 /// # Errors
 /// When the address cannot be bound, `preload` fails or a second signal
 /// arrives. Calls that did not end in time are no error.
-pub async fn serve<P, F, E>(config: Config, preload: P) -> Result<(), Error>
+pub async fn serve<P, F, E>(config: Config, levels: Option<Levels>, preload: P) -> Result<(), Error>
 where
     P: FnOnce(api::Service) -> F,
     F: Future<Output = Result<(), E>>,
@@ -120,20 +130,30 @@ where
     }
     let registry = Arc::new(registry);
     tokio::spawn(sweep::run(Arc::clone(&registry), config.limits.view_idle));
-    let service = api::Service::new(registry, draining.clone());
+    let service = api::Service::new(Arc::clone(&registry), draining.clone());
+    let telemetry = Telemetry::start(&config)?;
 
     let limits = CallLimits::new(
         config.limits.max_concurrent_calls,
         config.limits.max_message_bytes,
     );
     let routers = (0..config.threads()).map(|_| {
-        let service = service.clone();
-        router(&config, service, &limits, &health, &draining)
+        let limits = limits.observed_by(telemetry.observer());
+        router(&config, service.clone(), &limits, &health, &draining)
     });
     let routers = routers.collect::<Result<_, _>>()?;
     let listener = bind(&config).await?;
+    let threads = Arc::new(Threads::default());
+    let sources = Sources {
+        limits,
+        connections: listener.counts(),
+        threads: Arc::clone(&threads),
+        health: health.clone(),
+        registry,
+    };
+    let _admin = telemetry.open_admin(&config, sources, levels)?;
     info!(address = %listener.address(), "listening");
-    let server = Workers::start(routers, listener)?;
+    let server = Workers::start(routers, listener, &threads)?;
 
     let signal = tokio::select! {
         loaded = preload(service) => {
@@ -145,8 +165,13 @@ where
     };
 
     info!(?signal, "draining");
+    let drained = async {
+        drain(&config, &health, &draining, server).await?;
+        telemetry.stop().await;
+        Ok(())
+    };
     tokio::select! {
-        drained = drain(&config, &health, &draining, server) => drained,
+        drained = drained => drained,
         signal = signals.next() => Err(Error::Interrupted(signal)),
     }
 }

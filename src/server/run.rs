@@ -20,14 +20,17 @@ where
     E: Into<BoxError>,
 {
     let filter = config.log.log_level.as_deref();
-    if let Err(error) = logging::init(config.log.log_format, filter) {
-        eprintln!("error: {error}");
-        return ExitCode::from(ParseError::BAD_CONFIGURATION);
-    }
+    let levels = match logging::init(config.log.log_format, filter) {
+        Ok(levels) => levels,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::from(ParseError::BAD_CONFIGURATION);
+        }
+    };
     let served = tokio::runtime::Runtime::new()
         .map_err(Error::Runtime)
         .and_then(|runtime| {
-            let served = runtime.block_on(serve(config, preload));
+            let served = runtime.block_on(serve(config, Some(levels), preload));
             runtime.shutdown_background();
             served
         });

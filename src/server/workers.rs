@@ -5,9 +5,10 @@
 //! takes half of what a shared pool of threads takes for a small call.
 
 use std::io;
+use std::sync::Arc;
 use std::thread;
 
-use tokio::runtime;
+use tokio::runtime::{self, Runtime};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_stream::StreamExt;
@@ -17,6 +18,7 @@ use tonic::transport::server::Router;
 
 use super::Error;
 use super::connections::{Accepted, Connection, Listener};
+use super::metrics::Threads;
 
 /// Accepted connections that wait for a busy thread before accepting pauses.
 const MAX_WAITING_CONNECTIONS: usize = 64;
@@ -31,7 +33,11 @@ pub(super) struct Workers {
 impl Workers {
     /// Starts a thread for each router, on which it serves its share of the
     /// listener's connections.
-    pub(super) fn start(routers: Vec<Router>, listener: Listener) -> Result<Self, Error> {
+    pub(super) fn start(
+        routers: Vec<Router>,
+        listener: Listener,
+        threads: &Arc<Threads>,
+    ) -> Result<Self, Error> {
         let stop = CancellationToken::new();
         let mut ended = Vec::with_capacity(routers.len());
         let mut hands = Vec::with_capacity(routers.len());
@@ -39,11 +45,16 @@ impl Workers {
             let (hand, connections) = mpsc::channel(MAX_WAITING_CONNECTIONS);
             let (done, end) = oneshot::channel();
             let stopped = stop.clone();
+            let threads = Arc::clone(threads);
             thread::Builder::new()
                 .name(format!("serve-{index}"))
                 .spawn(move || {
                     // Nobody waits for the end of a server that is gone.
-                    let _ = done.send(serve(router, connections, stopped));
+                    let serve = |runtime: Runtime| {
+                        threads.add(index, runtime.metrics());
+                        serve(&runtime, router, connections, stopped)
+                    };
+                    let _ = done.send(runtime().and_then(serve));
                 })
                 .map_err(Error::Runtime)?;
             hands.push(hand);
@@ -91,16 +102,18 @@ async fn accept(
     }
 }
 
+fn runtime() -> Result<Runtime, Error> {
+    let mut builder = runtime::Builder::new_current_thread();
+    builder.enable_all().build().map_err(Error::Runtime)
+}
+
 /// Serves connections until `stop`, then until they have ended.
 fn serve(
+    runtime: &Runtime,
     router: Router,
     connections: mpsc::Receiver<Accepted>,
     stop: CancellationToken,
 ) -> Result<(), Error> {
-    let runtime = runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(Error::Runtime)?;
     let adopt = |accepted: Accepted| -> io::Result<Connection> { accepted.adopt() };
     let incoming = ReceiverStream::new(connections).map(adopt);
     runtime

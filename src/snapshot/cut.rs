@@ -108,15 +108,15 @@ impl<'a> Cut<'a> {
         let view = match kept {
             Some(view) => {
                 view.touch(now);
+                self.upkeep.tally().view_hits.count_one();
                 view
             }
-            None => self.keep(query.selector, self.build(query.selector, &lens, now)),
+            None => {
+                self.upkeep.tally().view_builds.count_one();
+                self.keep(query.selector, self.build(query.selector, &lens, now))
+            }
         };
-        Counted {
-            lens,
-            view,
-            nodes: self.nodes,
-        }
+        Counted::of(lens, view, self.nodes)
     }
 
     /// The label sets whose pods a selector counts, with how many of them
@@ -134,21 +134,15 @@ impl<'a> Cut<'a> {
         for set in sets.matching(selector) {
             matching[set.index()] = true;
         }
-        let pods = self.namespace.pods();
+        let pods = self.namespace.pods().map(|(_, pod)| pod);
         pods.filter(move |pod| matching[pod.labels.index()] && pod.life.is_terminating())
             .filter_map(|pod| pod.node)
     }
 
     fn build(&self, selector: &Selector, lens: &Lens, now: u64) -> View {
         let sets = self.namespace.label_sets();
-        let mut counts = vec![0; lens.partition.id_bound()];
-        for (slot, pods) in sets.matching(selector).flat_map(|set| sets.counts(set)) {
-            let domain = lens.partition.member(slot);
-            if domain.is_some() {
-                counts[domain.index()] += pods;
-            }
-        }
-        View::of(lens.id, &lens.partition, counts, now)
+        let nodes = sets.matching(selector).flat_map(|set| sets.counts(set));
+        View::counting(nodes, lens.id, &lens.partition, now)
     }
 
     fn keep(&self, selector: &Selector, view: View) -> Arc<View> {
@@ -170,6 +164,11 @@ impl<'a> Cut<'a> {
 }
 
 impl<'a> Counted<'a> {
+    /// The counts of a view that is of this lens.
+    pub(super) fn of(lens: Lens, view: Arc<View>, nodes: &'a Nodes) -> Self {
+        Self { lens, view, nodes }
+    }
+
     /// The smallest count of a domain; `None` without domains.
     pub fn smallest(&self) -> Option<u32> {
         self.view.smallest(&self.lens.partition)

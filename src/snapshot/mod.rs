@@ -5,6 +5,7 @@
 //! Everything here is synchronous and does no I/O; the clock is passed in.
 
 mod apply;
+mod census;
 mod change;
 mod cut;
 mod defaults;
@@ -28,14 +29,17 @@ mod room;
 mod staged;
 mod state;
 mod symbols;
+mod tally;
 #[cfg(test)]
 mod tamper;
+mod templates;
 pub mod topology;
 mod undo;
 mod upkeep;
 mod view;
 mod views;
 
+pub use census::{Census, Group};
 pub use change::{Batch, Kind, OwnerKind};
 pub use cut::{Counted, CountedSet, Cut, Domain, Query};
 pub use defaults::Defaults;
@@ -53,8 +57,9 @@ pub use registry::{Clock, Observer, Registry};
 pub use reservations::{Claim, Held, Hold, Serial};
 pub use reserving::{Ended, Listed, Reserved};
 pub use staged::Staged;
-pub use state::{Applied, Sizes};
+pub use state::{Applied, Memory, Sizes};
 pub use symbols::Symbol;
+pub use tally::{Parted, Tally};
 #[cfg(test)]
 pub(crate) use tamper::Fault;
 pub use topology::DomainId;

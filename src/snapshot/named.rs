@@ -9,6 +9,7 @@ use event_listener::{Event, EventListener};
 use parking_lot::{Mutex, RwLock};
 use uuid::Uuid;
 
+use super::census::Census;
 use super::change::Batch;
 use super::cut::Cut;
 use super::defaults::Defaults;
@@ -19,7 +20,8 @@ use super::registry::{Clock, Observer};
 use super::reservations::{Book, Serial};
 use super::reserving::NEVER;
 use super::staged::{Staged, check_room};
-use super::state::{Applied, Sizes, State};
+use super::state::{Applied, Memory, Sizes, State};
+use super::tally::{self, Tally};
 
 /// A named snapshot.
 pub struct Snapshot {
@@ -40,6 +42,7 @@ pub struct Snapshot {
     pub(super) next_expiry: AtomicI64,
     moved: Event,
     observer: Arc<dyn Observer>,
+    pub(super) tally: Arc<Tally>,
 }
 
 #[derive(Debug)]
@@ -75,10 +78,12 @@ pub struct Summary {
     pub reservations: usize,
     /// Its default constraints.
     pub defaults: Arc<Defaults>,
-    /// What it takes in memory: an estimate, in bytes.
-    pub memory_bytes: usize,
-    /// What its views take of that, in bytes.
-    pub view_bytes: usize,
+    /// How many namespaces have pods, services or controllers.
+    pub namespaces: usize,
+    /// How many views are kept.
+    pub views: usize,
+    /// What it takes in memory.
+    pub memory: Memory,
     /// When it was created.
     pub created: SystemTime,
     /// When the last batch was applied; when it was created if none was.
@@ -110,7 +115,17 @@ impl Snapshot {
             book: Mutex::default(),
             next_expiry: AtomicI64::new(NEVER),
             moved: Event::new(),
+            tally: Arc::default(),
         }
+    }
+
+    /// With what it does counted in `tally`.
+    pub(super) fn tallied(mut self, tally: Arc<Tally>) -> Self {
+        let live = Arc::get_mut(self.live.get_mut());
+        let live = live.expect("nobody reads a snapshot that is being made");
+        live.upkeep.set_tally(Arc::clone(&tally));
+        self.tally = tally;
+        self
     }
 
     /// Its name.
@@ -157,6 +172,18 @@ impl Snapshot {
         }
         let overlay = self.with_take_overs(&overlay).0.into_owned();
         live.read_overlaid(namespace, overlay, decide)
+    }
+
+    /// The namespaces that hold something, ascending by name.
+    pub fn namespace_names(&self) -> Vec<Box<str>> {
+        self.live().namespace_names()
+    }
+
+    /// Looks at all pods of one revision of a namespace. Changes of the
+    /// namespace, and of nodes, wait meanwhile.
+    pub fn survey<T>(&self, namespace: &str, look: impl FnOnce(Census<'_>) -> T) -> T {
+        self.expire();
+        self.live().survey(namespace, look)
     }
 
     /// As [`Self::read`], for whoever decides what to reserve and has the
@@ -232,6 +259,9 @@ impl Snapshot {
         let revision = live.revision() + 1;
         let taken = self.carry_over(&state);
         state.adopt(revision, defaults.unwrap_or_else(|| live.defaults()));
+        state.upkeep.set_tally(Arc::clone(&self.tally));
+        tally::add(&self.tally.replaces, 1);
+        tally::add(&self.tally.views_dropped, live.view_count());
         *self.live.write() = Arc::new(state);
         self.forget(&taken);
         *self.updated.lock() = now;
@@ -270,6 +300,9 @@ impl Snapshot {
             self.observer.snapshot_changed(&self.name, true);
         }
         self.moved.notify(usize::MAX);
+        tally::add(&self.tally.batches, 1);
+        tally::add(&self.tally.changed, applied.changed);
+        tally::add(&self.tally.unchanged, applied.unchanged);
         Update {
             revision,
             epoch: self.epoch.clone(),
@@ -315,8 +348,9 @@ impl Snapshot {
             sizes,
             reservations,
             defaults: live.defaults(),
-            memory_bytes: live.memory_bytes(),
-            view_bytes: live.view_bytes(),
+            namespaces: live.namespace_count(),
+            views: live.view_count(),
+            memory: live.memory(),
             created: self.created,
             updated,
         }

@@ -4,6 +4,7 @@ use uuid::Uuid;
 
 use super::label_sets::LabelSetId;
 use super::nodes::Slot;
+use super::templates::TemplateId;
 use crate::proto::v1;
 
 /// A pod that exists, without its name.
@@ -17,11 +18,14 @@ pub struct PodRecord {
     pub life: Life,
 }
 
-/// Which incarnation of a pod it is and how far that has come.
+/// Which incarnation of a pod it is, how far that has come, and what it asked
+/// for when it was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Life {
     uid: Uuid,
     phase: Phase,
+    /// Here because there is room for it beside the phase.
+    pub template: TemplateId,
     /// What few pods have.
     rare: Option<Box<Rare>>,
 }
@@ -75,8 +79,8 @@ impl Phase {
 }
 
 impl Life {
-    /// Reads it from a valid pod.
-    pub fn of(wire: &v1::Pod) -> Self {
+    /// Reads it from a valid pod, which has this template.
+    pub fn of(wire: &v1::Pod, template: TemplateId) -> Self {
         let metadata = wire.metadata.as_ref();
         let phase = wire.status.as_ref().map_or("", |s| &s.phase);
         let uid_text = metadata.map_or("", |m| &m.uid);
@@ -94,6 +98,7 @@ impl Life {
         Self {
             uid: if usual { uid } else { Uuid::nil() },
             phase: Phase::parse(phase).expect("a validated pod has a known phase"),
+            template,
             rare: (rare != Rare::default()).then(|| Box::new(rare)),
         }
     }
@@ -126,7 +131,7 @@ impl Life {
         }
     }
 
-    /// The pod for the wire.
+    /// The pod for the wire, without what it asks for.
     pub fn to_wire(&self, metadata: v1::ObjectMeta, node_name: &str) -> v1::Pod {
         let deletion = self.rare.as_ref().and_then(|rare| rare.deletion_timestamp);
         v1::Pod {

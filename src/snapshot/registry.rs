@@ -13,6 +13,7 @@ use super::error::{Error, check_limit};
 use super::limits::Limits;
 use super::named::{Snapshot, Update};
 use super::staged::Staged;
+use super::tally::Tally;
 
 /// Told when a snapshot starts or stops being able to answer. Called by
 /// whoever changes the snapshot, so it must not wait for anything.
@@ -34,6 +35,7 @@ pub struct Registry {
     snapshots: DashMap<String, Arc<Snapshot>>,
     /// Names of snapshots that are synced only from their first replace on.
     expected: RwLock<HashSet<String>>,
+    tally: Arc<Tally>,
 }
 
 impl Registry {
@@ -54,12 +56,18 @@ impl Registry {
             clock: Arc::new(clock),
             snapshots: DashMap::new(),
             expected: RwLock::default(),
+            tally: Arc::default(),
         }
     }
 
     /// The limits on what clients can make grow.
     pub fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// What all snapshots did since the registry was made.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
     }
 
     /// Creates a snapshot that is synced only from its first replace on, so
@@ -75,13 +83,14 @@ impl Registry {
     fn create(&self, name: &str) -> Arc<Snapshot> {
         let expected = self.expected.read().contains(name);
         let observer = Arc::clone(&self.observer);
-        Arc::new(Snapshot::new(
+        let snapshot = Snapshot::new(
             name,
             expected,
             self.limits.max_view_bytes,
             observer,
             Arc::clone(&self.clock),
-        ))
+        );
+        Arc::new(snapshot.tallied(Arc::clone(&self.tally)))
     }
 
     /// A snapshot by name.

@@ -12,6 +12,7 @@ use super::named::Snapshot;
 use super::reservations::{Claim, Held, Hold, Serial};
 use super::staged::check_room;
 use super::state::State;
+use super::tally;
 
 /// What was reserved.
 #[derive(Debug)]
@@ -87,6 +88,7 @@ impl Snapshot {
             return Err(error.into());
         }
         self.apply_in_turn(&live, &pods, now);
+        tally::add(&self.tally.reserved, serials.len());
         self.note_expiry();
         let reserved = Reserved {
             revision: live.revision(),
@@ -177,6 +179,7 @@ impl Snapshot {
     /// As [`Self::expire`], for whoever has the turn.
     pub(super) fn expire_in_turn(&self, now: SystemTime) {
         let expired = self.book.lock().expired(now);
+        tally::add(&self.tally.expired, expired.len());
         self.end_in_turn(&expired, now);
     }
 

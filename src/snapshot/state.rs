@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use dashmap::DashMap;
 use parking_lot::RwLock;
 
+use super::census::Census;
 use super::change::{Batch, Identity, Kind};
 use super::cut::Cut;
 use super::defaults::Defaults;
@@ -71,6 +72,56 @@ pub struct Sizes {
     pub label_sets: usize,
     /// Services and controllers.
     pub owners: usize,
+}
+
+/// What a state takes in memory, by part: an estimate, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Nodes with their labels and taints.
+    pub nodes: usize,
+    /// Topologies and partitions.
+    pub partitions: usize,
+    /// Pods and their names.
+    pub pods: usize,
+    /// Label sets and their counts by node.
+    pub label_sets: usize,
+    /// What stored pods ask for.
+    pub templates: usize,
+    /// Services and controllers.
+    pub owners: usize,
+    /// Views.
+    pub views: usize,
+}
+
+impl Memory {
+    /// All parts by name.
+    pub fn parts(&self) -> [(&'static str, usize); 7] {
+        [
+            ("nodes", self.nodes),
+            ("partitions", self.partitions),
+            ("pods", self.pods),
+            ("label_sets", self.label_sets),
+            ("templates", self.templates),
+            ("owners", self.owners),
+            ("views", self.views),
+        ]
+    }
+
+    /// The sum of all parts.
+    pub fn total(&self) -> usize {
+        self.parts().iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Adds another's parts.
+    pub fn add(&mut self, other: &Self) {
+        self.nodes += other.nodes;
+        self.partitions += other.partitions;
+        self.pods += other.pods;
+        self.label_sets += other.label_sets;
+        self.templates += other.templates;
+        self.owners += other.owners;
+        self.views += other.views;
+    }
 }
 
 impl Applied {
@@ -197,8 +248,29 @@ impl State {
         arrived
     }
 
+    /// The namespaces that hold something, ascending by name.
+    pub fn namespace_names(&self) -> Vec<Box<str>> {
+        let mut names: Vec<_> = self.namespaces.iter().map(|e| e.key().clone()).collect();
+        names.sort_unstable();
+        names
+    }
+
     /// Runs a decision on one revision of a namespace.
     pub fn read<T>(&self, namespace: &str, decide: impl FnOnce(Cut<'_>) -> T) -> T {
+        self.read_cut(namespace, true, decide)
+    }
+
+    /// Looks at all pods of one revision of a namespace.
+    pub fn survey<T>(&self, namespace: &str, look: impl FnOnce(Census<'_>) -> T) -> T {
+        self.read_cut(namespace, false, |cut| look(cut.census()))
+    }
+
+    fn read_cut<T>(
+        &self,
+        namespace: &str,
+        keeps_views: bool,
+        decide: impl FnOnce(Cut<'_>) -> T,
+    ) -> T {
         loop {
             let shard = self
                 .namespaces
@@ -214,6 +286,7 @@ impl State {
             };
             if current {
                 if let Some(shard) = &shard
+                    && keeps_views
                     && !shard.viewed.load(Ordering::Relaxed)
                 {
                     shard.viewed.store(true, Ordering::Relaxed);
@@ -301,22 +374,33 @@ impl State {
         self.shared.read().nodes.drop_idle_lenses(since);
     }
 
-    /// What all views take in memory, in bytes.
-    pub fn view_bytes(&self) -> usize {
-        self.upkeep.view_bytes()
+    /// How many namespaces there are.
+    pub fn namespace_count(&self) -> usize {
+        self.namespaces.len()
     }
 
-    /// What the state takes in memory: an estimate, in bytes.
-    pub fn memory_bytes(&self) -> usize {
+    /// How many views there are.
+    pub fn view_count(&self) -> usize {
+        self.upkeep.view_count()
+    }
+
+    /// What the state takes in memory.
+    pub fn memory(&self) -> Memory {
         let shards: Vec<Arc<Shard>> = self
             .namespaces
             .iter()
             .map(|e| Arc::clone(e.value()))
             .collect();
-        let shards: usize = shards
-            .iter()
-            .map(|shard| shard.namespace.read().memory_bytes())
-            .sum();
-        shards + self.shared.read().nodes.memory_bytes()
+        let mut memory = Memory {
+            views: self.upkeep.view_bytes(),
+            ..Memory::default()
+        };
+        for shard in shards {
+            shard.namespace.read().add_memory(&mut memory);
+        }
+        let shared = self.shared.read();
+        memory.nodes = shared.nodes.memory_bytes();
+        memory.partitions = shared.nodes.lenses().memory_bytes();
+        memory
     }
 }

@@ -1,9 +1,12 @@
 //! The settings of `evenkeel serve`: one definition each, for the flag, the
 //! environment variable and the key of the TOML file.
 
+mod admin;
 mod file;
 mod parse;
 mod placing;
+mod stored;
+mod traces;
 mod values;
 
 use std::net::SocketAddr;
@@ -12,8 +15,10 @@ use std::time::Duration;
 
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 
+pub use admin::AdminSettings;
 pub use file::{FileError, apply_file};
 pub use parse::{ParseError, parse};
+pub use traces::TraceSettings;
 
 use values::{count, message_bytes, positive_duration};
 
@@ -92,6 +97,14 @@ pub struct Config {
     /// What is logged, and how.
     #[command(flatten)]
     pub log: LogSettings,
+
+    /// The admin port.
+    #[command(flatten)]
+    pub admin: AdminSettings,
+
+    /// Traces of calls.
+    #[command(flatten)]
+    pub traces: TraceSettings,
 }
 
 impl Config {
@@ -270,6 +283,10 @@ pub struct LimitSettings {
     /// Limits on placing and reserving.
     #[command(flatten)]
     pub placing: placing::PlacingSettings,
+
+    /// Limits on what is stored of a pod.
+    #[command(flatten)]
+    pub stored: stored::StoredSettings,
 
     /// Bytes of any one string in a request.
     ///
