@@ -14,7 +14,7 @@ use super::checked::{Ask, Checked};
 use super::error::Error;
 use super::feed::Feed;
 use super::logged::logged;
-use super::measured::measured;
+use super::measured::{measured, try_measured};
 use super::{deadline, describe, explain, export, place, request, reservations, update, verify};
 use crate::decision_log::{self, DecisionLog, Pending};
 use crate::matching::{Path, Violations};
@@ -162,14 +162,14 @@ impl SpreadService for Service {
         let answer = match is_fleet(request.dialect) {
             false => {
                 let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
-                measured(|| Ok(asked.filter(&on)))
+                measured(|| asked.filter(&on))
             }
             true => {
                 let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
-                measured(|| Ok(asked.filter(&on)))
+                measured(|| asked.filter(&on))
             }
         };
-        logged(pending, answer)
+        Ok(logged(pending, answer))
     }
 
     async fn score(
@@ -181,14 +181,14 @@ impl SpreadService for Service {
         let answer = match is_fleet(request.dialect) {
             false => {
                 let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
-                measured(|| Ok(asked.score(&on)))
+                measured(|| asked.score(&on))
             }
             true => {
                 let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
-                measured(|| Ok(asked.score(&on)))
+                measured(|| asked.score(&on))
             }
         };
-        logged(pending, answer)
+        Ok(logged(pending, answer))
     }
 
     async fn explain(
@@ -202,14 +202,14 @@ impl SpreadService for Service {
         let answer = match is_fleet(request.dialect) {
             false => {
                 let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
-                run_aside(true, move || asked.explain(&on)).await?
+                run_aside(true, move || measured(|| asked.explain(&on))).await?
             }
             true => {
                 let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
-                run_aside(true, move || asked.explain(&on)).await?
+                run_aside(true, move || measured(|| asked.explain(&on))).await?
             }
         };
-        logged(pending, Ok(Response::new(answer)))
+        Ok(logged(pending, answer))
     }
 
     async fn place(
@@ -228,9 +228,9 @@ impl SpreadService for Service {
         let _guard = given_up.clone().drop_guard();
         let run = move || {
             let stop = || given_up.is_cancelled() || tokio::time::Instant::now() > deadline;
-            measured(|| checked.answer(&snapshot, &stop))
+            try_measured(|| checked.answer(&snapshot, &stop))
         };
-        logged(pending, Ok(run_aside(true, run).await??))
+        Ok(logged(pending, run_aside(true, run).await??))
     }
 
     async fn describe_spread(
@@ -242,8 +242,8 @@ impl SpreadService for Service {
         let snapshot = self
             .reach(&checked.snapshot, checked.min_revision, &metadata)
             .await?;
-        let run = move || checked.answer(&snapshot);
-        Ok(Response::new(run_aside(true, run).await??))
+        let run = move || try_measured(|| checked.answer(&snapshot));
+        Ok(run_aside(true, run).await??)
     }
 
     async fn confirm_reservations(
