@@ -20,6 +20,7 @@ pub use file::{FileError, apply_file};
 pub use parse::{ParseError, parse};
 pub use traces::TraceSettings;
 
+pub(in crate::server) use values::limit_names;
 use values::{count, message_bytes, positive_duration};
 
 use super::logging;
