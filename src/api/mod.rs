@@ -13,6 +13,7 @@ mod feed;
 mod fleet;
 mod logged;
 mod measured;
+mod permission;
 mod place;
 mod request;
 mod reservations;

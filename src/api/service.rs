@@ -15,7 +15,10 @@ use super::error::Error;
 use super::feed::Feed;
 use super::logged::logged;
 use super::measured::{measured, try_measured};
-use super::{deadline, describe, explain, export, place, request, reservations, update, verify};
+use super::{
+    deadline, describe, explain, export, permission, place, request, reservations, update, verify,
+};
+use crate::access::Role;
 use crate::decision_log::{self, DecisionLog, Pending};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
@@ -129,6 +132,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::UpdateSnapshotRequest>,
     ) -> Result<Response<v1::UpdateSnapshotResponse>, Status> {
+        permission::check(&request, Role::Feeder, |request| &request.snapshot)?;
         let registry = Arc::clone(&self.registry);
         let request = request.into_inner();
         let is_large = request.changes.len() >= LARGE_BATCH;
@@ -146,7 +150,8 @@ impl SpreadService for Service {
         request: Request<Streaming<v1::StreamSnapshotRequest>>,
     ) -> Result<Response<Self::StreamSnapshotStream>, Status> {
         let (answers, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
-        let feed = Feed::new(Arc::clone(&self.registry));
+        let caller = request.extensions().get().cloned();
+        let feed = Feed::new(Arc::clone(&self.registry), caller);
         let draining = self.draining.clone();
         tokio::spawn(run_feed(feed, request.into_inner(), answers, draining));
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
@@ -156,6 +161,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::FilterRequest>,
     ) -> Result<Response<v1::FilterResponse>, Status> {
+        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
         let (metadata, _, request) = request.into_parts();
         let pending = self.begin(&request);
         let request = request::as_score(request);
@@ -176,6 +182,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ScoreRequest>,
     ) -> Result<Response<v1::ScoreResponse>, Status> {
+        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
         let (metadata, _, request) = request.into_parts();
         let pending = self.begin(&request);
         let answer = match is_fleet(request.dialect) {
@@ -195,6 +202,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ExplainRequest>,
     ) -> Result<Response<v1::ExplainResponse>, Status> {
+        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
         let (metadata, _, request) = request.into_parts();
         let pending = self.begin(&request);
         let request = request::as_score(explain::as_filter(request));
@@ -216,6 +224,9 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::PlaceRequest>,
     ) -> Result<Response<v1::PlaceResponse>, Status> {
+        permission::check(&request, place::role(request.get_ref()), |request| {
+            &request.snapshot
+        })?;
         let (metadata, _, request) = request.into_parts();
         let pending = self.begin(&request);
         let deadline = deadline::of(&metadata);
@@ -237,6 +248,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::DescribeSpreadRequest>,
     ) -> Result<Response<v1::DescribeSpreadResponse>, Status> {
+        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
         let (metadata, _, request) = request.into_parts();
         let checked = describe::Checked::of(request, self.registry.limits())?;
         let snapshot = self
@@ -250,6 +262,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ConfirmReservationsRequest>,
     ) -> Result<Response<v1::ConfirmReservationsResponse>, Status> {
+        permission::check(&request, Role::Feeder, |request| &request.snapshot)?;
         let request = request.into_inner();
         let snapshot = self.named(&request.snapshot)?;
         let limits = self.registry.limits().clone();
@@ -261,6 +274,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ReleaseReservationsRequest>,
     ) -> Result<Response<v1::ReleaseReservationsResponse>, Status> {
+        permission::check(&request, Role::Feeder, |request| &request.snapshot)?;
         let request = request.into_inner();
         let snapshot = self.named(&request.snapshot)?;
         let limits = self.registry.limits().clone();
@@ -272,6 +286,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ListReservationsRequest>,
     ) -> Result<Response<v1::ListReservationsResponse>, Status> {
+        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
         let request = request.into_inner();
         let snapshot = self.named(&request.snapshot)?;
         Ok(Response::new(reservations::list(&request, &snapshot)?))
@@ -281,6 +296,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::GetSnapshotRequest>,
     ) -> Result<Response<v1::GetSnapshotResponse>, Status> {
+        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
         let snapshot = self.named(&request.into_inner().snapshot)?;
         let snapshot = Some(export::summary(&snapshot.summary()));
         Ok(Response::new(v1::GetSnapshotResponse { snapshot }))
@@ -290,14 +306,15 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ListSnapshotsRequest>,
     ) -> Result<Response<v1::ListSnapshotsResponse>, Status> {
-        let request = request.into_inner();
+        let (_, extensions, request) = request.into_parts();
         let mut faults = Violations::default();
         let size = request::page_size(request.page_size, &mut faults);
         // A token is the last name of the page before.
         let token = Path::root("pageToken");
         request::check_snapshot_name(&request.page_token, token, &mut faults);
         faults.finish(()).map_err(Error::from)?;
-        let all = self.registry.list(&request.page_token);
+        let mut all = self.registry.list(&request.page_token);
+        all.retain(|snapshot| permission::may_read(&extensions, snapshot.name()));
         let page = &all[..size.min(all.len())];
         let last = page.last().filter(|_| page.len() < all.len());
         Ok(Response::new(v1::ListSnapshotsResponse {
@@ -310,6 +327,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::DeleteSnapshotRequest>,
     ) -> Result<Response<v1::DeleteSnapshotResponse>, Status> {
+        permission::check(&request, Role::Admin, |request| &request.snapshot)?;
         let request = request.into_inner();
         let snapshot = self.named(&request.snapshot)?;
         self.registry
@@ -324,6 +342,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ExportSnapshotRequest>,
     ) -> Result<Response<Self::ExportSnapshotStream>, Status> {
+        permission::check(&request, Role::Feeder, |request| &request.snapshot)?;
         let snapshot = self.named(&request.into_inner().snapshot)?;
         let (parts, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
         let draining = self.draining.clone();
@@ -346,6 +365,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::VerifySnapshotRequest>,
     ) -> Result<Response<v1::VerifySnapshotResponse>, Status> {
+        permission::check(&request, Role::Admin, |request| &request.snapshot)?;
         let snapshot = self.named(&request.into_inner().snapshot)?;
         let turn = Arc::clone(&self.verifying).acquire_owned();
         let turn = turn.await.map_err(|_| Error::Internal)?;

@@ -6,6 +6,7 @@ mod backend;
 mod completions;
 mod decide;
 mod descriptor;
+mod endpoint;
 mod errors;
 mod exit;
 mod explain;
@@ -26,6 +27,7 @@ mod serve;
 mod snapshots;
 mod spread;
 mod synth;
+mod token;
 mod verify;
 
 use std::io::{self, Write};
@@ -99,6 +101,8 @@ enum Command {
     Descriptor(descriptor::Descriptor),
     /// Ask a server whether it is serving
     Healthcheck(healthcheck::Healthcheck),
+    /// Make a bearer token and the rule that lets it in
+    Token(token::MakeToken),
     /// Write a completion script for a shell
     Completions(completions::Completions),
 }
@@ -122,6 +126,7 @@ impl Cli {
             Command::Synth(synth) => wait_for(synth.run()),
             Command::Descriptor(descriptor) => descriptor.run(),
             Command::Healthcheck(healthcheck) => wait_for(healthcheck.run()),
+            Command::Token(token) => token.run(),
             Command::Completions(completions) => completions.run(),
         };
         done.unwrap_or_else(|error| report(&error)).into()

@@ -5,16 +5,21 @@ mod admin;
 mod calls;
 pub mod config;
 mod connections;
+mod guard;
 mod health;
 pub mod logging;
 mod metrics;
 mod observe;
 mod reflection;
+mod refusals;
+mod reload;
 mod run;
+mod security;
 mod signals;
 mod streams;
 mod sweep;
 mod telemetry;
+mod tls;
 mod traces;
 mod workers;
 
@@ -36,10 +41,12 @@ pub use run::run;
 pub use signals::Signal;
 
 use self::calls::CallLimits;
-use self::connections::Listener;
+use self::connections::{Listener, Welcome};
+use self::guard::Guard;
 use self::health::Board;
 use self::logging::Levels;
 use self::metrics::{Sources, Threads};
+use self::security::Security;
 use self::signals::Signals;
 use self::telemetry::Telemetry;
 use self::workers::Workers;
@@ -79,6 +86,9 @@ pub enum Error {
     /// What was to be loaded could not be.
     #[error("cannot load: {0}")]
     Preload(BoxError),
+    /// Certificates or rules are bad.
+    #[error(transparent)]
+    Security(#[from] reload::Error),
     /// The runtime's threads could not be started.
     #[error("cannot start threads: {0}")]
     Runtime(io::Error),
@@ -127,6 +137,8 @@ where
     E: Into<BoxError>,
 {
     let mut signals = Signals::new().map_err(Error::Signals)?;
+    let counts = Arc::new(security::Counts::default());
+    let security = Security::new(&config, &counts)?;
     let draining = CancellationToken::new();
     let health = Board::new(config.expect_snapshot.clone());
     let registry = Registry::new(Limits::from(&config.limits), Arc::new(health.clone()));
@@ -145,7 +157,8 @@ where
     );
     let routers = (0..config.threads()).map(|_| {
         let limits = limits.observed_by(telemetry.observer());
-        router(&config, service.clone(), &limits, &health, &draining)
+        let guards = (limits, security.guard.clone());
+        router(&config, service.clone(), guards, &health, &draining)
     });
     let routers = routers.collect::<Result<_, _>>()?;
     let listener = bind(&config).await?;
@@ -156,10 +169,19 @@ where
         threads: Arc::clone(&threads),
         health: health.clone(),
         registry,
+        security: counts,
     };
     let _admin = telemetry.open_admin(&config, sources, levels)?;
     info!(address = %listener.address(), "listening");
-    let server = Workers::start(routers, listener, &threads)?;
+    let welcome = Welcome {
+        tls: security.tls,
+        patience: config.security.handshake_timeout,
+    };
+    let server = Workers::start(routers, listener, &welcome, &threads)?;
+    tokio::spawn(reload::run(
+        security.watched,
+        config.security.reload_interval,
+    ));
 
     let signal = tokio::select! {
         loaded = preload(service) => {
@@ -236,7 +258,7 @@ async fn drain(
 fn router(
     config: &Config,
     service: api::Service,
-    limits: &CallLimits,
+    (limits, guard): (CallLimits, Option<Guard>),
     health: &Board,
     draining: &CancellationToken,
 ) -> Result<Router, Error> {
@@ -245,6 +267,7 @@ fn router(
         .max_decoding_message_size(max_message_bytes)
         .max_encoding_message_size(max_message_bytes);
 
+    let guarded = ServiceBuilder::new().layer(limits).option_layer(guard);
     let (requests, responses) = (draining.clone(), draining.clone());
     let ending = ServiceBuilder::new()
         .map_request(move |request| streams::end_request(&requests, request))
@@ -257,7 +280,7 @@ fn router(
         .max_frame_size(FRAME_BYTES)
         .http2_keepalive_interval(Some(config.connections.keepalive_interval))
         .http2_keepalive_timeout(Some(config.connections.keepalive_timeout))
-        .add_service(limits.named_layer(spread))
+        .add_service(guarded.named_layer(spread))
         .add_service(ending.named_layer(health.server()))
         .add_service(ending.named_layer(reflection_v1))
         .add_service(ending.named_layer(reflection_v1alpha)))

@@ -6,6 +6,7 @@ mod decision_log;
 mod file;
 mod parse;
 mod placing;
+mod security;
 mod stored;
 mod traces;
 mod values;
@@ -19,6 +20,7 @@ use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 pub use admin::AdminSettings;
 pub use file::{FileError, apply_file};
 pub use parse::{ParseError, parse};
+pub use security::{ClientAuth, Conflict, SecuritySettings};
 pub use traces::TraceSettings;
 
 pub(in crate::server) use values::limit_names;
@@ -83,6 +85,10 @@ pub struct Config {
         value_parser = NonEmptyStringValueParser::new().try_map(|name| api::parse_snapshot_name(&name))
     )]
     pub expect_snapshot: Vec<String>,
+
+    /// Who can connect, and how callers are known.
+    #[command(flatten)]
+    pub security: SecuritySettings,
 
     /// What clients can make grow, and how far.
     #[command(flatten)]
@@ -237,7 +243,8 @@ pub struct LimitSettings {
     )]
     pub max_pods: usize,
 
-    /// Distinct sets of labels among the pods of a snapshot, per namespace.
+    /// Distinct sets of labels among the pods of one snapshot; sets of different
+    /// namespaces are distinct.
     ///
     /// Selectors are matched against label sets: a label that differs for
     /// every pod makes the first question of a kind as dear as a recount.
