@@ -169,6 +169,7 @@ where
         threads: Arc::clone(&threads),
         health: health.clone(),
         registry,
+        decision_log: service.decision_log().cloned(),
         security: counts,
     };
     let _admin = telemetry.open_admin(&config, sources, levels)?;
