@@ -65,6 +65,11 @@ impl Service {
         }
     }
 
+    /// The decision log, if there is one.
+    pub fn decision_log(&self) -> Option<&DecisionLog> {
+        self.decision_log.as_ref()
+    }
+
     /// Begins to log a decision, if it is to be logged.
     fn begin<R: Into<decision_log::Request> + Clone>(&self, request: &R) -> Option<Pending> {
         let log = self.decision_log.as_ref()?;

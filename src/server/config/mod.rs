@@ -24,6 +24,7 @@ pub use parse::{ParseError, parse};
 pub use security::{ClientAuth, Conflict, SecuritySettings};
 pub use traces::TraceSettings;
 
+pub(in crate::server) use values::limit_names;
 use values::{count, message_bytes, positive_duration};
 
 use crate::api;
