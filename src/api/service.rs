@@ -171,7 +171,6 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ExplainRequest>,
     ) -> Result<Response<v1::ExplainResponse>, Status> {
-        self.check_open()?;
         let (metadata, _, request) = request.into_parts();
         let request = request::as_score(explain::as_filter(request));
         // Decides several times over, so beside the reactor.
@@ -212,7 +211,6 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::DescribeSpreadRequest>,
     ) -> Result<Response<v1::DescribeSpreadResponse>, Status> {
-        self.check_open()?;
         let (metadata, _, request) = request.into_parts();
         let checked = describe::Checked::of(request, self.registry.limits())?;
         let snapshot = self
