@@ -251,11 +251,7 @@ async fn snapshots_are_described_and_their_labels_are_bounded() {
         replicas: 2,
         reserve: Some(Reservation {
             owner: "me".into(),
-            ttl: Some(
-                std::time::Duration::from_secs(60)
-                    .try_into()
-                    .expect("a short time"),
-            ),
+            ttl: Some(std::time::Duration::from_secs(60).into()),
         }),
         ..Default::default()
     };

@@ -13,8 +13,13 @@ use tonic::{Request, Response, Status, Streaming};
 use super::checked::{Ask, Checked};
 use super::error::Error;
 use super::feed::Feed;
+use super::logged::logged;
 use super::measured::{measured, try_measured};
-use super::{deadline, describe, explain, export, place, request, reservations, update, verify};
+use super::{
+    deadline, describe, explain, export, permission, place, request, reservations, update, verify,
+};
+use crate::access::Role;
+use crate::decision_log::{self, DecisionLog, Pending};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::proto::v1::spread_service_server::SpreadService;
@@ -35,6 +40,8 @@ pub struct Service {
     draining: CancellationToken,
     /// Held by the one verification that runs: it copies a whole snapshot.
     verifying: Arc<Semaphore>,
+    /// Where decisions are logged, if they are.
+    decision_log: Option<DecisionLog>,
 }
 
 impl Service {
@@ -47,7 +54,23 @@ impl Service {
             registry,
             draining,
             verifying: Arc::new(Semaphore::new(1)),
+            decision_log: None,
         }
+    }
+
+    /// The same service, logging its decisions.
+    #[must_use]
+    pub fn with_decision_log(self, log: DecisionLog) -> Self {
+        Self {
+            decision_log: Some(log),
+            ..self
+        }
+    }
+
+    /// Begins to log a decision, if it is to be logged.
+    fn begin<R: Into<decision_log::Request> + Clone>(&self, request: &R) -> Option<Pending> {
+        let log = self.decision_log.as_ref()?;
+        log.begin(|| request.clone().into())
     }
 
     /// The snapshot of a decision, once it has reached `min_revision`.
@@ -109,6 +132,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::UpdateSnapshotRequest>,
     ) -> Result<Response<v1::UpdateSnapshotResponse>, Status> {
+        permission::check(&request, Role::Feeder, |request| &request.snapshot)?;
         let registry = Arc::clone(&self.registry);
         let request = request.into_inner();
         let is_large = request.changes.len() >= LARGE_BATCH;
@@ -126,7 +150,8 @@ impl SpreadService for Service {
         request: Request<Streaming<v1::StreamSnapshotRequest>>,
     ) -> Result<Response<Self::StreamSnapshotStream>, Status> {
         let (answers, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
-        let feed = Feed::new(Arc::clone(&self.registry));
+        let caller = request.extensions().get().cloned();
+        let feed = Feed::new(Arc::clone(&self.registry), caller);
         let draining = self.draining.clone();
         tokio::spawn(run_feed(feed, request.into_inner(), answers, draining));
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
@@ -136,9 +161,11 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::FilterRequest>,
     ) -> Result<Response<v1::FilterResponse>, Status> {
+        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
         let (metadata, _, request) = request.into_parts();
+        let pending = self.begin(&request);
         let request = request::as_score(request);
-        match is_fleet(request.dialect) {
+        let answer = match is_fleet(request.dialect) {
             false => {
                 let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
                 Ok(measured(|| asked.filter(&on)))
@@ -147,15 +174,18 @@ impl SpreadService for Service {
                 let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
                 Ok(measured(|| asked.filter(&on)))
             }
-        }
+        };
+        logged(pending, answer)
     }
 
     async fn score(
         &self,
         request: Request<v1::ScoreRequest>,
     ) -> Result<Response<v1::ScoreResponse>, Status> {
+        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
         let (metadata, _, request) = request.into_parts();
-        match is_fleet(request.dialect) {
+        let pending = self.begin(&request);
+        let answer = match is_fleet(request.dialect) {
             false => {
                 let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
                 Ok(measured(|| asked.score(&on)))
@@ -164,14 +194,17 @@ impl SpreadService for Service {
                 let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
                 Ok(measured(|| asked.score(&on)))
             }
-        }
+        };
+        logged(pending, answer)
     }
 
     async fn explain(
         &self,
         request: Request<v1::ExplainRequest>,
     ) -> Result<Response<v1::ExplainResponse>, Status> {
+        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
         let (metadata, _, request) = request.into_parts();
+        let pending = self.begin(&request);
         let request = request::as_score(explain::as_filter(request));
         // Decides several times over, so beside the reactor.
         let answer = match is_fleet(request.dialect) {
@@ -184,14 +217,18 @@ impl SpreadService for Service {
                 run_aside(true, move || measured(|| asked.explain(&on))).await?
             }
         };
-        Ok(answer)
+        logged(pending, Ok(answer))
     }
 
     async fn place(
         &self,
         request: Request<v1::PlaceRequest>,
     ) -> Result<Response<v1::PlaceResponse>, Status> {
+        permission::check(&request, place::role(request.get_ref()), |request| {
+            &request.snapshot
+        })?;
         let (metadata, _, request) = request.into_parts();
+        let pending = self.begin(&request);
         let deadline = deadline::of(&metadata);
         let checked = place::Checked::of(request, self.registry.limits())?;
         let snapshot = self
@@ -204,13 +241,14 @@ impl SpreadService for Service {
             let stop = || given_up.is_cancelled() || tokio::time::Instant::now() > deadline;
             try_measured(|| checked.answer(&snapshot, &stop))
         };
-        Ok(run_aside(true, run).await??)
+        logged(pending, Ok(run_aside(true, run).await??))
     }
 
     async fn describe_spread(
         &self,
         request: Request<v1::DescribeSpreadRequest>,
     ) -> Result<Response<v1::DescribeSpreadResponse>, Status> {
+        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
         let (metadata, _, request) = request.into_parts();
         let checked = describe::Checked::of(request, self.registry.limits())?;
         let snapshot = self
@@ -224,6 +262,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ConfirmReservationsRequest>,
     ) -> Result<Response<v1::ConfirmReservationsResponse>, Status> {
+        permission::check(&request, Role::Feeder, |request| &request.snapshot)?;
         let request = request.into_inner();
         let snapshot = self.named(&request.snapshot)?;
         let limits = self.registry.limits().clone();
@@ -235,6 +274,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ReleaseReservationsRequest>,
     ) -> Result<Response<v1::ReleaseReservationsResponse>, Status> {
+        permission::check(&request, Role::Feeder, |request| &request.snapshot)?;
         let request = request.into_inner();
         let snapshot = self.named(&request.snapshot)?;
         let limits = self.registry.limits().clone();
@@ -246,6 +286,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ListReservationsRequest>,
     ) -> Result<Response<v1::ListReservationsResponse>, Status> {
+        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
         let request = request.into_inner();
         let snapshot = self.named(&request.snapshot)?;
         Ok(Response::new(reservations::list(&request, &snapshot)?))
@@ -255,6 +296,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::GetSnapshotRequest>,
     ) -> Result<Response<v1::GetSnapshotResponse>, Status> {
+        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
         let snapshot = self.named(&request.into_inner().snapshot)?;
         let snapshot = Some(export::summary(&snapshot.summary()));
         Ok(Response::new(v1::GetSnapshotResponse { snapshot }))
@@ -264,14 +306,15 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ListSnapshotsRequest>,
     ) -> Result<Response<v1::ListSnapshotsResponse>, Status> {
-        let request = request.into_inner();
+        let (_, extensions, request) = request.into_parts();
         let mut faults = Violations::default();
         let size = request::page_size(request.page_size, &mut faults);
         // A token is the last name of the page before.
         let token = Path::root("pageToken");
         request::check_snapshot_name(&request.page_token, token, &mut faults);
         faults.finish(()).map_err(Error::from)?;
-        let all = self.registry.list(&request.page_token);
+        let mut all = self.registry.list(&request.page_token);
+        all.retain(|snapshot| permission::may_read(&extensions, snapshot.name()));
         let page = &all[..size.min(all.len())];
         let last = page.last().filter(|_| page.len() < all.len());
         Ok(Response::new(v1::ListSnapshotsResponse {
@@ -284,6 +327,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::DeleteSnapshotRequest>,
     ) -> Result<Response<v1::DeleteSnapshotResponse>, Status> {
+        permission::check(&request, Role::Admin, |request| &request.snapshot)?;
         let request = request.into_inner();
         let snapshot = self.named(&request.snapshot)?;
         self.registry
@@ -298,6 +342,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ExportSnapshotRequest>,
     ) -> Result<Response<Self::ExportSnapshotStream>, Status> {
+        permission::check(&request, Role::Feeder, |request| &request.snapshot)?;
         let snapshot = self.named(&request.into_inner().snapshot)?;
         let (parts, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
         let draining = self.draining.clone();
@@ -320,6 +365,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::VerifySnapshotRequest>,
     ) -> Result<Response<v1::VerifySnapshotResponse>, Status> {
+        permission::check(&request, Role::Admin, |request| &request.snapshot)?;
         let snapshot = self.named(&request.into_inner().snapshot)?;
         let turn = Arc::clone(&self.verifying).acquire_owned();
         let turn = turn.await.map_err(|_| Error::Internal)?;

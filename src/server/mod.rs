@@ -5,16 +5,21 @@ mod admin;
 mod calls;
 pub mod config;
 mod connections;
+mod guard;
 mod health;
 pub mod logging;
 mod metrics;
 mod observe;
 mod reflection;
+mod refusals;
+mod reload;
 mod run;
+mod security;
 mod signals;
 mod streams;
 mod sweep;
 mod telemetry;
+mod tls;
 mod traces;
 mod workers;
 
@@ -22,6 +27,7 @@ use std::error::Error as StdError;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -35,14 +41,17 @@ pub use run::run;
 pub use signals::Signal;
 
 use self::calls::CallLimits;
-use self::connections::Listener;
+use self::connections::{Listener, Welcome};
+use self::guard::Guard;
 use self::health::Board;
 use self::logging::Levels;
 use self::metrics::{Sources, Threads};
+use self::security::Security;
 use self::signals::Signals;
 use self::telemetry::Telemetry;
 use self::workers::Workers;
 use crate::api;
+use crate::decision_log::{self, DecisionLog};
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
 use crate::snapshot::{Limits, Registry};
 
@@ -56,6 +65,9 @@ const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 /// The largest piece that a client may send at once. A batch in 16 KiB pieces,
 /// which is what HTTP/2 starts with, costs twice the reads.
 const FRAME_BYTES: u32 = 256 << 10;
+
+/// How long the decision log may take to be written out at the end.
+const CLOSE_LOG: Duration = Duration::from_secs(5);
 
 /// Any error of a caller's.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
@@ -74,6 +86,9 @@ pub enum Error {
     /// What was to be loaded could not be.
     #[error("cannot load: {0}")]
     Preload(BoxError),
+    /// Certificates or rules are bad.
+    #[error(transparent)]
+    Security(#[from] reload::Error),
     /// The runtime's threads could not be started.
     #[error("cannot start threads: {0}")]
     Runtime(io::Error),
@@ -122,6 +137,8 @@ where
     E: Into<BoxError>,
 {
     let mut signals = Signals::new().map_err(Error::Signals)?;
+    let counts = Arc::new(security::Counts::default());
+    let security = Security::new(&config, &counts)?;
     let draining = CancellationToken::new();
     let health = Board::new(config.expect_snapshot.clone());
     let registry = Registry::new(Limits::from(&config.limits), Arc::new(health.clone()));
@@ -131,6 +148,7 @@ where
     let registry = Arc::new(registry);
     tokio::spawn(sweep::run(Arc::clone(&registry), config.limits.view_idle));
     let service = api::Service::new(Arc::clone(&registry), draining.clone());
+    let (service, log) = with_decision_log(service, &config)?;
     let telemetry = Telemetry::start(&config)?;
 
     let limits = CallLimits::new(
@@ -139,7 +157,8 @@ where
     );
     let routers = (0..config.threads()).map(|_| {
         let limits = limits.observed_by(telemetry.observer());
-        router(&config, service.clone(), &limits, &health, &draining)
+        let guards = (limits, security.guard.clone());
+        router(&config, service.clone(), guards, &health, &draining)
     });
     let routers = routers.collect::<Result<_, _>>()?;
     let listener = bind(&config).await?;
@@ -150,10 +169,19 @@ where
         threads: Arc::clone(&threads),
         health: health.clone(),
         registry,
+        security: counts,
     };
     let _admin = telemetry.open_admin(&config, sources, levels)?;
     info!(address = %listener.address(), "listening");
-    let server = Workers::start(routers, listener, &threads)?;
+    let welcome = Welcome {
+        tls: security.tls,
+        patience: config.security.handshake_timeout,
+    };
+    let server = Workers::start(routers, listener, &welcome, &threads)?;
+    tokio::spawn(reload::run(
+        security.watched,
+        config.security.reload_interval,
+    ));
 
     let signal = tokio::select! {
         loaded = preload(service) => {
@@ -170,10 +198,29 @@ where
         telemetry.stop().await;
         Ok(())
     };
-    tokio::select! {
+    let ended = tokio::select! {
         drained = drained => drained,
         signal = signals.next() => Err(Error::Interrupted(signal)),
+    };
+    if let Some(writer) = log {
+        let closing = tokio::task::spawn_blocking(move || writer.close());
+        if timeout(CLOSE_LOG, closing).await.is_err() {
+            warn!("cutting off the decision log");
+        }
     }
+    ended
+}
+
+/// The service with its decision log, if one is wanted, and what writes it.
+fn with_decision_log(
+    service: api::Service,
+    config: &Config,
+) -> Result<(api::Service, Option<decision_log::Writer>), Error> {
+    let Some(settings) = config.decision_log.settings() else {
+        return Ok((service, None));
+    };
+    let (log, writer) = DecisionLog::start(settings).map_err(Error::Runtime)?;
+    Ok((service.with_decision_log(log), Some(writer)))
 }
 
 async fn bind(config: &Config) -> Result<Listener, Error> {
@@ -211,7 +258,7 @@ async fn drain(
 fn router(
     config: &Config,
     service: api::Service,
-    limits: &CallLimits,
+    (limits, guard): (CallLimits, Option<Guard>),
     health: &Board,
     draining: &CancellationToken,
 ) -> Result<Router, Error> {
@@ -220,6 +267,7 @@ fn router(
         .max_decoding_message_size(max_message_bytes)
         .max_encoding_message_size(max_message_bytes);
 
+    let guarded = ServiceBuilder::new().layer(limits).option_layer(guard);
     let (requests, responses) = (draining.clone(), draining.clone());
     let ending = ServiceBuilder::new()
         .map_request(move |request| streams::end_request(&requests, request))
@@ -232,7 +280,7 @@ fn router(
         .max_frame_size(FRAME_BYTES)
         .http2_keepalive_interval(Some(config.connections.keepalive_interval))
         .http2_keepalive_timeout(Some(config.connections.keepalive_timeout))
-        .add_service(limits.named_layer(spread))
+        .add_service(guarded.named_layer(spread))
         .add_service(ending.named_layer(health.server()))
         .add_service(ending.named_layer(reflection_v1))
         .add_service(ending.named_layer(reflection_v1alpha)))

@@ -2,9 +2,11 @@
 //! environment variable and the key of the TOML file.
 
 mod admin;
+mod decision_log;
 mod file;
 mod parse;
 mod placing;
+mod security;
 mod stored;
 mod traces;
 mod values;
@@ -18,6 +20,7 @@ use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 pub use admin::AdminSettings;
 pub use file::{FileError, apply_file};
 pub use parse::{ParseError, parse};
+pub use security::{ClientAuth, Conflict, SecuritySettings};
 pub use traces::TraceSettings;
 
 use values::{count, message_bytes, positive_duration};
@@ -82,6 +85,10 @@ pub struct Config {
     )]
     pub expect_snapshot: Vec<String>,
 
+    /// Who can connect, and how callers are known.
+    #[command(flatten)]
+    pub security: SecuritySettings,
+
     /// What clients can make grow, and how far.
     #[command(flatten)]
     pub limits: LimitSettings,
@@ -93,6 +100,10 @@ pub struct Config {
     /// How the server stops.
     #[command(flatten)]
     pub drain: DrainSettings,
+
+    /// Where decisions are logged.
+    #[command(flatten)]
+    pub decision_log: decision_log::DecisionLogSettings,
 
     /// What is logged, and how.
     #[command(flatten)]
@@ -231,7 +242,8 @@ pub struct LimitSettings {
     )]
     pub max_pods: usize,
 
-    /// Distinct sets of labels among the pods of a snapshot, per namespace.
+    /// Distinct sets of labels among the pods of one snapshot; sets of different
+    /// namespaces are distinct.
     ///
     /// Selectors are matched against label sets: a label that differs for
     /// every pod makes the first question of a kind as dear as a recount.

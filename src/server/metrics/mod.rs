@@ -6,6 +6,7 @@ mod family;
 mod histogram;
 mod load;
 mod process;
+mod security;
 mod snapshots;
 mod work;
 
@@ -31,6 +32,7 @@ pub(super) struct Sources {
     pub(super) threads: Arc<Threads>,
     pub(super) health: Board,
     pub(super) registry: Arc<Registry>,
+    pub(super) security: Arc<super::security::Counts>,
 }
 
 /// The metrics of one server.
@@ -66,6 +68,7 @@ impl Metrics {
             labelled: config.admin.metrics_snapshots,
         }));
         own.register_collector(Box::new(work::Work(sources.registry)));
+        own.register_collector(Box::new(security::Security(sources.security)));
         Self(all)
     }
 
