@@ -8,6 +8,7 @@
 pub mod access;
 pub mod api;
 pub mod cli;
+pub mod decision_log;
 pub mod explain;
 pub mod matching;
 pub mod proto;

@@ -13,11 +13,13 @@ use tonic::{Request, Response, Status, Streaming};
 use super::checked::{Ask, Checked};
 use super::error::Error;
 use super::feed::Feed;
-use super::measured::measured;
+use super::logged::logged;
+use super::measured::{measured, try_measured};
 use super::{
     deadline, describe, explain, export, permission, place, request, reservations, update, verify,
 };
 use crate::access::Role;
+use crate::decision_log::{self, DecisionLog, Pending};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::proto::v1::spread_service_server::SpreadService;
@@ -38,6 +40,8 @@ pub struct Service {
     draining: CancellationToken,
     /// Held by the one verification that runs: it copies a whole snapshot.
     verifying: Arc<Semaphore>,
+    /// Where decisions are logged, if they are.
+    decision_log: Option<DecisionLog>,
 }
 
 impl Service {
@@ -50,7 +54,23 @@ impl Service {
             registry,
             draining,
             verifying: Arc::new(Semaphore::new(1)),
+            decision_log: None,
         }
+    }
+
+    /// The same service, logging its decisions.
+    #[must_use]
+    pub fn with_decision_log(self, log: DecisionLog) -> Self {
+        Self {
+            decision_log: Some(log),
+            ..self
+        }
+    }
+
+    /// Begins to log a decision, if it is to be logged.
+    fn begin<R: Into<decision_log::Request> + Clone>(&self, request: &R) -> Option<Pending> {
+        let log = self.decision_log.as_ref()?;
+        log.begin(|| request.clone().into())
     }
 
     /// The snapshot of a decision, once it has reached `min_revision`.
@@ -143,17 +163,19 @@ impl SpreadService for Service {
     ) -> Result<Response<v1::FilterResponse>, Status> {
         permission::check(&request, Role::Reader, |request| &request.snapshot)?;
         let (metadata, _, request) = request.into_parts();
+        let pending = self.begin(&request);
         let request = request::as_score(request);
-        match is_fleet(request.dialect) {
+        let answer = match is_fleet(request.dialect) {
             false => {
                 let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
-                measured(|| Ok(asked.filter(&on)))
+                Ok(measured(|| asked.filter(&on)))
             }
             true => {
                 let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
-                measured(|| Ok(asked.filter(&on)))
+                Ok(measured(|| asked.filter(&on)))
             }
-        }
+        };
+        logged(pending, answer)
     }
 
     async fn score(
@@ -162,16 +184,18 @@ impl SpreadService for Service {
     ) -> Result<Response<v1::ScoreResponse>, Status> {
         permission::check(&request, Role::Reader, |request| &request.snapshot)?;
         let (metadata, _, request) = request.into_parts();
-        match is_fleet(request.dialect) {
+        let pending = self.begin(&request);
+        let answer = match is_fleet(request.dialect) {
             false => {
                 let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
-                measured(|| Ok(asked.score(&on)))
+                Ok(measured(|| asked.score(&on)))
             }
             true => {
                 let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
-                measured(|| Ok(asked.score(&on)))
+                Ok(measured(|| asked.score(&on)))
             }
-        }
+        };
+        logged(pending, answer)
     }
 
     async fn explain(
@@ -180,19 +204,20 @@ impl SpreadService for Service {
     ) -> Result<Response<v1::ExplainResponse>, Status> {
         permission::check(&request, Role::Reader, |request| &request.snapshot)?;
         let (metadata, _, request) = request.into_parts();
+        let pending = self.begin(&request);
         let request = request::as_score(explain::as_filter(request));
         // Decides several times over, so beside the reactor.
         let answer = match is_fleet(request.dialect) {
             false => {
                 let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
-                run_aside(true, move || asked.explain(&on)).await?
+                run_aside(true, move || measured(|| asked.explain(&on))).await?
             }
             true => {
                 let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
-                run_aside(true, move || asked.explain(&on)).await?
+                run_aside(true, move || measured(|| asked.explain(&on))).await?
             }
         };
-        Ok(Response::new(answer))
+        logged(pending, Ok(answer))
     }
 
     async fn place(
@@ -203,6 +228,7 @@ impl SpreadService for Service {
             &request.snapshot
         })?;
         let (metadata, _, request) = request.into_parts();
+        let pending = self.begin(&request);
         let deadline = deadline::of(&metadata);
         let checked = place::Checked::of(request, self.registry.limits())?;
         let snapshot = self
@@ -213,9 +239,9 @@ impl SpreadService for Service {
         let _guard = given_up.clone().drop_guard();
         let run = move || {
             let stop = || given_up.is_cancelled() || tokio::time::Instant::now() > deadline;
-            measured(|| checked.answer(&snapshot, &stop))
+            try_measured(|| checked.answer(&snapshot, &stop))
         };
-        Ok(run_aside(true, run).await??)
+        logged(pending, Ok(run_aside(true, run).await??))
     }
 
     async fn describe_spread(
@@ -228,8 +254,8 @@ impl SpreadService for Service {
         let snapshot = self
             .reach(&checked.snapshot, checked.min_revision, &metadata)
             .await?;
-        let run = move || checked.answer(&snapshot);
-        Ok(Response::new(run_aside(true, run).await??))
+        let run = move || try_measured(|| checked.answer(&snapshot));
+        Ok(run_aside(true, run).await??)
     }
 
     async fn confirm_reservations(

@@ -18,6 +18,7 @@ mod security;
 mod signals;
 mod streams;
 mod sweep;
+mod telemetry;
 mod tls;
 mod traces;
 mod workers;
@@ -26,6 +27,7 @@ use std::error::Error as StdError;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -38,19 +40,18 @@ pub use config::Config;
 pub use run::run;
 pub use signals::Signal;
 
-use self::admin::{Admin, Pages};
 use self::calls::CallLimits;
 use self::connections::{Listener, Welcome};
 use self::guard::Guard;
 use self::health::Board;
 use self::logging::Levels;
-use self::metrics::{Calls, Metrics, Sources, Threads};
-use self::observe::Observer;
+use self::metrics::{Sources, Threads};
 use self::security::Security;
 use self::signals::Signals;
-use self::traces::Traces;
+use self::telemetry::Telemetry;
 use self::workers::Workers;
 use crate::api;
+use crate::decision_log::{self, DecisionLog};
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
 use crate::snapshot::{Limits, Registry};
 
@@ -64,6 +65,9 @@ const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 /// The largest piece that a client may send at once. A batch in 16 KiB pieces,
 /// which is what HTTP/2 starts with, costs twice the reads.
 const FRAME_BYTES: u32 = 256 << 10;
+
+/// How long the decision log may take to be written out at the end.
+const CLOSE_LOG: Duration = Duration::from_secs(5);
 
 /// Any error of a caller's.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
@@ -144,43 +148,32 @@ where
     let registry = Arc::new(registry);
     tokio::spawn(sweep::run(Arc::clone(&registry), config.limits.view_idle));
     let service = api::Service::new(Arc::clone(&registry), draining.clone());
-    let traces = Traces::start(&config.traces).map_err(|error| Error::Serve(error.into()))?;
+    let (service, log) = with_decision_log(service, &config)?;
+    let telemetry = Telemetry::start(&config)?;
 
     let limits = CallLimits::new(
         config.limits.max_concurrent_calls,
         config.limits.max_message_bytes,
     );
-    let calls = Calls::new(reflection::methods().map_err(|error| Error::Serve(error.into()))?);
-    let is_observed = config.admin.admin_listen.is_some() || traces.is_some();
     let routers = (0..config.threads()).map(|_| {
-        let tracer = traces.as_ref().map(Traces::tracer);
-        let observer = is_observed.then(|| Observer::new(calls.recorder(), tracer));
-        let limits = limits.observed_by(observer);
-        let guards = (limits, security.guard.clone());
+        let guards = (
+            limits.observed_by(telemetry.observer()),
+            security.guard.clone(),
+        );
         router(&config, service.clone(), guards, &health, &draining)
     });
     let routers = routers.collect::<Result<_, _>>()?;
     let listener = bind(&config).await?;
     let threads = Arc::new(Threads::default());
     let sources = Sources {
-        calls,
         limits,
         connections: listener.counts(),
         threads: Arc::clone(&threads),
         health: health.clone(),
-        registry: Arc::clone(&registry),
         security: counts,
-    };
-    let pages = Pages {
-        metrics: Metrics::new(&config, sources),
-        health: health.clone(),
         registry,
-        levels,
     };
-    let admin = config.admin.admin_listen;
-    let _admin = admin
-        .map(|address| Admin::start(address, pages))
-        .transpose()?;
+    let _admin = telemetry.open_admin(&config, sources, levels)?;
     info!(address = %listener.address(), "listening");
     let welcome = Welcome {
         tls: security.tls,
@@ -204,15 +197,32 @@ where
     info!(?signal, "draining");
     let drained = async {
         drain(&config, &health, &draining, server).await?;
-        if let Some(traces) = traces {
-            traces.stop().await;
-        }
+        telemetry.stop().await;
         Ok(())
     };
-    tokio::select! {
+    let ended = tokio::select! {
         drained = drained => drained,
         signal = signals.next() => Err(Error::Interrupted(signal)),
+    };
+    if let Some(writer) = log {
+        let closing = tokio::task::spawn_blocking(move || writer.close());
+        if timeout(CLOSE_LOG, closing).await.is_err() {
+            warn!("cutting off the decision log");
+        }
     }
+    ended
+}
+
+/// The service with its decision log, if one is wanted, and what writes it.
+fn with_decision_log(
+    service: api::Service,
+    config: &Config,
+) -> Result<(api::Service, Option<decision_log::Writer>), Error> {
+    let Some(settings) = config.decision_log.settings() else {
+        return Ok((service, None));
+    };
+    let (log, writer) = DecisionLog::start(settings).map_err(Error::Runtime)?;
+    Ok((service.with_decision_log(log), Some(writer)))
 }
 
 async fn bind(config: &Config) -> Result<Listener, Error> {
