@@ -11,6 +11,7 @@ mod explain;
 mod export;
 mod feed;
 mod fleet;
+mod lanes;
 mod logged;
 mod measured;
 mod permission;
@@ -23,6 +24,7 @@ mod verify;
 mod wish;
 
 pub use error::Error;
+pub use lanes::Load;
 pub use export::summary as describe;
 pub use measured::{Decision, Size};
 pub use request::parse_snapshot_name;
