@@ -16,8 +16,23 @@ const MARGIN: Duration = Duration::from_millis(5);
 /// When a call that arrives now has to be answered, if it says so: by its
 /// `grpc-timeout`.
 pub fn given(headers: &HeaderMap) -> Option<Instant> {
-    let timeout = headers.get("grpc-timeout")?.to_str().ok().and_then(parse)?;
-    Some(Instant::now() + timeout - MARGIN.min(timeout / 10))
+    let timeout = timeout(headers)?;
+    Some(Instant::now() + timeout - margin(timeout))
+}
+
+/// The last moment for an answer of any kind to a call that arrives now, a
+/// little after [`given`].
+pub fn last(headers: &HeaderMap) -> Option<Instant> {
+    let timeout = timeout(headers)?;
+    Some(Instant::now() + timeout - margin(timeout) / 2)
+}
+
+fn timeout(headers: &HeaderMap) -> Option<Duration> {
+    parse(headers.get("grpc-timeout")?.to_str().ok()?)
+}
+
+fn margin(timeout: Duration) -> Duration {
+    MARGIN.min(timeout / 10)
 }
 
 /// As [`given`], and for a call that says nothing, how long it may wait.

@@ -65,7 +65,8 @@ impl Sender {
         if let Some(error) = why {
             let (parts, last) = (self.parts.clone(), Status::from(error));
             // The parts before it may never be read.
-            self.runtime.spawn(async move { parts.send(Err(last)).await });
+            self.runtime
+                .spawn(async move { parts.send(Err(last)).await });
         }
         false
     }

@@ -23,9 +23,10 @@ mod update;
 mod verify;
 mod wish;
 
+pub use deadline::last as last_moment;
 pub use error::Error;
-pub use lanes::Load;
 pub use export::summary as describe;
+pub use lanes::Load;
 pub use measured::{Decision, Size};
 pub use request::parse_snapshot_name;
 pub use service::Service;

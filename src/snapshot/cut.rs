@@ -189,8 +189,9 @@ impl<'a> Cut<'a> {
             self.upkeep.note_want();
             return Arc::new(view);
         }
-        self.upkeep
-            .account(&mut views, |views| views.insert(query.selector, view, matched))
+        self.upkeep.account(&mut views, |views| {
+            views.insert(query.selector, view, matched)
+        })
     }
 }
 

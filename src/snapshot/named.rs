@@ -189,11 +189,7 @@ impl Snapshot {
     /// As [`Self::read`], if it is over at once: nobody changes what it reads,
     /// the snapshot is of a common size, and no count is missing that takes
     /// long. `decide` may have run in vain otherwise.
-    pub fn read_at_once<T>(
-        &self,
-        namespace: &str,
-        decide: impl FnOnce(Cut<'_>) -> T,
-    ) -> Option<T> {
+    pub fn read_at_once<T>(&self, namespace: &str, decide: impl FnOnce(Cut<'_>) -> T) -> Option<T> {
         if self.is_expiry_due() {
             return None;
         }

@@ -15,8 +15,8 @@ use parking_lot::RwLock;
 use super::census::Census;
 use super::change::{Batch, Identity, Kind};
 use super::cut::Cut;
-use super::hurry::Hurry;
 use super::defaults::Defaults;
+use super::hurry::Hurry;
 use super::namespace::Namespace;
 use super::nodes::Nodes;
 use super::reservations::{Claim, Serial};
@@ -264,11 +264,7 @@ impl State {
 
     /// As [`Self::read`], if it is over at once. `decide` may have run in vain
     /// otherwise.
-    pub fn read_at_once<T>(
-        &self,
-        namespace: &str,
-        decide: impl FnOnce(Cut<'_>) -> T,
-    ) -> Option<T> {
+    pub fn read_at_once<T>(&self, namespace: &str, decide: impl FnOnce(Cut<'_>) -> T) -> Option<T> {
         let hurry = Hurry::default();
         let decided = self.read_cut(namespace, true, Some(&hurry), decide)?;
         (!hurry.gave_up()).then_some(decided)
