@@ -11,6 +11,9 @@ use tokio::time::{Instant, timeout_at};
 
 use super::error::Error;
 
+/// Changes from which on a batch is applied beside the reactor.
+pub const LARGE_BATCH: usize = 256;
+
 /// Batches, copies and reservations at work at once. They take turns on their
 /// snapshots, so most of these wait.
 const BATCHES: usize = 64;

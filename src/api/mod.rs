@@ -10,6 +10,7 @@ mod error;
 mod explain;
 mod export;
 mod feed;
+mod feeding;
 mod fleet;
 mod lanes;
 mod logged;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
+use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
-use tokio_stream::{Stream, StreamExt};
 use tokio_util::sync::CancellationToken;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
@@ -14,7 +14,8 @@ use tonic::{Request, Response, Status, Streaming};
 use super::checked::{Ask, Checked, Pace};
 use super::error::Error;
 use super::feed::Feed;
-use super::lanes::{Lanes, Load, until};
+use super::feeding::run_feed;
+use super::lanes::{LARGE_BATCH, Lanes, Load, until};
 use super::logged::logged;
 use super::measured::{Answer, try_measured};
 use super::{
@@ -33,10 +34,6 @@ const MAX_WAITING_ANSWERS: usize = 16;
 
 /// Exports at a time; more wait.
 const MAX_EXPORTS: usize = 4;
-
-/// Changes from which on a batch is applied beside the reactor, so that other
-/// calls do not wait for it.
-const LARGE_BATCH: usize = 256;
 
 /// Implements `evenkeel.v1.SpreadService` on a registry of snapshots.
 #[derive(Clone)]
@@ -226,7 +223,7 @@ impl SpreadService for Service {
                 self.decide(asked, &metadata, Checked::filter).await
             }
         };
-        logged(pending, answer.map_err(Status::from))
+        Ok(logged(pending, answer?))
     }
 
     async fn score(
@@ -246,7 +243,7 @@ impl SpreadService for Service {
                 self.decide(asked, &metadata, Checked::score).await
             }
         };
-        logged(pending, answer.map_err(Status::from))
+        Ok(logged(pending, answer?))
     }
 
     async fn explain(
@@ -268,7 +265,7 @@ impl SpreadService for Service {
                 self.decide_aside(asked, &metadata, Checked::explain).await
             }
         };
-        logged(pending, answer.map_err(Status::from))
+        Ok(logged(pending, answer?))
     }
 
     async fn place(
@@ -293,7 +290,7 @@ impl SpreadService for Service {
             let stop = || given_up.is_cancelled() || is_late();
             try_measured(|| checked.answer(&snapshot, &stop))
         };
-        logged(pending, Ok(self.lanes.decide(deadline, run).await??))
+        Ok(logged(pending, self.lanes.decide(deadline, run).await??))
     }
 
     async fn describe_spread(
@@ -452,59 +449,6 @@ impl SpreadService for Service {
     }
 }
 
-/// Takes the steps of a feed until the client ends it, a step is refused, or
-/// the server drains.
-async fn run_feed(
-    mut feed: Feed,
-    mut steps: Streaming<v1::StreamSnapshotRequest>,
-    answers: mpsc::Sender<Result<v1::StreamSnapshotResponse, Status>>,
-    draining: CancellationToken,
-    lanes: Lanes,
-    deadline: Option<Instant>,
-) {
-    loop {
-        let step = tokio::select! {
-            step = until(deadline, steps.next()) => {
-                step.unwrap_or_else(|late| Some(Err(late.into())))
-            }
-            () = draining.cancelled() => Some(Err(Error::Draining.into())),
-            () = answers.closed() => None,
-        };
-        let Some(step) = step else { return };
-        let answer = match step {
-            Err(status) => Err(status),
-            Ok(step) => {
-                let is_large = step_size(&step) >= LARGE_BATCH;
-                let take = move || (feed.step(step), feed);
-                match lanes.change_soon(is_large, deadline, take).await {
-                    Ok((answer, same)) => {
-                        feed = same;
-                        answer.map_err(Status::from)
-                    }
-                    Err(error) => {
-                        // Nobody listening any more is no news to anybody.
-                        let _ = answers.send(Err(error.into())).await;
-                        return;
-                    }
-                }
-            }
-        };
-        let goes_on = answer.is_ok();
-        if answers.send(answer).await.is_err() || !goes_on {
-            return;
-        }
-    }
-}
-
 fn is_fleet(dialect: i32) -> bool {
     dialect == i32::from(v1::Dialect::Fleet)
-}
-
-fn step_size(step: &v1::StreamSnapshotRequest) -> usize {
-    match &step.step {
-        Some(v1::stream_snapshot_request::Step::Update(update)) => update.changes.len(),
-        // A commit drops the old state, however large it was.
-        Some(v1::stream_snapshot_request::Step::CommitReplace(_)) => usize::MAX,
-        _ => 0,
-    }
 }

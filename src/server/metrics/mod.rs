@@ -2,6 +2,7 @@
 //! asked. The parts themselves keep plain counts and know nothing of this.
 
 mod calls;
+mod decision_log;
 mod family;
 mod histogram;
 mod load;
@@ -23,6 +24,7 @@ use super::calls::CallLimits;
 use super::config::Config;
 use super::connections;
 use super::health::Board;
+use crate::decision_log::DecisionLog;
 use crate::snapshot::Registry;
 
 /// What is read when the metrics are asked for.
@@ -33,6 +35,7 @@ pub(super) struct Sources {
     pub(super) health: Board,
     pub(super) registry: Arc<Registry>,
     pub(super) security: Arc<super::security::Counts>,
+    pub(super) decision_log: Option<DecisionLog>,
 }
 
 /// The metrics of one server.
@@ -69,6 +72,9 @@ impl Metrics {
         }));
         own.register_collector(Box::new(work::Work(sources.registry)));
         own.register_collector(Box::new(security::Security(sources.security)));
+        if let Some(log) = sources.decision_log {
+            own.register_collector(Box::new(decision_log::Logged(log)));
+        }
         Self(all)
     }
 
