@@ -290,7 +290,9 @@ fn failures(calls: &[Call]) -> Vec<&Call> {
 
 /// What went wrong, for a message.
 fn causes(failures: &[&Call]) -> String {
-    let causes = failures.iter().filter_map(|call| call.answer.as_ref().err());
+    let causes = failures
+        .iter()
+        .filter_map(|call| call.answer.as_ref().err());
     let mut causes: Vec<String> = causes
         .map(|status| format!("{:?}: {}", status.code(), status.message()))
         .collect();

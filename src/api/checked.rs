@@ -1,6 +1,6 @@
 //! A valid `Filter` or `Score` request, of either dialect.
 
-use super::answer::Candidates;
+use super::answer::{self, Candidates};
 use super::error::Error;
 use super::request;
 use crate::matching::{Path, Violations};
@@ -19,13 +19,13 @@ pub trait Ask: Sized {
     /// Namespace of the pod.
     fn namespace(&self) -> &str;
 
-    /// Answers as `Filter`, all but the epoch.
+    /// Answers as `Filter`, all but epoch and age.
     fn filter(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::FilterResponse;
 
-    /// Answers as `Score`, all but the epoch.
+    /// Answers as `Score`, all but epoch and age.
     fn score(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::ScoreResponse;
 
-    /// Answers as `Explain`, all but the epoch.
+    /// Answers as `Explain`, all but epoch and age.
     fn explain(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::ExplainResponse;
 }
 
@@ -89,6 +89,7 @@ impl<Q: Ask> Checked<Q> {
     pub fn filter(self, snapshot: &Snapshot) -> v1::FilterResponse {
         v1::FilterResponse {
             epoch: snapshot.epoch().to_owned(),
+            age: answer::age(snapshot.age()),
             ..self.read(snapshot, Q::filter)
         }
     }
@@ -97,6 +98,7 @@ impl<Q: Ask> Checked<Q> {
     pub fn score(self, snapshot: &Snapshot) -> v1::ScoreResponse {
         v1::ScoreResponse {
             epoch: snapshot.epoch().to_owned(),
+            age: answer::age(snapshot.age()),
             ..self.read(snapshot, Q::score)
         }
     }
@@ -105,6 +107,7 @@ impl<Q: Ask> Checked<Q> {
     pub fn explain(self, snapshot: &Snapshot) -> v1::ExplainResponse {
         v1::ExplainResponse {
             epoch: snapshot.epoch().to_owned(),
+            age: answer::age(snapshot.age()),
             ..self.read(snapshot, Q::explain)
         }
     }

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use prost::Message;
 
-use super::answer::count;
+use super::answer::{self, count};
 use crate::proto::v1;
 use crate::snapshot::{Frozen, Summary};
 
@@ -66,6 +66,8 @@ pub fn summary(summary: &Summary) -> v1::Snapshot {
         memory_bytes: count(summary.memory.total()),
         create_time: Some(timestamp(summary.created)),
         update_time: Some(timestamp(summary.updated)),
+        age: answer::age(summary.age),
+        stale: summary.stale,
         label_set_count: count(summary.sizes.label_sets),
     }
 }

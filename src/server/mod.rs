@@ -45,7 +45,7 @@ use self::traces::Traces;
 use self::workers::Workers;
 use crate::api;
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
-use crate::snapshot::{Limits, Registry};
+use crate::snapshot::{Limits, MaxAges, Registry};
 
 /// How much of a feed may be on its way unread: enough for several batches,
 /// so that a feeder never waits for a window to open.
@@ -125,7 +125,8 @@ where
     let mut signals = Signals::new().map_err(Error::Signals)?;
     let draining = CancellationToken::new();
     let health = Board::new(config.expect_snapshot.clone());
-    let registry = Registry::new(Limits::from(&config.limits), Arc::new(health.clone()));
+    let registry = Registry::new(Limits::from(&config.limits), Arc::new(health.clone()))
+        .with_max_ages(MaxAges::from(&config.staleness));
     for name in &config.expect_snapshot {
         registry.expect(name);
     }

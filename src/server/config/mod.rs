@@ -5,6 +5,7 @@ mod admin;
 mod file;
 mod parse;
 mod placing;
+mod staleness;
 mod stored;
 mod traces;
 mod values;
@@ -85,6 +86,10 @@ pub struct Config {
     /// What clients can make grow, and how far.
     #[command(flatten)]
     pub limits: LimitSettings,
+
+    /// What becomes of snapshots whose feed is silent.
+    #[command(flatten)]
+    pub staleness: staleness::StalenessSettings,
 
     /// Connections, and how long they may be idle.
     #[command(flatten)]
