@@ -59,6 +59,26 @@ impl Answer for v1::ScoreResponse {
     }
 }
 
+impl Answer for v1::ExplainResponse {
+    fn size(&self) -> Size {
+        Size {
+            nodes: self.node_count,
+            domains: domains(&self.constraints),
+            feasible: self.feasible_count,
+        }
+    }
+}
+
+impl Answer for v1::DescribeSpreadResponse {
+    fn size(&self) -> Size {
+        let topologies = self.workloads.iter().flat_map(|w| &w.topologies);
+        Size {
+            domains: topologies.map(|topology| topology.domain_count).sum(),
+            ..Size::default()
+        }
+    }
+}
+
 impl Answer for v1::PlaceResponse {
     fn size(&self) -> Size {
         let placed = count(self.placements.len());
@@ -75,12 +95,21 @@ fn domains(reports: &[v1::ConstraintReport]) -> i64 {
 }
 
 /// Decides, and notes how.
+pub fn measured<T: Answer>(decide: impl FnOnce() -> T) -> Response<T> {
+    let started = Instant::now();
+    note(started, decide())
+}
+
+/// As [`measured`], of what may fail.
 ///
 /// # Errors
 /// Those of `decide`.
-pub fn measured<T: Answer, E>(decide: impl FnOnce() -> Result<T, E>) -> Result<Response<T>, E> {
+pub fn try_measured<T: Answer, E>(decide: impl FnOnce() -> Result<T, E>) -> Result<Response<T>, E> {
     let started = Instant::now();
-    let answer = decide()?;
+    Ok(note(started, decide()?))
+}
+
+fn note<T: Answer>(started: Instant, answer: T) -> Response<T> {
     let decision = Decision {
         started,
         took: started.elapsed(),
@@ -88,5 +117,5 @@ pub fn measured<T: Answer, E>(decide: impl FnOnce() -> Result<T, E>) -> Result<R
     };
     let mut response = Response::new(answer);
     response.extensions_mut().insert(decision);
-    Ok(response)
+    response
 }

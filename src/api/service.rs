@@ -13,7 +13,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::checked::{Ask, Checked};
 use super::error::Error;
 use super::feed::Feed;
-use super::measured::measured;
+use super::measured::{measured, try_measured};
 use super::{deadline, describe, explain, export, place, request, reservations, update, verify};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
@@ -141,11 +141,11 @@ impl SpreadService for Service {
         match is_fleet(request.dialect) {
             false => {
                 let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
-                measured(|| Ok(asked.filter(&on)))
+                Ok(measured(|| asked.filter(&on)))
             }
             true => {
                 let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
-                measured(|| Ok(asked.filter(&on)))
+                Ok(measured(|| asked.filter(&on)))
             }
         }
     }
@@ -158,11 +158,11 @@ impl SpreadService for Service {
         match is_fleet(request.dialect) {
             false => {
                 let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
-                measured(|| Ok(asked.score(&on)))
+                Ok(measured(|| asked.score(&on)))
             }
             true => {
                 let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
-                measured(|| Ok(asked.score(&on)))
+                Ok(measured(|| asked.score(&on)))
             }
         }
     }
@@ -171,21 +171,20 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ExplainRequest>,
     ) -> Result<Response<v1::ExplainResponse>, Status> {
-        self.check_open()?;
         let (metadata, _, request) = request.into_parts();
         let request = request::as_score(explain::as_filter(request));
         // Decides several times over, so beside the reactor.
         let answer = match is_fleet(request.dialect) {
             false => {
                 let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
-                run_aside(true, move || asked.explain(&on)).await?
+                run_aside(true, move || measured(|| asked.explain(&on))).await?
             }
             true => {
                 let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
-                run_aside(true, move || asked.explain(&on)).await?
+                run_aside(true, move || measured(|| asked.explain(&on))).await?
             }
         };
-        Ok(Response::new(answer))
+        Ok(answer)
     }
 
     async fn place(
@@ -203,7 +202,7 @@ impl SpreadService for Service {
         let _guard = given_up.clone().drop_guard();
         let run = move || {
             let stop = || given_up.is_cancelled() || tokio::time::Instant::now() > deadline;
-            measured(|| checked.answer(&snapshot, &stop))
+            try_measured(|| checked.answer(&snapshot, &stop))
         };
         Ok(run_aside(true, run).await??)
     }
@@ -212,14 +211,13 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::DescribeSpreadRequest>,
     ) -> Result<Response<v1::DescribeSpreadResponse>, Status> {
-        self.check_open()?;
         let (metadata, _, request) = request.into_parts();
         let checked = describe::Checked::of(request, self.registry.limits())?;
         let snapshot = self
             .reach(&checked.snapshot, checked.min_revision, &metadata)
             .await?;
-        let run = move || checked.answer(&snapshot);
-        Ok(Response::new(run_aside(true, run).await??))
+        let run = move || try_measured(|| checked.answer(&snapshot));
+        Ok(run_aside(true, run).await??)
     }
 
     async fn confirm_reservations(

@@ -14,6 +14,7 @@ mod run;
 mod signals;
 mod streams;
 mod sweep;
+mod telemetry;
 mod traces;
 mod workers;
 
@@ -33,15 +34,13 @@ pub use config::Config;
 pub use run::run;
 pub use signals::Signal;
 
-use self::admin::{Admin, Pages};
 use self::calls::CallLimits;
 use self::connections::Listener;
 use self::health::Board;
 use self::logging::Levels;
-use self::metrics::{Calls, Metrics, Sources, Threads};
-use self::observe::Observer;
+use self::metrics::{Sources, Threads};
 use self::signals::Signals;
-use self::traces::Traces;
+use self::telemetry::Telemetry;
 use self::workers::Workers;
 use crate::api;
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
@@ -133,41 +132,27 @@ where
     let registry = Arc::new(registry);
     tokio::spawn(sweep::run(Arc::clone(&registry), config.limits.view_idle));
     let service = api::Service::new(Arc::clone(&registry), draining.clone());
-    let traces = Traces::start(&config.traces).map_err(|error| Error::Serve(error.into()))?;
+    let telemetry = Telemetry::start(&config)?;
 
     let limits = CallLimits::new(
         config.limits.max_concurrent_calls,
         config.limits.max_message_bytes,
     );
-    let calls = Calls::new(reflection::methods().map_err(|error| Error::Serve(error.into()))?);
-    let is_observed = config.admin.admin_listen.is_some() || traces.is_some();
     let routers = (0..config.threads()).map(|_| {
-        let tracer = traces.as_ref().map(Traces::tracer);
-        let observer = is_observed.then(|| Observer::new(calls.recorder(), tracer));
-        let limits = limits.observed_by(observer);
+        let limits = limits.observed_by(telemetry.observer());
         router(&config, service.clone(), &limits, &health, &draining)
     });
     let routers = routers.collect::<Result<_, _>>()?;
     let listener = bind(&config).await?;
     let threads = Arc::new(Threads::default());
     let sources = Sources {
-        calls,
         limits,
         connections: listener.counts(),
         threads: Arc::clone(&threads),
         health: health.clone(),
-        registry: Arc::clone(&registry),
-    };
-    let pages = Pages {
-        metrics: Metrics::new(&config, sources),
-        health: health.clone(),
         registry,
-        levels,
     };
-    let admin = config.admin.admin_listen;
-    let _admin = admin
-        .map(|address| Admin::start(address, pages))
-        .transpose()?;
+    let _admin = telemetry.open_admin(&config, sources, levels)?;
     info!(address = %listener.address(), "listening");
     let server = Workers::start(routers, listener, &threads)?;
 
@@ -183,9 +168,7 @@ where
     info!(?signal, "draining");
     let drained = async {
         drain(&config, &health, &draining, server).await?;
-        if let Some(traces) = traces {
-            traces.stop().await;
-        }
+        telemetry.stop().await;
         Ok(())
     };
     tokio::select! {

@@ -7,8 +7,8 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use crate::support::generate;
-use crate::support::history::{Step, asked, is_deletion, live_through};
-use crate::support::model::subject;
+use crate::support::history::{Step, asked, live_through};
+use crate::support::model::{is_deletion, subject};
 use crate::support::server::Server;
 
 /// More of them make a run slow and no history more telling.
@@ -49,7 +49,8 @@ fn add(step: &mut Step, change: evenkeel::proto::v1::Change) {
         .changes
         .iter()
         .any(|other| subject(other) == subject(&change));
-    if !known && !(step.replace && is_deletion(&change)) {
+    let refused = step.replace && is_deletion(&change);
+    if !known && !refused {
         step.changes.push(change);
     }
 }

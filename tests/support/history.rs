@@ -3,7 +3,6 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::{
     Change, DefaultConstraints, DeleteSnapshotRequest, FilterRequest, Mode, NodeChecks, NodeNames,
     Pod, ScoreRequest, UpdateSnapshotRequest, VerifySnapshotRequest, View,
@@ -66,18 +65,16 @@ fn step(size: usize) -> impl Strategy<Value = Step> {
             replace,
             // A state has no deletions.
             changes: match replace {
-                true => changes.into_iter().filter(|c| !is_deletion(c)).collect(),
+                true => changes
+                    .into_iter()
+                    .filter(|c| !model::is_deletion(c))
+                    .collect(),
                 false => changes,
             },
             defaults,
             questions,
         },
     )
-}
-
-/// Whether a change is a deletion.
-pub fn is_deletion(change: &Change) -> bool {
-    matches!(change.object, Some(Object::Delete(_)))
 }
 
 /// A state worth asking about, then small steps.

@@ -26,7 +26,6 @@ use crate::snapshot::Registry;
 
 /// What is read when the metrics are asked for.
 pub(super) struct Sources {
-    pub(super) calls: Arc<Calls>,
     pub(super) limits: CallLimits,
     pub(super) connections: Arc<connections::Counts>,
     pub(super) threads: Arc<Threads>,
@@ -44,7 +43,7 @@ impl Metrics {
         "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
     /// Of a server with these parts.
-    pub(super) fn new(config: &Config, sources: Sources) -> Self {
+    pub(super) fn new(config: &Config, calls: Arc<Calls>, sources: Sources) -> Self {
         let mut all = registry::Registry::default();
         all.register_collector(Box::new(process::Process::new()));
         let own = all.sub_registry_with_prefix("evenkeel");
@@ -54,7 +53,7 @@ impl Metrics {
             ("os", std::env::consts::OS),
         ]);
         own.register("build", "The program that runs", build);
-        own.register_collector(Box::new(sources.calls));
+        own.register_collector(Box::new(calls));
         own.register_collector(Box::new(load::Load {
             health: sources.health,
             calls: sources.limits,
