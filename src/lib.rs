@@ -7,6 +7,7 @@
 
 pub mod api;
 pub mod cli;
+pub mod decision_log;
 pub mod explain;
 pub mod matching;
 pub mod proto;

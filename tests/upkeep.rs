@@ -138,7 +138,11 @@ fn a_label_set_for_each_pod_leaves_nothing_behind_and_costs_the_same_throughout(
     assert_eq!((after.sizes.label_sets, after.sizes.pods), (1, 1));
     assert_eq!(world.ask(&asker(), Vec::new())[1], (NODES, 0));
     assert_eq!(world.verify(), 2);
-    let (start, most, left) = (before.memory_bytes, full.memory_bytes, after.memory_bytes);
+    let (start, most, left) = (
+        before.memory.total(),
+        full.memory.total(),
+        after.memory.total(),
+    );
     assert!(most > start + PODS * 100, "{start} bytes grew to {most}");
     assert!(
         left < start + 64 * 1024,
@@ -207,7 +211,7 @@ fn views_that_grew_are_off_the_books_when_they_go() {
         world.update((0..30).map(|i| zoned(&format!("x{i}"), i % 3)).collect());
         world.update(vec![on(pod("stays", &JOB), "n0").change()]);
         world.ask(&asker(), Vec::new());
-        let fresh = world.summary().view_bytes;
+        let fresh = world.summary().memory.views;
         assert!(fresh > 0);
         // Node i gets i pods.
         let nodes = (0..NODES).flat_map(|node| std::iter::repeat_n(node, node + 1));
@@ -224,7 +228,7 @@ fn views_that_grew_are_off_the_books_when_they_go() {
         assert_eq!(world.ask(&asker(), Vec::new()).len(), 2);
         world.verify();
         world.registry.sweep(0);
-        assert_eq!(world.summary().view_bytes, 0, "{how}");
+        assert_eq!(world.summary().memory.views, 0, "{how}");
     }
 }
 
@@ -238,7 +242,7 @@ fn what_is_not_there_takes_no_room() {
         let imagined = node("n0", &[(ZONE, "z9")]).change();
         assert_eq!(world.ask(&pod, vec![imagined]), [(4, 0), (NODES, 0)]);
     }
-    assert_eq!(world.summary().view_bytes, 0);
+    assert_eq!(world.summary().memory.views, 0);
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod explain;
 mod export;
 mod feed;
 mod fleet;
+mod logged;
 mod measured;
 mod place;
 mod request;

@@ -13,8 +13,10 @@ use tonic::{Request, Response, Status, Streaming};
 use super::checked::{Ask, Checked};
 use super::error::Error;
 use super::feed::Feed;
+use super::logged::logged;
 use super::measured::{measured, try_measured};
 use super::{deadline, describe, explain, export, place, request, reservations, update, verify};
+use crate::decision_log::{self, DecisionLog, Pending};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::proto::v1::spread_service_server::SpreadService;
@@ -35,6 +37,8 @@ pub struct Service {
     draining: CancellationToken,
     /// Held by the one verification that runs: it copies a whole snapshot.
     verifying: Arc<Semaphore>,
+    /// Where decisions are logged, if they are.
+    decision_log: Option<DecisionLog>,
 }
 
 impl Service {
@@ -47,7 +51,23 @@ impl Service {
             registry,
             draining,
             verifying: Arc::new(Semaphore::new(1)),
+            decision_log: None,
         }
+    }
+
+    /// The same service, logging its decisions.
+    #[must_use]
+    pub fn with_decision_log(self, log: DecisionLog) -> Self {
+        Self {
+            decision_log: Some(log),
+            ..self
+        }
+    }
+
+    /// Begins to log a decision, if it is to be logged.
+    fn begin<R: Into<decision_log::Request> + Clone>(&self, request: &R) -> Option<Pending> {
+        let log = self.decision_log.as_ref()?;
+        log.begin(|| request.clone().into())
     }
 
     /// The snapshot of a decision, once it has reached `min_revision`.
@@ -137,8 +157,9 @@ impl SpreadService for Service {
         request: Request<v1::FilterRequest>,
     ) -> Result<Response<v1::FilterResponse>, Status> {
         let (metadata, _, request) = request.into_parts();
+        let pending = self.begin(&request);
         let request = request::as_score(request);
-        match is_fleet(request.dialect) {
+        let answer = match is_fleet(request.dialect) {
             false => {
                 let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
                 Ok(measured(|| asked.filter(&on)))
@@ -147,7 +168,8 @@ impl SpreadService for Service {
                 let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
                 Ok(measured(|| asked.filter(&on)))
             }
-        }
+        };
+        logged(pending, answer)
     }
 
     async fn score(
@@ -155,7 +177,8 @@ impl SpreadService for Service {
         request: Request<v1::ScoreRequest>,
     ) -> Result<Response<v1::ScoreResponse>, Status> {
         let (metadata, _, request) = request.into_parts();
-        match is_fleet(request.dialect) {
+        let pending = self.begin(&request);
+        let answer = match is_fleet(request.dialect) {
             false => {
                 let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
                 Ok(measured(|| asked.score(&on)))
@@ -164,7 +187,8 @@ impl SpreadService for Service {
                 let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
                 Ok(measured(|| asked.score(&on)))
             }
-        }
+        };
+        logged(pending, answer)
     }
 
     async fn explain(
@@ -172,6 +196,7 @@ impl SpreadService for Service {
         request: Request<v1::ExplainRequest>,
     ) -> Result<Response<v1::ExplainResponse>, Status> {
         let (metadata, _, request) = request.into_parts();
+        let pending = self.begin(&request);
         let request = request::as_score(explain::as_filter(request));
         // Decides several times over, so beside the reactor.
         let answer = match is_fleet(request.dialect) {
@@ -184,7 +209,7 @@ impl SpreadService for Service {
                 run_aside(true, move || measured(|| asked.explain(&on))).await?
             }
         };
-        Ok(answer)
+        logged(pending, Ok(answer))
     }
 
     async fn place(
@@ -192,6 +217,7 @@ impl SpreadService for Service {
         request: Request<v1::PlaceRequest>,
     ) -> Result<Response<v1::PlaceResponse>, Status> {
         let (metadata, _, request) = request.into_parts();
+        let pending = self.begin(&request);
         let deadline = deadline::of(&metadata);
         let checked = place::Checked::of(request, self.registry.limits())?;
         let snapshot = self
@@ -204,7 +230,7 @@ impl SpreadService for Service {
             let stop = || given_up.is_cancelled() || tokio::time::Instant::now() > deadline;
             try_measured(|| checked.answer(&snapshot, &stop))
         };
-        Ok(run_aside(true, run).await??)
+        logged(pending, Ok(run_aside(true, run).await??))
     }
 
     async fn describe_spread(

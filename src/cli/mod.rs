@@ -21,8 +21,10 @@ mod render;
 mod reservations;
 mod save;
 mod score;
+mod selector;
 mod serve;
 mod snapshots;
+mod spread;
 mod synth;
 mod verify;
 
@@ -52,7 +54,7 @@ Start here:
 
 Exit codes:
   0  done; of filter, explain and score: at least one node is feasible
-  1  no node is feasible; of place: some found no node; of reservation: some had ended; of healthcheck: not serving; of verify: counts differ
+  1  no node is feasible; of place: some found no node; of reservation: some had ended; of healthcheck: not serving; of verify: counts differ; of spread: a constraint is violated
   2  the request or its input was refused
   3  the server could not be reached, or did not answer in time
 
@@ -84,6 +86,8 @@ enum Command {
     /// List, confirm and release reservations
     #[command(subcommand)]
     Reservation(reservations::Reservation),
+    /// How evenly are workloads spread now, and which violate their constraints
+    Spread(Box<spread::Spread>),
     /// List, describe, save, restore and delete snapshots
     #[command(subcommand)]
     Snapshot(snapshots::Snapshot),
@@ -112,6 +116,7 @@ impl Cli {
             Command::Explain(explain) => wait_for(explain.run()),
             Command::Place(place) => wait_for(place.run()),
             Command::Reservation(reservation) => wait_for(reservation.run()),
+            Command::Spread(spread) => wait_for(spread.run()),
             Command::Snapshot(snapshot) => wait_for(snapshot.run()),
             Command::Verify(verify) => wait_for(verify.run()),
             Command::Synth(synth) => wait_for(synth.run()),

@@ -22,6 +22,7 @@ use std::error::Error as StdError;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -43,6 +44,7 @@ use self::signals::Signals;
 use self::telemetry::Telemetry;
 use self::workers::Workers;
 use crate::api;
+use crate::decision_log::{self, DecisionLog};
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
 use crate::snapshot::{Limits, MaxAges, Registry};
 
@@ -56,6 +58,9 @@ const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 /// The largest piece that a client may send at once. A batch in 16 KiB pieces,
 /// which is what HTTP/2 starts with, costs twice the reads.
 const FRAME_BYTES: u32 = 256 << 10;
+
+/// How long the decision log may take to be written out at the end.
+const CLOSE_LOG: Duration = Duration::from_secs(5);
 
 /// Any error of a caller's.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
@@ -132,6 +137,7 @@ where
     let registry = Arc::new(registry);
     tokio::spawn(sweep::run(Arc::clone(&registry), config.limits.view_idle));
     let service = api::Service::new(Arc::clone(&registry), draining.clone());
+    let (service, log) = with_decision_log(service, &config)?;
     let telemetry = Telemetry::start(&config)?;
 
     let limits = CallLimits::new(
@@ -171,10 +177,29 @@ where
         telemetry.stop().await;
         Ok(())
     };
-    tokio::select! {
+    let ended = tokio::select! {
         drained = drained => drained,
         signal = signals.next() => Err(Error::Interrupted(signal)),
+    };
+    if let Some(writer) = log {
+        let closing = tokio::task::spawn_blocking(move || writer.close());
+        if timeout(CLOSE_LOG, closing).await.is_err() {
+            warn!("cutting off the decision log");
+        }
     }
+    ended
+}
+
+/// The service with its decision log, if one is wanted, and what writes it.
+fn with_decision_log(
+    service: api::Service,
+    config: &Config,
+) -> Result<(api::Service, Option<decision_log::Writer>), Error> {
+    let Some(settings) = config.decision_log.settings() else {
+        return Ok((service, None));
+    };
+    let (log, writer) = DecisionLog::start(settings).map_err(Error::Runtime)?;
+    Ok((service.with_decision_log(log), Some(writer)))
 }
 
 async fn bind(config: &Config) -> Result<Listener, Error> {

@@ -10,6 +10,7 @@ mod place;
 mod reservations;
 mod score;
 mod snapshot;
+mod spread;
 mod style;
 mod table;
 #[cfg(test)]
@@ -23,6 +24,7 @@ pub(crate) use place::place;
 pub(crate) use reservations::reservations;
 pub(crate) use score::score;
 pub(crate) use snapshot::{snapshot, snapshots};
+pub(crate) use spread::{SpreadOf, spread, workload_name};
 pub(crate) use verified::verified;
 
 /// Nodes that a table lists unless all are wanted.

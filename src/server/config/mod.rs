@@ -2,6 +2,7 @@
 //! environment variable and the key of the TOML file.
 
 mod admin;
+mod decision_log;
 mod file;
 mod parse;
 mod placing;
@@ -98,6 +99,10 @@ pub struct Config {
     /// How the server stops.
     #[command(flatten)]
     pub drain: DrainSettings,
+
+    /// Where decisions are logged.
+    #[command(flatten)]
+    pub decision_log: decision_log::DecisionLogSettings,
 
     /// What is logged, and how.
     #[command(flatten)]
