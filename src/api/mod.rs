@@ -26,3 +26,4 @@ pub use export::summary as describe;
 pub use measured::{Decision, Size};
 pub use request::parse_snapshot_name;
 pub use service::Service;
+pub use verify::log as log_mismatches;

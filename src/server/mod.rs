@@ -9,6 +9,7 @@ mod health;
 pub mod logging;
 mod metrics;
 mod observe;
+mod patrol;
 mod reflection;
 mod run;
 mod signals;
@@ -130,12 +131,16 @@ where
     let draining = CancellationToken::new();
     let health = Board::new(config.expect_snapshot.clone());
     let registry = Registry::new(Limits::from(&config.limits), Arc::new(health.clone()))
-        .with_max_ages(MaxAges::from(&config.staleness));
+        .with_max_ages(MaxAges::from(&config.trust));
     for name in &config.expect_snapshot {
         registry.expect(name);
     }
     let registry = Arc::new(registry);
     tokio::spawn(sweep::run(Arc::clone(&registry), config.limits.view_idle));
+    tokio::spawn(patrol::run(
+        Arc::clone(&registry),
+        config.trust.verify_interval,
+    ));
     let service = api::Service::new(Arc::clone(&registry), draining.clone());
     let (service, log) = with_decision_log(service, &config)?;
     let telemetry = Telemetry::start(&config)?;

@@ -23,6 +23,7 @@ mod owners;
 pub mod partition;
 mod pod_table;
 mod pods;
+mod rebuild;
 mod registry;
 mod reservations;
 mod reserving;

@@ -257,21 +257,34 @@ impl Snapshot {
         let live = self.live();
         self.check_revision(&live, expected_revision)?;
         let Staged {
-            mut state,
+            state,
             applied,
             defaults,
             ..
         } = staged.take().expect("a state is swapped in once");
         let revision = live.revision() + 1;
-        let taken = self.carry_over(&state);
-        state.adopt(revision, defaults.unwrap_or_else(|| live.defaults()));
-        state.upkeep.set_tally(Arc::clone(&self.tally));
+        let defaults = defaults.unwrap_or_else(|| live.defaults());
+        self.swap_in(&live, state, revision, defaults);
         tally::add(&self.tally.replaces, 1);
+        self.fed();
+        Ok(Some(self.moved_on(revision, applied, true)))
+    }
+
+    /// Puts a new state in the place of the live one, with what is reserved.
+    /// For whoever has the turn.
+    pub(super) fn swap_in(
+        &self,
+        live: &State,
+        mut state: State,
+        revision: i64,
+        defaults: Arc<Defaults>,
+    ) {
+        let taken = self.carry_over(&state);
+        state.adopt(revision, defaults);
+        state.upkeep.set_tally(Arc::clone(&self.tally));
         tally::add(&self.tally.views_dropped, live.view_count());
         *self.live.write() = Arc::new(state);
         self.forget(&taken);
-        self.fed();
-        Ok(Some(self.moved_on(revision, applied, true)))
     }
 
     /// Gives a new state the reservations that none of its pods takes over;
@@ -376,5 +389,11 @@ impl Snapshot {
     pub fn freeze_kept(&self) -> (Frozen, Kept) {
         let _no_batch = self.turn.lock();
         self.live().freeze_kept()
+    }
+
+    /// As [`Self::freeze_kept`], of one namespace: of its sizes, the copy says
+    /// those of the whole. Batches on it wait while it is made, others do not.
+    pub fn freeze_kept_of(&self, namespace: &str) -> (Frozen, Kept) {
+        self.live().freeze_kept_of(namespace)
     }
 }

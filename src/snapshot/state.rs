@@ -265,7 +265,7 @@ impl State {
         self.read_cut(namespace, false, |cut| look(cut.census()))
     }
 
-    fn read_cut<T>(
+    pub(super) fn read_cut<T>(
         &self,
         namespace: &str,
         keeps_views: bool,

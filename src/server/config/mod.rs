@@ -6,9 +6,9 @@ mod decision_log;
 mod file;
 mod parse;
 mod placing;
-mod staleness;
 mod stored;
 mod traces;
+mod trust;
 mod values;
 
 use std::net::SocketAddr;
@@ -88,9 +88,9 @@ pub struct Config {
     #[command(flatten)]
     pub limits: LimitSettings,
 
-    /// What becomes of snapshots whose feed is silent.
+    /// When answers are not to be trusted.
     #[command(flatten)]
-    pub staleness: staleness::StalenessSettings,
+    pub trust: trust::TrustSettings,
 
     /// Connections, and how long they may be idle.
     #[command(flatten)]

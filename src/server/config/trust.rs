@@ -1,4 +1,5 @@
-//! How old snapshots may get.
+//! How the server notices that it cannot vouch for its answers: a silent feed,
+//! or counts that have drifted.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -7,10 +8,10 @@ use super::values::positive_duration;
 use crate::api;
 use crate::snapshot::MaxAges;
 
-/// What becomes of snapshots whose feed is silent.
+/// When answers are not to be trusted.
 #[derive(Debug, Clone, clap::Args)]
-#[command(next_help_heading = "Staleness")]
-pub struct StalenessSettings {
+#[command(next_help_heading = "Trust")]
+pub struct TrustSettings {
     /// How old a snapshot may get without a batch; repeatable.
     ///
     /// DURATION is for all snapshots, NAME=DURATION for one; `none` is any age,
@@ -36,6 +37,20 @@ pub struct StalenessSettings {
         default_value_t
     )]
     pub stale: Stale,
+
+    /// Recount the next namespace in the background so often; 0s never.
+    ///
+    /// Namespaces take turns. Less often where a recount takes long: it has no
+    /// more than a hundredth of a processor. What has drifted is a fault of the
+    /// program: it is logged, counted and repaired.
+    #[arg(
+        long,
+        env = "EVENKEEL_VERIFY_INTERVAL",
+        value_name = "DURATION",
+        default_value = "10s",
+        value_parser = humantime::parse_duration
+    )]
+    pub verify_interval: Duration,
 }
 
 /// A maximum age.
@@ -76,8 +91,8 @@ impl FromStr for MaxAge {
     }
 }
 
-impl From<&StalenessSettings> for MaxAges {
-    fn from(settings: &StalenessSettings) -> Self {
+impl From<&TrustSettings> for MaxAges {
+    fn from(settings: &TrustSettings) -> Self {
         let mut ages = Self {
             refuse: settings.stale == Stale::Refuse,
             ..Self::default()
