@@ -11,6 +11,7 @@ mod placing;
 mod security;
 mod stored;
 mod traces;
+mod trust;
 mod values;
 
 use std::net::SocketAddr;
@@ -99,6 +100,10 @@ pub struct Config {
     /// What keeps one client from starving others.
     #[command(flatten)]
     pub clients: ClientSettings,
+
+    /// When answers are not to be trusted.
+    #[command(flatten)]
+    pub trust: trust::TrustSettings,
 
     /// Connections, and how long they may be idle.
     #[command(flatten)]
