@@ -312,7 +312,8 @@ pub struct LimitSettings {
     #[command(flatten)]
     pub stored: stored::StoredSettings,
 
-    /// Bytes of any one string in a request.
+    /// Bytes of a string that has no shorter limit of Kubernetes' own: a uid, an
+    /// owner of reservations, a name among candidates.
     ///
     /// Strings are kept for as long as something uses them. Kubernetes' own
     /// longest (a label key) has 317.
