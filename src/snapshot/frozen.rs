@@ -56,7 +56,7 @@ impl State {
     /// Sizes and defaults are those of the moment before.
     pub fn freeze_kept_of(&self, name: &str) -> (Frozen, Kept) {
         let (sizes, defaults) = (self.sizes(), self.defaults());
-        self.read_cut(name, false, |cut| {
+        let patient = self.read_cut(name, false, None, |cut| {
             let frozen = Frozen {
                 revision: cut.revision,
                 sizes,
@@ -69,7 +69,8 @@ impl State {
                 views: vec![self.live_views(cut.namespace)],
             };
             (frozen, kept)
-        })
+        });
+        patient.expect("who is patient gets an answer")
     }
 
     /// The views that the next question may be answered from.
