@@ -2,19 +2,27 @@
 //! Knows nothing of decisions.
 
 mod admin;
+mod arriving;
 mod calls;
 pub mod config;
 mod connections;
+mod decisions;
+mod guard;
 mod health;
 pub mod logging;
 mod metrics;
 mod observe;
 mod reflection;
+mod refusals;
+mod reload;
 mod run;
+mod security;
 mod signals;
+mod stalls;
 mod streams;
 mod sweep;
 mod telemetry;
+mod tls;
 mod traces;
 mod workers;
 
@@ -35,11 +43,15 @@ pub use run::run;
 pub use signals::Signal;
 
 use self::calls::CallLimits;
-use self::connections::Listener;
+use self::connections::{Listener, Welcome};
+use self::decisions::Decisions;
+use self::guard::Guard;
 use self::health::Board;
 use self::logging::Levels;
 use self::metrics::{Sources, Threads};
+use self::security::Security;
 use self::signals::Signals;
+use self::stalls::Answers;
 use self::telemetry::Telemetry;
 use self::workers::Workers;
 use crate::api;
@@ -74,6 +86,9 @@ pub enum Error {
     /// What was to be loaded could not be.
     #[error("cannot load: {0}")]
     Preload(BoxError),
+    /// Certificates or rules are bad.
+    #[error(transparent)]
+    Security(#[from] reload::Error),
     /// The runtime's threads could not be started.
     #[error("cannot start threads: {0}")]
     Runtime(io::Error),
@@ -122,6 +137,8 @@ where
     E: Into<BoxError>,
 {
     let mut signals = Signals::new().map_err(Error::Signals)?;
+    let counts = Arc::new(security::Counts::default());
+    let security = Security::new(&config, &counts)?;
     let draining = CancellationToken::new();
     let health = Board::new(config.expect_snapshot.clone());
     let registry = Registry::new(Limits::from(&config.limits), Arc::new(health.clone()));
@@ -131,15 +148,17 @@ where
     let registry = Arc::new(registry);
     tokio::spawn(sweep::run(Arc::clone(&registry), config.limits.view_idle));
     let service = api::Service::new(Arc::clone(&registry), draining.clone());
+    let service = service.with_load(config.clients.load());
+    let decisions = Decisions::start(&config)?;
+    let service = decisions.of(service);
     let telemetry = Telemetry::start(&config)?;
 
-    let limits = CallLimits::new(
-        config.limits.max_concurrent_calls,
-        config.limits.max_message_bytes,
-    );
-    let routers = (0..config.threads()).map(|_| {
-        let limits = limits.observed_by(telemetry.observer());
-        router(&config, service.clone(), &limits, &health, &draining)
+    let limits = CallLimits::new(&config);
+    let answers: Vec<_> = (0..config.threads()).map(|_| Answers::default()).collect();
+    let routers = answers.iter().map(|answers| {
+        let limits = limits.on_thread(telemetry.observer(), answers);
+        let guards = (limits, security.guard.clone());
+        router(&config, service.clone(), guards, &health, &draining)
     });
     let routers = routers.collect::<Result<_, _>>()?;
     let listener = bind(&config).await?;
@@ -150,10 +169,21 @@ where
         threads: Arc::clone(&threads),
         health: health.clone(),
         registry,
+        security: counts,
+        decision_log: decisions.log(),
     };
     let _admin = telemetry.open_admin(&config, sources, levels)?;
     info!(address = %listener.address(), "listening");
-    let server = Workers::start(routers, listener, &threads)?;
+    let welcome = Welcome {
+        tls: security.tls,
+        patience: config.security.handshake_timeout,
+    };
+    let server = Workers::start(routers, listener, &welcome, &threads)?;
+    tokio::spawn(stalls::run(answers, config.clients.send_timeout));
+    tokio::spawn(reload::run(
+        security.watched,
+        config.security.reload_interval,
+    ));
 
     let signal = tokio::select! {
         loaded = preload(service) => {
@@ -170,10 +200,12 @@ where
         telemetry.stop().await;
         Ok(())
     };
-    tokio::select! {
+    let ended = tokio::select! {
         drained = drained => drained,
         signal = signals.next() => Err(Error::Interrupted(signal)),
-    }
+    };
+    decisions.close().await;
+    ended
 }
 
 async fn bind(config: &Config) -> Result<Listener, Error> {
@@ -211,7 +243,7 @@ async fn drain(
 fn router(
     config: &Config,
     service: api::Service,
-    limits: &CallLimits,
+    (limits, guard): (CallLimits, Option<Guard>),
     health: &Board,
     draining: &CancellationToken,
 ) -> Result<Router, Error> {
@@ -220,6 +252,7 @@ fn router(
         .max_decoding_message_size(max_message_bytes)
         .max_encoding_message_size(max_message_bytes);
 
+    let guarded = ServiceBuilder::new().layer(limits).option_layer(guard);
     let (requests, responses) = (draining.clone(), draining.clone());
     let ending = ServiceBuilder::new()
         .map_request(move |request| streams::end_request(&requests, request))
@@ -230,9 +263,10 @@ fn router(
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .max_frame_size(FRAME_BYTES)
+        .max_concurrent_streams(config.clients.max_calls_per_connection)
         .http2_keepalive_interval(Some(config.connections.keepalive_interval))
         .http2_keepalive_timeout(Some(config.connections.keepalive_timeout))
-        .add_service(limits.named_layer(spread))
+        .add_service(guarded.named_layer(spread))
         .add_service(ending.named_layer(health.server()))
         .add_service(ending.named_layer(reflection_v1))
         .add_service(ending.named_layer(reflection_v1alpha)))

@@ -5,6 +5,7 @@
 //! Everything here is synchronous and does no I/O; the clock is passed in.
 
 mod apply;
+mod asked;
 mod census;
 mod change;
 mod counted;
@@ -13,6 +14,7 @@ mod defaults;
 mod error;
 mod export;
 mod frozen;
+mod hurry;
 mod label_sets;
 mod layout;
 mod least;

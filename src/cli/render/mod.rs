@@ -7,9 +7,11 @@ mod explain;
 mod filter;
 mod html;
 mod place;
+mod replay;
 mod reservations;
 mod score;
 mod snapshot;
+mod spread;
 mod style;
 mod table;
 #[cfg(test)]
@@ -20,9 +22,11 @@ pub(crate) use explain::explain;
 pub(crate) use filter::filter;
 pub(crate) use html::explain_html;
 pub(crate) use place::place;
+pub(crate) use replay::replayed;
 pub(crate) use reservations::reservations;
 pub(crate) use score::score;
 pub(crate) use snapshot::{snapshot, snapshots};
+pub(crate) use spread::{SpreadOf, spread, workload_name};
 pub(crate) use verified::verified;
 
 /// Nodes that a table lists unless all are wanted.
