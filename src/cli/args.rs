@@ -123,6 +123,11 @@ impl State {
         &self.name.snapshot
     }
 
+    /// Whether it is asked about files rather than a server.
+    pub(crate) fn loads(&self) -> bool {
+        !self.load.is_empty()
+    }
+
     /// Whether standard input is one of the files.
     pub(crate) fn reads_standard_input(&self) -> bool {
         self.load.iter().any(|path| path.as_os_str() == "-")

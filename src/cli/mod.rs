@@ -13,6 +13,7 @@ mod explain;
 mod feed;
 mod filter;
 mod healthcheck;
+mod lint;
 mod list_file;
 mod load;
 mod manifest;
@@ -58,6 +59,7 @@ Start here:
 Exit codes:
   0  done; of filter, explain and score: at least one node is feasible
   1  no node is feasible; of place: some found no node; of reservation: some had ended; of healthcheck: not serving; of verify: counts differ; of spread: a constraint is violated; of replay: a decision differs
+  1  no node is feasible; of place: some found no node; of reservation: some had ended; of healthcheck: not serving; of verify: counts differ; of spread: a constraint is violated; of lint: something was found
   2  the request or its input was refused
   3  the server could not be reached, or did not answer in time
 
@@ -84,6 +86,8 @@ enum Command {
     Score(score::Score),
     /// Why may a pod run where it may, and what would let it in elsewhere
     Explain(explain::Explain),
+    /// What is wrong with the spread constraints of manifests
+    Lint(Box<lint::Lint>),
     /// Where should many replicas go, each counting for the next
     Place(Box<place::Place>),
     /// List, confirm and release reservations
@@ -121,6 +125,7 @@ impl Cli {
             Command::Filter(filter) => wait_for(filter.run()),
             Command::Score(score) => wait_for(score.run()),
             Command::Explain(explain) => wait_for(explain.run()),
+            Command::Lint(lint) => wait_for(lint.run()),
             Command::Place(place) => wait_for(place.run()),
             Command::Reservation(reservation) => wait_for(reservation.run()),
             Command::Replay(replay) => wait_for(replay.run()),

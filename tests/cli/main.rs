@@ -2,6 +2,7 @@
 
 mod evenkeel;
 mod in_process;
+mod lint;
 mod odds;
 mod place;
 #[path = "../support/process.rs"]

@@ -30,6 +30,27 @@ pub(super) fn for_each_item(
 ) -> Result<(), Error> {
     let index = u32::try_from(index).unwrap_or(u32::MAX);
     let (format, input) = source.open(progress)?;
+    items(source, index, format, input, sink)
+}
+
+/// As [`for_each_item`], of a source whose text was read already.
+pub(super) fn for_each_item_in(source: &Source, text: &str, sink: Sink) -> Result<(), Error> {
+    items(
+        source,
+        0,
+        source.format(text.as_bytes()),
+        text.as_bytes(),
+        sink,
+    )
+}
+
+fn items(
+    source: &Source,
+    index: u32,
+    format: Format,
+    input: impl BufRead,
+    sink: Sink,
+) -> Result<(), Error> {
     match format {
         Format::Json => json_items(source, index, input, sink),
         Format::Yaml => yaml_documents(source, input, &mut |document, value| {

@@ -12,7 +12,9 @@ mod lean;
 mod object;
 mod objects;
 mod placement;
+mod positions;
 mod source;
+mod templates;
 #[cfg(test)]
 mod tests;
 mod workload;
@@ -22,7 +24,9 @@ pub(crate) use error::Error;
 pub(crate) use object::{Saved, items_of, kind_of, object_name, reference};
 pub(crate) use objects::{Objects, read_objects};
 pub(crate) use placement::{Policy, Preference};
+pub(crate) use positions::{Position, Positions};
 pub(crate) use source::{Source, expand};
+pub(crate) use templates::{Template, for_each_template};
 pub(crate) use workload::{Workload, read_workload};
 
 /// Where an object was found.

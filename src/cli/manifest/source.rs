@@ -47,8 +47,7 @@ impl Source {
         }
     }
 
-    /// Opens the source and finds out its format: by the name of the file,
-    /// else JSON when the first character is `{` or `[`.
+    /// Opens the source and finds out its format.
     pub(super) fn open(
         &self,
         progress: &ProgressBar,
@@ -64,17 +63,30 @@ impl Source {
         } else {
             0
         };
-        let format = self.format_by_name().unwrap_or_else(|| {
-            match start[mark_bytes..]
-                .iter()
-                .find(|b| !b.is_ascii_whitespace())
-            {
+        let format = self.format(&start[mark_bytes..]);
+        input.consume(mark_bytes);
+        Ok((format, input))
+    }
+
+    /// What a text of this source is written in: by the name of the file, else
+    /// JSON when the first character is `{` or `[`.
+    pub(super) fn format(&self, text: &[u8]) -> Format {
+        self.format_by_name().unwrap_or_else(|| {
+            match text.iter().find(|b| !b.is_ascii_whitespace()) {
                 Some(b'{' | b'[') => Format::Json,
                 _ => Format::Yaml,
             }
-        });
-        input.consume(mark_bytes);
-        Ok((format, input))
+        })
+    }
+
+    /// The whole text, without a byte order mark.
+    pub(crate) fn read_to_string(&self) -> Result<String, Error> {
+        let (_, mut input) = self.open(&ProgressBar::hidden())?;
+        let mut text = String::new();
+        input
+            .read_to_string(&mut text)
+            .map_err(|error| self.io(error))?;
+        Ok(text)
     }
 
     /// An I/O error of this source.

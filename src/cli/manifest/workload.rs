@@ -104,7 +104,7 @@ fn replicas(value: &Value) -> i32 {
 
 /// Where a kind keeps its pod template; empty for a Pod, none for a kind that
 /// has no pods.
-fn template_path(kind: &str) -> Option<&'static str> {
+pub(super) fn template_path(kind: &str) -> Option<&'static str> {
     match kind {
         "Pod" => Some(""),
         "Deployment"
@@ -180,7 +180,8 @@ fn listed(choices: &[String]) -> String {
     text
 }
 
-fn pod_of(mut item: Item, source: &Source) -> Result<Pod, Error> {
+/// The pod of an item that has one.
+pub(super) fn pod_of(mut item: Item, source: &Source) -> Result<Pod, Error> {
     let kind = text(&item.value, "kind").to_owned();
     let path = template_path(&kind).unwrap_or_default();
     if !path.is_empty() {

@@ -1,0 +1,79 @@
+//! What lint finds, and where.
+
+use serde::Serialize;
+
+use super::rule::{Rule, Severity};
+use crate::cli::manifest::{Position, Positions, Source, Template};
+
+/// One finding.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(crate) struct Finding {
+    /// The file.
+    pub(crate) file: String,
+    /// The line, from 1; 0 when it is not known.
+    pub(crate) line: usize,
+    /// The column, from 1; 0 when it is not known.
+    pub(crate) column: usize,
+    /// How bad it is.
+    pub(crate) severity: Severity,
+    /// Which rule found it.
+    pub(crate) rule: Rule,
+    /// Kind, namespace and name of the object; empty when there is none.
+    pub(crate) object: String,
+    /// Path of the field in its document; empty when there is none.
+    pub(crate) path: String,
+    /// What is wrong.
+    pub(crate) message: String,
+}
+
+/// What a rule says of a template: the field in the object, and what is wrong
+/// with it.
+pub(crate) struct Said {
+    /// Which rule.
+    pub(crate) rule: Rule,
+    /// Path of the field in the object.
+    pub(crate) field: String,
+    /// What is wrong.
+    pub(crate) message: String,
+}
+
+impl Finding {
+    /// A finding about a file that cannot be read, and where reading stopped.
+    pub(crate) fn of_file(
+        file: &Source,
+        rule: Rule,
+        message: String,
+        at: Option<Position>,
+    ) -> Self {
+        Self {
+            file: file.to_string(),
+            line: at.map_or(0, |at| at.line),
+            column: at.map_or(0, |at| at.column),
+            severity: rule.severity(),
+            rule,
+            object: String::new(),
+            path: String::new(),
+            message,
+        }
+    }
+
+    /// A finding about a field of a template.
+    pub(crate) fn of(said: Said, template: &Template, file: &Source, all: &Positions) -> Self {
+        let path = match (&*template.path, &*said.field) {
+            (item, "") => item.to_owned(),
+            ("", field) => field.to_owned(),
+            (item, field) => format!("{item}.{field}"),
+        };
+        let position = all.find(template.document, &path);
+        Self {
+            file: file.to_string(),
+            line: position.map_or(0, |position| position.line),
+            column: position.map_or(0, |position| position.column),
+            severity: said.rule.severity(),
+            rule: said.rule,
+            object: template.object.clone(),
+            path,
+            message: said.message,
+        }
+    }
+}

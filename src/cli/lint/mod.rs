@@ -1,0 +1,185 @@
+//! `evenkeel lint`: what is wrong with the spread constraints of manifests,
+//! before anything is deployed.
+
+mod checks;
+mod cluster;
+mod finding;
+mod rule;
+mod sarif;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use serde_json::json;
+
+pub(super) use self::finding::Finding;
+use self::finding::Said;
+use self::rule::Rule;
+pub(super) use self::rule::Severity;
+use super::args;
+use super::backend::Client;
+use super::exit::Exit;
+use super::manifest::{self, Error, Position, Positions, Source, Template};
+use super::{output, render};
+
+/// Flags of `evenkeel lint`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel lint -f deploy/
+  helm template mychart | evenkeel lint -f -
+  evenkeel lint -f app.yaml --load cluster.json --fail-on note
+  evenkeel lint -f deploy/ -o sarif > evenkeel.sarif
+
+Exit codes:
+  0  nothing found, or nothing as bad as --fail-on
+  1  something as bad as --fail-on was found
+  2  the input could not be read, or was refused
+  3  the server could not be reached, or did not answer in time")]
+pub(crate) struct Lint {
+    /// A manifest, a directory of them, or - for standard input; may be repeated
+    ///
+    /// Looks at Pods, at workloads with a pod template (Deployment, ReplicaSet,
+    /// StatefulSet, DaemonSet, Job, CronJob, ReplicationController) and at
+    /// KubeFleet's placements, in lists too. Others are read over.
+    #[arg(short, long = "file", value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+
+    #[command(flatten, next_help_heading = "On a cluster")]
+    state: args::State,
+
+    /// Also look at what the server's snapshot says; implied by --load
+    ///
+    /// Then each template is explained on the cluster, too: whether it fits
+    /// somewhere, and what holds it back.
+    #[arg(long, help_heading = "On a cluster")]
+    on_server: bool,
+
+    /// What is bad enough for exit code 1
+    #[arg(long, value_name = "SEVERITY", value_enum, default_value_t = Severity::Warning)]
+    fail_on: Severity,
+
+    /// Leave out what this rule finds; may be repeated
+    #[arg(long, value_name = "RULE", value_enum)]
+    ignore: Vec<Rule>,
+
+    /// How to write the findings
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Text)]
+    output: Format,
+}
+
+/// How findings are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A line each, as compilers write them.
+    Text,
+    /// One JSON object.
+    Json,
+    /// SARIF 2.1.0, for code scanning.
+    Sarif,
+}
+
+/// What was looked at, and found.
+#[derive(Debug, Default)]
+struct Linted {
+    files: usize,
+    templates: usize,
+    findings: Vec<Finding>,
+}
+
+impl Lint {
+    /// Looks and prints.
+    pub(crate) async fn run(self) -> Result<Exit> {
+        let sources = manifest::expand(&self.files)?;
+        anyhow::ensure!(
+            !(sources.contains(&Source::StandardInput) && self.state.reads_standard_input()),
+            Error::StandardInputTwice
+        );
+        let client = match self.on_server || self.state.loads() {
+            true => Some(self.state.client().await?),
+            false => None,
+        };
+        let mut linted = Linted::default();
+        for source in &sources {
+            self.lint(source, client.as_ref(), &mut linted).await?;
+        }
+        linted.findings.retain(|f| !self.ignore.contains(&f.rule));
+        // Found by a rule of the manifest and by one of the cluster: said once.
+        linted.findings.sort();
+        linted.findings.dedup();
+        output::print(&self.text(&linted)?)?;
+        let worst = linted.findings.iter().map(|f| f.severity).max();
+        Ok(match worst {
+            Some(worst) if worst >= self.fail_on => Exit::Negative,
+            _ => Exit::Success,
+        })
+    }
+
+    async fn lint(
+        &self,
+        source: &Source,
+        client: Option<&Client>,
+        linted: &mut Linted,
+    ) -> Result<()> {
+        let text = source.read_to_string()?;
+        let mut templates: Vec<Template> = Vec::new();
+        let positions = Positions::of(&text);
+        let read = manifest::for_each_template(source, &text, &mut |template| {
+            templates.push(template);
+        });
+        let stopped = positions.stopped();
+        linted
+            .findings
+            .extend(read.err().and_then(|e| unread(source, &e, &text, stopped)));
+        for template in &templates {
+            let mut said = checks::check(template);
+            let unfit = |said: &Said| matches!(said.rule, Rule::Invalid | Rule::Unrendered);
+            let valid = !said.iter().any(unfit);
+            if let Some(client) = client.filter(|_| valid) {
+                said.extend(cluster::check(client, self.state.snapshot(), template).await?);
+            }
+            let found = said.into_iter();
+            let found = found.map(|said| Finding::of(said, template, source, &positions));
+            linted.findings.extend(found);
+        }
+        linted.files += 1;
+        linted.templates += templates.len();
+        Ok(())
+    }
+
+    fn text(&self, linted: &Linted) -> Result<String> {
+        Ok(match self.output {
+            Format::Text => render::lint(&linted.findings, linted.templates, linted.files),
+            Format::Json => {
+                let value = json!({
+                    "files": linted.files,
+                    "templates": linted.templates,
+                    "findings": linted.findings,
+                });
+                serde_json::to_string_pretty(&value)? + "\n"
+            }
+            Format::Sarif => serde_json::to_string_pretty(&sarif::log(&linted.findings))? + "\n",
+        })
+    }
+}
+
+/// What keeps a file from being read. Values of a chart, settings of an editor
+/// and the like are no manifests, and nothing to tell of.
+fn unread(
+    source: &Source,
+    error: &Error,
+    text: &str,
+    stopped: Option<Position>,
+) -> Option<Finding> {
+    let (rule, message) = match error {
+        Error::NotAnObject { .. } => return None,
+        _ if !text.contains("apiVersion") => return None,
+        _ if text.contains(checks::PLACEHOLDER) => (Rule::Unrendered, checks::UNRENDERED.into()),
+        Error::Syntax {
+            format, message, ..
+        } => (Rule::Unreadable, format!("not valid {format}: {message}")),
+        error => (Rule::Unreadable, error.to_string()),
+    };
+    Some(Finding::of_file(source, rule, message, stopped))
+}

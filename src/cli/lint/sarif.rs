@@ -1,0 +1,91 @@
+//! Findings as SARIF 2.1.0, for code scanning.
+
+use clap::ValueEnum;
+use serde_json::{Value, json};
+
+use super::finding::Finding;
+use super::rule::Rule;
+
+/// A log with one run, all rules and all findings.
+pub(crate) fn log(findings: &[Finding]) -> Value {
+    let rules: Vec<Value> = Rule::value_variants().iter().map(rule).collect();
+    let results: Vec<Value> = findings.iter().map(result).collect();
+    json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": {"driver": {
+                "name": "evenkeel",
+                "version": env!("CARGO_PKG_VERSION"),
+                "semanticVersion": env!("CARGO_PKG_VERSION"),
+                "rules": rules,
+            }},
+            "columnKind": "unicodeCodePoints",
+            "results": results,
+        }],
+    })
+}
+
+fn rule(rule: &Rule) -> Value {
+    json!({
+        "id": rule.id(),
+        "shortDescription": {"text": sentence(&rule.help())},
+        "fullDescription": {"text": sentence(&rule.help())},
+        "defaultConfiguration": {"level": rule.severity().as_str()},
+        "help": {"text": format!("`evenkeel lint --ignore {}` leaves it out.", rule.id())},
+    })
+}
+
+fn result(finding: &Finding) -> Value {
+    let index = Rule::value_variants()
+        .iter()
+        .position(|rule| *rule == finding.rule);
+    let mut physical = json!({
+        "artifactLocation": {"uri": uri(&finding.file)},
+    });
+    if finding.line > 0 {
+        physical["region"] = json!({
+            "startLine": finding.line,
+            "startColumn": finding.column,
+        });
+    }
+    let mut location = json!({"physicalLocation": physical});
+    if !finding.object.is_empty() {
+        location["logicalLocations"] = json!([{
+            "name": finding.object,
+            "fullyQualifiedName": format!("{} {}", finding.object, finding.path),
+            "kind": "object",
+        }]);
+    }
+    json!({
+        "ruleId": finding.rule.id(),
+        "ruleIndex": index,
+        "level": finding.severity.as_str(),
+        "message": {"text": sentence(&finding.message)},
+        "locations": [location],
+    })
+}
+
+/// The text as a sentence: it ends with a full stop.
+fn sentence(text: &str) -> String {
+    match text.ends_with('.') {
+        true => text.to_owned(),
+        false => format!("{text}."),
+    }
+}
+
+/// A path as a URI, a relative one as a relative reference. What a URI cannot
+/// have is escaped.
+fn uri(path: &str) -> String {
+    let scheme = if path.starts_with('/') { "file://" } else { "" };
+    let mut uri = scheme.to_owned();
+    for byte in path.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' | b'~' => {
+                uri.push(char::from(byte));
+            }
+            _ => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri
+}

@@ -1,0 +1,65 @@
+//! What lint found, as compilers write it.
+
+use anstyle::{AnsiColor, Style};
+
+use super::style::{BAD, GOOD, HEADING, styled};
+use crate::cli::lint::{Finding, Severity};
+use crate::explain::plural;
+
+/// The findings, two lines each, and how many there are.
+pub(crate) fn lint(findings: &[Finding], templates: usize, files: usize) -> String {
+    let mut text: String = findings.iter().map(finding).collect();
+    if !findings.is_empty() {
+        text.push('\n');
+    }
+    text + &tally(findings, templates, files)
+}
+
+fn style(severity: Severity) -> Style {
+    match severity {
+        Severity::Note => AnsiColor::Cyan.on_default(),
+        Severity::Warning => AnsiColor::Yellow.on_default(),
+        Severity::Error => BAD,
+    }
+    .bold()
+}
+
+fn finding(finding: &Finding) -> String {
+    let place = match finding.line {
+        0 => finding.file.clone(),
+        line => format!("{}:{line}:{}", finding.file, finding.column),
+    };
+    let mut text = format!(
+        "{}: {}: {} [{}]\n",
+        styled(HEADING, &place),
+        styled(style(finding.severity), finding.severity.as_str()),
+        finding.message,
+        finding.rule.id(),
+    );
+    if !finding.object.is_empty() {
+        let at = match finding.path.is_empty() {
+            true => String::new(),
+            false => format!(", {}", finding.path),
+        };
+        text.push_str(&format!("    {}{at}\n", finding.object));
+    }
+    text
+}
+
+fn tally(findings: &[Finding], templates: usize, files: usize) -> String {
+    let looked_at = format!(
+        "{} in {}",
+        plural(templates as i64, "pod template"),
+        plural(files as i64, "file")
+    );
+    if findings.is_empty() {
+        return format!("{}: {looked_at}\n", styled(GOOD, "nothing found"));
+    }
+    let of = |severity: Severity| {
+        let count = findings.iter().filter(|f| f.severity == severity).count();
+        (count > 0).then(|| plural(count as i64, severity.as_str()))
+    };
+    let worst_first = [Severity::Error, Severity::Warning, Severity::Note];
+    let said: Vec<String> = worst_first.into_iter().filter_map(of).collect();
+    format!("{}: {looked_at}\n", said.join(", "))
+}
