@@ -11,6 +11,7 @@ mod placing;
 mod security;
 mod stored;
 mod traces;
+mod trust;
 mod values;
 
 use std::net::SocketAddr;
@@ -26,6 +27,7 @@ pub use parse::{ParseError, parse};
 pub use security::{ClientAuth, Conflict, SecuritySettings};
 pub use traces::TraceSettings;
 
+pub(in crate::server) use values::limit_names;
 use values::{count, message_bytes, positive_duration};
 
 use crate::api;
@@ -98,6 +100,10 @@ pub struct Config {
     /// What keeps one client from starving others.
     #[command(flatten)]
     pub clients: ClientSettings,
+
+    /// When answers are not to be trusted.
+    #[command(flatten)]
+    pub trust: trust::TrustSettings,
 
     /// Connections, and how long they may be idle.
     #[command(flatten)]
