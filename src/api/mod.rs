@@ -2,6 +2,7 @@
 //! errors to status.
 
 mod answer;
+mod base;
 mod checked;
 mod deadline;
 mod decide;
@@ -24,11 +25,11 @@ mod update;
 mod verify;
 mod wish;
 
+pub use base::Service;
 pub use deadline::last as last_moment;
 pub use error::Error;
 pub use export::summary as describe;
 pub use lanes::Load;
 pub use measured::{Decision, Size};
 pub use request::parse_snapshot_name;
-pub use service::Service;
 pub use verify::log as log_mismatches;

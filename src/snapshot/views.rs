@@ -118,9 +118,8 @@ impl Views {
         watched.views.iter().find(|view| view.partition() == id)
     }
 
-    /// Whether a view of this question should be kept, which was just asked.
-    ///
-    /// A namespace has a few for the asking. Beyond these a question has to come
+    /// Whether to keep a view of this question, which was just asked. A namespace
+    /// has a few for the asking. Beyond these a question has to come
     /// twice: one that never comes again would be work for every change, and
     /// take the room of one that does.
     pub fn admits(&mut self, query: Query<'_>) -> bool {

@@ -1,0 +1,157 @@
+//! The service itself: what it holds, and what its calls share.
+
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tonic::Response;
+use tonic::metadata::MetadataMap;
+
+use super::checked::{Ask, Checked, Pace};
+use super::error::Error;
+use super::lanes::{Lanes, Load};
+use super::measured::{Answer, try_measured};
+use super::{deadline, request};
+use crate::decision_log::{self, DecisionLog, Pending};
+use crate::proto::v1;
+use crate::snapshot::{Registry, Snapshot};
+
+/// Exports at a time; more wait.
+const MAX_EXPORTS: usize = 4;
+
+/// Implements `evenkeel.v1.SpreadService` on a registry of snapshots.
+#[derive(Clone)]
+pub struct Service {
+    pub(super) registry: Arc<Registry>,
+    pub(super) draining: CancellationToken,
+    /// Held by the one verification that runs: it copies a whole snapshot.
+    pub(super) verifying: Arc<Semaphore>,
+    /// Held by each export: it keeps a copy until its client has read it.
+    pub(super) exporting: Arc<Semaphore>,
+    /// Where work runs that may take long.
+    pub(super) lanes: Lanes,
+    /// Where decisions are logged, if they are.
+    decision_log: Option<DecisionLog>,
+}
+
+impl Service {
+    /// A service on `registry`. Once `draining` is cancelled, streams, and
+    /// whoever waits for something, end with UNAVAILABLE. Other calls are
+    /// still answered: a connection that is closing may bring some that were
+    /// sent before its client heard of it.
+    pub fn new(registry: Arc<Registry>, draining: CancellationToken) -> Self {
+        Self {
+            registry,
+            draining,
+            verifying: Arc::new(Semaphore::new(1)),
+            exporting: Arc::new(Semaphore::new(MAX_EXPORTS)),
+            lanes: Lanes::new(Load::default()),
+            decision_log: None,
+        }
+    }
+
+    /// The same service, logging its decisions.
+    #[must_use]
+    pub fn with_decision_log(self, log: DecisionLog) -> Self {
+        Self {
+            decision_log: Some(log),
+            ..self
+        }
+    }
+
+    /// The same service, with another limit on decisions that may take long.
+    #[must_use]
+    pub fn with_load(self, load: Load) -> Self {
+        Self {
+            lanes: Lanes::new(load),
+            ..self
+        }
+    }
+
+    /// Answers a valid request: here if it is over at once, which most are.
+    pub(super) async fn decide<Q: Ask + Send + 'static, A: Answer + Send + 'static>(
+        &self,
+        (mut asked, on): (Checked<Q>, Arc<Snapshot>),
+        metadata: &MetadataMap,
+        answer: fn(&mut Checked<Q>, &Snapshot, Pace) -> Option<A>,
+    ) -> Result<Response<A>, Error> {
+        let at_once = || answer(&mut asked, &on, Pace::AtOnce).ok_or(());
+        if let Ok(answered) = try_measured(at_once) {
+            return Ok(answered);
+        }
+        self.decide_aside((asked, on), metadata, answer).await
+    }
+
+    /// As [`Self::decide`], of what takes long for sure.
+    pub(super) async fn decide_aside<Q: Ask + Send + 'static, A: Answer + Send + 'static>(
+        &self,
+        (mut asked, on): (Checked<Q>, Arc<Snapshot>),
+        metadata: &MetadataMap,
+        answer: fn(&mut Checked<Q>, &Snapshot, Pace) -> Option<A>,
+    ) -> Result<Response<A>, Error> {
+        let patiently = move || answer(&mut asked, &on, Pace::Patient).ok_or(Error::Internal);
+        let deadline = deadline::given(metadata.as_ref());
+        let run = move || try_measured(patiently);
+        self.lanes.decide(deadline, run).await?
+    }
+
+    /// Begins to log a decision, if it is to be logged.
+    pub(super) fn begin<R: Into<decision_log::Request> + Clone>(
+        &self,
+        request: &R,
+    ) -> Option<Pending> {
+        let log = self.decision_log.as_ref()?;
+        log.begin(|| request.clone().into())
+    }
+
+    /// The snapshot of a decision, once it has reached `min_revision`.
+    pub(super) async fn reach(
+        &self,
+        name: &str,
+        min_revision: i64,
+        metadata: &MetadataMap,
+    ) -> Result<Arc<Snapshot>, Error> {
+        if min_revision == 0 {
+            return Ok(self.registry.get_synced(name)?);
+        }
+        let deadline = deadline::of(metadata.as_ref());
+        loop {
+            let snapshot = self.registry.get_synced(name)?;
+            // Listening starts before looking, so that no move is missed.
+            let moved = snapshot.moved();
+            if snapshot.revision() >= min_revision {
+                return Ok(snapshot);
+            }
+            tokio::select! {
+                () = moved => {}
+                () = self.draining.cancelled() => return Err(Error::Draining),
+                () = tokio::time::sleep_until(deadline) => {
+                    return Err(Error::MinRevision {
+                        snapshot: name.to_owned(),
+                        wanted: min_revision,
+                        actual: snapshot.revision(),
+                    });
+                }
+            }
+        }
+    }
+
+    /// A valid request about one pod, and the snapshot to ask, once it has
+    /// reached the request's revision.
+    pub(super) async fn check<Q: Ask>(
+        &self,
+        request: v1::ScoreRequest,
+        metadata: &MetadataMap,
+    ) -> Result<(Checked<Q>, Arc<Snapshot>), Error> {
+        let asked = Checked::of(request, self.registry.limits())?;
+        let snapshot = self
+            .reach(&asked.snapshot, asked.min_revision, metadata)
+            .await?;
+        Ok((asked, snapshot))
+    }
+
+    /// The snapshot of a request that decides nothing.
+    pub(super) fn named(&self, name: &str) -> Result<Arc<Snapshot>, Error> {
+        Ok(self.registry.get(&request::parse_snapshot_name(name)?)?)
+    }
+}
