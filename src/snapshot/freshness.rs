@@ -3,12 +3,13 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 
 use super::error::Error;
 use super::named::Snapshot;
+use super::reserving::micros;
 
 /// How old snapshots may get, and what becomes of those that are older.
 #[derive(Debug, Clone, Default)]
@@ -147,9 +148,4 @@ impl Snapshot {
             self.freshness.look((self.clock)(), tell);
         }
     }
-}
-
-fn micros(time: SystemTime) -> i64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }

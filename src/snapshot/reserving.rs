@@ -236,7 +236,8 @@ impl Snapshot {
     }
 }
 
-fn micros(time: SystemTime) -> i64 {
+/// Microseconds since 1970, before which there is nothing.
+pub(super) fn micros(time: SystemTime) -> i64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     i64::try_from(since.as_micros()).unwrap_or(NEVER - 1)
 }
