@@ -15,11 +15,17 @@ use support::model::Stored;
 use tempfile::TempDir;
 use tonic::transport::Channel;
 
+#[path = "support/http.rs"]
+mod http;
+#[path = "support/metrics.rs"]
+mod metrics;
 #[path = "support/process.rs"]
 mod process;
 mod support;
 
 use evenkeel::proto::v1::{Pod, UpdateSnapshotRequest};
+
+const DECISIONS: &str = "evenkeel_decision_log_decisions_total";
 
 /// A server that logs its decisions, and three zones on it.
 struct Logging {
@@ -260,6 +266,31 @@ async fn files_are_rotated_and_bounded() {
         assert!(text.expect("text").ends_with('\n'), "{name:?}");
         lines(&log.path(name.to_str().expect("a name")));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_log_does_is_counted() {
+    let mut log = Logging::start(&["--admin-listen", "127.0.0.1:0"]).await;
+    let admin = log.server.logged("admin listening", "address");
+    for _ in 0..3 {
+        log.filter().await;
+    }
+    log.lines(3);
+    let bytes = fs::metadata(log.path("decisions.jsonl"))
+        .expect("it is there")
+        .len();
+    let page = process::until("the writer has counted", || {
+        let page = metrics::Page::of(&admin);
+        let logged = page.value(DECISIONS, &["result=\"logged\""]);
+        (logged == 3.0).then_some(page)
+    });
+    assert_eq!(page.value(DECISIONS, &["result=\"dropped\""]), 0.0);
+    assert_eq!(
+        page.value("evenkeel_decision_log_write_errors_total", &[]),
+        0.0
+    );
+    let counted = page.value("evenkeel_decision_log_written_bytes_total", &[]);
+    assert_eq!(counted, bytes as f64);
 }
 
 #[tokio::test]
