@@ -2,6 +2,7 @@
 //! environment variable and the key of the TOML file.
 
 mod admin;
+mod clients;
 mod decision_log;
 mod file;
 mod log;
@@ -19,11 +20,13 @@ use std::time::Duration;
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 
 pub use admin::AdminSettings;
+pub use clients::ClientSettings;
 pub use file::{FileError, apply_file};
 pub use parse::{ParseError, parse};
 pub use security::{ClientAuth, Conflict, SecuritySettings};
 pub use traces::TraceSettings;
 
+pub(in crate::server) use values::limit_names;
 use values::{count, message_bytes, positive_duration};
 
 use crate::api;
@@ -93,6 +96,10 @@ pub struct Config {
     #[command(flatten)]
     pub limits: LimitSettings,
 
+    /// What keeps one client from starving others.
+    #[command(flatten)]
+    pub clients: ClientSettings,
+
     /// Connections, and how long they may be idle.
     #[command(flatten)]
     pub connections: ConnectionSettings,
@@ -148,8 +155,8 @@ pub struct LimitSettings {
     /// Calls of SpreadService under way at once, over all connections.
     ///
     /// Every call holds its message, and one that waits for a revision holds
-    /// it for as long; an open feed counts as one call. Health and reflection
-    /// are never limited. The call over the limit is refused at once.
+    /// it for as long. Feeds have a limit of their own. Health and reflection are
+    /// never limited. The call over the limit is refused at once.
     #[arg(
         long,
         env = "EVENKEEL_MAX_CONCURRENT_CALLS",

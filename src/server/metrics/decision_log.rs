@@ -1,4 +1,4 @@
-//! The decision log.
+//! The decision log: what is written of it, and what is not.
 
 use std::fmt;
 
@@ -8,26 +8,26 @@ use prometheus_client::encoding::DescriptorEncoder;
 use super::family::{Family, bytes, plain};
 use crate::decision_log::DecisionLog;
 
-const DECISIONS: Family = plain(
-    "decision_log_decisions",
-    "Decisions that were to be logged: written to the file (logged), or lost (dropped)",
+const LOGGED: Family = plain("decisions_logged", "Decisions written to the decision log");
+const DROPPED: Family = plain(
+    "decisions_not_logged",
+    "Decisions that were to be logged and are not: too many at once, or no file to write to",
 );
 const ERRORS: Family = plain(
-    "decision_log_write_errors",
-    "Attempts to open, write or rotate a file of the decision log that failed; each is made again",
+    "decision_log_errors",
+    "Attempts to open, write or rotate the decision log that failed",
 );
-const WRITTEN: Family = bytes("decision_log_written", "Written to the decision log");
+const WRITTEN: Family = bytes("decision_log_written", "Bytes written to the decision log");
 
-/// The counts of a log.
+/// A server's decision log.
 #[derive(Debug)]
-pub(super) struct Logged(pub(super) DecisionLog);
+pub(super) struct Log(pub(super) DecisionLog);
 
-impl Collector for Logged {
+impl Collector for Log {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let counts = self.0.counts();
-        let results = [("logged", counts.logged), ("dropped", counts.dropped)];
-        let results = results.map(|(result, count)| ([("result", result)], count));
-        DECISIONS.counters(&mut encoder, results)?;
+        LOGGED.counter(&mut encoder, counts.logged)?;
+        DROPPED.counter(&mut encoder, counts.dropped)?;
         ERRORS.counter(&mut encoder, counts.write_errors)?;
         WRITTEN.counter(&mut encoder, counts.bytes)
     }

@@ -34,8 +34,8 @@ pub(super) struct Sources {
     pub(super) threads: Arc<Threads>,
     pub(super) health: Board,
     pub(super) registry: Arc<Registry>,
-    pub(super) security: Arc<super::security::Counts>,
     pub(super) decision_log: Option<DecisionLog>,
+    pub(super) security: Arc<super::security::Counts>,
 }
 
 /// The metrics of one server.
@@ -70,11 +70,11 @@ impl Metrics {
             registry: Arc::clone(&sources.registry),
             labelled: config.admin.metrics_snapshots,
         }));
+        if let Some(log) = sources.decision_log {
+            own.register_collector(Box::new(decision_log::Log(log)));
+        }
         own.register_collector(Box::new(work::Work(sources.registry)));
         own.register_collector(Box::new(security::Security(sources.security)));
-        if let Some(log) = sources.decision_log {
-            own.register_collector(Box::new(decision_log::Logged(log)));
-        }
         Self(all)
     }
 
