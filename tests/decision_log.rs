@@ -15,6 +15,10 @@ use support::model::Stored;
 use tempfile::TempDir;
 use tonic::transport::Channel;
 
+#[path = "support/http.rs"]
+mod http;
+#[path = "support/metrics.rs"]
+mod metrics;
 #[path = "support/process.rs"]
 mod process;
 mod support;
@@ -260,6 +264,32 @@ async fn files_are_rotated_and_bounded() {
         assert!(text.expect("text").ends_with('\n'), "{name:?}");
         lines(&log.path(name.to_str().expect("a name")));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_log_does_is_counted() {
+    let mut log = Logging::start(&["--admin-listen", "127.0.0.1:0"]).await;
+    let admin = log.server.logged("admin listening", "address");
+    for _ in 0..3 {
+        log.filter().await;
+    }
+    log.lines(3);
+    let bytes = fs::metadata(log.path("decisions.jsonl"))
+        .expect("it is there")
+        .len();
+    let page = process::until("the writer has counted", || {
+        let page = metrics::Page::of(&admin);
+        let logged = page.value("evenkeel_decisions_logged_total", &[]);
+        (logged == 3.0).then_some(page)
+    });
+    for none in [
+        "evenkeel_decisions_not_logged_total",
+        "evenkeel_decision_log_errors_total",
+    ] {
+        assert_eq!(page.value(none, &[]), 0.0, "{none}");
+    }
+    let counted = page.value("evenkeel_decision_log_written_bytes_total", &[]);
+    assert_eq!(counted, bytes as f64);
 }
 
 #[tokio::test]
