@@ -1,6 +1,6 @@
 //! A valid `Filter` or `Score` request, of either dialect.
 
-use super::answer::Candidates;
+use super::answer::{self, Candidates};
 use super::error::Error;
 use super::request;
 use crate::matching::{Path, Violations};
@@ -19,13 +19,13 @@ pub trait Ask: Sized {
     /// Namespace of the pod.
     fn namespace(&self) -> &str;
 
-    /// Answers as `Filter`, all but the epoch.
+    /// Answers as `Filter`, all but epoch and age.
     fn filter(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::FilterResponse;
 
-    /// Answers as `Score`, all but the epoch.
+    /// Answers as `Score`, all but epoch and age.
     fn score(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::ScoreResponse;
 
-    /// Answers as `Explain`, all but the epoch.
+    /// Answers as `Explain`, all but epoch and age.
     fn explain(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::ExplainResponse;
 }
 
@@ -102,21 +102,36 @@ impl<Q: Ask> Checked<Q> {
     pub fn filter(&mut self, snapshot: &Snapshot, pace: Pace) -> Option<v1::FilterResponse> {
         let answer = self.read(snapshot, pace, Q::filter)?;
         let epoch = snapshot.epoch().to_owned();
-        Some(v1::FilterResponse { epoch, ..answer })
+        let age = answer::age(snapshot.age());
+        Some(v1::FilterResponse {
+            epoch,
+            age,
+            ..answer
+        })
     }
 
     /// Answers as `Score`.
     pub fn score(&mut self, snapshot: &Snapshot, pace: Pace) -> Option<v1::ScoreResponse> {
         let answer = self.read(snapshot, pace, Q::score)?;
         let epoch = snapshot.epoch().to_owned();
-        Some(v1::ScoreResponse { epoch, ..answer })
+        let age = answer::age(snapshot.age());
+        Some(v1::ScoreResponse {
+            epoch,
+            age,
+            ..answer
+        })
     }
 
     /// Answers as `Explain`.
     pub fn explain(&mut self, snapshot: &Snapshot, pace: Pace) -> Option<v1::ExplainResponse> {
         let answer = self.read(snapshot, pace, Q::explain)?;
         let epoch = snapshot.epoch().to_owned();
-        Some(v1::ExplainResponse { epoch, ..answer })
+        let age = answer::age(snapshot.age());
+        Some(v1::ExplainResponse {
+            epoch,
+            age,
+            ..answer
+        })
     }
 
     /// Runs an answer on one cut of the snapshot, with the overlay applied.

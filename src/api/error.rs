@@ -107,6 +107,7 @@ impl Error {
                 snapshot::Error::Invalid(_) => (Code::InvalidArgument, "INVALID_REQUEST"),
                 snapshot::Error::NotFound(_) => (Code::NotFound, "SNAPSHOT_NOT_FOUND"),
                 snapshot::Error::NotSynced(_) => (Code::FailedPrecondition, "SNAPSHOT_NOT_SYNCED"),
+                snapshot::Error::Stale { .. } => (Code::FailedPrecondition, "SNAPSHOT_STALE"),
                 snapshot::Error::RevisionMismatch { .. } => (Code::Aborted, "REVISION_MISMATCH"),
                 snapshot::Error::EpochMismatch { .. } => (Code::Aborted, "EPOCH_MISMATCH"),
                 snapshot::Error::OverLimit { .. } => (Code::ResourceExhausted, "OVER_LIMIT"),

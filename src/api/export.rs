@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use super::answer::count;
+use super::answer::{self, count};
 use super::error::Error;
 use crate::proto::v1;
 use crate::snapshot::{Frozen, Summary};
@@ -122,6 +122,8 @@ pub fn summary(summary: &Summary) -> v1::Snapshot {
         memory_bytes: count(summary.memory.total()),
         create_time: Some(timestamp(summary.created)),
         update_time: Some(timestamp(summary.updated)),
+        age: answer::age(summary.age),
+        stale: summary.stale,
         label_set_count: count(summary.sizes.label_sets),
     }
 }

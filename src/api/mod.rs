@@ -31,3 +31,4 @@ pub use lanes::Load;
 pub use measured::{Decision, Size};
 pub use request::parse_snapshot_name;
 pub use service::Service;
+pub use verify::log as log_mismatches;

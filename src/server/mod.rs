@@ -12,6 +12,7 @@ mod health;
 pub mod logging;
 mod metrics;
 mod observe;
+mod patrol;
 mod reflection;
 mod refusals;
 mod reload;
@@ -56,7 +57,7 @@ use self::telemetry::Telemetry;
 use self::workers::Workers;
 use crate::api;
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
-use crate::snapshot::{Limits, Registry};
+use crate::snapshot::{Limits, MaxAges, Registry};
 
 /// How much of a feed may be on its way unread: enough for several batches,
 /// so that a feeder never waits for a window to open.
@@ -141,12 +142,17 @@ where
     let security = Security::new(&config, &counts)?;
     let draining = CancellationToken::new();
     let health = Board::new(config.expect_snapshot.clone());
-    let registry = Registry::new(Limits::from(&config.limits), Arc::new(health.clone()));
+    let registry = Registry::new(Limits::from(&config.limits), Arc::new(health.clone()))
+        .with_max_ages(MaxAges::from(&config.trust));
     for name in &config.expect_snapshot {
         registry.expect(name);
     }
     let registry = Arc::new(registry);
     tokio::spawn(sweep::run(Arc::clone(&registry), config.limits.view_idle));
+    tokio::spawn(patrol::run(
+        Arc::clone(&registry),
+        config.trust.verify_interval,
+    ));
     let service = api::Service::new(Arc::clone(&registry), draining.clone());
     let service = service.with_load(config.clients.load());
     let decisions = Decisions::start(&config)?;

@@ -9,7 +9,7 @@ pub struct Hurry(Cell<bool>);
 
 impl Hurry {
     /// Nodes up to which a decision is over at once.
-    pub const MAX_NODES: usize = 50_000;
+    pub const MAX_NODES: usize = 100_000;
 
     /// Label sets up to which a count is over at once.
     pub const MAX_LABEL_SETS: usize = 20_000;

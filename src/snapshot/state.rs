@@ -258,8 +258,7 @@ impl State {
 
     /// Runs a decision on one revision of a namespace.
     pub fn read<T>(&self, namespace: &str, decide: impl FnOnce(Cut<'_>) -> T) -> T {
-        let patient = self.read_cut(namespace, true, None, decide);
-        patient.expect("who is patient gets an answer")
+        self.read_patiently(namespace, true, decide)
     }
 
     /// As [`Self::read`], if it is over at once. `decide` may have run in vain
@@ -272,8 +271,18 @@ impl State {
 
     /// Looks at all pods of one revision of a namespace.
     pub fn survey<T>(&self, namespace: &str, look: impl FnOnce(Census<'_>) -> T) -> T {
-        let patient = self.read_cut(namespace, false, None, |cut| look(cut.census()));
-        patient.expect("who is patient gets an answer")
+        self.read_patiently(namespace, false, |cut| look(cut.census()))
+    }
+
+    /// As [`Self::read`]; views are made only if it `keeps_views`.
+    pub(super) fn read_patiently<T>(
+        &self,
+        namespace: &str,
+        keeps_views: bool,
+        decide: impl FnOnce(Cut<'_>) -> T,
+    ) -> T {
+        let decided = self.read_cut(namespace, keeps_views, None, decide);
+        decided.expect("who is patient gets an answer")
     }
 
     fn read_cut<T>(

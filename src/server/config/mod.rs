@@ -11,6 +11,7 @@ mod placing;
 mod security;
 mod stored;
 mod traces;
+mod trust;
 mod values;
 
 use std::net::SocketAddr;
@@ -99,6 +100,10 @@ pub struct Config {
     /// What keeps one client from starving others.
     #[command(flatten)]
     pub clients: ClientSettings,
+
+    /// When answers are not to be trusted.
+    #[command(flatten)]
+    pub trust: trust::TrustSettings,
 
     /// Connections, and how long they may be idle.
     #[command(flatten)]
@@ -307,7 +312,8 @@ pub struct LimitSettings {
     #[command(flatten)]
     pub stored: stored::StoredSettings,
 
-    /// Bytes of any one string in a request.
+    /// Bytes of a string that has no shorter limit of Kubernetes' own: a uid, an
+    /// owner of reservations, a name among candidates.
     ///
     /// Strings are kept for as long as something uses them. Kubernetes' own
     /// longest (a label key) has 317.
