@@ -29,12 +29,16 @@ impl From<&LimitSettings> for Limits {
     }
 }
 
-/// The names of all limits: the flags that start with `max-`.
+/// The names of all limits on what clients can make grow.
 pub fn limit_names() -> Vec<String> {
     let command = Config::augment_args(clap::Command::default());
-    let flags = command.get_arguments().filter_map(clap::Arg::get_long);
-    let limits = flags.filter(|flag| flag.starts_with("max-"));
-    limits.map(str::to_owned).collect()
+    let limits = command
+        .get_arguments()
+        .filter(|arg| arg.get_help_heading() == Some("Limits"));
+    let flags = limits.filter_map(clap::Arg::get_long);
+    // How long views are kept refuses nothing.
+    let refusing = flags.filter(|flag| flag.starts_with("max-"));
+    refusing.map(str::to_owned).collect()
 }
 
 /// A whole number from 1. Upper bounds come from `tokio`'s semaphores.

@@ -22,6 +22,10 @@ const SYNCED: Family = plain(
     "snapshot_synced",
     "Whether decisions on the snapshot are answered: 1 or 0; of the others, 1 if all of them are",
 );
+const STALE: Family = plain(
+    "snapshot_stale",
+    "Whether the snapshot is older than --max-age lets it be: 1 or 0; of the others, 1 if any is",
+);
 const REVISION: Family = plain("snapshot_revision", "Revision of the snapshot");
 const AGE: Family = seconds(
     "snapshot_age",
@@ -50,6 +54,7 @@ struct Told {
     name: String,
     revision: Option<i64>,
     synced: bool,
+    stale: bool,
     age: f64,
     objects: [(&'static str, usize); 5],
     views: usize,
@@ -64,6 +69,7 @@ impl Told {
             name: summary.name.clone(),
             revision: Some(summary.revision),
             synced: summary.synced,
+            stale: summary.stale,
             age: now
                 .duration_since(summary.updated)
                 .unwrap_or_default()
@@ -85,6 +91,7 @@ impl Told {
         self.name = OTHERS.into();
         self.revision = None;
         self.synced &= other.synced;
+        self.stale |= other.stale;
         self.age = self.age.max(other.age);
         for (mine, (_, theirs)) in self.objects.iter_mut().zip(other.objects) {
             mine.1 += theirs;
@@ -127,6 +134,7 @@ impl Collector for Snapshots {
         let each = |of: fn(&Told) -> f64| told.iter().map(move |t| (label(t), of(t)));
         COUNT.gauge(&mut encoder, self.registry.list("").len())?;
         SYNCED.gauges(&mut encoder, each(|t| f64::from(u8::from(t.synced))))?;
+        STALE.gauges(&mut encoder, each(|t| f64::from(u8::from(t.stale))))?;
         let revisions = told.iter().filter_map(|t| Some((label(t), t.revision?)));
         REVISION.gauges(&mut encoder, revisions)?;
         AGE.gauges(&mut encoder, each(|t| t.age))?;
