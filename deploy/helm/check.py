@@ -36,6 +36,7 @@ REFUSED = [
     ({"settings": {"Max-Nodes": 1}}, "/settings"),
     ({"settings": {"max-nodes": {"a": 1}}}, "/settings/max-nodes"),
     ({"persistence": {"size": "ten"}}, "/persistence/size"),
+    ({"persistence": {"durability": "some"}}, "/persistence/durability"),
     ({"topologySpreadConstraints": [{"maxSkew": 0}]}, "/topologySpreadConstraints/0"),
     ({"serviceMonitor": {"interval": "often"}}, "/serviceMonitor/interval"),
 ]
@@ -99,7 +100,6 @@ def mounted_files(directory):
         capture_output=True, check=True, timeout=60)
     files["access-file"].write_text(
         '[[allow]]\nanyone = true\nrole = "reader"\nsnapshots = ["*"]\n')
-    files["state-dir"].mkdir()
     return files
 
 
