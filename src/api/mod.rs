@@ -2,6 +2,7 @@
 //! errors to status.
 
 mod answer;
+mod aside;
 mod checked;
 mod deadline;
 mod decide;
@@ -10,6 +11,7 @@ mod error;
 mod explain;
 mod export;
 mod feed;
+mod feeding;
 mod fleet;
 mod logged;
 mod measured;

@@ -4,15 +4,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::sync::{Semaphore, mpsc};
+use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
-use tokio_stream::{Stream, StreamExt};
 use tokio_util::sync::CancellationToken;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::aside::{LARGE_BATCH, run_aside};
 use super::checked::{Ask, Checked};
 use super::error::Error;
 use super::feed::Feed;
+use super::feeding::run_feed;
 use super::logged::logged;
 use super::measured::{measured, try_measured};
 use super::{
@@ -28,10 +30,6 @@ use crate::spread::{self, fleet};
 
 /// Acknowledgements that wait for a slow reader before its feed pauses.
 const MAX_WAITING_ANSWERS: usize = 16;
-
-/// Changes from which on a batch is applied beside the reactor, so that other
-/// calls do not wait for it.
-const LARGE_BATCH: usize = 256;
 
 /// Implements `evenkeel.v1.SpreadService` on a registry of snapshots.
 #[derive(Clone)]
@@ -65,6 +63,11 @@ impl Service {
             decision_log: Some(log),
             ..self
         }
+    }
+
+    /// The decision log, if there is one.
+    pub fn decision_log(&self) -> Option<&DecisionLog> {
+        self.decision_log.as_ref()
     }
 
     /// Begins to log a decision, if it is to be logged.
@@ -168,14 +171,14 @@ impl SpreadService for Service {
         let answer = match is_fleet(request.dialect) {
             false => {
                 let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
-                Ok(measured(|| asked.filter(&on)))
+                measured(|| asked.filter(&on))
             }
             true => {
                 let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
-                Ok(measured(|| asked.filter(&on)))
+                measured(|| asked.filter(&on))
             }
         };
-        logged(pending, answer)
+        Ok(logged(pending, answer))
     }
 
     async fn score(
@@ -188,14 +191,14 @@ impl SpreadService for Service {
         let answer = match is_fleet(request.dialect) {
             false => {
                 let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
-                Ok(measured(|| asked.score(&on)))
+                measured(|| asked.score(&on))
             }
             true => {
                 let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
-                Ok(measured(|| asked.score(&on)))
+                measured(|| asked.score(&on))
             }
         };
-        logged(pending, answer)
+        Ok(logged(pending, answer))
     }
 
     async fn explain(
@@ -217,7 +220,7 @@ impl SpreadService for Service {
                 run_aside(true, move || measured(|| asked.explain(&on))).await?
             }
         };
-        logged(pending, Ok(answer))
+        Ok(logged(pending, answer))
     }
 
     async fn place(
@@ -241,7 +244,7 @@ impl SpreadService for Service {
             let stop = || given_up.is_cancelled() || tokio::time::Instant::now() > deadline;
             try_measured(|| checked.answer(&snapshot, &stop))
         };
-        logged(pending, Ok(run_aside(true, run).await??))
+        Ok(logged(pending, run_aside(true, run).await??))
     }
 
     async fn describe_spread(
@@ -382,67 +385,6 @@ impl SpreadService for Service {
     }
 }
 
-/// Takes the steps of a feed until the client ends it, a step is refused, or
-/// the server drains.
-async fn run_feed(
-    mut feed: Feed,
-    mut steps: Streaming<v1::StreamSnapshotRequest>,
-    answers: mpsc::Sender<Result<v1::StreamSnapshotResponse, Status>>,
-    draining: CancellationToken,
-) {
-    loop {
-        let step = tokio::select! {
-            step = steps.next() => step,
-            () = draining.cancelled() => Some(Err(Error::Draining.into())),
-            () = answers.closed() => None,
-        };
-        let Some(step) = step else { return };
-        let answer = match step {
-            Err(status) => Err(status),
-            Ok(step) => {
-                let is_large = step_size(&step) >= LARGE_BATCH;
-                match run_aside(is_large, move || (feed.step(step), feed)).await {
-                    Ok((answer, same)) => {
-                        feed = same;
-                        answer.map_err(Status::from)
-                    }
-                    Err(error) => {
-                        // Nobody listening any more is no news to anybody.
-                        let _ = answers.send(Err(error.into())).await;
-                        return;
-                    }
-                }
-            }
-        };
-        let goes_on = answer.is_ok();
-        if answers.send(answer).await.is_err() || !goes_on {
-            return;
-        }
-    }
-}
-
 fn is_fleet(dialect: i32) -> bool {
     dialect == i32::from(v1::Dialect::Fleet)
-}
-
-fn step_size(step: &v1::StreamSnapshotRequest) -> usize {
-    match &step.step {
-        Some(v1::stream_snapshot_request::Step::Update(update)) => update.changes.len(),
-        // A commit drops the old state, however large it was.
-        Some(v1::stream_snapshot_request::Step::CommitReplace(_)) => usize::MAX,
-        _ => 0,
-    }
-}
-
-/// Runs what may take long on a thread of its own, and the rest in place.
-async fn run_aside<T: Send + 'static>(
-    is_large: bool,
-    run: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Error> {
-    if !is_large {
-        return Ok(run());
-    }
-    tokio::task::spawn_blocking(run)
-        .await
-        .map_err(|_| Error::Internal)
 }

@@ -5,6 +5,7 @@ mod admin;
 mod calls;
 pub mod config;
 mod connections;
+mod decisions;
 mod guard;
 mod health;
 pub mod logging;
@@ -27,7 +28,6 @@ use std::error::Error as StdError;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -42,6 +42,7 @@ pub use signals::Signal;
 
 use self::calls::CallLimits;
 use self::connections::{Listener, Welcome};
+use self::decisions::Decisions;
 use self::guard::Guard;
 use self::health::Board;
 use self::logging::Levels;
@@ -51,7 +52,6 @@ use self::signals::Signals;
 use self::telemetry::Telemetry;
 use self::workers::Workers;
 use crate::api;
-use crate::decision_log::{self, DecisionLog};
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
 use crate::snapshot::{Limits, Registry};
 
@@ -65,9 +65,6 @@ const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 /// The largest piece that a client may send at once. A batch in 16 KiB pieces,
 /// which is what HTTP/2 starts with, costs twice the reads.
 const FRAME_BYTES: u32 = 256 << 10;
-
-/// How long the decision log may take to be written out at the end.
-const CLOSE_LOG: Duration = Duration::from_secs(5);
 
 /// Any error of a caller's.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
@@ -148,7 +145,8 @@ where
     let registry = Arc::new(registry);
     tokio::spawn(sweep::run(Arc::clone(&registry), config.limits.view_idle));
     let service = api::Service::new(Arc::clone(&registry), draining.clone());
-    let (service, log) = with_decision_log(service, &config)?;
+    let decisions = Decisions::start(&config)?;
+    let service = decisions.of(service);
     let telemetry = Telemetry::start(&config)?;
 
     let limits = CallLimits::new(
@@ -170,6 +168,7 @@ where
         health: health.clone(),
         registry,
         security: counts,
+        decision_log: decisions.log(),
     };
     let _admin = telemetry.open_admin(&config, sources, levels)?;
     info!(address = %listener.address(), "listening");
@@ -202,25 +201,8 @@ where
         drained = drained => drained,
         signal = signals.next() => Err(Error::Interrupted(signal)),
     };
-    if let Some(writer) = log {
-        let closing = tokio::task::spawn_blocking(move || writer.close());
-        if timeout(CLOSE_LOG, closing).await.is_err() {
-            warn!("cutting off the decision log");
-        }
-    }
+    decisions.close().await;
     ended
-}
-
-/// The service with its decision log, if one is wanted, and what writes it.
-fn with_decision_log(
-    service: api::Service,
-    config: &Config,
-) -> Result<(api::Service, Option<decision_log::Writer>), Error> {
-    let Some(settings) = config.decision_log.settings() else {
-        return Ok((service, None));
-    };
-    let (log, writer) = DecisionLog::start(settings).map_err(Error::Runtime)?;
-    Ok((service.with_decision_log(log), Some(writer)))
 }
 
 async fn bind(config: &Config) -> Result<Listener, Error> {

@@ -4,14 +4,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::counted::Counted;
 use super::defaults::Defaults;
 use super::label_sets::{LabelSetId, LabelSets};
 use super::lenses::Lens;
 use super::namespace::Namespace;
-use super::nodes::{Nodes, Slot};
+use super::nodes::Nodes;
 use super::owners::Controller;
 use super::partition;
-use super::topology::DomainId;
+use super::slots::Slot;
 use super::upkeep::Upkeep;
 use super::view::View;
 use super::views::Views;
@@ -39,24 +40,6 @@ pub struct Query<'a> {
     pub selector: &'a Selector,
     /// Which nodes are looked at, and what parts them.
     pub partition: &'a partition::Key,
-}
-
-/// The answer to a [`Query`].
-pub struct Counted<'a> {
-    lens: Lens,
-    view: Arc<View>,
-    nodes: &'a Nodes,
-}
-
-/// A domain and what counts in it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Domain<'a> {
-    /// Value of the topology key.
-    pub value: &'a str,
-    /// Eligible nodes in it.
-    pub eligible_nodes: u32,
-    /// Matching pods on those nodes.
-    pub matching_pods: u32,
 }
 
 /// A label set and the pods with it.
@@ -160,94 +143,5 @@ impl<'a> Cut<'a> {
         self.upkeep.account(&mut views, |views| {
             views.insert(selector, view, self.namespace.label_sets())
         })
-    }
-}
-
-impl<'a> Counted<'a> {
-    /// The counts of a view that is of this lens.
-    pub(super) fn of(lens: Lens, view: Arc<View>, nodes: &'a Nodes) -> Self {
-        Self { lens, view, nodes }
-    }
-
-    /// The smallest count of a domain; `None` without domains.
-    pub fn smallest(&self) -> Option<u32> {
-        self.view.smallest(&self.lens.partition)
-    }
-
-    /// How many domains there are.
-    pub fn domain_count(&self) -> usize {
-        self.lens.partition.domain_count()
-    }
-
-    /// The domains.
-    pub fn domains(&self) -> impl Iterator<Item = DomainId> {
-        self.lens.partition.domains()
-    }
-
-    /// What counts in a domain.
-    pub fn domain(&self, id: DomainId) -> Domain<'_> {
-        Domain {
-            value: self.lens.topology.value(id, self.nodes),
-            eligible_nodes: self.lens.partition.eligible_nodes(id),
-            matching_pods: self.view.count(id),
-        }
-    }
-
-    /// Matching pods in a domain; 0 in a value that is none.
-    pub fn matching_pods(&self, id: DomainId) -> u32 {
-        self.view.count(id)
-    }
-
-    /// The value that a node has; [`DomainId::NONE`] when it lacks the key.
-    pub fn domain_of(&self, slot: Slot) -> DomainId {
-        self.lens.topology.domain_of(slot)
-    }
-
-    /// Whether `slots` is the list of all nodes, in node order.
-    pub fn is_whole(&self, slots: &[Slot]) -> bool {
-        std::ptr::eq(slots, self.nodes.order())
-    }
-
-    /// Calls `f` with each of `values` and the domain of the node that it is
-    /// about, the first being that of `slots[start]`; [`DomainId::NONE`] for a
-    /// node that lacks the key.
-    pub fn zip_domains<T>(
-        &self,
-        slots: &[Slot],
-        start: usize,
-        values: &mut [T],
-        mut f: impl FnMut(DomainId, &mut T),
-    ) {
-        let domain_of = self.lens.topology.domains_by_slot();
-        if self.nodes.are_in_slot_order() && self.is_whole(slots) {
-            for (domain, value) in domain_of[start..].iter().zip(values) {
-                f(*domain, value);
-            }
-        } else {
-            for (slot, value) in slots[start..].iter().zip(values) {
-                f(
-                    domain_of
-                        .get(slot.index())
-                        .copied()
-                        .unwrap_or(DomainId::NONE),
-                    value,
-                );
-            }
-        }
-    }
-
-    /// One more than the largest number of a value.
-    pub fn value_count(&self) -> usize {
-        self.lens.topology.id_bound()
-    }
-
-    /// The nodes behind it.
-    pub fn lens(&self) -> &Lens {
-        &self.lens
-    }
-
-    /// Matching pods by domain; domains past its end have none.
-    pub fn counts(&self) -> &[u32] {
-        self.view.counts()
     }
 }

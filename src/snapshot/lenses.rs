@@ -7,8 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hashbrown::HashMap;
 use slab::Slab;
 
-use super::nodes::{NodeRef, Nodes, Slot};
+use super::node::NodeRef;
+use super::nodes::Nodes;
 use super::partition::{self, Move, Partition};
+use super::slots::Slot;
 use super::topology::{self, Topology};
 
 /// The number of a partition. Its serial part is never given out twice, so

@@ -8,8 +8,9 @@ use slab::Slab;
 
 use super::label_sets::{LabelSetId, LabelSets};
 use super::lenses::{Moves, PartitionId, unshared};
-use super::nodes::{Nodes, Slot};
+use super::nodes::Nodes;
 use super::room;
+use super::slots::Slot;
 use super::topology::DomainId;
 use super::view::View;
 use crate::matching::Selector;

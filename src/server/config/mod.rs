@@ -4,6 +4,7 @@
 mod admin;
 mod decision_log;
 mod file;
+mod log;
 mod parse;
 mod placing;
 mod security;
@@ -23,9 +24,9 @@ pub use parse::{ParseError, parse};
 pub use security::{ClientAuth, Conflict, SecuritySettings};
 pub use traces::TraceSettings;
 
+pub(in crate::server) use values::limit_names;
 use values::{count, message_bytes, positive_duration};
 
-use super::logging;
 use crate::api;
 use crate::snapshot::Limits;
 
@@ -107,7 +108,7 @@ pub struct Config {
 
     /// What is logged, and how.
     #[command(flatten)]
-    pub log: LogSettings,
+    pub log: log::LogSettings,
 
     /// The admin port.
     #[command(flatten)]
@@ -384,32 +385,4 @@ pub struct DrainSettings {
         value_parser = humantime::parse_duration
     )]
     pub drain_timeout: Duration,
-}
-
-/// What is logged, and how. Logs go to standard error.
-#[derive(Debug, Clone, clap::Args)]
-#[command(next_help_heading = "Logging")]
-pub struct LogSettings {
-    /// How log lines look: `auto` is `human` on a terminal, else `json`.
-    #[arg(
-        long,
-        env = "EVENKEEL_LOG_FORMAT",
-        value_name = "FORMAT",
-        value_enum,
-        default_value_t = logging::Format::Auto
-    )]
-    pub log_format: logging::Format,
-
-    /// Least important level to log: error, warn, info, debug, trace or off.
-    ///
-    /// Or a list with levels for parts of the program, such as
-    /// `info,h2=debug`. Without this setting RUST_LOG is read, in the same
-    /// form, and without that `info` holds.
-    #[arg(
-        long,
-        env = "EVENKEEL_LOG_LEVEL",
-        value_name = "FILTER",
-        value_parser = logging::parse_filter
-    )]
-    pub log_level: Option<String>,
 }
