@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use fixedbitset::FixedBitSet;
 use prost::bytes::Bytes;
@@ -169,4 +170,12 @@ pub fn node_score(node: String, score: &NodeScore) -> v1::NodeScore {
         raw: score.raw,
         ignored: score.ignored,
     }
+}
+
+/// An age for the wire.
+pub fn age(age: Option<Duration>) -> Option<pbjson_types::Duration> {
+    age.map(|age| pbjson_types::Duration {
+        seconds: i64::try_from(age.as_secs()).unwrap_or(i64::MAX),
+        nanos: i32::try_from(age.subsec_nanos()).unwrap_or(0),
+    })
 }

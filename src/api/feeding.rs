@@ -1,26 +1,31 @@
 //! The loop around a feed: its steps come in, acknowledgements go out.
 
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, Streaming};
 
-use super::aside::{LARGE_BATCH, run_aside};
 use super::error::Error;
 use super::feed::Feed;
+use super::lanes::{LARGE_BATCH, Lanes, until};
 use crate::proto::v1;
 
 /// Takes the steps of a feed until the client ends it, a step is refused, or
-/// the server drains.
+/// the server drains, or its deadline passes.
 pub async fn run_feed(
     mut feed: Feed,
     mut steps: Streaming<v1::StreamSnapshotRequest>,
     answers: mpsc::Sender<Result<v1::StreamSnapshotResponse, Status>>,
     draining: CancellationToken,
+    lanes: Lanes,
+    deadline: Option<Instant>,
 ) {
     loop {
         let step = tokio::select! {
-            step = steps.next() => step,
+            step = until(deadline, steps.next()) => {
+                step.unwrap_or_else(|late| Some(Err(late.into())))
+            }
             () = draining.cancelled() => Some(Err(Error::Draining.into())),
             () = answers.closed() => None,
         };
@@ -29,7 +34,8 @@ pub async fn run_feed(
             Err(status) => Err(status),
             Ok(step) => {
                 let is_large = step_size(&step) >= LARGE_BATCH;
-                match run_aside(is_large, move || (feed.step(step), feed)).await {
+                let take = move || (feed.step(step), feed);
+                match lanes.change_soon(is_large, deadline, take).await {
                     Ok((answer, same)) => {
                         feed = same;
                         answer.map_err(Status::from)

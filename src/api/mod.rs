@@ -2,7 +2,6 @@
 //! errors to status.
 
 mod answer;
-mod aside;
 mod checked;
 mod deadline;
 mod decide;
@@ -13,6 +12,7 @@ mod export;
 mod feed;
 mod feeding;
 mod fleet;
+mod lanes;
 mod logged;
 mod measured;
 mod permission;
@@ -24,8 +24,11 @@ mod update;
 mod verify;
 mod wish;
 
+pub use deadline::last as last_moment;
 pub use error::Error;
 pub use export::summary as describe;
+pub use lanes::Load;
 pub use measured::{Decision, Size};
 pub use request::parse_snapshot_name;
 pub use service::Service;
+pub use verify::log as log_mismatches;

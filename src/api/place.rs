@@ -115,6 +115,7 @@ impl Checked {
             Some(hold) => self.reserve(hold, snapshot, cancelled)?,
         };
         response.epoch = snapshot.epoch().to_owned();
+        response.age = answer::age(snapshot.age());
         if self.view == v1::View::Domains {
             response.placements.clear();
         }

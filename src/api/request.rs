@@ -130,9 +130,15 @@ pub fn page_size(value: i32, faults: &mut Violations) -> usize {
 pub fn check_owner(owner: &str, path: Path<'_>, limits: &Limits, faults: &mut Violations) {
     if owner.is_empty() {
         faults.add(path, "is required");
-    } else if owner.len() > limits.max_string_bytes {
-        let limit = limits.max_string_bytes;
-        faults.over_limit(path, "max-string-bytes", limit, owner.len());
+    }
+    check_length(owner, path, limits, faults);
+}
+
+/// Checks the length of a string that has no rule of its own.
+pub fn check_length(text: &str, path: Path<'_>, limits: &Limits, faults: &mut Violations) {
+    let limit = limits.max_string_bytes;
+    if text.len() > limit {
+        faults.over_limit(path, "max-string-bytes", limit, text.len());
     }
 }
 
@@ -169,5 +175,6 @@ pub fn check_candidates(
         } else if !seen.insert(name.as_str()) {
             faults.add(path.index(i), "is in the list more than once");
         }
+        check_length(name, path.index(i), limits, faults);
     }
 }

@@ -2,6 +2,7 @@
 //! Knows nothing of decisions.
 
 mod admin;
+mod arriving;
 mod calls;
 pub mod config;
 mod connections;
@@ -11,12 +12,14 @@ mod health;
 pub mod logging;
 mod metrics;
 mod observe;
+mod patrol;
 mod reflection;
 mod refusals;
 mod reload;
 mod run;
 mod security;
 mod signals;
+mod stalls;
 mod streams;
 mod sweep;
 mod telemetry;
@@ -49,11 +52,12 @@ use self::logging::Levels;
 use self::metrics::{Sources, Threads};
 use self::security::Security;
 use self::signals::Signals;
+use self::stalls::Answers;
 use self::telemetry::Telemetry;
 use self::workers::Workers;
 use crate::api;
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
-use crate::snapshot::{Limits, Registry};
+use crate::snapshot::{Limits, MaxAges, Registry};
 
 /// How much of a feed may be on its way unread: enough for several batches,
 /// so that a feeder never waits for a window to open.
@@ -138,23 +142,27 @@ where
     let security = Security::new(&config, &counts)?;
     let draining = CancellationToken::new();
     let health = Board::new(config.expect_snapshot.clone());
-    let registry = Registry::new(Limits::from(&config.limits), Arc::new(health.clone()));
+    let registry = Registry::new(Limits::from(&config.limits), Arc::new(health.clone()))
+        .with_max_ages(MaxAges::from(&config.trust));
     for name in &config.expect_snapshot {
         registry.expect(name);
     }
     let registry = Arc::new(registry);
     tokio::spawn(sweep::run(Arc::clone(&registry), config.limits.view_idle));
+    tokio::spawn(patrol::run(
+        Arc::clone(&registry),
+        config.trust.verify_interval,
+    ));
     let service = api::Service::new(Arc::clone(&registry), draining.clone());
+    let service = service.with_load(config.clients.load());
     let decisions = Decisions::start(&config)?;
     let service = decisions.of(service);
     let telemetry = Telemetry::start(&config)?;
 
-    let limits = CallLimits::new(
-        config.limits.max_concurrent_calls,
-        config.limits.max_message_bytes,
-    );
-    let routers = (0..config.threads()).map(|_| {
-        let limits = limits.observed_by(telemetry.observer());
+    let limits = CallLimits::new(&config);
+    let answers: Vec<_> = (0..config.threads()).map(|_| Answers::default()).collect();
+    let routers = answers.iter().map(|answers| {
+        let limits = limits.on_thread(telemetry.observer(), answers);
         let guards = (limits, security.guard.clone());
         router(&config, service.clone(), guards, &health, &draining)
     });
@@ -177,6 +185,7 @@ where
         patience: config.security.handshake_timeout,
     };
     let server = Workers::start(routers, listener, &welcome, &threads)?;
+    tokio::spawn(stalls::run(answers, config.clients.send_timeout));
     tokio::spawn(reload::run(
         security.watched,
         config.security.reload_interval,
@@ -260,6 +269,7 @@ fn router(
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .max_frame_size(FRAME_BYTES)
+        .max_concurrent_streams(config.clients.max_calls_per_connection)
         .http2_keepalive_interval(Some(config.connections.keepalive_interval))
         .http2_keepalive_timeout(Some(config.connections.keepalive_timeout))
         .add_service(guarded.named_layer(spread))

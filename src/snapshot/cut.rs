@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::counted::Counted;
 use super::defaults::Defaults;
+use super::hurry::Hurry;
 use super::label_sets::{LabelSetId, LabelSets};
 use super::lenses::Lens;
 use super::namespace::Namespace;
@@ -30,6 +31,8 @@ pub struct Cut<'a> {
     /// The namespace; an empty one if the snapshot has none of the name.
     pub(super) namespace: &'a Namespace,
     pub(super) upkeep: &'a Upkeep,
+    /// Whether it has to be over at once.
+    pub(super) hurry: Option<&'a Hurry>,
 }
 
 /// A question: how many pods that match `selector` count in each domain of a
@@ -82,7 +85,14 @@ impl<'a> Cut<'a> {
     pub fn count(&self, query: Query<'_>) -> Counted<'a> {
         let now = self.upkeep.tick();
         let lens = self.lens(query.partition);
-        let views = self.namespace.views().read();
+        let views = self.namespace.views();
+        let views = match self.hurry {
+            None => views.read(),
+            Some(hurry) => match views.try_read() {
+                Some(views) => views,
+                None => return self.give_up(hurry, lens),
+            },
+        };
         let kept = (views.version() == self.upkeep.version())
             .then(|| views.find(query.selector, lens.id))
             .flatten()
@@ -95,11 +105,26 @@ impl<'a> Cut<'a> {
                 view
             }
             None => {
+                if let Some(hurry) = self.hurry
+                    && self.namespace.label_sets().len() > Hurry::MAX_LABEL_SETS
+                {
+                    return self.give_up(hurry, lens);
+                }
                 self.upkeep.tally().view_builds.count_one();
-                self.keep(query.selector, self.build(query.selector, &lens, now))
+                let sets = self.namespace.label_sets();
+                let matched: Vec<_> = sets.matching(query.selector).collect();
+                let view = self.build(&matched, &lens, now);
+                self.keep(query, view, matched)
             }
         };
         Counted::of(lens, view, self.nodes)
+    }
+
+    /// Counts nothing, for a decision that will be made again.
+    fn give_up(&self, hurry: &Hurry, lens: Lens) -> Counted<'a> {
+        hurry.give_up();
+        let nothing = View::counting(std::iter::empty(), lens.id, &lens.partition, 0);
+        Counted::of(lens, Arc::new(nothing), self.nodes)
     }
 
     /// The label sets whose pods a selector counts, with how many of them
@@ -122,26 +147,33 @@ impl<'a> Cut<'a> {
             .filter_map(|pod| pod.node)
     }
 
-    fn build(&self, selector: &Selector, lens: &Lens, now: u64) -> View {
+    fn build(&self, matched: &[LabelSetId], lens: &Lens, now: u64) -> View {
         let sets = self.namespace.label_sets();
-        let nodes = sets.matching(selector).flat_map(|set| sets.counts(set));
+        let nodes = matched.iter().flat_map(|set| sets.counts(*set));
         View::counting(nodes, lens.id, &lens.partition, now)
     }
 
-    fn keep(&self, selector: &Selector, view: View) -> Arc<View> {
+    /// Keeps a view, if its question is likely to come again and there is
+    /// room.
+    fn keep(&self, query: Query<'_>, view: View, matched: Vec<LabelSetId>) -> Arc<View> {
         let bytes = view.memory_bytes();
         let mut views = self.namespace.views().write();
         let version = self.upkeep.version();
         self.upkeep.account(&mut views, |views| views.sync(version));
-        while !self.upkeep.has_view_room(bytes) {
-            if views.is_empty() {
-                // Other namespaces have taken all the room: use it and lose it.
-                return Arc::new(view);
-            }
+        if !views.admits(query) {
+            return Arc::new(view);
+        }
+        if !self.upkeep.has_view_room(bytes) {
             self.upkeep.account(&mut views, Views::evict_some);
         }
+        if !self.upkeep.has_view_room(bytes) {
+            // Other namespaces have taken the room: use it and lose it, and have
+            // all of them give some up.
+            self.upkeep.note_want();
+            return Arc::new(view);
+        }
         self.upkeep.account(&mut views, |views| {
-            views.insert(selector, view, self.namespace.label_sets())
+            views.insert(query.selector, view, matched)
         })
     }
 }

@@ -5,6 +5,7 @@
 //! Everything here is synchronous and does no I/O; the clock is passed in.
 
 mod apply;
+mod asked;
 mod census;
 mod change;
 mod counted;
@@ -12,7 +13,9 @@ mod cut;
 mod defaults;
 mod error;
 mod export;
+mod freshness;
 mod frozen;
+mod hurry;
 mod label_sets;
 mod layout;
 mod least;
@@ -27,6 +30,7 @@ mod owners;
 pub mod partition;
 mod pod_table;
 mod pods;
+mod rebuild;
 mod registry;
 mod reservations;
 mod reserving;
@@ -51,6 +55,7 @@ pub use counted::{Counted, Domain};
 pub use cut::{CountedSet, Cut, Query};
 pub use defaults::Defaults;
 pub use error::{Error, check_limit};
+pub use freshness::MaxAges;
 pub use frozen::{Frozen, Kept};
 pub use label_sets::{LabelSetId, LabelSets};
 pub use layout::bits;

@@ -2,6 +2,7 @@
 //! environment variable and the key of the TOML file.
 
 mod admin;
+mod clients;
 mod decision_log;
 mod file;
 mod log;
@@ -10,6 +11,7 @@ mod placing;
 mod security;
 mod stored;
 mod traces;
+mod trust;
 mod values;
 
 use std::net::SocketAddr;
@@ -19,6 +21,7 @@ use std::time::Duration;
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 
 pub use admin::AdminSettings;
+pub use clients::ClientSettings;
 pub use file::{FileError, apply_file};
 pub use parse::{ParseError, parse};
 pub use security::{ClientAuth, Conflict, SecuritySettings};
@@ -94,6 +97,14 @@ pub struct Config {
     #[command(flatten)]
     pub limits: LimitSettings,
 
+    /// What keeps one client from starving others.
+    #[command(flatten)]
+    pub clients: ClientSettings,
+
+    /// When answers are not to be trusted.
+    #[command(flatten)]
+    pub trust: trust::TrustSettings,
+
     /// Connections, and how long they may be idle.
     #[command(flatten)]
     pub connections: ConnectionSettings,
@@ -149,8 +160,8 @@ pub struct LimitSettings {
     /// Calls of SpreadService under way at once, over all connections.
     ///
     /// Every call holds its message, and one that waits for a revision holds
-    /// it for as long; an open feed counts as one call. Health and reflection
-    /// are never limited. The call over the limit is refused at once.
+    /// it for as long. Feeds have a limit of their own. Health and reflection are
+    /// never limited. The call over the limit is refused at once.
     #[arg(
         long,
         env = "EVENKEEL_MAX_CONCURRENT_CALLS",
@@ -301,7 +312,8 @@ pub struct LimitSettings {
     #[command(flatten)]
     pub stored: stored::StoredSettings,
 
-    /// Bytes of any one string in a request.
+    /// Bytes of a string that has no shorter limit of Kubernetes' own: a uid, an
+    /// owner of reservations, a name among candidates.
     ///
     /// Strings are kept for as long as something uses them. Kubernetes' own
     /// longest (a label key) has 317.
