@@ -36,6 +36,7 @@ REFUSED = [
     ({"settings": {"Max-Nodes": 1}}, "/settings"),
     ({"settings": {"max-nodes": {"a": 1}}}, "/settings/max-nodes"),
     ({"persistence": {"size": "ten"}}, "/persistence/size"),
+    ({"persistence": {"durability": "some"}}, "/persistence/durability"),
     ({"topologySpreadConstraints": [{"maxSkew": 0}]}, "/topologySpreadConstraints/0"),
     ({"serviceMonitor": {"interval": "often"}}, "/serviceMonitor/interval"),
 ]
@@ -85,6 +86,21 @@ def closed(schema):
         if "properties" in schema:
             schema.setdefault("additionalProperties", False)
     return schema
+
+
+def mounted_files(directory):
+    """Files as the chart's Secrets and volumes have them, by setting."""
+    names = {"tls-cert": "tls.crt", "tls-key": "tls.key", "tls-client-ca": "tls.crt",
+             "access-file": "access.toml", "state-dir": "state"}
+    files = {setting: directory / name for setting, name in names.items()}
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+         "-nodes", "-subj", "/CN=evenkeel", "-addext", "subjectAltName=DNS:evenkeel",
+         "-keyout", files["tls-key"], "-out", files["tls-cert"]],
+        capture_output=True, check=True, timeout=60)
+    files["access-file"].write_text(
+        '[[allow]]\nanyone = true\nrole = "reader"\nsnapshots = ["*"]\n')
+    return files
 
 
 def for_each_values(test):
@@ -207,18 +223,17 @@ class Chart(unittest.TestCase):
 
     @for_each_values
     def test_the_server_takes_the_settings(self, objects):
-        wanted = settings(objects)
-        # Secrets and volumes are not at hand.
-        elsewhere = [name for name, value in wanted.items() if str(value).startswith("/")]
-        config = find(objects, "ConfigMap")["data"]["evenkeel.toml"].splitlines()
-        config = [line for line in config if line.split(" = ")[0] not in elsewhere]
-        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
-            file.write("\n".join(config))
-            file.flush()
-            command = [os.environ["EVENKEEL"], "serve", "--config", file.name]
+        config = find(objects, "ConfigMap")["data"]["evenkeel.toml"]
+        with tempfile.TemporaryDirectory() as elsewhere:
+            # What Secrets and volumes would bring.
+            files = mounted_files(pathlib.Path(elsewhere))
+            for name, value in settings(objects).items():
+                if str(value).startswith("/"):
+                    config = config.replace(value, str(files[name]))
+            file = pathlib.Path(elsewhere, "evenkeel.toml")
+            file.write_text(config)
+            command = [os.environ["EVENKEEL"], "serve", "--config", str(file)]
             command += ["--listen", "0.0.0.0:0", "--admin-listen", "127.0.0.1:0"]
-            if "tls-cert" in elsewhere:
-                command.append("--allow-plaintext")
             server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
             lines = []
             try:

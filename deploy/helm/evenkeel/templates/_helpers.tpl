@@ -79,7 +79,8 @@ seccompProfile:
 {{- $_ := set $settings "access-file" (printf "/etc/evenkeel/access/%s" .Values.access.key) }}
 {{- end }}
 {{- if .Values.persistence.enabled }}
-{{- $_ := set $settings "state-dir" "/var/lib/evenkeel" }}
+{{- /* Not the volume itself: file systems put things of their own there. */ -}}
+{{- $_ := set $settings "state-dir" "/var/lib/evenkeel/state" }}
 {{- with .Values.persistence.durability }}
 {{- $_ := set $settings "durability" . }}
 {{- end }}
