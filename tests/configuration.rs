@@ -91,6 +91,13 @@ fn bad_settings_exit_with_64_and_one_line_that_names_them() {
         ),
         (flags(&["--log-format", "xml"]), &["--log-format", "json"]),
         (flags(&["--log-level", "loud"]), &["--log-level", "loud"]),
+        (flags(&["--max-age", "soon"]), &["--max-age", "soon"]),
+        (
+            flags(&["--max-age", "prod=0s"]),
+            &["--max-age", "above zero"],
+        ),
+        (flags(&["--max-age", "a b=5s"]), &["--max-age", "a b"]),
+        (flags(&["--stale", "perhaps"]), &["--stale", "refuse"]),
         (flags(&["--expect-snapshot", ""]), &["--expect-snapshot"]),
         (
             flags(&["--expect-snapshot", "a b"]),

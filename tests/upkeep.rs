@@ -261,7 +261,7 @@ fn names_of_nodes_that_come_and_go_do_not_pile_up() {
         }
         // Views of partitions that are gone go when they were idle.
         world.registry.sweep(2);
-        let bytes = world.summary().memory_bytes;
+        let bytes = world.summary().memory.total();
         if round < 40 {
             most_early = most_early.max(bytes);
         }
@@ -277,12 +277,12 @@ fn pods_that_come_and_go_on_an_unknown_node_do_not_pile_up() {
     let world = World::new(Limits::default().max_view_bytes);
     let come = || on(pod("p", &JOB), "unknown").change();
     world.update(vec![on(pod("stays", &JOB), "n0").change(), come()]);
-    let before = world.summary().memory_bytes;
+    let before = world.summary().memory.total();
     for _ in 0..2_000 {
         world.update(vec![delete("Pod", "default", "p")]);
         world.update(vec![come()]);
     }
-    let after = world.summary().memory_bytes;
+    let after = world.summary().memory.total();
     assert!(after < before + 256, "{before} bytes grew to {after}");
 }
 
@@ -308,14 +308,14 @@ fn views_made_for_few_domains_do_not_stay_for_many() {
 fn a_namespace_of_few_pods_takes_little() {
     const NAMESPACES: usize = 1_000;
     let world = World::new(Limits::default().max_view_bytes);
-    let before = world.summary().memory_bytes;
+    let before = world.summary().memory.total();
     let pods = (0..NAMESPACES).map(|index| {
         let mut pod = on(pod("p", &JOB), "n0");
         pod.metadata.get_or_insert_default().namespace = format!("ns-{index}");
         pod.change()
     });
     world.update(pods.collect());
-    let each = (world.summary().memory_bytes - before) / NAMESPACES;
+    let each = (world.summary().memory.total() - before) / NAMESPACES;
     assert!(each < 4_096, "{each} bytes a namespace");
 }
 
@@ -351,11 +351,11 @@ fn a_decision_outlives_what_it_began_with() {
 fn ways_of_looking_at_nodes_stay_within_their_room() {
     let room = 64 * 1024;
     let world = World::new(room);
-    let before = world.summary().memory_bytes;
+    let before = world.summary().memory.total();
     for index in 0..500 {
         let asker = tolerating(asker(), &format!("key{index}"), "Exists", "", "");
         assert_eq!(world.ask(&asker, Vec::new()), [(3, 0), (NODES, 0)]);
-        let bytes = world.summary().memory_bytes;
+        let bytes = world.summary().memory.total();
         assert!(bytes < before + 3 * room, "{before} bytes grew to {bytes}");
     }
     world.verify();

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use super::answer::count;
+use super::answer::{self, count};
 use super::error::Error;
 use super::request;
 use crate::matching::{Path, Selector, Violations, names};
@@ -115,6 +115,7 @@ impl Checked {
             Subject::Selector(namespace, selector) => self.selected(snapshot, namespace, selector),
         };
         response.epoch = snapshot.epoch().to_owned();
+        response.age = answer::age(snapshot.age());
         Ok(response)
     }
 

@@ -42,7 +42,7 @@ fn response(explanation: Explanation) -> v1::ExplainResponse {
 }
 
 impl Checked<Question> {
-    /// Answers as `Explain`, all but the epoch.
+    /// Answers as `Explain`, all but epoch and age.
     pub fn explain_on(&self, cut: &Cut<'_>) -> v1::ExplainResponse {
         let constraints = Constraints::of(&self.question, cut);
         let filter = Filter::of(&self.question, &constraints, self.checks, cut);
@@ -89,7 +89,7 @@ impl Checked<Question> {
 }
 
 impl Checked<placement::Question> {
-    /// Answers as `Explain`, all but the epoch.
+    /// Answers as `Explain`, all but epoch and age.
     pub fn explain_on(&self, cut: &Cut<'_>) -> v1::ExplainResponse {
         let judge = placement::Judge::of(&self.question, self.checks, cut);
         let candidates = self.candidates(cut);

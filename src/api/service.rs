@@ -4,18 +4,24 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::sync::{Semaphore, mpsc};
+use tokio::time::Instant;
+use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
-use tokio_stream::{Stream, StreamExt};
 use tokio_util::sync::CancellationToken;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::checked::{Ask, Checked};
+use super::checked::{Ask, Checked, Pace};
 use super::error::Error;
 use super::feed::Feed;
+use super::feeding::run_feed;
+use super::lanes::{LARGE_BATCH, Lanes, Load, until};
 use super::logged::logged;
-use super::measured::{measured, try_measured};
-use super::{deadline, describe, explain, export, place, request, reservations, update, verify};
+use super::measured::{Answer, try_measured};
+use super::{
+    deadline, describe, explain, export, permission, place, request, reservations, update, verify,
+};
+use crate::access::Role;
 use crate::decision_log::{self, DecisionLog, Pending};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
@@ -26,9 +32,8 @@ use crate::spread::{self, fleet};
 /// Acknowledgements that wait for a slow reader before its feed pauses.
 const MAX_WAITING_ANSWERS: usize = 16;
 
-/// Changes from which on a batch is applied beside the reactor, so that other
-/// calls do not wait for it.
-const LARGE_BATCH: usize = 256;
+/// Exports at a time; more wait.
+const MAX_EXPORTS: usize = 4;
 
 /// Implements `evenkeel.v1.SpreadService` on a registry of snapshots.
 #[derive(Clone)]
@@ -37,6 +42,10 @@ pub struct Service {
     draining: CancellationToken,
     /// Held by the one verification that runs: it copies a whole snapshot.
     verifying: Arc<Semaphore>,
+    /// Held by each export: it keeps a copy until its client has read it.
+    exporting: Arc<Semaphore>,
+    /// Where work runs that may take long.
+    lanes: Lanes,
     /// Where decisions are logged, if they are.
     decision_log: Option<DecisionLog>,
 }
@@ -51,6 +60,8 @@ impl Service {
             registry,
             draining,
             verifying: Arc::new(Semaphore::new(1)),
+            exporting: Arc::new(Semaphore::new(MAX_EXPORTS)),
+            lanes: Lanes::new(Load::default()),
             decision_log: None,
         }
     }
@@ -62,6 +73,42 @@ impl Service {
             decision_log: Some(log),
             ..self
         }
+    }
+
+    /// The same service, with another limit on decisions that may take long.
+    #[must_use]
+    pub fn with_load(self, load: Load) -> Self {
+        Self {
+            lanes: Lanes::new(load),
+            ..self
+        }
+    }
+
+    /// Answers a valid request: here if it is over at once, which most are.
+    async fn decide<Q: Ask + Send + 'static, A: Answer + Send + 'static>(
+        &self,
+        (mut asked, on): (Checked<Q>, Arc<Snapshot>),
+        metadata: &MetadataMap,
+        answer: fn(&mut Checked<Q>, &Snapshot, Pace) -> Option<A>,
+    ) -> Result<Response<A>, Error> {
+        let at_once = || answer(&mut asked, &on, Pace::AtOnce).ok_or(());
+        if let Ok(answered) = try_measured(at_once) {
+            return Ok(answered);
+        }
+        self.decide_aside((asked, on), metadata, answer).await
+    }
+
+    /// As [`Self::decide`], of what takes long for sure.
+    async fn decide_aside<Q: Ask + Send + 'static, A: Answer + Send + 'static>(
+        &self,
+        (mut asked, on): (Checked<Q>, Arc<Snapshot>),
+        metadata: &MetadataMap,
+        answer: fn(&mut Checked<Q>, &Snapshot, Pace) -> Option<A>,
+    ) -> Result<Response<A>, Error> {
+        let patiently = move || answer(&mut asked, &on, Pace::Patient).ok_or(Error::Internal);
+        let deadline = deadline::given(metadata.as_ref());
+        let run = move || try_measured(patiently);
+        self.lanes.decide(deadline, run).await?
     }
 
     /// Begins to log a decision, if it is to be logged.
@@ -80,7 +127,7 @@ impl Service {
         if min_revision == 0 {
             return Ok(self.registry.get_synced(name)?);
         }
-        let deadline = deadline::of(metadata);
+        let deadline = deadline::of(metadata.as_ref());
         loop {
             let snapshot = self.registry.get_synced(name)?;
             // Listening starts before looking, so that no move is missed.
@@ -129,14 +176,17 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::UpdateSnapshotRequest>,
     ) -> Result<Response<v1::UpdateSnapshotResponse>, Status> {
+        permission::check(&request, Role::Feeder, |request| &request.snapshot)?;
         let registry = Arc::clone(&self.registry);
-        let request = request.into_inner();
+        let (metadata, _, request) = request.into_parts();
+        let deadline = deadline::given(metadata.as_ref());
         let is_large = request.changes.len() >= LARGE_BATCH;
         let run = move || {
             let update = update::Checked::of(request, None, registry.limits())?.apply(&registry)?;
             Ok::<_, Error>(update::response(&update))
         };
-        Ok(Response::new(run_aside(is_large, run).await??))
+        let updated = self.lanes.change_soon(is_large, deadline, run).await??;
+        Ok(Response::new(updated))
     }
 
     type StreamSnapshotStream = BoxStream<v1::StreamSnapshotResponse>;
@@ -146,9 +196,12 @@ impl SpreadService for Service {
         request: Request<Streaming<v1::StreamSnapshotRequest>>,
     ) -> Result<Response<Self::StreamSnapshotStream>, Status> {
         let (answers, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
-        let feed = Feed::new(Arc::clone(&self.registry));
-        let draining = self.draining.clone();
-        tokio::spawn(run_feed(feed, request.into_inner(), answers, draining));
+        let caller = request.extensions().get().cloned();
+        let feed = Feed::new(Arc::clone(&self.registry), caller);
+        let deadline = deadline::given(request.metadata().as_ref());
+        let (draining, lanes) = (self.draining.clone(), self.lanes.clone());
+        let steps = request.into_inner();
+        tokio::spawn(run_feed(feed, steps, answers, draining, lanes, deadline));
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }
 
@@ -156,69 +209,75 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::FilterRequest>,
     ) -> Result<Response<v1::FilterResponse>, Status> {
+        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
         let (metadata, _, request) = request.into_parts();
         let pending = self.begin(&request);
         let request = request::as_score(request);
         let answer = match is_fleet(request.dialect) {
             false => {
-                let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
-                Ok(measured(|| asked.filter(&on)))
+                let asked = self.check::<spread::Question>(request, &metadata).await?;
+                self.decide(asked, &metadata, Checked::filter).await
             }
             true => {
-                let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
-                Ok(measured(|| asked.filter(&on)))
+                let asked = self.check::<fleet::Question>(request, &metadata).await?;
+                self.decide(asked, &metadata, Checked::filter).await
             }
         };
-        logged(pending, answer)
+        Ok(logged(pending, answer?))
     }
 
     async fn score(
         &self,
         request: Request<v1::ScoreRequest>,
     ) -> Result<Response<v1::ScoreResponse>, Status> {
+        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
         let (metadata, _, request) = request.into_parts();
         let pending = self.begin(&request);
         let answer = match is_fleet(request.dialect) {
             false => {
-                let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
-                Ok(measured(|| asked.score(&on)))
+                let asked = self.check::<spread::Question>(request, &metadata).await?;
+                self.decide(asked, &metadata, Checked::score).await
             }
             true => {
-                let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
-                Ok(measured(|| asked.score(&on)))
+                let asked = self.check::<fleet::Question>(request, &metadata).await?;
+                self.decide(asked, &metadata, Checked::score).await
             }
         };
-        logged(pending, answer)
+        Ok(logged(pending, answer?))
     }
 
     async fn explain(
         &self,
         request: Request<v1::ExplainRequest>,
     ) -> Result<Response<v1::ExplainResponse>, Status> {
+        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
         let (metadata, _, request) = request.into_parts();
         let pending = self.begin(&request);
         let request = request::as_score(explain::as_filter(request));
         // Decides several times over, so beside the reactor.
         let answer = match is_fleet(request.dialect) {
             false => {
-                let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
-                run_aside(true, move || measured(|| asked.explain(&on))).await?
+                let asked = self.check::<spread::Question>(request, &metadata).await?;
+                self.decide_aside(asked, &metadata, Checked::explain).await
             }
             true => {
-                let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
-                run_aside(true, move || measured(|| asked.explain(&on))).await?
+                let asked = self.check::<fleet::Question>(request, &metadata).await?;
+                self.decide_aside(asked, &metadata, Checked::explain).await
             }
         };
-        logged(pending, Ok(answer))
+        Ok(logged(pending, answer?))
     }
 
     async fn place(
         &self,
         request: Request<v1::PlaceRequest>,
     ) -> Result<Response<v1::PlaceResponse>, Status> {
+        permission::check(&request, place::role(request.get_ref()), |request| {
+            &request.snapshot
+        })?;
         let (metadata, _, request) = request.into_parts();
         let pending = self.begin(&request);
-        let deadline = deadline::of(&metadata);
+        let deadline = deadline::given(metadata.as_ref());
         let checked = place::Checked::of(request, self.registry.limits())?;
         let snapshot = self
             .reach(&checked.snapshot, checked.min_revision, &metadata)
@@ -227,62 +286,77 @@ impl SpreadService for Service {
         let given_up = CancellationToken::new();
         let _guard = given_up.clone().drop_guard();
         let run = move || {
-            let stop = || given_up.is_cancelled() || tokio::time::Instant::now() > deadline;
+            let is_late = || deadline.is_some_and(|at| Instant::now() > at);
+            let stop = || given_up.is_cancelled() || is_late();
             try_measured(|| checked.answer(&snapshot, &stop))
         };
-        logged(pending, Ok(run_aside(true, run).await??))
+        Ok(logged(pending, self.lanes.decide(deadline, run).await??))
     }
 
     async fn describe_spread(
         &self,
         request: Request<v1::DescribeSpreadRequest>,
     ) -> Result<Response<v1::DescribeSpreadResponse>, Status> {
+        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
         let (metadata, _, request) = request.into_parts();
         let checked = describe::Checked::of(request, self.registry.limits())?;
         let snapshot = self
             .reach(&checked.snapshot, checked.min_revision, &metadata)
             .await?;
+        let deadline = deadline::given(metadata.as_ref());
         let run = move || try_measured(|| checked.answer(&snapshot));
-        Ok(run_aside(true, run).await??)
+        Ok(self.lanes.decide(deadline, run).await??)
     }
 
     async fn confirm_reservations(
         &self,
         request: Request<v1::ConfirmReservationsRequest>,
     ) -> Result<Response<v1::ConfirmReservationsResponse>, Status> {
-        let request = request.into_inner();
+        permission::check(&request, Role::Feeder, |request| &request.snapshot)?;
+        let (metadata, _, request) = request.into_parts();
+        let deadline = deadline::given(metadata.as_ref());
         let snapshot = self.named(&request.snapshot)?;
         let limits = self.registry.limits().clone();
         let confirm = move || reservations::confirm(request, &snapshot, &limits);
-        Ok(Response::new(run_aside(true, confirm).await??))
+        Ok(Response::new(self.lanes.change(deadline, confirm).await??))
     }
 
     async fn release_reservations(
         &self,
         request: Request<v1::ReleaseReservationsRequest>,
     ) -> Result<Response<v1::ReleaseReservationsResponse>, Status> {
-        let request = request.into_inner();
+        permission::check(&request, Role::Feeder, |request| &request.snapshot)?;
+        let (metadata, _, request) = request.into_parts();
+        let deadline = deadline::given(metadata.as_ref());
         let snapshot = self.named(&request.snapshot)?;
         let limits = self.registry.limits().clone();
         let release = move || reservations::release(request, &snapshot, &limits);
-        Ok(Response::new(run_aside(true, release).await??))
+        Ok(Response::new(self.lanes.change(deadline, release).await??))
     }
 
     async fn list_reservations(
         &self,
         request: Request<v1::ListReservationsRequest>,
     ) -> Result<Response<v1::ListReservationsResponse>, Status> {
-        let request = request.into_inner();
+        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
+        let (metadata, _, request) = request.into_parts();
+        let deadline = deadline::given(metadata.as_ref());
         let snapshot = self.named(&request.snapshot)?;
-        Ok(Response::new(reservations::list(&request, &snapshot)?))
+        let list = move || reservations::list(&request, &snapshot);
+        let listed = self.lanes.change_soon(false, deadline, list).await??;
+        Ok(Response::new(listed))
     }
 
     async fn get_snapshot(
         &self,
         request: Request<v1::GetSnapshotRequest>,
     ) -> Result<Response<v1::GetSnapshotResponse>, Status> {
-        let snapshot = self.named(&request.into_inner().snapshot)?;
-        let snapshot = Some(export::summary(&snapshot.summary()));
+        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
+        let (metadata, _, request) = request.into_parts();
+        let deadline = deadline::given(metadata.as_ref());
+        let snapshot = self.named(&request.snapshot)?;
+        let get = move || Some(export::summary(&snapshot.summary()));
+        let snapshot = self.lanes.change_soon(false, deadline, get).await?;
         Ok(Response::new(v1::GetSnapshotResponse { snapshot }))
     }
 
@@ -290,31 +364,41 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ListSnapshotsRequest>,
     ) -> Result<Response<v1::ListSnapshotsResponse>, Status> {
-        let request = request.into_inner();
+        let (metadata, extensions, request) = request.into_parts();
+        let deadline = deadline::given(metadata.as_ref());
         let mut faults = Violations::default();
         let size = request::page_size(request.page_size, &mut faults);
         // A token is the last name of the page before.
         let token = Path::root("pageToken");
         request::check_snapshot_name(&request.page_token, token, &mut faults);
         faults.finish(()).map_err(Error::from)?;
-        let all = self.registry.list(&request.page_token);
-        let page = &all[..size.min(all.len())];
-        let last = page.last().filter(|_| page.len() < all.len());
-        Ok(Response::new(v1::ListSnapshotsResponse {
-            snapshots: page.iter().map(|s| export::summary(&s.summary())).collect(),
-            next_page_token: last.map_or(String::new(), |s| s.name().to_owned()),
-        }))
+        let mut all = self.registry.list(&request.page_token);
+        all.retain(|snapshot| permission::may_read(&extensions, snapshot.name()));
+        let list = move || {
+            let page = &all[..size.min(all.len())];
+            let last = page.last().filter(|_| page.len() < all.len());
+            v1::ListSnapshotsResponse {
+                snapshots: page.iter().map(|s| export::summary(&s.summary())).collect(),
+                next_page_token: last.map_or(String::new(), |s| s.name().to_owned()),
+            }
+        };
+        let listed = self.lanes.change_soon(false, deadline, list).await?;
+        Ok(Response::new(listed))
     }
 
     async fn delete_snapshot(
         &self,
         request: Request<v1::DeleteSnapshotRequest>,
     ) -> Result<Response<v1::DeleteSnapshotResponse>, Status> {
-        let request = request.into_inner();
+        permission::check(&request, Role::Admin, |request| &request.snapshot)?;
+        let (metadata, _, request) = request.into_parts();
+        let deadline = deadline::given(metadata.as_ref());
         let snapshot = self.named(&request.snapshot)?;
-        self.registry
-            .delete(snapshot.name(), &request.epoch)
-            .map_err(Error::from)?;
+        let registry = Arc::clone(&self.registry);
+        // What it held is dropped, however large it was.
+        let delete = move || registry.delete(snapshot.name(), &request.epoch);
+        let deleted = self.lanes.change(deadline, delete).await?;
+        deleted.map_err(Error::from)?;
         Ok(Response::new(v1::DeleteSnapshotResponse {}))
     }
 
@@ -324,19 +408,20 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ExportSnapshotRequest>,
     ) -> Result<Response<Self::ExportSnapshotStream>, Status> {
-        let snapshot = self.named(&request.into_inner().snapshot)?;
+        permission::check(&request, Role::Feeder, |request| &request.snapshot)?;
+        let (metadata, _, request) = request.into_parts();
+        let deadline = deadline::given(metadata.as_ref());
+        let snapshot = self.named(&request.snapshot)?;
+        let turn = Arc::clone(&self.exporting).acquire_owned();
+        let turn = until(deadline, turn).await?.map_err(|_| Error::Internal)?;
+        let freeze = move || (snapshot.freeze(), snapshot);
+        let (frozen, snapshot) = self.lanes.change(deadline, freeze).await?;
         let (parts, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
-        let draining = self.draining.clone();
+        let sender = export::Sender::new(parts, self.draining.clone(), deadline);
         tokio::task::spawn_blocking(move || {
-            let frozen = snapshot.freeze();
+            let _turn = turn;
             export::parts(snapshot.name(), snapshot.epoch(), &frozen, |part| {
-                let part = if draining.is_cancelled() {
-                    Err(Error::Draining.into())
-                } else {
-                    Ok(part)
-                };
-                let goes_on = part.is_ok();
-                parts.blocking_send(part).is_ok() && goes_on
+                sender.send(part)
             });
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
@@ -346,9 +431,12 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::VerifySnapshotRequest>,
     ) -> Result<Response<v1::VerifySnapshotResponse>, Status> {
-        let snapshot = self.named(&request.into_inner().snapshot)?;
+        permission::check(&request, Role::Admin, |request| &request.snapshot)?;
+        let (metadata, _, request) = request.into_parts();
+        let deadline = deadline::given(metadata.as_ref());
+        let snapshot = self.named(&request.snapshot)?;
         let turn = Arc::clone(&self.verifying).acquire_owned();
-        let turn = turn.await.map_err(|_| Error::Internal)?;
+        let turn = until(deadline, turn).await?.map_err(|_| Error::Internal)?;
         // Cancelled when this future is dropped: nobody waits any more.
         let abandoned = self.draining.child_token();
         let _abandon = abandoned.clone().drop_guard();
@@ -356,73 +444,11 @@ impl SpreadService for Service {
             let _turn = turn;
             verify::response(&snapshot, &|| abandoned.is_cancelled())
         };
-        let response = tokio::task::spawn_blocking(run).await;
-        let response = response.map_err(|_| Error::Internal)?;
+        let response = self.lanes.change(deadline, run).await?;
         Ok(Response::new(response.ok_or(Error::Draining)?))
-    }
-}
-
-/// Takes the steps of a feed until the client ends it, a step is refused, or
-/// the server drains.
-async fn run_feed(
-    mut feed: Feed,
-    mut steps: Streaming<v1::StreamSnapshotRequest>,
-    answers: mpsc::Sender<Result<v1::StreamSnapshotResponse, Status>>,
-    draining: CancellationToken,
-) {
-    loop {
-        let step = tokio::select! {
-            step = steps.next() => step,
-            () = draining.cancelled() => Some(Err(Error::Draining.into())),
-            () = answers.closed() => None,
-        };
-        let Some(step) = step else { return };
-        let answer = match step {
-            Err(status) => Err(status),
-            Ok(step) => {
-                let is_large = step_size(&step) >= LARGE_BATCH;
-                match run_aside(is_large, move || (feed.step(step), feed)).await {
-                    Ok((answer, same)) => {
-                        feed = same;
-                        answer.map_err(Status::from)
-                    }
-                    Err(error) => {
-                        // Nobody listening any more is no news to anybody.
-                        let _ = answers.send(Err(error.into())).await;
-                        return;
-                    }
-                }
-            }
-        };
-        let goes_on = answer.is_ok();
-        if answers.send(answer).await.is_err() || !goes_on {
-            return;
-        }
     }
 }
 
 fn is_fleet(dialect: i32) -> bool {
     dialect == i32::from(v1::Dialect::Fleet)
-}
-
-fn step_size(step: &v1::StreamSnapshotRequest) -> usize {
-    match &step.step {
-        Some(v1::stream_snapshot_request::Step::Update(update)) => update.changes.len(),
-        // A commit drops the old state, however large it was.
-        Some(v1::stream_snapshot_request::Step::CommitReplace(_)) => usize::MAX,
-        _ => 0,
-    }
-}
-
-/// Runs what may take long on a thread of its own, and the rest in place.
-async fn run_aside<T: Send + 'static>(
-    is_large: bool,
-    run: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Error> {
-    if !is_large {
-        return Ok(run());
-    }
-    tokio::task::spawn_blocking(run)
-        .await
-        .map_err(|_| Error::Internal)
 }

@@ -3,7 +3,7 @@
 use super::answer::count;
 use crate::proto::v1;
 use crate::snapshot::Snapshot;
-use crate::verify::{Mismatch, verify};
+use crate::verify::{Mismatch, Report, verify};
 
 /// Verifies a snapshot and logs what differs. `None` as soon as `is_cancelled`
 /// says so.
@@ -13,18 +13,7 @@ pub fn response(
 ) -> Option<v1::VerifySnapshotResponse> {
     let (frozen, kept) = snapshot.freeze_kept();
     let report = verify(&frozen, &kept, is_cancelled)?;
-    for mismatch in &report.findings.described {
-        tracing::error!(
-            snapshot = snapshot.name(),
-            revision = report.revision,
-            namespace = mismatch.namespace,
-            subject = mismatch.subject,
-            aspect = mismatch.aspect,
-            kept = mismatch.kept,
-            recounted = mismatch.recounted,
-            "what is kept has drifted from a recount"
-        );
-    }
+    log(snapshot.name(), &report);
     Some(v1::VerifySnapshotResponse {
         revision: report.revision,
         epoch: snapshot.epoch().to_owned(),
@@ -36,6 +25,22 @@ pub fn response(
         mismatch_count: count(report.findings.total),
         mismatches: report.findings.described.into_iter().map(wire).collect(),
     })
+}
+
+/// Logs what differs, with both values.
+pub fn log(snapshot: &str, report: &Report) {
+    for mismatch in &report.findings.described {
+        tracing::error!(
+            snapshot,
+            revision = report.revision,
+            namespace = mismatch.namespace,
+            subject = mismatch.subject,
+            aspect = mismatch.aspect,
+            kept = mismatch.kept,
+            recounted = mismatch.recounted,
+            "what is kept has drifted from a recount"
+        );
+    }
 }
 
 fn wire(mismatch: Mismatch) -> v1::Mismatch {

@@ -67,6 +67,8 @@ fn by_node<W, T>(
         let value = value(entry, path, faults);
         if name.is_empty() {
             faults.add(path.field("node"), "is required");
+        } else if name.len() > limits.max_string_bytes {
+            request::check_length(name, path.field("node"), limits, faults);
         } else if map.insert(name.to_owned(), value).is_some() {
             faults.add(path.field("node"), "is in the list more than once");
         }

@@ -6,6 +6,7 @@ mod backend;
 mod completions;
 mod decide;
 mod descriptor;
+mod endpoint;
 mod errors;
 mod exit;
 mod explain;
@@ -19,6 +20,7 @@ mod manifest;
 mod output;
 mod place;
 mod render;
+mod replay;
 mod reservations;
 mod save;
 mod score;
@@ -27,6 +29,7 @@ mod serve;
 mod snapshots;
 mod spread;
 mod synth;
+mod token;
 mod verify;
 
 use std::io::{self, Write};
@@ -55,7 +58,7 @@ Start here:
 
 Exit codes:
   0  done; of filter, explain and score: at least one node is feasible
-  1  no node is feasible; of place: some found no node; of reservation: some had ended; of healthcheck: not serving; of verify: counts differ; of spread: a constraint is violated; of lint: something was found
+  1  no node is feasible; of place: some found no node; of reservation: some had ended; of healthcheck: not serving; of verify: counts differ; of spread: a constraint is violated; of replay: a decision differs; of lint: something was found
   2  the request or its input was refused
   3  the server could not be reached, or did not answer in time
 
@@ -91,6 +94,8 @@ enum Command {
     Reservation(reservations::Reservation),
     /// How evenly are workloads spread now, and which violate their constraints
     Spread(Box<spread::Spread>),
+    /// Decide again what a decision log holds, and show what differs
+    Replay(Box<replay::Replay>),
     /// List, describe, save, restore and delete snapshots
     #[command(subcommand)]
     Snapshot(snapshots::Snapshot),
@@ -102,6 +107,8 @@ enum Command {
     Descriptor(descriptor::Descriptor),
     /// Ask a server whether it is serving
     Healthcheck(healthcheck::Healthcheck),
+    /// Make a bearer token and the rule that lets it in
+    Token(token::MakeToken),
     /// Write a completion script for a shell
     Completions(completions::Completions),
 }
@@ -120,12 +127,14 @@ impl Cli {
             Command::Lint(lint) => wait_for(lint.run()),
             Command::Place(place) => wait_for(place.run()),
             Command::Reservation(reservation) => wait_for(reservation.run()),
+            Command::Replay(replay) => wait_for(replay.run()),
             Command::Spread(spread) => wait_for(spread.run()),
             Command::Snapshot(snapshot) => wait_for(snapshot.run()),
             Command::Verify(verify) => wait_for(verify.run()),
             Command::Synth(synth) => wait_for(synth.run()),
             Command::Descriptor(descriptor) => descriptor.run(),
             Command::Healthcheck(healthcheck) => wait_for(healthcheck.run()),
+            Command::Token(token) => token.run(),
             Command::Completions(completions) => completions.run(),
         };
         done.unwrap_or_else(|error| report(&error)).into()

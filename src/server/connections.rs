@@ -12,9 +12,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Sleep;
+use tokio_rustls::server::TlsStream;
 use tokio_stream::Stream;
-use tonic::transport::server::{Connected, TcpConnectInfo};
+use tonic::transport::server::Connected;
 use tracing::{debug, warn};
+
+use super::stalls::Doom;
+use super::tls::{self, Tls};
 
 /// How long to wait when the system refuses to accept, for want of file
 /// descriptors for instance: asking again at once would only burn a core.
@@ -147,6 +151,15 @@ fn concerns_one_connection(error: &io::Error) -> bool {
     )
 }
 
+/// How connections begin.
+#[derive(Clone)]
+pub(super) struct Welcome {
+    /// Encrypts them, if they are to be.
+    pub(super) tls: Option<Arc<Tls>>,
+    /// How long HTTP/2 may take to begin after that.
+    pub(super) patience: Duration,
+}
+
 /// An accepted connection that no runtime serves yet.
 pub(super) struct Accepted {
     stream: std::net::TcpStream,
@@ -154,29 +167,120 @@ pub(super) struct Accepted {
 }
 
 impl Accepted {
-    /// The connection, served by the runtime that this is called on.
-    pub(super) fn adopt(self) -> io::Result<Connection> {
+    /// The connection, served by the runtime that this is called on, after the
+    /// handshake if there is to be one.
+    pub(super) async fn adopt(self, welcome: &Welcome) -> io::Result<Connection> {
+        let stream = TcpStream::from_std(self.stream)?;
+        let address = stream.peer_addr()?;
+        let (stream, names) = match &welcome.tls {
+            None => (Transport::Plain(stream), None),
+            Some(tls) => {
+                let stream = tls.accept(stream).await?;
+                let chain = stream.get_ref().1.peer_certificates();
+                let names = chain.and_then(<[_]>::first).map(tls::names);
+                (Transport::Tls(Box::new(stream)), names)
+            }
+        };
         Ok(Connection {
-            stream: TcpStream::from_std(self.stream)?,
+            stream,
+            peer: Peer {
+                address,
+                certificate: names.map(Into::into),
+                doom: Arc::default(),
+            },
             written: false,
+            preface: Some(Preface {
+                missing: PREFACE_BYTES,
+                deadline: Box::pin(tokio::time::sleep(welcome.patience)),
+            }),
             _slot: self.slot,
         })
     }
 }
 
+/// Who is at the other end of a connection. Each request carries it as an
+/// extension.
+#[derive(Debug, Clone)]
+pub(super) struct Peer {
+    /// Where it is.
+    pub(super) address: SocketAddr,
+    /// The names of its certificate, if it has one that was verified.
+    pub(super) certificate: Option<Arc<[String]>>,
+    /// Ends the connection.
+    pub(super) doom: Arc<Doom>,
+}
+
 /// A connection, which gives its slot back when it is closed.
 pub(super) struct Connection {
-    stream: TcpStream,
+    stream: Transport,
+    peer: Peer,
     /// Whether anything was written to it.
     written: bool,
+    /// What is waited for before HTTP/2's own pings watch the connection.
+    preface: Option<Preface>,
     _slot: OwnedSemaphorePermit,
 }
 
-impl Connected for Connection {
-    type ConnectInfo = TcpConnectInfo;
+enum Transport {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
 
-    fn connect_info(&self) -> TcpConnectInfo {
-        self.stream.connect_info()
+/// How long HTTP/2's preface is.
+const PREFACE_BYTES: usize = 24;
+
+/// A preface that has not come whole.
+struct Preface {
+    missing: usize,
+    deadline: Pin<Box<Sleep>>,
+}
+
+impl Connected for Connection {
+    type ConnectInfo = Peer;
+
+    fn connect_info(&self) -> Peer {
+        self.peer.clone()
+    }
+}
+
+/// Calls a method of whichever transport there is.
+macro_rules! on_transport {
+    ($this:expr, $stream:ident => $call:expr) => {
+        match &mut $this.stream {
+            Transport::Plain(stream) => {
+                let $stream = Pin::new(stream);
+                $call
+            }
+            Transport::Tls(stream) => {
+                let $stream = Pin::new(&mut **stream);
+                $call
+            }
+        }
+    };
+}
+
+impl Connection {
+    /// Reads while the preface is not there yet.
+    fn poll_preface(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = on_transport!(self, stream => stream.poll_read(context, buffer));
+        let Some(preface) = &mut self.preface else {
+            return read;
+        };
+        if read.is_pending() {
+            ready!(preface.deadline.as_mut().poll(context));
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        let came = buffer.filled().len() - before;
+        preface.missing = preface.missing.saturating_sub(came);
+        if preface.missing == 0 {
+            self.preface = None;
+        }
+        read
     }
 }
 
@@ -186,7 +290,21 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        if self.peer.doom.is_cast() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        let read = match self.preface {
+            Some(_) => self.poll_preface(context, buffer),
+            None => on_transport!(self, stream => stream.poll_read(context, buffer)),
+        };
+        if read.is_pending() {
+            self.peer.doom.wake(context);
+            // It may have been cast meanwhile.
+            if self.peer.doom.is_cast() {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+        }
+        read
     }
 }
 
@@ -197,7 +315,7 @@ impl AsyncWrite for Connection {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         self.written = true;
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        on_transport!(self, stream => stream.poll_write(context, bytes))
     }
 
     fn poll_write_vectored(
@@ -206,7 +324,7 @@ impl AsyncWrite for Connection {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.written = true;
-        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+        on_transport!(self, stream => stream.poll_write_vectored(context, slices))
     }
 
     /// HTTP/2 asks once at the start, to choose from which size on an answer
@@ -214,14 +332,18 @@ impl AsyncWrite for Connection {
     /// 256 bytes for vectored writes, 1,024 for others. Most answers are in
     /// between, and cheaper to gather; large ones are not.
     fn is_write_vectored(&self) -> bool {
-        self.written && self.stream.is_write_vectored()
+        self.written
+            && match &self.stream {
+                Transport::Plain(stream) => stream.is_write_vectored(),
+                Transport::Tls(stream) => stream.is_write_vectored(),
+            }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        on_transport!(self, stream => stream.poll_flush(context))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        on_transport!(self, stream => stream.poll_shutdown(context))
     }
 }

@@ -16,7 +16,7 @@ use tonic::{Request, Response, Status};
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::api;
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
@@ -45,6 +45,8 @@ struct Facts {
     expected: BTreeSet<String>,
     /// The snapshots there are, and whether they are synced.
     synced: BTreeMap<String, bool>,
+    /// Those of them that are older than they may get.
+    stale: BTreeSet<String>,
 }
 
 impl Facts {
@@ -53,7 +55,7 @@ impl Facts {
         let serving = if name.is_empty() || name == SERVICE {
             self.ready()
         } else {
-            *self.synced.get(name)? && !self.draining
+            *self.synced.get(name)? && !self.stale.contains(name) && !self.draining
         };
         Some(match serving {
             true => ServingStatus::Serving,
@@ -82,6 +84,7 @@ impl Board {
             draining: false,
             expected: expected.into_iter().collect(),
             synced: BTreeMap::new(),
+            stale: BTreeSet::new(),
         };
         Self {
             facts: Arc::new(watch::Sender::new(Arc::new(facts))),
@@ -145,8 +148,23 @@ impl snapshot::Observer for Board {
         });
     }
 
+    fn snapshot_stale(&self, name: &str, stale: bool) {
+        self.change(|facts| {
+            let changed = match stale {
+                true => facts.stale.insert(name.into()),
+                false => facts.stale.remove(name),
+            };
+            match stale {
+                true => warn!(snapshot = name, "snapshot is stale: its feed is silent"),
+                false => info!(snapshot = name, "snapshot is fed again"),
+            }
+            changed
+        });
+    }
+
     fn snapshot_deleted(&self, name: &str) {
         self.change(|facts| {
+            facts.stale.remove(name);
             let changed = facts.synced.remove(name).is_some();
             if changed {
                 info!(snapshot = name, "snapshot deleted");

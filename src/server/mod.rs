@@ -2,19 +2,28 @@
 //! Knows nothing of decisions.
 
 mod admin;
+mod arriving;
 mod calls;
 pub mod config;
 mod connections;
+mod decisions;
+mod guard;
 mod health;
 pub mod logging;
 mod metrics;
 mod observe;
+mod patrol;
 mod reflection;
+mod refusals;
+mod reload;
 mod run;
+mod security;
 mod signals;
+mod stalls;
 mod streams;
 mod sweep;
 mod telemetry;
+mod tls;
 mod traces;
 mod workers;
 
@@ -22,7 +31,6 @@ use std::error::Error as StdError;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -36,17 +44,20 @@ pub use run::run;
 pub use signals::Signal;
 
 use self::calls::CallLimits;
-use self::connections::Listener;
+use self::connections::{Listener, Welcome};
+use self::decisions::Decisions;
+use self::guard::Guard;
 use self::health::Board;
 use self::logging::Levels;
 use self::metrics::{Sources, Threads};
+use self::security::Security;
 use self::signals::Signals;
+use self::stalls::Answers;
 use self::telemetry::Telemetry;
 use self::workers::Workers;
 use crate::api;
-use crate::decision_log::{self, DecisionLog};
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
-use crate::snapshot::{Limits, Registry};
+use crate::snapshot::{Limits, MaxAges, Registry};
 
 /// How much of a feed may be on its way unread: enough for several batches,
 /// so that a feeder never waits for a window to open.
@@ -58,9 +69,6 @@ const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 /// The largest piece that a client may send at once. A batch in 16 KiB pieces,
 /// which is what HTTP/2 starts with, costs twice the reads.
 const FRAME_BYTES: u32 = 256 << 10;
-
-/// How long the decision log may take to be written out at the end.
-const CLOSE_LOG: Duration = Duration::from_secs(5);
 
 /// Any error of a caller's.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
@@ -79,6 +87,9 @@ pub enum Error {
     /// What was to be loaded could not be.
     #[error("cannot load: {0}")]
     Preload(BoxError),
+    /// Certificates or rules are bad.
+    #[error(transparent)]
+    Security(#[from] reload::Error),
     /// The runtime's threads could not be started.
     #[error("cannot start threads: {0}")]
     Runtime(io::Error),
@@ -127,25 +138,33 @@ where
     E: Into<BoxError>,
 {
     let mut signals = Signals::new().map_err(Error::Signals)?;
+    let counts = Arc::new(security::Counts::default());
+    let security = Security::new(&config, &counts)?;
     let draining = CancellationToken::new();
     let health = Board::new(config.expect_snapshot.clone());
-    let registry = Registry::new(Limits::from(&config.limits), Arc::new(health.clone()));
+    let registry = Registry::new(Limits::from(&config.limits), Arc::new(health.clone()))
+        .with_max_ages(MaxAges::from(&config.trust));
     for name in &config.expect_snapshot {
         registry.expect(name);
     }
     let registry = Arc::new(registry);
     tokio::spawn(sweep::run(Arc::clone(&registry), config.limits.view_idle));
+    tokio::spawn(patrol::run(
+        Arc::clone(&registry),
+        config.trust.verify_interval,
+    ));
     let service = api::Service::new(Arc::clone(&registry), draining.clone());
-    let (service, log) = with_decision_log(service, &config)?;
+    let service = service.with_load(config.clients.load());
+    let decisions = Decisions::start(&config)?;
+    let service = decisions.of(service);
     let telemetry = Telemetry::start(&config)?;
 
-    let limits = CallLimits::new(
-        config.limits.max_concurrent_calls,
-        config.limits.max_message_bytes,
-    );
-    let routers = (0..config.threads()).map(|_| {
-        let limits = limits.observed_by(telemetry.observer());
-        router(&config, service.clone(), &limits, &health, &draining)
+    let limits = CallLimits::new(&config);
+    let answers: Vec<_> = (0..config.threads()).map(|_| Answers::default()).collect();
+    let routers = answers.iter().map(|answers| {
+        let limits = limits.on_thread(telemetry.observer(), answers);
+        let guards = (limits, security.guard.clone());
+        router(&config, service.clone(), guards, &health, &draining)
     });
     let routers = routers.collect::<Result<_, _>>()?;
     let listener = bind(&config).await?;
@@ -156,10 +175,21 @@ where
         threads: Arc::clone(&threads),
         health: health.clone(),
         registry,
+        security: counts,
+        decision_log: decisions.log(),
     };
     let _admin = telemetry.open_admin(&config, sources, levels)?;
     info!(address = %listener.address(), "listening");
-    let server = Workers::start(routers, listener, &threads)?;
+    let welcome = Welcome {
+        tls: security.tls,
+        patience: config.security.handshake_timeout,
+    };
+    let server = Workers::start(routers, listener, &welcome, &threads)?;
+    tokio::spawn(stalls::run(answers, config.clients.send_timeout));
+    tokio::spawn(reload::run(
+        security.watched,
+        config.security.reload_interval,
+    ));
 
     let signal = tokio::select! {
         loaded = preload(service) => {
@@ -180,25 +210,8 @@ where
         drained = drained => drained,
         signal = signals.next() => Err(Error::Interrupted(signal)),
     };
-    if let Some(writer) = log {
-        let closing = tokio::task::spawn_blocking(move || writer.close());
-        if timeout(CLOSE_LOG, closing).await.is_err() {
-            warn!("cutting off the decision log");
-        }
-    }
+    decisions.close().await;
     ended
-}
-
-/// The service with its decision log, if one is wanted, and what writes it.
-fn with_decision_log(
-    service: api::Service,
-    config: &Config,
-) -> Result<(api::Service, Option<decision_log::Writer>), Error> {
-    let Some(settings) = config.decision_log.settings() else {
-        return Ok((service, None));
-    };
-    let (log, writer) = DecisionLog::start(settings).map_err(Error::Runtime)?;
-    Ok((service.with_decision_log(log), Some(writer)))
 }
 
 async fn bind(config: &Config) -> Result<Listener, Error> {
@@ -236,7 +249,7 @@ async fn drain(
 fn router(
     config: &Config,
     service: api::Service,
-    limits: &CallLimits,
+    (limits, guard): (CallLimits, Option<Guard>),
     health: &Board,
     draining: &CancellationToken,
 ) -> Result<Router, Error> {
@@ -245,6 +258,7 @@ fn router(
         .max_decoding_message_size(max_message_bytes)
         .max_encoding_message_size(max_message_bytes);
 
+    let guarded = ServiceBuilder::new().layer(limits).option_layer(guard);
     let (requests, responses) = (draining.clone(), draining.clone());
     let ending = ServiceBuilder::new()
         .map_request(move |request| streams::end_request(&requests, request))
@@ -255,9 +269,10 @@ fn router(
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .max_frame_size(FRAME_BYTES)
+        .max_concurrent_streams(config.clients.max_calls_per_connection)
         .http2_keepalive_interval(Some(config.connections.keepalive_interval))
         .http2_keepalive_timeout(Some(config.connections.keepalive_timeout))
-        .add_service(limits.named_layer(spread))
+        .add_service(guarded.named_layer(spread))
         .add_service(ending.named_layer(health.server()))
         .add_service(ending.named_layer(reflection_v1))
         .add_service(ending.named_layer(reflection_v1alpha)))

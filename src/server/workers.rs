@@ -15,9 +15,10 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::Router;
+use tracing::debug;
 
 use super::Error;
-use super::connections::{Accepted, Connection, Listener};
+use super::connections::{Accepted, Connection, Listener, Welcome};
 use super::metrics::Threads;
 
 /// Accepted connections that wait for a busy thread before accepting pauses.
@@ -36,6 +37,7 @@ impl Workers {
     pub(super) fn start(
         routers: Vec<Router>,
         listener: Listener,
+        welcome: &Welcome,
         threads: &Arc<Threads>,
     ) -> Result<Self, Error> {
         let stop = CancellationToken::new();
@@ -46,13 +48,14 @@ impl Workers {
             let (done, end) = oneshot::channel();
             let stopped = stop.clone();
             let threads = Arc::clone(threads);
+            let welcome = welcome.clone();
             thread::Builder::new()
                 .name(format!("serve-{index}"))
                 .spawn(move || {
                     // Nobody waits for the end of a server that is gone.
                     let serve = |runtime: Runtime| {
                         threads.add(index, runtime.metrics());
-                        serve(&runtime, router, connections, stopped)
+                        serve(&runtime, router, connections, welcome, stopped)
                     };
                     let _ = done.send(runtime().and_then(serve));
                 })
@@ -83,21 +86,30 @@ impl Workers {
     }
 }
 
-/// Hands connections out in turn.
+/// Hands connections out in turn, past threads that are behind.
 async fn accept(
     mut listener: Listener,
     hands: Vec<mpsc::Sender<Accepted>>,
     stop: CancellationToken,
 ) {
-    for hand in hands.iter().cycle() {
+    let mut turns = hands.iter().cycle();
+    loop {
         let accepted = tokio::select! {
             accepted = listener.next() => accepted,
             () = stop.cancelled() => return,
         };
         let Some(accepted) = accepted else { return };
-        if hand.send(accepted).await.is_err() {
-            // Its thread has ended, and says why.
-            return;
+        let free = turns.by_ref().take(hands.len());
+        let free = free.map(mpsc::Sender::try_reserve);
+        match free.into_iter().find(Result::is_ok) {
+            Some(Ok(place)) => place.send(accepted),
+            _ => {
+                let next = turns.next().expect("there are threads");
+                if next.send(accepted).await.is_err() {
+                    // Its thread has ended, and says why.
+                    return;
+                }
+            }
         }
     }
 }
@@ -111,12 +123,33 @@ fn runtime() -> Result<Runtime, Error> {
 fn serve(
     runtime: &Runtime,
     router: Router,
-    connections: mpsc::Receiver<Accepted>,
+    accepted: mpsc::Receiver<Accepted>,
+    welcome: Welcome,
     stop: CancellationToken,
 ) -> Result<(), Error> {
-    let adopt = |accepted: Accepted| -> io::Result<Connection> { accepted.adopt() };
-    let incoming = ReceiverStream::new(connections).map(adopt);
+    let (begun, connections) = mpsc::channel(MAX_WAITING_CONNECTIONS);
+    runtime.spawn(begin(accepted, welcome, begun));
+    let incoming = ReceiverStream::new(connections).map(Ok::<_, io::Error>);
     runtime
         .block_on(router.serve_with_incoming_shutdown(incoming, stop.cancelled_owned()))
         .map_err(|error| Error::Serve(error.into()))
+}
+
+/// Makes connections of what is accepted, each at its own pace: one that is
+/// slow to shake hands holds up no other.
+async fn begin(
+    mut accepted: mpsc::Receiver<Accepted>,
+    welcome: Welcome,
+    begun: mpsc::Sender<Connection>,
+) {
+    while let Some(accepted) = accepted.recv().await {
+        let (welcome, begun) = (welcome.clone(), begun.clone());
+        tokio::spawn(async move {
+            match accepted.adopt(&welcome).await {
+                // Nobody takes connections any more once the server stops.
+                Ok(connection) => drop(begun.send(connection).await),
+                Err(error) => debug!(%error, "a connection did not begin"),
+            }
+        });
+    }
 }

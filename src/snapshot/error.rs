@@ -1,5 +1,7 @@
 //! Why an update or a look-up is refused.
 
+use std::time::Duration;
+
 use crate::matching::Violations;
 
 /// Why the registry refuses.
@@ -14,6 +16,20 @@ pub enum Error {
     /// Decisions are not answered before the first batch or replace.
     #[error("snapshot {0:?} is not synced yet")]
     NotSynced(String),
+    /// The feed of the snapshot was not heard of for too long.
+    #[error(
+        "snapshot {snapshot:?} is stale: its feed was last heard of {} ago, over max-age of {}",
+        humantime::format_duration(Duration::from_secs(age.as_secs())),
+        humantime::format_duration(*max_age)
+    )]
+    Stale {
+        /// Name of the snapshot.
+        snapshot: String,
+        /// The time since its last batch.
+        age: Duration,
+        /// What it may be.
+        max_age: Duration,
+    },
     /// The snapshot has another revision than the caller expected.
     #[error("snapshot {snapshot:?} is at revision {actual}, not at the expected {expected}")]
     RevisionMismatch {

@@ -46,12 +46,37 @@ impl State {
         let lenses = |shared: &Shared| shared.nodes.lenses().copy();
         let views = |namespace: &Namespace| {
             let _still = self.shared.read();
-            let views = namespace.views().read();
-            let live = views.version() == self.upkeep.version();
-            if live { views.copy() } else { Vec::new() }
+            self.live_views(namespace)
         };
         let (frozen, lenses, views) = self.copy(lenses, views);
         (frozen, Kept { lenses, views })
+    }
+
+    /// As [`Self::freeze_kept`], of one namespace: what a decision in it reads.
+    /// Sizes and defaults are those of the moment before.
+    pub fn freeze_kept_of(&self, name: &str) -> (Frozen, Kept) {
+        let (sizes, defaults) = (self.sizes(), self.defaults());
+        self.read_patiently(name, false, |cut| {
+            let frozen = Frozen {
+                revision: cut.revision,
+                sizes,
+                nodes: cut.nodes.clone(),
+                defaults,
+                namespaces: vec![(name.into(), cut.namespace.clone())],
+            };
+            let kept = Kept {
+                lenses: cut.nodes.lenses().copy(),
+                views: vec![self.live_views(cut.namespace)],
+            };
+            (frozen, kept)
+        })
+    }
+
+    /// The views that the next question may be answered from.
+    fn live_views(&self, namespace: &Namespace) -> Vec<Watch> {
+        let views = namespace.views().read();
+        let live = views.version() == self.upkeep.version();
+        if live { views.copy() } else { Vec::new() }
     }
 
     /// Copies nodes and namespaces, and what is wanted beside each.

@@ -42,7 +42,8 @@ pub struct Limits {
     /// Bytes of what a stored pod asks for: owners, node selector, affinity,
     /// tolerations and constraints. Kept once for pods that ask for the same.
     pub max_pod_spec_bytes: usize,
-    /// Bytes of any one string in a request.
+    /// Bytes of a string that has no shorter limit of Kubernetes' own: a uid, an
+    /// owner of reservations, a name among candidates.
     pub max_string_bytes: usize,
 }
 

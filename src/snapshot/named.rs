@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use event_listener::{Event, EventListener};
 use parking_lot::{Mutex, RwLock};
@@ -14,6 +14,7 @@ use super::change::Batch;
 use super::cut::Cut;
 use super::defaults::Defaults;
 use super::error::Error;
+use super::freshness::{Freshness, MaxAges};
 use super::frozen::{Frozen, Kept};
 use super::limits::Limits;
 use super::registry::{Clock, Observer};
@@ -41,7 +42,8 @@ pub struct Snapshot {
     /// When the next reservation ends by itself, in microseconds since 1970.
     pub(super) next_expiry: AtomicI64,
     moved: Event,
-    observer: Arc<dyn Observer>,
+    pub(super) observer: Arc<dyn Observer>,
+    pub(super) freshness: Freshness,
     pub(super) tally: Arc<Tally>,
 }
 
@@ -88,6 +90,10 @@ pub struct Summary {
     pub created: SystemTime,
     /// When the last batch was applied; when it was created if none was.
     pub updated: SystemTime,
+    /// How long ago its feed was heard of. `None` when it may get any age.
+    pub age: Option<Duration>,
+    /// Whether it is older than it may get.
+    pub stale: bool,
 }
 
 impl Snapshot {
@@ -97,11 +103,13 @@ impl Snapshot {
         name: &str,
         expected: bool,
         max_view_bytes: usize,
+        max_ages: &MaxAges,
         observer: Arc<dyn Observer>,
         clock: Clock,
     ) -> Self {
         let at = clock();
         Self {
+            freshness: Freshness::new(name, max_ages, at),
             name: name.to_owned(),
             epoch: Uuid::new_v4().to_string(),
             created: at,
@@ -186,6 +194,16 @@ impl Snapshot {
         self.live().survey(namespace, look)
     }
 
+    /// As [`Self::read`], if it is over at once: nobody changes what it reads,
+    /// the snapshot is of a common size, and no count is missing that takes
+    /// long. `decide` may have run in vain otherwise.
+    pub fn read_at_once<T>(&self, namespace: &str, decide: impl FnOnce(Cut<'_>) -> T) -> Option<T> {
+        if self.is_expiry_due() {
+            return None;
+        }
+        self.live().read_at_once(namespace, decide)
+    }
+
     /// As [`Self::read`], for whoever decides what to reserve and has the
     /// turn.
     pub fn read_in_turn<T>(&self, namespace: &str, decide: impl FnOnce(Cut<'_>) -> T) -> T {
@@ -215,7 +233,6 @@ impl Snapshot {
         defaults: Option<Arc<Defaults>>,
         expected_revision: Option<i64>,
         limits: &Limits,
-        now: SystemTime,
     ) -> Result<Option<Update>, Error> {
         let turn = self.turn.lock();
         if turn.deleted {
@@ -230,7 +247,7 @@ impl Snapshot {
         // That reservations end is not the caller's doing.
         applied.changed = applied.changed.saturating_sub(taken.len());
         self.forget(&taken);
-        *self.updated.lock() = now;
+        self.fed();
         Ok(Some(self.moved_on(revision, applied, !self.expected)))
     }
 
@@ -242,7 +259,6 @@ impl Snapshot {
         &self,
         staged: &mut Option<Staged>,
         expected_revision: Option<i64>,
-        now: SystemTime,
     ) -> Result<Option<Update>, Error> {
         let turn = self.turn.lock();
         if turn.deleted {
@@ -251,21 +267,34 @@ impl Snapshot {
         let live = self.live();
         self.check_revision(&live, expected_revision)?;
         let Staged {
-            mut state,
+            state,
             applied,
             defaults,
             ..
         } = staged.take().expect("a state is swapped in once");
         let revision = live.revision() + 1;
-        let taken = self.carry_over(&state);
-        state.adopt(revision, defaults.unwrap_or_else(|| live.defaults()));
-        state.upkeep.set_tally(Arc::clone(&self.tally));
+        let defaults = defaults.unwrap_or_else(|| live.defaults());
+        self.swap_in(&live, state, revision, defaults);
         tally::add(&self.tally.replaces, 1);
+        self.fed();
+        Ok(Some(self.moved_on(revision, applied, true)))
+    }
+
+    /// Puts a new state in the place of the live one, with what is reserved.
+    /// For whoever has the turn.
+    pub(super) fn swap_in(
+        &self,
+        live: &State,
+        mut state: State,
+        revision: i64,
+        defaults: Arc<Defaults>,
+    ) {
+        let taken = self.carry_over(&state);
+        state.adopt(revision, defaults);
+        state.upkeep.set_tally(Arc::clone(&self.tally));
         tally::add(&self.tally.views_dropped, live.view_count());
         *self.live.write() = Arc::new(state);
         self.forget(&taken);
-        *self.updated.lock() = now;
-        Ok(Some(self.moved_on(revision, applied, true)))
     }
 
     /// Gives a new state the reservations that none of its pods takes over;
@@ -279,8 +308,10 @@ impl Snapshot {
         taken
     }
 
-    /// Starts a new tick for the views of the live state; see [`State::sweep`].
+    /// Looks at its age, and starts a new tick for the views of the live state;
+    /// see [`State::sweep`].
     pub(super) fn sweep(&self, idle_ticks: u64) {
+        self.look_at_age();
         self.live().sweep(idle_ticks);
     }
 
@@ -353,6 +384,8 @@ impl Snapshot {
             memory: live.memory(),
             created: self.created,
             updated,
+            age: self.age(),
+            stale: self.is_stale(),
         }
     }
 
@@ -366,5 +399,11 @@ impl Snapshot {
     pub fn freeze_kept(&self) -> (Frozen, Kept) {
         let _no_batch = self.turn.lock();
         self.live().freeze_kept()
+    }
+
+    /// As [`Self::freeze_kept`], of one namespace: of its sizes, the copy says
+    /// those of the whole. Batches on it wait while it is made, others do not.
+    pub fn freeze_kept_of(&self, namespace: &str) -> (Frozen, Kept) {
+        self.live().freeze_kept_of(namespace)
     }
 }

@@ -10,6 +10,7 @@ use parking_lot::RwLock;
 use super::change::Batch;
 use super::defaults::Defaults;
 use super::error::{Error, check_limit};
+use super::freshness::MaxAges;
 use super::limits::Limits;
 use super::named::{Snapshot, Update};
 use super::staged::Staged;
@@ -20,6 +21,10 @@ use super::tally::Tally;
 pub trait Observer: Send + Sync {
     /// The snapshot exists; `synced` says whether decisions on it are answered.
     fn snapshot_changed(&self, name: &str, synced: bool);
+    /// The snapshot became older than it may get, or stopped being so.
+    fn snapshot_stale(&self, name: &str, stale: bool) {
+        let _ = (name, stale);
+    }
     /// The snapshot was deleted.
     fn snapshot_deleted(&self, name: &str);
 }
@@ -30,6 +35,7 @@ pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 /// The named snapshots.
 pub struct Registry {
     limits: Limits,
+    max_ages: MaxAges,
     observer: Arc<dyn Observer>,
     clock: Clock,
     snapshots: DashMap<String, Arc<Snapshot>>,
@@ -52,12 +58,19 @@ impl Registry {
     ) -> Self {
         Self {
             limits,
+            max_ages: MaxAges::default(),
             observer,
             clock: Arc::new(clock),
             snapshots: DashMap::new(),
             expected: RwLock::default(),
             tally: Arc::default(),
         }
+    }
+
+    /// The same registry with limits on how old snapshots may get.
+    #[must_use]
+    pub fn with_max_ages(self, max_ages: MaxAges) -> Self {
+        Self { max_ages, ..self }
     }
 
     /// The limits on what clients can make grow.
@@ -87,6 +100,7 @@ impl Registry {
             name,
             expected,
             self.limits.max_view_bytes,
+            &self.max_ages,
             observer,
             Arc::clone(&self.clock),
         );
@@ -108,16 +122,14 @@ impl Registry {
     /// A snapshot by name that answers decisions.
     ///
     /// # Errors
-    /// [`Error::NotFound`] and [`Error::NotSynced`].
+    /// [`Error::NotFound`], [`Error::NotSynced`] and [`Error::Stale`].
     pub fn get_synced(&self, name: &str) -> Result<Arc<Snapshot>, Error> {
         let snapshot = self.get(name)?;
-        if !snapshot.is_synced() {
-            return Err(Error::NotSynced(name.to_owned()));
-        }
+        snapshot.check_answers()?;
         Ok(snapshot)
     }
 
-    /// Ends the reservations whose time is over, and starts a new tick for
+    /// Ends the reservations whose time is over, looks at ages, and starts a new tick for
     /// all views: drops those that were not used for `idle_ticks` of them, and
     /// more while they take too much room. Meant to be called at a steady
     /// pace.
@@ -152,15 +164,8 @@ impl Registry {
         defaults: Option<Arc<Defaults>>,
         expected_revision: Option<i64>,
     ) -> Result<Update, Error> {
-        let now = (self.clock)();
         self.change(name, |snapshot| {
-            snapshot.update(
-                batch,
-                defaults.clone(),
-                expected_revision,
-                &self.limits,
-                now,
-            )
+            snapshot.update(batch, defaults.clone(), expected_revision, &self.limits)
         })
     }
 
@@ -176,10 +181,9 @@ impl Registry {
         staged: Staged,
         expected_revision: Option<i64>,
     ) -> Result<Update, Error> {
-        let now = (self.clock)();
         let mut staged = Some(staged);
         self.change(name, |snapshot| {
-            snapshot.replace(&mut staged, expected_revision, now)
+            snapshot.replace(&mut staged, expected_revision)
         })
     }
 

@@ -28,6 +28,13 @@ pub struct Tally {
     pub reserved: AtomicU64,
     /// Reservations that ended by time alone.
     pub expired: AtomicU64,
+    /// Views that were verified in the background.
+    pub verified_views: AtomicU64,
+    /// Numbers that were found to have drifted then. Anything but 0 is a fault
+    /// of the program.
+    pub mismatches: AtomicU64,
+    /// Snapshots that were rebuilt for that.
+    pub repairs: AtomicU64,
 }
 
 /// Adds to a count.

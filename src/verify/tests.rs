@@ -1,10 +1,11 @@
 //! Every kind of drift is found.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 
-use super::verify;
+use super::{Patrol, verify};
 use crate::matching::Path;
 use crate::proto::v1;
 use crate::snapshot::{Batch, Fault, Limits, Observer, Registry, Snapshot};
@@ -138,4 +139,71 @@ fn views_that_missed_a_move_are_not_asked() {
     assert_eq!(live_views(), 0);
     assert_eq!(ask(&snapshot, spread_by_zone()), [("b".to_owned(), 2)]);
     assert_eq!(live_views(), 1);
+}
+
+#[test]
+fn a_patrol_finds_faults_counts_and_repairs_them() {
+    let cases = [
+        Fault::ViewCount,
+        Fault::ForgottenLabelSet,
+        Fault::LabelSetCount,
+        Fault::UnfollowedNode,
+    ];
+    for fault in cases {
+        let registry = registry();
+        let snapshot = registry.get("default").expect("it exists");
+        let objects = |snapshot: &Snapshot| snapshot.freeze().changes().collect::<Vec<_>>();
+        let patrol = Patrol::default();
+        let step = patrol.step(&registry).expect("there is a namespace");
+        assert_eq!((step.report.views, step.report.findings.total), (1, 0));
+
+        snapshot.tamper("default", "n1", fault);
+        let before = (snapshot.revision(), objects(&snapshot));
+        let step = patrol.step(&registry).expect("there is a namespace");
+        let mismatches = step.report.findings.total;
+        assert!(mismatches > 0, "{fault:?}");
+        let tally = registry.tally();
+        let counted = [&tally.verified_views, &tally.mismatches, &tally.repairs];
+        let counted = counted.map(|count| count.load(Ordering::Relaxed));
+        assert_eq!(counted, [2, mismatches as u64, 1], "{fault:?}");
+
+        // The next question is right, and nothing else moved.
+        let counts = ask(&snapshot, spread_by_zone());
+        let (b, a) = (("b".to_owned(), 1), ("a".to_owned(), 1));
+        let right = match fault {
+            Fault::UnfollowedNode => vec![b],
+            _ => vec![a, b],
+        };
+        assert_eq!(counts, right, "{fault:?}");
+        assert_eq!((snapshot.revision(), objects(&snapshot)), before);
+        let (frozen, kept) = snapshot.freeze_kept();
+        let report = verify(&frozen, &kept, &|| false).expect("it is not cancelled");
+        assert_eq!((report.views, report.findings.described), (1, Vec::new()));
+        let step = patrol.step(&registry).expect("there is a namespace");
+        assert_eq!(step.report.findings.total, 0, "{fault:?}");
+    }
+}
+
+#[test]
+fn a_patrol_comes_around_to_all_namespaces() {
+    let registry = Registry::new(Limits::default(), Arc::new(Unobserved));
+    let patrol = Patrol::default();
+    assert_eq!(patrol.step(&registry), None);
+    for snapshot in ["x", "y", "empty"] {
+        let namespaces: &[&str] = match snapshot {
+            "x" => &["b", "a"],
+            "y" => &["a"],
+            _ => &[],
+        };
+        let pods = namespaces
+            .iter()
+            .map(|namespace| json!({"pod": {"metadata": {"name": "p", "namespace": namespace}}}));
+        let changes = serde_json::from_value(pods.collect()).expect("changes");
+        let batch = Batch::check(changes, &Limits::default(), Path::root("changes"));
+        let updated = registry.update(snapshot, &batch.expect("valid"), None, None);
+        updated.expect("it is applied");
+    }
+    let steps = (0..4).filter_map(|_| patrol.step(&registry));
+    let steps: Vec<String> = steps.map(|step| step.snapshot).collect();
+    assert_eq!(steps, ["x", "x", "y", "x"]);
 }

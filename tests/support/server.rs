@@ -73,7 +73,11 @@ impl Server {
         limits: Limits,
         clock: impl Fn() -> SystemTime + Send + Sync + 'static,
     ) -> Self {
-        let registry = Registry::with_clock(limits, Arc::new(Unobserved), clock);
+        Self::with_registry(Registry::with_clock(limits, Arc::new(Unobserved), clock)).await
+    }
+
+    /// A server on this registry, on a free port.
+    pub async fn with_registry(registry: Registry) -> Self {
         let registry = Arc::new(registry);
         let draining = CancellationToken::new();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");

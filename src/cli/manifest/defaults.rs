@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::document::for_each_document;
 use super::object::{DEFAULT_CONSTRAINTS_KIND, text};
@@ -109,14 +109,18 @@ fn scheduler_arguments(configuration: &Value) -> Result<Value, String> {
         .iter()
         .flat_map(|profile| list(profile, "pluginConfig"))
         .filter(|plugin| text(plugin, "name") == PLUGIN)
-        .map(|plugin| plugin.get("args").cloned().unwrap_or_else(|| json!({})))
+        .map(|plugin| plugin.get("args").cloned().unwrap_or_default())
         .collect();
     if found.len() > 1 {
         return Err("several profiles configure PodTopologySpread; leave one".to_owned());
     }
-    let mut arguments = found.pop().unwrap_or_else(|| json!({}));
-    if arguments.get("defaultConstraints").is_none() && arguments.get("defaultingType").is_none() {
-        arguments["defaultingType"] = json!("System");
+    let mut arguments = match found.pop().unwrap_or_default() {
+        Value::Null => Map::new(),
+        Value::Object(arguments) => arguments,
+        _ => return Err("the args of PodTopologySpread are not a map".to_owned()),
+    };
+    if !arguments.contains_key("defaultConstraints") && !arguments.contains_key("defaultingType") {
+        arguments.insert("defaultingType".to_owned(), json!("System"));
     }
-    Ok(arguments)
+    Ok(Value::Object(arguments))
 }

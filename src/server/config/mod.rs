@@ -2,12 +2,16 @@
 //! environment variable and the key of the TOML file.
 
 mod admin;
+mod clients;
 mod decision_log;
 mod file;
+mod log;
 mod parse;
 mod placing;
+mod security;
 mod stored;
 mod traces;
+mod trust;
 mod values;
 
 use std::net::SocketAddr;
@@ -17,13 +21,15 @@ use std::time::Duration;
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 
 pub use admin::AdminSettings;
+pub use clients::ClientSettings;
 pub use file::{FileError, apply_file};
 pub use parse::{ParseError, parse};
+pub use security::{ClientAuth, Conflict, SecuritySettings};
 pub use traces::TraceSettings;
 
+pub(in crate::server) use values::limit_names;
 use values::{count, message_bytes, positive_duration};
 
-use super::logging;
 use crate::api;
 use crate::snapshot::Limits;
 
@@ -83,9 +89,21 @@ pub struct Config {
     )]
     pub expect_snapshot: Vec<String>,
 
+    /// Who can connect, and how callers are known.
+    #[command(flatten)]
+    pub security: SecuritySettings,
+
     /// What clients can make grow, and how far.
     #[command(flatten)]
     pub limits: LimitSettings,
+
+    /// What keeps one client from starving others.
+    #[command(flatten)]
+    pub clients: ClientSettings,
+
+    /// When answers are not to be trusted.
+    #[command(flatten)]
+    pub trust: trust::TrustSettings,
 
     /// Connections, and how long they may be idle.
     #[command(flatten)]
@@ -101,7 +119,7 @@ pub struct Config {
 
     /// What is logged, and how.
     #[command(flatten)]
-    pub log: LogSettings,
+    pub log: log::LogSettings,
 
     /// The admin port.
     #[command(flatten)]
@@ -142,8 +160,8 @@ pub struct LimitSettings {
     /// Calls of SpreadService under way at once, over all connections.
     ///
     /// Every call holds its message, and one that waits for a revision holds
-    /// it for as long; an open feed counts as one call. Health and reflection
-    /// are never limited. The call over the limit is refused at once.
+    /// it for as long. Feeds have a limit of their own. Health and reflection are
+    /// never limited. The call over the limit is refused at once.
     #[arg(
         long,
         env = "EVENKEEL_MAX_CONCURRENT_CALLS",
@@ -236,7 +254,8 @@ pub struct LimitSettings {
     )]
     pub max_pods: usize,
 
-    /// Distinct sets of labels among the pods of a snapshot, per namespace.
+    /// Distinct sets of labels among the pods of one snapshot; sets of different
+    /// namespaces are distinct.
     ///
     /// Selectors are matched against label sets: a label that differs for
     /// every pod makes the first question of a kind as dear as a recount.
@@ -293,7 +312,8 @@ pub struct LimitSettings {
     #[command(flatten)]
     pub stored: stored::StoredSettings,
 
-    /// Bytes of any one string in a request.
+    /// Bytes of a string that has no shorter limit of Kubernetes' own: a uid, an
+    /// owner of reservations, a name among candidates.
     ///
     /// Strings are kept for as long as something uses them. Kubernetes' own
     /// longest (a label key) has 317.
@@ -377,32 +397,4 @@ pub struct DrainSettings {
         value_parser = humantime::parse_duration
     )]
     pub drain_timeout: Duration,
-}
-
-/// What is logged, and how. Logs go to standard error.
-#[derive(Debug, Clone, clap::Args)]
-#[command(next_help_heading = "Logging")]
-pub struct LogSettings {
-    /// How log lines look: `auto` is `human` on a terminal, else `json`.
-    #[arg(
-        long,
-        env = "EVENKEEL_LOG_FORMAT",
-        value_name = "FORMAT",
-        value_enum,
-        default_value_t = logging::Format::Auto
-    )]
-    pub log_format: logging::Format,
-
-    /// Least important level to log: error, warn, info, debug, trace or off.
-    ///
-    /// Or a list with levels for parts of the program, such as
-    /// `info,h2=debug`. Without this setting RUST_LOG is read, in the same
-    /// form, and without that `info` holds.
-    #[arg(
-        long,
-        env = "EVENKEEL_LOG_LEVEL",
-        value_name = "FILTER",
-        value_parser = logging::parse_filter
-    )]
-    pub log_level: Option<String>,
 }

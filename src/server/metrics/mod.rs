@@ -2,10 +2,12 @@
 //! asked. The parts themselves keep plain counts and know nothing of this.
 
 mod calls;
+mod decision_log;
 mod family;
 mod histogram;
 mod load;
 mod process;
+mod security;
 mod snapshots;
 mod work;
 
@@ -22,6 +24,7 @@ use super::calls::CallLimits;
 use super::config::Config;
 use super::connections;
 use super::health::Board;
+use crate::decision_log::DecisionLog;
 use crate::snapshot::Registry;
 
 /// What is read when the metrics are asked for.
@@ -31,6 +34,8 @@ pub(super) struct Sources {
     pub(super) threads: Arc<Threads>,
     pub(super) health: Board,
     pub(super) registry: Arc<Registry>,
+    pub(super) decision_log: Option<DecisionLog>,
+    pub(super) security: Arc<super::security::Counts>,
 }
 
 /// The metrics of one server.
@@ -65,7 +70,11 @@ impl Metrics {
             registry: Arc::clone(&sources.registry),
             labelled: config.admin.metrics_snapshots,
         }));
+        if let Some(log) = sources.decision_log {
+            own.register_collector(Box::new(decision_log::Log(log)));
+        }
         own.register_collector(Box::new(work::Work(sources.registry)));
+        own.register_collector(Box::new(security::Security(sources.security)));
         Self(all)
     }
 

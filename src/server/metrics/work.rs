@@ -32,6 +32,18 @@ const EXPIRED: Family = plain(
     "reservations_expired",
     "Reservations that ended by time alone",
 );
+const VERIFIED: Family = plain(
+    "verified_views",
+    "Views that the background verification recounted",
+);
+const MISMATCHES: Family = plain(
+    "verify_mismatches",
+    "Numbers that had drifted from a recount: anything but 0 is a fault of the program",
+);
+const REPAIRS: Family = plain(
+    "verify_repairs",
+    "Snapshots that were rebuilt because a number had drifted",
+);
 
 /// The tally of a registry.
 pub(super) struct Work(pub(super) Arc<Registry>);
@@ -55,7 +67,10 @@ impl Collector for Work {
         let changes = changes.map(|(result, count)| ([("result", result)], read(count)));
         CHANGES.counters(&mut encoder, changes)?;
         RESERVED.counter(&mut encoder, read(&tally.reserved))?;
-        EXPIRED.counter(&mut encoder, read(&tally.expired))
+        EXPIRED.counter(&mut encoder, read(&tally.expired))?;
+        VERIFIED.counter(&mut encoder, read(&tally.verified_views))?;
+        MISMATCHES.counter(&mut encoder, read(&tally.mismatches))?;
+        REPAIRS.counter(&mut encoder, read(&tally.repairs))
     }
 }
 

@@ -82,6 +82,10 @@ fn bad_default_constraints_are_refused() {
             "maxSkew: 1",
             "neither `defaultConstraints` nor `defaultingType: System` in it",
         ),
+        (
+            "kind: KubeSchedulerConfiguration\nprofiles:\n- pluginConfig: [{name: PodTopologySpread, args: none}]",
+            "the args of PodTopologySpread are not a map",
+        ),
         ("defaultingType: Both", "is neither \"List\" nor \"System\""),
         (
             "[{maxSkew: []}]",

@@ -1,0 +1,44 @@
+//! Verifies what is kept, a namespace at a time, while the server runs.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+use tracing::{debug, error, warn};
+
+use crate::api;
+use crate::snapshot::Registry;
+use crate::verify::Patrol;
+
+/// How many times as long as a step took there is none: it takes a hundredth of
+/// a processor at most.
+const REST: u32 = 99;
+
+/// Verifies a namespace every `interval`, or less often where that takes long,
+/// for as long as the runtime lives. Never, if the interval is zero.
+pub async fn run(registry: Arc<Registry>, interval: Duration) {
+    if interval.is_zero() {
+        return;
+    }
+    let patrol = Arc::new(Patrol::default());
+    let mut pause = interval;
+    loop {
+        sleep(pause).await;
+        let (patrol, registry) = (Arc::clone(&patrol), Arc::clone(&registry));
+        let begun = Instant::now();
+        let stepped = tokio::task::spawn_blocking(move || patrol.step(&registry)).await;
+        let took = begun.elapsed();
+        match stepped {
+            Ok(Some(step)) if step.report.findings.total > 0 => {
+                api::log_mismatches(&step.snapshot, &step.report);
+                warn!(snapshot = %step.snapshot, "rebuilt from its objects");
+            }
+            Ok(Some(step)) => {
+                debug!(snapshot = %step.snapshot, views = step.report.views, ?took, "verified");
+            }
+            Ok(None) => {}
+            Err(_) => error!("verifying in the background failed"),
+        }
+        pause = interval.max(took * REST);
+    }
+}

@@ -1,0 +1,155 @@
+//! How old a snapshot is: the time since its feed was last heard of, and how
+//! old it may get.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+
+use super::error::Error;
+use super::named::Snapshot;
+
+/// How old snapshots may get, and what becomes of those that are older.
+#[derive(Debug, Clone, Default)]
+pub struct MaxAges {
+    /// Of those that are not named; `None` for any age.
+    pub default: Option<Duration>,
+    /// By name; `None` for any age.
+    pub by_name: HashMap<String, Option<Duration>>,
+    /// Whether decisions on what is older are refused.
+    pub refuse: bool,
+}
+
+impl MaxAges {
+    fn of(&self, name: &str) -> Option<Duration> {
+        self.by_name.get(name).copied().unwrap_or(self.default)
+    }
+}
+
+/// When one snapshot was fed, and how old it may get.
+pub(super) struct Freshness {
+    max_age: Option<Duration>,
+    refuse: bool,
+    /// When the last batch came, in microseconds since 1970.
+    fed: AtomicI64,
+    /// What was told last. Held while telling, so that the last word is true.
+    stale: Mutex<bool>,
+}
+
+impl Freshness {
+    /// Of a snapshot of this name, created now.
+    pub fn new(name: &str, ages: &MaxAges, now: SystemTime) -> Self {
+        Self {
+            max_age: ages.of(name),
+            refuse: ages.refuse,
+            fed: AtomicI64::new(micros(now)),
+            stale: Mutex::new(false),
+        }
+    }
+
+    /// How old it is. `None` when it may get any age.
+    pub fn age(&self, clock: impl FnOnce() -> SystemTime) -> Option<Duration> {
+        self.max_age.map(|_| self.since_fed(clock()))
+    }
+
+    /// A clock that was set back makes nothing younger than new.
+    fn since_fed(&self, now: SystemTime) -> Duration {
+        let since = micros(now).saturating_sub(self.fed.load(Ordering::Relaxed));
+        Duration::from_micros(u64::try_from(since).unwrap_or(0))
+    }
+
+    /// Whether decisions are answered at this age.
+    ///
+    /// # Errors
+    /// [`Error::Stale`] when they are not.
+    pub fn check(&self, name: &str, clock: impl FnOnce() -> SystemTime) -> Result<(), Error> {
+        let Some(max_age) = self.max_age.filter(|_| self.refuse) else {
+            return Ok(());
+        };
+        let age = self.since_fed(clock());
+        if age <= max_age {
+            return Ok(());
+        }
+        Err(Error::Stale {
+            snapshot: name.to_owned(),
+            age,
+            max_age,
+        })
+    }
+
+    /// Notes a batch, and tells when it ends a time of silence.
+    pub fn feed(&self, now: SystemTime, tell: impl FnOnce(bool)) {
+        self.fed.store(micros(now), Ordering::Relaxed);
+        self.look(now, tell);
+    }
+
+    /// Looks at the clock, and tells when the snapshot became stale or stopped
+    /// being so.
+    pub fn look(&self, now: SystemTime, tell: impl FnOnce(bool)) {
+        let Some(max_age) = self.max_age else { return };
+        let mut stale = self.stale.lock();
+        let is_stale = self.since_fed(now) > max_age;
+        if std::mem::replace(&mut *stale, is_stale) != is_stale {
+            tell(is_stale);
+        }
+    }
+
+    /// Whether it was told to be stale.
+    pub fn is_stale(&self) -> bool {
+        *self.stale.lock()
+    }
+}
+
+impl Snapshot {
+    /// Notes that its feed was heard of.
+    pub(super) fn fed(&self) {
+        let now = (self.clock)();
+        *self.updated.lock() = now;
+        self.freshness.feed(now, |stale| self.tell_stale(stale));
+    }
+
+    fn tell_stale(&self, stale: bool) {
+        self.observer.snapshot_stale(self.name(), stale);
+    }
+
+    /// How long ago its last batch was applied. `None` when it may get any
+    /// age.
+    pub fn age(&self) -> Option<Duration> {
+        self.freshness.age(&*self.clock)
+    }
+
+    /// Whether it is older than it may get, as of the last look.
+    pub fn is_stale(&self) -> bool {
+        self.freshness.is_stale()
+    }
+
+    /// That decisions on it are answered.
+    ///
+    /// # Errors
+    /// [`Error::NotSynced`], and [`Error::Stale`] when those on an old one are
+    /// refused.
+    pub(super) fn check_answers(&self) -> Result<(), Error> {
+        if !self.is_synced() {
+            return Err(Error::NotSynced(self.name().to_owned()));
+        }
+        self.freshness.check(self.name(), &*self.clock)
+    }
+
+    /// Looks at its age, and tells when it became stale or stopped being so.
+    pub(super) fn look_at_age(&self) {
+        // Whoever has the turn feeds it or deletes it, which both tell.
+        if let Some(turn) = self.turn.try_lock()
+            && !turn.deleted
+            && self.is_synced()
+        {
+            let tell = |stale| self.tell_stale(stale);
+            self.freshness.look((self.clock)(), tell);
+        }
+    }
+}
+
+fn micros(time: SystemTime) -> i64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,34 @@
+//! A state made anew from its own objects, when what it keeps beside them has
+//! drifted.
+
+use super::change::Batch;
+use super::named::Snapshot;
+use super::state::State;
+
+/// Objects that are on the wire at a time.
+const CHUNK: usize = 10_000;
+
+impl Snapshot {
+    /// Makes the live state anew from its nodes, pods, owners and reservations,
+    /// at the same revision. Batches wait meanwhile, decisions go on with what
+    /// there is. `false` when it was deleted.
+    pub fn rebuild(&self) -> bool {
+        let turn = self.turn.lock();
+        if turn.deleted {
+            return false;
+        }
+        let live = self.live();
+        let frozen = live.freeze();
+        let fresh = State::new(live.upkeep.max_view_bytes());
+        let mut objects = frozen.changes().filter_map(|change| change.object);
+        loop {
+            let chunk = Batch::trusted(objects.by_ref().take(CHUNK));
+            if chunk.is_empty() {
+                break;
+            }
+            fresh.apply(&chunk, None, 0);
+        }
+        self.swap_in(&live, fresh, live.revision(), live.defaults());
+        true
+    }
+}

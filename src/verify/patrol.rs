@@ -1,0 +1,77 @@
+//! Verifies a sample at a time, in turns, and repairs what has drifted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::{Report, verify_sample};
+use crate::snapshot::{Registry, Snapshot};
+
+/// Goes around all namespaces of all snapshots, one at a step.
+#[derive(Debug, Default)]
+pub struct Patrol {
+    /// Snapshot and namespace of the last step.
+    last: Mutex<(String, Box<str>)>,
+}
+
+/// What a step found.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The snapshot.
+    pub snapshot: String,
+    /// What was verified of it, and what differed. If anything did, the
+    /// snapshot was rebuilt.
+    pub report: Report,
+}
+
+impl Patrol {
+    /// Verifies the views of the next namespace, and the partitions that they
+    /// are of. A snapshot in which something has drifted is rebuilt from its
+    /// objects before this returns. `None` without any namespace.
+    ///
+    /// Batches on the namespace wait while it is copied, and all batches while
+    /// a snapshot is rebuilt.
+    pub fn step(&self, registry: &Registry) -> Option<Step> {
+        let (snapshot, namespace) = self.next(registry)?;
+        let (frozen, kept) = snapshot.freeze_kept_of(&namespace);
+        let report = verify_sample(&frozen, &kept);
+        let tally = registry.tally();
+        add(&tally.verified_views, report.views);
+        add(&tally.mismatches, report.findings.total);
+        if report.findings.total > 0 && snapshot.rebuild() {
+            add(&tally.repairs, 1);
+        }
+        Some(Step {
+            snapshot: snapshot.name().to_owned(),
+            report,
+        })
+    }
+
+    /// The namespace after the last one, in the order of names.
+    fn next(&self, registry: &Registry) -> Option<(Arc<Snapshot>, Box<str>)> {
+        let mut last = self.last.lock();
+        let all = registry.list("");
+        let after = |snapshot: &Arc<Snapshot>| {
+            let mut names = snapshot.namespace_names();
+            if snapshot.name() == last.0 {
+                names.retain(|name| *name > last.1);
+            }
+            Some((Arc::clone(snapshot), names.into_iter().next()?))
+        };
+        let rest = all.iter().filter(|snapshot| *snapshot.name() >= *last.0);
+        let found = rest.filter_map(after).next().or_else(|| {
+            let first = |snapshot: &Arc<Snapshot>| {
+                let names = snapshot.namespace_names();
+                Some((Arc::clone(snapshot), names.into_iter().next()?))
+            };
+            all.iter().find_map(first)
+        })?;
+        *last = (found.0.name().to_owned(), found.1.clone());
+        Some(found)
+    }
+}
+
+fn add(count: &AtomicU64, more: usize) {
+    count.fetch_add(more as u64, Ordering::Relaxed);
+}

@@ -1,0 +1,254 @@
+//! A snapshot whose feed is silent says so: in its health, in every answer,
+//! and by refusing to answer if it is told to.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
+use evenkeel::proto::v1::{
+    DescribeSpreadRequest, ExplainRequest, FilterRequest, Mode, PlaceRequest, Pod, ScoreRequest,
+    UpdateSnapshotRequest,
+};
+use evenkeel::snapshot::{Limits, MaxAges, Observer, Registry};
+use parking_lot::Mutex;
+use tonic::{Code, Status};
+use tonic_health::pb::health_check_response::ServingStatus::{NotServing, Serving};
+use tonic_types::StatusExt;
+
+#[path = "support/process.rs"]
+mod process;
+#[path = "support/streams.rs"]
+mod streams;
+mod support;
+
+use streams::{next, watch};
+use support::server::Server;
+
+const MAX_AGE: Duration = Duration::from_secs(30);
+
+/// What was told about snapshots, in order.
+#[derive(Default)]
+struct Told(Mutex<Vec<(String, bool)>>);
+
+impl Observer for Told {
+    fn snapshot_changed(&self, _: &str, _: bool) {}
+    fn snapshot_deleted(&self, _: &str) {}
+    fn snapshot_stale(&self, name: &str, stale: bool) {
+        self.0.lock().push((name.to_owned(), stale));
+    }
+}
+
+/// A server whose clock is moved by hand.
+struct World {
+    server: Server,
+    seconds: Arc<AtomicU64>,
+    told: Arc<Told>,
+}
+
+impl World {
+    /// Snapshots may be 30 s old, but `any` of any age.
+    async fn new(refuse: bool) -> Self {
+        let seconds = Arc::new(AtomicU64::new(1_000_000));
+        let clock = Arc::clone(&seconds);
+        let now =
+            move || SystemTime::UNIX_EPOCH + Duration::from_secs(clock.load(Ordering::Relaxed));
+        let told = Arc::new(Told::default());
+        let observer: Arc<dyn Observer> = Arc::clone(&told) as Arc<dyn Observer>;
+        let ages = MaxAges {
+            default: Some(MAX_AGE),
+            by_name: [("any".to_owned(), None)].into(),
+            refuse,
+        };
+        let registry = Registry::with_clock(Limits::default(), observer, now).with_max_ages(ages);
+        let server = Server::with_registry(registry).await;
+        Self {
+            server,
+            seconds,
+            told,
+        }
+    }
+
+    fn wait(&self, seconds: u64) {
+        self.seconds.fetch_add(seconds, Ordering::Relaxed);
+        self.server.registry.sweep(600);
+    }
+
+    /// The age in every kind of answer, or how it is refused.
+    async fn ages(&self, snapshot: &str) -> Vec<Result<Option<i64>, Status>> {
+        let mut client = self.server.client();
+        let snapshot = || snapshot.to_owned();
+        let pod = || Some(Pod::default());
+        let filter = FilterRequest {
+            snapshot: snapshot(),
+            pod: pod(),
+            ..Default::default()
+        };
+        let score = ScoreRequest {
+            snapshot: snapshot(),
+            pod: pod(),
+            ..Default::default()
+        };
+        let explain = ExplainRequest {
+            snapshot: snapshot(),
+            pod: pod(),
+            ..Default::default()
+        };
+        let place = PlaceRequest {
+            snapshot: snapshot(),
+            pod: pod(),
+            replicas: 1,
+            ..Default::default()
+        };
+        let describe = DescribeSpreadRequest {
+            snapshot: snapshot(),
+            ..Default::default()
+        };
+        let ages = [
+            client
+                .filter(filter)
+                .await
+                .map(|answer| answer.into_inner().age),
+            client
+                .score(score)
+                .await
+                .map(|answer| answer.into_inner().age),
+            client
+                .explain(explain)
+                .await
+                .map(|answer| answer.into_inner().age),
+            client
+                .place(place)
+                .await
+                .map(|answer| answer.into_inner().age),
+            client
+                .describe_spread(describe)
+                .await
+                .map(|answer| answer.into_inner().age),
+        ];
+        let seconds = |age: Option<pbjson_types::Duration>| age.map(|age| age.seconds);
+        ages.into_iter().map(|age| age.map(seconds)).collect()
+    }
+
+    async fn all_answer(&self, snapshot: &str, age: Option<i64>) {
+        for got in self.ages(snapshot).await {
+            assert_eq!(got.expect("it is answered"), age, "{snapshot}");
+        }
+    }
+
+    async fn all_refuse(&self, snapshot: &str) {
+        for got in self.ages(snapshot).await {
+            let status = got.expect_err("it is refused");
+            assert_eq!(status.code(), Code::FailedPrecondition, "{status:?}");
+            let details = status.get_error_details();
+            let reason = details.error_info().map(|info| info.reason.as_str());
+            assert_eq!(reason, Some("SNAPSHOT_STALE"));
+            assert!(
+                status.message().contains("over max-age of 30s"),
+                "{status:?}"
+            );
+        }
+    }
+
+    fn told(&self) -> Vec<(String, bool)> {
+        std::mem::take(&mut self.told.0.lock())
+    }
+}
+
+#[tokio::test]
+async fn answers_carry_their_age_and_health_follows_it() {
+    let world = World::new(false).await;
+    world.server.update("fed", Vec::new()).await;
+    world.server.update("any", Vec::new()).await;
+    world.all_answer("fed", Some(0)).await;
+    world.wait(30);
+    assert_eq!(world.told(), []);
+    world.wait(1);
+    assert_eq!(world.told(), [("fed".to_owned(), true)]);
+    world.wait(1);
+    assert_eq!(world.told(), [], "told once");
+    world.all_answer("fed", Some(32)).await;
+    world.all_answer("any", None).await;
+    let described = world.server.describe("fed").await;
+    assert_eq!(
+        (described.age.map(|age| age.seconds), described.stale),
+        (Some(32), true)
+    );
+
+    // A heartbeat is a batch: it moves the revision on.
+    let heartbeat = world.server.update("fed", Vec::new()).await;
+    assert_eq!(heartbeat.revision, 2);
+    assert_eq!(world.told(), [("fed".to_owned(), false)]);
+    world.all_answer("fed", Some(0)).await;
+    let described = world.server.describe("fed").await;
+    assert_eq!(
+        (described.age.map(|age| age.seconds), described.stale),
+        (Some(0), false)
+    );
+}
+
+#[tokio::test]
+async fn old_snapshots_refuse_to_answer_if_they_are_told_to() {
+    let world = World::new(true).await;
+    world.server.update("fed", Vec::new()).await;
+    world.server.update("any", Vec::new()).await;
+    world.wait(30);
+    world.all_answer("fed", Some(30)).await;
+    world.wait(1);
+    world.all_refuse("fed").await;
+    world.all_answer("any", None).await;
+
+    // Neither a refused batch nor a replace that is under way feeds it.
+    let refused = UpdateSnapshotRequest {
+        snapshot: "fed".into(),
+        expected_revision: Some(7),
+        ..Default::default()
+    };
+    let refused = world.server.client().update_snapshot(refused).await;
+    assert_eq!(refused.expect_err("another revision").code(), Code::Aborted);
+    world.all_refuse("fed").await;
+    world
+        .server
+        .replace("fed", Vec::new(), Default::default())
+        .await;
+    world.all_answer("fed", Some(0)).await;
+}
+
+#[tokio::test]
+async fn a_deleted_snapshot_leaves_no_mark_on_the_next_of_its_name() {
+    let world = World::new(false).await;
+    world.server.update("fed", Vec::new()).await;
+    world.wait(31);
+    world.server.registry.delete("fed", "").expect("it exists");
+    world.wait(1);
+    world.server.update("fed", Vec::new()).await;
+    world.wait(1);
+    assert_eq!(world.told(), [("fed".to_owned(), true)]);
+    world.all_answer("fed", Some(1)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_health_of_a_silent_feed_is_not_serving_until_it_speaks() {
+    let server = process::Server::start(&["--max-age", "1h,silent=200ms"]);
+    let feed = async |snapshot: &str| {
+        let update = UpdateSnapshotRequest {
+            snapshot: snapshot.into(),
+            mode: Mode::Unspecified.into(),
+            ..Default::default()
+        };
+        let mut client = SpreadServiceClient::new(server.channel());
+        client.update_snapshot(update).await.expect("a batch");
+    };
+    feed("silent").await;
+    feed("other").await;
+    let mut silent = watch(server.channel(), "silent").await;
+    let mut other = watch(server.channel(), "other").await;
+    let mut all = watch(server.channel(), "").await;
+    let first = next(&mut silent).await;
+    assert!(first == NotServing || next(&mut silent).await == NotServing);
+    assert_eq!(next(&mut other).await, Serving);
+    assert_eq!(next(&mut all).await, Serving);
+    feed("silent").await;
+    assert_eq!(next(&mut silent).await, Serving);
+    assert_eq!(next(&mut silent).await, NotServing);
+}
