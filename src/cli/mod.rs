@@ -58,8 +58,7 @@ Start here:
 
 Exit codes:
   0  done; of filter, explain and score: at least one node is feasible
-  1  no node is feasible; of place: some found no node; of reservation: some had ended; of healthcheck: not serving; of verify: counts differ; of spread: a constraint is violated; of replay: a decision differs
-  1  no node is feasible; of place: some found no node; of reservation: some had ended; of healthcheck: not serving; of verify: counts differ; of spread: a constraint is violated; of lint: something was found
+  1  no node is feasible; of place: some found no node; of reservation: some had ended; of healthcheck: not serving; of verify: counts differ; of spread: a constraint is violated; of replay: a decision differs; of lint: something was found
   2  the request or its input was refused
   3  the server could not be reached, or did not answer in time
 

@@ -5,13 +5,13 @@ use evenkeel::proto::v1::hint::Kind;
 use evenkeel::proto::v1::{Change, ExplainRequest, Pod, TopologySpreadConstraint};
 
 use super::support::build::{
-    HOSTNAME, ZONE, cordoned, hard, node, on, pod, selecting, soft, spread, tainted,
+    ZONE, cordoned, hard, node, on, pod, selecting, soft, spread, tainted,
 };
 use super::support::model::Stored;
 use super::support::server::Server;
-use super::{Case, check, explain};
+use super::{Case, check, explain, stuck};
 
-const WEB: [(&str, &str); 1] = [("app", "web")];
+pub(super) const WEB: [(&str, &str); 1] = [("app", "web")];
 
 /// A node in a zone, with so many web pods.
 fn drawn(name: &str, zone: &str, pods: usize) -> Vec<Change> {
@@ -22,32 +22,39 @@ fn drawn(name: &str, zone: &str, pods: usize) -> Vec<Change> {
 }
 
 /// These nodes, each with its zone and how many web pods it has.
-fn state(nodes: &[(&str, &str, usize)]) -> Vec<Change> {
+pub(super) fn state(nodes: &[(&str, &str, usize)]) -> Vec<Change> {
     let nodes = nodes.iter();
     nodes
         .flat_map(|(name, zone, pods)| drawn(name, zone, *pods))
         .collect()
 }
 
-fn and(mut state: Vec<Change>, more: impl IntoIterator<Item = Change>) -> Vec<Change> {
+pub(super) fn and(mut state: Vec<Change>, more: impl IntoIterator<Item = Change>) -> Vec<Change> {
     state.extend(more);
     state
 }
 
 /// A web pod with these constraints.
-fn web(constraints: Vec<TopologySpreadConstraint>) -> Pod {
+pub(super) fn web(constraints: Vec<TopologySpreadConstraint>) -> Pod {
     spread(pod("next", &WEB), constraints)
 }
 
-fn zone(max_skew: i32) -> TopologySpreadConstraint {
+pub(super) fn zone(max_skew: i32) -> TopologySpreadConstraint {
     hard(max_skew, ZONE, &WEB)
 }
 
 fn cases() -> Vec<Case> {
-    [selectors(), minimums(), labels(), revisions(), skews()].concat()
+    [
+        selectors(),
+        minimums(),
+        labels(),
+        revisions(),
+        stuck::cases(),
+    ]
+    .concat()
 }
 
-fn case(
+pub(super) fn case(
     name: &'static str,
     changes: Vec<Change>,
     pod: Pod,
@@ -353,84 +360,6 @@ fn revisions() -> Vec<Case> {
             and(nodes(), two_workloads.map(Stored::change)),
             next(tier),
             Kind::MixedRevisions,
-            None,
-        ),
-    ]
-}
-
-fn skews() -> Vec<Case> {
-    // c has room and is cordoned, so a and b are all there is.
-    let blocked = || {
-        let shut = cordoned(node("c1", &[(ZONE, "c")])).change();
-        and(state(&[("a1", "a", 3), ("b1", "b", 2)]), [shut])
-    };
-    let open = || state(&[("a1", "a", 3), ("b1", "b", 2), ("c1", "c", 0)]);
-    // The zones want b, the nodes want a2: nothing is both.
-    let crossed = || state(&[("a1", "a", 2), ("a2", "a", 0), ("b1", "b", 1)]);
-    let both = || web(vec![zone(1), hard(1, HOSTNAME, &WEB)]);
-    // As `crossed`, but there are more nodes in b than in a.
-    let agreed = || state(&[("a1", "a", 2), ("b1", "b", 1), ("b2", "b", 0)]);
-    vec![
-        case(
-            "nothing fits",
-            blocked(),
-            web(vec![zone(1)]),
-            Kind::MaxSkew,
-            Some(&["maxSkew 3 is the smallest", "1 node (b)", "it is 1 now"]),
-        ),
-        case(
-            "something fits",
-            open(),
-            web(vec![zone(1)]),
-            Kind::MaxSkew,
-            None,
-        ),
-        case(
-            "too many where it could go",
-            blocked(),
-            web(vec![zone(1)]),
-            Kind::FewerPods,
-            Some(&["2 matching pods fewer in b", "counts 2", "allows none"]),
-        ),
-        case(
-            "not too many",
-            open(),
-            web(vec![zone(1)]),
-            Kind::FewerPods,
-            None,
-        ),
-        case(
-            "too few where something could go",
-            crossed(),
-            both(),
-            Kind::MorePods,
-            Some(&["1 matching pod (1 more in b)", "to 2", "a2"]),
-        ),
-        case(
-            "too few where nothing can go",
-            blocked(),
-            web(vec![zone(1)]),
-            Kind::MorePods,
-            None,
-        ),
-        case(
-            "two constraints that exclude each other",
-            crossed(),
-            both(),
-            Kind::Conflict,
-            Some(&[
-                "constraint 0",
-                "1 node (b)",
-                "constraint 1",
-                "1 node (a2)",
-                "no node satisfies both",
-            ]),
-        ),
-        case(
-            "two constraints that agree",
-            agreed(),
-            both(),
-            Kind::Conflict,
             None,
         ),
     ]

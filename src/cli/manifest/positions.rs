@@ -165,7 +165,7 @@ last: here
             (yaml, 1, "spec.list", (5, 3)),
             (yaml, 1, "spec.list[0].name", (6, 5)),
             (yaml, 1, "spec.list[1].name", (7, 6)),
-            (yaml, 1, "spec.list[1].of[1]", (7, 21)),
+            (yaml, 1, "spec.list[1].of[1]", (7, 23)),
             (yaml, 1, "spec.list[1].absent.deep", (7, 5)),
             (yaml, 1, "absent", (3, 1)),
             (yaml, 2, "kind", (9, 1)),

@@ -1,0 +1,87 @@
+//! The hints about a pod that fits nowhere: how far off it is.
+
+use evenkeel::proto::v1::hint::Kind;
+
+use super::Case;
+use super::hints::{WEB, and, case, state, web, zone};
+use super::support::build::{HOSTNAME, ZONE, cordoned, hard, node};
+use super::support::model::Stored;
+
+/// The cases.
+pub(super) fn cases() -> Vec<Case> {
+    // c has room and is cordoned, so a and b are all there is.
+    let blocked = || {
+        let shut = cordoned(node("c1", &[(ZONE, "c")])).change();
+        and(state(&[("a1", "a", 3), ("b1", "b", 2)]), [shut])
+    };
+    let open = || state(&[("a1", "a", 3), ("b1", "b", 2), ("c1", "c", 0)]);
+    // The zones want b, the nodes want a2: nothing is both.
+    let crossed = || state(&[("a1", "a", 2), ("a2", "a", 0), ("b1", "b", 1)]);
+    let both = || web(vec![zone(1), hard(1, HOSTNAME, &WEB)]);
+    // As `crossed`, but there are more nodes in b than in a.
+    let agreed = || state(&[("a1", "a", 2), ("b1", "b", 1), ("b2", "b", 0)]);
+    vec![
+        case(
+            "nothing fits",
+            blocked(),
+            web(vec![zone(1)]),
+            Kind::MaxSkew,
+            Some(&["maxSkew 3 is the smallest", "1 node (b)", "it is 1 now"]),
+        ),
+        case(
+            "something fits",
+            open(),
+            web(vec![zone(1)]),
+            Kind::MaxSkew,
+            None,
+        ),
+        case(
+            "too many where it could go",
+            blocked(),
+            web(vec![zone(1)]),
+            Kind::FewerPods,
+            Some(&["2 matching pods fewer in b", "counts 2", "allows none"]),
+        ),
+        case(
+            "not too many",
+            open(),
+            web(vec![zone(1)]),
+            Kind::FewerPods,
+            None,
+        ),
+        case(
+            "too few where something could go",
+            crossed(),
+            both(),
+            Kind::MorePods,
+            Some(&["1 matching pod (1 more in b)", "to 2", "a2"]),
+        ),
+        case(
+            "too few where nothing can go",
+            blocked(),
+            web(vec![zone(1)]),
+            Kind::MorePods,
+            None,
+        ),
+        case(
+            "two constraints that exclude each other",
+            crossed(),
+            both(),
+            Kind::Conflict,
+            Some(&[
+                "constraint 0",
+                "1 node (b)",
+                "constraint 1",
+                "1 node (a2)",
+                "no node satisfies both",
+            ]),
+        ),
+        case(
+            "two constraints that agree",
+            agreed(),
+            both(),
+            Kind::Conflict,
+            None,
+        ),
+    ]
+}
