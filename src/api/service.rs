@@ -118,7 +118,7 @@ impl SpreadService for Service {
         self.check_open()?;
         let registry = Arc::clone(&self.registry);
         let request = request.into_inner();
-        let is_large = request.changes.len() >= LARGE_BATCH;
+        let is_large = registry.is_journaled() || request.changes.len() >= LARGE_BATCH;
         let run = move || {
             let update = update::Checked::of(request, None, registry.limits())?.apply(&registry)?;
             Ok::<_, Error>(update::response(&update))
@@ -136,7 +136,14 @@ impl SpreadService for Service {
         let (answers, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
         let feed = Feed::new(Arc::clone(&self.registry));
         let draining = self.draining.clone();
-        tokio::spawn(run_feed(feed, request.into_inner(), answers, draining));
+        let is_journaled = self.registry.is_journaled();
+        tokio::spawn(run_feed(
+            feed,
+            is_journaled,
+            request.into_inner(),
+            answers,
+            draining,
+        ));
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }
 
@@ -267,9 +274,10 @@ impl SpreadService for Service {
     ) -> Result<Response<v1::DeleteSnapshotResponse>, Status> {
         let request = request.into_inner();
         let snapshot = self.named(&request.snapshot)?;
-        self.registry
-            .delete(snapshot.name(), &request.epoch)
-            .map_err(Error::from)?;
+        let registry = Arc::clone(&self.registry);
+        let delete = move || registry.delete(snapshot.name(), &request.epoch);
+        let deleted = run_aside(self.registry.is_journaled(), delete).await?;
+        deleted.map_err(Error::from)?;
         Ok(Response::new(v1::DeleteSnapshotResponse {}))
     }
 
@@ -321,6 +329,7 @@ impl SpreadService for Service {
 /// the server drains.
 async fn run_feed(
     mut feed: Feed,
+    is_journaled: bool,
     mut steps: Streaming<v1::StreamSnapshotRequest>,
     answers: mpsc::Sender<Result<v1::StreamSnapshotResponse, Status>>,
     draining: CancellationToken,
@@ -332,25 +341,44 @@ async fn run_feed(
             () = answers.closed() => None,
         };
         let Some(step) = step else { return };
-        let answer = match step {
-            Err(status) => Err(status),
-            Ok(step) => {
-                let is_large = step_size(&step) >= LARGE_BATCH;
-                match run_aside(is_large, move || (feed.step(step), feed)).await {
-                    Ok((answer, same)) => {
-                        feed = same;
-                        answer.map_err(Status::from)
-                    }
-                    Err(error) => {
-                        // Nobody listening any more is no news to anybody.
-                        let _ = answers.send(Err(error.into())).await;
-                        return;
-                    }
-                }
+        let (mut taken, mut end) = (Vec::new(), None);
+        match step {
+            Ok(step) => taken.push(step),
+            Err(status) => end = Some(status),
+        }
+        // What came while the last steps were stored is stored together.
+        while is_journaled && end.is_none() && taken.len() < MAX_WAITING_ANSWERS {
+            let step = tokio::select! {
+                biased;
+                step = steps.next() => step,
+                () = std::future::ready(()) => None,
+            };
+            match step {
+                Some(Ok(step)) => taken.push(step),
+                Some(Err(status)) => end = Some(status),
+                None => break,
+            }
+        }
+        let is_large = is_journaled || taken.iter().map(step_size).any(|n| n >= LARGE_BATCH);
+        let answered = match run_aside(is_large, move || (feed.steps(taken), feed)).await {
+            Ok((answered, same)) => {
+                feed = same;
+                answered
+            }
+            Err(error) => {
+                // Nobody listening any more is no news to anybody.
+                let _ = answers.send(Err(error.into())).await;
+                return;
             }
         };
-        let goes_on = answer.is_ok();
-        if answers.send(answer).await.is_err() || !goes_on {
+        for answer in answered {
+            let goes_on = answer.is_ok();
+            if answers.send(answer.map_err(Status::from)).await.is_err() || !goes_on {
+                return;
+            }
+        }
+        if let Some(status) = end {
+            let _ = answers.send(Err(status)).await;
             return;
         }
     }

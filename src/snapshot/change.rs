@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::kept;
 use super::limits::Limits;
 use super::pods::Phase;
 use crate::matching::{Path, Selector, Taint, Violations, names};
@@ -95,7 +96,12 @@ impl Batch {
         if faults.is_empty() {
             check_unique(&changes, path, &mut faults);
         }
-        faults.finish(Self(changes.into_iter().filter_map(|c| c.object).collect()))
+        let objects = changes.into_iter().filter_map(|c| c.object);
+        let trimmed = objects.map(|mut object| {
+            kept::trim(&mut object);
+            object
+        });
+        faults.finish(Self(trimmed.collect()))
     }
 
     /// Changes of the snapshot's own making, which need no check.

@@ -1,5 +1,6 @@
 //! Why an update or a look-up is refused.
 
+use super::journal::Refusal;
 use crate::matching::Violations;
 
 /// Why the registry refuses.
@@ -34,6 +35,9 @@ pub enum Error {
         /// What it is.
         actual: String,
     },
+    /// The journal did not take it; nothing was changed.
+    #[error("{0}")]
+    NotStored(Refusal),
     /// Too much for a configured limit.
     #[error("{what}: {actual}, over {name} of {limit}")]
     OverLimit {
