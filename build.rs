@@ -7,7 +7,8 @@ use std::{env, fs};
 
 use prost::Message;
 
-const PROTOS: [&str; 2] = [
+const PROTOS: [&str; 3] = [
+    "proto/evenkeel/v1/explain.proto",
     "proto/evenkeel/v1/kubernetes.proto",
     "proto/evenkeel/v1/spread_service.proto",
 ];

@@ -7,6 +7,7 @@
 
 pub mod api;
 pub mod cli;
+pub mod explain;
 pub mod matching;
 pub mod proto;
 pub mod recount;

@@ -24,6 +24,9 @@ pub trait Ask: Sized {
 
     /// Answers as `Score`, all but the epoch.
     fn score(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::ScoreResponse;
+
+    /// Answers as `Explain`, all but the epoch.
+    fn explain(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::ExplainResponse;
 }
 
 /// A valid request about one pod.
@@ -95,6 +98,14 @@ impl<Q: Ask> Checked<Q> {
         v1::ScoreResponse {
             epoch: snapshot.epoch().to_owned(),
             ..self.read(snapshot, Q::score)
+        }
+    }
+
+    /// Answers as `Explain`.
+    pub fn explain(self, snapshot: &Snapshot) -> v1::ExplainResponse {
+        v1::ExplainResponse {
+            epoch: snapshot.epoch().to_owned(),
+            ..self.read(snapshot, Q::explain)
         }
     }
 

@@ -23,6 +23,10 @@ impl Ask for Question {
     fn score(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::ScoreResponse {
         asked.score_on(cut)
     }
+
+    fn explain(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::ExplainResponse {
+        asked.explain_on(cut)
+    }
 }
 
 impl Checked<Question> {
@@ -119,6 +123,7 @@ impl Checked<Question> {
     }
 }
 
-fn reports(reports: &[Report<'_>]) -> Vec<v1::ConstraintReport> {
+/// The numbers behind constraints.
+pub fn reports(reports: &[Report<'_>]) -> Vec<v1::ConstraintReport> {
     reports.iter().map(answer::constraint_report).collect()
 }

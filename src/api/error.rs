@@ -38,6 +38,16 @@ pub enum Error {
         /// What it is.
         actual: i64,
     },
+    /// A workload has no pods.
+    #[error("{kind} {name} of namespace {namespace} has no pods")]
+    NoWorkload {
+        /// Its namespace.
+        namespace: String,
+        /// Its kind.
+        kind: String,
+        /// Its name.
+        name: String,
+    },
     /// The deadline of the call has passed.
     #[error("the deadline of the call has passed")]
     Deadline,
@@ -90,6 +100,7 @@ impl Error {
                 snapshot::Error::OverLimit { .. } => (Code::ResourceExhausted, "OVER_LIMIT"),
             },
             Self::MinRevision { .. } => (Code::DeadlineExceeded, "MIN_REVISION_NOT_REACHED"),
+            Self::NoWorkload { .. } => (Code::NotFound, "WORKLOAD_NOT_FOUND"),
             Self::Deadline => (Code::DeadlineExceeded, "DEADLINE_EXCEEDED"),
             Self::OverLimit { .. } => (Code::ResourceExhausted, "OVER_LIMIT"),
             Self::Draining => (Code::Unavailable, "DRAINING"),

@@ -26,6 +26,10 @@ impl Ask for Question {
     fn score(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::ScoreResponse {
         asked.score_on(cut)
     }
+
+    fn explain(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::ExplainResponse {
+        asked.explain_on(cut)
+    }
 }
 
 impl Checked<Question> {
@@ -152,7 +156,7 @@ pub fn node_score(node: String, score: i64) -> v1::NodeScore {
 }
 
 /// A refused cluster.
-fn node_verdict(node: String, refused: &Refused<'_>) -> v1::NodeVerdict {
+pub fn node_verdict(node: String, refused: &Refused<'_>) -> v1::NodeVerdict {
     match refused {
         Refused::ByCheck(refusal) => answer::node_verdict(node, refusal),
         Refused::BySpread {

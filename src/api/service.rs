@@ -13,7 +13,9 @@ use tonic::{Request, Response, Status, Streaming};
 use super::checked::{Ask, Checked};
 use super::error::Error;
 use super::feed::Feed;
-use super::{deadline, export, place, request, reservations, update, verify};
+use super::{
+    deadline, describe, explain, export, place, request, reservations, update, verify,
+};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::proto::v1::spread_service_server::SpreadService;
@@ -186,6 +188,27 @@ impl SpreadService for Service {
         Ok(Response::new(answer))
     }
 
+    async fn explain(
+        &self,
+        request: Request<v1::ExplainRequest>,
+    ) -> Result<Response<v1::ExplainResponse>, Status> {
+        self.check_open()?;
+        let (metadata, _, request) = request.into_parts();
+        let request = request::as_score(explain::as_filter(request));
+        // Decides several times over, so beside the reactor.
+        let answer = match is_fleet(request.dialect) {
+            false => {
+                let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
+                run_aside(true, move || asked.explain(&on)).await?
+            }
+            true => {
+                let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
+                run_aside(true, move || asked.explain(&on)).await?
+            }
+        };
+        Ok(Response::new(answer))
+    }
+
     async fn place(
         &self,
         request: Request<v1::PlaceRequest>,
@@ -204,6 +227,20 @@ impl SpreadService for Service {
             let stop = || given_up.is_cancelled() || tokio::time::Instant::now() > deadline;
             checked.answer(&snapshot, &stop)
         };
+        Ok(Response::new(run_aside(true, run).await??))
+    }
+
+    async fn describe_spread(
+        &self,
+        request: Request<v1::DescribeSpreadRequest>,
+    ) -> Result<Response<v1::DescribeSpreadResponse>, Status> {
+        self.check_open()?;
+        let (metadata, _, request) = request.into_parts();
+        let checked = describe::Checked::of(request, self.registry.limits())?;
+        let snapshot = self
+            .reach(&checked.snapshot, checked.min_revision, &metadata)
+            .await?;
+        let run = move || checked.answer(&snapshot);
         Ok(Response::new(run_aside(true, run).await??))
     }
 

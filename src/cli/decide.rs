@@ -1,4 +1,4 @@
-//! What `filter`, `score` and `place` have in common: the question.
+//! What `filter`, `score`, `place` and `explain` have in common: the question.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -22,7 +22,7 @@ const TABLE_DOMAINS: i32 = 20;
 /// Headings of the flags in `--help`.
 const QUESTION: &str = "The question";
 const WHAT_IF: &str = "What if";
-const ANSWER: &str = "The answer";
+pub(super) const ANSWER: &str = "The answer";
 
 /// Flags of a question.
 #[derive(Debug, Args)]
@@ -99,9 +99,6 @@ pub(crate) struct Question {
     /// List all nodes and domains, however many
     #[arg(long, help_heading = ANSWER)]
     pub(super) all: bool,
-
-    #[command(flatten, next_help_heading = ANSWER)]
-    pub(super) output: args::Output,
 }
 
 /// A question with its files read.
@@ -167,24 +164,34 @@ impl Question {
     /// it in these formats, `unknown` are candidates that do not exist.
     pub(crate) fn print<T: Serialize>(
         &self,
+        format: Format,
         pod: &str,
         answer: &T,
         table: impl FnOnce(&render::Head<'_>, &T) -> String,
         names: impl FnOnce(&T) -> Vec<String>,
         unknown: &[String],
     ) -> Result<()> {
-        let head = render::Head {
+        let head = self.head(pod);
+        output::print(&format.render(answer, |answer| table(&head, answer), names)?)?;
+        self.warn_of_unknown(unknown);
+        Ok(())
+    }
+
+    /// What is said above an answer about the pod called `pod`.
+    pub(crate) fn head<'a>(&'a self, pod: &'a str) -> render::Head<'a> {
+        render::Head {
             pod,
             snapshot: self.state.snapshot(),
             all: self.all,
-        };
-        let format = self.output.output;
-        output::print(&format.render(answer, |answer| table(&head, answer), names)?)?;
+        }
+    }
+
+    /// Tells which candidates do not exist.
+    pub(crate) fn warn_of_unknown(&self, unknown: &[String]) {
         if !unknown.is_empty() {
             let names = unknown.join(", ");
             output::warn(&format!("no such node in the snapshot: {names}"));
         }
-        Ok(())
     }
 
     /// The nodes to decide about, if not all.
@@ -213,11 +220,11 @@ impl Question {
         }
     }
 
-    /// How many domains to ask for.
-    pub(crate) fn max_domains(&self) -> Option<i32> {
+    /// How many domains to ask for; `for_person` when a person reads them.
+    pub(crate) fn max_domains(&self, for_person: bool) -> Option<i32> {
         match self.max_domains {
             None if self.all => Some(0),
-            None if self.output.output == Format::Table => Some(TABLE_DOMAINS),
+            None if for_person => Some(TABLE_DOMAINS),
             asked => asked,
         }
     }

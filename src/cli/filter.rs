@@ -3,7 +3,8 @@
 use anyhow::Result;
 use clap::Args;
 
-use super::decide::Question;
+use super::args;
+use super::decide::{ANSWER, Question};
 use super::exit::Exit;
 use super::output::Format;
 use super::render;
@@ -26,14 +27,17 @@ Exit codes:
 pub(crate) struct Filter {
     #[command(flatten)]
     question: Question,
+
+    #[command(flatten, next_help_heading = ANSWER)]
+    output: args::Output,
 }
 
 impl Filter {
     /// Asks and prints.
     pub(crate) async fn run(self) -> Result<Exit> {
-        let question = self.question;
+        let (question, format) = (self.question, self.output.output);
         let asked = question.read()?;
-        let view = match question.output.output {
+        let view = match format {
             Format::Name => View::Basic,
             _ => View::Full,
         };
@@ -46,7 +50,7 @@ impl Filter {
             view: view.into(),
             min_revision: question.min_revision,
             overlay: asked.overlay,
-            max_domains: question.max_domains(),
+            max_domains: question.max_domains(format.is_table()),
         };
         let client = question.state.client().await?;
         let names = asked.overlay_names;
@@ -59,6 +63,7 @@ impl Filter {
             .await
             .map_err(|error| question.explain(error))?;
         question.print(
+            format,
             &asked.workload.name,
             &answer,
             render::filter,

@@ -8,6 +8,7 @@ mod decide;
 mod descriptor;
 mod errors;
 mod exit;
+mod explain;
 mod feed;
 mod filter;
 mod healthcheck;
@@ -22,6 +23,7 @@ mod save;
 mod score;
 mod serve;
 mod snapshots;
+mod state;
 mod synth;
 mod verify;
 
@@ -50,7 +52,7 @@ Start here:
   evenkeel filter -f pod.yaml                            and ask it
 
 Exit codes:
-  0  done; of filter and score: at least one node is feasible
+  0  done; of filter, explain and score: at least one node is feasible
   1  no node is feasible; of place: some found no node; of reservation: some had ended; of healthcheck: not serving; of verify: counts differ
   2  the request or its input was refused
   3  the server could not be reached, or did not answer in time
@@ -76,6 +78,8 @@ enum Command {
     Filter(filter::Filter),
     /// Which nodes suit a pod best
     Score(score::Score),
+    /// Why may a pod run where it may, and what would let it in elsewhere
+    Explain(explain::Explain),
     /// Where should many replicas go, each counting for the next
     Place(Box<place::Place>),
     /// List, confirm and release reservations
@@ -84,6 +88,9 @@ enum Command {
     /// List, describe, save, restore and delete snapshots
     #[command(subcommand)]
     Snapshot(snapshots::Snapshot),
+    /// Look at, check and repair state directories
+    #[command(subcommand)]
+    State(state::State),
     /// Recount a snapshot in a server and compare what it keeps
     Verify(verify::Verify),
     /// Make up a cluster, for benches and for trying things out
@@ -106,9 +113,11 @@ impl Cli {
             Command::Load(load) => wait_for(load.run()),
             Command::Filter(filter) => wait_for(filter.run()),
             Command::Score(score) => wait_for(score.run()),
+            Command::Explain(explain) => wait_for(explain.run()),
             Command::Place(place) => wait_for(place.run()),
             Command::Reservation(reservation) => wait_for(reservation.run()),
             Command::Snapshot(snapshot) => wait_for(snapshot.run()),
+            Command::State(state) => state.run(),
             Command::Verify(verify) => wait_for(verify.run()),
             Command::Synth(synth) => wait_for(synth.run()),
             Command::Descriptor(descriptor) => descriptor.run(),

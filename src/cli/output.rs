@@ -20,6 +20,11 @@ pub(crate) enum Format {
 }
 
 impl Format {
+    /// Whether it is written for a person.
+    pub(crate) fn is_table(self) -> bool {
+        self == Format::Table
+    }
+
     /// The text of `answer`; `table` and `names` write it their way.
     pub(crate) fn render<T: Serialize>(
         self,

@@ -7,8 +7,9 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 
+use super::args;
 use super::backend::Client;
-use super::decide::{Asked, Question};
+use super::decide::{ANSWER, Asked, Question};
 use super::exit::Exit;
 use super::manifest::{Policy, Preference};
 use super::output::Format;
@@ -39,6 +40,9 @@ Exit codes:
 pub(crate) struct Place {
     #[command(flatten)]
     question: Question,
+
+    #[command(flatten, next_help_heading = ANSWER)]
+    output: args::Output,
 
     /// How many to place
     ///
@@ -86,6 +90,7 @@ impl Place {
         let answer = answer.map_err(|error| self.question.explain(error))?;
         let node = |placement: &Placement| placement.node.clone();
         self.question.print(
+            self.output.output,
             &name,
             &answer,
             render::place,
@@ -106,11 +111,11 @@ impl Place {
             owner: self.owner.clone(),
             ttl: Some(ttl.into()),
         });
-        let max_domains = match self.question.output.output {
+        let max_domains = match self.output.output {
             // Before and after are shown side by side: the domains with the
             // fewest pods are not the same.
             Format::Table => Some(0),
-            _ => self.question.max_domains(),
+            _ => self.question.max_domains(false),
         };
         let replicas = self.replicas.or(wanted);
         let request = PlaceRequest {

@@ -3,7 +3,8 @@
 use anyhow::Result;
 use clap::Args;
 
-use super::decide::Question;
+use super::args;
+use super::decide::{ANSWER, Question};
 use super::exit::Exit;
 use super::render;
 use crate::proto::v1::{NodeScore, ScoreRequest, View};
@@ -25,6 +26,9 @@ pub(crate) struct Score {
     #[command(flatten)]
     question: Question,
 
+    #[command(flatten, next_help_heading = ANSWER)]
+    output: args::Output,
+
     /// Only the best COUNT nodes; 0 for all
     #[arg(
         long,
@@ -38,7 +42,7 @@ pub(crate) struct Score {
 impl Score {
     /// Asks and prints, best first.
     pub(crate) async fn run(self) -> Result<Exit> {
-        let question = self.question;
+        let (question, format) = (self.question, self.output.output);
         let asked = question.read()?;
         let request = ScoreRequest {
             snapshot: question.state.snapshot().to_owned(),
@@ -49,7 +53,7 @@ impl Score {
             view: View::Basic.into(),
             min_revision: question.min_revision,
             overlay: asked.overlay,
-            max_domains: question.max_domains(),
+            max_domains: question.max_domains(format.is_table()),
             // The service sorts when it has a number; all nodes are few enough.
             top: match self.top {
                 0 => i32::MAX,
@@ -68,6 +72,7 @@ impl Score {
             .map_err(|error| question.explain(error))?;
         let node = |score: &NodeScore| score.node.clone();
         question.print(
+            format,
             &asked.workload.name,
             &answer,
             render::score,

@@ -28,7 +28,7 @@ pub enum Policy {
 }
 
 /// A compiled constraint without its selector.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Constraint {
     /// The most that a domain may exceed the global minimum by; at least 1.
     pub max_skew: i32,

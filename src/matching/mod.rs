@@ -11,6 +11,7 @@ pub mod names;
 mod node_affinity;
 mod requirement;
 mod selector;
+mod selector_text;
 mod taints;
 mod violations;
 
@@ -18,5 +19,6 @@ pub use constraint::{Action, Constraint, Policy};
 pub use node_affinity::{NodeAffinity, NodeLabels};
 pub use requirement::{Operator, Requirement};
 pub use selector::Selector;
+pub use selector_text::selector_text;
 pub use taints::{Effect, Taint, Tolerations};
 pub use violations::{Path, Violation, Violations};

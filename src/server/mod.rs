@@ -9,6 +9,7 @@ pub mod logging;
 mod reflection;
 mod run;
 mod signals;
+mod state;
 mod streams;
 mod sweep;
 mod workers;
@@ -37,6 +38,7 @@ use self::workers::Workers;
 use crate::api;
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
 use crate::snapshot::{Limits, Registry};
+use crate::store;
 
 /// How much of a feed may be on its way unread: enough for several batches,
 /// so that a feeder never waits for a window to open.
@@ -63,6 +65,9 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// The state directory cannot be used.
+    #[error("{0}")]
+    State(store::Error),
     /// What was to be loaded could not be.
     #[error("cannot load: {0}")]
     Preload(BoxError),
@@ -93,6 +98,7 @@ impl Error {
 
 /// Serves until SIGTERM or Ctrl-C, then drains.
 ///
+/// What the state directory keeps is there before anything is answered.
 /// Health is NOT_SERVING before the address is bound and until `preload` is
 /// done and all expected snapshots are synced. Draining sets health to
 /// NOT_SERVING, goes on answering for the configured pause, ends the streams,
@@ -103,8 +109,8 @@ impl Error {
 /// the runtime's tasks: calls that did not end in time may still run.
 ///
 /// # Errors
-/// When the address cannot be bound, `preload` fails or a second signal
-/// arrives. Calls that did not end in time are no error.
+/// When the state directory cannot be used, the address cannot be bound,
+/// `preload` fails or a second signal arrives. Calls that did not end in time are no error.
 pub async fn serve<P, F, E>(config: Config, preload: P) -> Result<(), Error>
 where
     P: FnOnce(api::Service) -> F,
@@ -114,12 +120,26 @@ where
     let mut signals = Signals::new().map_err(Error::Signals)?;
     let draining = CancellationToken::new();
     let health = Board::new(config.expect_snapshot.clone());
-    let registry = Registry::new(Limits::from(&config.limits), Arc::new(health.clone()));
+    let mut registry = Registry::new(Limits::from(&config.limits), Arc::new(health.clone()));
+    let store = state::open(&config.state).await?;
+    if let Some(store) = &store {
+        registry = registry.with_journal(Arc::clone(store) as _);
+    }
     for name in &config.expect_snapshot {
         registry.expect(name);
     }
     let registry = Arc::new(registry);
-    tokio::spawn(sweep::run(Arc::clone(&registry), config.limits.view_idle));
+    if let Some(store) = &store {
+        tokio::select! {
+            restored = state::restore(store, &registry) => restored?,
+            signal = signals.next() => return Err(Error::Interrupted(signal)),
+        }
+    }
+    tokio::spawn(sweep::run(
+        Arc::clone(&registry),
+        store.clone(),
+        config.limits.view_idle,
+    ));
     let service = api::Service::new(registry, draining.clone());
 
     let limits = CallLimits::new(
@@ -146,9 +166,13 @@ where
 
     info!(?signal, "draining");
     tokio::select! {
-        drained = drain(&config, &health, &draining, server) => drained,
-        signal = signals.next() => Err(Error::Interrupted(signal)),
+        drained = drain(&config, &health, &draining, server) => drained?,
+        signal = signals.next() => return Err(Error::Interrupted(signal)),
     }
+    if let Some(store) = store {
+        state::close(store).await;
+    }
+    Ok(())
 }
 
 async fn bind(config: &Config) -> Result<Listener, Error> {

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::kept;
 use super::limits::Limits;
 use super::pods::Phase;
+use super::templates;
 use crate::matching::{Path, Selector, Taint, Violations, names};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
@@ -263,6 +264,10 @@ fn check_pod(pod: &v1::Pod, limits: &Limits, path: Path<'_>, faults: &mut Violat
     let node_name = pod.spec.as_ref().map_or("", |s| &s.node_name);
     if !node_name.is_empty() {
         names::check_name(node_name, path.field("spec").field("nodeName"), faults);
+    }
+    let (bytes, limit) = (templates::size_bytes(pod), limits.max_pod_spec_bytes);
+    if bytes > limit {
+        faults.over_limit(path.field("spec"), "max-pod-spec-bytes", limit, bytes);
     }
     let phase = pod.status.as_ref().map_or("", |s| &s.phase);
     if Phase::parse(phase).is_none() {

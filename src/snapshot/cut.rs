@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::defaults::Defaults;
+use super::label_sets::{LabelSetId, LabelSets};
 use super::lenses::Lens;
 use super::namespace::Namespace;
 use super::nodes::{Nodes, Slot};
@@ -58,6 +59,25 @@ pub struct Domain<'a> {
     pub matching_pods: u32,
 }
 
+/// A label set and the pods with it.
+#[derive(Clone, Copy)]
+pub struct CountedSet<'a> {
+    sets: &'a LabelSets,
+    id: LabelSetId,
+}
+
+impl<'a> CountedSet<'a> {
+    /// Its labels, ascending by key.
+    pub fn labels(self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.sets.texts(self.id)
+    }
+
+    /// How many pods count on each node that has any.
+    pub fn counts(self) -> impl Iterator<Item = (Slot, u32)> {
+        self.sets.counts(self.id)
+    }
+}
+
 impl<'a> Cut<'a> {
     /// The selector that the defaults have for a pod, if any can be deduced.
     pub fn deduce(
@@ -92,23 +112,33 @@ impl<'a> Cut<'a> {
             }
             None => self.keep(query.selector, self.build(query.selector, &lens, now)),
         };
-        Counted {
-            lens,
-            view,
-            nodes: self.nodes,
+        Counted::of(lens, view, self.nodes)
+    }
+
+    /// The label sets whose pods a selector counts, with how many of them
+    /// count on each node. Looks at all label sets.
+    pub fn matching_sets(&self, selector: &Selector) -> impl Iterator<Item = CountedSet<'a>> {
+        let sets = self.namespace.label_sets();
+        sets.matching(selector).map(|id| CountedSet { sets, id })
+    }
+
+    /// Where terminating pods are that a selector would count otherwise. Looks
+    /// at all pods.
+    pub fn terminating(&self, selector: &Selector) -> impl Iterator<Item = Slot> {
+        let sets = self.namespace.label_sets();
+        let mut matching = vec![false; sets.slot_count()];
+        for set in sets.matching(selector) {
+            matching[set.index()] = true;
         }
+        let pods = self.namespace.pods();
+        pods.filter(move |pod| matching[pod.labels.index()] && pod.life.is_terminating())
+            .filter_map(|pod| pod.node)
     }
 
     fn build(&self, selector: &Selector, lens: &Lens, now: u64) -> View {
         let sets = self.namespace.label_sets();
-        let mut counts = vec![0; lens.partition.id_bound()];
-        for (slot, pods) in sets.matching(selector).flat_map(|set| sets.counts(set)) {
-            let domain = lens.partition.member(slot);
-            if domain.is_some() {
-                counts[domain.index()] += pods;
-            }
-        }
-        View::of(lens.id, &lens.partition, counts, now)
+        let nodes = sets.matching(selector).flat_map(|set| sets.counts(set));
+        View::counting(nodes, lens.id, &lens.partition, now)
     }
 
     fn keep(&self, selector: &Selector, view: View) -> Arc<View> {
@@ -130,6 +160,11 @@ impl<'a> Cut<'a> {
 }
 
 impl<'a> Counted<'a> {
+    /// The counts of a view that is of this lens.
+    pub(super) fn of(lens: Lens, view: Arc<View>, nodes: &'a Nodes) -> Self {
+        Self { lens, view, nodes }
+    }
+
     /// The smallest count of a domain; `None` without domains.
     pub fn smallest(&self) -> Option<u32> {
         self.view.smallest(&self.lens.partition)

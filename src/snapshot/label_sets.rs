@@ -12,6 +12,11 @@ use super::room;
 use super::symbols::{self, Labels, Symbol, Symbols};
 use crate::matching::Selector;
 
+/// Which label sets have a pair of key and value: for whoever matches many
+/// selectors at once.
+#[derive(Debug, Default)]
+pub struct Pairs(HashMap<(Symbol, Symbol), Vec<LabelSetId>>);
+
 /// The number of a label set, valid in the table that gave it out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LabelSetId(u32);
@@ -167,6 +172,29 @@ impl LabelSets {
         let all = self.sets.iter().enumerate();
         all.filter(move |(_, set)| matches(set))
             .map(|(i, _)| LabelSetId::at(i))
+    }
+
+    /// Which label sets have which pairs.
+    pub fn pairs(&self) -> Pairs {
+        let mut pairs = Pairs::default();
+        for (id, _) in self.in_use() {
+            for pair in &self.sets[id.index()].labels {
+                pairs.0.entry(*pair).or_default().push(id);
+            }
+        }
+        pairs
+    }
+
+    /// As [`Self::matching`]: of the few sets that have a pair, where the
+    /// selector requires one.
+    pub fn matching_of(&self, selector: &Selector, pairs: &Pairs) -> Vec<LabelSetId> {
+        let Some((key, value)) = selector.required_pair() else {
+            return self.matching(selector).collect();
+        };
+        let pair = self.symbols.find(key).zip(self.symbols.find(value));
+        let having = pair.and_then(|pair| pairs.0.get(&pair));
+        let having = having.into_iter().flatten().copied();
+        having.filter(|id| self.matches(*id, selector)).collect()
     }
 
     /// Whether a selector matches a label set, as far as counting goes.

@@ -39,6 +39,9 @@ pub struct Limits {
     pub max_reservations: usize,
     /// The longest that a reservation may be held.
     pub max_reservation_ttl: Duration,
+    /// Bytes of what a stored pod asks for: owners, node selector, affinity,
+    /// tolerations and constraints. Kept once for pods that ask for the same.
+    pub max_pod_spec_bytes: usize,
     /// Bytes of any one string in a request.
     pub max_string_bytes: usize,
 }
@@ -59,6 +62,7 @@ impl Default for Limits {
             max_step_scores: 1_000_000,
             max_reservations: 100_000,
             max_reservation_ttl: Duration::from_secs(3_600),
+            max_pod_spec_bytes: 64 << 10,
             max_string_bytes: 4_096,
         }
     }

@@ -5,6 +5,7 @@
 //! Everything here is synchronous and does no I/O; the clock is passed in.
 
 mod apply;
+mod census;
 mod change;
 mod committing;
 mod convoy;
@@ -35,16 +36,18 @@ mod state;
 mod symbols;
 #[cfg(test)]
 mod tamper;
+mod templates;
 pub mod topology;
 mod undo;
 mod upkeep;
 mod view;
 mod views;
 
+pub use census::{Census, Group};
 pub use change::{Batch, Identity, Kind, OwnerKind};
 pub use committing::Offer;
 pub use convoy::Convoy;
-pub use cut::{Counted, Cut, Domain, Query};
+pub use cut::{Counted, CountedSet, Cut, Domain, Query};
 pub use defaults::Defaults;
 pub use error::{Error, check_limit};
 pub use frozen::{Frozen, Kept};

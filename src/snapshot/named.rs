@@ -8,6 +8,7 @@ use event_listener::{Event, EventListener};
 use parking_lot::{Mutex, RwLock};
 use uuid::Uuid;
 
+use super::census::Census;
 use super::change::Batch;
 use super::committing::{Offer, Outcomes};
 use super::convoy::Convoy;
@@ -209,6 +210,18 @@ impl Snapshot {
         let taken = self.book.lock().taken_over(overlay.objects());
         let overlay = self.with_deletions(&overlay, &taken).into_owned();
         live.read_overlaid(namespace, overlay, decide)
+    }
+
+    /// The namespaces that hold something, ascending by name.
+    pub fn namespace_names(&self) -> Vec<Box<str>> {
+        self.live().namespace_names()
+    }
+
+    /// Looks at all pods of one revision of a namespace. Changes of the
+    /// namespace, and of nodes, wait meanwhile.
+    pub fn survey<T>(&self, namespace: &str, look: impl FnOnce(Census<'_>) -> T) -> T {
+        self.expire();
+        self.live().survey(namespace, look)
     }
 
     /// As [`Self::read`], for whoever decides what to reserve and has the

@@ -12,6 +12,7 @@ use super::owners::{Owner, Owners};
 use super::pod_table::PodTable;
 use super::pods::{Life, PodRecord};
 use super::reservations::{Claim, Serial};
+use super::templates::Templates;
 use super::upkeep::Upkeep;
 use super::views::Views;
 use crate::proto::v1;
@@ -21,6 +22,7 @@ use crate::proto::v1;
 pub struct Namespace {
     pods: PodTable,
     label_sets: LabelSets,
+    templates: Templates,
     owners: Owners,
     views: RwLock<Views>,
     /// Set when the namespace became empty and left the snapshot; whoever
@@ -39,11 +41,12 @@ impl Namespace {
         let node_name = wire.spec.as_ref().map_or("", |s| &s.node_name);
         let node = nodes.slot(node_name);
         debug_assert!(node.is_some() || node_name.is_empty());
-        let life = Life::of(wire);
+        let life = Life::of(wire, self.templates.acquire(wire));
 
         if let Some(old) = self.pods.get(&metadata.name) {
             let labels = self.label_sets.find(&metadata.labels);
             if old.node == node && old.life == life && Some(old.labels) == labels {
+                self.templates.release(life.template);
                 return false;
             }
         }
@@ -78,6 +81,7 @@ impl Namespace {
 
     fn forget(&mut self, pod: Option<PodRecord>, nodes: &Nodes) {
         let Some(pod) = pod else { return };
+        self.templates.release(pod.life.template);
         if let Some(slot) = pod.node {
             if pod.life.counts() {
                 self.label_sets.uncount(pod.labels, slot);
@@ -100,6 +104,16 @@ impl Namespace {
     /// that made a difference.
     pub fn remove_owner(&mut self, kind: OwnerKind, name: &str, uid: &str) -> bool {
         self.owners.remove(kind, name, uid)
+    }
+
+    /// Its pods with their names, in no order.
+    pub fn pods(&self) -> impl Iterator<Item = (&str, &PodRecord)> {
+        self.pods.iter()
+    }
+
+    /// What its pods ask for.
+    pub fn templates(&self) -> &Templates {
+        &self.templates
     }
 
     /// The distinct label sets of its pods.
@@ -135,6 +149,11 @@ impl Namespace {
         &self.owners
     }
 
+    /// Its pods, in no order.
+    pub fn pods(&self) -> impl Iterator<Item = &PodRecord> {
+        self.pods.iter().map(|(_, pod)| pod)
+    }
+
     /// How many pods it has.
     pub fn pod_count(&self) -> usize {
         self.pods.len()
@@ -160,8 +179,7 @@ impl Namespace {
         let mut arrived: Vec<Serial> = named.map(|(serial, _)| serial).collect();
         if !unnamed.is_empty() {
             // Pods are not kept by uid: one look at all of them.
-            let pods = self.pods.iter().map(|(_, pod)| pod);
-            let bound = pods.filter(|pod| pod.node.is_some());
+            let bound = self.pods().filter(|pod| pod.node.is_some());
             let uids: HashSet<String> = bound.map(|pod| pod.life.uid()).collect();
             let here = unnamed
                 .into_iter()
@@ -183,8 +201,21 @@ impl Namespace {
         names
     }
 
-    /// A pod for the wire.
+    /// A pod for the wire, whole.
     pub fn pod_to_wire(&self, namespace: &str, name: &str, nodes: &Nodes) -> Option<v1::Pod> {
+        let mut pod = self.counted_pod_to_wire(namespace, name, nodes)?;
+        let template = self.pods.get(name)?.life.template;
+        self.templates.fill(template, &mut pod);
+        Some(pod)
+    }
+
+    /// A pod for the wire, without what it asks for: that is not counted.
+    pub fn counted_pod_to_wire(
+        &self,
+        namespace: &str,
+        name: &str,
+        nodes: &Nodes,
+    ) -> Option<v1::Pod> {
         let record = self.pods.get(name)?;
         let labels = self.label_sets.texts(record.labels);
         let metadata = v1::ObjectMeta {
@@ -201,6 +232,7 @@ impl Namespace {
     pub fn memory_bytes(&self) -> usize {
         self.pods.memory_bytes()
             + self.label_sets.memory_bytes()
+            + self.templates.memory_bytes()
             + self.owners.memory_bytes()
             + self.views.read().memory_bytes()
     }
@@ -211,6 +243,7 @@ impl Clone for Namespace {
         Self {
             pods: self.pods.clone(),
             label_sets: self.label_sets.clone(),
+            templates: self.templates.clone(),
             owners: self.owners.clone(),
             // A copy is for writing out, not for deciding.
             views: RwLock::default(),

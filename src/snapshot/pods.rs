@@ -4,6 +4,7 @@ use uuid::Uuid;
 
 use super::label_sets::LabelSetId;
 use super::nodes::Slot;
+use super::templates::TemplateId;
 use crate::proto::v1;
 
 /// A pod that exists, without its name.
@@ -17,11 +18,14 @@ pub struct PodRecord {
     pub life: Life,
 }
 
-/// Which incarnation of a pod it is and how far that has come.
+/// Which incarnation of a pod it is, how far that has come, and what it asked
+/// for when it was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Life {
     uid: Uuid,
     phase: Phase,
+    /// Here because there is room for it beside the phase.
+    pub template: TemplateId,
     /// What few pods have.
     rare: Option<Box<Rare>>,
 }
@@ -75,8 +79,8 @@ impl Phase {
 }
 
 impl Life {
-    /// Reads it from a valid pod.
-    pub fn of(wire: &v1::Pod) -> Self {
+    /// Reads it from a valid pod, which has this template.
+    pub fn of(wire: &v1::Pod, template: TemplateId) -> Self {
         let metadata = wire.metadata.as_ref();
         let phase = wire.status.as_ref().map_or("", |s| &s.phase);
         let uid_text = metadata.map_or("", |m| &m.uid);
@@ -96,17 +100,28 @@ impl Life {
         Self {
             uid: if usual { uid } else { Uuid::nil() },
             phase: Phase::parse(phase).expect("a validated pod has a known phase"),
+            template,
             rare: (rare != Rare::default()).then(|| Box::new(rare)),
         }
     }
 
     /// Whether the pod counts on its node: neither terminating nor finished.
     pub fn counts(&self) -> bool {
-        let terminating = self
-            .rare
-            .as_ref()
-            .is_some_and(|r| r.deletion_timestamp.is_some());
-        !terminating && !matches!(self.phase, Phase::Succeeded | Phase::Failed)
+        !self.is_deleted() && !self.is_finished()
+    }
+
+    /// Whether the pod would count if it were not being deleted.
+    pub fn is_terminating(&self) -> bool {
+        self.is_deleted() && !self.is_finished()
+    }
+
+    fn is_deleted(&self) -> bool {
+        let rare = self.rare.as_ref();
+        rare.is_some_and(|rare| rare.deletion_timestamp.is_some())
+    }
+
+    fn is_finished(&self) -> bool {
+        matches!(self.phase, Phase::Succeeded | Phase::Failed)
     }
 
     /// The uid; empty when unknown.
@@ -118,7 +133,7 @@ impl Life {
         }
     }
 
-    /// The pod for the wire.
+    /// The pod for the wire, without what it asks for.
     pub fn to_wire(&self, metadata: v1::ObjectMeta, node_name: &str) -> v1::Pod {
         let deletion = self.rare.as_ref().and_then(|rare| rare.deletion_timestamp);
         v1::Pod {

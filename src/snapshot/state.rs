@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use dashmap::DashMap;
 use parking_lot::RwLock;
 
+use super::census::Census;
 use super::change::{Batch, Identity, Kind};
 use super::cut::Cut;
 use super::defaults::Defaults;
@@ -197,8 +198,29 @@ impl State {
         arrived
     }
 
+    /// The namespaces that hold something, ascending by name.
+    pub fn namespace_names(&self) -> Vec<Box<str>> {
+        let mut names: Vec<_> = self.namespaces.iter().map(|e| e.key().clone()).collect();
+        names.sort_unstable();
+        names
+    }
+
     /// Runs a decision on one revision of a namespace.
     pub fn read<T>(&self, namespace: &str, decide: impl FnOnce(Cut<'_>) -> T) -> T {
+        self.read_cut(namespace, true, decide)
+    }
+
+    /// Looks at all pods of one revision of a namespace.
+    pub fn survey<T>(&self, namespace: &str, look: impl FnOnce(Census<'_>) -> T) -> T {
+        self.read_cut(namespace, false, |cut| look(cut.census()))
+    }
+
+    fn read_cut<T>(
+        &self,
+        namespace: &str,
+        keeps_views: bool,
+        decide: impl FnOnce(Cut<'_>) -> T,
+    ) -> T {
         loop {
             let shard = self
                 .namespaces
@@ -214,6 +236,7 @@ impl State {
             };
             if current {
                 if let Some(shard) = &shard
+                    && keeps_views
                     && !shard.viewed.load(Ordering::Relaxed)
                 {
                     shard.viewed.store(true, Ordering::Relaxed);

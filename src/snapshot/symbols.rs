@@ -1,6 +1,6 @@
 //! Interned strings: each distinct text is kept once and named by a number.
 
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hash};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
@@ -21,34 +21,78 @@ impl Symbol {
     }
 }
 
-/// A table of interned texts, each dropped with its last use.
-#[derive(Debug, Clone, Default)]
-pub struct Symbols {
+/// A table of interned texts, each dropped with its last use. Texts are
+/// strings, or bytes.
+#[derive(Debug)]
+pub struct Symbols<T: ?Sized = str> {
     by_text: HashTable<Symbol>,
     /// The last one is in use.
-    entries: Vec<Entry>,
+    entries: Vec<Entry<T>>,
     /// Symbols to give out again. Some may be past the end of `entries`.
     free: Vec<Symbol>,
     hasher: DefaultHashBuilder,
     text_bytes: usize,
 }
 
-#[derive(Debug, Clone)]
-struct Entry {
-    text: Box<str>,
+#[derive(Debug)]
+struct Entry<T: ?Sized> {
+    text: Box<T>,
     uses: u32,
 }
 
-impl Symbols {
+impl<T: ?Sized> Clone for Entry<T>
+where
+    Box<T>: Clone,
+{
+    fn clone(&self) -> Self {
+        Self {
+            text: self.text.clone(),
+            uses: self.uses,
+        }
+    }
+}
+
+impl<T: ?Sized> Clone for Symbols<T>
+where
+    Box<T>: Clone,
+{
+    fn clone(&self) -> Self {
+        Self {
+            by_text: self.by_text.clone(),
+            entries: self.entries.clone(),
+            free: self.free.clone(),
+            hasher: self.hasher.clone(),
+            text_bytes: self.text_bytes,
+        }
+    }
+}
+
+impl<T: ?Sized> Default for Symbols<T> {
+    fn default() -> Self {
+        Self {
+            by_text: HashTable::default(),
+            entries: Vec::default(),
+            free: Vec::default(),
+            hasher: DefaultHashBuilder::default(),
+            text_bytes: 0,
+        }
+    }
+}
+
+impl<T> Symbols<T>
+where
+    T: Hash + Eq + ?Sized,
+    Box<T>: for<'t> From<&'t T> + Default,
+{
     /// The symbol of `text`, if it is in the table.
-    pub fn find(&self, text: &str) -> Option<Symbol> {
+    pub fn find(&self, text: &T) -> Option<Symbol> {
         let same = |symbol: &Symbol| self.text(*symbol) == text;
         self.by_text.find(self.hasher.hash_one(text), same).copied()
     }
 
     /// The symbol of `text`, used once more. Each call is paired with one of
     /// [`Self::release`].
-    pub fn acquire(&mut self, text: &str) -> Symbol {
+    pub fn acquire(&mut self, text: &T) -> Symbol {
         if let Some(symbol) = self.find(text) {
             self.entries[symbol.index()].uses += 1;
             return symbol;
@@ -57,7 +101,7 @@ impl Symbols {
             text: text.into(),
             uses: 1,
         };
-        self.text_bytes += text.len();
+        self.text_bytes += size_of_val(text);
         let symbol = match self.pop_free() {
             Some(symbol) => {
                 self.entries[symbol.index()] = entry;
@@ -88,7 +132,7 @@ impl Symbols {
             return;
         }
         let text = std::mem::take(&mut entry.text);
-        self.text_bytes -= text.len();
+        self.text_bytes -= size_of_val(&*text);
         let hash = self.hasher.hash_one(&*text);
         self.by_text
             .find_entry(hash, |other| *other == symbol)
@@ -132,14 +176,14 @@ impl Symbols {
     }
 
     /// The text of a symbol of this table.
-    pub fn text(&self, symbol: Symbol) -> &str {
+    pub fn text(&self, symbol: Symbol) -> &T {
         &self.entries[symbol.index()].text
     }
 
     /// What the table takes in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.text_bytes
-            + self.entries.capacity() * size_of::<Entry>()
+            + self.entries.capacity() * size_of::<Entry<T>>()
             + self.free.capacity() * size_of::<Symbol>()
             + self.by_text.capacity() * (size_of::<Symbol>() + 1)
     }

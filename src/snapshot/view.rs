@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::lenses::PartitionId;
+use super::nodes::Slot;
 use super::partition::{Move, Partition};
 use super::topology::DomainId;
 
@@ -39,6 +40,23 @@ impl View {
             last_used: AtomicU64::new(now),
             asked_again: AtomicBool::new(false),
         }
+    }
+
+    /// A view of so many pods on each of these nodes.
+    pub fn counting(
+        nodes: impl Iterator<Item = (Slot, u32)>,
+        id: PartitionId,
+        partition: &Partition,
+        now: u64,
+    ) -> Self {
+        let mut counts = vec![0; partition.id_bound()];
+        for (slot, pods) in nodes {
+            let domain = partition.member(slot);
+            if domain.is_some() {
+                counts[domain.index()] += pods;
+            }
+        }
+        Self::of(id, partition, counts, now)
     }
 
     /// A copy of its counts.

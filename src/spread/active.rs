@@ -85,6 +85,26 @@ impl Constraints {
         Self::new(all, subject, false, true)
     }
 
+    /// These with the one at `index` changed, for a question about what would
+    /// be. The subject is that of the question.
+    pub fn revised(
+        &self,
+        index: usize,
+        subject: Subject<'_>,
+        revise: impl FnOnce(&mut Constraint, &mut Selector),
+    ) -> Self {
+        let mut all: Vec<(Constraint, Selector)> = self
+            .all
+            .iter()
+            .map(|active| (active.constraint.clone(), active.selector.clone()))
+            .collect();
+        if let Some((constraint, selector)) = all.get_mut(index) {
+            revise(constraint, selector);
+        }
+        let from_defaults = self.all.iter().any(|active| active.from_defaults);
+        Self::new(all, subject, from_defaults, self.all_keys_required)
+    }
+
     fn new(
         all: Vec<(Constraint, Selector)>,
         subject: Subject<'_>,
@@ -130,6 +150,20 @@ impl Constraints {
         self.all.iter().filter(|active| active.constraint.is_hard())
     }
 
+    /// Where a constraint wants pods that are there already to be even. Unlike
+    /// Score, which compares candidates, this looks at hosts by their label and
+    /// at eligible nodes only, whether the constraint is hard or soft.
+    pub fn standing(&self, active: &Active, subject: Subject<'_>) -> partition::Key {
+        let alike = self.all.iter().map(|other| &other.constraint);
+        let alike = alike.filter(|other| other.is_hard() == active.constraint.is_hard());
+        let own = &active.constraint.topology_key;
+        let required: Vec<Arc<str>> = match self.all_keys_required {
+            true => alike.map(|other| Arc::clone(&other.topology_key)).collect(),
+            false => vec![Arc::clone(own)],
+        };
+        label_partition(&active.constraint, &required, subject)
+    }
+
     /// The soft constraints, in order.
     pub fn soft(&self) -> impl Iterator<Item = &Active> {
         self.all
@@ -149,11 +183,24 @@ fn partition_of(
     if is_soft && *constraint.topology_key == *HOSTNAME {
         return everybody(topology::Key::Node);
     }
+    partition::Key {
+        missing_is_empty: is_soft && !all_keys_required,
+        ..label_partition(constraint, required_keys, subject)
+    }
+}
+
+/// The nodes that are eligible under a constraint's policies and have these
+/// keys, parted by its topology key.
+fn label_partition(
+    constraint: &Constraint,
+    required_keys: &[Arc<str>],
+    subject: Subject<'_>,
+) -> partition::Key {
     let honors_affinity = constraint.node_affinity_policy == Policy::Honor;
     let honors_taints = constraint.node_taints_policy == Policy::Honor;
     partition::Key {
         topology: label(constraint),
-        missing_is_empty: is_soft && !all_keys_required,
+        missing_is_empty: false,
         eligibility: Eligibility {
             required_keys: required_keys.into(),
             affinity: (honors_affinity && !subject.affinity.is_any())

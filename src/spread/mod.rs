@@ -3,6 +3,7 @@
 
 mod active;
 mod checks;
+pub mod describe;
 mod filter;
 pub mod fleet;
 pub mod place;

@@ -174,8 +174,10 @@ impl File {
         let opened = opened.map_err(|_| damaged(directory, format!("{FILE} makes no sense")))?;
         let file = Self(opened.map_err(|error| self::error(directory, error))?);
         file.check_format(directory)?;
-        file.drop_leftovers()
-            .map_err(|error| self::error(directory, error))?;
+        if verifies {
+            file.drop_leftovers()
+                .map_err(|error| self::error(directory, error))?;
+        }
         Ok(file)
     }
 

@@ -147,7 +147,7 @@ pub(super) fn read_objects(
     parts: SyncSender<Batch>,
 ) -> Result<(), String> {
     let mut changes = Vec::with_capacity(PART);
-    let mut send = |changes: &mut Vec<v1::Change>| -> Result<(), String> {
+    let send = |changes: &mut Vec<v1::Change>| -> Result<(), String> {
         let part = std::mem::replace(changes, Vec::with_capacity(PART));
         let part = Batch::check(part, &any_size(), Field::root("objects"));
         // Who does not listen any more has failed already.

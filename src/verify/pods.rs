@@ -35,7 +35,7 @@ impl Tally {
             if index % STRIDE == 0 && is_cancelled() {
                 return None;
             }
-            let Some(pod) = namespace.pod_to_wire(name, pod, nodes) else {
+            let Some(pod) = namespace.counted_pod_to_wire(name, pod, nodes) else {
                 continue;
             };
             let set = sets

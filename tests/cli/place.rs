@@ -77,6 +77,42 @@ fn the_fleet_example() {
     assert_eq!(scores, [&json!("-1"), &json!("1")]);
 }
 
+/// Bindings say which clusters hold the placement, unless they give it up.
+#[test]
+fn bindings_of_a_fleet() {
+    let binding = |cluster: &str, placement: &str, state: &str, more: &str| {
+        format!(
+            "apiVersion: placement.kubernetes-fleet.io/v1\nkind: ClusterResourceBinding\n\
+             metadata: {{name: b, labels: {{kubernetes-fleet.io/parent-CRP: {placement}}}{more}}}\n\
+             spec: {{state: {state}, targetCluster: {cluster}}}\n"
+        )
+    };
+    let deleted = ", deletionTimestamp: \"2026-01-01T00:00:00Z\"";
+    let both = vec!["smartfish", "jumpingcat"];
+    let cases = [
+        (binding("bravelion", "web", "Bound", ""), vec!["jumpingcat"]),
+        (
+            binding("flyingpenguin", "web", "Scheduled", ""),
+            vec!["smartfish"],
+        ),
+        (binding("bravelion", "other", "Bound", ""), both.clone()),
+        (binding("bravelion", "web", "Unscheduled", ""), both.clone()),
+        (binding("bravelion", "web", "Bound", deleted), both),
+    ];
+    for (binding, names) in cases {
+        let desk = fleet_desk().file("binding.yaml", &binding);
+        let line = "place -f placement.yaml --load fleet.yaml --load binding.yaml -o name";
+        let outcome = desk.run(line).expect(0);
+        assert_eq!(outcome.out.lines().collect::<Vec<_>>(), names, "{binding}");
+    }
+    let unlabelled = binding("bravelion", "", "Bound", "");
+    let desk = fleet_desk().file("binding.yaml", &unlabelled);
+    let refused = desk
+        .run("place -f placement.yaml --load binding.yaml")
+        .expect(2);
+    assert!(refused.err.contains("metadata.labels"), "{}", refused.err);
+}
+
 /// A full region keeps the others back.
 #[test]
 fn the_example_of_nine() {

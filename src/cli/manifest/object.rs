@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::document::Item;
-use super::placement::{cluster, is_cluster};
+use super::placement::{binding, cluster, is_binding, is_cluster};
 use super::{Error, Source};
 use crate::proto::v1::change::Object;
 use crate::proto::v1::{DefaultConstraints, ObjectMeta, ObjectReference, UpdateSnapshotRequest};
@@ -31,6 +31,13 @@ pub(super) fn decode(item: Item, source: &Source) -> Result<Decoded, Error> {
     let version = text(&item.value, "apiVersion");
     if is_cluster(kind, version) {
         return Ok(Decoded::Object(Object::Node(cluster(item, source)?)));
+    }
+    if is_binding(kind, version) {
+        let kind = qualified_kind(kind, version);
+        let pod = binding(item, source)?;
+        return Ok(pod.map_or(Decoded::Other(kind), |pod| {
+            Decoded::Object(Object::Pod(pod))
+        }));
     }
     let known = match kind {
         "Node" | "Pod" | "Service" | "ReplicationController" => ["v1", ""].contains(&version),

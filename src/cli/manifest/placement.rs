@@ -15,6 +15,12 @@ const PLACEMENT_LABEL: &str = "kubernetes-fleet.io/parent-CRP";
 /// API group of KubeFleet's clusters.
 const CLUSTER_GROUP: &str = "cluster.kubernetes-fleet.io/";
 
+/// API group of what says which cluster holds a placement.
+const BINDING_GROUP: &str = "placement.kubernetes-fleet.io/";
+
+/// Kinds that say which cluster holds a placement.
+const BINDING_KINDS: [&str; 2] = ["ClusterResourceBinding", "ResourceBinding"];
+
 /// Kinds with a placement policy.
 const PLACEMENT_KINDS: [&str; 2] = ["ClusterResourcePlacement", "ResourcePlacement"];
 
@@ -94,6 +100,11 @@ pub(super) fn is_cluster(kind: &str, version: &str) -> bool {
     kind == "MemberCluster" && version.starts_with(CLUSTER_GROUP)
 }
 
+/// Whether an object says that a cluster holds a placement.
+pub(super) fn is_binding(kind: &str, version: &str) -> bool {
+    BINDING_KINDS.contains(&kind) && version.starts_with(BINDING_GROUP)
+}
+
 /// Whether a kind has a placement policy.
 pub(super) fn is_placement(kind: &str) -> bool {
     PLACEMENT_KINDS.contains(&kind)
@@ -104,6 +115,26 @@ pub(super) fn cluster(mut item: Item, source: &Source) -> Result<Node, Error> {
     let taints = item.value.pointer("/spec/taints").cloned();
     item.value["spec"] = json!({ "taints": taints.unwrap_or_else(|| json!([])) });
     typed(item, source)
+}
+
+/// A binding as a pod on its cluster, with the label of its placement. `None`
+/// where the cluster gives the placement up: KubeFleet does not count it then.
+pub(super) fn binding(item: Item, source: &Source) -> Result<Option<Pod>, Error> {
+    let at = |pointer: &str| item.value.pointer(pointer).cloned().unwrap_or_default();
+    if at("/spec/state") == "Unscheduled" || !at("/metadata/deletionTimestamp").is_null() {
+        return Ok(None);
+    }
+    let value = json!({
+        "kind": at("/kind"),
+        "metadata": {
+            "name": at("/metadata/name"),
+            "namespace": text(&at("/metadata"), "namespace"),
+            "labels": { PLACEMENT_LABEL: at("/metadata/labels")[PLACEMENT_LABEL] },
+        },
+        "spec": { "nodeName": text(&at("/spec"), "targetCluster") },
+    });
+    let origin = item.origin;
+    typed(Item { value, origin }, source).map(Some)
 }
 
 /// A placement as a pod with its constraints, and its policy.

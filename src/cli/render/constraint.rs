@@ -1,9 +1,9 @@
 //! The numbers behind a constraint.
 
-use super::selector::selector_text;
 use super::style::{BAD, GOOD, HEADING, styled};
 use super::table::table;
 use super::{and_more, counted};
+use crate::matching::selector_text;
 use crate::proto::v1::{ConstraintReport, Domain, TopologySpreadConstraint};
 
 /// Domains at the minimum that are named.
@@ -62,7 +62,7 @@ pub(super) fn soft(report: &ConstraintReport) -> String {
     text + &more_domains(report)
 }
 
-fn heading(report: &ConstraintReport, constraint: &TopologySpreadConstraint) -> String {
+pub(super) fn heading(report: &ConstraintReport, constraint: &TopologySpreadConstraint) -> String {
     let from = match report.from_defaults {
         true => "default constraint",
         false => "constraint",
@@ -127,8 +127,16 @@ fn minimum(report: &ConstraintReport, constraint: &TopologySpreadConstraint) -> 
     }
 }
 
+/// Fields that are not at their defaults, as a line.
+pub(super) fn policies(constraint: &TopologySpreadConstraint) -> String {
+    match policy_list(constraint) {
+        said if said.is_empty() => String::new(),
+        said => format!("  with        {}\n", said.join(", ")),
+    }
+}
+
 /// Fields that are not at their defaults.
-fn policies(constraint: &TopologySpreadConstraint) -> String {
+pub(super) fn policy_list(constraint: &TopologySpreadConstraint) -> Vec<String> {
     let mut said = Vec::new();
     if let Some(domains) = constraint.min_domains.filter(|domains| *domains > 1) {
         said.push(format!("minDomains {domains}"));
@@ -145,10 +153,7 @@ fn policies(constraint: &TopologySpreadConstraint) -> String {
             constraint.match_label_keys.join(", ")
         ));
     }
-    match said.is_empty() {
-        true => String::new(),
-        false => format!("  with        {}\n", said.join(", ")),
-    }
+    said
 }
 
 fn more_domains(report: &ConstraintReport) -> String {

@@ -1,24 +1,30 @@
 //! Answers as text for a person: pure functions from a response to a string.
 //! Styles are written always; the output drops them where they are not wanted.
 
+mod bars;
 mod constraint;
+mod explain;
 mod filter;
+mod html;
 mod place;
 mod reservations;
 mod score;
-mod selector;
 mod snapshot;
+mod state;
 mod style;
 mod table;
 #[cfg(test)]
 mod tests;
 mod verified;
 
+pub(crate) use explain::explain;
 pub(crate) use filter::filter;
+pub(crate) use html::explain_html;
 pub(crate) use place::place;
 pub(crate) use reservations::reservations;
 pub(crate) use score::score;
 pub(crate) use snapshot::{snapshot, snapshots};
+pub(crate) use state::{repaired, states};
 pub(crate) use verified::verified;
 
 /// Nodes that a table lists unless all are wanted.

@@ -4,6 +4,8 @@
 mod file;
 mod parse;
 mod placing;
+mod state;
+mod stored;
 mod values;
 
 use std::net::SocketAddr;
@@ -14,6 +16,7 @@ use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 
 pub use file::{FileError, apply_file};
 pub use parse::{ParseError, parse};
+pub use state::StateSettings;
 
 use values::{count, message_bytes, positive_duration};
 
@@ -35,7 +38,7 @@ that over the default. Durations are written as 500ms, 30s or \"2m 30s\".
 
 Exit codes:
   0        drained after SIGTERM or Ctrl-C
-  1        cannot listen, or cannot load a file
+  1        cannot listen, cannot load a file, or cannot use the state directory
   64       bad configuration
   130 143  a second signal, Ctrl-C or SIGTERM, cut the drain short")]
 pub struct Config {
@@ -76,6 +79,10 @@ pub struct Config {
         value_parser = NonEmptyStringValueParser::new().try_map(|name| api::parse_snapshot_name(&name))
     )]
     pub expect_snapshot: Vec<String>,
+
+    /// What survives a restart.
+    #[command(flatten)]
+    pub state: StateSettings,
 
     /// What clients can make grow, and how far.
     #[command(flatten)]
@@ -270,6 +277,10 @@ pub struct LimitSettings {
     /// Limits on placing and reserving.
     #[command(flatten)]
     pub placing: placing::PlacingSettings,
+
+    /// Limits on what is stored of a pod.
+    #[command(flatten)]
+    pub stored: stored::StoredSettings,
 
     /// Bytes of any one string in a request.
     ///

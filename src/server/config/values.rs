@@ -21,6 +21,7 @@ impl From<&LimitSettings> for Limits {
             max_step_scores: settings.placing.max_step_scores,
             max_reservations: settings.placing.max_reservations,
             max_reservation_ttl: settings.placing.max_reservation_ttl,
+            max_pod_spec_bytes: settings.stored.max_pod_spec_bytes,
             max_string_bytes: settings.max_string_bytes,
         }
     }

@@ -8,7 +8,7 @@ mod plan;
 mod question;
 mod spread;
 
-pub use judge::{Judge, Refused};
+pub use judge::{Judge, Refused, score};
 pub use plan::{Holding, Outcome, Pick, Plan, Policy, Step, Verdict, Wish};
 pub use question::Question;
-pub use spread::{Class, Effect, Spread};
+pub use spread::{Class, Effect, Spread, holders};

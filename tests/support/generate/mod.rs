@@ -110,16 +110,18 @@ pub fn pod() -> impl Strategy<Value = Pod> {
         "Failed",
     ]);
     let terminating = prop::bool::weighted(0.15);
-    (meta(&PODS), pod_labels(), node_name, phase, terminating).prop_map(
-        |(metadata, labels, node_name, phase, terminating)| Pod {
+    (meta(&PODS), incoming::pod(), node_name, phase, terminating).prop_map(
+        |(metadata, asks, node_name, phase, terminating)| Pod {
             metadata: Some(ObjectMeta {
-                labels,
                 deletion_timestamp: terminating.then(pbjson_types::Timestamp::default),
-                ..metadata
+                name: metadata.name,
+                namespace: metadata.namespace,
+                uid: metadata.uid,
+                ..asks.metadata.unwrap_or_default()
             }),
             spec: Some(PodSpec {
                 node_name,
-                ..PodSpec::default()
+                ..asks.spec.unwrap_or_default()
             }),
             status: Some(PodStatus { phase }),
         },

@@ -3,7 +3,7 @@
 use crate::proto::v1::{LabelSelector, LabelSelectorRequirement};
 
 /// E.g. `app=web,tier in (a,b),!canary`. Empty for the empty selector.
-pub(super) fn selector_text(selector: &LabelSelector) -> String {
+pub fn selector_text(selector: &LabelSelector) -> String {
     let pairs = selector
         .match_labels
         .iter()

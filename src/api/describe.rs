@@ -1,0 +1,330 @@
+//! `DescribeSpread`: who is asked about, and pages of the worst.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use super::answer::count;
+use super::error::Error;
+use super::request;
+use crate::matching::{Path, Selector, Violations, names};
+use crate::proto::v1;
+use crate::proto::v1::describe_spread_request::Subject as Wire;
+use crate::snapshot::{Limits, Snapshot};
+use crate::spread::describe::{Balance, By, Judged, Survey, Workload};
+
+/// What pods are looked at by when nothing else is known.
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// A valid request.
+#[derive(Debug)]
+pub struct Checked {
+    /// The snapshot that it means.
+    pub snapshot: String,
+    /// The revision to wait for.
+    pub min_revision: i64,
+    subject: Subject,
+    by: By,
+    max_domains: usize,
+    page_size: usize,
+    after: Option<Rank>,
+    limits: Limits,
+}
+
+#[derive(Debug)]
+enum Subject {
+    /// All workloads, of one namespace or of all.
+    All(Option<String>),
+    Workload(String, v1::WorkloadName),
+    Selector(String, Selector),
+}
+
+/// Where a workload stands among the others, worst first.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    hard_excess: Reverse<i64>,
+    soft_excess: Reverse<i64>,
+    skew: Reverse<i64>,
+    namespace: String,
+    workload: Workload,
+}
+
+/// The worst so far, and how many there are.
+struct Page {
+    worst: Vec<(Rank, v1::WorkloadSpread)>,
+    response: v1::DescribeSpreadResponse,
+}
+
+impl Checked {
+    /// Checks a request.
+    ///
+    /// # Errors
+    /// Every fault of the request.
+    pub fn of(wire: v1::DescribeSpreadRequest, limits: &Limits) -> Result<Self, Error> {
+        let mut faults = Violations::default();
+        let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
+        names::check_namespace(&wire.namespace, Path::root("namespace"), &mut faults);
+        if !wire.topology_key.is_empty() {
+            names::check_label_key(&wire.topology_key, Path::root("topologyKey"), &mut faults);
+        }
+        request::check_not_negative(wire.min_revision, Path::root("minRevision"), &mut faults);
+        let max_domains = request::max_domains(wire.max_domains, &mut faults);
+        let page_size = request::page_size(wire.page_size, &mut faults);
+        let after = Rank::of_token(&wire.page_token, &mut faults);
+        let namespace = names::namespace_or_default(&wire.namespace).to_owned();
+        let subject = match wire.subject {
+            None => Subject::All((!wire.namespace.is_empty()).then_some(namespace)),
+            Some(Wire::Workload(workload)) => {
+                let path = Path::root("workload");
+                for (name, text) in [("kind", &workload.kind), ("name", &workload.name)] {
+                    if text.is_empty() {
+                        faults.add(path.field(name), "is required");
+                    }
+                }
+                Subject::Workload(namespace, workload)
+            }
+            Some(Wire::Selector(selector)) => {
+                let path = Path::root("selector");
+                let selector = Selector::compile(Some(&selector), path, &mut faults);
+                Subject::Selector(namespace, selector)
+            }
+        };
+        let by = match &*wire.topology_key {
+            "" => By::Constraints,
+            key => By::Key(key.into()),
+        };
+        Ok(faults.finish(Self {
+            snapshot,
+            min_revision: wire.min_revision,
+            subject,
+            by,
+            max_domains,
+            page_size,
+            after,
+            limits: limits.clone(),
+        })?)
+    }
+
+    /// Looks, and answers.
+    ///
+    /// # Errors
+    /// [`Error::NoWorkload`] when it is about one that has no pods.
+    pub fn answer(&self, snapshot: &Snapshot) -> Result<v1::DescribeSpreadResponse, Error> {
+        let mut response = match &self.subject {
+            Subject::All(namespace) => self.all(snapshot, namespace.as_deref()),
+            Subject::Workload(namespace, named) => self.workload(snapshot, namespace, named)?,
+            Subject::Selector(namespace, selector) => self.selected(snapshot, namespace, selector),
+        };
+        response.epoch = snapshot.epoch().to_owned();
+        Ok(response)
+    }
+
+    /// Looks at the workloads of a namespace.
+    fn survey<T>(
+        &self,
+        snapshot: &Snapshot,
+        namespace: &str,
+        look: impl FnOnce(&Survey<'_, '_>) -> T,
+    ) -> (i64, T) {
+        snapshot.survey(namespace, |census| {
+            let survey = Survey::of(&census, namespace, &self.limits, self.max_domains);
+            (census.cut().revision, look(&survey))
+        })
+    }
+
+    fn all(&self, snapshot: &Snapshot, namespace: Option<&str>) -> v1::DescribeSpreadResponse {
+        let mut page = Page {
+            worst: Vec::new(),
+            response: v1::DescribeSpreadResponse {
+                revision: snapshot.revision(),
+                ..Default::default()
+            },
+        };
+        let namespaces = match namespace {
+            Some(namespace) => vec![namespace.into()],
+            None => snapshot.namespace_names(),
+        };
+        for namespace in namespaces {
+            let (revision, ()) = self.survey(snapshot, &namespace, |survey| {
+                page.response.workload_count += count(survey.len());
+                for judged in survey.judge_all(&self.by) {
+                    self.note(&namespace, judged, &mut page);
+                }
+            });
+            page.response.revision = page.response.revision.min(revision);
+        }
+        page.finish(self.page_size)
+    }
+
+    /// Notes a workload among the worst, if it is to be listed.
+    fn note(&self, namespace: &str, judged: Judged, page: &mut Page) {
+        let rank = Rank::of(namespace, &judged);
+        let violates = rank.hard_excess.0 > 0 || rank.soft_excess.0 > 0;
+        page.response.violating_count += i64::from(violates);
+        page.response.faulty_count += i64::from(judged.fault.is_some());
+        let listed = violates || judged.fault.is_some() || self.by != By::Constraints;
+        if !listed || self.after.as_ref().is_some_and(|after| rank <= *after) {
+            return;
+        }
+        page.worst.push((rank, workload_spread(namespace, judged)));
+        // Twice what is wanted is kept, so that each is sorted a few times only.
+        if page.worst.len() > 2 * (self.page_size + 1) {
+            page.cut(self.page_size + 1);
+        }
+    }
+
+    fn workload(
+        &self,
+        snapshot: &Snapshot,
+        namespace: &str,
+        named: &v1::WorkloadName,
+    ) -> Result<v1::DescribeSpreadResponse, Error> {
+        let (revision, judged) = self.survey(snapshot, namespace, |survey| {
+            let judged = survey.judge_one(&named.kind, &named.name, &self.by)?;
+            if !judged.balances.is_empty() || judged.fault.is_some() {
+                return Some(judged);
+            }
+            survey.judge_one(&named.kind, &named.name, &By::Key(ZONE.into()))
+        });
+        let judged = judged.ok_or_else(|| Error::NoWorkload {
+            namespace: namespace.to_owned(),
+            kind: named.kind.clone(),
+            name: named.name.clone(),
+        })?;
+        let violates = judged.balances.iter().any(|balance| balance.excess() > 0);
+        Ok(v1::DescribeSpreadResponse {
+            revision,
+            workload_count: 1,
+            violating_count: i64::from(violates),
+            faulty_count: i64::from(judged.fault.is_some()),
+            workloads: vec![workload_spread(namespace, judged)],
+            ..Default::default()
+        })
+    }
+
+    fn selected(
+        &self,
+        snapshot: &Snapshot,
+        namespace: &str,
+        selector: &Selector,
+    ) -> v1::DescribeSpreadResponse {
+        let key: Arc<str> = match &self.by {
+            By::Constraints => ZONE.into(),
+            By::Key(key) => Arc::clone(key),
+        };
+        let (revision, (pods, balance)) = self.survey(snapshot, namespace, |survey| {
+            survey.judge_selected(selector, &key)
+        });
+        v1::DescribeSpreadResponse {
+            revision,
+            workload_count: 1,
+            workloads: vec![v1::WorkloadSpread {
+                namespace: namespace.to_owned(),
+                pod_count: count(pods),
+                topologies: vec![topology_spread(balance)],
+                ..Default::default()
+            }],
+            ..Default::default()
+        }
+    }
+}
+
+impl Page {
+    /// Keeps the worst few.
+    fn cut(&mut self, few: usize) {
+        self.worst.sort_by(|a, b| a.0.cmp(&b.0));
+        self.worst.truncate(few);
+    }
+
+    fn finish(mut self, page_size: usize) -> v1::DescribeSpreadResponse {
+        self.cut(page_size + 1);
+        let goes_on = self.worst.len() > page_size;
+        self.worst.truncate(page_size);
+        if let Some((rank, _)) = self.worst.last().filter(|_| goes_on) {
+            self.response.next_page_token = rank.token();
+        }
+        let workloads = self.worst.into_iter().map(|(_, spread)| spread);
+        self.response.workloads = workloads.collect();
+        self.response
+    }
+}
+
+impl Rank {
+    fn of(namespace: &str, judged: &Judged) -> Self {
+        let excess = |hard: bool| {
+            let alike = judged.balances.iter().filter(|b| b.is_hard() == hard);
+            Reverse(alike.map(Balance::excess).max().unwrap_or(0))
+        };
+        let skew = judged.balances.iter().map(|balance| balance.skew).max();
+        Self {
+            hard_excess: excess(true),
+            soft_excess: excess(false),
+            skew: Reverse(skew.unwrap_or(0)),
+            namespace: namespace.to_owned(),
+            workload: judged.workload.clone(),
+        }
+    }
+
+    /// What a page token says: the last workload of the page before.
+    fn token(&self) -> String {
+        let Workload { kind, name, labels } = &self.workload;
+        let numbers = (self.hard_excess.0, self.soft_excess.0, self.skew.0);
+        let token = (numbers, &self.namespace, kind, name, labels);
+        serde_json::to_string(&token).expect("numbers and texts can be written")
+    }
+
+    fn of_token(token: &str, faults: &mut Violations) -> Option<Self> {
+        if token.is_empty() {
+            return None;
+        }
+        let Ok(((hard, soft, skew), namespace, kind, name, labels)) = serde_json::from_str(token)
+        else {
+            faults.add(Path::root("pageToken"), "is not one of this list");
+            return None;
+        };
+        Some(Self {
+            hard_excess: Reverse(hard),
+            soft_excess: Reverse(soft),
+            skew: Reverse(skew),
+            namespace,
+            workload: Workload { kind, name, labels },
+        })
+    }
+}
+
+fn workload_spread(namespace: &str, judged: Judged) -> v1::WorkloadSpread {
+    v1::WorkloadSpread {
+        namespace: namespace.to_owned(),
+        kind: judged.workload.kind,
+        name: judged.workload.name,
+        labels: judged.workload.labels,
+        pod_count: count(judged.pods),
+        topologies: judged.balances.into_iter().map(topology_spread).collect(),
+        fault: judged.fault.unwrap_or_default(),
+    }
+}
+
+fn topology_spread(balance: Balance) -> v1::TopologySpread {
+    let excess = balance.excess();
+    let domains = balance.domains.into_iter();
+    let domains = domains.map(|share| v1::DomainSpread {
+        value: share.value,
+        matching_pods: share.pods,
+        skew: share.pods - balance.global_minimum,
+        eligible_nodes: share.eligible_nodes,
+    });
+    let active = balance.constraint.as_ref();
+    let index = active.map_or(0, |active| active.index);
+    v1::TopologySpread {
+        topology_key: balance.topology_key,
+        constraint: active.map(|active| active.to_wire()),
+        constraint_index: i32::try_from(index).unwrap_or(i32::MAX),
+        from_defaults: active.is_some_and(|active| active.from_defaults),
+        domain_count: count(balance.domain_count),
+        global_minimum: balance.global_minimum,
+        min_domains_unmet: balance.min_domains_unmet,
+        skew: balance.skew,
+        excess,
+        outside_pods: balance.outside_pods,
+        domains: domains.collect(),
+    }
+}

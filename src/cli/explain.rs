@@ -1,0 +1,99 @@
+//! `evenkeel explain`: why a pod may run where it may, and what would let it
+//! in elsewhere.
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+
+use super::decide::{ANSWER, Question};
+use super::exit::Exit;
+use super::{output, render};
+use crate::proto::v1::{ExplainRequest, View};
+
+/// Flags of `evenkeel explain`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel explain -f pod.yaml
+  evenkeel explain -f deployment.yaml --load cluster.json         (no server needed)
+  evenkeel explain -f deployment.yaml -o html > why.html
+
+Exit codes:
+  0  at least one node is feasible
+  1  no node is feasible
+  2  the request or its input was refused
+  3  the server could not be reached, or did not answer in time")]
+pub(crate) struct Explain {
+    #[command(flatten)]
+    question: Question,
+
+    /// How to write the answer
+    #[arg(
+        short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Text,
+        help_heading = ANSWER
+    )]
+    output: Format,
+}
+
+/// How an explanation is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Sentences and bars for a person.
+    #[value(alias = "table")]
+    Text,
+    /// The answer as proto-JSON.
+    Json,
+    /// The answer as proto-JSON, in YAML.
+    Yaml,
+    /// A page that needs nothing else.
+    Html,
+}
+
+impl Explain {
+    /// Asks and prints.
+    pub(crate) async fn run(self) -> Result<Exit> {
+        let (question, format) = (self.question, self.output);
+        let asked = question.read()?;
+        let for_person = matches!(format, Format::Text | Format::Html);
+        let request = ExplainRequest {
+            snapshot: question.state.snapshot().to_owned(),
+            dialect: asked.workload.dialect().into(),
+            pod: Some(asked.workload.pod),
+            candidates: question.candidates(),
+            node_checks: question.node_checks().into(),
+            view: View::Full.into(),
+            min_revision: question.min_revision,
+            overlay: asked.overlay,
+            max_domains: question.max_domains(for_person),
+        };
+        let client = question.state.client().await?;
+        let names = asked.overlay_names;
+        let answer = client
+            .call_about(
+                request,
+                || names,
+                |mut rpc, request| async move { rpc.explain(request).await },
+            )
+            .await
+            .map_err(|error| question.explain(error))?;
+        let format = match format {
+            Format::Html => {
+                let head = question.head(&asked.workload.name);
+                output::print_bytes(render::explain_html(&head, &answer).as_bytes())?;
+                question.warn_of_unknown(&answer.unknown_candidates);
+                return Ok(Exit::of_nodes(answer.feasible_count > 0));
+            }
+            Format::Text => output::Format::Table,
+            Format::Json => output::Format::Json,
+            Format::Yaml => output::Format::Yaml,
+        };
+        question.print(
+            format,
+            &asked.workload.name,
+            &answer,
+            render::explain,
+            |answer| answer.feasible.clone(),
+            &answer.unknown_candidates,
+        )?;
+        Ok(Exit::of_nodes(answer.feasible_count > 0))
+    }
+}

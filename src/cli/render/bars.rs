@@ -1,0 +1,135 @@
+//! Bars of counts on one scale, with the most that is allowed drawn in.
+//!
+//! `██████▒▒▒│···`: six cells of pods, three of what is added, the limit, and nothing
+//! beyond. Room below the limit is drawn as `·`.
+
+use anstyle::Style;
+
+use super::style::styled;
+
+/// Cells of the longest bar.
+const WIDTH: i64 = 32;
+
+/// Cells of one pod, at most: a single pod should not look like many.
+const MAX_CELLS_PER_POD: i64 = 6;
+
+/// What is drawn in one line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Bar {
+    /// How many there are.
+    pub(crate) count: i64,
+    /// How many would be added.
+    pub(crate) added: i64,
+    /// The most that there may be; `None` for no limit.
+    pub(crate) limit: Option<i64>,
+}
+
+/// How many cells a count takes, the same for all bars of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Scale {
+    longest: i64,
+    cells: i64,
+}
+
+impl Scale {
+    /// A scale on which all of `bars` fit. A limit far beyond all counts is
+    /// off the scale, and not drawn.
+    pub(crate) fn of<'b>(bars: impl IntoIterator<Item = &'b Bar>) -> Self {
+        let (mut filled, mut limit) = (1, 0);
+        for bar in bars {
+            filled = filled.max(bar.count + bar.added);
+            limit = limit.max(bar.limit.unwrap_or(0));
+        }
+        let longest = if limit <= filled.saturating_mul(2) {
+            filled.max(limit)
+        } else {
+            filled
+        };
+        let per_pod = (WIDTH / longest).min(MAX_CELLS_PER_POD);
+        Self {
+            longest,
+            cells: if per_pod > 0 {
+                per_pod * longest
+            } else {
+                WIDTH
+            },
+        }
+    }
+
+    /// Draws a bar, what is there in `style`.
+    pub(crate) fn draw(&self, bar: &Bar, style: Style) -> String {
+        let (count, end) = (self.cells(bar.count), self.cells(bar.count + bar.added));
+        let limit = bar.limit.filter(|limit| (0..=self.longest).contains(limit));
+        let limit = limit.map(|limit| self.cells(limit));
+        let cell = |at: i64| match at {
+            _ if at < count => '█',
+            _ if at < end => '▒',
+            _ if limit.is_some_and(|limit| at < limit) => '·',
+            _ => ' ',
+        };
+        let cells = |from: i64, to: i64| (from..to).map(cell).collect::<String>();
+        let Some(limit) = limit else {
+            return styled(style, cells(0, end).trim_end());
+        };
+        let (below, above) = (cells(0, limit), cells(limit, end.max(limit)));
+        format!("{}│{}", styled(style, &below), styled(style, &above))
+    }
+
+    /// Something is never drawn as nothing.
+    fn cells(&self, count: i64) -> i64 {
+        match count {
+            ..=0 => 0,
+            _ => (count.min(self.longest) * self.cells / self.longest).max(1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: Style = Style::new();
+
+    fn bar(count: i64, added: i64, limit: Option<i64>) -> Bar {
+        Bar {
+            count,
+            added,
+            limit,
+        }
+    }
+
+    #[test]
+    fn bars_share_a_scale_and_show_the_limit() {
+        let cases = [
+            (
+                "what is added, and the limit",
+                vec![bar(1, 1, Some(2)), bar(3, 1, Some(2)), bar(0, 0, Some(2))],
+                vec![
+                    "██████▒▒▒▒▒▒│",
+                    "████████████│██████▒▒▒▒▒▒",
+                    "············│",
+                ],
+            ),
+            (
+                "no limit",
+                vec![bar(2, 0, None), bar(0, 0, None)],
+                vec!["████████████", ""],
+            ),
+            (
+                "a limit off the scale is not drawn",
+                vec![bar(1, 0, Some(1000))],
+                vec!["██████"],
+            ),
+            (
+                "many pods are scaled down, few of them stay visible",
+                vec![bar(1, 0, None), bar(320, 0, None)],
+                vec!["█", "████████████████████████████████"],
+            ),
+        ];
+        for (case, bars, expected) in cases {
+            let scale = Scale::of(&bars);
+            let drawn: Vec<String> = bars.iter().map(|bar| scale.draw(bar, PLAIN)).collect();
+            assert_eq!(drawn, expected, "{case}");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The answer of Explain: a sentence, bars per domain, and hints.
+
+use anstyle::AnsiColor;
+
+use super::bars::{Bar, Scale};
+use super::style::{BAD, GOOD, HEADING, styled};
+use super::table::table;
+use super::{Head, and_more, constraint, counted};
+use crate::explain::{among, plural};
+use crate::proto::v1::constraint_insight::Minimum;
+use crate::proto::v1::left_out::Cause;
+use crate::proto::v1::{
+    ConstraintInsight, ConstraintReport, Domain, DomainInsight, ExplainResponse, Hint, LeftOut,
+    TopologySpreadConstraint,
+};
+
+/// Columns of a hint.
+const WIDTH: usize = 100;
+
+/// The answer as text.
+pub(crate) fn explain(head: &Head, answer: &ExplainResponse) -> String {
+    let mut text = head.lines(answer.revision);
+    let style = if answer.feasible_count > 0 { GOOD } else { BAD };
+    text.push_str(&wrapped(&answer.summary, "", |line| {
+        styled(style.bold(), line)
+    }));
+    for (report, insight) in answer.constraints.iter().zip(&answer.insights) {
+        text.push('\n');
+        text.push_str(&one(report, insight));
+    }
+    if answer.constraints.is_empty() {
+        text.push_str("\nno spread constraint\n");
+    }
+    text + &hints(&answer.hints)
+}
+
+fn hints(hints: &[Hint]) -> String {
+    let mut text = String::new();
+    if !hints.is_empty() {
+        text.push_str(&format!("\n{}\n", styled(HEADING, "hints")));
+    }
+    for hint in hints {
+        let bullet = styled(AnsiColor::Yellow.on_default(), "*");
+        let lines = wrapped(&hint.message, "    ", str::to_owned);
+        text.push_str(&format!("  {bullet} {}", lines.trim_start()));
+    }
+    text
+}
+
+/// `text` in lines of at most [`WIDTH`] columns, each after `indent`.
+fn wrapped(text: &str, indent: &str, style: impl Fn(&str) -> String) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is a line");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if indent.len() + line.chars().count() + 1 + word.chars().count() <= WIDTH {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    let lines = lines
+        .iter()
+        .map(|line| format!("{indent}{}\n", style(line)));
+    lines.collect()
+}
+
+/// A constraint: what it says, what it looks at, and its domains.
+fn one(report: &ConstraintReport, insight: &ConstraintInsight) -> String {
+    let constraint = report.constraint.clone().unwrap_or_default();
+    let mut text = constraint::heading(report, &constraint);
+    if is_hard(&constraint) {
+        text.push_str(&format!("  minimum     {}\n", minimum(report, insight)));
+        text.push_str(&format!("  limit       {}\n", limit(report, insight)));
+    }
+    text.push_str(&constraint::policies(&constraint));
+    for left_out in &insight.left_out {
+        text.push_str(&format!("  left out    {}\n", left_out_text(left_out)));
+    }
+    text + &domains(report, insight, &constraint)
+}
+
+/// Whether a constraint keeps pods out.
+pub(super) fn is_hard(constraint: &TopologySpreadConstraint) -> bool {
+    constraint.when_unsatisfiable != "ScheduleAnyway"
+}
+
+/// The minimum and what pins it.
+pub(super) fn minimum(report: &ConstraintReport, insight: &ConstraintInsight) -> String {
+    let count = counted(report.global_minimum);
+    let named = among(&insight.minimum_domains);
+    let wanted = report.constraint.as_ref().and_then(|c| c.min_domains);
+    match insight.minimum() {
+        Minimum::Unspecified => count,
+        Minimum::WithoutDomains => format!("{count}: no node is eligible, so there is no domain"),
+        Minimum::ByMinDomains => format!(
+            "{count}: there {}, minDomains wants {}",
+            match report.domain_count {
+                1 => "is 1 domain".to_owned(),
+                count => format!("are {count} domains"),
+            },
+            wanted.unwrap_or(1),
+        ),
+        Minimum::ByDomains => {
+            let unnamed = insight.minimum_domain_count - insight.minimum_domains.len() as i64;
+            match unnamed {
+                0 => format!("{count}, held by {named}"),
+                _ => format!(
+                    "{count}, held by {}",
+                    plural(insight.minimum_domain_count, "domain")
+                ),
+            }
+        }
+    }
+}
+
+/// How many pods a domain may have.
+pub(super) fn limit(report: &ConstraintReport, insight: &ConstraintInsight) -> String {
+    let constraint = report.constraint.clone().unwrap_or_default();
+    let (max_skew, minimum) = (constraint.max_skew, report.global_minimum);
+    let most = minimum + i64::from(max_skew);
+    format!(
+        "{most} with the pod: minimum {minimum} + max skew {max_skew}; so {} before it goes there",
+        match insight.limit {
+            ..0 => "nowhere".to_owned(),
+            0 => "none".to_owned(),
+            limit => format!("at most {}", counted(limit)),
+        }
+    )
+}
+
+/// Who is left out, and by which policy.
+pub(super) fn left_out_text(left_out: &LeftOut) -> String {
+    let why = match left_out.cause() {
+        Cause::MissingKey | Cause::Unspecified => "without the topology key",
+        Cause::MissingOtherKey => "without the topology key of another constraint",
+        Cause::NodeAffinity => "by nodeAffinityPolicy: Honor",
+        Cause::Taints => "by nodeTaintsPolicy: Honor",
+    };
+    let pods = match left_out.matching_pods {
+        0 => String::new(),
+        pods => format!(", with {} that do not count", plural(pods, "matching pod")),
+    };
+    let (count, listed) = (left_out.node_count, left_out.nodes.len() as i64);
+    let names = match count - listed {
+        0 => among(&left_out.nodes),
+        _ => format!(
+            "{}, ...",
+            among(&left_out.nodes[..left_out.nodes.len().min(3)])
+        ),
+    };
+    format!("{} {why} ({names}){pods}", plural(count, "node"))
+}
+
+/// What a domain is to the pod.
+pub(super) fn verdict(
+    constraint: &TopologySpreadConstraint,
+    domain: &Domain,
+    insight: &DomainInsight,
+) -> (bool, String) {
+    match domain.feasible {
+        _ if !is_hard(constraint) => (true, String::new()),
+        false => (
+            false,
+            format!("skew {} > {}", domain.skew, constraint.max_skew),
+        ),
+        true if insight.usable_node_count == 0 => (false, "no usable node".to_owned()),
+        true => (
+            true,
+            format!("skew {} <= {}", domain.skew, constraint.max_skew),
+        ),
+    }
+}
+
+/// The bar of a domain.
+pub(super) fn bar(
+    report: &ConstraintReport,
+    domain: &Domain,
+    insight: &DomainInsight,
+    constraint: &TopologySpreadConstraint,
+) -> Bar {
+    let limit = report.global_minimum + i64::from(constraint.max_skew);
+    Bar {
+        count: domain.matching_pods,
+        added: insight.matching_pods_after - domain.matching_pods,
+        limit: is_hard(constraint).then_some(limit),
+    }
+}
+
+fn domains(
+    report: &ConstraintReport,
+    insight: &ConstraintInsight,
+    constraint: &TopologySpreadConstraint,
+) -> String {
+    let pairs = || report.domains.iter().zip(&insight.domains);
+    if report.domains.is_empty() {
+        return String::new();
+    }
+    let bars: Vec<Bar> = pairs()
+        .map(|(domain, insight)| bar(report, domain, insight, constraint))
+        .collect();
+    let scale = Scale::of(&bars);
+    let rows = pairs().zip(&bars).map(|((domain, insight), bar)| {
+        let (good, said) = verdict(constraint, domain, insight);
+        let style = if good { GOOD } else { BAD };
+        [
+            constraint::value_text(domain),
+            counted(domain.matching_pods),
+            counted(insight.matching_pods_after),
+            format!("{}/{}", insight.usable_node_count, domain.eligible_nodes),
+            scale.draw(bar, style),
+            styled(style, &said),
+        ]
+    });
+    let headings = ["DOMAIN", "PODS", "AFTER", "USABLE", "", ""];
+    let mut text = table("  ", headings, rows);
+    let more = report.domain_count - report.domains.len() as i64;
+    if more > 0 {
+        let line = and_more(more as usize, "domains", "--all lists them");
+        text.push_str(&format!("  {line}"));
+    }
+    text
+}

@@ -1,0 +1,291 @@
+//! An explanation as one HTML page that needs nothing else: no script, no font,
+//! no image from elsewhere. Texts are escaped by the macro that writes them.
+
+mod style;
+#[cfg(test)]
+mod tests;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::explain::{bar, is_hard, left_out_text, limit, minimum, verdict};
+use super::{Head, constraint, counted};
+use crate::explain::plural;
+use crate::matching::selector_text;
+use crate::proto::v1::hint::Kind;
+use crate::proto::v1::{
+    ConstraintInsight, ConstraintReport, Domain, DomainInsight, ExplainResponse, Hint,
+    TopologySpreadConstraint,
+};
+
+/// The answer as a page.
+pub(crate) fn explain_html(head: &Head, answer: &ExplainResponse) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                // Nothing is loaded and nothing runs, whatever a name says.
+                meta http-equiv="Content-Security-Policy"
+                    content="default-src 'none'; style-src 'unsafe-inline'";
+                title { "Why: " (head.pod) }
+                style { (PreEscaped(style::CSS)) }
+            }
+            body {
+                main {
+                    (header(head, answer))
+                    (hints(&answer.hints))
+                    @for (report, insight) in answer.constraints.iter().zip(&answer.insights) {
+                        (one(report, insight))
+                    }
+                    @if answer.constraints.is_empty() {
+                        section { h2 { "No spread constraint" } }
+                    }
+                    (nodes(answer))
+                }
+                footer {
+                    "evenkeel explain, revision " (answer.revision) " of snapshot " (head.snapshot)
+                }
+            }
+        }
+    };
+    page.into_string()
+}
+
+fn header(head: &Head, answer: &ExplainResponse) -> Markup {
+    let class = match answer.feasible_count {
+        0 => "verdict bad",
+        _ => "verdict good",
+    };
+    html! {
+        header {
+            p.pod { (head.pod) }
+            h1 class=(class) { (answer.summary) }
+            p.tallies {
+                span.tally.good { b { (counted(answer.feasible_count)) } " feasible" }
+                @for reason in &answer.reasons {
+                    span.tally { b { (counted(reason.count)) } " " (reason.reason) }
+                }
+            }
+        }
+    }
+}
+
+fn hints(hints: &[Hint]) -> Markup {
+    html! {
+        @if !hints.is_empty() {
+            section aria-labelledby="hints" {
+                h2 #hints { "Hints" }
+                ul.hints {
+                    @for hint in hints {
+                        li {
+                            span.kind { (kind_text(hint.kind())) }
+                            p { (hint.message) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A hint's subject in two words.
+fn kind_text(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Unspecified => "hint",
+        Kind::SelfMismatch => "selector",
+        Kind::EmptySelector => "empty selector",
+        Kind::UnusableDomain | Kind::FleetUnusableDomain => "unusable domain",
+        Kind::MinDomains => "minDomains",
+        Kind::MissingKey => "missing label",
+        Kind::EmptyValue => "empty label",
+        Kind::MixedRevisions => "revisions",
+        Kind::TerminatingPods => "terminating",
+        Kind::FewerPods => "fewer pods",
+        Kind::MorePods => "more pods",
+        Kind::MaxSkew => "maxSkew",
+        Kind::Conflict => "conflict",
+        Kind::Soft => "soft",
+        Kind::FleetSkewTooLarge => "skew too large",
+        Kind::FleetGreedy => "greedy picking",
+    }
+}
+
+fn one(report: &ConstraintReport, insight: &ConstraintInsight) -> Markup {
+    let constraint = report.constraint.clone().unwrap_or_default();
+    html! {
+        section.constraint {
+            h2 {
+                @if report.from_defaults { "Default constraint " } @else { "Constraint " }
+                (report.constraint_index) ": " code { (constraint.topology_key) }
+            }
+            (facts(report, insight, &constraint))
+            @if !report.domains.is_empty() {
+                (domains(report, insight, &constraint))
+            }
+        }
+    }
+}
+
+fn facts(
+    report: &ConstraintReport,
+    insight: &ConstraintInsight,
+    constraint: &TopologySpreadConstraint,
+) -> Markup {
+    let selector = constraint.label_selector.as_ref().map(selector_text);
+    html! {
+        dl {
+            dt { "Rule" }
+            dd { "max skew " (constraint.max_skew) ", " (constraint.when_unsatisfiable) }
+            dt { "Counts" }
+            dd {
+                @match selector.as_deref() {
+                    None => "no pods: there is no selector",
+                    Some("") => "pods of an empty selector",
+                    Some(text) => { "pods with " code { (text) } }
+                }
+                @if report.from_defaults { ", deduced from services and the pod's owner" }
+                @if report.self_match == 0 { "; the pod itself does not count" }
+            }
+            @if is_hard(constraint) {
+                dt { "Minimum" }
+                dd { (minimum(report, insight)) }
+                dt { "Limit" }
+                dd { (limit(report, insight)) }
+            }
+            @let policies = constraint::policy_list(constraint);
+            @if !policies.is_empty() {
+                dt { "With" }
+                dd { (policies.join(", ")) }
+            }
+            @for left_out in &insight.left_out {
+                dt { "Left out" }
+                dd { (left_out_text(left_out)) }
+            }
+        }
+    }
+}
+
+fn domains(
+    report: &ConstraintReport,
+    insight: &ConstraintInsight,
+    constraint: &TopologySpreadConstraint,
+) -> Markup {
+    let pairs = || report.domains.iter().zip(&insight.domains);
+    let bars = pairs().map(|(domain, insight)| bar(report, domain, insight, constraint));
+    let longest = bars.map(|bar| (bar.count + bar.added).max(bar.limit.unwrap_or(0)));
+    let longest = longest.max().unwrap_or(1).max(1);
+    let more = report.domain_count - report.domains.len() as i64;
+    html! {
+        div.scroll tabindex="0" role="region" aria-label={ "Domains of " (constraint.topology_key) } {
+            table.domains {
+                thead {
+                    tr {
+                        th scope="col" { "Domain" }
+                        th.number scope="col" { "Pods" }
+                        th.number scope="col" { "After" }
+                        th.number scope="col" title="nodes that the pod could use, of those that count" {
+                            "Usable nodes"
+                        }
+                        th.bars scope="col" { (legend(constraint)) }
+                        th scope="col" { "Verdict" }
+                    }
+                }
+                tbody {
+                    @for (domain, insight) in pairs() {
+                        (row(report, domain, insight, constraint, longest))
+                    }
+                }
+            }
+        }
+        @if more > 0 {
+            p.more { "... and " (plural(more, "more domain")) " (--all lists them)" }
+        }
+    }
+}
+
+fn legend(constraint: &TopologySpreadConstraint) -> Markup {
+    html! {
+        span.key.pods { "pods" }
+        span.key.added { "this pod" }
+        @if is_hard(constraint) {
+            span.key.room { "room" }
+            span.key.limit { "limit" }
+        }
+    }
+}
+
+fn row(
+    report: &ConstraintReport,
+    domain: &Domain,
+    insight: &DomainInsight,
+    constraint: &TopologySpreadConstraint,
+    longest: i64,
+) -> Markup {
+    let bar = bar(report, domain, insight, constraint);
+    let (good, said) = verdict(constraint, domain, insight);
+    let percent = |count: i64| format!("{:.2}%", count as f64 * 100.0 / longest as f64);
+    let said_of_bar = format!(
+        "{} now, {} with the pod{}",
+        plural(bar.count, "pod"),
+        bar.count + bar.added,
+        match bar.limit {
+            Some(limit) => format!(", limit {limit}"),
+            None => String::new(),
+        }
+    );
+    let style = format!(
+        "--count:{};--added:{};--limit:{}",
+        percent(bar.count),
+        percent(bar.added),
+        percent(bar.limit.unwrap_or(0)),
+    );
+    html! {
+        tr.good[good].bad[!good] {
+            th scope="row" { (constraint::value_text(domain)) }
+            td.number { (counted(domain.matching_pods)) }
+            td.number { (counted(insight.matching_pods_after)) }
+            td.number { (insight.usable_node_count) " of " (domain.eligible_nodes) }
+            td.bars {
+                div.bar.limited[bar.limit.is_some()] role="img" aria-label=(said_of_bar)
+                    style=(style) { span.room {} span.pods {} span.added {} span.limit {} }
+            }
+            td.said { (said) }
+        }
+    }
+}
+
+fn nodes(answer: &ExplainResponse) -> Markup {
+    html! {
+        @if !answer.feasible.is_empty() {
+            details {
+                summary { (plural(answer.feasible.len() as i64, "feasible node")) }
+                p.names { @for node in &answer.feasible { code { (node) } " " } }
+            }
+        }
+        @if !answer.infeasible.is_empty() {
+            details {
+                summary { (plural(answer.infeasible.len() as i64, "infeasible node")) }
+                div.scroll tabindex="0" role="region" aria-label="Infeasible nodes" {
+                    table {
+                        thead { tr { th scope="col" { "Node" } th scope="col" { "Reason" } } }
+                        tbody {
+                            @for verdict in &answer.infeasible {
+                                tr {
+                                    th scope="row" { (verdict.node) }
+                                    td {
+                                        (verdict.reason)
+                                        @if verdict.constraint_index >= 0 {
+                                            " (constraint " (verdict.constraint_index) ")"
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! What is explained: a question, the nodes that it was decided about, and
+//! what every constraint says of each.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::proto::v1;
+use crate::snapshot::{Cut, NodeRef, Slot};
+use crate::spread::{
+    Active, Constraints, DomainReport, Filter, NodeChecks, Question, Reason, Refusal, Report,
+    Scores, Subject,
+};
+
+/// A decision and what it was made from.
+pub struct Case<'a> {
+    question: &'a Question,
+    /// The constraints in force.
+    pub constraints: &'a Constraints,
+    checks: NodeChecks,
+    /// The state that it was decided on.
+    pub cut: Cut<'a>,
+    /// The nodes that were judged.
+    pub nodes: Vec<Judged<'a>>,
+    /// The hard constraints, in order.
+    pub hard: Vec<Hard<'a>>,
+}
+
+/// A node and what came of it.
+#[derive(Clone, Copy)]
+pub struct Judged<'a> {
+    /// The node.
+    pub slot: Slot,
+    /// Its name.
+    pub name: &'a str,
+    /// Its labels and taints.
+    pub node: NodeRef<'a>,
+    /// Why it is not feasible.
+    pub refusal: Option<Refusal>,
+    /// The check besides spread that it fails, whether or not it was asked
+    /// for.
+    pub check: Option<Reason>,
+}
+
+/// A hard constraint, with the numbers of all its domains.
+pub struct Hard<'a> {
+    /// Its place among all constraints in force.
+    pub place: usize,
+    /// The numbers.
+    pub report: Report<'a>,
+    by_value: HashMap<&'a str, DomainReport<'a>>,
+}
+
+impl<'a> Case<'a> {
+    /// The case of a question, decided about `slots`. `filter` is of the same
+    /// question, constraints, checks and cut.
+    pub fn of(
+        question: &'a Question,
+        constraints: &'a Constraints,
+        checks: NodeChecks,
+        filter: &'a Filter<'a>,
+        slots: &[Slot],
+        cut: &Cut<'a>,
+    ) -> Self {
+        let reports = filter.reports(usize::MAX);
+        let places = constraints.all.iter().enumerate();
+        let places = places.filter(|(_, active)| active.constraint.is_hard());
+        let hard = places.zip(reports).map(|((place, _), report)| Hard {
+            place,
+            by_value: report.domains.iter().map(|d| (d.tally.value, *d)).collect(),
+            report,
+        });
+        let passing = question.checks.passing(cut);
+        let judged = |slot: &Slot| {
+            let node = cut.nodes.get(*slot)?;
+            let passes = passing.partition.is_eligible(*slot);
+            Some(Judged {
+                slot: *slot,
+                name: cut.nodes.name(*slot),
+                node,
+                refusal: filter.judge(*slot).err(),
+                check: (!passes).then(|| question.checks.reason(node)),
+            })
+        };
+        Self {
+            question,
+            constraints,
+            checks,
+            cut: *cut,
+            nodes: slots.iter().filter_map(judged).collect(),
+            hard: hard.collect(),
+        }
+    }
+
+    /// The parts of the pod that decide where its constraints look.
+    pub fn subject(&self) -> Subject<'a> {
+        self.question.subject()
+    }
+
+    /// The nodes that the pod may go to.
+    pub fn feasible(&self) -> impl Iterator<Item = &Judged<'a>> {
+        self.nodes.iter().filter(|node| node.refusal.is_none())
+    }
+
+    /// How many nodes the pod may go to.
+    pub fn feasible_count(&self) -> usize {
+        self.feasible().count()
+    }
+
+    /// Whether the pod may go nowhere.
+    pub fn is_stuck(&self) -> bool {
+        self.feasible().next().is_none()
+    }
+
+    /// Whether a node passes the checks besides spread that were asked for.
+    pub fn passes_checks(&self, node: &Judged<'_>) -> bool {
+        self.checks == NodeChecks::SpreadOnly || node.check.is_none()
+    }
+
+    /// The nodes that pass the checks and all hard constraints but one.
+    pub fn admitted_but_for(&self, but: usize) -> impl Iterator<Item = &Judged<'a>> {
+        self.nodes.iter().filter(move |node| {
+            let others = self.hard.iter().filter(|hard| hard.place != but);
+            self.passes_checks(node) && others.into_iter().all(|hard| hard.admits(node.node))
+        })
+    }
+
+    /// The nodes that would be feasible if the constraint at `place` were
+    /// another: decided anew.
+    pub fn admitted_with(&self, constraints: &Constraints) -> Vec<&Judged<'a>> {
+        let filter = Filter::of(self.question, constraints, self.checks, &self.cut);
+        let slots: Vec<Slot> = self.nodes.iter().map(|node| node.slot).collect();
+        let pass = filter.pass(&slots).into_iter();
+        let passing = self.nodes.iter().zip(pass).filter(|(_, pass)| *pass);
+        passing.map(|(node, _)| node).collect()
+    }
+
+    /// The values of a topology key among the nodes that something can be put
+    /// on, as far as the checks besides spread go.
+    pub fn usable_values(&self, key: &str) -> BTreeSet<&'a str> {
+        let usable = self.nodes.iter().filter(|node| node.check.is_none());
+        usable
+            .filter_map(|node| node.node.label_text(key))
+            .collect()
+    }
+
+    /// All nodes of the snapshot, judged or not.
+    pub fn all_nodes(&self) -> impl Iterator<Item = (Slot, NodeRef<'a>)> {
+        let nodes = self.cut.nodes;
+        let slots = nodes.order().iter();
+        slots.filter_map(|slot| Some((*slot, nodes.get(*slot)?)))
+    }
+
+    /// The numbers of the soft constraints, as Score has them for the feasible
+    /// nodes.
+    pub fn scores(&self) -> Scores<'a> {
+        let feasible: Vec<Slot> = self.feasible().map(|node| node.slot).collect();
+        Scores::of(self.constraints, &feasible, &self.cut)
+    }
+}
+
+impl<'a> Hard<'a> {
+    /// The constraint.
+    pub fn active(&self) -> &'a Active {
+        self.report.active
+    }
+
+    /// Its topology key.
+    pub fn key(&self) -> &'a str {
+        &self.active().constraint.topology_key
+    }
+
+    /// The most that a domain may exceed the minimum by.
+    pub fn max_skew(&self) -> i64 {
+        i64::from(self.active().constraint.max_skew)
+    }
+
+    /// The most matching pods that a domain may have for the pod to go there.
+    pub fn limit(&self) -> i64 {
+        self.max_skew() + self.report.global_minimum - self.active().self_match
+    }
+
+    /// Matching pods in the domain of a value; 0 in a value that is none.
+    pub fn count(&self, value: &str) -> i64 {
+        let domain = self.by_value.get(value);
+        domain.map_or(0, |domain| domain.tally.matching_pods)
+    }
+
+    /// What the skew of a value's domain would become.
+    pub fn skew(&self, value: &str) -> i64 {
+        self.count(value) + self.active().self_match - self.report.global_minimum
+    }
+
+    /// Whether the constraint alone admits the pod on a node.
+    pub fn admits(&self, node: NodeRef<'_>) -> bool {
+        let value = node.label_text(self.key());
+        value.is_some_and(|value| self.skew(value) <= self.max_skew())
+    }
+
+    /// The domains with the fewest pods, ascending by value.
+    pub fn lowest(&self) -> Vec<&'a str> {
+        let domains = &self.report.domains;
+        let fewest = domains
+            .first()
+            .map_or(0, |domain| domain.tally.matching_pods);
+        let lowest = domains
+            .iter()
+            .take_while(|domain| domain.tally.matching_pods == fewest);
+        lowest.map(|domain| domain.tally.value).collect()
+    }
+
+    /// How the constraint is called in a sentence.
+    pub fn title(&self) -> String {
+        title(self.active())
+    }
+}
+
+/// How a constraint is called in a sentence: its index and key.
+pub fn title(active: &Active) -> String {
+    let kind = match active.from_defaults {
+        true => "default constraint",
+        false => "constraint",
+    };
+    format!(
+        "{kind} {} ({})",
+        active.index, active.constraint.topology_key
+    )
+}
+
+/// Index of a constraint for the wire.
+pub fn wire_index(active: &Active) -> i32 {
+    i32::try_from(active.index).unwrap_or(i32::MAX)
+}
+
+/// A hint about a constraint.
+pub fn hint(kind: v1::hint::Kind, active: &Active, message: String) -> v1::Hint {
+    v1::Hint {
+        kind: kind.into(),
+        message,
+        constraint_index: wire_index(active),
+        other_constraint_index: -1,
+        ..Default::default()
+    }
+}

@@ -1,0 +1,334 @@
+//! The hints of the Fleet dialect.
+
+use super::case::{Case, Judged};
+use crate::explain::case::hint;
+use crate::explain::hints::Finding;
+use crate::explain::words::{among, joined, plural, quoted, verb};
+use crate::proto::v1::hint::Kind;
+use crate::spread::Active;
+use crate::spread::fleet::Spread;
+
+/// All hints there are, the most useful first.
+const HINTS: [fn(&Case<'_>) -> Vec<Finding>; 9] = [
+    skew_too_large,
+    unusable_domain,
+    greedy,
+    max_skew,
+    self_mismatch,
+    missing_key,
+    empty_value,
+    terminating,
+    soft,
+];
+
+/// The hints of a case.
+pub fn all(case: &Case<'_>) -> Vec<Finding> {
+    HINTS.iter().flat_map(|hint| hint(case)).collect()
+}
+
+/// How a constraint is called in a sentence.
+fn title(active: &Active) -> String {
+    format!(
+        "constraint {} ({})",
+        active.index, active.constraint.topology_key
+    )
+}
+
+/// Every cluster would leave the skew above `maxSkew`, even those that would
+/// shrink it: KubeFleet looks at what it becomes, not at where it goes. A new,
+/// empty domain beside full ones does that.
+fn skew_too_large(case: &Case<'_>) -> Vec<Finding> {
+    let too_large = |spread: &Spread| {
+        let report = spread.report(usize::MAX);
+        if report.domains.is_empty() || report.domains.iter().any(|domain| domain.feasible) {
+            return None;
+        }
+        let first = report.domains.first()?.tally;
+        let largest = report.domains.last()?.tally;
+        let least = report.domains.iter().map(|domain| domain.skew).min()?;
+        let max_skew = i32::try_from(least).ok()?;
+        let open = case.open_with(spread, max_skew);
+        let message = format!(
+            "{} has {} in {} and {} in {}, a skew of {}, and any pick would leave it at {least} \
+             or more: KubeFleet refuses all clusters, those too that would shrink it. maxSkew: \
+             {least} would admit {}",
+            title(&spread.active),
+            first.matching_pods,
+            quoted(first.value),
+            largest.matching_pods,
+            quoted(largest.value),
+            largest.matching_pods - first.matching_pods,
+            plural(open, "cluster"),
+        );
+        let remedy = (open > 0).then(|| format!("set maxSkew to {least} until it has evened out"));
+        Some(suggesting(
+            spread,
+            Kind::FleetSkewTooLarge,
+            message,
+            (max_skew, open),
+            remedy,
+        ))
+    };
+    case.hard().filter_map(too_large).collect()
+}
+
+/// A hint that suggests another max skew, with how many clusters that opens.
+fn suggesting(
+    spread: &Spread,
+    kind: Kind,
+    message: String,
+    (max_skew, open): (i32, usize),
+    remedy: Option<String>,
+) -> Finding {
+    let mut hint = hint(kind, &spread.active, message);
+    if open > 0 {
+        let mut suggested = spread.active.to_wire();
+        suggested.max_skew = max_skew;
+        suggested.min_domains = None;
+        suggested.node_affinity_policy = None;
+        suggested.node_taints_policy = None;
+        hint.suggested_constraint = Some(suggested);
+        hint.admitted_node_count = open as i64;
+    }
+    Finding { hint, remedy }
+}
+
+/// The domains with the fewest holders have no cluster that can be picked:
+/// they stay there, and cap all others.
+fn unusable_domain(case: &Case<'_>) -> Vec<Finding> {
+    let capped = |spread: &Spread| {
+        let report = spread.report(usize::MAX);
+        let key = &*spread.active.constraint.topology_key;
+        let domains = report.domains.iter().map(|domain| domain.tally);
+        let lowest = domains.filter(|tally| tally.matching_pods == report.global_minimum);
+        let lowest: Vec<&str> = lowest.map(|tally| tally.value).collect();
+        let pickable = case.pickable_values(key);
+        let refused = |cluster: &Judged<'_>| !Case::admits(spread, cluster.slot);
+        if lowest.is_empty()
+            || lowest.iter().any(|value| pickable.contains(value))
+            || !case.pickable().any(refused)
+        {
+            return None;
+        }
+        let max_skew = i64::from(spread.active.constraint.max_skew);
+        let message = format!(
+            "{} of {} {} at {} and cannot grow: {}. No other domain gets past {}",
+            among(&lowest),
+            title(&spread.active),
+            verb(lowest.len(), "stays", "stay"),
+            report.global_minimum,
+            unusable_clusters(case, key, &lowest),
+            report.global_minimum + max_skew,
+        );
+        let mut hint = hint(Kind::FleetUnusableDomain, &spread.active, message);
+        hint.domain = lowest[0].to_owned();
+        Some(hint.into())
+    };
+    case.hard().filter_map(capped).collect()
+}
+
+/// Why the clusters of some domains cannot be picked.
+fn unusable_clusters(case: &Case<'_>, key: &str, values: &[&str]) -> String {
+    let inside = |node: crate::snapshot::NodeRef<'_>| {
+        let value = node.label_text(key);
+        value.is_some_and(|value| values.contains(&value))
+    };
+    let all = case.all_clusters().filter(|node| inside(*node)).count();
+    let judged = || case.clusters.iter().filter(|cluster| inside(cluster.node));
+    let hold = judged().filter(|cluster| cluster.holds).count();
+    let unfit = judged().filter(|cluster| !cluster.holds && !cluster.passes);
+    let unfit = unfit.count();
+    let said = [
+        (
+            hold,
+            "holds the placement already",
+            "hold the placement already",
+        ),
+        (
+            unfit,
+            "is cordoned, tainted or excluded by affinity",
+            "are cordoned, tainted or excluded by affinity",
+        ),
+        (
+            all - judged().count(),
+            "is no candidate",
+            "are no candidates",
+        ),
+    ];
+    let said = said.into_iter().filter(|(clusters, ..)| *clusters > 0);
+    let said = said.map(|(clusters, one, many)| {
+        format!("{clusters} of its clusters {}", verb(clusters, one, many))
+    });
+    joined(&said.collect::<Vec<_>>())
+}
+
+/// Nothing can be picked, though each of several hard constraints admits some
+/// cluster: another order of picks may have gone further.
+fn greedy(case: &Case<'_>) -> Vec<Finding> {
+    let hard: Vec<&Spread> = case.hard().collect();
+    if hard.len() < 2 || case.open_count() > 0 || case.pickable().next().is_none() {
+        return Vec::new();
+    }
+    let admitted = |spread: &Spread| {
+        let admits = |cluster: &&Judged<'_>| Case::admits(spread, cluster.slot);
+        case.pickable().filter(admits).count()
+    };
+    let counts: Vec<(&Spread, usize)> = hard.iter().map(|s| (*s, admitted(s))).collect();
+    if counts.iter().any(|(_, clusters)| *clusters == 0) {
+        return Vec::new();
+    }
+    let said: Vec<String> = counts
+        .iter()
+        .map(|(spread, clusters)| {
+            let clusters = plural(*clusters, "cluster");
+            format!("{} admits {clusters}", title(&spread.active))
+        })
+        .collect();
+    let message = format!(
+        "{}, but no cluster satisfies all {}: KubeFleet picks one cluster after the other and \
+         never moves a pick, so another order of picks might have reached more",
+        joined(&said),
+        hard.len(),
+    );
+    let (first, second) = (hard[0], hard[1]);
+    let mut hint = hint(Kind::FleetGreedy, &first.active, message);
+    hint.other_constraint_index = crate::explain::case::wire_index(&second.active);
+    vec![hint.into()]
+}
+
+/// Nothing can be picked: the smallest `maxSkew` that would admit a cluster.
+fn max_skew(case: &Case<'_>) -> Vec<Finding> {
+    if case.open_count() > 0 {
+        return Vec::new();
+    }
+    let smallest = |spread: &Spread| {
+        let others = |cluster: &&Judged<'_>| {
+            let mut others = case
+                .hard()
+                .filter(|o| o.active.index != spread.active.index);
+            others.all(|other| Case::admits(other, cluster.slot))
+        };
+        let after =
+            |cluster: &Judged<'_>| spread.after(spread.class(spread.domain_of(cluster.slot)));
+        let least = case.pickable().filter(others).map(after).min()?;
+        let max_skew = i32::try_from(least).ok()?;
+        let open = case.open_with(spread, max_skew);
+        let clusters = plural(open, "cluster");
+        let message = format!(
+            "maxSkew {least} is the smallest with which {} admits a cluster: {clusters}; it is \
+             {} now",
+            title(&spread.active),
+            spread.active.constraint.max_skew,
+        );
+        let remedy = (open > 0).then(|| {
+            format!(
+                "set maxSkew to {least} on {}, which admits {clusters}",
+                title(&spread.active)
+            )
+        });
+        Some(suggesting(
+            spread,
+            Kind::MaxSkew,
+            message,
+            (max_skew, open),
+            remedy,
+        ))
+    };
+    case.hard().filter_map(smallest).collect()
+}
+
+/// A selector that does not match the placement: picks are not counted.
+fn self_mismatch(case: &Case<'_>) -> Vec<Finding> {
+    let of = |spread: &Spread| {
+        if spread.counts_picks() {
+            return None;
+        }
+        let message = format!(
+            "the selector of {} does not match the placement's own labels: clusters that it picks \
+             are not counted",
+            title(&spread.active)
+        );
+        Some(hint(Kind::SelfMismatch, &spread.active, message).into())
+    };
+    case.spreads.iter().filter_map(of).collect()
+}
+
+/// Clusters without the key are no domain and are never refused.
+fn missing_key(case: &Case<'_>) -> Vec<Finding> {
+    let of = |spread: &Spread| {
+        let key = &*spread.active.constraint.topology_key;
+        let lacks = |cluster: &&Judged<'_>| cluster.node.label_text(key).is_none();
+        let names = case.clusters.iter().filter(lacks);
+        let names: Vec<&str> = names.map(|cluster| cluster.node.name()).collect();
+        if names.is_empty() {
+            return None;
+        }
+        let message = format!(
+            "{} of {} {} the label {key}: {} never refuses them and counts them nowhere ({})",
+            names.len(),
+            plural(case.clusters.len(), "cluster"),
+            verb(names.len(), "lacks", "lack"),
+            title(&spread.active),
+            among(&names),
+        );
+        Some(hint(Kind::MissingKey, &spread.active, message).into())
+    };
+    case.spreads.iter().filter_map(of).collect()
+}
+
+/// Clusters that have the key with an empty value are a domain of their own.
+fn empty_value(case: &Case<'_>) -> Vec<Finding> {
+    let of = |spread: &Spread| {
+        let key = &*spread.active.constraint.topology_key;
+        let empty = case
+            .all_clusters()
+            .filter(|node| node.label_text(key) == Some(""));
+        let names: Vec<&str> = empty.map(|node| node.name()).collect();
+        if names.is_empty() {
+            return None;
+        }
+        let message = format!(
+            "{} {} the label {key} with an empty value, which makes a domain of its own for {}: {}",
+            plural(names.len(), "cluster"),
+            verb(names.len(), "has", "have"),
+            title(&spread.active),
+            among(&names),
+        );
+        Some(hint(Kind::EmptyValue, &spread.active, message).into())
+    };
+    case.spreads.iter().filter_map(of).collect()
+}
+
+/// Placements that match and are being deleted hold no cluster any more.
+fn terminating(case: &Case<'_>) -> Vec<Finding> {
+    let of = |spread: &Spread| {
+        let ending = case.cut.terminating(&spread.active.selector).count();
+        if ending == 0 {
+            return None;
+        }
+        let message = format!(
+            "{} that {} matches {} terminating and not counted any more",
+            plural(ending, "placement"),
+            title(&spread.active),
+            verb(ending, "is", "are"),
+        );
+        Some(hint(Kind::TerminatingPods, &spread.active, message).into())
+    };
+    case.spreads.iter().filter_map(of).collect()
+}
+
+/// A soft constraint takes points off and never refuses.
+fn soft(case: &Case<'_>) -> Vec<Finding> {
+    let soft = case.spreads.iter();
+    soft.filter(|spread| !spread.active.constraint.is_hard())
+        .map(|spread| {
+            let message = format!(
+                "{} is ScheduleAnyway: a cluster that exceeds its maxSkew {} loses 1000 points \
+                 and can still be picked",
+                title(&spread.active),
+                spread.active.constraint.max_skew,
+            );
+            hint(Kind::Soft, &spread.active, message).into()
+        })
+        .collect()
+}

@@ -1,0 +1,20 @@
+//! The Fleet dialect explained: clusters that hold a placement, and the dead
+//! ends of KubeFleet's rules (`docs/semantics.md`, "Fleet dialect").
+
+mod case;
+mod hints;
+mod summary;
+
+pub use case::{Case, Judged};
+
+use super::Explanation;
+
+/// Explains a case. Insights name the first `max_domains` domains.
+pub fn explain(case: &Case<'_>, max_domains: usize) -> Explanation {
+    let findings = hints::all(case);
+    Explanation {
+        summary: summary::of(case, &findings),
+        insights: case.insights(max_domains),
+        hints: findings.into_iter().map(|finding| finding.hint).collect(),
+    }
+}

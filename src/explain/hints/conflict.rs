@@ -1,0 +1,63 @@
+//! Constraints that exclude each other.
+
+use std::collections::BTreeSet;
+
+use super::Finding;
+use crate::explain::case::{Case, Hard, Judged, hint};
+use crate::explain::words::{among, plural};
+use crate::proto::v1::hint::Kind;
+
+/// No node is feasible, although each of two hard constraints admits some:
+/// the first pair of which no node satisfies both.
+pub fn conflict(case: &Case<'_>) -> Vec<Finding> {
+    if !case.is_stuck() {
+        return Vec::new();
+    }
+    let admitted = |hard: &Hard<'_>| -> Vec<bool> {
+        let admits = |node: &Judged<'_>| case.passes_checks(node) && hard.admits(node.node);
+        case.nodes.iter().map(admits).collect()
+    };
+    let all: Vec<(&Hard<'_>, Vec<bool>)> = case
+        .hard
+        .iter()
+        .map(|hard| (hard, admitted(hard)))
+        .filter(|(_, admitted)| admitted.contains(&true))
+        .collect();
+    for (i, (one, admits)) in all.iter().enumerate() {
+        for (other, also) in &all[i + 1..] {
+            if !admits.iter().zip(also).any(|(one, other)| *one && *other) {
+                let found = exclude(case, (one, admits), (other, also));
+                return vec![found];
+            }
+        }
+    }
+    Vec::new()
+}
+
+fn exclude(
+    case: &Case<'_>,
+    (one, admits): (&Hard<'_>, &[bool]),
+    (other, also): (&Hard<'_>, &[bool]),
+) -> Finding {
+    let message = format!(
+        "{} admits {}, and {} admits {}: each can be satisfied, but no node satisfies both",
+        one.title(),
+        where_to(case, one, admits),
+        other.title(),
+        where_to(case, other, also),
+    );
+    let mut hint = hint(Kind::Conflict, one.active(), message);
+    hint.other_constraint_index = crate::explain::case::wire_index(other.active());
+    hint.into()
+}
+
+/// `3 nodes (zone-a, zone-b)`.
+fn where_to(case: &Case<'_>, hard: &Hard<'_>, admits: &[bool]) -> String {
+    let nodes = case.nodes.iter().zip(admits).filter(|(_, admits)| **admits);
+    let values: BTreeSet<&str> = nodes
+        .filter_map(|(node, _)| node.node.label_text(hard.key()))
+        .collect();
+    let count = admits.iter().filter(|admits| **admits).count();
+    let values: Vec<&str> = values.into_iter().collect();
+    format!("{} ({})", plural(count, "node"), among(&values))
+}

@@ -1,0 +1,50 @@
+//! The hints: each a function of the case, with its numbers.
+
+mod conflict;
+mod minimum;
+mod nodes;
+mod pods;
+mod selector;
+mod skew;
+mod soft;
+
+use super::case::Case;
+use crate::proto::v1;
+
+/// A hint, and what to do about it in the words of an order, if anything
+/// would admit a node.
+#[derive(Debug, Clone)]
+pub struct Finding {
+    /// The hint.
+    pub hint: v1::Hint,
+    /// E.g. `set maxSkew to 2`. It was decided that this admits a node.
+    pub remedy: Option<String>,
+}
+
+/// All hints there are, the most useful first.
+const HINTS: [fn(&Case<'_>) -> Vec<Finding>; 12] = [
+    minimum::unusable_domain,
+    minimum::min_domains,
+    pods::mixed_revisions,
+    conflict::conflict,
+    skew::more_pods,
+    skew::fewer_pods,
+    skew::max_skew,
+    selector::self_mismatch,
+    selector::empty_selector,
+    nodes::missing_key,
+    nodes::empty_value,
+    pods::terminating,
+];
+
+/// The hints of a case.
+pub fn all(case: &Case<'_>) -> Vec<Finding> {
+    let hints = HINTS.iter().flat_map(|hint| hint(case));
+    hints.chain(soft::soft(case)).collect()
+}
+
+impl From<v1::Hint> for Finding {
+    fn from(hint: v1::Hint) -> Self {
+        Self { hint, remedy: None }
+    }
+}

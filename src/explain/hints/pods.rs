@@ -1,0 +1,123 @@
+//! Pods that are counted and should not be, or the other way round.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Finding;
+use crate::explain::case::{Case, hint, title};
+use crate::explain::words::{among, joined, plural, verb};
+use crate::matching::{Constraint, Selector};
+use crate::proto::v1::hint::Kind;
+use crate::snapshot::CountedSet;
+use crate::spread::Active;
+
+/// The label that tells the revisions of a Deployment apart.
+const HASH: &str = "pod-template-hash";
+
+/// Pods of several revisions of this workload are counted together: those
+/// that have its labels but for the hash.
+pub fn mixed_revisions(case: &Case<'_>) -> Vec<Finding> {
+    // matchLabelKeys of default constraints do not hold.
+    let own = case.constraints.all.iter().enumerate();
+    own.filter(|(_, active)| !active.from_defaults)
+        .filter_map(|(place, active)| mixed(case, place, active))
+        .collect()
+}
+
+fn mixed(case: &Case<'_>, place: usize, active: &Active) -> Option<Finding> {
+    let labels = case.subject().labels;
+    let own = labels.get(HASH).map(String::as_str);
+    let without_hash = labels.iter().filter(|(key, _)| *key != HASH);
+    let expected: Vec<(&str, &str)> = without_hash.map(|(k, v)| (&**k, &**v)).collect();
+    let is_of_workload = |set: &CountedSet<'_>| {
+        let rest = set.labels().filter(|(key, _)| *key != HASH);
+        rest.eq(expected.iter().copied())
+    };
+    let mut revisions: BTreeMap<&str, u32> = BTreeMap::new();
+    let sets = case.cut.matching_sets(&active.selector);
+    for set in sets.filter(is_of_workload) {
+        let hash = set.labels().find(|(key, _)| *key == HASH);
+        let pods: u32 = set.counts().map(|(_, pods)| pods).sum();
+        if let Some((_, hash)) = hash.filter(|_| pods > 0) {
+            *revisions.entry(hash).or_default() += pods;
+        }
+    }
+    let names: BTreeSet<&str> = revisions.keys().copied().chain(own).collect();
+    if names.len() < 2 || revisions.is_empty() {
+        return None;
+    }
+    let listed = revisions
+        .iter()
+        .map(|(hash, pods)| format!("{} of {hash}", plural(i64::from(*pods), "pod")));
+    let mut message = format!(
+        "{} counts several revisions of the workload together: {}. matchLabelKeys: [{HASH}] \
+         would spread each by itself",
+        title(active),
+        joined(&listed.collect::<Vec<_>>()),
+    );
+    let mut finding = Finding::from(hint(Kind::MixedRevisions, active, String::new()));
+    if let Some(own) = own {
+        let revise = |_: &mut Constraint, selector: &mut Selector| {
+            *selector = selector.clone().and_labels([(HASH, own)]);
+        };
+        let revised = case.constraints.revised(place, case.subject(), revise);
+        let (before, after) = (case.feasible_count(), case.admitted_with(&revised));
+        if active.constraint.is_hard() {
+            let key = &active.constraint.topology_key;
+            let values: BTreeSet<&str> = after
+                .iter()
+                .filter_map(|node| node.node.label_text(key))
+                .collect();
+            let values: Vec<&str> = values.into_iter().collect();
+            message.push_str(&match after.len() {
+                0 => ", though no node would be feasible then either".to_owned(),
+                nodes => format!(
+                    ", and the pod could go to {} ({})",
+                    plural(nodes, "node"),
+                    among(&values)
+                ),
+            });
+        }
+        finding.hint.admitted_node_count = i64::try_from(after.len()).unwrap_or(i64::MAX);
+        finding.hint.suggested_constraint = Some(revised.all[place].to_wire());
+        if before == 0 && !after.is_empty() {
+            finding.remedy = Some(format!(
+                "set matchLabelKeys: [{HASH}] on {}, which lets it onto {}",
+                title(active),
+                plural(after.len(), "node")
+            ));
+        }
+    }
+    finding.hint.message = message;
+    Some(finding)
+}
+
+/// Pods that match and are being deleted are not counted.
+pub fn terminating(case: &Case<'_>) -> Vec<Finding> {
+    let of = |active: &Active| {
+        let key = &*active.constraint.topology_key;
+        let mut by_value: BTreeMap<&str, usize> = BTreeMap::new();
+        for slot in case.cut.terminating(&active.selector) {
+            let node = case.cut.nodes.get(slot);
+            if let Some(value) = node.and_then(|node| node.label_text(key)) {
+                *by_value.entry(value).or_default() += 1;
+            }
+        }
+        if by_value.is_empty() {
+            return None;
+        }
+        let total: usize = by_value.values().sum();
+        let listed: Vec<String> = by_value
+            .iter()
+            .map(|(value, pods)| format!("{value}: {pods}"))
+            .collect();
+        let message = format!(
+            "{} that {} matches {} terminating and not counted any more ({})",
+            plural(total, "pod"),
+            title(active),
+            verb(total, "is", "are"),
+            among(&listed),
+        );
+        Some(hint(Kind::TerminatingPods, active, message).into())
+    };
+    case.constraints.all.iter().filter_map(of).collect()
+}

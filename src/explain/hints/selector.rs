@@ -1,0 +1,67 @@
+//! Selectors that do not count what one thinks.
+
+use super::Finding;
+use crate::explain::case::{Case, hint, title};
+use crate::explain::words::joined;
+use crate::matching::{Selector, selector_text};
+use crate::proto::v1;
+use crate::proto::v1::hint::Kind;
+use crate::spread::Active;
+
+/// The selector does not match the pod itself: placing the pod leaves all
+/// counts as they are, and the next one is put on top of it.
+pub fn self_mismatch(case: &Case<'_>) -> Vec<Finding> {
+    let labels = case.subject().labels;
+    let mismatch = |active: &Active| {
+        let wire = active.selector.to_wire()?;
+        if active.self_match > 0 {
+            return None;
+        }
+        let message = format!(
+            "{} counts pods with {}, and the pod itself {}: it is not counted where it goes, so \
+             pods like it are not spread",
+            title(active),
+            selector_text(&wire),
+            differences(&wire, labels),
+        );
+        Some(hint(Kind::SelfMismatch, active, message).into())
+    };
+    case.constraints.all.iter().filter_map(mismatch).collect()
+}
+
+/// The keys that a selector asks for, with what the pod has instead.
+fn differences(
+    selector: &v1::LabelSelector,
+    labels: &std::collections::BTreeMap<String, String>,
+) -> String {
+    let pairs = selector.match_labels.iter();
+    let wrong = pairs.filter(|(key, value)| labels.get(*key) != Some(*value));
+    let mut keys: Vec<&str> = wrong.map(|(key, _)| &**key).collect();
+    keys.extend(selector.match_expressions.iter().map(|e| &*e.key));
+    keys.sort_unstable();
+    keys.dedup();
+    let said = keys.into_iter().map(|key| match labels.get(key) {
+        Some(value) => format!("has {key}={value}"),
+        None => format!("has no label {key}"),
+    });
+    joined(&said.collect::<Vec<_>>())
+}
+
+/// An empty or absent selector counts nothing.
+pub fn empty_selector(case: &Case<'_>) -> Vec<Finding> {
+    let empty = |active: &Active| {
+        let why = match &active.selector {
+            Selector::Nothing => "has no labelSelector, which matches no pod",
+            selector if selector.is_empty() => {
+                "has an empty labelSelector, for which kube-scheduler counts no pod"
+            }
+            Selector::All(_) => return None,
+        };
+        let message = format!(
+            "{} {why}: every domain counts 0 pods, so it spreads nothing",
+            title(active)
+        );
+        Some(hint(Kind::EmptySelector, active, message).into())
+    };
+    case.constraints.all.iter().filter_map(empty).collect()
+}

@@ -1,0 +1,193 @@
+//! No node is feasible: how far off it is, for each constraint that alone
+//! stands in the way of some node.
+
+use std::collections::BTreeSet;
+
+use super::Finding;
+use crate::explain::case::{Case, Hard, Judged, hint};
+use crate::explain::words::{among, joined, plural, quoted};
+use crate::matching::Constraint;
+use crate::proto::v1;
+use crate::proto::v1::hint::Kind;
+
+/// The smallest `maxSkew` that would admit a node.
+pub fn max_skew(case: &Case<'_>) -> Vec<Finding> {
+    stuck_on(case)
+        .filter_map(|hard| {
+            let values = nearly(case, hard).map(|(value, _)| value);
+            let smallest = values.map(|value| hard.skew(value)).min()?;
+            let max_skew = i32::try_from(smallest).ok()?;
+            let revise = |constraint: &mut Constraint, _: &mut _| constraint.max_skew = max_skew;
+            let revised = case.constraints.revised(hard.place, case.subject(), revise);
+            let after = case.admitted_with(&revised);
+            let values: BTreeSet<&str> = after
+                .iter()
+                .filter_map(|node| node.node.label_text(hard.key()))
+                .collect();
+            let values: Vec<&str> = values.into_iter().collect();
+            let nodes = plural(after.len(), "node");
+            let message = format!(
+                "maxSkew {max_skew} is the smallest with which {} admits a node: {nodes} ({}); \
+                 it is {} now",
+                hard.title(),
+                among(&values),
+                hard.max_skew(),
+            );
+            let mut hint = hint(Kind::MaxSkew, hard.active(), message);
+            hint.admitted_node_count = i64::try_from(after.len()).unwrap_or(i64::MAX);
+            hint.suggested_constraint = Some(revised.all[hard.place].to_wire());
+            let remedy = format!(
+                "set maxSkew to {max_skew} on {}, which lets it onto {nodes}",
+                hard.title()
+            );
+            Some(Finding {
+                hint,
+                remedy: (!after.is_empty()).then_some(remedy),
+            })
+        })
+        .collect()
+}
+
+/// How many pods would have to leave which domain. Whichever of its matching
+/// pods leave, the other constraints still admit the node.
+pub fn fewer_pods(case: &Case<'_>) -> Vec<Finding> {
+    stuck_on(case)
+        .filter_map(|hard| {
+            let fits = |(value, node): &(&str, &Judged<'_>)| {
+                let leaving = hard.count(value) - hard.limit();
+                hard.limit() >= 0 && others_outlast(case, hard, node, leaving)
+            };
+            let found = nearly(case, hard).filter(fits);
+            let (value, node) = found.min_by_key(|(value, _)| hard.count(value))?;
+            let leaving = hard.count(value) - hard.limit();
+            let pods = plural(leaving, "matching pod");
+            let value_text = quoted(value);
+            let message = format!(
+                "{pods} fewer in {value_text} would let it onto {}: {} counts {} there and {}",
+                node.name,
+                hard.title(),
+                hard.count(value),
+                match hard.limit() {
+                    0 => "allows none".to_owned(),
+                    limit => format!("allows {limit}"),
+                },
+            );
+            let mut hint = hint(Kind::FewerPods, hard.active(), message);
+            hint.domain = value.to_owned();
+            hint.domain_changes = vec![change(value, -leaving)];
+            Some(Finding {
+                hint,
+                remedy: Some(format!("move {pods} out of {value_text}")),
+            })
+        })
+        .collect()
+}
+
+/// How many pods would have to arrive in which domains to lift the minimum.
+/// Left out where a domain could take none, where `minDomains` keeps the
+/// minimum at 0, and where they might get in the way of another constraint.
+pub fn more_pods(case: &Case<'_>) -> Vec<Finding> {
+    stuck_on(case)
+        .filter(|hard| !hard.report.min_domains_unmet)
+        .filter_map(|hard| {
+            let usable = case.usable_values(hard.key());
+            let (value, node) = nearly(case, hard).min_by_key(|(value, _)| hard.count(value))?;
+            let minimum = hard.count(value) + hard.active().self_match - hard.max_skew();
+            let below = |count: i64| (count < minimum).then_some(minimum - count);
+            let domains = hard.report.domains.iter().map(|domain| domain.tally);
+            let arriving: Vec<(&str, i64)> = domains
+                .filter_map(|tally| Some((tally.value, below(tally.matching_pods)?)))
+                .collect();
+            let can_arrive = |(to, _): &(&str, i64)| *to != value && usable.contains(to);
+            if !arriving.iter().all(can_arrive) || in_the_way(case, hard, node, &arriving) {
+                return None;
+            }
+            let listed: Vec<String> = arriving
+                .iter()
+                .map(|(value, pods)| format!("{pods} more in {}", quoted(value)))
+                .collect();
+            let needed = among_parts(&listed);
+            let total: i64 = arriving.iter().map(|(_, pods)| pods).sum();
+            let message = format!(
+                "{} ({needed}) would lift the minimum of {} to {minimum} and let it onto {}",
+                plural(total, "matching pod"),
+                hard.title(),
+                node.name,
+            );
+            let mut hint = hint(Kind::MorePods, hard.active(), message);
+            hint.domain = arriving.first()?.0.to_owned();
+            hint.domain_changes = arriving.iter().map(|(v, pods)| change(v, *pods)).collect();
+            Some(Finding {
+                hint,
+                remedy: Some(format!(
+                    "start {} ({needed})",
+                    plural(total, "matching pod")
+                )),
+            })
+        })
+        .collect()
+}
+
+fn change(value: &str, pods: i64) -> v1::DomainChange {
+    v1::DomainChange {
+        value: value.to_owned(),
+        pods,
+    }
+}
+
+/// As `joined`, but short.
+fn among_parts(parts: &[String]) -> String {
+    match parts.len() {
+        0..=3 => joined(parts),
+        _ => among(parts),
+    }
+}
+
+/// The hard constraints, when no node is feasible.
+fn stuck_on<'c, 'a>(case: &'c Case<'a>) -> impl Iterator<Item = &'c Hard<'a>> {
+    let stuck = case.is_stuck();
+    case.hard.iter().filter(move |_| stuck)
+}
+
+/// The nodes that a constraint alone keeps the pod off by skew, with their
+/// values.
+fn nearly<'c, 'a>(
+    case: &'c Case<'a>,
+    hard: &'c Hard<'a>,
+) -> impl Iterator<Item = (&'a str, &'c Judged<'a>)> {
+    let others = case.admitted_but_for(hard.place);
+    others.filter_map(|node| Some((node.node.label_text(hard.key())?, node)))
+}
+
+/// Whether the other constraints admit a node even if pods that leave lower
+/// their minimum as far as they can.
+fn others_outlast(case: &Case<'_>, hard: &Hard<'_>, node: &Judged<'_>, leaving: i64) -> bool {
+    let others = case.hard.iter().filter(|other| other.place != hard.place);
+    others.into_iter().all(|other| {
+        let Some(value) = node.node.label_text(other.key()) else {
+            return false;
+        };
+        let lowest = (other.report.global_minimum - leaving).max(0);
+        let lost = other.report.global_minimum - lowest;
+        other.skew(value) + lost <= other.max_skew()
+    })
+}
+
+/// Whether pods that arrive in some domains may land where another constraint
+/// counts for the node.
+fn in_the_way(
+    case: &Case<'_>,
+    hard: &Hard<'_>,
+    node: &Judged<'_>,
+    arriving: &[(&str, i64)],
+) -> bool {
+    let others = case.hard.iter().filter(|other| other.place != hard.place);
+    others.into_iter().any(|other| {
+        let here = node.node.label_text(other.key());
+        case.all_nodes().any(|(_, near)| {
+            let value = near.label_text(hard.key());
+            near.label_text(other.key()) == here
+                && value.is_some_and(|value| arriving.iter().any(|(to, _)| *to == value))
+        })
+    })
+}

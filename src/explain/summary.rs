@@ -1,0 +1,122 @@
+//! The one sentence.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::case::{Case, Hard};
+use super::hints::Finding;
+use super::words::{among, joined, plural, verb};
+use crate::spread::Reason;
+
+/// What comes of the pod, why, and what would help.
+pub fn of(case: &Case<'_>, findings: &[Finding]) -> String {
+    let (feasible, all) = (case.feasible_count(), case.nodes.len());
+    let verdict = match (feasible, all) {
+        (_, 0) => return "There is no node to decide about.".to_owned(),
+        (0, 1) => "The one node cannot take the pod".to_owned(),
+        (0, _) => format!("None of {all} nodes can take the pod"),
+        (1, 1) => "The one node can take the pod".to_owned(),
+        _ if feasible == all => format!("All {all} nodes can take the pod"),
+        _ => format!(
+            "{feasible} of {} can take the pod{}",
+            plural(all, "node"),
+            places(case)
+        ),
+    };
+    let causes = causes(case);
+    let remedy = findings.iter().find_map(|finding| finding.remedy.as_ref());
+    match (causes.is_empty(), remedy.filter(|_| feasible == 0)) {
+        (true, _) => format!("{verdict}."),
+        (false, None) => format!("{verdict}: {}.", joined(&causes)),
+        (false, Some(remedy)) => format!("{verdict}: {}; {remedy}.", joined(&causes)),
+    }
+}
+
+/// Which domains of the first hard constraint the feasible nodes are in, when
+/// those are few.
+fn places(case: &Case<'_>) -> String {
+    let Some(hard) = case.hard.first() else {
+        return String::new();
+    };
+    let values = case
+        .feasible()
+        .filter_map(|node| node.node.label_text(hard.key()));
+    let values: BTreeSet<&str> = values.collect();
+    let values: Vec<&str> = values.into_iter().collect();
+    format!(" ({})", among(&values))
+}
+
+/// What keeps the pod off the others, by how many nodes.
+fn causes(case: &Case<'_>) -> Vec<String> {
+    let mut refused: BTreeMap<(Reason, Option<usize>), usize> = BTreeMap::new();
+    for refusal in case.nodes.iter().filter_map(|node| node.refusal) {
+        let cause = (refusal.reason, refusal.constraint_index);
+        *refused.entry(cause).or_default() += 1;
+    }
+    let mut causes: Vec<_> = refused.into_iter().collect();
+    causes.sort_by_key(|((reason, index), nodes)| {
+        (
+            std::cmp::Reverse(*reason == Reason::Skew),
+            std::cmp::Reverse(*nodes),
+            *index,
+        )
+    });
+    let said = |((reason, index), nodes): &((Reason, Option<usize>), usize)| {
+        let hard = case
+            .hard
+            .iter()
+            .find(|hard| Some(hard.active().index) == *index);
+        cause(*reason, hard, *nodes)
+    };
+    causes.iter().map(said).collect()
+}
+
+fn cause(reason: Reason, hard: Option<&Hard<'_>>, nodes: usize) -> String {
+    let count = plural(nodes, "node");
+    match (reason, hard) {
+        (Reason::Unschedulable, _) => format!("{count} {} cordoned", verb(nodes, "is", "are")),
+        (Reason::UntoleratedTaint, _) => format!(
+            "{count} {} a taint that it does not tolerate",
+            verb(nodes, "has", "have")
+        ),
+        (Reason::NodeAffinity, _) => format!(
+            "{count} {} match its node affinity",
+            verb(nodes, "does not", "do not")
+        ),
+        (Reason::MissingTopologyKey, Some(hard)) => {
+            format!(
+                "{count} {} the label {}",
+                verb(nodes, "lacks", "lack"),
+                hard.key()
+            )
+        }
+        (Reason::Skew, Some(hard)) => format!(
+            "{count} would exceed maxSkew {} of {}, where {}",
+            hard.max_skew(),
+            hard.key(),
+            minimum(hard),
+        ),
+        _ => format!("{count} {} refused", verb(nodes, "is", "are")),
+    }
+}
+
+/// What the skew is measured from.
+fn minimum(hard: &Hard<'_>) -> String {
+    let minimum = hard.report.global_minimum;
+    let wanted = hard.active().constraint.min_domains.unwrap_or(1);
+    match &*hard.lowest() {
+        [] => "there is no domain".to_owned(),
+        _ if hard.report.min_domains_unmet => format!(
+            "only {} of {wanted} domains exist",
+            hard.report.domain_count
+        ),
+        lowest => format!(
+            "{} {} {}",
+            among(lowest),
+            verb(lowest.len(), "has", "have"),
+            match minimum {
+                0 => "no pod".to_owned(),
+                pods => plural(pods, "pod"),
+            }
+        ),
+    }
+}

@@ -1,0 +1,47 @@
+//! How numbers, names and lists are written in sentences.
+
+/// Names that a sentence lists.
+const LISTED: usize = 3;
+
+/// `1 node`, `3 nodes`.
+pub fn plural(count: impl TryInto<i64>, what: &str) -> String {
+    match count.try_into().unwrap_or(i64::MAX) {
+        1 => format!("1 {what}"),
+        count if what.ends_with('y') => {
+            format!("{count} {}ies", what.strip_suffix('y').unwrap_or(what))
+        }
+        count => format!("{count} {what}s"),
+    }
+}
+
+/// The form of a verb for so many: `is` or `are`.
+pub fn verb(count: usize, one: &'static str, many: &'static str) -> &'static str {
+    if count == 1 { one } else { many }
+}
+
+/// The first names of a list: `a, b, c and 4 more`.
+pub fn among<T: AsRef<str>>(names: &[T]) -> String {
+    let quoted = |name: &T| quoted(name.as_ref());
+    let named: Vec<String> = names.iter().take(LISTED).map(quoted).collect();
+    match names.len().saturating_sub(LISTED) {
+        0 => joined(&named),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
+/// `a`, `a and b`, `a, b and c`.
+pub fn joined(parts: &[String]) -> String {
+    match parts {
+        [] => String::new(),
+        [only] => only.clone(),
+        [all @ .., last] => format!("{} and {last}", all.join(", ")),
+    }
+}
+
+/// The value of a topology key; an empty one is a value.
+pub fn quoted(value: &str) -> String {
+    match value {
+        "" => "\"\"".to_owned(),
+        value => value.to_owned(),
+    }
+}

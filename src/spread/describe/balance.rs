@@ -1,0 +1,89 @@
+//! How pods are spread over the domains of one topology.
+
+use crate::snapshot::Counted;
+use crate::spread::Active;
+use crate::spread::filter::min_domains;
+
+/// How pods are spread over one topology.
+#[derive(Debug, Clone)]
+pub struct Balance {
+    /// The constraint that wants it even; `None` when a key was asked for.
+    pub constraint: Option<Active>,
+    /// The topology key.
+    pub topology_key: String,
+    /// How many domains there are.
+    pub domain_count: usize,
+    /// The count that skews are measured from: the smallest, or 0 with fewer
+    /// domains than `minDomains`.
+    pub global_minimum: i64,
+    /// Whether there are fewer domains than `minDomains`.
+    pub min_domains_unmet: bool,
+    /// How far the largest count is above the minimum.
+    pub skew: i64,
+    /// Pods of the workload that are on a node that is in no domain.
+    pub outside_pods: i64,
+    /// The first domains, most pods first, then by value.
+    pub domains: Vec<Share>,
+}
+
+/// What one domain has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Share {
+    /// Value of the topology key.
+    pub value: String,
+    /// Pods in it.
+    pub pods: i64,
+    /// Eligible nodes in it.
+    pub eligible_nodes: i64,
+}
+
+impl Balance {
+    /// The balance of counts, listing at most `max_domains` of the domains.
+    pub fn of(
+        counted: &Counted<'_>,
+        topology_key: &str,
+        constraint: Option<&Active>,
+        outside_pods: usize,
+        max_domains: usize,
+    ) -> Self {
+        let domain_count = counted.domain_count();
+        let min_domains_unmet =
+            constraint.is_some_and(|constraint| domain_count < min_domains(constraint));
+        let global_minimum = match counted.smallest() {
+            Some(smallest) if !min_domains_unmet => i64::from(smallest),
+            _ => 0,
+        };
+        let mut shares: Vec<_> = counted.domains().map(|id| counted.domain(id)).collect();
+        let largest = shares.iter().map(|share| share.matching_pods).max();
+        let order = |share: &crate::snapshot::Domain<'_>| std::cmp::Reverse(share.matching_pods);
+        shares.sort_unstable_by(|a, b| (order(a), a.value).cmp(&(order(b), b.value)));
+        shares.truncate(max_domains);
+        let share = |share: crate::snapshot::Domain<'_>| Share {
+            value: share.value.to_owned(),
+            pods: share.matching_pods.into(),
+            eligible_nodes: share.eligible_nodes.into(),
+        };
+        Self {
+            constraint: constraint.cloned(),
+            topology_key: topology_key.to_owned(),
+            domain_count,
+            global_minimum,
+            min_domains_unmet,
+            skew: largest.map_or(0, |largest| i64::from(largest) - global_minimum),
+            outside_pods: i64::try_from(outside_pods).unwrap_or(i64::MAX),
+            domains: shares.into_iter().map(share).collect(),
+        }
+    }
+
+    /// How far it is beyond what its constraint allows; 0 when it is within.
+    pub fn excess(&self) -> i64 {
+        let max_skew = self.constraint.as_ref().map(|c| c.constraint.max_skew);
+        max_skew.map_or(0, |max| (self.skew - i64::from(max)).max(0))
+    }
+
+    /// Whether its constraint is hard.
+    pub fn is_hard(&self) -> bool {
+        let constraint = self.constraint.as_ref();
+        constraint.is_some_and(|active| active.constraint.is_hard())
+    }
+}

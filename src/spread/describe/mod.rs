@@ -1,0 +1,11 @@
+//! How evenly things are spread now (`docs/spread.md`): the workloads of a
+//! namespace, and how far each is from even, by its own constraints or by a
+//! topology key.
+
+mod balance;
+mod survey;
+mod workload;
+
+pub use balance::{Balance, Share};
+pub use survey::{By, Judged, Survey};
+pub use workload::Workload;

@@ -1,0 +1,271 @@
+//! A look at all workloads of a namespace.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use prost::Message;
+
+use super::balance::Balance;
+use super::workload::{Workload, is_controlled_by};
+use crate::matching::{Constraint, Path, Selector};
+use crate::proto::v1;
+use crate::snapshot::{Census, Eligibility, Group, Limits, Query, Slot, partition, topology};
+use crate::spread::{Active, Constraints, Question};
+
+/// What workloads are judged by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum By {
+    /// Their constraints: their own, or the default ones.
+    Constraints,
+    /// A topology key.
+    Key(Arc<str>),
+}
+
+/// The workloads of a namespace.
+pub struct Survey<'c, 'a> {
+    census: &'c Census<'a>,
+    namespace: &'c str,
+    limits: &'c Limits,
+    /// How many domains to list.
+    max_domains: usize,
+    workloads: BTreeMap<Workload, Vec<Member<'c>>>,
+}
+
+/// Pods of a workload that are alike.
+struct Member<'c> {
+    group: &'c Group,
+    pod: v1::Pod,
+}
+
+/// How a workload is spread.
+#[derive(Debug, Clone)]
+pub struct Judged {
+    /// The workload.
+    pub workload: Workload,
+    /// Its pods, but for those that are terminating or finished.
+    pub pods: usize,
+    /// One for each distinct constraint in force, or for the key. Pods of two
+    /// revisions may have different constraints.
+    pub balances: Vec<Balance>,
+    /// Why some of its pods could not be judged: what they ask for is invalid.
+    pub fault: Option<String>,
+}
+
+/// A constraint that pods of a workload share.
+#[derive(PartialEq, Eq, Hash)]
+struct Shared {
+    index: usize,
+    constraint: Constraint,
+    selector: Selector,
+    partition: partition::Key,
+}
+
+impl<'c, 'a> Survey<'c, 'a> {
+    /// The workloads of a census.
+    pub fn of(
+        census: &'c Census<'a>,
+        namespace: &'c str,
+        limits: &'c Limits,
+        max_domains: usize,
+    ) -> Self {
+        let mut workloads: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for group in census.groups() {
+            let mut pod = census.pod(group);
+            pod.metadata.get_or_insert_default().namespace = namespace.to_owned();
+            let workload = Workload::of(&pod);
+            let member = Member { group, pod };
+            workloads.entry(workload).or_default().push(member);
+        }
+        for members in workloads.values_mut() {
+            // Whatever order they arrived in, the answer is the same.
+            members.sort_by_cached_key(|member| member.pod.encode_to_vec());
+        }
+        Self {
+            census,
+            namespace,
+            limits,
+            max_domains,
+            workloads,
+        }
+    }
+
+    /// How many workloads there are.
+    pub fn len(&self) -> usize {
+        self.workloads.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.workloads.is_empty()
+    }
+
+    /// The namespace.
+    pub fn namespace(&self) -> &str {
+        self.namespace
+    }
+
+    /// Judges every workload.
+    pub fn judge_all<'s>(&'s self, by: &'s By) -> impl Iterator<Item = Judged> + 's {
+        let all = self.workloads.iter();
+        all.map(|(workload, members)| self.judge(workload, &members.iter().collect::<Vec<_>>(), by))
+    }
+
+    /// Judges one workload, by kind and name of its controller. `None` when it
+    /// has no pods. A replica set of a deployment can be named, too.
+    pub fn judge_one(&self, kind: &str, name: &str, by: &By) -> Option<Judged> {
+        let is_named = |workload: &Workload| workload.kind == kind && workload.name == name;
+        let named = self.workloads.keys().find(|workload| is_named(workload));
+        let (workload, members) = match named {
+            Some(workload) => {
+                let members = self.workloads[workload].iter().collect();
+                (workload.clone(), members)
+            }
+            None => {
+                let all = self.workloads.values().flatten();
+                let controlled = all.filter(|member| is_controlled_by(&member.pod, kind, name));
+                let workload = Workload {
+                    kind: kind.to_owned(),
+                    name: name.to_owned(),
+                    labels: BTreeMap::new(),
+                };
+                (workload, controlled.collect::<Vec<_>>())
+            }
+        };
+        (!members.is_empty()).then(|| self.judge(&workload, &members, by))
+    }
+
+    /// How the pods that a selector matches are spread over a topology key.
+    pub fn judge_selected(&self, selector: &Selector, key: &Arc<str>) -> (usize, Balance) {
+        // Asked about, `{}` is everything; in a constraint it counts nothing.
+        let selector = selector.clone().or_everything();
+        let matches = |member: &&Member<'_>| {
+            let metadata = member.pod.metadata.as_ref();
+            metadata.is_some_and(|metadata| selector.matches_labels(&metadata.labels))
+        };
+        let members: Vec<_> = self.workloads.values().flatten().filter(matches).collect();
+        let pods = members.iter().map(|member| member.group.pods).sum();
+        let partition = keyed(key, Eligibility::default());
+        (pods, self.balance_by(key, &partition, &members))
+    }
+
+    fn judge(&self, workload: &Workload, members: &[&Member<'_>], by: &By) -> Judged {
+        let mut judged = Judged {
+            workload: workload.clone(),
+            pods: members.iter().map(|member| member.group.pods).sum(),
+            balances: Vec::new(),
+            fault: None,
+        };
+        match by {
+            By::Constraints => self.judge_by_constraints(members, &mut judged),
+            By::Key(key) => {
+                let eligibility = self.eligibility(members);
+                let partition = keyed(key, eligibility);
+                judged.balances = vec![self.balance_by(key, &partition, members)];
+            }
+        }
+        judged
+    }
+
+    fn judge_by_constraints(&self, members: &[&Member<'_>], judged: &mut Judged) {
+        let mut places: HashMap<Shared, usize> = HashMap::new();
+        let mut found: Vec<(Active, partition::Key, Vec<&[Slot]>)> = Vec::new();
+        for member in members {
+            // A pod that may run on one node only has nothing to choose.
+            if self.census.is_pinned(member.group) {
+                continue;
+            }
+            let question = match self.question(member) {
+                Ok(question) => question,
+                Err(fault) => {
+                    judged.fault.get_or_insert(fault);
+                    continue;
+                }
+            };
+            let constraints = Constraints::of(&question, self.census.cut());
+            for active in &constraints.all {
+                let partition = constraints.standing(active, question.subject());
+                let shared = Shared {
+                    index: active.index,
+                    constraint: active.constraint.clone(),
+                    selector: active.selector.clone(),
+                    partition: partition.clone(),
+                };
+                let place = *places.entry(shared).or_insert(found.len());
+                if place == found.len() {
+                    found.push((active.clone(), partition, Vec::new()));
+                }
+                found[place].2.push(&member.group.nodes);
+            }
+        }
+        judged.balances = found
+            .into_iter()
+            .map(|(active, partition, nodes)| {
+                let counted = self.census.count(Query {
+                    selector: &active.selector,
+                    partition: &partition,
+                });
+                let outside = self.outside(&partition, nodes.into_iter().flatten());
+                let key = active.constraint.topology_key.clone();
+                Balance::of(&counted, &key, Some(&active), outside, self.max_domains)
+            })
+            .collect();
+        judged.balances.sort_by_key(|balance| {
+            let index = balance.constraint.as_ref().map(|active| active.index);
+            (index, std::cmp::Reverse(balance.excess()))
+        });
+    }
+
+    fn question(&self, member: &Member<'_>) -> Result<Question, String> {
+        let compiled = Question::compile(Some(&member.pod), self.limits, Path::root("pod"));
+        compiled.map_err(|faults| faults.to_string())
+    }
+
+    /// Where most of the pods may run.
+    fn eligibility(&self, members: &[&Member<'_>]) -> Eligibility {
+        let most = members.iter().max_by_key(|member| member.group.pods);
+        let most = most.filter(|member| !self.census.is_pinned(member.group));
+        let question = most.and_then(|member| self.question(member).ok());
+        let affinity = question.map(|question| question.affinity);
+        Eligibility {
+            affinity: affinity.filter(|affinity| !affinity.is_any()),
+            ..Eligibility::default()
+        }
+    }
+
+    fn balance_by(
+        &self,
+        key: &Arc<str>,
+        partition: &partition::Key,
+        members: &[&Member<'_>],
+    ) -> Balance {
+        let nodes = || members.iter().flat_map(|member| &member.group.nodes);
+        let counted = self
+            .census
+            .count_nodes(partition, nodes().map(|slot| (*slot, 1)));
+        let outside = self.outside(partition, nodes());
+        Balance::of(&counted, key, None, outside, self.max_domains)
+    }
+
+    fn outside<'s>(
+        &self,
+        partition: &partition::Key,
+        nodes: impl Iterator<Item = &'s Slot>,
+    ) -> usize {
+        let partition = self.census.cut().lens(partition).partition;
+        nodes
+            .filter(|slot| !partition.member(**slot).is_some())
+            .count()
+    }
+}
+
+/// The nodes that have a key and are eligible, parted by it.
+fn keyed(key: &Arc<str>, eligibility: Eligibility) -> partition::Key {
+    partition::Key {
+        topology: topology::Key::Label(Arc::clone(key)),
+        missing_is_empty: false,
+        eligibility: Eligibility {
+            required_keys: [Arc::clone(key)].into(),
+            ..eligibility
+        },
+    }
+}

@@ -1,0 +1,62 @@
+//! Which pods belong together.
+
+use std::collections::BTreeMap;
+
+use crate::proto::v1;
+
+/// The label that a deployment gives the pods of a replica set.
+const TEMPLATE_HASH: &str = "pod-template-hash";
+
+/// What pods belong to: their controller, or for want of one their labels.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Workload {
+    /// Kind of the controller; empty when there is none.
+    pub kind: String,
+    /// Its name; empty when there is none.
+    pub name: String,
+    /// The labels of pods without a controller.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Workload {
+    /// What a pod belongs to. The replica sets of a deployment are told by
+    /// their name, which ends in the hash that their pods carry as a label:
+    /// their pods belong to the deployment.
+    pub fn of(pod: &v1::Pod) -> Self {
+        let none = v1::ObjectMeta::default();
+        let metadata = pod.metadata.as_ref().unwrap_or(&none);
+        let Some(controller) = controller(metadata) else {
+            return Self {
+                kind: String::new(),
+                name: String::new(),
+                labels: metadata.labels.clone(),
+            };
+        };
+        let hash = metadata.labels.get(TEMPLATE_HASH);
+        let deployment = hash.and_then(|hash| {
+            let name = controller.name.strip_suffix(hash.as_str())?;
+            name.strip_suffix('-').filter(|name| !name.is_empty())
+        });
+        let (kind, name) = match deployment {
+            Some(name) if controller.kind == "ReplicaSet" => ("Deployment", name),
+            _ => (&*controller.kind, &*controller.name),
+        };
+        Self {
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            labels: BTreeMap::new(),
+        }
+    }
+}
+
+/// Whether a pod is controlled by what is of this kind and name itself, as by a
+/// replica set of a deployment.
+pub(super) fn is_controlled_by(pod: &v1::Pod, kind: &str, name: &str) -> bool {
+    let controller = pod.metadata.as_ref().and_then(controller);
+    controller.is_some_and(|owner| owner.kind == kind && owner.name == name)
+}
+
+fn controller(metadata: &v1::ObjectMeta) -> Option<&v1::OwnerReference> {
+    let owners = &metadata.owner_references;
+    owners.iter().find(|owner| owner.controller == Some(true))
+}

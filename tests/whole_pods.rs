@@ -1,0 +1,177 @@
+//! Stored pods are kept whole: what is exported, and what an overlay gives
+//! back, is what was sent, with everything that the pods ask for.
+
+mod support;
+
+use evenkeel::proto::v1::change::Object;
+use evenkeel::proto::v1::{FilterRequest, Pod};
+use evenkeel::snapshot::Limits;
+use proptest::prelude::*;
+use support::build::{ZONE, hard, node, on, pod, requiring_terms, spread, tolerating};
+use support::generate;
+use support::model::{Stored, delete};
+use support::server::Server;
+use tonic::Code;
+
+use evenkeel::proto::v1::{NodeSelectorRequirement, NodeSelectorTerm};
+
+async fn stored(server: &Server) -> Vec<Pod> {
+    let parts = server.export("").await;
+    let changes = parts
+        .into_iter()
+        .flat_map(|part| part.update.expect("an update").changes);
+    changes
+        .filter_map(|change| match change.object {
+            Some(Object::Pod(pod)) => Some(pod),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The pod as an export writes it.
+fn exported(mut pod: Pod) -> Pod {
+    let metadata = pod.metadata.get_or_insert_default();
+    if metadata.namespace.is_empty() {
+        metadata.namespace = "default".into();
+    }
+    pod.spec.get_or_insert_default();
+    pod.status.get_or_insert_default();
+    pod
+}
+
+/// A pod of a daemon set: it may run where it is and nowhere else.
+fn pinned(name: &str, node: &str) -> Pod {
+    let field = |operator: &str| NodeSelectorTerm {
+        match_fields: vec![NodeSelectorRequirement {
+            key: "metadata.name".into(),
+            operator: operator.into(),
+            values: vec![node.into()],
+        }],
+        ..NodeSelectorTerm::default()
+    };
+    let terms = vec![field("In"), field("In")];
+    let one = requiring_terms(pod(name, &[("app", "agent")]), terms);
+    on(tolerating(one, "", "Exists", "", ""), node)
+}
+
+#[tokio::test]
+async fn what_a_pod_asks_for_comes_back() {
+    let plain = on(pod("plain", &[("app", "web")]), "a");
+    let constrained = spread(plain.clone(), vec![hard(1, ZONE, &[("app", "web")])]);
+    let mut elsewhere = pinned("elsewhere", "b");
+    elsewhere.spec.get_or_insert_default().node_name = "a".into();
+    let mut unbound = pinned("unbound", "b");
+    unbound.spec.get_or_insert_default().node_name = String::new();
+    let mut invalid = plain.clone();
+    invalid
+        .spec
+        .get_or_insert_default()
+        .topology_spread_constraints = vec![hard(0, "no key", &[])];
+    let named = |mut pod: Pod, name: &str| {
+        pod.metadata.get_or_insert_default().name = name.into();
+        pod
+    };
+    let pods = [
+        named(constrained, "constrained"),
+        pinned("daemon-a", "a"),
+        pinned("daemon-b", "b"),
+        elsewhere,
+        named(invalid, "invalid"),
+        plain,
+        unbound,
+    ];
+    let server = Server::start().await;
+    let changes = pods.iter().cloned().map(Stored::change).collect();
+    assert_eq!(server.update("", changes).await.changed_count, 7);
+    let expected: Vec<Pod> = pods.iter().cloned().map(exported).collect();
+    assert_eq!(stored(&server).await, expected);
+
+    let again = pods.iter().cloned().map(Stored::change).collect();
+    let update = server.update("", again).await;
+    assert_eq!((update.changed_count, update.unchanged_count), (0, 7));
+}
+
+#[tokio::test]
+async fn another_constraint_is_a_change() {
+    let web = || on(pod("web", &[("app", "web")]), "a");
+    let server = Server::start().await;
+    server.update("", vec![web().change()]).await;
+    let constrained = spread(web(), vec![hard(1, ZONE, &[("app", "web")])]);
+    let update = server.update("", vec![constrained.clone().change()]).await;
+    assert_eq!((update.changed_count, update.unchanged_count), (1, 0));
+    assert_eq!(stored(&server).await, [exported(constrained)]);
+    let update = server.update("", vec![web().change()]).await;
+    assert_eq!(update.changed_count, 1);
+    assert_eq!(stored(&server).await, [exported(web())]);
+}
+
+#[tokio::test]
+async fn an_overlay_gives_pods_back_whole() {
+    let constrained = spread(
+        on(pod("web", &[("app", "web")]), "a"),
+        vec![hard(1, ZONE, &[("app", "web")])],
+    );
+    let server = Server::start().await;
+    let changes = vec![node("a", &[]).change(), constrained.clone().change()];
+    server.update("", changes).await;
+    let overlays = [
+        vec![delete("Pod", "", "web")],
+        vec![on(pod("web", &[]), "a").change()],
+    ];
+    for overlay in overlays {
+        let request = FilterRequest {
+            pod: Some(pod("new", &[])),
+            overlay,
+            ..FilterRequest::default()
+        };
+        server.filter(request).await;
+        assert_eq!(stored(&server).await, [exported(constrained.clone())]);
+    }
+}
+
+#[tokio::test]
+async fn a_pod_that_asks_for_too_much_is_refused() {
+    let limits = Limits {
+        max_pod_spec_bytes: 100,
+        ..Limits::default()
+    };
+    let server = Server::with_limits(limits).await;
+    let asking = |bytes: usize| {
+        let value = "v".repeat(bytes);
+        tolerating(pod("web", &[]), "k", "Equal", &value, "").change()
+    };
+    server.update("", vec![asking(50)]).await;
+    let request = evenkeel::proto::v1::UpdateSnapshotRequest {
+        changes: vec![asking(100)],
+        ..Default::default()
+    };
+    let refused = server.client().update_snapshot(request).await;
+    let status = refused.expect_err("it is over the limit");
+    assert_eq!(status.code(), Code::ResourceExhausted);
+    assert!(status.message().contains("max-pod-spec-bytes"), "{status}");
+    assert!(status.message().contains("changes[0].pod.spec"), "{status}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 32,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// Whatever pods come and go, those that stay are as they were last sent.
+    #[test]
+    fn any_pods_come_back(pods in proptest::collection::vec(generate::pod(), 1..30)) {
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        runtime.block_on(async {
+            let server = Server::start().await;
+            let mut last = std::collections::BTreeMap::new();
+            for pod in pods {
+                server.update("", vec![pod.clone().change()]).await;
+                last.insert(pod.key(), exported(pod));
+            }
+            prop_assert_eq!(stored(&server).await, last.into_values().collect::<Vec<_>>());
+            Ok(())
+        })?;
+    }
+}
