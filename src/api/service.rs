@@ -13,9 +13,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::checked::{Ask, Checked};
 use super::error::Error;
 use super::feed::Feed;
-use super::{
-    deadline, describe, explain, export, place, request, reservations, update, verify,
-};
+use super::{deadline, describe, explain, export, place, request, reservations, update, verify};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::proto::v1::spread_service_server::SpreadService;

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use super::kept;
 use super::limits::Limits;
 use super::pods::Phase;
 use super::templates;
@@ -97,12 +96,7 @@ impl Batch {
         if faults.is_empty() {
             check_unique(&changes, path, &mut faults);
         }
-        let objects = changes.into_iter().filter_map(|c| c.object);
-        let trimmed = objects.map(|mut object| {
-            kept::trim(&mut object);
-            object
-        });
-        faults.finish(Self(trimmed.collect()))
+        faults.finish(Self(changes.into_iter().filter_map(|c| c.object).collect()))
     }
 
     /// Changes of the snapshot's own making, which need no check.

@@ -130,7 +130,7 @@ impl<'a> Cut<'a> {
         for set in sets.matching(selector) {
             matching[set.index()] = true;
         }
-        let pods = self.namespace.pods();
+        let pods = self.namespace.pods().map(|(_, pod)| pod);
         pods.filter(move |pod| matching[pod.labels.index()] && pod.life.is_terminating())
             .filter_map(|pod| pod.node)
     }

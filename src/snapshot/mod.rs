@@ -15,7 +15,6 @@ mod error;
 mod export;
 mod frozen;
 mod journal;
-mod kept;
 mod label_sets;
 mod lenses;
 mod limits;

@@ -149,11 +149,6 @@ impl Namespace {
         &self.owners
     }
 
-    /// Its pods, in no order.
-    pub fn pods(&self) -> impl Iterator<Item = &PodRecord> {
-        self.pods.iter().map(|(_, pod)| pod)
-    }
-
     /// How many pods it has.
     pub fn pod_count(&self) -> usize {
         self.pods.len()
@@ -179,7 +174,8 @@ impl Namespace {
         let mut arrived: Vec<Serial> = named.map(|(serial, _)| serial).collect();
         if !unnamed.is_empty() {
             // Pods are not kept by uid: one look at all of them.
-            let bound = self.pods().filter(|pod| pod.node.is_some());
+            let pods = self.pods().map(|(_, pod)| pod);
+            let bound = pods.filter(|pod| pod.node.is_some());
             let uids: HashSet<String> = bound.map(|pod| pod.life.uid()).collect();
             let here = unnamed
                 .into_iter()

@@ -111,7 +111,9 @@ fn write_entries(
     }
     if let Some(mut row) = row {
         let objects_name = objects_name(Aside(row.aside));
-        row.objects = transaction.open_table(objects_table(&objects_name))?.len()?;
+        row.objects = transaction
+            .open_table(objects_table(&objects_name))?
+            .len()?;
         let value = rows::seal(name.as_bytes(), &row);
         snapshots.insert(name, &value[..])?;
     }

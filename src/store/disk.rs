@@ -9,10 +9,10 @@ use std::sync::Arc;
 use redb::backends::FileBackend;
 use redb::{BackendError, StorageBackend};
 
+use super::Durability;
 use super::counts::Counts;
 use super::error::Error;
 use super::file::{FILE, io_error};
-use super::Durability;
 
 /// A file that is synced to the disk only where that was promised.
 #[derive(Debug)]

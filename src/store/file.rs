@@ -160,7 +160,9 @@ impl File {
         backend: impl StorageBackend,
         verifies: bool,
     ) -> Result<Self, Error> {
-        let len = backend.len().map_err(|source| io_error(directory, source))?;
+        let len = backend
+            .len()
+            .map_err(|source| io_error(directory, source))?;
         if len == 0 {
             return Err(damaged(directory, format!("{FILE} is empty")));
         }
@@ -245,9 +247,8 @@ impl File {
             let (name, value) = row?;
             let name = name.value().to_owned();
             let row = rows::open(name.as_bytes(), value.value());
-            let row = row.map_err(|what| {
-                redb::Error::Corrupted(format!("snapshot {name:?}: {what}"))
-            })?;
+            let row =
+                row.map_err(|what| redb::Error::Corrupted(format!("snapshot {name:?}: {what}")))?;
             all.push((name, row));
         }
         Ok(all)
@@ -271,9 +272,7 @@ impl File {
         let row = rows.iter().find(|(name, _)| *name == last.snapshot);
         match (&last.step, row) {
             (Step::Delete, row) => row.is_none(),
-            (_, Some((_, row))) => {
-                row.epoch == last.row.epoch && row.sequence >= last.row.sequence
-            }
+            (_, Some((_, row))) => row.epoch == last.row.epoch && row.sequence >= last.row.sequence,
             (_, None) => false,
         }
     }

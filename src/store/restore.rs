@@ -69,9 +69,9 @@ impl Store {
                         tell(progress);
                     }
                 });
-                reader.join().unwrap_or_else(|_| {
-                    Err("its objects cannot be read".to_owned())
-                })
+                reader
+                    .join()
+                    .unwrap_or_else(|_| Err("its objects cannot be read".to_owned()))
             });
             read.map_err(|what| self.damaged(&name, &what))?;
             registry.restore(restoring);
