@@ -138,7 +138,12 @@ impl Server {
         })
     }
 
-    /// Sends a signal: `TERM` or `INT`.
+    /// The id of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a signal: `TERM`, `INT` or `KILL`.
     pub(crate) fn signal(&self, signal: &str) {
         let kill = format!("kill -{signal} {}", self.child.id());
         let sent = Command::new("sh").args(["-c", &kill]).status();
