@@ -92,7 +92,7 @@ fn main() -> std::io::Result<()> {
             per((after - before).saturating_sub(names), pods),
         ),
         ("the same, estimated by the snapshot", {
-            let estimate = world.snapshot().summary().memory_bytes;
+            let estimate = world.snapshot().summary().memory.total();
             per(estimate.saturating_sub(names), pods)
         }),
     ];

@@ -5,8 +5,10 @@
 //! decides on what `snapshot` holds by the rules of `matching`. `server` and
 //! `cli` stand in front of `api`. See `docs/architecture.md`.
 
+pub mod access;
 pub mod api;
 pub mod cli;
+pub mod decision_log;
 pub mod explain;
 pub mod matching;
 pub mod proto;

@@ -515,5 +515,5 @@ async fn looking_keeps_no_views() {
     server.update("", web(&["a1", "a1", "b1"])).await;
     ask(&server, DescribeSpreadRequest::default()).await;
     let snapshot = server.registry.get("default").expect("it exists");
-    assert_eq!(snapshot.summary().view_bytes, 0);
+    assert_eq!(snapshot.summary().memory.views, 0);
 }

@@ -1,5 +1,7 @@
 //! How a server stops: in the order that loses no call.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
@@ -7,6 +9,7 @@ use evenkeel::proto::v1::{
     Change, FilterRequest, FilterResponse, Node, ObjectMeta, Pod, UpdateSnapshotRequest, change,
 };
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
@@ -23,6 +26,10 @@ mod streams;
 
 use process::{DEADLINE, Server};
 use streams::{feed, next, watch};
+
+/// Connections of a load, and calls under way on each.
+const CONNECTIONS: usize = 4;
+const CALLS_EACH: usize = 16;
 
 /// Nodes of the snapshot that [`slow_answer`] names all of.
 const NODES: usize = 5_000;
@@ -170,6 +177,48 @@ async fn a_call_under_way_gets_its_whole_answer() {
     assert!(answer.message().await.expect("an orderly end").is_none());
     assert_eq!(server.exited().await.code(), Some(0));
     server.logged("drained", "level");
+}
+
+/// A client that has not heard of the end yet sends on. Its call is answered,
+/// or the connection says that it was not taken: then any client, or balancer,
+/// asks another server.
+#[tokio::test]
+async fn no_call_is_refused_because_its_connection_is_closing() {
+    let mut server = Server::start(&["--drain-pause", "0s"]);
+    update(server.channel(), Vec::new()).await;
+    let answered = Arc::new(AtomicUsize::new(0));
+    let mut lines = JoinSet::new();
+    for _ in 0..CONNECTIONS {
+        let channel = server.channel();
+        for _ in 0..CALLS_EACH {
+            let mut client = SpreadServiceClient::new(channel.clone());
+            let answered = Arc::clone(&answered);
+            lines.spawn(async move {
+                loop {
+                    let request = FilterRequest {
+                        pod: Some(Pod::default()),
+                        ..Default::default()
+                    };
+                    if let Err(status) = client.filter(request).await {
+                        return status;
+                    }
+                    answered.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+    }
+    let start = Instant::now();
+    while answered.load(Ordering::Relaxed) < 10 * CONNECTIONS * CALLS_EACH {
+        assert!(start.elapsed() < DEADLINE, "calls are not answered");
+        sleep(Duration::from_millis(5)).await;
+    }
+    server.signal("TERM");
+    assert_eq!(server.exited().await.code(), Some(0));
+    while let Some(status) = lines.join_next().await {
+        let status = status.expect("a line does not panic");
+        // What the server itself says comes with details.
+        assert!(status.details().is_empty(), "{status:?}");
+    }
 }
 
 #[tokio::test]

@@ -143,7 +143,11 @@ fn a_label_set_for_each_pod_leaves_nothing_behind_and_costs_the_same_throughout(
     assert_eq!((after.sizes.label_sets, after.sizes.pods), (1, 1));
     assert_eq!(world.ask(&asker(), Vec::new())[1], (NODES, 0));
     assert_eq!(world.verify(), 2);
-    let (start, most, left) = (before.memory_bytes, full.memory_bytes, after.memory_bytes);
+    let (start, most, left) = (
+        before.memory.total(),
+        full.memory.total(),
+        after.memory.total(),
+    );
     assert!(most > start + PODS * 100, "{start} bytes grew to {most}");
     assert!(
         left < start + 64 * 1024,
@@ -212,7 +216,7 @@ fn views_that_grew_are_off_the_books_when_they_go() {
         world.update((0..30).map(|i| zoned(&format!("x{i}"), i % 3)).collect());
         world.update(vec![on(pod("stays", &JOB), "n0").change()]);
         world.ask(&asker(), Vec::new());
-        let fresh = world.summary().view_bytes;
+        let fresh = world.summary().memory.views;
         assert!(fresh > 0);
         // Node i gets i pods.
         let nodes = (0..NODES).flat_map(|node| std::iter::repeat_n(node, node + 1));
@@ -229,7 +233,7 @@ fn views_that_grew_are_off_the_books_when_they_go() {
         assert_eq!(world.ask(&asker(), Vec::new()).len(), 2);
         world.verify();
         world.registry.sweep(0);
-        assert_eq!(world.summary().view_bytes, 0, "{how}");
+        assert_eq!(world.summary().memory.views, 0, "{how}");
     }
 }
 
@@ -243,7 +247,7 @@ fn what_is_not_there_takes_no_room() {
         let imagined = node("n0", &[(ZONE, "z9")]).change();
         assert_eq!(world.ask(&pod, vec![imagined]), [(4, 0), (NODES, 0)]);
     }
-    assert_eq!(world.summary().view_bytes, 0);
+    assert_eq!(world.summary().memory.views, 0);
 }
 
 #[test]
@@ -262,7 +266,7 @@ fn names_of_nodes_that_come_and_go_do_not_pile_up() {
         }
         // Views of partitions that are gone go when they were idle.
         world.registry.sweep(2);
-        let bytes = world.summary().memory_bytes;
+        let bytes = world.summary().memory.total();
         if round < 40 {
             most_early = most_early.max(bytes);
         }
@@ -278,12 +282,12 @@ fn pods_that_come_and_go_on_an_unknown_node_do_not_pile_up() {
     let world = World::new(Limits::default().max_view_bytes);
     let come = || on(pod("p", &JOB), "unknown").change();
     world.update(vec![on(pod("stays", &JOB), "n0").change(), come()]);
-    let before = world.summary().memory_bytes;
+    let before = world.summary().memory.total();
     for _ in 0..2_000 {
         world.update(vec![delete("Pod", "default", "p")]);
         world.update(vec![come()]);
     }
-    let after = world.summary().memory_bytes;
+    let after = world.summary().memory.total();
     assert!(after < before + 256, "{before} bytes grew to {after}");
 }
 
@@ -309,14 +313,14 @@ fn views_made_for_few_domains_do_not_stay_for_many() {
 fn a_namespace_of_few_pods_takes_little() {
     const NAMESPACES: usize = 1_000;
     let world = World::new(Limits::default().max_view_bytes);
-    let before = world.summary().memory_bytes;
+    let before = world.summary().memory.total();
     let pods = (0..NAMESPACES).map(|index| {
         let mut pod = on(pod("p", &JOB), "n0");
         pod.metadata.get_or_insert_default().namespace = format!("ns-{index}");
         pod.change()
     });
     world.update(pods.collect());
-    let each = (world.summary().memory_bytes - before) / NAMESPACES;
+    let each = (world.summary().memory.total() - before) / NAMESPACES;
     assert!(each < 4_096, "{each} bytes a namespace");
 }
 
@@ -352,11 +356,11 @@ fn a_decision_outlives_what_it_began_with() {
 fn ways_of_looking_at_nodes_stay_within_their_room() {
     let room = 64 * 1024;
     let world = World::new(room);
-    let before = world.summary().memory_bytes;
+    let before = world.summary().memory.total();
     for index in 0..500 {
         let asker = tolerating(asker(), &format!("key{index}"), "Exists", "", "");
         assert_eq!(world.ask(&asker, Vec::new()), [(3, 0), (NODES, 0)]);
-        let bytes = world.summary().memory_bytes;
+        let bytes = world.summary().memory.total();
         assert!(bytes < before + 3 * room, "{before} bytes grew to {bytes}");
     }
     world.verify();

@@ -356,7 +356,7 @@ impl History<'_> {
         let snapshot = self.server.registry.get(&self.snapshot);
         let snapshot = snapshot.expect("every history begins with an update");
         self.server.registry.sweep(0);
-        assert_eq!(snapshot.summary().view_bytes, 0, "{}", self.snapshot);
+        assert_eq!(snapshot.summary().memory.views, 0, "{}", self.snapshot);
         self.server
             .registry
             .delete(&self.snapshot, "")

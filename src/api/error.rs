@@ -1,11 +1,13 @@
 //! Errors to `google.rpc.Status`: the one place that chooses codes, reasons
 //! and details.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
+use crate::access::Role;
 use crate::matching::Violations;
 use crate::snapshot::{self, Refusal};
 
@@ -25,6 +27,9 @@ pub enum Error {
     /// The request is wrong.
     #[error("{0}")]
     Invalid(#[from] Violations),
+    /// The message is none of the protocol's.
+    #[error("the request cannot be read: {0}")]
+    Undecodable(String),
     /// The registry refuses.
     #[error("{0}")]
     Snapshot(snapshot::Error),
@@ -63,6 +68,17 @@ pub enum Error {
         /// When another attempt may succeed, if it may.
         retry_after: Option<Duration>,
     },
+    /// The caller is not known.
+    #[error("the caller is not known: {0}")]
+    Unauthenticated(&'static str),
+    /// The caller has not the role that the call needs.
+    #[error("this needs the role {role} on snapshot {snapshot:?}")]
+    Denied {
+        /// The role.
+        role: Role,
+        /// The snapshot.
+        snapshot: String,
+    },
     /// The server stops.
     #[error("the server is draining")]
     Draining,
@@ -83,10 +99,10 @@ impl From<snapshot::Error> for Error {
 impl Error {
     fn code_and_reason(&self) -> (Code, &'static str) {
         match self {
-            Self::Invalid(violations) if violations.iter().all(|v| v.over_limit) => {
+            Self::Invalid(violations) if violations.iter().all(|v| v.limit.is_some()) => {
                 (Code::ResourceExhausted, "OVER_LIMIT")
             }
-            Self::Invalid(_) => (Code::InvalidArgument, "INVALID_REQUEST"),
+            Self::Invalid(_) | Self::Undecodable(_) => (Code::InvalidArgument, "INVALID_REQUEST"),
             Self::Snapshot(error) => match error {
                 snapshot::Error::Invalid(_) => (Code::InvalidArgument, "INVALID_REQUEST"),
                 snapshot::Error::NotFound(_) => (Code::NotFound, "SNAPSHOT_NOT_FOUND"),
@@ -103,8 +119,41 @@ impl Error {
             Self::NoWorkload { .. } => (Code::NotFound, "WORKLOAD_NOT_FOUND"),
             Self::Deadline => (Code::DeadlineExceeded, "DEADLINE_EXCEEDED"),
             Self::OverLimit { .. } => (Code::ResourceExhausted, "OVER_LIMIT"),
+            Self::Unauthenticated(_) => (Code::Unauthenticated, "UNAUTHENTICATED"),
+            Self::Denied { .. } => (Code::PermissionDenied, "PERMISSION_DENIED"),
             Self::Draining => (Code::Unavailable, "DRAINING"),
             Self::Internal => (Code::Internal, "INTERNAL"),
+        }
+    }
+}
+
+impl Error {
+    /// What programs may want to know of it.
+    fn metadata(&self) -> Vec<(String, String)> {
+        let limit = |name: &str, value: usize| {
+            vec![
+                ("limit".to_owned(), name.to_owned()),
+                ("value".to_owned(), value.to_string()),
+            ]
+        };
+        match self {
+            Self::Snapshot(snapshot::Error::OverLimit {
+                name, limit: value, ..
+            })
+            | Self::OverLimit {
+                name, limit: value, ..
+            } => limit(name, *value),
+            // Of several limits the first; the violations name all.
+            Self::Invalid(violations) if violations.iter().all(|v| v.limit.is_some()) => {
+                let first = violations.iter().find_map(|v| v.limit);
+                let name = |limit: &str| ("limit".to_owned(), limit.to_owned());
+                first.map(name).into_iter().collect()
+            }
+            Self::Denied { role, snapshot } => vec![
+                ("role".to_owned(), role.to_string()),
+                ("snapshot".to_owned(), snapshot.clone()),
+            ],
+            _ => Vec::new(),
         }
     }
 }
@@ -112,23 +161,8 @@ impl Error {
 impl From<Error> for Status {
     fn from(error: Error) -> Self {
         let (code, reason) = error.code_and_reason();
-        let metadata = match &error {
-            Error::Snapshot(snapshot::Error::OverLimit { name, limit, .. })
-            | Error::OverLimit { name, limit, .. } => {
-                vec![
-                    ("limit".to_owned(), (*name).to_owned()),
-                    ("value".to_owned(), limit.to_string()),
-                ]
-            }
-            _ => Vec::new(),
-        };
-        let mut details = ErrorDetails::with_error_info(
-            reason,
-            DOMAIN,
-            metadata
-                .into_iter()
-                .collect::<std::collections::HashMap<_, _>>(),
-        );
+        let metadata: HashMap<String, String> = error.metadata().into_iter().collect();
+        let mut details = ErrorDetails::with_error_info(reason, DOMAIN, metadata);
         let retry_after = match &error {
             Error::OverLimit { retry_after, .. } => *retry_after,
             Error::Snapshot(snapshot::Error::NotStored(_)) => Some(STORAGE_RETRY),
@@ -161,13 +195,13 @@ fn describe(violations: &Violations, details: &mut ErrorDetails) -> String {
     let total = violations.iter().count();
     let first = violations.iter().next();
     let first = first.map_or(String::new(), |v| format!("{}: {}", v.field, v.description));
-    match (total, total - listed) {
-        (1, _) => first,
-        (2, 0) => format!("{first} (and 1 more violation)"),
-        (total, 0) => format!("{first} (and {} more violations)", total - 1),
-        (total, unlisted) => format!(
-            "{first} (and {} more violations, {unlisted} of them too many to list)",
-            total - 1
-        ),
+    let more = match total.saturating_sub(1) {
+        0 => return first,
+        1 => "1 more violation".to_owned(),
+        more => format!("{more} more violations"),
+    };
+    match total - listed {
+        0 => format!("{first} (and {more})"),
+        unlisted => format!("{first} (and {more}, {unlisted} of them too many to list)"),
     }
 }

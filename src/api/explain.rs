@@ -58,7 +58,9 @@ impl Checked<Question> {
         );
 
         let mut all = decide::reports(&filter.reports(self.max_domains));
-        all.extend(decide::reports(&case.scores().reports(self.max_domains)));
+        all.extend(decide::reports(
+            &case.soft_reports(&case.scores(), self.max_domains),
+        ));
         all.sort_by_key(|report| report.constraint_index);
         let refused = || case.nodes.iter().filter_map(|n| Some((n.name, n.refusal?)));
         let mut reasons = BTreeMap::new();

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::error::Error;
-use super::request;
 use super::update::{self, Checked};
+use super::{permission, request};
+use crate::access::{Caller, Role};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::proto::v1::stream_snapshot_request::Step;
@@ -17,6 +18,8 @@ const MAX_REPLACES: usize = 4;
 /// One feed: what its stream has begun and not yet committed.
 pub struct Feed {
     registry: Arc<Registry>,
+    /// Who feeds, where callers are told apart.
+    caller: Option<Caller>,
     /// The replaces that are being built, by snapshot.
     staged: HashMap<String, Staged>,
 }
@@ -44,9 +47,10 @@ type Answer = Result<v1::UpdateSnapshotResponse, Error>;
 
 impl Feed {
     /// A feed that has begun nothing.
-    pub fn new(registry: Arc<Registry>) -> Self {
+    pub fn new(registry: Arc<Registry>, caller: Option<Caller>) -> Self {
         Self {
             registry,
+            caller,
             staged: HashMap::new(),
         }
     }
@@ -87,6 +91,9 @@ impl Feed {
     }
 
     fn check(&self, wire: v1::StreamSnapshotRequest) -> Result<Next, Error> {
+        if let Some(snapshot) = wire.step.as_ref().map(snapshot_of) {
+            permission::allow(self.caller.as_ref(), Role::Feeder, snapshot)?;
+        }
         let wire = match wire.step {
             Some(Step::Update(wire)) => wire,
             Some(Step::BeginReplace(wire)) => return Ok(Next::Begin(wire)),
@@ -186,6 +193,14 @@ impl Feed {
     fn live(&self, snapshot: &str) -> (i64, String) {
         let live = self.registry.get(snapshot);
         live.map_or((0, String::new()), |s| (s.revision(), s.epoch().to_owned()))
+    }
+}
+
+fn snapshot_of(step: &Step) -> &str {
+    match step {
+        Step::Update(update) => &update.snapshot,
+        Step::BeginReplace(begin) => &begin.snapshot,
+        Step::CommitReplace(commit) => &commit.snapshot,
     }
 }
 

@@ -11,6 +11,9 @@ mod explain;
 mod export;
 mod feed;
 mod fleet;
+mod logged;
+mod measured;
+mod permission;
 mod place;
 mod request;
 mod reservations;
@@ -20,5 +23,7 @@ mod verify;
 mod wish;
 
 pub use error::Error;
+pub use export::summary as describe;
+pub use measured::{Decision, Size};
 pub use request::parse_snapshot_name;
 pub use service::Service;

@@ -6,10 +6,19 @@ use std::time::Duration;
 use super::error::Error;
 use super::export::timestamp;
 use super::{answer, fleet as fleet_answer, request, wish};
+use crate::access::Role;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::snapshot::{Batch, Cut, Hold, Limits, Snapshot};
 use crate::spread::{NodeChecks, Question, fleet, place};
+
+/// The role that a request needs: to hold what was picked changes a snapshot.
+pub fn role(wire: &v1::PlaceRequest) -> Role {
+    match wire.reserve {
+        Some(_) => Role::Feeder,
+        None => Role::Reader,
+    }
+}
 
 /// A valid `Place` request.
 #[derive(Debug)]

@@ -10,6 +10,9 @@ use crate::spread::NodeChecks;
 /// Name of the snapshot that requests without a name mean.
 const DEFAULT_SNAPSHOT: &str = "default";
 
+/// The longest name of a snapshot.
+pub const MAX_NAME_BYTES: usize = 253;
+
 /// How many domains a report lists when the request does not say.
 const DEFAULT_MAX_DOMAINS: usize = 100;
 
@@ -22,18 +25,22 @@ const RESERVED_PREFIXES: [&str; 2] = ["evenkeel.", "grpc."];
 /// The snapshot that a request means.
 pub fn snapshot_name(name: &str, path: Path<'_>, faults: &mut Violations) -> String {
     check_snapshot_name(name, path, faults);
+    named_or_default(name).to_owned()
+}
+
+/// The name of the snapshot that a request means, right or wrong.
+pub fn named_or_default(name: &str) -> &str {
     if name.is_empty() {
         DEFAULT_SNAPSHOT
     } else {
         name
     }
-    .to_owned()
 }
 
 /// Checks the name of a snapshot; it may be empty.
 pub fn check_snapshot_name(name: &str, path: Path<'_>, faults: &mut Violations) {
     let valid = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.' | b'/');
-    if name.len() > 253 || !name.bytes().all(valid) {
+    if name.len() > MAX_NAME_BYTES || !name.bytes().all(valid) {
         let rule = "must be at most 253 letters, digits, \"-\", \"_\", \".\" and \"/\"";
         faults.add(path, rule);
     } else if RESERVED_PREFIXES

@@ -13,7 +13,13 @@ use tonic::{Request, Response, Status, Streaming};
 use super::checked::{Ask, Checked};
 use super::error::Error;
 use super::feed::Feed;
-use super::{deadline, describe, explain, export, place, request, reservations, update, verify};
+use super::logged::logged;
+use super::measured::{measured, try_measured};
+use super::{
+    deadline, describe, explain, export, permission, place, request, reservations, update, verify,
+};
+use crate::access::Role;
+use crate::decision_log::{self, DecisionLog, Pending};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::proto::v1::spread_service_server::SpreadService;
@@ -34,25 +40,37 @@ pub struct Service {
     draining: CancellationToken,
     /// Held by the one verification that runs: it copies a whole snapshot.
     verifying: Arc<Semaphore>,
+    /// Where decisions are logged, if they are.
+    decision_log: Option<DecisionLog>,
 }
 
 impl Service {
-    /// A service on `registry`. Once `draining` is cancelled, open streams
-    /// end with UNAVAILABLE and new calls are answered UNAVAILABLE.
+    /// A service on `registry`. Once `draining` is cancelled, streams, and
+    /// whoever waits for something, end with UNAVAILABLE. Other calls are
+    /// still answered: a connection that is closing may bring some that were
+    /// sent before its client heard of it.
     pub fn new(registry: Arc<Registry>, draining: CancellationToken) -> Self {
         Self {
             registry,
             draining,
             verifying: Arc::new(Semaphore::new(1)),
+            decision_log: None,
         }
     }
 
-    fn check_open(&self) -> Result<(), Error> {
-        if self.draining.is_cancelled() {
-            Err(Error::Draining)
-        } else {
-            Ok(())
+    /// The same service, logging its decisions.
+    #[must_use]
+    pub fn with_decision_log(self, log: DecisionLog) -> Self {
+        Self {
+            decision_log: Some(log),
+            ..self
         }
+    }
+
+    /// Begins to log a decision, if it is to be logged.
+    fn begin<R: Into<decision_log::Request> + Clone>(&self, request: &R) -> Option<Pending> {
+        let log = self.decision_log.as_ref()?;
+        log.begin(|| request.clone().into())
     }
 
     /// The snapshot of a decision, once it has reached `min_revision`.
@@ -102,7 +120,6 @@ impl Service {
     }
 
     fn named(&self, name: &str) -> Result<Arc<Snapshot>, Error> {
-        self.check_open()?;
         Ok(self.registry.get(&request::parse_snapshot_name(name)?)?)
     }
 }
@@ -115,7 +132,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::UpdateSnapshotRequest>,
     ) -> Result<Response<v1::UpdateSnapshotResponse>, Status> {
-        self.check_open()?;
+        permission::check(&request, Role::Feeder, |request| &request.snapshot)?;
         let registry = Arc::clone(&self.registry);
         let request = request.into_inner();
         let is_large = registry.is_journaled() || request.changes.len() >= LARGE_BATCH;
@@ -132,9 +149,9 @@ impl SpreadService for Service {
         &self,
         request: Request<Streaming<v1::StreamSnapshotRequest>>,
     ) -> Result<Response<Self::StreamSnapshotStream>, Status> {
-        self.check_open()?;
         let (answers, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
-        let feed = Feed::new(Arc::clone(&self.registry));
+        let caller = request.extensions().get().cloned();
+        let feed = Feed::new(Arc::clone(&self.registry), caller);
         let draining = self.draining.clone();
         let is_journaled = self.registry.is_journaled();
         tokio::spawn(run_feed(
@@ -151,68 +168,74 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::FilterRequest>,
     ) -> Result<Response<v1::FilterResponse>, Status> {
-        self.check_open()?;
+        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
         let (metadata, _, request) = request.into_parts();
+        let pending = self.begin(&request);
         let request = request::as_score(request);
         let answer = match is_fleet(request.dialect) {
             false => {
                 let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
-                asked.filter(&on)
+                Ok(measured(|| asked.filter(&on)))
             }
             true => {
                 let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
-                asked.filter(&on)
+                Ok(measured(|| asked.filter(&on)))
             }
         };
-        Ok(Response::new(answer))
+        logged(pending, answer)
     }
 
     async fn score(
         &self,
         request: Request<v1::ScoreRequest>,
     ) -> Result<Response<v1::ScoreResponse>, Status> {
-        self.check_open()?;
+        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
         let (metadata, _, request) = request.into_parts();
+        let pending = self.begin(&request);
         let answer = match is_fleet(request.dialect) {
             false => {
                 let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
-                asked.score(&on)
+                Ok(measured(|| asked.score(&on)))
             }
             true => {
                 let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
-                asked.score(&on)
+                Ok(measured(|| asked.score(&on)))
             }
         };
-        Ok(Response::new(answer))
+        logged(pending, answer)
     }
 
     async fn explain(
         &self,
         request: Request<v1::ExplainRequest>,
     ) -> Result<Response<v1::ExplainResponse>, Status> {
-        self.check_open()?;
+        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
         let (metadata, _, request) = request.into_parts();
+        let pending = self.begin(&request);
         let request = request::as_score(explain::as_filter(request));
         // Decides several times over, so beside the reactor.
         let answer = match is_fleet(request.dialect) {
             false => {
                 let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
-                run_aside(true, move || asked.explain(&on)).await?
+                run_aside(true, move || measured(|| asked.explain(&on))).await?
             }
             true => {
                 let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
-                run_aside(true, move || asked.explain(&on)).await?
+                run_aside(true, move || measured(|| asked.explain(&on))).await?
             }
         };
-        Ok(Response::new(answer))
+        logged(pending, Ok(answer))
     }
 
     async fn place(
         &self,
         request: Request<v1::PlaceRequest>,
     ) -> Result<Response<v1::PlaceResponse>, Status> {
-        self.check_open()?;
+        permission::check(&request, place::role(request.get_ref()), |request| {
+            &request.snapshot
+        })?;
         let (metadata, _, request) = request.into_parts();
+        let pending = self.begin(&request);
         let deadline = deadline::of(&metadata);
         let checked = place::Checked::of(request, self.registry.limits())?;
         let snapshot = self
@@ -223,29 +246,30 @@ impl SpreadService for Service {
         let _guard = given_up.clone().drop_guard();
         let run = move || {
             let stop = || given_up.is_cancelled() || tokio::time::Instant::now() > deadline;
-            checked.answer(&snapshot, &stop)
+            try_measured(|| checked.answer(&snapshot, &stop))
         };
-        Ok(Response::new(run_aside(true, run).await??))
+        logged(pending, Ok(run_aside(true, run).await??))
     }
 
     async fn describe_spread(
         &self,
         request: Request<v1::DescribeSpreadRequest>,
     ) -> Result<Response<v1::DescribeSpreadResponse>, Status> {
-        self.check_open()?;
+        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
         let (metadata, _, request) = request.into_parts();
         let checked = describe::Checked::of(request, self.registry.limits())?;
         let snapshot = self
             .reach(&checked.snapshot, checked.min_revision, &metadata)
             .await?;
-        let run = move || checked.answer(&snapshot);
-        Ok(Response::new(run_aside(true, run).await??))
+        let run = move || try_measured(|| checked.answer(&snapshot));
+        Ok(run_aside(true, run).await??)
     }
 
     async fn confirm_reservations(
         &self,
         request: Request<v1::ConfirmReservationsRequest>,
     ) -> Result<Response<v1::ConfirmReservationsResponse>, Status> {
+        permission::check(&request, Role::Feeder, |request| &request.snapshot)?;
         let request = request.into_inner();
         let snapshot = self.named(&request.snapshot)?;
         let limits = self.registry.limits().clone();
@@ -257,6 +281,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ReleaseReservationsRequest>,
     ) -> Result<Response<v1::ReleaseReservationsResponse>, Status> {
+        permission::check(&request, Role::Feeder, |request| &request.snapshot)?;
         let request = request.into_inner();
         let snapshot = self.named(&request.snapshot)?;
         let limits = self.registry.limits().clone();
@@ -268,6 +293,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ListReservationsRequest>,
     ) -> Result<Response<v1::ListReservationsResponse>, Status> {
+        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
         let request = request.into_inner();
         let snapshot = self.named(&request.snapshot)?;
         Ok(Response::new(reservations::list(&request, &snapshot)?))
@@ -277,6 +303,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::GetSnapshotRequest>,
     ) -> Result<Response<v1::GetSnapshotResponse>, Status> {
+        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
         let snapshot = self.named(&request.into_inner().snapshot)?;
         let snapshot = Some(export::summary(&snapshot.summary()));
         Ok(Response::new(v1::GetSnapshotResponse { snapshot }))
@@ -286,15 +313,15 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ListSnapshotsRequest>,
     ) -> Result<Response<v1::ListSnapshotsResponse>, Status> {
-        self.check_open()?;
-        let request = request.into_inner();
+        let (_, extensions, request) = request.into_parts();
         let mut faults = Violations::default();
         let size = request::page_size(request.page_size, &mut faults);
         // A token is the last name of the page before.
         let token = Path::root("pageToken");
         request::check_snapshot_name(&request.page_token, token, &mut faults);
         faults.finish(()).map_err(Error::from)?;
-        let all = self.registry.list(&request.page_token);
+        let mut all = self.registry.list(&request.page_token);
+        all.retain(|snapshot| permission::may_read(&extensions, snapshot.name()));
         let page = &all[..size.min(all.len())];
         let last = page.last().filter(|_| page.len() < all.len());
         Ok(Response::new(v1::ListSnapshotsResponse {
@@ -307,6 +334,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::DeleteSnapshotRequest>,
     ) -> Result<Response<v1::DeleteSnapshotResponse>, Status> {
+        permission::check(&request, Role::Admin, |request| &request.snapshot)?;
         let request = request.into_inner();
         let snapshot = self.named(&request.snapshot)?;
         let registry = Arc::clone(&self.registry);
@@ -322,6 +350,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ExportSnapshotRequest>,
     ) -> Result<Response<Self::ExportSnapshotStream>, Status> {
+        permission::check(&request, Role::Feeder, |request| &request.snapshot)?;
         let snapshot = self.named(&request.into_inner().snapshot)?;
         let (parts, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
         let draining = self.draining.clone();
@@ -344,6 +373,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::VerifySnapshotRequest>,
     ) -> Result<Response<v1::VerifySnapshotResponse>, Status> {
+        permission::check(&request, Role::Admin, |request| &request.snapshot)?;
         let snapshot = self.named(&request.into_inner().snapshot)?;
         let turn = Arc::clone(&self.verifying).acquire_owned();
         let turn = turn.await.map_err(|_| Error::Internal)?;

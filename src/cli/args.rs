@@ -7,20 +7,15 @@ use anyhow::Result;
 use clap::Args;
 
 use super::backend::Client;
+use super::endpoint::Endpoint;
 use super::load::{self, Input};
 use super::output::{self, Format};
 
 /// Where the server is.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Server {
-    /// Address of the server, with or without http://
-    #[arg(
-        long,
-        env = "EVENKEEL_SERVER",
-        value_name = "ADDRESS",
-        default_value = "http://127.0.0.1:50051"
-    )]
-    pub(crate) server: String,
+    #[command(flatten)]
+    endpoint: Endpoint,
 
     /// How long to wait for an answer, e.g. 500ms, 10s or 2m
     ///
@@ -39,7 +34,7 @@ pub(crate) struct Server {
 impl Server {
     /// A client of the server, connected.
     pub(crate) async fn client(&self) -> Result<Client> {
-        Client::connect(&self.server, Some(self.timeout)).await
+        Client::connect(&self.endpoint, Some(self.timeout)).await
     }
 }
 

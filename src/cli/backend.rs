@@ -10,30 +10,23 @@ use anyhow::Result;
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 use tonic::codegen::http;
-use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Response, Status};
 use tower::ServiceExt;
 use tower::util::BoxCloneSyncService;
 
-use super::errors::{Refused, Unreachable, causes};
+use super::endpoint::Endpoint;
+use super::errors::{Refused, Unreachable};
 use crate::api;
 use crate::proto::v1::spread_service_client::SpreadServiceClient;
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
 use crate::snapshot::{Limits, Observer, Registry};
 
-/// How long to wait for a connection, in seconds; less with a shorter
-/// `--timeout`.
-const CONNECT_TIMEOUT_S: u64 = 5;
-
-/// How often a silent server is asked whether it is there, in seconds: a load
-/// has no timeout of its own.
-const KEEP_ALIVE_S: u64 = 20;
-
 /// Largest message to send or take, in bytes. A client trusts the server that
 /// it was pointed at, and the answer about a large cluster is large.
 const MAX_MESSAGE_BYTES: usize = 1 << 30;
 
-type Transport = BoxCloneSyncService<
+/// Takes calls, over a socket or not.
+pub(crate) type Transport = BoxCloneSyncService<
     http::Request<Body>,
     http::Response<Body>,
     Box<dyn Error + Send + Sync + 'static>,
@@ -58,14 +51,9 @@ impl Observer for Unobserved {
 }
 
 impl Client {
-    /// A client of the server at `address`, connected. `timeout` limits each
-    /// call.
-    pub(crate) async fn connect(address: &str, timeout: Option<Duration>) -> Result<Self> {
-        let channel = connect(address, timeout).await?;
-        Ok(Self::on(
-            BoxCloneSyncService::new(channel.map_err(Into::into)),
-            timeout,
-        ))
+    /// A client of a server, connected. `timeout` limits each call.
+    pub(crate) async fn connect(endpoint: &Endpoint, timeout: Option<Duration>) -> Result<Self> {
+        Ok(Self::on(endpoint.connect(timeout).await?, timeout))
     }
 
     /// A client of an empty service inside this process.
@@ -135,29 +123,6 @@ impl Client {
             .map(Response::into_inner)
             .map_err(|status| Refused::or_unreachable(status, objects()))
     }
-}
-
-/// Connects to the server at `address`, with or without `http://`.
-pub(crate) async fn connect(address: &str, timeout: Option<Duration>) -> Result<Channel> {
-    let uri = if address.contains("://") || address.starts_with("unix:") {
-        address.to_owned()
-    } else {
-        format!("http://{address}")
-    };
-    let longest = Duration::from_secs(CONNECT_TIMEOUT_S);
-    let endpoint = Endpoint::from_shared(uri)
-        .map_err(|error| anyhow::anyhow!("--server {address}: {}", causes(&error)))?
-        .connect_timeout(timeout.map_or(longest, |timeout| timeout.min(longest)))
-        .http2_keep_alive_interval(Duration::from_secs(KEEP_ALIVE_S))
-        .tcp_nodelay(true);
-    endpoint.connect().await.map_err(|error| {
-        Unreachable(format!(
-            "cannot reach the server at {address}: {}\n  start one with `evenkeel serve`, name \
-             another with --server, or decide without one with --load FILE",
-            causes(error.source().unwrap_or(&error))
-        ))
-        .into()
-    })
 }
 
 /// Waits for `call`, for as long as `timeout` says.

@@ -9,7 +9,8 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-use super::backend::{connect, within};
+use super::backend::within;
+use super::endpoint::Endpoint;
 use super::errors::Refused;
 use super::exit::Exit;
 use super::output;
@@ -27,14 +28,8 @@ Exit codes:
   2  the check was refused
   3  the server could not be reached, or did not answer in time")]
 pub(crate) struct Healthcheck {
-    /// Address of the server, with or without http://
-    #[arg(
-        long,
-        env = "EVENKEEL_SERVER",
-        value_name = "ADDRESS",
-        default_value = "http://127.0.0.1:50051"
-    )]
-    server: String,
+    #[command(flatten)]
+    endpoint: Endpoint,
 
     /// What to check: evenkeel.v1.SpreadService, a snapshot, or (empty) the whole server
     #[arg(
@@ -59,7 +54,7 @@ impl Healthcheck {
     /// Checks once.
     pub(crate) async fn run(self) -> Result<Exit> {
         let timeout = Some(self.timeout);
-        let mut health = HealthClient::new(connect(&self.server, timeout).await?);
+        let mut health = HealthClient::new(self.endpoint.connect(timeout).await?);
         let request = Request::new(HealthCheckRequest {
             service: self.service.clone(),
         });

@@ -6,6 +6,7 @@ mod backend;
 mod completions;
 mod decide;
 mod descriptor;
+mod endpoint;
 mod errors;
 mod exit;
 mod explain;
@@ -21,10 +22,13 @@ mod render;
 mod reservations;
 mod save;
 mod score;
+mod selector;
 mod serve;
 mod snapshots;
+mod spread;
 mod state;
 mod synth;
+mod token;
 mod verify;
 
 use std::io::{self, Write};
@@ -53,7 +57,7 @@ Start here:
 
 Exit codes:
   0  done; of filter, explain and score: at least one node is feasible
-  1  no node is feasible; of place: some found no node; of reservation: some had ended; of healthcheck: not serving; of verify: counts differ
+  1  no node is feasible; of place: some found no node; of reservation: some had ended; of healthcheck: not serving; of verify: counts differ; of spread: a constraint is violated
   2  the request or its input was refused
   3  the server could not be reached, or did not answer in time
 
@@ -85,6 +89,8 @@ enum Command {
     /// List, confirm and release reservations
     #[command(subcommand)]
     Reservation(reservations::Reservation),
+    /// How evenly are workloads spread now, and which violate their constraints
+    Spread(Box<spread::Spread>),
     /// List, describe, save, restore and delete snapshots
     #[command(subcommand)]
     Snapshot(snapshots::Snapshot),
@@ -99,6 +105,8 @@ enum Command {
     Descriptor(descriptor::Descriptor),
     /// Ask a server whether it is serving
     Healthcheck(healthcheck::Healthcheck),
+    /// Make a bearer token and the rule that lets it in
+    Token(token::MakeToken),
     /// Write a completion script for a shell
     Completions(completions::Completions),
 }
@@ -116,12 +124,14 @@ impl Cli {
             Command::Explain(explain) => wait_for(explain.run()),
             Command::Place(place) => wait_for(place.run()),
             Command::Reservation(reservation) => wait_for(reservation.run()),
+            Command::Spread(spread) => wait_for(spread.run()),
             Command::Snapshot(snapshot) => wait_for(snapshot.run()),
             Command::State(state) => state.run(),
             Command::Verify(verify) => wait_for(verify.run()),
             Command::Synth(synth) => wait_for(synth.run()),
             Command::Descriptor(descriptor) => descriptor.run(),
             Command::Healthcheck(healthcheck) => wait_for(healthcheck.run()),
+            Command::Token(token) => token.run(),
             Command::Completions(completions) => completions.run(),
         };
         done.unwrap_or_else(|error| report(&error)).into()

@@ -157,6 +157,22 @@ impl<'a> Case<'a> {
     }
 }
 
+impl Case<'_> {
+    /// The reports of the soft constraints. Without nodes there are no scores,
+    /// and the reports have no domains.
+    pub fn soft_reports<'s>(
+        &'s self,
+        scores: &'s Scores<'_>,
+        max_domains: usize,
+    ) -> Vec<Report<'s>> {
+        if scores.skipped {
+            let empty = |active| Report::of(active, Vec::new(), max_domains, 0, |_| true);
+            return self.constraints.soft().map(empty).collect();
+        }
+        scores.reports(max_domains)
+    }
+}
+
 impl<'a> Hard<'a> {
     /// The constraint.
     pub fn active(&self) -> &'a Active {

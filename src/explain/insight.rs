@@ -17,7 +17,7 @@ const LISTED: usize = 10;
 /// `max_domains` domains.
 pub fn all(case: &Case<'_>, max_domains: usize) -> Vec<v1::ConstraintInsight> {
     let scores = case.scores();
-    let soft = scores.reports(max_domains);
+    let soft = case.soft_reports(&scores, max_domains);
     let of = |active: &Active| {
         let hard = case
             .hard

@@ -90,7 +90,7 @@ fn cause(reason: Reason, hard: Option<&Hard<'_>>, nodes: usize) -> String {
             )
         }
         (Reason::Skew, Some(hard)) => format!(
-            "{count} would exceed maxSkew {} of {}, where {}",
+            "{count} would exceed maxSkew {} of {} ({})",
             hard.max_skew(),
             hard.key(),
             minimum(hard),

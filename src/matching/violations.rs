@@ -66,9 +66,9 @@ pub struct Violation {
     pub field: String,
     /// What is wrong with it.
     pub description: String,
-    /// Whether the value is too much for a configured limit, rather than
-    /// wrong.
-    pub over_limit: bool,
+    /// The configured limit that the value is too much for, if it is not
+    /// simply wrong.
+    pub limit: Option<&'static str>,
 }
 
 /// All faults of a request, in the order in which they were found.
@@ -78,23 +78,23 @@ pub struct Violations(Vec<Violation>);
 impl Violations {
     /// Adds a fault.
     pub fn add(&mut self, path: Path<'_>, description: impl Into<String>) {
-        self.push(path, description.into(), false);
+        self.push(path, description.into(), None);
     }
 
     /// Adds the fault of exceeding the limit that is configured as `name`.
-    pub fn over_limit(&mut self, path: Path<'_>, name: &str, limit: usize, actual: usize) {
+    pub fn over_limit(&mut self, path: Path<'_>, name: &'static str, limit: usize, actual: usize) {
         self.push(
             path,
             format!("is {actual} long, over {name} of {limit}"),
-            true,
+            Some(name),
         );
     }
 
-    fn push(&mut self, path: Path<'_>, description: String, over_limit: bool) {
+    fn push(&mut self, path: Path<'_>, description: String, limit: Option<&'static str>) {
         self.0.push(Violation {
             field: path.to_string(),
             description,
-            over_limit,
+            limit,
         });
     }
 

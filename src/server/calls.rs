@@ -1,5 +1,5 @@
 //! What every call of `SpreadService` passes through: the limit on concurrent
-//! calls, and RESOURCE_EXHAUSTED for messages over the limit.
+//! calls, the last word on how one is refused, and who notes how calls end.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::{HeaderMap, Request, Response};
+use http::{Request, Response};
 use http_body::{Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tonic::Status;
 use tonic::body::Body;
-use tonic::{Code, Status};
 use tower::{Layer, Service};
 
+use super::observe::{Call, Observer};
+use super::refusals::Refusals;
 use crate::api;
 
 /// When a client over the limit on concurrent calls may try again.
@@ -24,7 +26,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub(super) struct CallLimits {
     slots: Arc<Semaphore>,
     max_concurrent_calls: usize,
-    max_message_bytes: usize,
+    refusals: Refusals,
+    observer: Option<Arc<Observer>>,
 }
 
 impl CallLimits {
@@ -32,8 +35,22 @@ impl CallLimits {
         Self {
             slots: Arc::new(Semaphore::new(max_concurrent_calls)),
             max_concurrent_calls,
-            max_message_bytes,
+            refusals: Refusals { max_message_bytes },
+            observer: None,
         }
+    }
+
+    /// The same limits, for calls that are noted by `observer`.
+    pub(super) fn observed_by(&self, observer: Option<Arc<Observer>>) -> Self {
+        Self {
+            observer,
+            ..self.clone()
+        }
+    }
+
+    /// How many calls are under way.
+    pub(super) fn in_flight(&self) -> usize {
+        self.max_concurrent_calls - self.slots.available_permits()
     }
 
     fn too_many_calls(&self) -> Status {
@@ -78,19 +95,28 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let observer = self.limits.observer.as_ref();
+        let mut call = observer.map(|observer| observer.begin(&request));
         let Ok(slot) = self.limits.slots.clone().try_acquire_owned() else {
             let refused = self.limits.too_many_calls().into_http();
+            if let Some(call) = &mut call {
+                call.answered(&refused);
+            }
             return Box::pin(std::future::ready(Ok(refused)));
         };
-        let max_message_bytes = self.limits.max_message_bytes;
+        let refusals = self.limits.refusals;
         let answer = self.inner.call(request);
         Box::pin(async move {
             let mut response = answer.await?;
-            name_message_limit(response.headers_mut(), max_message_bytes);
+            refusals.amend(response.headers_mut());
+            if let Some(call) = &mut call {
+                call.answered(&response);
+            }
             Ok(response.map(|inner| {
                 Body::new(LimitedBody {
                     inner,
-                    max_message_bytes,
+                    refusals,
+                    call,
                     _slot: slot,
                 })
             }))
@@ -101,7 +127,9 @@ where
 /// An answer on its way, which holds its call's slot until it was sent.
 struct LimitedBody {
     inner: Body,
-    max_message_bytes: usize,
+    refusals: Refusals,
+    /// Has ended when this is dropped.
+    call: Option<Call>,
     _slot: OwnedSemaphorePermit,
 }
 
@@ -117,7 +145,10 @@ impl http_body::Body for LimitedBody {
         if let Poll::Ready(Some(Ok(frame))) = &mut frame
             && let Some(trailers) = frame.trailers_mut()
         {
-            name_message_limit(trailers, self.max_message_bytes);
+            self.refusals.amend(trailers);
+            if let Some(call) = &mut self.call {
+                call.status(trailers);
+            }
         }
         frame
     }
@@ -129,23 +160,4 @@ impl http_body::Body for LimitedBody {
     fn size_hint(&self) -> SizeHint {
         self.inner.size_hint()
     }
-}
-
-/// Turns tonic's OUT_OF_RANGE for a message over the limit into
-/// RESOURCE_EXHAUSTED, which is what other gRPC servers answer. The service
-/// itself never answers OUT_OF_RANGE.
-fn name_message_limit(headers: &mut HeaderMap, max_message_bytes: usize) {
-    let code = headers.get(Status::GRPC_STATUS);
-    if code.map(|code| Code::from_bytes(code.as_bytes())) != Some(Code::OutOfRange) {
-        return;
-    }
-    let status = Status::from(api::Error::OverLimit {
-        what: "message bytes",
-        name: "max-message-bytes",
-        limit: max_message_bytes,
-        retry_after: None,
-    });
-    status
-        .add_header(headers)
-        .expect("text and details are encoded for headers");
 }

@@ -4,6 +4,7 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -11,20 +12,47 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Sleep;
+use tokio_rustls::server::TlsStream;
 use tokio_stream::Stream;
-use tonic::transport::server::{Connected, TcpConnectInfo};
+use tonic::transport::server::Connected;
 use tracing::{debug, warn};
+
+use super::tls::{self, Tls};
 
 /// How long to wait when the system refuses to accept, for want of file
 /// descriptors for instance: asking again at once would only burn a core.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
+/// How many connections there are and were.
+pub(super) struct Counts {
+    slots: Arc<Semaphore>,
+    max_connections: usize,
+    accepted: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Counts {
+    /// Open now.
+    pub(super) fn open(&self) -> usize {
+        self.max_connections - self.slots.available_permits()
+    }
+
+    /// Accepted since the start.
+    pub(super) fn accepted(&self) -> u64 {
+        self.accepted.load(Ordering::Relaxed)
+    }
+
+    /// Closed for being over the limit.
+    pub(super) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+}
+
 /// A bound address, as a stream of the connections that it accepts.
 pub(super) struct Listener {
     listener: TcpListener,
     address: SocketAddr,
-    slots: Arc<Semaphore>,
-    max_connections: usize,
+    counts: Arc<Counts>,
     /// Whether the last connection was over the limit.
     full: bool,
     retry: Option<Pin<Box<Sleep>>>,
@@ -37,8 +65,12 @@ impl Listener {
         Ok(Self {
             address: listener.local_addr()?,
             listener,
-            slots: Arc::new(Semaphore::new(max_connections)),
-            max_connections,
+            counts: Arc::new(Counts {
+                slots: Arc::new(Semaphore::new(max_connections)),
+                max_connections,
+                accepted: AtomicU64::new(0),
+                refused: AtomicU64::new(0),
+            }),
             full: false,
             retry: None,
         })
@@ -49,12 +81,24 @@ impl Listener {
         self.address
     }
 
+    /// How many connections there are and were.
+    pub(super) fn counts(&self) -> Arc<Counts> {
+        Arc::clone(&self.counts)
+    }
+
     /// `stream` with a slot, or none when it is over the limit.
     fn admit(&mut self, stream: TcpStream) -> Option<Accepted> {
-        let slot = self.slots.clone().try_acquire_owned().ok();
+        let counts = &self.counts;
+        let slot = counts.slots.clone().try_acquire_owned().ok();
         let full = slot.is_none();
+        let count = if full {
+            &counts.refused
+        } else {
+            &counts.accepted
+        };
+        count.fetch_add(1, Ordering::Relaxed);
         if full && !self.full {
-            let limit = self.max_connections;
+            let limit = counts.max_connections;
             warn!(limit, "closing connections over max-connections");
         }
         self.full = full;
@@ -106,6 +150,15 @@ fn concerns_one_connection(error: &io::Error) -> bool {
     )
 }
 
+/// How connections begin.
+#[derive(Clone)]
+pub(super) struct Welcome {
+    /// Encrypts them, if they are to be.
+    pub(super) tls: Option<Arc<Tls>>,
+    /// How long HTTP/2 may take to begin after that.
+    pub(super) patience: Duration,
+}
+
 /// An accepted connection that no runtime serves yet.
 pub(super) struct Accepted {
     stream: std::net::TcpStream,
@@ -113,29 +166,117 @@ pub(super) struct Accepted {
 }
 
 impl Accepted {
-    /// The connection, served by the runtime that this is called on.
-    pub(super) fn adopt(self) -> io::Result<Connection> {
+    /// The connection, served by the runtime that this is called on, after the
+    /// handshake if there is to be one.
+    pub(super) async fn adopt(self, welcome: &Welcome) -> io::Result<Connection> {
+        let stream = TcpStream::from_std(self.stream)?;
+        let address = stream.peer_addr()?;
+        let (stream, names) = match &welcome.tls {
+            None => (Transport::Plain(stream), None),
+            Some(tls) => {
+                let stream = tls.accept(stream).await?;
+                let chain = stream.get_ref().1.peer_certificates();
+                let names = chain.and_then(<[_]>::first).map(tls::names);
+                (Transport::Tls(Box::new(stream)), names)
+            }
+        };
         Ok(Connection {
-            stream: TcpStream::from_std(self.stream)?,
+            stream,
+            peer: Peer {
+                address,
+                certificate: names.map(Into::into),
+            },
             written: false,
+            preface: Some(Preface {
+                missing: PREFACE_BYTES,
+                deadline: Box::pin(tokio::time::sleep(welcome.patience)),
+            }),
             _slot: self.slot,
         })
     }
 }
 
+/// Who is at the other end of a connection. Each request carries it as an
+/// extension.
+#[derive(Debug, Clone)]
+pub(super) struct Peer {
+    /// Where it is.
+    pub(super) address: SocketAddr,
+    /// The names of its certificate, if it has one that was verified.
+    pub(super) certificate: Option<Arc<[String]>>,
+}
+
 /// A connection, which gives its slot back when it is closed.
 pub(super) struct Connection {
-    stream: TcpStream,
+    stream: Transport,
+    peer: Peer,
     /// Whether anything was written to it.
     written: bool,
+    /// What is waited for before HTTP/2's own pings watch the connection.
+    preface: Option<Preface>,
     _slot: OwnedSemaphorePermit,
 }
 
-impl Connected for Connection {
-    type ConnectInfo = TcpConnectInfo;
+enum Transport {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
 
-    fn connect_info(&self) -> TcpConnectInfo {
-        self.stream.connect_info()
+/// How long HTTP/2's preface is.
+const PREFACE_BYTES: usize = 24;
+
+/// A preface that has not come whole.
+struct Preface {
+    missing: usize,
+    deadline: Pin<Box<Sleep>>,
+}
+
+impl Connected for Connection {
+    type ConnectInfo = Peer;
+
+    fn connect_info(&self) -> Peer {
+        self.peer.clone()
+    }
+}
+
+/// Calls a method of whichever transport there is.
+macro_rules! on_transport {
+    ($this:expr, $stream:ident => $call:expr) => {
+        match &mut $this.stream {
+            Transport::Plain(stream) => {
+                let $stream = Pin::new(stream);
+                $call
+            }
+            Transport::Tls(stream) => {
+                let $stream = Pin::new(&mut **stream);
+                $call
+            }
+        }
+    };
+}
+
+impl Connection {
+    /// Reads while the preface is not there yet.
+    fn poll_preface(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = on_transport!(self, stream => stream.poll_read(context, buffer));
+        let Some(preface) = &mut self.preface else {
+            return read;
+        };
+        if read.is_pending() {
+            ready!(preface.deadline.as_mut().poll(context));
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        let came = buffer.filled().len() - before;
+        preface.missing = preface.missing.saturating_sub(came);
+        if preface.missing == 0 {
+            self.preface = None;
+        }
+        read
     }
 }
 
@@ -145,7 +286,10 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        if self.preface.is_some() {
+            return self.poll_preface(context, buffer);
+        }
+        on_transport!(self, stream => stream.poll_read(context, buffer))
     }
 }
 
@@ -156,7 +300,7 @@ impl AsyncWrite for Connection {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         self.written = true;
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        on_transport!(self, stream => stream.poll_write(context, bytes))
     }
 
     fn poll_write_vectored(
@@ -165,7 +309,7 @@ impl AsyncWrite for Connection {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.written = true;
-        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+        on_transport!(self, stream => stream.poll_write_vectored(context, slices))
     }
 
     /// HTTP/2 asks once at the start, to choose from which size on an answer
@@ -173,14 +317,18 @@ impl AsyncWrite for Connection {
     /// 256 bytes for vectored writes, 1,024 for others. Most answers are in
     /// between, and cheaper to gather; large ones are not.
     fn is_write_vectored(&self) -> bool {
-        self.written && self.stream.is_write_vectored()
+        self.written
+            && match &self.stream {
+                Transport::Plain(stream) => stream.is_write_vectored(),
+                Transport::Tls(stream) => stream.is_write_vectored(),
+            }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        on_transport!(self, stream => stream.poll_flush(context))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        on_transport!(self, stream => stream.poll_shutdown(context))
     }
 }

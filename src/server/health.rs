@@ -62,8 +62,13 @@ impl Facts {
     }
 
     fn ready(&self) -> bool {
-        let synced = |name| self.synced.get(name) == Some(&true);
-        self.started && !self.draining && self.expected.iter().all(synced)
+        self.started && !self.draining && self.unsynced().next().is_none()
+    }
+
+    /// The expected snapshots that answer no decisions yet.
+    fn unsynced(&self) -> impl Iterator<Item = &String> {
+        let unsynced = |name: &&String| self.synced.get(*name) != Some(&true);
+        self.expected.iter().filter(unsynced)
     }
 }
 
@@ -91,6 +96,21 @@ impl Board {
     /// The server listens and has loaded what it was told to load.
     pub(super) fn started(&self) {
         self.change(|facts| !std::mem::replace(&mut facts.started, true));
+    }
+
+    /// Why the server is not ready; nothing when it is.
+    pub(super) fn unready(&self) -> Vec<String> {
+        let facts = self.facts.borrow().clone();
+        let mut reasons = Vec::new();
+        if !facts.started {
+            reasons.push("loading".to_owned());
+        }
+        let unsynced = facts.unsynced();
+        reasons.extend(unsynced.map(|name| format!("snapshot {name} is not synced")));
+        if facts.draining {
+            reasons.push("draining".to_owned());
+        }
+        reasons
     }
 
     /// The server is about to stop: everything is NOT_SERVING from here on.

@@ -1,9 +1,12 @@
 //! Log lines on standard error: for people, or JSON for machines.
 
 use std::io::{self, IsTerminal};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
+use tracing::info;
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{EnvFilter, reload};
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -16,6 +19,33 @@ pub enum Format {
     Json,
 }
 
+/// What is logged, which can be changed while the program runs.
+#[derive(Clone)]
+pub struct Levels {
+    current: Arc<Mutex<String>>,
+    reload: Arc<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>,
+}
+
+impl Levels {
+    /// The filter in force.
+    pub fn current(&self) -> String {
+        self.current.lock().clone()
+    }
+
+    /// Puts another filter in force.
+    ///
+    /// # Errors
+    /// What is wrong with it; the one before stays in force.
+    pub fn set(&self, filter: &str) -> Result<(), String> {
+        let filter = parse_filter(filter)?;
+        let mut current = self.current.lock();
+        (self.reload)(EnvFilter::new(&filter)).map_err(|error| error.to_string())?;
+        info!(from = *current, to = filter, "log level changed");
+        *current = filter;
+        Ok(())
+    }
+}
+
 /// `RUST_LOG` is not a filter.
 #[derive(Debug, thiserror::Error)]
 #[error("RUST_LOG: invalid value {value:?}: {reason}")]
@@ -25,26 +55,36 @@ pub struct FilterError {
 }
 
 /// Starts logging, once for the process: `filter`, or what `RUST_LOG` says, or
-/// `info`.
+/// `info`. What is logged can be changed by what is returned.
 ///
 /// # Panics
 /// When logging was started before.
-pub fn init(format: Format, filter: Option<&str>) -> Result<(), FilterError> {
+pub fn init(format: Format, filter: Option<&str>) -> Result<Levels, FilterError> {
     let filter = match filter {
         Some(filter) => filter.to_owned(),
         None => filter_from_environment()?,
     };
     let terminal = io::stderr().is_terminal();
     let lines = tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::new(filter))
+        .with_env_filter(EnvFilter::new(&filter))
         .with_writer(io::stderr)
         .with_ansi(terminal);
-    match format {
-        Format::Auto if terminal => lines.init(),
-        Format::Human => lines.init(),
-        Format::Auto | Format::Json => lines.json().flatten_event(true).init(),
-    }
-    Ok(())
+    let human = format == Format::Human || format == Format::Auto && terminal;
+    let reload: Arc<dyn Fn(_) -> _ + Send + Sync> = if human {
+        let lines = lines.with_filter_reloading();
+        let handle = lines.reload_handle();
+        lines.init();
+        Arc::new(move |filter| handle.reload(filter))
+    } else {
+        let lines = lines.json().flatten_event(true).with_filter_reloading();
+        let handle = lines.reload_handle();
+        lines.init();
+        Arc::new(move |filter| handle.reload(filter))
+    };
+    Ok(Levels {
+        current: Arc::new(Mutex::new(filter)),
+        reload,
+    })
 }
 
 fn filter_from_environment() -> Result<String, FilterError> {

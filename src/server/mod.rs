@@ -1,23 +1,34 @@
 //! `evenkeel serve`: configuration, the listener, health, limits and drain.
 //! Knows nothing of decisions.
 
+mod admin;
 mod calls;
 pub mod config;
 mod connections;
+mod guard;
 mod health;
 pub mod logging;
+mod metrics;
+mod observe;
 mod reflection;
+mod refusals;
+mod reload;
 mod run;
+mod security;
 mod signals;
 mod state;
 mod streams;
 mod sweep;
+mod telemetry;
+mod tls;
+mod traces;
 mod workers;
 
 use std::error::Error as StdError;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -31,11 +42,17 @@ pub use run::run;
 pub use signals::Signal;
 
 use self::calls::CallLimits;
-use self::connections::Listener;
+use self::connections::{Listener, Welcome};
+use self::guard::Guard;
 use self::health::Board;
+use self::logging::Levels;
+use self::metrics::{Sources, Threads};
+use self::security::Security;
 use self::signals::Signals;
+use self::telemetry::Telemetry;
 use self::workers::Workers;
 use crate::api;
+use crate::decision_log::{self, DecisionLog};
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
 use crate::snapshot::{Limits, Registry};
 use crate::store;
@@ -50,6 +67,9 @@ const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 /// The largest piece that a client may send at once. A batch in 16 KiB pieces,
 /// which is what HTTP/2 starts with, costs twice the reads.
 const FRAME_BYTES: u32 = 256 << 10;
+
+/// How long the decision log may take to be written out at the end.
+const CLOSE_LOG: Duration = Duration::from_secs(5);
 
 /// Any error of a caller's.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
@@ -71,6 +91,9 @@ pub enum Error {
     /// What was to be loaded could not be.
     #[error("cannot load: {0}")]
     Preload(BoxError),
+    /// Certificates or rules are bad.
+    #[error(transparent)]
+    Security(#[from] reload::Error),
     /// The runtime's threads could not be started.
     #[error("cannot start threads: {0}")]
     Runtime(io::Error),
@@ -105,19 +128,23 @@ impl Error {
 /// accepts no more connections and waits for the calls under way, up to the
 /// configured timeout.
 ///
+/// `levels` is what changes the log level, if the caller can.
+///
 /// The caller should exit the process when this returns, without waiting for
 /// the runtime's tasks: calls that did not end in time may still run.
 ///
 /// # Errors
 /// When the state directory cannot be used, the address cannot be bound,
 /// `preload` fails or a second signal arrives. Calls that did not end in time are no error.
-pub async fn serve<P, F, E>(config: Config, preload: P) -> Result<(), Error>
+pub async fn serve<P, F, E>(config: Config, levels: Option<Levels>, preload: P) -> Result<(), Error>
 where
     P: FnOnce(api::Service) -> F,
     F: Future<Output = Result<(), E>>,
     E: Into<BoxError>,
 {
     let mut signals = Signals::new().map_err(Error::Signals)?;
+    let counts = Arc::new(security::Counts::default());
+    let security = Security::new(&config, &counts)?;
     let draining = CancellationToken::new();
     let health = Board::new(config.expect_snapshot.clone());
     let mut registry = Registry::new(Limits::from(&config.limits), Arc::new(health.clone()));
@@ -140,20 +167,41 @@ where
         store.clone(),
         config.limits.view_idle,
     ));
-    let service = api::Service::new(registry, draining.clone());
+    let service = api::Service::new(Arc::clone(&registry), draining.clone());
+    let (service, log) = with_decision_log(service, &config)?;
+    let telemetry = Telemetry::start(&config)?;
 
     let limits = CallLimits::new(
         config.limits.max_concurrent_calls,
         config.limits.max_message_bytes,
     );
     let routers = (0..config.threads()).map(|_| {
-        let service = service.clone();
-        router(&config, service, &limits, &health, &draining)
+        let limits = limits.observed_by(telemetry.observer());
+        let guards = (limits, security.guard.clone());
+        router(&config, service.clone(), guards, &health, &draining)
     });
     let routers = routers.collect::<Result<_, _>>()?;
     let listener = bind(&config).await?;
+    let threads = Arc::new(Threads::default());
+    let sources = Sources {
+        limits,
+        connections: listener.counts(),
+        threads: Arc::clone(&threads),
+        health: health.clone(),
+        registry,
+        security: counts,
+    };
+    let _admin = telemetry.open_admin(&config, sources, levels)?;
     info!(address = %listener.address(), "listening");
-    let server = Workers::start(routers, listener)?;
+    let welcome = Welcome {
+        tls: security.tls,
+        patience: config.security.handshake_timeout,
+    };
+    let server = Workers::start(routers, listener, &welcome, &threads)?;
+    tokio::spawn(reload::run(
+        security.watched,
+        config.security.reload_interval,
+    ));
 
     let signal = tokio::select! {
         loaded = preload(service) => {
@@ -165,14 +213,37 @@ where
     };
 
     info!(?signal, "draining");
-    tokio::select! {
-        drained = drain(&config, &health, &draining, server) => drained?,
-        signal = signals.next() => return Err(Error::Interrupted(signal)),
+    let drained = async {
+        drain(&config, &health, &draining, server).await?;
+        telemetry.stop().await;
+        Ok(())
+    };
+    let ended = tokio::select! {
+        drained = drained => drained,
+        signal = signals.next() => Err(Error::Interrupted(signal)),
+    };
+    if let Some(writer) = log {
+        let closing = tokio::task::spawn_blocking(move || writer.close());
+        if timeout(CLOSE_LOG, closing).await.is_err() {
+            warn!("cutting off the decision log");
+        }
     }
-    if let Some(store) = store {
+    if let (Ok(()), Some(store)) = (&ended, store) {
         state::close(store).await;
     }
-    Ok(())
+    ended
+}
+
+/// The service with its decision log, if one is wanted, and what writes it.
+fn with_decision_log(
+    service: api::Service,
+    config: &Config,
+) -> Result<(api::Service, Option<decision_log::Writer>), Error> {
+    let Some(settings) = config.decision_log.settings() else {
+        return Ok((service, None));
+    };
+    let (log, writer) = DecisionLog::start(settings).map_err(Error::Runtime)?;
+    Ok((service.with_decision_log(log), Some(writer)))
 }
 
 async fn bind(config: &Config) -> Result<Listener, Error> {
@@ -210,7 +281,7 @@ async fn drain(
 fn router(
     config: &Config,
     service: api::Service,
-    limits: &CallLimits,
+    (limits, guard): (CallLimits, Option<Guard>),
     health: &Board,
     draining: &CancellationToken,
 ) -> Result<Router, Error> {
@@ -219,6 +290,7 @@ fn router(
         .max_decoding_message_size(max_message_bytes)
         .max_encoding_message_size(max_message_bytes);
 
+    let guarded = ServiceBuilder::new().layer(limits).option_layer(guard);
     let (requests, responses) = (draining.clone(), draining.clone());
     let ending = ServiceBuilder::new()
         .map_request(move |request| streams::end_request(&requests, request))
@@ -231,7 +303,7 @@ fn router(
         .max_frame_size(FRAME_BYTES)
         .http2_keepalive_interval(Some(config.connections.keepalive_interval))
         .http2_keepalive_timeout(Some(config.connections.keepalive_timeout))
-        .add_service(limits.named_layer(spread))
+        .add_service(guarded.named_layer(spread))
         .add_service(ending.named_layer(health.server()))
         .add_service(ending.named_layer(reflection_v1))
         .add_service(ending.named_layer(reflection_v1alpha)))

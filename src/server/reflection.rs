@@ -1,5 +1,7 @@
 //! The services that the server offers, each by the name that clients call.
 
+use prost::Message;
+use prost_types::FileDescriptorSet;
 use tonic_reflection::server::{Builder, Error, v1, v1alpha};
 
 use crate::proto::v1::FILE_DESCRIPTOR_SET;
@@ -13,6 +15,14 @@ pub(super) fn v1() -> Result<v1::ServerReflectionServer<impl v1::ServerReflectio
 pub(super) fn v1alpha()
 -> Result<v1alpha::ServerReflectionServer<impl v1alpha::ServerReflection>, Error> {
     builder().build_v1alpha()
+}
+
+/// The names of the service's methods.
+pub(super) fn methods() -> Result<Vec<String>, prost::DecodeError> {
+    let files = FileDescriptorSet::decode(FILE_DESCRIPTOR_SET)?.file;
+    let services = files.into_iter().flat_map(|file| file.service);
+    let methods = services.flat_map(|service| service.method);
+    Ok(methods.filter_map(|method| method.name).collect())
 }
 
 fn builder() -> Builder<'static> {

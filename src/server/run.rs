@@ -7,7 +7,8 @@ use super::{BoxError, Config, Error, logging, serve};
 use crate::api;
 
 /// Runs `evenkeel serve` to its end and returns the exit code: 0 after a
-/// drain, 1 when it cannot serve, 64 when `RUST_LOG` is bad, 130 or 143 when
+/// drain, 1 when it cannot serve, 64 when settings do not go together or
+/// `RUST_LOG` is bad, 130 or 143 when
 /// a second signal cut the drain short. Errors are one line on standard
 /// error.
 ///
@@ -19,15 +20,22 @@ where
     F: Future<Output = Result<(), E>>,
     E: Into<BoxError>,
 {
-    let filter = config.log.log_level.as_deref();
-    if let Err(error) = logging::init(config.log.log_format, filter) {
-        eprintln!("error: {error}");
+    if let Err(conflict) = config.check() {
+        eprintln!("error: {conflict}");
         return ExitCode::from(ParseError::BAD_CONFIGURATION);
     }
+    let filter = config.log.log_level.as_deref();
+    let levels = match logging::init(config.log.log_format, filter) {
+        Ok(levels) => levels,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::from(ParseError::BAD_CONFIGURATION);
+        }
+    };
     let served = tokio::runtime::Runtime::new()
         .map_err(Error::Runtime)
         .and_then(|runtime| {
-            let served = runtime.block_on(serve(config, preload));
+            let served = runtime.block_on(serve(config, Some(levels), preload));
             runtime.shutdown_background();
             served
         });

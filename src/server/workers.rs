@@ -5,18 +5,21 @@
 //! takes half of what a shared pool of threads takes for a small call.
 
 use std::io;
+use std::sync::Arc;
 use std::thread;
 
-use tokio::runtime;
+use tokio::runtime::{self, Runtime};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::Router;
+use tracing::debug;
 
 use super::Error;
-use super::connections::{Accepted, Connection, Listener};
+use super::connections::{Accepted, Connection, Listener, Welcome};
+use super::metrics::Threads;
 
 /// Accepted connections that wait for a busy thread before accepting pauses.
 const MAX_WAITING_CONNECTIONS: usize = 64;
@@ -31,7 +34,12 @@ pub(super) struct Workers {
 impl Workers {
     /// Starts a thread for each router, on which it serves its share of the
     /// listener's connections.
-    pub(super) fn start(routers: Vec<Router>, listener: Listener) -> Result<Self, Error> {
+    pub(super) fn start(
+        routers: Vec<Router>,
+        listener: Listener,
+        welcome: &Welcome,
+        threads: &Arc<Threads>,
+    ) -> Result<Self, Error> {
         let stop = CancellationToken::new();
         let mut ended = Vec::with_capacity(routers.len());
         let mut hands = Vec::with_capacity(routers.len());
@@ -39,11 +47,17 @@ impl Workers {
             let (hand, connections) = mpsc::channel(MAX_WAITING_CONNECTIONS);
             let (done, end) = oneshot::channel();
             let stopped = stop.clone();
+            let threads = Arc::clone(threads);
+            let welcome = welcome.clone();
             thread::Builder::new()
                 .name(format!("serve-{index}"))
                 .spawn(move || {
                     // Nobody waits for the end of a server that is gone.
-                    let _ = done.send(serve(router, connections, stopped));
+                    let serve = |runtime: Runtime| {
+                        threads.add(index, runtime.metrics());
+                        serve(&runtime, router, connections, welcome, stopped)
+                    };
+                    let _ = done.send(runtime().and_then(serve));
                 })
                 .map_err(Error::Runtime)?;
             hands.push(hand);
@@ -91,19 +105,42 @@ async fn accept(
     }
 }
 
+fn runtime() -> Result<Runtime, Error> {
+    let mut builder = runtime::Builder::new_current_thread();
+    builder.enable_all().build().map_err(Error::Runtime)
+}
+
 /// Serves connections until `stop`, then until they have ended.
 fn serve(
+    runtime: &Runtime,
     router: Router,
-    connections: mpsc::Receiver<Accepted>,
+    accepted: mpsc::Receiver<Accepted>,
+    welcome: Welcome,
     stop: CancellationToken,
 ) -> Result<(), Error> {
-    let runtime = runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(Error::Runtime)?;
-    let adopt = |accepted: Accepted| -> io::Result<Connection> { accepted.adopt() };
-    let incoming = ReceiverStream::new(connections).map(adopt);
+    let (begun, connections) = mpsc::channel(MAX_WAITING_CONNECTIONS);
+    runtime.spawn(begin(accepted, welcome, begun));
+    let incoming = ReceiverStream::new(connections).map(Ok::<_, io::Error>);
     runtime
         .block_on(router.serve_with_incoming_shutdown(incoming, stop.cancelled_owned()))
         .map_err(|error| Error::Serve(error.into()))
+}
+
+/// Makes connections of what is accepted, each at its own pace: one that is
+/// slow to shake hands holds up no other.
+async fn begin(
+    mut accepted: mpsc::Receiver<Accepted>,
+    welcome: Welcome,
+    begun: mpsc::Sender<Connection>,
+) {
+    while let Some(accepted) = accepted.recv().await {
+        let (welcome, begun) = (welcome.clone(), begun.clone());
+        tokio::spawn(async move {
+            match accepted.adopt(&welcome).await {
+                // Nobody takes connections any more once the server stops.
+                Ok(connection) => drop(begun.send(connection).await),
+                Err(error) => debug!(%error, "a connection did not begin"),
+            }
+        });
+    }
 }

@@ -16,6 +16,7 @@ use super::named::{Snapshot, Turn, Update};
 use super::reservations::{Held, Serial};
 use super::staged::{Staged, check_room, is_roomy};
 use super::state::State;
+use super::tally;
 use crate::proto::v1::change::Object;
 
 /// A batch that a client wants applied.
@@ -241,6 +242,9 @@ impl Snapshot {
         let (mut state, applied) = new.into_state();
         self.carry_over(&state, &taken);
         state.adopt(revision, defaults);
+        state.upkeep.set_tally(Arc::clone(&self.tally));
+        tally::add(&self.tally.replaces, 1);
+        tally::add(&self.tally.views_dropped, live.view_count());
         self.swap_in(state);
         self.forget(&taken);
         *self.updated.lock() = now;

@@ -108,9 +108,13 @@ impl<'a> Cut<'a> {
         let view = match kept {
             Some(view) => {
                 view.touch(now);
+                self.upkeep.tally().view_hits.count_one();
                 view
             }
-            None => self.keep(query.selector, self.build(query.selector, &lens, now)),
+            None => {
+                self.upkeep.tally().view_builds.count_one();
+                self.keep(query.selector, self.build(query.selector, &lens, now))
+            }
         };
         Counted::of(lens, view, self.nodes)
     }

@@ -33,6 +33,7 @@ mod room;
 mod staged;
 mod state;
 mod symbols;
+mod tally;
 #[cfg(test)]
 mod tamper;
 mod templates;
@@ -64,8 +65,9 @@ pub use reservations::{Claim, Held, Hold, Serial};
 pub use reserving::{Ended, Listed, Reserved};
 pub use restoring::Restoring;
 pub use staged::Staged;
-pub use state::{Applied, Sizes};
+pub use state::{Applied, Memory, Sizes};
 pub use symbols::Symbol;
+pub use tally::{Parted, Tally};
 #[cfg(test)]
 pub(crate) use tamper::Fault;
 pub use topology::DomainId;

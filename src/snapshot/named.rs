@@ -21,7 +21,8 @@ use super::registry::{Clock, Observer};
 use super::reservations::{Book, Serial};
 use super::reserving::NEVER;
 use super::restoring::Restoring;
-use super::state::{Applied, Sizes, State};
+use super::state::{Applied, Memory, Sizes, State};
+use super::tally::{self, Tally};
 
 /// A named snapshot.
 pub struct Snapshot {
@@ -47,6 +48,7 @@ pub struct Snapshot {
     pub(super) journal: Option<Arc<dyn Journal>>,
     /// Where those wait who have batches for the journal.
     pub(super) convoy: Convoy<Arc<[Offer]>, Outcomes>,
+    pub(super) tally: Arc<Tally>,
 }
 
 /// What all snapshots of a registry have in common.
@@ -96,10 +98,12 @@ pub struct Summary {
     pub reservations: usize,
     /// Its default constraints.
     pub defaults: Arc<Defaults>,
-    /// What it takes in memory: an estimate, in bytes.
-    pub memory_bytes: usize,
-    /// What its views take of that, in bytes.
-    pub view_bytes: usize,
+    /// How many namespaces have pods, services or controllers.
+    pub namespaces: usize,
+    /// How many views are kept.
+    pub views: usize,
+    /// What it takes in memory.
+    pub memory: Memory,
     /// When it was created.
     pub created: SystemTime,
     /// When the last batch was applied; when it was created if none was.
@@ -127,6 +131,7 @@ impl Snapshot {
             moved: Event::new(),
             journal: around.journal,
             convoy: Convoy::default(),
+            tally: Arc::default(),
         }
     }
 
@@ -163,6 +168,15 @@ impl Snapshot {
         };
         snapshot.note_expiry();
         snapshot
+    }
+
+    /// With what it does counted in `tally`.
+    pub(super) fn tallied(mut self, tally: Arc<Tally>) -> Self {
+        let live = Arc::get_mut(self.live.get_mut());
+        let live = live.expect("nobody reads a snapshot that is being made");
+        live.upkeep.set_tally(Arc::clone(&tally));
+        self.tally = tally;
+        self
     }
 
     /// Its name.
@@ -256,6 +270,9 @@ impl Snapshot {
             self.observer.snapshot_changed(&self.name, true);
         }
         self.moved.notify(usize::MAX);
+        tally::add(&self.tally.batches, 1);
+        tally::add(&self.tally.changed, applied.changed);
+        tally::add(&self.tally.unchanged, applied.unchanged);
         Update {
             revision,
             epoch: self.epoch.clone(),
@@ -295,8 +312,9 @@ impl Snapshot {
             sizes,
             reservations,
             defaults: live.defaults(),
-            memory_bytes: live.memory_bytes(),
-            view_bytes: live.view_bytes(),
+            namespaces: live.namespace_count(),
+            views: live.view_count(),
+            memory: live.memory(),
             created: self.created,
             updated,
         }

@@ -12,6 +12,7 @@ use super::owners::{Owner, Owners};
 use super::pod_table::PodTable;
 use super::pods::{Life, PodRecord};
 use super::reservations::{Claim, Serial};
+use super::state::Memory;
 use super::templates::Templates;
 use super::upkeep::Upkeep;
 use super::views::Views;
@@ -106,11 +107,6 @@ impl Namespace {
         self.owners.remove(kind, name, uid)
     }
 
-    /// Its pods with their names, in no order.
-    pub fn pods(&self) -> impl Iterator<Item = (&str, &PodRecord)> {
-        self.pods.iter()
-    }
-
     /// What its pods ask for.
     pub fn templates(&self) -> &Templates {
         &self.templates
@@ -149,6 +145,11 @@ impl Namespace {
         &self.owners
     }
 
+    /// Its pods with their names, in no order.
+    pub fn pods(&self) -> impl Iterator<Item = (&str, &PodRecord)> {
+        self.pods.iter()
+    }
+
     /// How many pods it has.
     pub fn pod_count(&self) -> usize {
         self.pods.len()
@@ -174,9 +175,8 @@ impl Namespace {
         let mut arrived: Vec<Serial> = named.map(|(serial, _)| serial).collect();
         if !unnamed.is_empty() {
             // Pods are not kept by uid: one look at all of them.
-            let pods = self.pods().map(|(_, pod)| pod);
-            let bound = pods.filter(|pod| pod.node.is_some());
-            let uids: HashSet<String> = bound.map(|pod| pod.life.uid()).collect();
+            let bound = self.pods().filter(|(_, pod)| pod.node.is_some());
+            let uids: HashSet<String> = bound.map(|(_, pod)| pod.life.uid()).collect();
             let here = unnamed
                 .into_iter()
                 .filter(|(_, claim)| uids.contains(&*claim.uid));
@@ -224,13 +224,12 @@ impl Namespace {
         Some(record.life.to_wire(metadata, node_name))
     }
 
-    /// What it takes in memory: an estimate, in bytes.
-    pub fn memory_bytes(&self) -> usize {
-        self.pods.memory_bytes()
-            + self.label_sets.memory_bytes()
-            + self.templates.memory_bytes()
-            + self.owners.memory_bytes()
-            + self.views.read().memory_bytes()
+    /// Adds what it takes in memory without its views, whose room is known.
+    pub fn add_memory(&self, memory: &mut Memory) {
+        memory.pods += self.pods.memory_bytes();
+        memory.label_sets += self.label_sets.memory_bytes();
+        memory.templates += self.templates.memory_bytes();
+        memory.owners += self.owners.memory_bytes();
     }
 }
 

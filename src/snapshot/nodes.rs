@@ -340,7 +340,8 @@ impl Nodes {
         affinity.map(|text| self.symbols.find(text).unwrap_or(Symbol::ABSENT))
     }
 
-    /// What the nodes take in memory: an estimate, in bytes.
+    /// What the nodes take in memory without topologies and partitions: an
+    /// estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let entry = size_of::<Entry>() + size_of::<(Box<str>, Slot)>() + 3 * size_of::<Slot>();
         let labels: usize = self
@@ -349,9 +350,8 @@ impl Nodes {
             .filter_map(|s| self.get(*s))
             .map(NodeRef::bytes)
             .sum();
-        let lenses = self.lenses.read().memory_bytes();
         let idle = self.idle.lock().capacity() * size_of::<Slot>();
-        self.symbols.memory_bytes() + self.entries.capacity() * entry + labels + lenses + idle
+        self.symbols.memory_bytes() + self.entries.capacity() * entry + labels + idle
     }
 }
 

@@ -14,6 +14,7 @@ use super::limits::Limits;
 use super::named::{Snapshot, Surroundings, Update};
 use super::restoring::Restoring;
 use super::staged::Staged;
+use super::tally::Tally;
 
 /// Told when a snapshot starts or stops being able to answer. Called by
 /// whoever changes the snapshot, so it must not wait for anything.
@@ -36,6 +37,7 @@ pub struct Registry {
     snapshots: DashMap<String, Arc<Snapshot>>,
     /// Names of snapshots that are synced only from their first replace on.
     expected: RwLock<HashSet<String>>,
+    tally: Arc<Tally>,
 }
 
 impl Registry {
@@ -57,6 +59,7 @@ impl Registry {
             journal: None,
             snapshots: DashMap::new(),
             expected: RwLock::default(),
+            tally: Arc::default(),
         }
     }
 
@@ -80,6 +83,7 @@ impl Registry {
         let name = restoring.saved.name.clone();
         let expected = self.expected.read().contains(&name);
         let snapshot = Snapshot::restored(restoring, expected, self.surroundings());
+        let snapshot = snapshot.tallied(Arc::clone(&self.tally));
         let synced = snapshot.is_synced();
         self.snapshots.insert(name.clone(), Arc::new(snapshot));
         self.observer.snapshot_changed(&name, synced);
@@ -101,6 +105,11 @@ impl Registry {
         &self.limits
     }
 
+    /// What all snapshots did since the registry was made.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
     /// Creates a snapshot that is synced only from its first replace on, so
     /// that a restarted, still empty server never answers for it.
     pub fn expect(&self, name: &str) {
@@ -113,7 +122,8 @@ impl Registry {
 
     fn create(&self, name: &str) -> Arc<Snapshot> {
         let expected = self.expected.read().contains(name);
-        Arc::new(Snapshot::new(name, expected, self.surroundings()))
+        let snapshot = Snapshot::new(name, expected, self.surroundings());
+        Arc::new(snapshot.tallied(Arc::clone(&self.tally)))
     }
 
     fn surroundings(&self) -> Surroundings {

@@ -12,6 +12,7 @@ use super::named::{Snapshot, Turn};
 use super::reservations::{Claim, Held, Hold, Serial};
 use super::staged::check_room;
 use super::state::State;
+use super::tally;
 
 /// What was reserved.
 #[derive(Debug)]
@@ -92,6 +93,7 @@ impl Snapshot {
             };
             self.record(&mut turn, &live, &[step])?;
         }
+        tally::add(&self.tally.reserved, held.len());
         self.put(held);
         self.apply_in_turn(&live, &pods, now);
         let reserved = Reserved {
@@ -202,6 +204,7 @@ impl Snapshot {
     /// reservations end, so it need not be told at once.
     pub(super) fn expire_in_turn(&self, turn: &mut Turn, now: SystemTime) {
         let expired = self.book.lock().expired(now);
+        tally::add(&self.tally.expired, expired.len());
         self.apply_ends(&self.live(), &expired, now);
         if self.journal.is_some() {
             turn.owed.extend(expired);

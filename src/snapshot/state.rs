@@ -74,6 +74,56 @@ pub struct Sizes {
     pub owners: usize,
 }
 
+/// What a state takes in memory, by part: an estimate, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Nodes with their labels and taints.
+    pub nodes: usize,
+    /// Topologies and partitions.
+    pub partitions: usize,
+    /// Pods and their names.
+    pub pods: usize,
+    /// Label sets and their counts by node.
+    pub label_sets: usize,
+    /// What stored pods ask for.
+    pub templates: usize,
+    /// Services and controllers.
+    pub owners: usize,
+    /// Views.
+    pub views: usize,
+}
+
+impl Memory {
+    /// All parts by name.
+    pub fn parts(&self) -> [(&'static str, usize); 7] {
+        [
+            ("nodes", self.nodes),
+            ("partitions", self.partitions),
+            ("pods", self.pods),
+            ("label_sets", self.label_sets),
+            ("templates", self.templates),
+            ("owners", self.owners),
+            ("views", self.views),
+        ]
+    }
+
+    /// The sum of all parts.
+    pub fn total(&self) -> usize {
+        self.parts().iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Adds another's parts.
+    pub fn add(&mut self, other: &Self) {
+        self.nodes += other.nodes;
+        self.partitions += other.partitions;
+        self.pods += other.pods;
+        self.label_sets += other.label_sets;
+        self.templates += other.templates;
+        self.owners += other.owners;
+        self.views += other.views;
+    }
+}
+
 impl Applied {
     pub(super) fn add(&mut self, other: Self) {
         self.changed += other.changed;
@@ -324,22 +374,33 @@ impl State {
         self.shared.read().nodes.drop_idle_lenses(since);
     }
 
-    /// What all views take in memory, in bytes.
-    pub fn view_bytes(&self) -> usize {
-        self.upkeep.view_bytes()
+    /// How many namespaces there are.
+    pub fn namespace_count(&self) -> usize {
+        self.namespaces.len()
     }
 
-    /// What the state takes in memory: an estimate, in bytes.
-    pub fn memory_bytes(&self) -> usize {
+    /// How many views there are.
+    pub fn view_count(&self) -> usize {
+        self.upkeep.view_count()
+    }
+
+    /// What the state takes in memory.
+    pub fn memory(&self) -> Memory {
         let shards: Vec<Arc<Shard>> = self
             .namespaces
             .iter()
             .map(|e| Arc::clone(e.value()))
             .collect();
-        let shards: usize = shards
-            .iter()
-            .map(|shard| shard.namespace.read().memory_bytes())
-            .sum();
-        shards + self.shared.read().nodes.memory_bytes()
+        let mut memory = Memory {
+            views: self.upkeep.view_bytes(),
+            ..Memory::default()
+        };
+        for shard in shards {
+            shard.namespace.read().add_memory(&mut memory);
+        }
+        let shared = self.shared.read();
+        memory.nodes = shared.nodes.memory_bytes();
+        memory.partitions = shared.nodes.lenses().memory_bytes();
+        memory
     }
 }

@@ -1,8 +1,10 @@
 //! What keeps the views of a state in bounds: their version, their age, their
 //! room.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use super::tally::{self, Tally};
 use super::views::Views;
 
 /// The books on the views of a state.
@@ -14,7 +16,10 @@ pub struct Upkeep {
     /// Grows with each sweep: a clock for "last used".
     tick: AtomicU64,
     view_bytes: AtomicUsize,
+    view_count: AtomicUsize,
     max_view_bytes: usize,
+    /// Where what happens to views is counted.
+    tally: Arc<Tally>,
 }
 
 impl Upkeep {
@@ -24,8 +29,20 @@ impl Upkeep {
             version: AtomicU64::new(0),
             tick: AtomicU64::new(0),
             view_bytes: AtomicUsize::new(0),
+            view_count: AtomicUsize::new(0),
             max_view_bytes,
+            tally: Arc::default(),
         }
+    }
+
+    /// Counts what happens from here on elsewhere.
+    pub fn set_tally(&mut self, tally: Arc<Tally>) {
+        self.tally = tally;
+    }
+
+    /// Where what happens to views is counted.
+    pub fn tally(&self) -> &Arc<Tally> {
+        &self.tally
     }
 
     /// The version of the nodes that views have to be of.
@@ -53,6 +70,11 @@ impl Upkeep {
         self.view_bytes.load(Ordering::Relaxed)
     }
 
+    /// How many views there are.
+    pub fn view_count(&self) -> usize {
+        self.view_count.load(Ordering::Relaxed)
+    }
+
     /// What views may take, in bytes; lenses may take as much again.
     pub fn max_view_bytes(&self) -> usize {
         self.max_view_bytes
@@ -67,12 +89,20 @@ impl Upkeep {
     /// only way to change which views there are: so the total is always the
     /// sum of what namespaces say, however views grew meanwhile.
     pub fn account<T>(&self, views: &mut Views, change: impl FnOnce(&mut Views) -> T) -> T {
-        let before = views.memory_bytes();
+        let (before, count) = (views.memory_bytes(), views.count());
         let changed = change(views);
         let more = views.memory_bytes().wrapping_sub(before);
         if more != 0 {
             self.view_bytes.fetch_add(more, Ordering::Relaxed);
         }
+        let more = views.count().wrapping_sub(count);
+        if more != 0 {
+            self.view_count.fetch_add(more, Ordering::Relaxed);
+        }
+        tally::add(
+            &self.tally.views_dropped,
+            count.saturating_sub(views.count()),
+        );
         changed
     }
 }

@@ -32,6 +32,7 @@ pub struct Views {
     /// By label set: the selectors that match it.
     watchers: Vec<Vec<Watcher>>,
     bytes: usize,
+    count: usize,
 }
 
 /// A selector with views.
@@ -118,6 +119,7 @@ impl Views {
         };
         let view = Arc::new(view);
         self.bytes += view.memory_bytes();
+        self.count += 1;
         self.watched[index].views.push(Arc::clone(&view));
         view
     }
@@ -322,6 +324,7 @@ impl Views {
         let watched = self.watched.iter().map(|(_, w)| w.memory_bytes());
         let watchers = self.watchers.capacity() * size_of::<Vec<Watcher>>();
         self.bytes = watched.sum::<usize>() + watchers;
+        self.count = self.iter().count();
     }
 
     /// All views with their selectors.
@@ -347,6 +350,11 @@ impl Views {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.watched.is_empty()
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.count
     }
 
     /// What they take in memory, in bytes, as measured when one was last added

@@ -10,6 +10,7 @@ mod refused;
 mod remote;
 mod reservations;
 mod serve;
+mod spread;
 #[path = "../support/mod.rs"]
 mod support;
 mod synth;

@@ -8,9 +8,9 @@ use std::time::Duration;
 use evenkeel::proto::v1::stream_snapshot_request::Step;
 use evenkeel::proto::v1::{
     BeginReplace, Change, CommitReplace, ConfirmReservationsRequest, Confirmation,
-    DefaultConstraints, FilterRequest, HeldPlacement, Mode, NodeChecks,
-    ReleaseReservationsRequest, ReservedPod, StreamSnapshotRequest, StreamSnapshotResponse,
-    UpdateSnapshotRequest, UpdateSnapshotResponse, View,
+    DefaultConstraints, FilterRequest, HeldPlacement, Mode, NodeChecks, ReleaseReservationsRequest,
+    ReservedPod, StreamSnapshotRequest, StreamSnapshotResponse, UpdateSnapshotRequest,
+    UpdateSnapshotResponse, View,
 };
 use evenkeel::recount::Cluster;
 use proptest::strategy::{Strategy, ValueTree};
@@ -155,7 +155,9 @@ impl Feeder {
             let parts = parts.into_iter();
             let update = |part: evenkeel::proto::v1::ExportSnapshotResponse| part.update;
             let updates = parts.filter_map(update);
-            updates.map(|u| (u.changes, u.default_constraints)).collect()
+            updates
+                .map(|u| (u.changes, u.default_constraints))
+                .collect()
         };
         assert_eq!(updates(exported), updates(wanted));
 
@@ -353,10 +355,7 @@ impl Feeder {
                 name: "never".into(),
                 uid: id.clone(),
             };
-            let confirmation = Confirmation {
-                id,
-                pod: Some(pod),
-            };
+            let confirmation = Confirmation { id, pod: Some(pod) };
             let request = ConfirmReservationsRequest {
                 snapshot: String::new(),
                 confirmations: vec![confirmation],

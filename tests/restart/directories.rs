@@ -85,7 +85,10 @@ fn files_that_are_no_state_are_refused_and_repaired() {
         fs::create_dir(home.state()).expect("it is free");
         fs::write(home.file(), &bytes).expect("it can be written");
         let said = refused(&home);
-        assert!(said.contains("damaged") && said.contains("state repair"), "{said}");
+        assert!(
+            said.contains("damaged") && said.contains("state repair"),
+            "{said}"
+        );
         assert_eq!(state("check", &home).0, 1);
         let (code, said) = state("repair", &home);
         assert!(code == 1 && said.contains("lost"), "{said}");

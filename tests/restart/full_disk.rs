@@ -79,7 +79,10 @@ async fn updates_are_refused_while_there_is_no_room() {
     assert!(details.retry_info().is_some());
     let request = reserve(pod("", &[]), 1, Duration::from_secs(60));
     let refused = server.client.clone().place(request).await;
-    assert_eq!(refused.expect_err("no room").code(), Code::ResourceExhausted);
+    assert_eq!(
+        refused.expect_err("no room").code(),
+        Code::ResourceExhausted
+    );
 
     // Nothing of it is seen, and decisions and health go on.
     let described = server.describe("").await.expect("it exists");

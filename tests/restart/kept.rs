@@ -11,7 +11,9 @@ use evenkeel::proto::v1::{
 use tonic::Code;
 
 use crate::home::{Home, Running, reserve};
-use crate::support::build::{ZONE, cordoned, hard, meta, node, on, pairs, pod, soft, spread, tainted};
+use crate::support::build::{
+    ZONE, cordoned, hard, meta, node, on, pairs, pod, soft, spread, tainted,
+};
 use crate::support::model::{Stored, delete, delete_uid};
 
 const WEB: [(&str, &str); 1] = [("app", "web")];
@@ -156,7 +158,10 @@ async fn reserve_some(server: &Running) {
         snapshot: String::new(),
         ids: vec![ids[2].clone()],
     };
-    client.release_reservations(release).await.expect("it is live");
+    client
+        .release_reservations(release)
+        .await
+        .expect("it is live");
     let arrived = on(pod("web-3", &WEB), &placed.placements[3].node);
     server.update("", vec![arrived.change()]).await;
 }

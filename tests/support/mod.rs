@@ -5,6 +5,7 @@
 pub mod agree;
 pub mod build;
 pub mod generate;
+pub mod history;
 pub mod model;
 pub mod server;
 pub mod vectors;

@@ -74,6 +74,11 @@ pub fn delete_uid(kind: &str, namespace: &str, name: &str, uid: &str) -> Change 
     }
 }
 
+/// Whether a change deletes something.
+pub fn is_deletion(change: &Change) -> bool {
+    matches!(change.object, Some(Object::Delete(_)))
+}
+
 /// Kind, namespace and name of the object that a change is about.
 pub fn subject(change: &Change) -> (String, String, String) {
     fn of<T: Stored>(object: &T) -> (String, String, String) {

@@ -80,8 +80,14 @@ impl Server {
     /// Starts a prepared `serve` command on a free port and waits until it
     /// listens.
     pub(crate) fn spawn(command: &mut Command) -> Self {
+        Self::spawn_on("127.0.0.1:0", command)
+    }
+
+    /// Starts a prepared `serve` command on `address` and waits until it
+    /// listens.
+    pub(crate) fn spawn_on(address: &str, command: &mut Command) -> Self {
         let mut child = command
-            .args(["--listen", "127.0.0.1:0", "--log-format", "json"])
+            .args(["--listen", address, "--log-format", "json"])
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -141,6 +147,13 @@ impl Server {
     /// The id of its process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Where it listens, e.g. `127.0.0.1:40123`.
+    pub(crate) fn address(&self) -> &str {
+        self.url
+            .strip_prefix("http://")
+            .expect("the URL is made of it")
     }
 
     /// Sends a signal: `TERM`, `INT` or `KILL`.

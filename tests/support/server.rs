@@ -1,6 +1,6 @@
 //! A real server in this process and a real client of it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use evenkeel::api::Service;
@@ -13,6 +13,7 @@ use evenkeel::proto::v1::{
 };
 use evenkeel::snapshot::{Limits, Observer, Registry};
 use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Channel, Endpoint};
@@ -41,7 +42,22 @@ impl Observer for Unobserved {
     fn snapshot_deleted(&self, _: &str) {}
 }
 
+/// A registry that nobody observes.
+pub fn unobserved(limits: Limits) -> Arc<Registry> {
+    Arc::new(Registry::new(limits, Arc::new(Unobserved)))
+}
+
 impl Server {
+    /// One server for all cases of a test, and the threads that it runs on.
+    pub fn shared() -> &'static (Runtime, Self) {
+        static SHARED: OnceLock<(Runtime, Server)> = OnceLock::new();
+        SHARED.get_or_init(|| {
+            let runtime = Runtime::new().expect("a runtime");
+            let server = runtime.block_on(Self::start());
+            (runtime, server)
+        })
+    }
+
     /// A server with the default limits on a free port.
     pub async fn start() -> Self {
         Self::with_limits(Limits::default()).await

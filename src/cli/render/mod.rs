@@ -10,6 +10,7 @@ mod place;
 mod reservations;
 mod score;
 mod snapshot;
+mod spread;
 mod state;
 mod style;
 mod table;
@@ -24,6 +25,7 @@ pub(crate) use place::place;
 pub(crate) use reservations::reservations;
 pub(crate) use score::score;
 pub(crate) use snapshot::{snapshot, snapshots};
+pub(crate) use spread::{SpreadOf, spread, workload_name};
 pub(crate) use state::{repaired, states};
 pub(crate) use verified::verified;
 

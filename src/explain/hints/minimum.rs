@@ -122,7 +122,11 @@ fn unusable_nodes(case: &Case<'_>, hard: &Hard<'_>, values: &[&str]) -> String {
             Some(Reason::UntoleratedTaint) => "tainted",
             Some(_) => "excluded by the pod's node affinity",
         };
-        format!("{nodes} {} {why}", verb(nodes, "is", "are"))
+        format!(
+            "{} {} {why}",
+            plural(nodes, "node"),
+            verb(nodes, "is", "are")
+        )
     });
     joined(&said.collect::<Vec<_>>())
 }

@@ -1,11 +1,15 @@
 //! The settings of `evenkeel serve`: one definition each, for the flag, the
 //! environment variable and the key of the TOML file.
 
+mod admin;
+mod decision_log;
 mod file;
 mod parse;
 mod placing;
+mod security;
 mod state;
 mod stored;
+mod traces;
 mod values;
 
 use std::net::SocketAddr;
@@ -14,9 +18,12 @@ use std::time::Duration;
 
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 
+pub use admin::AdminSettings;
 pub use file::{FileError, apply_file};
 pub use parse::{ParseError, parse};
+pub use security::{ClientAuth, Conflict, SecuritySettings};
 pub use state::StateSettings;
+pub use traces::TraceSettings;
 
 use values::{count, message_bytes, positive_duration};
 
@@ -83,6 +90,9 @@ pub struct Config {
     /// What survives a restart.
     #[command(flatten)]
     pub state: StateSettings,
+    /// Who can connect, and how callers are known.
+    #[command(flatten)]
+    pub security: SecuritySettings,
 
     /// What clients can make grow, and how far.
     #[command(flatten)]
@@ -96,9 +106,21 @@ pub struct Config {
     #[command(flatten)]
     pub drain: DrainSettings,
 
+    /// Where decisions are logged.
+    #[command(flatten)]
+    pub decision_log: decision_log::DecisionLogSettings,
+
     /// What is logged, and how.
     #[command(flatten)]
     pub log: LogSettings,
+
+    /// The admin port.
+    #[command(flatten)]
+    pub admin: AdminSettings,
+
+    /// Traces of calls.
+    #[command(flatten)]
+    pub traces: TraceSettings,
 }
 
 impl Config {
@@ -225,7 +247,8 @@ pub struct LimitSettings {
     )]
     pub max_pods: usize,
 
-    /// Distinct sets of labels among the pods of a snapshot, per namespace.
+    /// Distinct sets of labels among the pods of one snapshot; sets of different
+    /// namespaces are distinct.
     ///
     /// Selectors are matched against label sets: a label that differs for
     /// every pod makes the first question of a kind as dear as a recount.

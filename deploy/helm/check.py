@@ -1,0 +1,262 @@
+"""What the chart promises, checked on its rendering for each values file.
+
+deploy/validate runs this. HELM and KUSTOMIZE are the tools, SERVICE_MONITOR is
+the file with the definition of ServiceMonitor, EVENKEEL a binary.
+"""
+
+import functools
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import tomllib
+import unittest
+
+import jsonschema
+import kubernetes_validate
+import yaml
+
+DEPLOY = pathlib.Path(__file__).resolve().parent.parent
+CHART = DEPLOY / "helm" / "evenkeel"
+VALUES = sorted((DEPLOY / "helm" / "values").glob("*.yaml"))
+# The oldest that the chart says it runs on, the one of the rules, the newest.
+KUBERNETES = ["1.27", "1.35", "1.37"]
+
+# Values that are refused, and what the message must name.
+REFUSED = [
+    ({"replicas": -1}, "/replicas"),
+    ({"replicas": "2"}, "/replicas"),
+    ({"replica": 2}, "replica"),
+    ({"image": {"pullPolicy": "Sometimes"}}, "/image/pullPolicy"),
+    ({"image": {"digest": "sha256:12"}}, "/image/digest"),
+    ({"ports": {"grpc": 70000}}, "/ports/grpc"),
+    ({"tls": {"enabled": True}}, "/tls/secretName"),
+    ({"settings": {"Max-Nodes": 1}}, "/settings"),
+    ({"settings": {"max-nodes": {"a": 1}}}, "/settings/max-nodes"),
+    ({"persistence": {"size": "ten"}}, "/persistence/size"),
+    ({"topologySpreadConstraints": [{"maxSkew": 0}]}, "/topologySpreadConstraints/0"),
+    ({"serviceMonitor": {"interval": "often"}}, "/serviceMonitor/interval"),
+]
+
+
+def template(*arguments, values=None, version="1.35"):
+    command = [os.environ["HELM"], "template", "evenkeel", str(CHART)]
+    command += ["--namespace", "evenkeel", "--kube-version", version, *arguments]
+    if values is not None:
+        command += ["--values", "-"]
+    given = None if values is None else json.dumps(values)
+    return subprocess.run(command, input=given, capture_output=True, text=True, timeout=60)
+
+
+@functools.cache
+def rendered(values, version="1.35"):
+    """The objects for a values file; None for the chart's own values."""
+    done = template(*(["--values", str(values)] if values else []), version=version)
+    if done.returncode:
+        raise AssertionError(f"{values}: {done.stderr}")
+    return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+
+def find(objects, kind, suffix=""):
+    name = "evenkeel" + suffix
+    found = [o for o in objects if o["kind"] == kind and o["metadata"]["name"] == name]
+    return found[0] if found else None
+
+
+def settings(objects):
+    return tomllib.loads(find(objects, "ConfigMap")["data"]["evenkeel.toml"])
+
+
+def pod_template(objects):
+    return find(objects, "StatefulSet")["spec"]["template"]
+
+
+def seconds(duration):
+    units = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
+    return sum(int(n) * units[u] for n, u in re.findall(r"(\d+)(ms|s|m|h)", duration))
+
+
+def closed(schema):
+    """The schema, with unknown fields refused."""
+    if isinstance(schema, dict):
+        schema = {key: closed(value) for key, value in schema.items()}
+        if "properties" in schema:
+            schema.setdefault("additionalProperties", False)
+    return schema
+
+
+def for_each_values(test):
+    """Calls a test with the objects for each values file."""
+
+    @functools.wraps(test)
+    def run(self):
+        for values in [None, *VALUES]:
+            with self.subTest(values=values.name if values else "default"):
+                test(self, rendered(values))
+
+    return run
+
+
+class Chart(unittest.TestCase):
+    def test_objects_are_valid(self):
+        for values in [None, *VALUES]:
+            for version in KUBERNETES:
+                with self.subTest(values=values, version=version):
+                    for document in rendered(values, version):
+                        if document["kind"] != "ServiceMonitor":
+                            kubernetes_validate.validate(document, version, strict=True)
+
+    def test_service_monitors_are_valid(self):
+        definition = yaml.safe_load(pathlib.Path(os.environ["SERVICE_MONITOR"]).read_text())
+        schema = closed(definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+        schema["properties"]["metadata"] = {"type": "object"}
+        monitored = [r for r in map(rendered, VALUES) if find(r, "ServiceMonitor")]
+        self.assertGreater(len(monitored), 0)
+        for objects in monitored:
+            monitor = find(objects, "ServiceMonitor")
+            jsonschema.validate(monitor, schema)
+            labels = find(objects, "Service", "-feed")["metadata"]["labels"]
+            self.assertLessEqual(monitor["spec"]["selector"]["matchLabels"].items(), labels.items())
+
+    @for_each_values
+    def test_selectors_select_the_servers_and_nothing_else(self, objects):
+        servers = pod_template(objects)["metadata"]["labels"]
+        tester = find(objects, "Pod", "-answers")["metadata"]["labels"]
+        selectors = [find(objects, "Service", s)["spec"]["selector"] for s in ("", "-feed")]
+        spec = find(objects, "StatefulSet")["spec"]
+        selectors.append(spec["selector"]["matchLabels"])
+        for constraint in spec["template"]["spec"].get("topologySpreadConstraints") or []:
+            selectors.append(constraint["labelSelector"]["matchLabels"])
+        for kind, field in [("PodDisruptionBudget", "selector"), ("NetworkPolicy", "podSelector")]:
+            if found := find(objects, kind):
+                selectors.append(found["spec"][field]["matchLabels"])
+        for selector in selectors:
+            self.assertLessEqual(selector.items(), servers.items())
+            self.assertFalse(selector.items() <= tester.items())
+
+    @for_each_values
+    def test_feeds_reach_servers_that_are_not_ready(self, objects):
+        feed = find(objects, "Service", "-feed")["spec"]
+        self.assertEqual(feed["clusterIP"], "None")
+        self.assertTrue(feed["publishNotReadyAddresses"])
+        self.assertEqual(find(objects, "StatefulSet")["spec"]["serviceName"], "evenkeel-feed")
+        self.assertNotIn("publishNotReadyAddresses", find(objects, "Service")["spec"])
+
+    @for_each_values
+    def test_the_server_listens_where_it_is_asked(self, objects):
+        container = pod_template(objects)["spec"]["containers"][0]
+        ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+        wanted = settings(objects)
+        self.assertEqual(wanted["listen"], f"0.0.0.0:{ports['grpc']}")
+        self.assertEqual(wanted["admin-listen"], f"0.0.0.0:{ports['admin']}")
+        services = [find(objects, "Service", suffix) for suffix in ("", "-feed")]
+        for port in [p for service in services for p in service["spec"]["ports"]]:
+            self.assertIn(port["targetPort"], ports)
+        for probe in (container["livenessProbe"], container["readinessProbe"]):
+            port = probe.get("httpGet", probe.get("grpc"))["port"]
+            self.assertIn(port, [*ports, *ports.values()])
+
+    @for_each_values
+    def test_files_of_the_settings_are_mounted(self, objects):
+        spec = pod_template(objects)["spec"]
+        mounts = spec["containers"][0]["volumeMounts"]
+        claims = find(objects, "StatefulSet")["spec"].get("volumeClaimTemplates", [])
+        volumes = {v["name"] for v in spec["volumes"]} | {c["metadata"]["name"] for c in claims}
+        self.assertEqual({mount["name"] for mount in mounts}, volumes)
+        paths = [v for v in settings(objects).values() if str(v).startswith("/")]
+        for path in paths:
+            inside = [m for m in mounts if f"{path}/".startswith(m["mountPath"] + "/")]
+            self.assertEqual(len(inside), 1, path)
+            writable = not inside[0].get("readOnly")
+            self.assertEqual(writable, path == settings(objects).get("state-dir"))
+
+    @for_each_values
+    def test_containers_are_locked_down(self, objects):
+        for pod in (pod_template(objects), find(objects, "Pod", "-answers")):
+            self.assertTrue(pod["spec"]["securityContext"]["runAsNonRoot"])
+            self.assertFalse(pod["spec"]["automountServiceAccountToken"])
+            context = pod["spec"]["containers"][0]["securityContext"]
+            self.assertTrue(context["readOnlyRootFilesystem"])
+            self.assertEqual(context["capabilities"], {"drop": ["ALL"]})
+
+    @for_each_values
+    def test_there_is_time_to_drain(self, objects):
+        wanted = settings(objects)
+        drain = seconds(wanted["drain-pause"]) + seconds(wanted["drain-timeout"])
+        grace = pod_template(objects)["spec"]["terminationGracePeriodSeconds"]
+        self.assertGreater(grace, drain)
+        probe = pod_template(objects)["spec"]["containers"][0]["readinessProbe"]
+        noticed = probe["periodSeconds"] * probe["failureThreshold"]
+        self.assertGreater(seconds(wanted["drain-pause"]), noticed)
+
+    def test_a_change_of_settings_restarts_the_servers(self):
+        annotation = lambda objects: pod_template(objects)["metadata"]["annotations"]
+        changed = template(values={"settings": {"max-nodes": 7}})
+        changed = list(yaml.safe_load_all(changed.stdout))
+        self.assertEqual(settings(changed)["max-nodes"], 7)
+        self.assertNotEqual(annotation(changed), annotation(rendered(None)))
+
+    def test_bad_values_are_refused_by_name(self):
+        for values, name in REFUSED:
+            with self.subTest(values=values):
+                refused = template(values=values)
+                self.assertNotEqual(refused.returncode, 0)
+                self.assertIn(name, refused.stderr)
+
+    @for_each_values
+    def test_the_server_takes_the_settings(self, objects):
+        wanted = settings(objects)
+        # Secrets and volumes are not at hand.
+        elsewhere = [name for name, value in wanted.items() if str(value).startswith("/")]
+        config = find(objects, "ConfigMap")["data"]["evenkeel.toml"].splitlines()
+        config = [line for line in config if line.split(" = ")[0] not in elsewhere]
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write("\n".join(config))
+            file.flush()
+            command = [os.environ["EVENKEEL"], "serve", "--config", file.name]
+            command += ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]
+            server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+            lines = []
+            try:
+                for line in server.stderr:
+                    lines.append(line)
+                    if '"listening"' in line:
+                        break
+                else:
+                    self.fail("".join(lines))
+            finally:
+                server.kill()
+                server.communicate()
+
+    @for_each_values
+    def test_evenkeel_places_its_own_servers(self, objects):
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+            yaml.safe_dump(find(objects, "StatefulSet"), file)
+            cluster = DEPLOY.parent / "examples" / "three-zones" / "cluster.yaml"
+            command = [os.environ["EVENKEEL"], "place", "-f", file.name]
+            command += ["--load", str(cluster), "-o", "json"]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            # 1: some found no node, such as one for a node selector.
+            self.assertIn(done.returncode, (0, 1), done.stderr)
+            if not pod_template(objects)["spec"].get("nodeSelector"):
+                self.assertEqual(done.returncode, 0, done.stdout)
+
+    def test_the_kustomize_base_is_the_rendering(self):
+        done = subprocess.run(
+            [*os.environ["KUSTOMIZE"].split(), str(DEPLOY / "kustomize" / "base")],
+            capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        built = [document for document in yaml.safe_load_all(done.stdout) if document]
+        for document in built:
+            kubernetes_validate.validate(document, KUBERNETES[1], strict=True)
+        fresh = subprocess.run(
+            [DEPLOY / "kustomize" / "render"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(fresh.returncode, 0, fresh.stderr)
+        base = DEPLOY / "kustomize" / "base" / "evenkeel.yaml"
+        self.assertEqual(base.read_text(), fresh.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

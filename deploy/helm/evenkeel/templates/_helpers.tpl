@@ -1,0 +1,89 @@
+{{- define "evenkeel.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 50 | trimSuffix "-" }}
+{{- end }}
+
+{{- /* Room is left for the suffixes of Services and pods. */ -}}
+{{- define "evenkeel.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" }}
+{{- else if contains (include "evenkeel.name" .) .Release.Name }}
+{{- .Release.Name | trunc 50 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name (include "evenkeel.name" .) | trunc 50 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{- define "evenkeel.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "evenkeel.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "evenkeel.testLabels" -}}
+app.kubernetes.io/name: {{ include "evenkeel.name" . }}-test
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "evenkeel.labels" -}}
+{{ include "evenkeel.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "evenkeel.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+{{- end }}
+
+{{- define "evenkeel.containerSecurityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}
+
+{{- define "evenkeel.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- /* The settings that values stand for; those of .Values.settings win. */ -}}
+{{- define "evenkeel.settings" -}}
+{{- $settings := dict
+  "listen" (printf "0.0.0.0:%d" (int .Values.ports.grpc))
+  "admin-listen" (printf "0.0.0.0:%d" (int .Values.ports.admin))
+  "log-format" "json" -}}
+{{- with .Values.expectSnapshots }}
+{{- $_ := set $settings "expect-snapshot" . }}
+{{- end }}
+{{- if .Values.tls.enabled }}
+{{- $_ := set $settings "tls-cert" "/etc/evenkeel/tls/tls.crt" }}
+{{- $_ := set $settings "tls-key" "/etc/evenkeel/tls/tls.key" }}
+{{- if .Values.tls.clientCertificates }}
+{{- $_ := set $settings "tls-client-ca" "/etc/evenkeel/tls/ca.crt" }}
+{{- end }}
+{{- end }}
+{{- if .Values.access.secretName }}
+{{- $_ := set $settings "access-file" (printf "/etc/evenkeel/access/%s" .Values.access.key) }}
+{{- end }}
+{{- if .Values.persistence.enabled }}
+{{- $_ := set $settings "state-dir" "/var/lib/evenkeel" }}
+{{- with .Values.persistence.durability }}
+{{- $_ := set $settings "durability" . }}
+{{- end }}
+{{- end }}
+{{- $settings = mergeOverwrite $settings .Values.settings }}
+{{- range $name, $value := $settings }}
+{{ $name }} = {{ toJson $value }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,9 @@
+//! `tests/fuzz/histories.rs`, guided by coverage.
+#![no_main]
+
+#[path = "../../tests/fuzz/histories.rs"]
+mod histories;
+#[path = "../../tests/support/mod.rs"]
+mod support;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| histories::check(input));

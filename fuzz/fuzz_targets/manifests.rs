@@ -1,0 +1,9 @@
+//! `tests/fuzz/manifests.rs`, guided by coverage.
+#![no_main]
+
+#[path = "../../tests/fuzz/manifests.rs"]
+mod manifests;
+#[path = "../../tests/support/mod.rs"]
+mod support;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| manifests::check(input));

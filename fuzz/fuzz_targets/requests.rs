@@ -1,0 +1,9 @@
+//! `tests/fuzz/requests.rs`, guided by coverage.
+#![no_main]
+
+#[path = "../../tests/fuzz/requests.rs"]
+mod requests;
+#[path = "../../tests/support/mod.rs"]
+mod support;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| requests::check(input));

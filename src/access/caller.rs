@@ -1,0 +1,42 @@
+//! A caller, and the rules in force for it.
+
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+use super::rules::{Identity, Role, Rules};
+
+/// The rules in force: those of the file as it was last read.
+pub type Book = RwLock<Arc<Rules>>;
+
+/// The caller of this identity; none when no rule is about it.
+pub fn admit(book: &Arc<Book>, identity: Identity) -> Option<Caller> {
+    let rules = Arc::clone(&book.read());
+    let name = rules.find(&identity)?;
+    Some(Caller {
+        name: name.into(),
+        identity,
+        book: Arc::clone(book),
+    })
+}
+
+/// Somebody whom a rule is about. What it may do is looked up each time, so a
+/// stream that stays open learns when a rule is taken away.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    name: Arc<str>,
+    identity: Identity,
+    book: Arc<Book>,
+}
+
+impl Caller {
+    /// What logs call it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it has a role on a snapshot, now.
+    pub fn may(&self, role: Role, snapshot: &str) -> bool {
+        self.book.read().allow(&self.identity, role, snapshot)
+    }
+}

@@ -1,0 +1,107 @@
+//! The access file: TOML with an `[[allow]]` table for each rule.
+
+use serde::Deserialize;
+use wildmatch::WildMatch;
+
+use super::rules::{Role, Rule, Rules, Who};
+use super::token::TokenHash;
+
+/// What is wrong with an access file.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// It is no TOML, or has keys or values that are none of a rule.
+    #[error("line {line}: {message}")]
+    Syntax {
+        /// Line of the fault, from 1.
+        line: usize,
+        /// What is wrong.
+        message: String,
+    },
+    /// A rule makes no sense.
+    #[error("allow[{index}]{field}: {fault}")]
+    Rule {
+        /// Which rule, from 0.
+        index: usize,
+        /// Its field with a dot before; empty for the rule as a whole.
+        field: &'static str,
+        /// What is wrong.
+        fault: &'static str,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wire {
+    #[serde(default)]
+    allow: Vec<WireRule>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WireRule {
+    name: Option<String>,
+    token_sha256: Option<String>,
+    certificate: Option<String>,
+    #[serde(default)]
+    anyone: bool,
+    role: Role,
+    snapshots: Vec<String>,
+}
+
+/// Reads the text of an access file.
+///
+/// # Errors
+/// The first fault.
+pub fn parse(text: &str) -> Result<Rules, FileError> {
+    let wire: Wire = toml::from_str(text).map_err(|error| {
+        let start = error.span().map_or(0, |span| span.start);
+        FileError::Syntax {
+            line: text[..start].matches('\n').count() + 1,
+            message: error.message().replace('\n', ", "),
+        }
+    })?;
+    let rules = wire.allow.into_iter().enumerate();
+    let rules = rules.map(|(index, wire)| {
+        let fault = |(field, fault)| FileError::Rule {
+            index,
+            field,
+            fault,
+        };
+        rule(wire).map_err(fault)
+    });
+    Ok(Rules(rules.collect::<Result<_, _>>()?))
+}
+
+fn rule(wire: WireRule) -> Result<Rule, (&'static str, &'static str)> {
+    let (who, label) = match (wire.token_sha256, wire.certificate, wire.anyone) {
+        (Some(hash), None, false) => {
+            let hash = TokenHash::parse(&hash);
+            let hash = hash.ok_or((".token_sha256", "must be 64 hexadecimal digits"))?;
+            // Enough to tell tokens apart in a log.
+            let label = format!("token {}", &hash.to_string()[..8]);
+            (Who::Token(hash), label)
+        }
+        (None, Some(name), false) if name.is_empty() => {
+            return Err((".certificate", "must not be empty"));
+        }
+        (None, Some(name), false) => (Who::Certificate(name.as_str().into()), name),
+        (None, None, true) => (Who::Anyone, "anyone".to_owned()),
+        _ => {
+            let fault = "must have exactly one of token_sha256, certificate and anyone = true";
+            return Err(("", fault));
+        }
+    };
+    if wire.snapshots.is_empty() {
+        return Err((".snapshots", "must not be empty; [\"*\"] means all"));
+    }
+    Ok(Rule {
+        name: wire.name.unwrap_or(label).into(),
+        who,
+        role: wire.role,
+        snapshots: wire
+            .snapshots
+            .iter()
+            .map(|names| WildMatch::new(names))
+            .collect(),
+    })
+}

@@ -1,0 +1,133 @@
+//! Bearer tokens: how they are made, and what is kept of them.
+
+use std::fmt;
+
+use ring::digest::{SHA256, digest};
+use ring::rand::{SecureRandom, SystemRandom};
+use subtle::ConstantTimeEq;
+
+/// What every token starts with, so that people and scanners for leaked
+/// secrets know one when they see it.
+const PREFIX: &str = "evk_";
+
+/// Random bytes of a token. Nobody guesses 256 bits, so a plain hash hides
+/// them: slow hashes are for passwords that people choose.
+const RANDOM_BYTES: usize = 32;
+
+/// A bearer token in the clear. It is shown once, to whoever makes it.
+pub struct Token(String);
+
+/// No source of randomness.
+#[derive(Debug, thiserror::Error)]
+#[error("the system gives no random bytes")]
+pub struct NoRandomness;
+
+impl Token {
+    /// A new token.
+    ///
+    /// # Errors
+    /// When the system gives no random bytes.
+    pub fn generate() -> Result<Self, NoRandomness> {
+        let mut bytes = [0; RANDOM_BYTES];
+        SystemRandom::new()
+            .fill(&mut bytes)
+            .map_err(|_| NoRandomness)?;
+        Ok(Self(format!("{PREFIX}{}", Hex(&bytes))))
+    }
+
+    /// The token as it is sent.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What is kept of it.
+    pub fn hash(&self) -> TokenHash {
+        TokenHash::of(&self.0)
+    }
+}
+
+/// The SHA-256 of a token. Comparing two takes as long whatever they hold.
+#[derive(Clone)]
+pub struct TokenHash([u8; 32]);
+
+impl TokenHash {
+    /// The hash of a token.
+    pub fn of(token: &str) -> Self {
+        let mut hash = [0; 32];
+        hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
+        Self(hash)
+    }
+
+    /// Reads what [`fmt::Display`] writes: 64 hexadecimal digits.
+    pub fn parse(text: &str) -> Option<Self> {
+        if text.len() != 64 || !text.bytes().all(|c| c.is_ascii_hexdigit()) {
+            return None;
+        }
+        let mut hash = [0; 32];
+        for (i, byte) in hash.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).ok()?;
+        }
+        Some(Self(hash))
+    }
+}
+
+impl PartialEq for TokenHash {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+impl Eq for TokenHash {}
+
+impl fmt::Display for TokenHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Hex(&self.0).fmt(f)
+    }
+}
+
+impl fmt::Debug for TokenHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TokenHash({self})")
+    }
+}
+
+/// Bytes as hexadecimal digits.
+struct Hex<'a>(&'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_are_sha256_and_read_back() {
+        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(TokenHash::of("abc").to_string(), abc);
+        assert_eq!(TokenHash::parse(abc), Some(TokenHash::of("abc")));
+        let upper = TokenHash::parse(&abc.to_uppercase());
+        assert_eq!(upper, Some(TokenHash::of("abc")));
+        for bad in [
+            "",
+            "ab",
+            &abc[1..],
+            &abc.replace('b', "g"),
+            &abc.replace("ba", "é"),
+        ] {
+            assert_eq!(TokenHash::parse(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn no_two_tokens_are_alike() {
+        let make = || Token::generate().expect("randomness");
+        let (one, two) = (make(), make());
+        assert_ne!(one.as_str(), two.as_str());
+        assert_ne!(one.hash(), two.hash());
+        assert_eq!(one.as_str().len(), PREFIX.len() + 2 * RANDOM_BYTES);
+    }
+}

@@ -1,0 +1,170 @@
+//! Where the server is, and how a client proves who it is.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use http::HeaderValue;
+use http::header::AUTHORIZATION;
+use tonic::body::Body;
+use tonic::codegen::http;
+use tonic::transport::{Certificate, ClientTlsConfig, Identity};
+use tower::ServiceExt;
+use tower::util::BoxCloneSyncService;
+
+use super::backend::Transport;
+use super::errors::{Unreachable, causes};
+use super::output;
+
+/// How long to wait for a connection, in seconds; less with a shorter
+/// `--timeout`.
+const CONNECT_TIMEOUT_S: u64 = 5;
+
+/// How often a silent server is asked whether it is there, in seconds: a load
+/// has no timeout of its own.
+const KEEP_ALIVE_S: u64 = 20;
+
+/// Heading of the flags in `--help`.
+const SECURITY: &str = "Security";
+
+/// A server's address and what it takes to connect.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Endpoint {
+    /// Address of the server, with or without http:// or https://
+    ///
+    /// Without either it is https:// if a flag about TLS is given.
+    #[arg(
+        long = "server",
+        env = "EVENKEEL_SERVER",
+        value_name = "ADDRESS",
+        default_value = "http://127.0.0.1:50051"
+    )]
+    address: String,
+
+    /// Certificates to trust, in PEM, instead of the system's
+    #[arg(long, env = "EVENKEEL_SERVER_CA", value_name = "FILE", help_heading = SECURITY)]
+    tls_ca: Option<PathBuf>,
+
+    /// Certificate to show to the server, in PEM
+    #[arg(long, env = "EVENKEEL_CLIENT_CERT", value_name = "FILE", help_heading = SECURITY)]
+    tls_cert: Option<PathBuf>,
+
+    /// Its private key, in PEM
+    #[arg(long, env = "EVENKEEL_CLIENT_KEY", value_name = "FILE", help_heading = SECURITY)]
+    tls_key: Option<PathBuf>,
+
+    /// Name that the server's certificate must have, instead of the address's
+    #[arg(long, env = "EVENKEEL_SERVER_NAME", value_name = "NAME", help_heading = SECURITY)]
+    tls_server_name: Option<String>,
+
+    /// File that holds the token to send; or set EVENKEEL_TOKEN to the token
+    #[arg(long, env = "EVENKEEL_TOKEN_FILE", value_name = "FILE", help_heading = SECURITY)]
+    token_file: Option<PathBuf>,
+
+    /// The token itself has no flag: everybody on the machine can read those.
+    #[arg(long, env = "EVENKEEL_TOKEN", hide = true, hide_env_values = true)]
+    token: Option<String>,
+}
+
+impl Endpoint {
+    /// Connects.
+    pub(crate) async fn connect(&self, timeout: Option<Duration>) -> Result<Transport> {
+        let address = &self.address;
+        let endpoint = tonic::transport::Endpoint::from_shared(self.uri())
+            .map_err(|error| anyhow::anyhow!("--server {address}: {}", causes(&error)))?;
+        let is_encrypted = endpoint.uri().scheme_str() == Some("https");
+        let endpoint = match self.tls(is_encrypted)? {
+            Some(tls) => endpoint
+                .tls_config(tls)
+                .map_err(|error| anyhow::anyhow!("--tls-ca, --tls-cert: {}", causes(&error)))?,
+            None => endpoint,
+        };
+        let authorization = self.authorization()?;
+        if authorization.is_some() && !is_encrypted && !is_local(endpoint.uri().host()) {
+            output::warn("the token is sent in plain text; use https://");
+        }
+        let longest = Duration::from_secs(CONNECT_TIMEOUT_S);
+        let endpoint = endpoint
+            .connect_timeout(timeout.map_or(longest, |timeout| timeout.min(longest)))
+            .http2_keep_alive_interval(Duration::from_secs(KEEP_ALIVE_S))
+            .tcp_nodelay(true);
+        let channel = endpoint.connect().await.map_err(|error| {
+            Unreachable(format!(
+                "cannot reach the server at {address}: {}\n  start one with `evenkeel serve`, name \
+                 another with --server, or decide without one with --load FILE",
+                causes(error.source().unwrap_or(&error))
+            ))
+        })?;
+        let signed = channel.map_err(Into::into);
+        let signed = signed.map_request(move |mut request: http::Request<Body>| {
+            if let Some(value) = &authorization {
+                request.headers_mut().insert(AUTHORIZATION, value.clone());
+            }
+            request
+        });
+        Ok(BoxCloneSyncService::new(signed))
+    }
+
+    fn uri(&self) -> String {
+        let address = &self.address;
+        if address.contains("://") || address.starts_with("unix:") {
+            return address.clone();
+        }
+        let asks_for_tls = self.tls_ca.is_some() || self.tls_cert.is_some();
+        let scheme = if asks_for_tls { "https" } else { "http" };
+        format!("{scheme}://{address}")
+    }
+
+    fn tls(&self, is_encrypted: bool) -> Result<Option<ClientTlsConfig>> {
+        let identity = match (&self.tls_cert, &self.tls_key) {
+            (Some(cert), Some(key)) => Some(Identity::from_pem(read(cert)?, read(key)?)),
+            (None, None) => None,
+            _ => bail!("--tls-cert and --tls-key need each other: give both, or neither"),
+        };
+        if !is_encrypted {
+            // A proof that is not asked for would be believed to be given.
+            anyhow::ensure!(
+                identity.is_none() && self.tls_ca.is_none(),
+                "--tls-ca, --tls-cert and --tls-key need --server https://..., not {}",
+                self.address
+            );
+            return Ok(None);
+        }
+        let mut tls = match &self.tls_ca {
+            Some(path) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read(path)?)),
+            None => ClientTlsConfig::new().with_native_roots(),
+        };
+        if let Some(identity) = identity {
+            tls = tls.identity(identity);
+        }
+        if let Some(name) = &self.tls_server_name {
+            tls = tls.domain_name(name);
+        }
+        Ok(Some(tls))
+    }
+
+    /// The header that carries the token. A file wins over the variable.
+    fn authorization(&self) -> Result<Option<HeaderValue>> {
+        let token = match (&self.token_file, &self.token) {
+            (Some(path), _) => String::from_utf8_lossy(&read(path)?).into_owned(),
+            (None, Some(token)) if !token.is_empty() => token.clone(),
+            (None, _) => return Ok(None),
+        };
+        let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim()))
+            .context("the token holds characters that cannot be sent")?;
+        value.set_sensitive(true);
+        Ok(Some(value))
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn is_local(host: Option<&str>) -> bool {
+    let host = host.unwrap_or_default().trim_matches(['[', ']']);
+    let is_loopback = |ip: std::net::IpAddr| ip.is_loopback();
+    host == "localhost" || host.parse().is_ok_and(is_loopback)
+}

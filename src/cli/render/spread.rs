@@ -1,0 +1,259 @@
+//! How evenly things are spread.
+
+use super::bars::{Bar, Scale};
+use super::style::{BAD, GOOD, HEADING, styled};
+use super::table::table;
+use super::{and_more, counted};
+use crate::matching::selector_text;
+use crate::proto::v1::{
+    DescribeSpreadResponse, DomainSpread, LabelSelector, TopologySpread, WorkloadSpread,
+};
+
+/// What was asked.
+pub(crate) struct SpreadOf<'a> {
+    /// Name of the snapshot.
+    pub(crate) snapshot: &'a str,
+    /// The topology key, if one was given.
+    pub(crate) by: Option<&'a str>,
+    /// The selector, if one was given.
+    pub(crate) selector: Option<&'a LabelSelector>,
+    /// Whether it is about all workloads.
+    pub(crate) all: bool,
+    /// Whether every domain is drawn.
+    pub(crate) bars: bool,
+}
+
+/// The answer as text: a line for each topology, or a bar for each domain.
+pub(crate) fn spread(about: &SpreadOf<'_>, answer: &DescribeSpreadResponse) -> String {
+    let mut text = format!(
+        "snapshot {:?}, revision {}\n",
+        about.snapshot, answer.revision
+    );
+    if about.all {
+        text.push_str(&summary(about, answer));
+    }
+    if about.bars {
+        let workloads = answer.workloads.iter();
+        text.extend(workloads.map(|spread| format!("\n{}", whole(about, spread))));
+    } else if !answer.workloads.is_empty() {
+        let rows = answer.workloads.iter().flat_map(rows);
+        let headings = [
+            "NAMESPACE",
+            "WORKLOAD",
+            "PODS",
+            "OVER",
+            "SKEW",
+            "MOST",
+            "FEWEST",
+        ];
+        text.push_str(&format!("\n{}", table("", headings, rows)));
+    }
+    text
+}
+
+/// Kind and name, or the labels of pods without a controller.
+pub(crate) fn workload_name(spread: &WorkloadSpread) -> String {
+    if !spread.kind.is_empty() {
+        return format!("{}/{}", spread.kind, spread.name);
+    }
+    let labels = spread.labels.iter().map(|(k, v)| format!("{k}={v}"));
+    match labels.collect::<Vec<_>>().join(",") {
+        labels if labels.is_empty() => "pods without labels".to_owned(),
+        labels => labels,
+    }
+}
+
+fn summary(about: &SpreadOf<'_>, answer: &DescribeSpreadResponse) -> String {
+    let all = workloads(answer.workload_count);
+    let mut text = match (about.by, answer.violating_count) {
+        (Some(key), _) => format!("{all} over {key}\n"),
+        (None, 0) => styled(GOOD.bold(), &format!("violating: none of {all}")) + "\n",
+        (None, count) => {
+            let line = format!("violating: {} of {all}", counted(count));
+            styled(BAD.bold(), &line) + "\n"
+        }
+    };
+    if answer.faulty_count > 0 {
+        text.push_str(&format!(
+            "not judged for what their pods ask for: {}\n",
+            workloads(answer.faulty_count)
+        ));
+    }
+    text
+}
+
+fn workloads(count: i64) -> String {
+    match count {
+        1 => "1 workload".to_owned(),
+        _ => format!("{} workloads", counted(count)),
+    }
+}
+
+/// A row for each topology that is violated, or that was asked for.
+fn rows(spread: &WorkloadSpread) -> Vec<[String; 7]> {
+    let row = |over: String, skew: String, most: String, fewest: String| {
+        [
+            spread.namespace.clone(),
+            workload_name(spread),
+            counted(spread.pod_count),
+            over,
+            skew,
+            most,
+            fewest,
+        ]
+    };
+    let topologies = spread.topologies.iter();
+    let told = topologies.filter(|t| t.excess > 0 || t.constraint.is_none());
+    let mut rows: Vec<_> = told
+        .map(|topology| {
+            let most = topology.domains.first().map(share);
+            let all_listed = topology.domain_count == topology.domains.len() as i64;
+            let fewest = match topology.domains.last().filter(|_| all_listed) {
+                Some(domain) => share(domain),
+                None => counted(topology.global_minimum),
+            };
+            row(
+                over(topology),
+                skew(topology),
+                most.unwrap_or_default(),
+                fewest,
+            )
+        })
+        .collect();
+    if !spread.fault.is_empty() {
+        let none = String::new;
+        rows.push(row(
+            styled(BAD, &format!("not judged: {}", spread.fault)),
+            none(),
+            none(),
+            none(),
+        ));
+    }
+    rows
+}
+
+fn share(domain: &DomainSpread) -> String {
+    format!("{} {}", value(domain), counted(domain.matching_pods))
+}
+
+fn value(domain: &DomainSpread) -> &str {
+    match domain.value.as_str() {
+        "" => "\"\"",
+        value => value,
+    }
+}
+
+/// What it is spread over, e.g. `zone, max skew 1, DoNotSchedule`.
+fn over(topology: &TopologySpread) -> String {
+    let Some(constraint) = &topology.constraint else {
+        return topology.topology_key.clone();
+    };
+    let default = if topology.from_defaults {
+        ", default"
+    } else {
+        ""
+    };
+    format!(
+        "{}, max skew {}, {}{default}",
+        topology.topology_key, constraint.max_skew, constraint.when_unsatisfiable
+    )
+}
+
+fn skew(topology: &TopologySpread) -> String {
+    match &topology.constraint {
+        Some(constraint) if topology.excess > 0 => {
+            styled(BAD, &format!("{} > {}", topology.skew, constraint.max_skew))
+        }
+        _ => counted(topology.skew),
+    }
+}
+
+/// One workload with all its domains.
+fn whole(about: &SpreadOf<'_>, spread: &WorkloadSpread) -> String {
+    let name = match about.selector.map(selector_text) {
+        Some(selector) if selector.is_empty() => "all pods".to_owned(),
+        Some(selector) => format!("pods with {selector}"),
+        None => workload_name(spread),
+    };
+    let title = format!("{name}, namespace {}", spread.namespace);
+    let pods = match spread.pod_count {
+        1 => "1 pod".to_owned(),
+        count => format!("{} pods", counted(count)),
+    };
+    let mut text = format!("{}: {pods}\n", styled(HEADING, &title));
+    if !spread.fault.is_empty() {
+        let fault = format!("not judged: {}", spread.fault);
+        text.push_str(&format!("  {}\n", styled(BAD, &fault)));
+    }
+    if spread.topologies.is_empty() && spread.fault.is_empty() {
+        text.push_str("  no constraint is in force\n");
+    }
+    for topology in &spread.topologies {
+        text.push_str(&format!("  over {}\n", over(topology)));
+        text.push_str(&facts(topology));
+        text.push_str(&domains(topology));
+    }
+    text
+}
+
+fn facts(topology: &TopologySpread) -> String {
+    let mut text = String::new();
+    if let Some(constraint) = &topology.constraint {
+        let counts = match constraint.label_selector.as_ref().map(selector_text) {
+            Some(selector) if !selector.is_empty() => format!("pods with {selector}"),
+            _ => "no pods".to_owned(),
+        };
+        text.push_str(&format!("    counts   {counts}\n"));
+    }
+    let minimum = match topology.min_domains_unmet {
+        true => ", as there are fewer domains than minDomains",
+        false => "",
+    };
+    text.push_str(&format!(
+        "    skew     {}\n    minimum  {}{minimum}\n",
+        skew(topology),
+        counted(topology.global_minimum)
+    ));
+    if topology.outside_pods > 0 {
+        text.push_str(&format!(
+            "    outside  {} of its pods, on nodes in no domain\n",
+            counted(topology.outside_pods)
+        ));
+    }
+    text
+}
+
+/// A bar for each domain, with the most that it may have.
+fn domains(topology: &TopologySpread) -> String {
+    if topology.domains.is_empty() {
+        return "    no node is eligible, so there is no domain\n".to_owned();
+    }
+    let max_skew = topology.constraint.as_ref().map(|c| i64::from(c.max_skew));
+    let limit = max_skew.map(|max| topology.global_minimum.saturating_add(max));
+    let bar = |domain: &DomainSpread| Bar {
+        count: domain.matching_pods,
+        added: 0,
+        limit,
+    };
+    let bars: Vec<Bar> = topology.domains.iter().map(bar).collect();
+    let scale = Scale::of(&bars);
+    let rows = topology.domains.iter().zip(&bars).map(|(domain, bar)| {
+        let within = max_skew.is_none_or(|max| domain.skew <= max);
+        let style = if within { GOOD } else { BAD };
+        [
+            value(domain).to_owned(),
+            counted(domain.matching_pods),
+            domain.skew.to_string(),
+            counted(domain.eligible_nodes),
+            scale.draw(bar, style),
+        ]
+    });
+    let headings = ["DOMAIN", "PODS", "SKEW", "NODES", "SPREAD"];
+    let more = topology.domain_count as usize - topology.domains.len();
+    let mut text = table("    ", headings, rows);
+    match and_more(more, "domains", "--max-domains 0 lists them") {
+        line if line.is_empty() => {}
+        line => text.push_str(&format!("    {line}")),
+    }
+    text
+}

@@ -1,0 +1,267 @@
+//! An answer in brief: enough to say whether another one is the same, and to
+//! show where not.
+
+use std::hash::Hasher;
+
+use serde::{Deserialize, Serialize};
+use twox_hash::XxHash3_64;
+
+use crate::proto::v1;
+
+/// Nodes that are named.
+const NAMED_NODES: usize = 10;
+
+/// An answer in brief.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Brief {
+    /// How many nodes are feasible (Filter, Explain), have a score (Score), or were
+    /// picked (Place).
+    pub node_count: i64,
+    /// How many were decided about (Filter, Explain).
+    #[serde(skip_serializing_if = "is_zero")]
+    pub judged_count: i64,
+    /// How many replicas found no node (Place).
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unplaced: i64,
+    /// Nodes refused per reason, most first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<(String, i64)>,
+    /// The constraints.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub constraints: Vec<ConstraintBrief>,
+    /// The first nodes that the answer names, each with its score if it has
+    /// one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<(String, Option<i64>)>,
+    /// Hash of all nodes, scores and bitmaps in the answer, in order: equal
+    /// when these are.
+    pub digest: String,
+}
+
+/// What one constraint came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ConstraintBrief {
+    /// Its index.
+    pub index: i32,
+    /// How many domains there are.
+    pub domain_count: i64,
+    /// The global minimum.
+    pub global_minimum: i64,
+    /// Hash of the domains that the answer lists, with their numbers.
+    pub digest: String,
+}
+
+fn is_zero(number: &i64) -> bool {
+    *number == 0
+}
+
+impl Brief {
+    /// Of an answer to Filter.
+    pub fn of_filter(answer: &v1::FilterResponse) -> Self {
+        let mut digest = Digest::default();
+        digest.verdicts(&answer.feasible, &answer.infeasible);
+        digest.bytes(&answer.feasible_bitmap);
+        Self {
+            node_count: answer.feasible_count,
+            judged_count: answer.node_count,
+            reasons: reasons(&answer.reasons),
+            constraints: constraints(&answer.constraints),
+            nodes: names(&answer.feasible),
+            digest: digest.finish(),
+            ..Self::default()
+        }
+    }
+
+    /// Of an answer to Explain: of the decision, not of its words.
+    pub fn of_explain(answer: &v1::ExplainResponse) -> Self {
+        let mut digest = Digest::default();
+        digest.verdicts(&answer.feasible, &answer.infeasible);
+        Self {
+            node_count: answer.feasible_count,
+            judged_count: answer.node_count,
+            reasons: reasons(&answer.reasons),
+            constraints: constraints(&answer.constraints),
+            nodes: names(&answer.feasible),
+            digest: digest.finish(),
+            ..Self::default()
+        }
+    }
+
+    /// Of an answer to Score.
+    pub fn of_score(answer: &v1::ScoreResponse) -> Self {
+        let mut digest = Digest::default();
+        for score in &answer.scores {
+            digest.text(&score.node);
+            digest.number(score.score);
+            digest.number(score.raw);
+        }
+        for score in &answer.packed_scores {
+            digest.number(i64::from(*score));
+        }
+        digest.bytes(&answer.scored_bitmap);
+        let named = answer.scores.iter().take(NAMED_NODES);
+        let count = answer.scores.len().max(answer.packed_scores.len());
+        Self {
+            node_count: i64::try_from(count).unwrap_or(i64::MAX),
+            constraints: constraints(&answer.constraints),
+            nodes: named.map(|n| (n.node.clone(), Some(n.score))).collect(),
+            digest: digest.finish(),
+            ..Self::default()
+        }
+    }
+
+    /// Of an answer to Place. Reservations are left out: they differ each time.
+    pub fn of_place(answer: &v1::PlaceResponse) -> Self {
+        let mut digest = Digest::default();
+        for placement in &answer.placements {
+            digest.text(&placement.node);
+            digest.number(placement.score);
+        }
+        answer.removed.iter().for_each(|node| digest.text(node));
+        let named = answer.placements.iter().take(NAMED_NODES);
+        Self {
+            node_count: i64::try_from(answer.placements.len()).unwrap_or(i64::MAX),
+            unplaced: answer.unplaced.into(),
+            reasons: reasons(&answer.reasons),
+            constraints: constraints(&answer.constraints),
+            nodes: named.map(|p| (p.node.clone(), Some(p.score))).collect(),
+            digest: digest.finish(),
+            ..Self::default()
+        }
+    }
+
+    /// Where another answer differs, a line for each part: what it was here,
+    /// and what it is there.
+    pub fn differences(&self, other: &Self) -> Vec<Difference> {
+        let mut found = Vec::new();
+        let mut compare = |part: &str, here: String, there: String| {
+            if here != there {
+                let part = part.to_owned();
+                found.push(Difference { part, here, there });
+            }
+        };
+        let number = |number: i64| number.to_string();
+        compare("nodes", number(self.node_count), number(other.node_count));
+        compare(
+            "judged nodes",
+            number(self.judged_count),
+            number(other.judged_count),
+        );
+        compare("unplaced", number(self.unplaced), number(other.unplaced));
+        let reasons = |brief: &Self| {
+            let all = brief.reasons.iter();
+            let all = all.map(|(reason, count)| format!("{count} {reason}"));
+            all.collect::<Vec<_>>().join(", ")
+        };
+        compare("reasons", reasons(self), reasons(other));
+        let constraints = self.constraints.len().max(other.constraints.len());
+        for at in 0..constraints {
+            let text = |brief: &Self| {
+                let one = brief.constraints.get(at);
+                one.map_or_else(|| "none".to_owned(), ConstraintBrief::to_string)
+            };
+            compare(&format!("constraint {at}"), text(self), text(other));
+        }
+        let names = |brief: &Self| {
+            let all = brief.nodes.iter().map(|(node, score)| match score {
+                Some(score) => format!("{node} {score}"),
+                None => node.clone(),
+            });
+            all.collect::<Vec<_>>().join(", ")
+        };
+        compare("first nodes", names(self), names(other));
+        compare("digest", self.digest.clone(), other.digest.clone());
+        found
+    }
+}
+
+/// One part in which two answers differ.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// Which part.
+    pub part: String,
+    /// What the one says.
+    #[serde(rename = "was")]
+    pub here: String,
+    /// What the other says.
+    #[serde(rename = "is")]
+    pub there: String,
+}
+
+impl std::fmt::Display for ConstraintBrief {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            index,
+            domain_count,
+            global_minimum,
+            digest,
+        } = self;
+        write!(
+            f,
+            "index {index}, {domain_count} domains, minimum {global_minimum}, counts {digest}"
+        )
+    }
+}
+
+fn reasons(counts: &[v1::ReasonCount]) -> Vec<(String, i64)> {
+    let counts = counts.iter();
+    counts.map(|c| (c.reason.clone(), c.count)).collect()
+}
+
+fn names(nodes: &[String]) -> Vec<(String, Option<i64>)> {
+    let named = nodes.iter().take(NAMED_NODES);
+    named.map(|node| (node.clone(), None)).collect()
+}
+
+fn constraints(reports: &[v1::ConstraintReport]) -> Vec<ConstraintBrief> {
+    let brief = |report: &v1::ConstraintReport| {
+        let mut digest = Digest::default();
+        for domain in &report.domains {
+            digest.text(&domain.value);
+            digest.number(domain.matching_pods);
+            digest.number(domain.skew);
+        }
+        ConstraintBrief {
+            index: report.constraint_index,
+            domain_count: report.domain_count,
+            global_minimum: report.global_minimum,
+            digest: digest.finish(),
+        }
+    };
+    reports.iter().map(brief).collect()
+}
+
+/// A hash that is the same in every version: logs outlive the program.
+#[derive(Default)]
+struct Digest(XxHash3_64);
+
+impl Digest {
+    fn text(&mut self, text: &str) {
+        self.bytes(text.as_bytes());
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.0.write(bytes);
+        // No text has this byte: where one ends is hashed, too.
+        self.0.write(&[0xff]);
+    }
+
+    fn number(&mut self, number: i64) {
+        self.0.write(&number.to_le_bytes());
+    }
+
+    fn verdicts(&mut self, feasible: &[String], infeasible: &[v1::NodeVerdict]) {
+        feasible.iter().for_each(|node| self.text(node));
+        for verdict in infeasible {
+            self.text(&verdict.node);
+            self.text(&verdict.reason);
+            self.number(verdict.skew);
+        }
+    }
+
+    fn finish(self) -> String {
+        format!("{:016x}", self.0.finish())
+    }
+}

@@ -1,0 +1,187 @@
+//! The thread that writes.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use tracing::warn;
+
+use super::files::{FileSettings, Files};
+use super::record::Line;
+use super::{REST, Shared, Waiting};
+
+/// How many bytes are gathered before they are written.
+const GATHERED_BYTES: usize = 64 << 10;
+
+/// How long to wait after a failed attempt to write.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// How often to say that the log is incomplete, at most.
+const WARN_EVERY: Duration = Duration::from_secs(60);
+
+/// The thread that writes the log.
+#[derive(Debug)]
+pub struct Writer {
+    shared: Arc<Shared>,
+    thread: JoinHandle<()>,
+}
+
+impl Writer {
+    pub(super) fn start(
+        shared: Arc<Shared>,
+        queue: Receiver<Waiting>,
+        files: FileSettings,
+    ) -> std::io::Result<Self> {
+        let path = files.path.display().to_string();
+        let work = Work {
+            shared: Arc::clone(&shared),
+            queue,
+            files: Files::new(files),
+            path,
+            lines: Vec::new(),
+            whole: 0,
+            is_line_start: true,
+            warned: None,
+            told: 0,
+        };
+        let thread = thread::Builder::new().name("decision-log".to_owned());
+        let thread = thread.spawn(move || work.run())?;
+        Ok(Self { shared, thread })
+    }
+
+    /// Writes what waits and ends the thread. Decisions after this are not
+    /// logged. What cannot be written at once is dropped.
+    pub fn close(self) {
+        self.shared.closed.store(true, Ordering::Release);
+        self.thread.thread().unpark();
+        if self.thread.join().is_err() {
+            warn!("the decision log ended badly");
+        }
+    }
+}
+
+struct Work {
+    shared: Arc<Shared>,
+    queue: Receiver<Waiting>,
+    files: Files,
+    path: String,
+    /// What is gathered and not yet written.
+    lines: Vec<u8>,
+    /// How many lines end in it.
+    whole: u64,
+    /// Whether it starts with a whole line.
+    is_line_start: bool,
+    /// When it was last said that the log is incomplete.
+    warned: Option<Instant>,
+    /// How much was missing then.
+    told: u64,
+}
+
+impl Work {
+    fn run(mut self) {
+        loop {
+            // What is handed over before the close is seen below.
+            let closed = self.shared.closed.load(Ordering::Acquire);
+            let mut rests = false;
+            while self.lines.len() < GATHERED_BYTES {
+                match self.queue.try_recv() {
+                    Ok(waiting) => self.gather(waiting),
+                    Err(TryRecvError::Empty | TryRecvError::Disconnected) => {
+                        rests = true;
+                        break;
+                    }
+                }
+            }
+            let written = self.write();
+            self.tell();
+            match (written, closed) {
+                (true, true) if rests => return,
+                (true, _) if rests => thread::park_timeout(REST),
+                (true, _) => {}
+                (false, false) => thread::park_timeout(RETRY_AFTER),
+                (false, true) => return self.give_up(),
+            }
+        }
+    }
+
+    fn gather(&mut self, waiting: Waiting) {
+        self.shared.taken(waiting.bytes);
+        let line = Line::from(waiting.decided);
+        let before = self.lines.len();
+        if serde_json::to_writer(&mut self.lines, &line).is_ok() {
+            self.lines.push(b'\n');
+            self.whole += 1;
+        } else {
+            // Times outside of what JSON can say; checked elsewhere.
+            self.lines.truncate(before);
+            self.shared.counts.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Writes what is gathered; whether all of it was.
+    fn write(&mut self) -> bool {
+        if self.lines.is_empty() {
+            return true;
+        }
+        let counts = &self.shared.counts;
+        let before = self.lines.len();
+        let result = self.files.write(&mut self.lines, self.is_line_start);
+        let bytes = before - self.lines.len();
+        counts.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        let left = self.lines.iter().filter(|byte| **byte == b'\n').count() as u64;
+        counts
+            .logged
+            .fetch_add(self.whole - left, Ordering::Relaxed);
+        self.whole = left;
+        match result {
+            Ok(()) => {
+                self.is_line_start = true;
+                true
+            }
+            Err(error) => {
+                self.is_line_start &= bytes == 0;
+                counts.write_errors.fetch_add(1, Ordering::Relaxed);
+                self.warn_of(&error);
+                false
+            }
+        }
+    }
+
+    fn warn_of(&mut self, error: &std::io::Error) {
+        if self.may_warn() {
+            warn!(file = %self.path, %error, "cannot write the decision log, trying again");
+        }
+    }
+
+    /// Says how many decisions are missing, once in a while.
+    fn tell(&mut self) {
+        let dropped = self.shared.counts.dropped.load(Ordering::Relaxed);
+        if dropped > self.told && self.may_warn() {
+            self.told = dropped;
+            warn!(file = %self.path, dropped, "the decision log is incomplete");
+        }
+    }
+
+    fn may_warn(&mut self) -> bool {
+        let now = Instant::now();
+        let may = self.warned.is_none_or(|at| now - at >= WARN_EVERY);
+        if may {
+            self.warned = Some(now);
+        }
+        may
+    }
+
+    /// Counts what will not be written any more.
+    fn give_up(mut self) {
+        let waiting = self.queue.try_iter().count() as u64;
+        let dropped = waiting + self.whole;
+        self.shared
+            .counts
+            .dropped
+            .fetch_add(dropped, Ordering::Relaxed);
+        self.warned = None;
+        self.tell();
+    }
+}

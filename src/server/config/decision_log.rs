@@ -1,0 +1,71 @@
+//! The decision log.
+
+use std::path::PathBuf;
+
+use super::values::count;
+use crate::decision_log::{FileSettings, Settings};
+
+/// Where decisions are logged, and how many of them.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Decision log")]
+pub struct DecisionLogSettings {
+    /// Log decisions to this file, one JSON object a line.
+    ///
+    /// Holds what was asked, with the labels of pods and the names of nodes,
+    /// and the answer in brief. `evenkeel replay` decides again what it holds.
+    #[arg(long, env = "EVENKEEL_DECISION_LOG", value_name = "FILE")]
+    pub decision_log: Option<PathBuf>,
+
+    /// Share of the decisions to log: more than 0, up to 1.
+    #[arg(
+        long,
+        env = "EVENKEEL_DECISION_LOG_SAMPLE",
+        value_name = "RATE",
+        default_value_t = 1.0,
+        value_parser = rate
+    )]
+    pub decision_log_sample: f64,
+
+    /// From how many bytes on to begin a new file.
+    ///
+    /// The full one becomes FILE.1, that one FILE.2, and so on.
+    #[arg(
+        long,
+        env = "EVENKEEL_DECISION_LOG_MAX_BYTES",
+        value_name = "BYTES",
+        default_value_t = 100 << 20,
+        value_parser = count
+    )]
+    pub decision_log_max_bytes: usize,
+
+    /// How many files to keep, the one that is written included.
+    #[arg(
+        long,
+        env = "EVENKEEL_DECISION_LOG_MAX_FILES",
+        value_name = "COUNT",
+        default_value_t = 5,
+        value_parser = count
+    )]
+    pub decision_log_max_files: usize,
+}
+
+impl DecisionLogSettings {
+    /// What to log, if anything.
+    pub fn settings(&self) -> Option<Settings> {
+        Some(Settings {
+            files: FileSettings {
+                path: self.decision_log.clone()?,
+                max_bytes: self.decision_log_max_bytes as u64,
+                max_files: self.decision_log_max_files,
+            },
+            sample: self.decision_log_sample,
+        })
+    }
+}
+
+fn rate(text: &str) -> Result<f64, &'static str> {
+    match text.parse() {
+        Ok(rate) if rate > 0.0 && rate <= 1.0 => Ok(rate),
+        _ => Err("expected a number above 0, up to 1"),
+    }
+}

@@ -1,0 +1,131 @@
+//! Who can connect, and how callers are known.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::Config;
+use super::values::positive_duration;
+
+/// Encryption, client certificates and access.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Security")]
+pub struct SecuritySettings {
+    /// Certificate chain to serve TLS with, in PEM, the server's own first.
+    ///
+    /// It is read again when it changes, as are all files of this section; a
+    /// bad one is logged and the one before stays in use.
+    #[arg(long, env = "EVENKEEL_TLS_CERT", value_name = "FILE")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// Private key of the certificate, in PEM (PKCS#8, PKCS#1 or SEC1).
+    #[arg(long, env = "EVENKEEL_TLS_KEY", value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
+
+    /// Certificates, in PEM, of those who issue client certificates.
+    ///
+    /// Clients have to show one of theirs then; see --tls-client-auth.
+    #[arg(long, env = "EVENKEEL_TLS_CLIENT_CA", value_name = "FILE")]
+    pub tls_client_ca: Option<PathBuf>,
+
+    /// Whether a client must have a certificate.
+    ///
+    /// With `optional` one without may connect, and shows a token or nothing.
+    /// One with a bad certificate may not.
+    #[arg(
+        long,
+        env = "EVENKEEL_TLS_CLIENT_AUTH",
+        value_name = "WHEN",
+        value_enum,
+        default_value_t = ClientAuth::Required
+    )]
+    pub tls_client_auth: ClientAuth,
+
+    /// Serve without TLS on an address that is not a loopback one.
+    ///
+    /// For a proxy or mesh in front that encrypts. Everybody in between reads
+    /// and changes what is sent otherwise.
+    #[arg(
+        long,
+        env = "EVENKEEL_ALLOW_PLAINTEXT",
+        value_parser = clap::builder::BoolishValueParser::new()
+    )]
+    pub allow_plaintext: bool,
+
+    /// TOML file of who may do what with which snapshots.
+    ///
+    /// Without one, whoever can connect may do everything. `evenkeel token`
+    /// makes tokens for it.
+    #[arg(long, env = "EVENKEEL_ACCESS_FILE", value_name = "FILE")]
+    pub access_file: Option<PathBuf>,
+
+    /// How often the files of this section are looked at.
+    #[arg(
+        long,
+        env = "EVENKEEL_RELOAD_INTERVAL",
+        value_name = "DURATION",
+        default_value = "5s",
+        value_parser = positive_duration
+    )]
+    pub reload_interval: Duration,
+
+    /// How long a client may take to begin: for the TLS handshake, and again
+    /// for the first words of HTTP/2.
+    ///
+    /// A connection that takes longer is closed.
+    #[arg(
+        long,
+        env = "EVENKEEL_HANDSHAKE_TIMEOUT",
+        value_name = "DURATION",
+        default_value = "10s",
+        value_parser = positive_duration
+    )]
+    pub handshake_timeout: Duration,
+}
+
+/// Whether a client must have a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum ClientAuth {
+    /// It must.
+    Required,
+    /// It may.
+    Optional,
+}
+
+/// Settings that are each right and together wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum Conflict {
+    /// Half of what TLS needs.
+    #[error("--tls-cert and --tls-key need each other: give both, or neither")]
+    HalfTls,
+    /// Client certificates without TLS.
+    #[error("--tls-client-ca needs --tls-cert and --tls-key")]
+    ClientCaWithoutTls,
+    /// Plain text for everybody to read.
+    #[error(
+        "--listen {0} would serve plain text to other machines: give --tls-cert and --tls-key, or \
+         --allow-plaintext where a proxy or mesh encrypts"
+    )]
+    Plaintext(std::net::SocketAddr),
+}
+
+impl Config {
+    /// Checks that the settings go together.
+    ///
+    /// # Errors
+    /// The first conflict.
+    pub fn check(&self) -> Result<(), Conflict> {
+        let security = &self.security;
+        let has_tls = security.tls_cert.is_some();
+        if has_tls != security.tls_key.is_some() {
+            return Err(Conflict::HalfTls);
+        }
+        if security.tls_client_ca.is_some() && !has_tls {
+            return Err(Conflict::ClientCaWithoutTls);
+        }
+        let is_loopback = self.listen.ip().to_canonical().is_loopback();
+        if !has_tls && !is_loopback && !security.allow_plaintext {
+            return Err(Conflict::Plaintext(self.listen));
+        }
+        Ok(())
+    }
+}

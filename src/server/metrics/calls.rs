@@ -1,0 +1,232 @@
+//! Calls of `SpreadService`: how many, how they ended, what they took.
+//!
+//! Each thread that serves connections counts for itself, so that threads
+//! share no cache line; a scrape adds up.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use tonic::Code;
+
+use super::family::{Family, plain, seconds};
+use super::histogram::{Histogram, Totals};
+use crate::api::Decision;
+
+const CALLS: Family = plain("calls", "Calls that ended, by method and gRPC status code");
+const DURATION: Family = seconds(
+    "call_duration",
+    "From the arrival of a call to the end of its answer; a stream's until it ends",
+);
+const WAIT: Family = seconds(
+    "call_wait",
+    "From the arrival of a call to the start of its decision: reading it, a busy thread, min_revision",
+);
+const DECISION: Family = seconds("decision_duration", "Deciding alone");
+const NODES: Family = plain(
+    "decision_nodes",
+    "Nodes judged by decisions, of Place: replicas asked for",
+);
+const DOMAINS: Family = plain(
+    "decision_domains",
+    "Domains looked at by decisions, summed over constraints",
+);
+const REFUSALS: Family = plain(
+    "limit_refusals",
+    "Calls and connections refused for a limit, by the limit's name",
+);
+
+/// The names of gRPC's codes, by number.
+const CODES: [&str; 17] = [
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+];
+
+/// A method of the service, by number; one past the last is "other".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::server) struct Method(usize);
+
+/// The counts of all threads.
+#[derive(Debug)]
+pub(in crate::server) struct Calls {
+    /// By number.
+    methods: Vec<String>,
+    threads: Mutex<Vec<Arc<Thread>>>,
+    /// By the limit's name. Refusals are rare, or calls are cheap.
+    refusals: Mutex<BTreeMap<String, u64>>,
+}
+
+/// The counts of one thread, by method.
+#[derive(Debug)]
+struct Thread(Box<[Counts]>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    codes: [AtomicU64; CODES.len()],
+    duration: Histogram,
+    wait: Histogram,
+    decision: Histogram,
+    nodes: AtomicU64,
+    domains: AtomicU64,
+}
+
+/// Notes the calls of one thread.
+#[derive(Debug, Clone)]
+pub(in crate::server) struct Recorder {
+    calls: Arc<Calls>,
+    thread: Arc<Thread>,
+}
+
+impl Calls {
+    /// Of a service with these methods.
+    pub(in crate::server) fn new(methods: Vec<String>) -> Arc<Self> {
+        Arc::new(Self {
+            methods,
+            threads: Mutex::default(),
+            refusals: Mutex::default(),
+        })
+    }
+
+    /// A recorder for one more thread.
+    pub(in crate::server) fn recorder(self: &Arc<Self>) -> Recorder {
+        let counts = (0..=self.methods.len()).map(|_| Counts::default());
+        let thread = Arc::new(Thread(counts.collect()));
+        self.threads.lock().push(Arc::clone(&thread));
+        Recorder {
+            calls: Arc::clone(self),
+            thread,
+        }
+    }
+
+    /// The method of a path, such as `/evenkeel.v1.SpreadService/Filter`.
+    pub(in crate::server) fn method(&self, path: &str) -> Method {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let number = self.methods.iter().position(|method| method == name);
+        Method(number.unwrap_or(self.methods.len()))
+    }
+
+    /// The name of a method.
+    pub(in crate::server) fn name(&self, method: Method) -> &str {
+        self.methods.get(method.0).map_or("other", String::as_str)
+    }
+
+    /// Methods, each with a sum over all threads.
+    fn sums<T: Default>(&self, add: impl Fn(&mut T, &Counts)) -> Vec<([(&str, &str); 1], T)> {
+        let threads = self.threads.lock();
+        let sum = |number| {
+            let mut sum = T::default();
+            for thread in threads.iter() {
+                add(&mut sum, &thread.0[number]);
+            }
+            ([("method", self.name(Method(number)))], sum)
+        };
+        (0..=self.methods.len()).map(sum).collect()
+    }
+
+    /// The histograms of the methods that have any.
+    fn histograms(
+        &self,
+        of: impl Fn(&Counts) -> &Histogram,
+    ) -> impl Iterator<Item = ([(&str, &str); 1], Totals)> {
+        let all = self.sums(|totals: &mut Totals, counts| totals.add(of(counts)));
+        all.into_iter().filter(|(_, totals)| totals.count() > 0)
+    }
+
+    /// The counters of the methods that have any.
+    fn counters(
+        &self,
+        of: impl Fn(&Counts) -> &AtomicU64,
+    ) -> impl Iterator<Item = ([(&str, &str); 1], u64)> {
+        let all = self.sums(|sum, counts| *sum += of(counts).load(Ordering::Relaxed));
+        all.into_iter().filter(|(_, sum)| *sum > 0)
+    }
+}
+
+impl Recorder {
+    /// The counts of all threads.
+    pub(in crate::server) fn calls(&self) -> &Arc<Calls> {
+        &self.calls
+    }
+
+    /// Notes a call that ended.
+    pub(in crate::server) fn ended(
+        &self,
+        method: Method,
+        arrived: Instant,
+        code: Code,
+        decision: Option<&Decision>,
+    ) {
+        let counts = &self.thread.0[method.0];
+        counts.codes[code as usize].fetch_add(1, Ordering::Relaxed);
+        counts.duration.observe(arrived.elapsed());
+        if let Some(decision) = decision {
+            let waited = decision.started.checked_duration_since(arrived);
+            counts.wait.observe(waited.unwrap_or(Duration::ZERO));
+            counts.decision.observe(decision.took);
+            let add = |count: &AtomicU64, more: i64| {
+                count.fetch_add(u64::try_from(more).unwrap_or(0), Ordering::Relaxed);
+            };
+            add(&counts.nodes, decision.size.nodes);
+            add(&counts.domains, decision.size.domains);
+        }
+    }
+
+    /// Notes that a call was refused for a limit.
+    pub(in crate::server) fn refused(&self, limit: &str) {
+        let mut refusals = self.calls.refusals.lock();
+        match refusals.get_mut(limit) {
+            Some(count) => *count += 1,
+            None => {
+                refusals.insert(limit.to_owned(), 1);
+            }
+        }
+    }
+}
+
+impl Collector for Calls {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let by_code = self.sums(|sums: &mut [u64; CODES.len()], counts| {
+            for (sum, count) in sums.iter_mut().zip(&counts.codes) {
+                *sum += count.load(Ordering::Relaxed);
+            }
+        });
+        let by_code = by_code.iter().flat_map(|([method], sums)| {
+            let all = CODES.iter().zip(sums);
+            // OK is there from the start, so that rates have one to start from.
+            let told =
+                all.filter(|(code, sum)| **sum > 0 || (**code == "OK" && method.1 != "other"));
+            told.map(|(code, sum)| ([*method, ("code", *code)], *sum))
+        });
+        CALLS.counters(&mut encoder, by_code)?;
+        DURATION.histograms(&mut encoder, self.histograms(|counts| &counts.duration))?;
+        WAIT.histograms(&mut encoder, self.histograms(|counts| &counts.wait))?;
+        DECISION.histograms(&mut encoder, self.histograms(|counts| &counts.decision))?;
+        NODES.counters(&mut encoder, self.counters(|counts| &counts.nodes))?;
+        DOMAINS.counters(&mut encoder, self.counters(|counts| &counts.domains))?;
+        let refusals = self.refusals.lock().clone();
+        let refusals = refusals
+            .iter()
+            .map(|(limit, count)| ([("limit", limit.as_str())], *count));
+        REFUSALS.counters(&mut encoder, refusals)
+    }
+}

@@ -1,0 +1,137 @@
+//! Writing families of metrics: a name, a unit, a description and values.
+
+use std::fmt;
+
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, EncodeLabelSet, NoLabelSet,
+};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Unit;
+
+use super::histogram::Totals;
+
+/// What a family is called, without its unit and `_total`; its unit; and what
+/// it means.
+pub(super) struct Family {
+    pub(super) name: &'static str,
+    pub(super) unit: Option<Unit>,
+    pub(super) help: &'static str,
+}
+
+/// A family without a unit.
+pub(super) const fn plain(name: &'static str, help: &'static str) -> Family {
+    Family {
+        name,
+        unit: None,
+        help,
+    }
+}
+
+/// A family in seconds.
+pub(super) const fn seconds(name: &'static str, help: &'static str) -> Family {
+    Family {
+        name,
+        unit: Some(Unit::Seconds),
+        help,
+    }
+}
+
+/// A family in bytes.
+pub(super) const fn bytes(name: &'static str, help: &'static str) -> Family {
+    Family {
+        name,
+        unit: Some(Unit::Bytes),
+        help,
+    }
+}
+
+impl Family {
+    /// Writes a gauge without labels.
+    pub(super) fn gauge(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        value: impl EncodeGaugeValue,
+    ) -> fmt::Result {
+        encoder
+            .encode_descriptor(self.name, self.help, self.unit.as_ref(), MetricType::Gauge)?
+            .encode_gauge(&value)
+    }
+
+    /// Writes a gauge for each set of labels.
+    pub(super) fn gauges<L: EncodeLabelSet, V: EncodeGaugeValue>(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        values: impl IntoIterator<Item = (L, V)>,
+    ) -> fmt::Result {
+        let mut family = encoder.encode_descriptor(
+            self.name,
+            self.help,
+            self.unit.as_ref(),
+            MetricType::Gauge,
+        )?;
+        for (labels, value) in values {
+            family.encode_family(&labels)?.encode_gauge(&value)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a counter without labels.
+    pub(super) fn counter(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        value: impl EncodeCounterValue,
+    ) -> fmt::Result {
+        encoder
+            .encode_descriptor(
+                self.name,
+                self.help,
+                self.unit.as_ref(),
+                MetricType::Counter,
+            )?
+            .encode_counter::<NoLabelSet, _, f64>(&value, None)
+    }
+
+    /// Writes a counter for each set of labels.
+    pub(super) fn counters<L: EncodeLabelSet, V: EncodeCounterValue>(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        values: impl IntoIterator<Item = (L, V)>,
+    ) -> fmt::Result {
+        let mut family = encoder.encode_descriptor(
+            self.name,
+            self.help,
+            self.unit.as_ref(),
+            MetricType::Counter,
+        )?;
+        for (labels, value) in values {
+            family
+                .encode_family(&labels)?
+                .encode_counter::<NoLabelSet, _, f64>(&value, None)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a histogram for each set of labels.
+    pub(super) fn histograms<L: EncodeLabelSet>(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        values: impl IntoIterator<Item = (L, Totals)>,
+    ) -> fmt::Result {
+        let mut family = encoder.encode_descriptor(
+            self.name,
+            self.help,
+            self.unit.as_ref(),
+            MetricType::Histogram,
+        )?;
+        for (labels, totals) in values {
+            let mut histogram = family.encode_family(&labels)?;
+            histogram.encode_histogram::<NoLabelSet>(
+                totals.seconds(),
+                totals.count(),
+                &totals.buckets(),
+                None,
+            )?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,91 @@
+//! How busy the server is: calls, connections, threads, and their limits.
+
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use tokio::runtime::RuntimeMetrics;
+
+use super::family::{Family, plain, seconds};
+use crate::server::calls::CallLimits;
+use crate::server::config::LimitSettings;
+use crate::server::connections;
+use crate::server::health::Board;
+
+const READY: Family = plain("ready", "Whether health says SERVING: 1 or 0");
+const IN_FLIGHT: Family = plain("calls_in_flight", "Calls under way, open feeds among them");
+const OPEN: Family = plain("open_connections", "Connections open now");
+const ACCEPTED: Family = plain("connections_accepted", "Connections accepted");
+const REFUSED: Family = plain(
+    "connections_refused",
+    "Connections closed at once, over max-connections",
+);
+const BUSY: Family = seconds(
+    "thread_busy",
+    "Time that a thread that serves connections was not idle; 1 per second is saturation",
+);
+const LIMIT: Family = plain("limit", "Configured limits on what clients can make grow");
+
+/// The threads that serve connections, each known from its start on.
+#[derive(Debug, Default)]
+pub(in crate::server) struct Threads(Mutex<Vec<(usize, RuntimeMetrics)>>);
+
+impl Threads {
+    /// Adds a thread by number.
+    pub(in crate::server) fn add(&self, index: usize, runtime: RuntimeMetrics) {
+        self.0.lock().push((index, runtime));
+    }
+}
+
+/// What the server's parts say of themselves.
+pub(super) struct Load {
+    pub(super) health: Board,
+    pub(super) calls: CallLimits,
+    pub(super) connections: Arc<connections::Counts>,
+    pub(super) threads: Arc<Threads>,
+    pub(super) limits: LimitSettings,
+}
+
+impl fmt::Debug for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Load").finish_non_exhaustive()
+    }
+}
+
+impl Load {
+    fn limits(&self) -> [([(&'static str, &'static str); 1], usize); 10] {
+        let limits = &self.limits;
+        [
+            ("max-concurrent-calls", limits.max_concurrent_calls),
+            ("max-connections", limits.max_connections),
+            ("max-message-bytes", limits.max_message_bytes),
+            ("max-snapshots", limits.max_snapshots),
+            ("max-nodes", limits.max_nodes),
+            ("max-pods", limits.max_pods),
+            ("max-label-sets", limits.max_label_sets),
+            ("max-owners", limits.max_owners),
+            ("max-view-bytes", limits.max_view_bytes),
+            ("max-reservations", limits.placing.max_reservations),
+        ]
+        .map(|(name, limit)| ([("limit", name)], limit))
+    }
+}
+
+impl Collector for Load {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        READY.gauge(&mut encoder, u32::from(self.health.unready().is_empty()))?;
+        IN_FLIGHT.gauge(&mut encoder, self.calls.in_flight())?;
+        OPEN.gauge(&mut encoder, self.connections.open())?;
+        ACCEPTED.counter(&mut encoder, self.connections.accepted())?;
+        REFUSED.counter(&mut encoder, self.connections.refused())?;
+        let threads = self.threads.0.lock().clone();
+        let busy = threads.iter().map(|(index, runtime)| {
+            let busy = runtime.worker_total_busy_duration(0);
+            ([("thread", index.to_string())], busy.as_secs_f64())
+        });
+        BUSY.counters(&mut encoder, busy)?;
+        LIMIT.gauges(&mut encoder, self.limits())
+    }
+}

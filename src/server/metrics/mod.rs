@@ -1,0 +1,81 @@
+//! What `/metrics` says: each file reads one part of the server when it is
+//! asked. The parts themselves keep plain counts and know nothing of this.
+
+mod calls;
+mod family;
+mod histogram;
+mod load;
+mod process;
+mod security;
+mod snapshots;
+mod work;
+
+use std::fmt;
+use std::sync::Arc;
+
+use prometheus_client::encoding::text;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry;
+
+pub(super) use self::calls::{Calls, Method, Recorder};
+pub(super) use self::load::Threads;
+use super::calls::CallLimits;
+use super::config::Config;
+use super::connections;
+use super::health::Board;
+use crate::snapshot::Registry;
+
+/// What is read when the metrics are asked for.
+pub(super) struct Sources {
+    pub(super) limits: CallLimits,
+    pub(super) connections: Arc<connections::Counts>,
+    pub(super) threads: Arc<Threads>,
+    pub(super) health: Board,
+    pub(super) registry: Arc<Registry>,
+    pub(super) security: Arc<super::security::Counts>,
+}
+
+/// The metrics of one server.
+#[derive(Debug)]
+pub(super) struct Metrics(registry::Registry);
+
+impl Metrics {
+    /// Media type of [`Self::render`].
+    pub(super) const CONTENT_TYPE: &str =
+        "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+    /// Of a server with these parts.
+    pub(super) fn new(config: &Config, calls: Arc<Calls>, sources: Sources) -> Self {
+        let mut all = registry::Registry::default();
+        all.register_collector(Box::new(process::Process::new()));
+        let own = all.sub_registry_with_prefix("evenkeel");
+        let build = Info::new([
+            ("version", env!("CARGO_PKG_VERSION")),
+            ("arch", std::env::consts::ARCH),
+            ("os", std::env::consts::OS),
+        ]);
+        own.register("build", "The program that runs", build);
+        own.register_collector(Box::new(calls));
+        own.register_collector(Box::new(load::Load {
+            health: sources.health,
+            calls: sources.limits,
+            connections: sources.connections,
+            threads: sources.threads,
+            limits: config.limits.clone(),
+        }));
+        own.register_collector(Box::new(snapshots::Snapshots {
+            registry: Arc::clone(&sources.registry),
+            labelled: config.admin.metrics_snapshots,
+        }));
+        own.register_collector(Box::new(work::Work(sources.registry)));
+        own.register_collector(Box::new(security::Security(sources.security)));
+        Self(all)
+    }
+
+    /// All of them, in the text format of OpenMetrics.
+    pub(super) fn render(&self) -> Result<String, fmt::Error> {
+        let mut page = String::new();
+        text::encode(&mut page, &self.0)?;
+        Ok(page)
+    }
+}

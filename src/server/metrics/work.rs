@@ -1,0 +1,64 @@
+//! What all snapshots together did: views, batches, reservations.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+
+use super::family::{Family, plain};
+use crate::snapshot::Registry;
+
+const LOOKUPS: Family = plain(
+    "view_lookups",
+    "Counts that decisions asked for: answered by a kept view (hit), or by building one (built)",
+);
+const DROPPED: Family = plain(
+    "views_dropped",
+    "Views dropped: idle, out of room, or cheaper to build again than to keep up to date",
+);
+const BATCHES: Family = plain(
+    "batches",
+    "Batches applied, replaces and reservations among them",
+);
+const REPLACES: Family = plain("replaces", "Replaces of a whole snapshot");
+const CHANGES: Family = plain(
+    "changes",
+    "Changes applied: those that made a difference, and those that said what was known",
+);
+const RESERVED: Family = plain("reservations_made", "Reservations made");
+const EXPIRED: Family = plain(
+    "reservations_expired",
+    "Reservations that ended by time alone",
+);
+
+/// The tally of a registry.
+pub(super) struct Work(pub(super) Arc<Registry>);
+
+impl fmt::Debug for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Work").finish_non_exhaustive()
+    }
+}
+
+impl Collector for Work {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let tally = self.0.tally();
+        let lookups = [("hit", &tally.view_hits), ("built", &tally.view_builds)];
+        let lookups = lookups.map(|(result, count)| ([("result", result)], count.sum()));
+        LOOKUPS.counters(&mut encoder, lookups)?;
+        DROPPED.counter(&mut encoder, read(&tally.views_dropped))?;
+        BATCHES.counter(&mut encoder, read(&tally.batches))?;
+        REPLACES.counter(&mut encoder, read(&tally.replaces))?;
+        let changes = [("changed", &tally.changed), ("unchanged", &tally.unchanged)];
+        let changes = changes.map(|(result, count)| ([("result", result)], read(count)));
+        CHANGES.counters(&mut encoder, changes)?;
+        RESERVED.counter(&mut encoder, read(&tally.reserved))?;
+        EXPIRED.counter(&mut encoder, read(&tally.expired))
+    }
+}
+
+fn read(count: &AtomicU64) -> u64 {
+    count.load(Ordering::Relaxed)
+}

@@ -1,0 +1,65 @@
+//! Plain counts of what snapshots did since the server started, for whoever
+//! watches it. They are of all snapshots together, so that none of them ever
+//! falls.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Parts of a count that many threads raise at once.
+const PARTS: usize = 16;
+
+/// What was done since the registry was made.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Counts of a decision that a kept view answered.
+    pub view_hits: Parted,
+    /// Counts of a decision for which a view had to be built.
+    pub view_builds: Parted,
+    /// Views that were dropped: idle, out of room, or cheaper to build again.
+    pub views_dropped: AtomicU64,
+    /// Batches applied, a replace being one.
+    pub batches: AtomicU64,
+    /// Replaces among the batches.
+    pub replaces: AtomicU64,
+    /// Changes that made a difference.
+    pub changed: AtomicU64,
+    /// Changes that said what was known.
+    pub unchanged: AtomicU64,
+    /// Reservations made.
+    pub reserved: AtomicU64,
+    /// Reservations that ended by time alone.
+    pub expired: AtomicU64,
+}
+
+/// Adds to a count.
+pub(super) fn add(count: &AtomicU64, more: usize) {
+    count.fetch_add(more as u64, Ordering::Relaxed);
+}
+
+/// A count in parts, of which each thread raises its own: decisions raise it,
+/// and would take one shared cache line from each other.
+#[derive(Debug, Default)]
+pub struct Parted([Part; PARTS]);
+
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Part(AtomicU64);
+
+impl Parted {
+    /// Counts one more.
+    pub(super) fn count_one(&self) {
+        static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
+        thread_local! {
+            static PART: usize = NEXT_THREAD.fetch_add(1, Ordering::Relaxed) % PARTS;
+        }
+        let part = PART.with(|part| *part);
+        self.0[part].0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The sum of all parts.
+    pub fn sum(&self) -> u64 {
+        self.0
+            .iter()
+            .map(|part| part.0.load(Ordering::Relaxed))
+            .sum()
+    }
+}

@@ -1,0 +1,234 @@
+//! An explanation says of nodes and constraints what Filter says, in as much
+//! detail as was asked for.
+
+use evenkeel::proto::v1::{
+    DefaultConstraints, ExplainRequest, FilterRequest, NodeNames, TopologySpreadConstraint, View,
+    left_out,
+};
+use tonic::Code;
+
+use super::explain;
+use super::support::build::{
+    ZONE, cordoned, hard, node, on, pod, selecting, soft, spread, tainted,
+};
+use super::support::model::Stored;
+use super::support::server::Server;
+
+const WEB: [(&str, &str); 1] = [("app", "web")];
+
+/// Two zones, one node without a zone, and one that the pod cannot use.
+async fn server() -> Server {
+    let server = Server::start().await;
+    let nodes = [
+        node("a1", &[(ZONE, "a"), ("disk", "ssd")]),
+        node("b1", &[(ZONE, "b"), ("disk", "ssd")]),
+        tainted(
+            node("b2", &[(ZONE, "b"), ("disk", "ssd")]),
+            "gpu",
+            "",
+            "NoSchedule",
+        ),
+        cordoned(node("c1", &[(ZONE, "c"), ("disk", "hdd")])),
+        node("x1", &[("disk", "ssd")]),
+    ];
+    let mut changes: Vec<_> = nodes.into_iter().map(Stored::change).collect();
+    for (name, on_node) in [("w1", "a1"), ("w2", "a1"), ("w3", "x1")] {
+        changes.push(on(pod(name, &WEB), on_node).change());
+    }
+    server.update("", changes).await;
+    server
+}
+
+fn asking() -> evenkeel::proto::v1::Pod {
+    let constraint = TopologySpreadConstraint {
+        node_taints_policy: Some("Honor".into()),
+        ..hard(1, ZONE, &WEB)
+    };
+    let constraints = vec![constraint, soft(1, ZONE, &WEB)];
+    selecting(spread(pod("next", &WEB), constraints), &[("disk", "ssd")])
+}
+
+#[tokio::test]
+async fn verdicts_and_hard_reports_are_those_of_filter() {
+    let server = server().await;
+    let candidates = Some(NodeNames {
+        names: vec!["x1".into(), "b1".into(), "stranger".into(), "a1".into()],
+    });
+    for (candidates, node_checks) in [(None, 0), (None, 1), (candidates, 0)] {
+        let filter = FilterRequest {
+            pod: Some(asking()),
+            candidates: candidates.clone(),
+            node_checks,
+            view: View::Full as i32,
+            ..Default::default()
+        };
+        let explained = ExplainRequest {
+            pod: Some(asking()),
+            candidates,
+            node_checks,
+            ..Default::default()
+        };
+        let want = server.filter(filter).await;
+        let got = explain(&server, explained).await;
+        assert_eq!(got.constraints[0], want.constraints[0]);
+        assert_eq!(got.constraints[1].constraint_index, 1, "the soft one, too");
+        assert_eq!(
+            (
+                got.revision,
+                got.epoch,
+                got.feasible,
+                got.infeasible,
+                got.reasons
+            ),
+            (
+                want.revision,
+                want.epoch,
+                want.feasible,
+                want.infeasible,
+                want.reasons
+            ),
+        );
+        assert_eq!(
+            (got.feasible_count, got.node_count, got.unknown_candidates),
+            (
+                want.feasible_count,
+                want.node_count,
+                want.unknown_candidates
+            ),
+        );
+    }
+}
+
+#[tokio::test]
+async fn insights_say_who_was_left_out_and_what_the_limit_is() {
+    let server = server().await;
+    let request = ExplainRequest {
+        pod: Some(asking()),
+        ..Default::default()
+    };
+    let answer = explain(&server, request).await;
+    let insight = &answer.insights[0];
+    let left_out: Vec<_> = insight
+        .left_out
+        .iter()
+        .map(|l| (l.cause(), l.nodes.join(","), l.matching_pods))
+        .collect();
+    let expected = [
+        (left_out::Cause::MissingKey, "x1".to_owned(), 1),
+        (left_out::Cause::NodeAffinity, "c1".to_owned(), 0),
+        (left_out::Cause::Taints, "b2".to_owned(), 0),
+    ];
+    assert_eq!(left_out, expected);
+    // b has none, so a domain may have 1 with the pod and 0 before.
+    assert_eq!(insight.limit, 0);
+    assert_eq!(insight.minimum_domains, ["b"]);
+    assert_eq!(
+        insight.admitted_node_count, 3,
+        "b1, b2 and the value c, which is no domain"
+    );
+    let domains: Vec<_> = insight
+        .domains
+        .iter()
+        .map(|d| (&*d.value, d.matching_pods_after, d.usable_node_count))
+        .collect();
+    assert_eq!(domains, [("b", 1, 1), ("a", 3, 1)]);
+    let summary = "1 of 5 nodes can take the pod (b): 1 node would exceed maxSkew 1 of \
+                   topology.kubernetes.io/zone (b has no pod), 1 node is cordoned, 1 node has a \
+                   taint that it does not tolerate and 1 node lacks the label \
+                   topology.kubernetes.io/zone.";
+    assert_eq!(answer.summary, summary);
+}
+
+#[tokio::test]
+async fn default_constraints_are_explained_as_such() {
+    let server = server().await;
+    let mut changes = vec![];
+    let service = evenkeel::proto::v1::Service {
+        metadata: Some(super::support::build::meta("web", &[])),
+        spec: Some(evenkeel::proto::v1::ServiceSpec {
+            selector: super::support::build::pairs(&WEB),
+        }),
+    };
+    changes.push(service.change());
+    let constraint = TopologySpreadConstraint {
+        label_selector: None,
+        ..hard(1, ZONE, &[])
+    };
+    let request = evenkeel::proto::v1::UpdateSnapshotRequest {
+        changes,
+        default_constraints: Some(DefaultConstraints {
+            constraints: vec![constraint],
+            system: false,
+        }),
+        ..Default::default()
+    };
+    server.send(request).await;
+    let request = ExplainRequest {
+        pod: Some(pod("next", &WEB)),
+        ..Default::default()
+    };
+    let answer = explain(&server, request).await;
+    let report = &answer.constraints[0];
+    assert!(report.from_defaults);
+    let selector = report
+        .constraint
+        .as_ref()
+        .and_then(|c| c.label_selector.as_ref());
+    assert_eq!(
+        selector.expect("it is deduced").match_labels,
+        super::support::build::pairs(&WEB)
+    );
+    let about: Vec<_> = answer.hints.iter().map(|hint| &*hint.message).collect();
+    assert!(
+        about.iter().any(|m| m.contains("default constraint 0")),
+        "{about:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_view_says_which_nodes_are_named() {
+    let server = server().await;
+    let cases = [
+        (View::Unspecified, true, true),
+        (View::Full, true, true),
+        (View::Basic, true, false),
+        (View::Domains, false, false),
+        (View::Bitmap, false, false),
+    ];
+    for (view, feasible, infeasible) in cases {
+        let request = ExplainRequest {
+            pod: Some(asking()),
+            view: view as i32,
+            ..Default::default()
+        };
+        let answer = explain(&server, request).await;
+        assert_eq!(!answer.feasible.is_empty(), feasible, "{view:?}");
+        assert_eq!(!answer.infeasible.is_empty(), infeasible, "{view:?}");
+        assert_eq!(answer.feasible_count, 1, "{view:?}");
+        assert!(!answer.summary.is_empty(), "{view:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_faulty_request_is_refused_with_all_its_faults() {
+    let server = server().await;
+    let request = ExplainRequest {
+        pod: Some(spread(pod("next", &WEB), vec![hard(0, "", &WEB)])),
+        min_revision: -1,
+        ..Default::default()
+    };
+    let refused = server.client().explain(request).await;
+    let status = refused.expect_err("it has three faults");
+    assert_eq!(status.code(), Code::InvalidArgument);
+    for field in ["maxSkew", "topologyKey", "minRevision"] {
+        let details = String::from_utf8_lossy(status.details());
+        assert!(details.contains(field), "{field} in {details}");
+    }
+    let unknown = ExplainRequest {
+        snapshot: "no-such".into(),
+        pod: Some(asking()),
+        ..Default::default()
+    };
+    let refused = server.client().explain(unknown).await;
+    assert_eq!(refused.expect_err("there is none").code(), Code::NotFound);
+}

@@ -1,0 +1,464 @@
+//! Every hint of the Kubernetes dialect: a case where it must appear, with its
+//! numbers, and one where it must not.
+
+use evenkeel::proto::v1::hint::Kind;
+use evenkeel::proto::v1::{Change, ExplainRequest, Pod, TopologySpreadConstraint};
+
+use super::support::build::{
+    HOSTNAME, ZONE, cordoned, hard, node, on, pod, selecting, soft, spread, tainted,
+};
+use super::support::model::Stored;
+use super::support::server::Server;
+use super::{Case, check, explain};
+
+const WEB: [(&str, &str); 1] = [("app", "web")];
+
+/// A node in a zone, with so many web pods.
+fn drawn(name: &str, zone: &str, pods: usize) -> Vec<Change> {
+    let mut changes = vec![node(name, &[(ZONE, zone)]).change()];
+    let running = (0..pods).map(|i| on(pod(&format!("{name}-{i}"), &WEB), name).change());
+    changes.extend(running);
+    changes
+}
+
+/// These nodes, each with its zone and how many web pods it has.
+fn state(nodes: &[(&str, &str, usize)]) -> Vec<Change> {
+    let nodes = nodes.iter();
+    nodes
+        .flat_map(|(name, zone, pods)| drawn(name, zone, *pods))
+        .collect()
+}
+
+fn and(mut state: Vec<Change>, more: impl IntoIterator<Item = Change>) -> Vec<Change> {
+    state.extend(more);
+    state
+}
+
+/// A web pod with these constraints.
+fn web(constraints: Vec<TopologySpreadConstraint>) -> Pod {
+    spread(pod("next", &WEB), constraints)
+}
+
+fn zone(max_skew: i32) -> TopologySpreadConstraint {
+    hard(max_skew, ZONE, &WEB)
+}
+
+fn cases() -> Vec<Case> {
+    [selectors(), minimums(), labels(), revisions(), skews()].concat()
+}
+
+fn case(
+    name: &'static str,
+    changes: Vec<Change>,
+    pod: Pod,
+    kind: Kind,
+    says: Option<&'static [&'static str]>,
+) -> Case {
+    Case {
+        name,
+        changes,
+        pod,
+        kind,
+        says,
+    }
+}
+
+fn selectors() -> Vec<Case> {
+    let even = || state(&[("a1", "a", 1), ("b1", "b", 1)]);
+    let empty = TopologySpreadConstraint {
+        label_selector: Some(Default::default()),
+        ..zone(1)
+    };
+    let absent = TopologySpreadConstraint {
+        label_selector: None,
+        ..zone(1)
+    };
+    let api = spread(pod("next", &[("app", "api")]), vec![zone(1)]);
+    vec![
+        case(
+            "a selector that is not the pod's",
+            even(),
+            api,
+            Kind::SelfMismatch,
+            Some(&["constraint 0", "app=web", "has app=api"]),
+        ),
+        case(
+            "its own selector",
+            even(),
+            web(vec![zone(1)]),
+            Kind::SelfMismatch,
+            None,
+        ),
+        case(
+            "an empty selector",
+            even(),
+            web(vec![empty]),
+            Kind::EmptySelector,
+            Some(&["empty labelSelector", "counts 0 pods"]),
+        ),
+        case(
+            "no selector",
+            even(),
+            web(vec![absent]),
+            Kind::EmptySelector,
+            Some(&["no labelSelector", "matches no pod"]),
+        ),
+        case(
+            "a selector",
+            even(),
+            web(vec![zone(1)]),
+            Kind::EmptySelector,
+            None,
+        ),
+        case(
+            "a soft constraint",
+            even(),
+            web(vec![soft(1, ZONE, &WEB)]),
+            Kind::Soft,
+            Some(&["constraint 0", "never keeps the pod off"]),
+        ),
+        case(
+            "a hard constraint",
+            even(),
+            web(vec![zone(1)]),
+            Kind::Soft,
+            None,
+        ),
+    ]
+}
+
+fn minimums() -> Vec<Case> {
+    let full = || state(&[("a1", "a", 1), ("b1", "b", 1)]);
+    let gpu = |name, zone| tainted(node(name, &[(ZONE, zone)]), "gpu", "", "NoSchedule").change();
+    let wanting = |domains| {
+        let constraint = TopologySpreadConstraint {
+            min_domains: Some(domains),
+            ..zone(1)
+        };
+        web(vec![constraint])
+    };
+    let outside = TopologySpreadConstraint {
+        node_affinity_policy: Some("Ignore".into()),
+        ..zone(1)
+    };
+    let inside_a_b = |constraint| {
+        let small = [("size", "small")];
+        let mut state = Vec::new();
+        for (name, zone) in [("a1", "a"), ("b1", "b")] {
+            state.push(node(name, &[(ZONE, zone), small[0]]).change());
+            state.push(on(pod(&format!("{name}-0"), &WEB), name).change());
+        }
+        state.push(node("c1", &[(ZONE, "c")]).change());
+        (state, selecting(web(vec![constraint]), &small))
+    };
+    let (excluding, outside) = inside_a_b(outside);
+    vec![
+        case(
+            "an empty domain that is tainted",
+            and(full(), [gpu("c1", "c")]),
+            web(vec![zone(1)]),
+            Kind::UnusableDomain,
+            Some(&[
+                "c of",
+                "minimum at 0",
+                "1 node is tainted",
+                "nodeTaintsPolicy: Honor",
+                "2 nodes",
+            ]),
+        ),
+        case(
+            "an empty domain that is cordoned, which no policy frees",
+            and(full(), [cordoned(node("c1", &[(ZONE, "c")])).change()]),
+            web(vec![zone(1)]),
+            Kind::UnusableDomain,
+            Some(&["1 node is cordoned", "No node inclusion policy"]),
+        ),
+        case(
+            "an empty domain that the pod's selector excludes",
+            excluding,
+            outside,
+            Kind::UnusableDomain,
+            Some(&[
+                "excluded by the pod's node affinity",
+                "nodeAffinityPolicy: Honor",
+                "2 nodes",
+            ]),
+        ),
+        case(
+            "an empty domain with a node to use beside the tainted one",
+            and(
+                full(),
+                [gpu("c1", "c"), node("c2", &[(ZONE, "c")]).change()],
+            ),
+            web(vec![zone(1)]),
+            Kind::UnusableDomain,
+            None,
+        ),
+        case(
+            "an empty domain that is tainted and does no harm",
+            and(full(), [gpu("c1", "c")]),
+            web(vec![zone(2)]),
+            Kind::UnusableDomain,
+            None,
+        ),
+        case(
+            "two domains of three",
+            full(),
+            wanting(3),
+            Kind::MinDomains,
+            Some(&[
+                "wants 3 domains",
+                "2 domains (a and b)",
+                "1 is missing",
+                "minDomains: 2",
+                "2 nodes",
+            ]),
+        ),
+        case(
+            "two domains of two",
+            full(),
+            wanting(2),
+            Kind::MinDomains,
+            None,
+        ),
+    ]
+}
+
+fn labels() -> Vec<Case> {
+    let full = || state(&[("a1", "a", 1), ("b1", "b", 1)]);
+    let nowhere = || [node("x1", &[]).change(), node("x2", &[]).change()];
+    let empty = || and(full(), [node("e1", &[(ZONE, "")]).change()]);
+    let terminating = || {
+        let mut ending = on(pod("ending", &WEB), "b1");
+        let metadata = ending.metadata.get_or_insert_default();
+        metadata.deletion_timestamp = Some(Default::default());
+        ending.change()
+    };
+    vec![
+        case(
+            "two nodes without a zone",
+            and(full(), nowhere()),
+            web(vec![zone(1)]),
+            Kind::MissingKey,
+            Some(&["2 of 4 nodes lack", "can never take the pod", "x1 and x2"]),
+        ),
+        case(
+            "two nodes that a soft constraint does not rank",
+            and(full(), nowhere()),
+            web(vec![soft(1, ZONE, &WEB)]),
+            Kind::MissingKey,
+            Some(&["2 of 4 nodes lack", "cannot be ranked"]),
+        ),
+        case(
+            "nodes with zones",
+            full(),
+            web(vec![zone(1)]),
+            Kind::MissingKey,
+            None,
+        ),
+        case(
+            "a zone without a name",
+            empty(),
+            web(vec![zone(1)]),
+            Kind::EmptyValue,
+            Some(&["1 node has", "empty value", "0 pods", "e1"]),
+        ),
+        case(
+            "zones with names",
+            full(),
+            web(vec![zone(1)]),
+            Kind::EmptyValue,
+            None,
+        ),
+        case(
+            "a pod that is going",
+            and(full(), [terminating()]),
+            web(vec![zone(1)]),
+            Kind::TerminatingPods,
+            Some(&["1 pod that", "terminating and not counted", "b: 1"]),
+        ),
+        case(
+            "pods that stay",
+            full(),
+            web(vec![zone(1)]),
+            Kind::TerminatingPods,
+            None,
+        ),
+    ]
+}
+
+fn revisions() -> Vec<Case> {
+    const OLD: [(&str, &str); 2] = [("app", "web"), ("pod-template-hash", "old")];
+    const NEW: [(&str, &str); 2] = [("app", "web"), ("pod-template-hash", "new")];
+    const API: [(&str, &str); 2] = [("app", "api"), ("pod-template-hash", "other")];
+    let nodes = || state(&[("a1", "a", 0), ("b1", "b", 0)]);
+    let rollout = || {
+        let running = [
+            on(pod("old-1", &OLD), "a1"),
+            on(pod("old-2", &OLD), "a1"),
+            on(pod("new-1", &NEW), "b1"),
+        ];
+        and(nodes(), running.map(Stored::change))
+    };
+    let next = |constraint| spread(pod("next", &NEW), vec![constraint]);
+    let separated = TopologySpreadConstraint {
+        match_label_keys: vec!["pod-template-hash".into()],
+        ..zone(1)
+    };
+    let tier = hard(1, ZONE, &[]);
+    let tier = TopologySpreadConstraint {
+        label_selector: Some(evenkeel::proto::v1::LabelSelector {
+            match_expressions: vec![super::support::build::requirement("app", "Exists", &[])],
+            ..Default::default()
+        }),
+        ..tier
+    };
+    let two_workloads = [on(pod("w", &NEW), "a1"), on(pod("a", &API), "b1")];
+    vec![
+        case(
+            "a rollout",
+            rollout(),
+            next(zone(1)),
+            Kind::MixedRevisions,
+            Some(&[
+                "1 pod of new",
+                "2 pods of old",
+                "[pod-template-hash]",
+                "1 node (a)",
+            ]),
+        ),
+        case(
+            "a rollout with matchLabelKeys",
+            rollout(),
+            next(separated),
+            Kind::MixedRevisions,
+            None,
+        ),
+        case(
+            "a template without the hash, in a rollout",
+            rollout(),
+            web(vec![zone(1)]),
+            Kind::MixedRevisions,
+            Some(&["1 pod of new", "2 pods of old"]),
+        ),
+        case(
+            "one revision",
+            and(nodes(), [on(pod("new-1", &NEW), "b1").change()]),
+            next(zone(1)),
+            Kind::MixedRevisions,
+            None,
+        ),
+        case(
+            "two workloads that are counted together on purpose",
+            and(nodes(), two_workloads.map(Stored::change)),
+            next(tier),
+            Kind::MixedRevisions,
+            None,
+        ),
+    ]
+}
+
+fn skews() -> Vec<Case> {
+    // c has room and is cordoned, so a and b are all there is.
+    let blocked = || {
+        let shut = cordoned(node("c1", &[(ZONE, "c")])).change();
+        and(state(&[("a1", "a", 3), ("b1", "b", 2)]), [shut])
+    };
+    let open = || state(&[("a1", "a", 3), ("b1", "b", 2), ("c1", "c", 0)]);
+    // The zones want b, the nodes want a2: nothing is both.
+    let crossed = || state(&[("a1", "a", 2), ("a2", "a", 0), ("b1", "b", 1)]);
+    let both = || web(vec![zone(1), hard(1, HOSTNAME, &WEB)]);
+    // As `crossed`, but there are more nodes in b than in a.
+    let agreed = || state(&[("a1", "a", 2), ("b1", "b", 1), ("b2", "b", 0)]);
+    vec![
+        case(
+            "nothing fits",
+            blocked(),
+            web(vec![zone(1)]),
+            Kind::MaxSkew,
+            Some(&["maxSkew 3 is the smallest", "1 node (b)", "it is 1 now"]),
+        ),
+        case(
+            "something fits",
+            open(),
+            web(vec![zone(1)]),
+            Kind::MaxSkew,
+            None,
+        ),
+        case(
+            "too many where it could go",
+            blocked(),
+            web(vec![zone(1)]),
+            Kind::FewerPods,
+            Some(&["2 matching pods fewer in b", "counts 2", "allows none"]),
+        ),
+        case(
+            "not too many",
+            open(),
+            web(vec![zone(1)]),
+            Kind::FewerPods,
+            None,
+        ),
+        case(
+            "too few where something could go",
+            crossed(),
+            both(),
+            Kind::MorePods,
+            Some(&["1 matching pod (1 more in b)", "to 2", "a2"]),
+        ),
+        case(
+            "too few where nothing can go",
+            blocked(),
+            web(vec![zone(1)]),
+            Kind::MorePods,
+            None,
+        ),
+        case(
+            "two constraints that exclude each other",
+            crossed(),
+            both(),
+            Kind::Conflict,
+            Some(&[
+                "constraint 0",
+                "1 node (b)",
+                "constraint 1",
+                "1 node (a2)",
+                "no node satisfies both",
+            ]),
+        ),
+        case(
+            "two constraints that agree",
+            agreed(),
+            both(),
+            Kind::Conflict,
+            None,
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn every_hint_appears_where_it_belongs_and_nowhere_else() {
+    let server = Server::start().await;
+    let mut seen: Vec<(Kind, bool)> = Vec::new();
+    for (index, case) in cases().into_iter().enumerate() {
+        let snapshot = format!("case-{index}");
+        server.update(&snapshot, case.changes.clone()).await;
+        let request = ExplainRequest {
+            snapshot,
+            pod: Some(case.pod.clone()),
+            ..Default::default()
+        };
+        let answer = explain(&server, request).await;
+        check(&case, &answer);
+        seen.push((case.kind, case.says.is_some()));
+    }
+    for kind in 1..=Kind::Soft as i32 {
+        let kind = Kind::try_from(kind).expect("kinds are numbered in a row");
+        for appears in [true, false] {
+            assert!(
+                seen.contains(&(kind, appears)),
+                "no case of {kind:?}, {appears}"
+            );
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Explanations: each hint where it belongs and nowhere else, and what a hint
+//! says would help does help.
+
+mod answers;
+mod fleet;
+mod hints;
+mod promises;
+#[path = "../support/mod.rs"]
+mod support;
+
+use evenkeel::proto::v1::hint::Kind;
+use evenkeel::proto::v1::{Change, ExplainRequest, ExplainResponse, Hint, Pod};
+use support::server::Server;
+
+/// A state, a question about it, and a hint that is expected or not.
+#[derive(Clone)]
+struct Case {
+    name: &'static str,
+    changes: Vec<Change>,
+    pod: Pod,
+    kind: Kind,
+    /// Parts of the message; `None` when there must be no such hint.
+    says: Option<&'static [&'static str]>,
+}
+
+/// Asks to explain; it must answer.
+async fn explain(server: &Server, request: ExplainRequest) -> ExplainResponse {
+    let response = server.client().explain(request).await;
+    response.expect("a valid question").into_inner()
+}
+
+fn of_kind(answer: &ExplainResponse, kind: Kind) -> Option<&Hint> {
+    answer.hints.iter().find(|hint| hint.kind() == kind)
+}
+
+/// Holds an answer to what a case expects.
+fn check(case: &Case, answer: &ExplainResponse) {
+    let found = of_kind(answer, case.kind);
+    match (case.says, found) {
+        (None, None) => {}
+        (None, Some(hint)) => panic!("{}: unexpected: {}", case.name, hint.message),
+        (Some(_), None) => panic!("{}: no hint: {answer:?}", case.name),
+        (Some(parts), Some(hint)) => {
+            for part in parts {
+                let message = &hint.message;
+                assert!(
+                    message.contains(part),
+                    "{}: {part:?} in {message:?}",
+                    case.name
+                );
+            }
+        }
+    }
+}

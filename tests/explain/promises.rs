@@ -1,0 +1,376 @@
+//! What a hint says would let the pod in does: the change is made, and the
+//! oracle asked.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use evenkeel::proto::v1::hint::Kind;
+use evenkeel::proto::v1::{
+    Change, DefaultConstraints, DeleteSnapshotRequest, ExplainRequest, Hint, Mode, NodeChecks,
+    NodeNames, Pod, TopologySpreadConstraint, UpdateSnapshotRequest,
+};
+use evenkeel::recount::{
+    Cluster, labels, name, namespace, node_affinity_matches, node_counted_on, selector_matches,
+    taints_tolerated,
+};
+use proptest::collection::vec;
+use proptest::option::weighted;
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+use proptest::test_runner::{Config, TestRunner};
+use tokio::runtime::Runtime;
+
+use super::support::build::{
+    HOSTNAME, ZONE, cordoned, hard, node as node_named, on, pod as pod_named, selecting, spread,
+    tainted,
+};
+use super::support::model::Stored;
+use super::support::server::Server;
+use super::support::{generate, model};
+
+/// A state and a question about it.
+#[derive(Debug, Clone)]
+struct Asked {
+    changes: Vec<Change>,
+    defaults: DefaultConstraints,
+    pod: Pod,
+    candidates: Option<Vec<String>>,
+    checks: NodeChecks,
+}
+
+impl Asked {
+    fn cluster(&self) -> Cluster {
+        let mut cluster = Cluster {
+            defaults: self.defaults.clone(),
+            ..Cluster::default()
+        };
+        for change in &self.changes {
+            model::apply(&mut cluster, change);
+        }
+        cluster
+    }
+
+    /// How many nodes the oracle admits.
+    fn admitted(&self, cluster: &Cluster, pod: &Pod) -> i64 {
+        let candidates = self.candidates.as_deref();
+        cluster
+            .filter(pod, candidates, self.checks)
+            .feasible()
+            .len() as i64
+    }
+}
+
+/// Any state and any pod: most of these fit somewhere.
+fn anything() -> impl Strategy<Value = (Vec<Change>, Pod)> {
+    let changes = generate::batch(30).prop_map(|mut changes| {
+        changes.retain(|change| !model::is_deletion(change));
+        changes
+    });
+    (changes, generate::incoming::pod())
+}
+
+/// Few domains, many pods of the same kind and tight constraints: most of
+/// these fit nowhere.
+fn crowd() -> impl Strategy<Value = (Vec<Change>, Pod)> {
+    let node = (
+        select(vec!["a", "a", "b", "c", ""]),
+        select(vec!["r", "s"]),
+        0..10u8,
+        0..8u8,
+    );
+    let pod = (
+        0..6usize,
+        select(vec!["a", "a", "a", "b"]),
+        select(vec!["old", "new"]),
+        0..12u8,
+    );
+    let keys = subsequence(vec![ZONE, HOSTNAME, "rack"], 1..=2);
+    let incoming = (
+        keys,
+        1..3i32,
+        weighted(0.2, 2..4i32),
+        0..8u8,
+        select(vec![None, Some("r")]),
+    );
+    (vec(node, 6), vec(pod, 4..16), incoming).prop_map(|(nodes, pods, incoming)| {
+        let nodes = nodes.into_iter().enumerate();
+        let mut changes: Vec<Change> = nodes.map(|(i, drawn)| crowded_node(i, drawn)).collect();
+        for (index, (node, app, hash, odd)) in pods.into_iter().enumerate() {
+            let labels = [("app", app), ("pod-template-hash", hash)];
+            let mut running = on(
+                pod_named(&format!("p{index}"), &labels),
+                &format!("n{node}"),
+            );
+            if odd == 0 {
+                let metadata = running.metadata.get_or_insert_default();
+                metadata.deletion_timestamp = Some(Default::default());
+            }
+            changes.push(running.change());
+        }
+        let (keys, max_skew, min_domains, odd, rack) = incoming;
+        let constraint = |key: &&str| TopologySpreadConstraint {
+            min_domains,
+            node_affinity_policy: (odd == 1).then(|| "Ignore".into()),
+            node_taints_policy: (odd == 2).then(|| "Honor".into()),
+            ..hard(max_skew, key, &[("app", "a")])
+        };
+        let labels = [
+            ("app", if odd == 3 { "b" } else { "a" }),
+            ("pod-template-hash", "new"),
+        ];
+        let mut pod = pod_named("next", &labels);
+        if let Some(rack) = rack.filter(|_| odd < 4) {
+            pod = selecting(pod, &[("rack", rack)]);
+        }
+        (changes, spread(pod, keys.iter().map(constraint).collect()))
+    })
+}
+
+fn crowded_node(index: usize, (zone, rack, taint, odd): (&str, &str, u8, u8)) -> Change {
+    let name = format!("n{index}");
+    let mut node = node_named(&name, &[(ZONE, zone), ("rack", rack)]);
+    if odd == 0 {
+        let metadata = node.metadata.get_or_insert_default();
+        metadata.labels.remove(ZONE);
+    }
+    match taint {
+        0..3 => tainted(node, "gpu", "", "NoSchedule").change(),
+        3 => cordoned(node).change(),
+        _ => node.change(),
+    }
+}
+
+fn asked() -> impl Strategy<Value = Asked> {
+    let nodes: Vec<String> = (0..6).map(|i| format!("n{i}")).collect();
+    let candidates = weighted(0.2, subsequence(nodes, 1..=6));
+    let all = NodeChecks::Unspecified;
+    let checks = select(vec![all, all, NodeChecks::SpreadOnly]);
+    let defaults = weighted(0.3, generate::defaults()).prop_map(Option::unwrap_or_default);
+    let about = prop_oneof![1 => anything().boxed(), 2 => crowd().boxed()];
+    (about, defaults, candidates, checks).prop_map(
+        |((changes, pod), defaults, candidates, checks)| Asked {
+            changes,
+            defaults,
+            pod,
+            candidates,
+            checks,
+        },
+    )
+}
+
+/// The state and the pod with another constraint in place of one.
+fn with_constraint(
+    cluster: &Cluster,
+    pod: &Pod,
+    hint: &Hint,
+    constraint: &TopologySpreadConstraint,
+) -> (Cluster, Pod) {
+    let (mut cluster, mut pod) = (cluster.clone(), pod.clone());
+    let index = usize::try_from(hint.constraint_index).expect("it is about a constraint");
+    let own = &mut pod
+        .spec
+        .as_mut()
+        .expect("it has constraints")
+        .topology_spread_constraints;
+    if own.is_empty() {
+        // The selector of a default constraint is deduced.
+        cluster.defaults.constraints[index] = TopologySpreadConstraint {
+            label_selector: None,
+            ..constraint.clone()
+        };
+    } else {
+        own[index] = constraint.clone();
+    }
+    (cluster, pod)
+}
+
+/// The constraint that a hint is about, as evaluated.
+fn evaluated(cluster: &Cluster, pod: &Pod, hint: &Hint) -> TopologySpreadConstraint {
+    let all = cluster.constraints(pod, "DoNotSchedule");
+    let found = all.into_iter().find(|c| c.index == hint.constraint_index);
+    found.expect("a hard constraint").spec
+}
+
+/// The nodes of a domain that the constraint looks at.
+fn eligible(
+    cluster: &Cluster,
+    pod: &Pod,
+    spec: &TopologySpreadConstraint,
+    value: &str,
+) -> Vec<String> {
+    let keys: Vec<String> = cluster
+        .constraints(pod, "DoNotSchedule")
+        .into_iter()
+        .map(|c| c.spec.topology_key)
+        .collect();
+    let honors = |policy: &Option<String>| policy.as_deref() == Some("Honor");
+    let nodes = cluster.nodes.iter().filter(|node| {
+        let labels = labels(node.metadata.as_ref());
+        labels.get(&spec.topology_key).map(String::as_str) == Some(value)
+            && keys.iter().all(|key| labels.contains_key(key))
+            && (!honors(&spec.node_affinity_policy) || node_affinity_matches(pod, node))
+            && (!honors(&spec.node_taints_policy) || taints_tolerated(pod, node))
+    });
+    nodes
+        .map(|node| name(node.metadata.as_ref()).to_owned())
+        .collect()
+}
+
+fn matches(incoming: &Pod, pod: &Pod, spec: &TopologySpreadConstraint) -> bool {
+    let metadata = pod.metadata.as_ref();
+    namespace(metadata) == namespace(incoming.metadata.as_ref())
+        && selector_matches(spec.label_selector.as_ref(), &labels(metadata))
+}
+
+/// The state after pods left domains, from the front of the list or from its
+/// back, or came to them. `None` when no pod to add is known.
+fn moved(cluster: &Cluster, pod: &Pod, hint: &Hint, from_back: bool) -> Option<Cluster> {
+    let spec = evaluated(cluster, pod, hint);
+    let mut cluster = cluster.clone();
+    if from_back {
+        cluster.pods.reverse();
+    }
+    for change in &hint.domain_changes {
+        let nodes = eligible(&cluster, pod, &spec, &change.value);
+        let mut leaving = -change.pods;
+        cluster.pods.retain(|running| {
+            let here = node_counted_on(running).is_some_and(|n| nodes.iter().any(|m| m == n));
+            let leaves = leaving > 0 && here && matches(pod, running, &spec);
+            leaving -= i64::from(leaves);
+            !leaves
+        });
+        assert!(
+            leaving <= 0,
+            "{leaving} pods that should leave are not there"
+        );
+        for index in 0..change.pods {
+            let like = cluster
+                .pods
+                .iter()
+                .chain([pod])
+                .find(|p| matches(pod, p, &spec))?;
+            let mut like = like.clone();
+            let metadata = like.metadata.as_mut()?;
+            metadata.name = format!("new-{}-{index}", change.value);
+            metadata.deletion_timestamp = None;
+            like.status = None;
+            let node = match from_back {
+                true => nodes.last(),
+                false => nodes.first(),
+            };
+            cluster
+                .pods
+                .push(on(like, node.expect("a domain has a node")));
+        }
+    }
+    Some(cluster)
+}
+
+/// Holds a hint to its word; whether there was one.
+fn keeps_its_word(asked: &Asked, hint: &Hint) -> bool {
+    let cluster = asked.cluster();
+    let pod = &asked.pod;
+    let before = asked.admitted(&cluster, pod);
+    if let Some(suggested) = &hint.suggested_constraint {
+        let (changed, revised) = with_constraint(&cluster, pod, hint, suggested);
+        let after = asked.admitted(&changed, &revised);
+        assert_eq!(after, hint.admitted_node_count, "{hint:?}");
+        if hint.kind() != Kind::MixedRevisions {
+            assert!(
+                after > before,
+                "{before} nodes before, {after} after {hint:?}"
+            );
+        }
+        if hint.kind() == Kind::MaxSkew {
+            let less = TopologySpreadConstraint {
+                max_skew: suggested.max_skew - 1,
+                ..suggested.clone()
+            };
+            let (changed, revised) = with_constraint(&cluster, pod, hint, &less);
+            assert_eq!(asked.admitted(&changed, &revised), 0, "one less: {hint:?}");
+        }
+    }
+    for from_back in [false, true] {
+        if hint.domain_changes.is_empty() {
+            break;
+        }
+        assert_eq!(before, 0, "{hint:?}");
+        if let Some(moved) = moved(&cluster, pod, hint, from_back) {
+            assert!(asked.admitted(&moved, pod) > 0, "{hint:?}");
+        }
+    }
+    hint.suggested_constraint.is_some() || !hint.domain_changes.is_empty()
+}
+
+/// Asks a server that was told the state, and forgets the state.
+async fn hints(server: &Server, asked: &Asked, snapshot: String) -> Vec<Hint> {
+    let update = UpdateSnapshotRequest {
+        snapshot: snapshot.clone(),
+        changes: asked.changes.clone(),
+        mode: Mode::Replace as i32,
+        default_constraints: Some(asked.defaults.clone()),
+        ..Default::default()
+    };
+    server.send(update).await;
+    let request = ExplainRequest {
+        snapshot: snapshot.clone(),
+        pod: Some(asked.pod.clone()),
+        candidates: asked.candidates.clone().map(|names| NodeNames { names }),
+        node_checks: asked.checks as i32,
+        ..Default::default()
+    };
+    let answer = super::explain(server, request).await;
+    assert!(answer.summary.ends_with('.') && !answer.summary.contains('\n'));
+    assert_eq!(answer.insights.len(), answer.constraints.len());
+    let delete = DeleteSnapshotRequest {
+        snapshot,
+        epoch: String::new(),
+    };
+    let deleted = server.client().delete_snapshot(delete).await;
+    deleted.expect("the snapshot exists");
+    answer.hints
+}
+
+#[test]
+fn what_a_hint_says_would_help_helps() {
+    let runtime = Runtime::new().expect("a runtime");
+    let server = runtime.block_on(Server::start());
+    let kept: Mutex<BTreeMap<i32, usize>> = Mutex::default();
+    let config = Config {
+        cases: 600,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let mut number = 0;
+    let mut next = || {
+        number += 1;
+        format!("promise-{number}")
+    };
+    let next = Mutex::new(&mut next);
+    let run = TestRunner::new(config).run(&asked(), |asked| {
+        let snapshot = (next.lock().expect("no holder panics"))();
+        for hint in runtime.block_on(hints(&server, &asked, snapshot)) {
+            if keeps_its_word(&asked, &hint) {
+                *kept
+                    .lock()
+                    .expect("no holder panics")
+                    .entry(hint.kind)
+                    .or_default() += 1;
+            }
+        }
+        Ok(())
+    });
+    run.expect("every hint keeps its word");
+    let kept = kept.into_inner().expect("no holder panics");
+    for kind in [
+        Kind::UnusableDomain,
+        Kind::MinDomains,
+        Kind::MixedRevisions,
+        Kind::FewerPods,
+        Kind::MorePods,
+        Kind::MaxSkew,
+    ] {
+        let times = kept.get(&(kind as i32)).copied().unwrap_or(0);
+        assert!(times > 0, "no promise of {kind:?} was made: {kept:?}");
+    }
+}

@@ -1,0 +1,93 @@
+//! Files of any content are read or refused, and what was read is read again
+//! from what was written.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use clap::Parser;
+use evenkeel::cli::Cli;
+use tempfile::TempDir;
+
+const POD: &str = "kind: Pod\nmetadata: {name: new, labels: {app: web}}\n";
+
+/// The first byte says what the rest is: cluster objects in YAML or JSON, a
+/// pod or workload to filter or to place, default constraints.
+pub fn check(input: &[u8]) {
+    let Some((kind, text)) = input.split_first() else {
+        return;
+    };
+    let desk = desk();
+    match kind % 5 {
+        0 => reads_what_it_wrote(desk, "cluster.yaml", text),
+        1 => reads_what_it_wrote(desk, "cluster.json", text),
+        2 => decides(desk, "pod.yaml", text, "filter -f"),
+        3 => decides(desk, "workload.yaml", text, "place -f"),
+        _ => decides(
+            desk,
+            "defaults.yaml",
+            text,
+            "filter -f $POD --default-constraints",
+        ),
+    }
+}
+
+/// A directory with a cluster and a pod in it.
+fn desk() -> &'static Path {
+    static DESK: OnceLock<TempDir> = OnceLock::new();
+    let desk = DESK.get_or_init(|| {
+        let desk = TempDir::new().expect("a directory for files");
+        let cluster = "kind: Node\nmetadata: {name: node, labels: {zone: a}}\n";
+        fs::write(desk.path().join("base.yaml"), cluster).expect("a file can be written");
+        fs::write(desk.path().join("new.yaml"), POD).expect("a file can be written");
+        desk
+    });
+    desk.path()
+}
+
+fn reads_what_it_wrote(desk: &Path, name: &str, text: &[u8]) {
+    let given = put(desk, name, text);
+    let [once, twice] = ["once.json", "twice.json"].map(|name| desk.join(name));
+    let _ = fs::remove_file(&once);
+    save(&given, &once);
+    if !once.exists() {
+        return;
+    }
+    let _ = fs::remove_file(&twice);
+    save(&once, &twice);
+    let [once, twice] = [once, twice].map(|path| fs::read_to_string(path).expect("it was written"));
+    assert_eq!(once, twice);
+}
+
+fn save(from: &Path, to: &Path) {
+    run(&["snapshot", "save", text(to), "--load", text(from)]);
+}
+
+fn decides(desk: &Path, name: &str, content: &[u8], command: &str) {
+    let given = put(desk, name, content);
+    let (pod, base) = (desk.join("new.yaml"), desk.join("base.yaml"));
+    let mut words: Vec<&str> = command.split(' ').collect();
+    for word in &mut words {
+        if *word == "$POD" {
+            *word = text(&pod);
+        }
+    }
+    words.extend([text(&given), "--load", text(&base)]);
+    run(&words);
+}
+
+fn put(desk: &Path, name: &str, content: &[u8]) -> PathBuf {
+    let path = desk.join(name);
+    fs::write(&path, content).expect("a file can be written");
+    path
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("the path is ours")
+}
+
+fn run(words: &[&str]) {
+    let words = ["evenkeel"].iter().chain(words);
+    let cli = Cli::try_parse_from(words).expect("the command is ours");
+    cli.run();
+}

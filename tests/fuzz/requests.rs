@@ -1,0 +1,334 @@
+//! Bytes as the calls of a client: each is refused properly or answered, the
+//! answers are what a recount says, and what is left is sound.
+
+use std::sync::OnceLock;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use evenkeel::api::Service;
+use evenkeel::proto::v1::change::Object;
+use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
+use evenkeel::proto::v1::spread_service_server::SpreadServiceServer;
+use evenkeel::proto::v1::{
+    Dialect, ExportSnapshotRequest, FilterRequest, ListSnapshotsRequest, Mode, NodeChecks,
+    ScoreRequest, Snapshot, UpdateSnapshotRequest, VerifySnapshotRequest, View,
+};
+use evenkeel::recount::Cluster;
+use evenkeel::snapshot::Limits;
+use http_body_util::{BodyExt, Full};
+use prost::Message;
+use tokio::runtime::Runtime;
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+use tower::ServiceExt;
+
+use crate::support::agree::{self, Question};
+use crate::support::model;
+use crate::support::server::unobserved;
+
+/// All calls of the service, by the byte that stands for them in an input.
+/// New ones go to the end, so that the inputs that there are keep their meaning.
+pub const METHODS: [&str; 15] = [
+    "UpdateSnapshot",
+    "StreamSnapshot",
+    "Filter",
+    "Score",
+    "Place",
+    "ConfirmReservations",
+    "ReleaseReservations",
+    "ListReservations",
+    "GetSnapshot",
+    "ListSnapshots",
+    "DeleteSnapshot",
+    "ExportSnapshot",
+    "VerifySnapshot",
+    "Explain",
+    "DescribeSpread",
+];
+
+/// Room for more methods. Bytes that stand for none are skipped.
+const SLOTS: usize = 32;
+
+type Client = SpreadServiceClient<SpreadServiceServer<Service>>;
+
+/// The input is calls: which method, how long the message is (two bytes), the
+/// message. A call of a stream takes all messages that follow for it.
+pub fn check(input: &[u8]) {
+    runtime().block_on(async {
+        let limits = Limits {
+            max_replicas: 200,
+            max_step_scores: 2_000,
+            max_snapshots: 4,
+            ..Limits::default()
+        };
+        let service = Service::new(unobserved(limits.clone()), Default::default());
+        let server = SpreadServiceServer::new(service);
+        for call in calls(input) {
+            let client = SpreadServiceClient::new(server.clone());
+            let answer = call.send(server.clone()).await;
+            if let Err(status) = &answer {
+                properly_refused(&call, status);
+            } else if call.method == "Filter" {
+                recounted_filter(client, &call.messages[0]).await;
+            } else if call.method == "Score" {
+                recounted_score(client, &call.messages[0]).await;
+            }
+        }
+        sound(SpreadServiceClient::new(server)).await;
+    });
+}
+
+/// One thread is enough, and keeps runs alike.
+fn runtime() -> &'static Runtime {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    RUNTIME.get_or_init(|| {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_all().build().expect("a runtime")
+    })
+}
+
+/// One call.
+#[derive(Debug)]
+struct Call {
+    method: &'static str,
+    messages: Vec<Bytes>,
+}
+
+fn calls(mut input: &[u8]) -> Vec<Call> {
+    let mut calls: Vec<Call> = Vec::new();
+    while let [method, high, low, rest @ ..] = input {
+        let length = usize::from(u16::from_be_bytes([*high, *low])).min(rest.len());
+        let (message, rest) = rest.split_at(length);
+        input = rest;
+        let Some(method) = METHODS.get(usize::from(*method) % SLOTS) else {
+            continue;
+        };
+        let message = Bytes::copy_from_slice(message);
+        match calls.last_mut() {
+            Some(last) if last.method == *method && *method == "StreamSnapshot" => {
+                last.messages.push(message);
+            }
+            _ => calls.push(Call {
+                method,
+                messages: vec![message],
+            }),
+        }
+    }
+    calls
+}
+
+impl Call {
+    /// Sends it as a client does; the messages of the answer.
+    async fn send(&self, server: SpreadServiceServer<Service>) -> Result<Vec<Bytes>, Status> {
+        let mut body = BytesMut::new();
+        for message in &self.messages {
+            body.put_u8(0);
+            body.put_u32(u32::try_from(message.len()).expect("inputs are short"));
+            body.put_slice(message);
+        }
+        let request = http::Request::post(format!("/evenkeel.v1.SpreadService/{}", self.method))
+            .header("content-type", "application/grpc")
+            .header("grpc-timeout", "20m")
+            .body(tonic::body::Body::new(Full::new(body.freeze())))
+            .expect("a request");
+        let (head, body) = server
+            .oneshot(request)
+            .await
+            .expect("no error but a status")
+            .into_parts();
+        if let Some(status) =
+            Status::from_header_map(&head.headers).filter(|s| s.code() != Code::Ok)
+        {
+            return Err(status);
+        }
+        let body = body.collect().await.expect("a body ends with its trailers");
+        if let Some(status) = body.trailers().and_then(Status::from_header_map)
+            && status.code() != Code::Ok
+        {
+            return Err(status);
+        }
+        let mut bytes = body.to_bytes();
+        let mut messages = Vec::new();
+        while bytes.len() >= 5 {
+            let head = bytes.split_to(5);
+            let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]);
+            messages.push(bytes.split_to(usize::try_from(length).expect("it fits")));
+        }
+        Ok(messages)
+    }
+}
+
+/// A refusal has one of the documented codes and says why in its details.
+/// Bytes that are no message are the transport's to refuse.
+fn properly_refused(call: &Call, status: &Status) {
+    if status.code() == Code::Internal && status.message().contains("decode") {
+        return;
+    }
+    let known = [
+        Code::InvalidArgument,
+        Code::NotFound,
+        Code::Aborted,
+        Code::FailedPrecondition,
+        Code::ResourceExhausted,
+        Code::DeadlineExceeded,
+    ];
+    assert!(known.contains(&status.code()), "{status:?} to {call:?}");
+    let details = status.get_error_details();
+    assert!(details.error_info().is_some(), "{status:?} to {call:?}");
+    let invalid = status.code() == Code::InvalidArgument;
+    assert!(
+        !invalid || details.bad_request().is_some(),
+        "{status:?} to {call:?}"
+    );
+}
+
+/// What the snapshot holds, with an overlay on it. `None` when its counts are
+/// not only of its pods.
+async fn cluster(
+    client: Client,
+    snapshot: &str,
+    overlay: &[evenkeel::proto::v1::Change],
+) -> Option<Cluster> {
+    let described = describe(client.clone()).await;
+    let name = if snapshot.is_empty() {
+        "default"
+    } else {
+        snapshot
+    };
+    let described = described.iter().find(|s| s.name == name)?;
+    if described.reservation_count > 0 {
+        return None;
+    }
+    let mut cluster = Cluster::default();
+    for part in export(client, snapshot).await {
+        part.changes
+            .iter()
+            .for_each(|change| model::apply(&mut cluster, change));
+        cluster.defaults = part.default_constraints.unwrap_or(cluster.defaults);
+    }
+    overlay
+        .iter()
+        .for_each(|change| model::apply(&mut cluster, change));
+    Some(cluster)
+}
+
+async fn recounted_filter(mut client: Client, message: &[u8]) {
+    let mut request = FilterRequest::decode(message).expect("it was answered");
+    if request.dialect == Dialect::Fleet as i32 {
+        return;
+    }
+    request.view = View::Full as i32;
+    request.max_domains = Some(0);
+    request.min_revision = 0;
+    let got = client
+        .filter(request.clone())
+        .await
+        .expect("it was answered")
+        .into_inner();
+    let pod = request.pod.unwrap_or_default();
+    let Some(cluster) = cluster(client, &request.snapshot, &request.overlay).await else {
+        return;
+    };
+    let candidates = request.candidates.map(|candidates| candidates.names);
+    let checks = NodeChecks::try_from(request.node_checks).expect("it was answered");
+    let about = Question {
+        cluster: &cluster,
+        pod: &pod,
+        place: "Filter",
+    };
+    agree::filter(
+        &got,
+        &cluster.filter(&pod, candidates.as_deref(), checks),
+        &about,
+    );
+}
+
+async fn recounted_score(mut client: Client, message: &[u8]) {
+    let mut request = ScoreRequest::decode(message).expect("it was answered");
+    if request.dialect == Dialect::Fleet as i32 {
+        return;
+    }
+    request.view = View::Full as i32;
+    request.max_domains = Some(0);
+    request.min_revision = 0;
+    request.top = 0;
+    let got = client
+        .score(request.clone())
+        .await
+        .expect("it was answered")
+        .into_inner();
+    let pod = request.pod.unwrap_or_default();
+    let Some(cluster) = cluster(client, &request.snapshot, &request.overlay).await else {
+        return;
+    };
+    let candidates = request.candidates.map(|candidates| candidates.names);
+    let checks = NodeChecks::try_from(request.node_checks).expect("it was answered");
+    let about = Question {
+        cluster: &cluster,
+        pod: &pod,
+        place: "Score",
+    };
+    agree::score(
+        &got,
+        &cluster.score(&pod, candidates.as_deref(), checks),
+        &about,
+    );
+}
+
+/// Nothing that is kept differs from a recount, and what is exported can be
+/// sent back and is exported alike.
+async fn sound(mut client: Client) {
+    for snapshot in describe(client.clone()).await {
+        let request = VerifySnapshotRequest {
+            snapshot: snapshot.name.clone(),
+        };
+        let verified = client
+            .verify_snapshot(request)
+            .await
+            .expect("it exists")
+            .into_inner();
+        assert_eq!(verified.mismatch_count, 0, "{:?}", verified.mismatches);
+        let parts = export(client.clone(), &snapshot.name).await;
+        let request = UpdateSnapshotRequest {
+            snapshot: "restored".into(),
+            changes: parts.iter().flat_map(|part| part.changes.clone()).collect(),
+            mode: Mode::Replace as i32,
+            default_constraints: parts
+                .iter()
+                .find_map(|part| part.default_constraints.clone()),
+            expected_revision: None,
+        };
+        let service = Service::new(unobserved(Limits::default()), Default::default());
+        let mut other = SpreadServiceClient::new(SpreadServiceServer::new(service));
+        other
+            .update_snapshot(request)
+            .await
+            .expect("what was taken once is valid");
+        let restored = export(other, "restored").await;
+        let objects = |parts: &[UpdateSnapshotRequest]| -> Vec<Option<Object>> {
+            parts
+                .iter()
+                .flat_map(|part| &part.changes)
+                .map(|change| change.object.clone())
+                .collect()
+        };
+        assert_eq!(objects(&restored), objects(&parts));
+    }
+}
+
+async fn describe(mut client: Client) -> Vec<Snapshot> {
+    let all = client.list_snapshots(ListSnapshotsRequest::default()).await;
+    all.expect("a list").into_inner().snapshots
+}
+
+async fn export(mut client: Client, snapshot: &str) -> Vec<UpdateSnapshotRequest> {
+    let request = ExportSnapshotRequest {
+        snapshot: snapshot.into(),
+    };
+    let answer = client.export_snapshot(request).await;
+    let mut stream = answer.expect("the snapshot exists").into_inner();
+    let mut parts = Vec::new();
+    while let Some(part) = stream.message().await.expect("the stream is whole") {
+        parts.push(part.update.unwrap_or_default());
+    }
+    parts
+}

@@ -1,0 +1,259 @@
+//! Rules on snapshots: patterns, lists, streams, and names of certificates.
+
+use evenkeel::proto::v1::stream_snapshot_request::Step;
+use evenkeel::proto::v1::{
+    BeginReplace, CommitReplace, GetSnapshotRequest, ListSnapshotsRequest, StreamSnapshotRequest,
+};
+use tonic::{Code, Status};
+
+use crate::client::{Client, batch, client, connect, serve};
+use crate::identity::{Role, access_file, access_text, rule_text};
+use crate::pki::{Authority, Files, Subject};
+use crate::process::Server;
+
+fn with_token(server: &Server, token: &str) -> Client {
+    client(server.channel(), Some(&format!("Bearer {token}")))
+}
+
+async fn get(client: &mut Client, snapshot: &str) -> Code {
+    let request = GetSnapshotRequest {
+        snapshot: snapshot.into(),
+    };
+    let answer = client.get_snapshot(request).await;
+    answer.err().map_or(Code::Ok, |status| status.code())
+}
+
+#[tokio::test]
+async fn a_rule_holds_for_the_snapshots_of_its_patterns() {
+    let files = Files::new();
+    let rules = [
+        ("root", Role::Admin, &["*"][..]),
+        ("one", Role::Reader, &["a"]),
+        ("many", Role::Reader, &["team-?/*", "b"]),
+        ("default", Role::Reader, &["default"]),
+        // Rules about the same caller add up.
+        ("both", Role::Reader, &["*"]),
+        ("both", Role::Feeder, &["b"]),
+    ];
+    let server = serve(&["--access-file".into(), access_file(&files, &rules)]);
+    let names = [
+        "a",
+        "ab",
+        "b",
+        "default",
+        "team-1/x",
+        "team-1/x/y",
+        "team-12/x",
+        "team-1",
+    ];
+    for name in names {
+        let made = with_token(&server, "root")
+            .update_snapshot(batch(name))
+            .await;
+        made.expect("root may");
+    }
+    let readable: [(&str, &[&str]); 5] = [
+        ("root", &names),
+        ("one", &["a"]),
+        ("many", &["b", "team-1/x", "team-1/x/y"]),
+        ("default", &["default"]),
+        ("both", &names),
+    ];
+    for (token, readable) in readable {
+        let mut client = with_token(&server, token);
+        for name in names {
+            let expected = match readable.contains(&name) {
+                true => Code::Ok,
+                false => Code::PermissionDenied,
+            };
+            assert_eq!(get(&mut client, name).await, expected, "{token} {name}");
+        }
+        // No name means the default snapshot.
+        let expected = get(&mut client, "default").await;
+        assert_eq!(get(&mut client, "").await, expected, "{token}");
+        assert_eq!(listed(&mut client).await, sorted(readable), "{token}");
+    }
+    let mut both = with_token(&server, "both");
+    both.update_snapshot(batch("b"))
+        .await
+        .expect("a feeder of b");
+    let refused = both.update_snapshot(batch("a")).await;
+    assert_eq!(
+        refused.expect_err("a reader of a").code(),
+        Code::PermissionDenied
+    );
+}
+
+fn sorted(names: &[&str]) -> Vec<String> {
+    let mut names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    names.sort();
+    names
+}
+
+/// All pages of a list, one snapshot each: what is left out leaves no hole.
+async fn listed(client: &mut Client) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut page_token = String::new();
+    loop {
+        let request = ListSnapshotsRequest {
+            page_size: 1,
+            page_token,
+        };
+        let page = client
+            .list_snapshots(request)
+            .await
+            .expect("a page")
+            .into_inner();
+        assert!(page.snapshots.len() <= 1);
+        names.extend(page.snapshots.into_iter().map(|snapshot| snapshot.name));
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            return names;
+        }
+    }
+}
+
+fn begin(snapshot: &str) -> Step {
+    Step::BeginReplace(BeginReplace {
+        snapshot: snapshot.into(),
+    })
+}
+
+fn commit(snapshot: &str) -> Step {
+    Step::CommitReplace(CommitReplace {
+        snapshot: snapshot.into(),
+        ..CommitReplace::default()
+    })
+}
+
+/// How a feed of these steps ends, after how many acknowledgements.
+async fn feed(mut client: Client, steps: Vec<Step>) -> (usize, Option<Status>) {
+    let steps = steps
+        .into_iter()
+        .map(|step| StreamSnapshotRequest { step: Some(step) });
+    let feed = client
+        .stream_snapshot(tokio_stream::iter(steps.collect::<Vec<_>>()))
+        .await;
+    let mut feed = match feed {
+        Ok(feed) => feed.into_inner(),
+        Err(status) => return (0, Some(status)),
+    };
+    let mut done = 0;
+    loop {
+        match feed.message().await {
+            Ok(Some(_)) => done += 1,
+            Ok(None) => return (done, None),
+            Err(status) => return (done, Some(status)),
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_step_of_a_feed_is_checked() {
+    let files = Files::new();
+    let rules = [("feeder", Role::Feeder, &["mine"][..])];
+    let server = serve(&["--access-file".into(), access_file(&files, &rules)]);
+    let update = |snapshot: &str| Step::Update(batch(snapshot));
+    let cases = [
+        (vec![update("mine"), begin("mine"), commit("mine")], 3, true),
+        (
+            vec![update("mine"), update("yours"), update("mine")],
+            1,
+            false,
+        ),
+        (vec![begin("mine"), begin("yours")], 1, false),
+        (vec![update("mine"), commit("yours")], 1, false),
+    ];
+    for (index, (steps, done, is_whole)) in cases.into_iter().enumerate() {
+        let (acknowledged, end) = feed(with_token(&server, "feeder"), steps).await;
+        assert_eq!(acknowledged, done, "{index}");
+        let code = end.map(|status| status.code());
+        let expected = (!is_whole).then_some(Code::PermissionDenied);
+        assert_eq!(code, expected, "{index}");
+    }
+}
+
+#[tokio::test]
+async fn certificates_are_known_by_their_names() {
+    let (authority, files) = (Authority::new("ours"), Files::new());
+    let rules = [
+        rule_text("certificate = \"feeder.test\"", Role::Feeder, &["s"]),
+        rule_text(
+            "certificate = \"spiffe://test/reader\"",
+            Role::Reader,
+            &["s"],
+        ),
+        rule_text("certificate = \"plain\"", Role::Admin, &["s"]),
+        access_text(&[("token", Role::Admin, &["s"])]),
+        rule_text("anyone = true", Role::Reader, &["open"]),
+    ];
+    let mut flags = files.tls_flags(&authority.server());
+    flags.extend([
+        "--tls-client-ca".into(),
+        files.write("ca.crt", authority.pem()),
+    ]);
+    flags.extend(["--tls-client-auth".into(), "optional".into()]);
+    flags.extend([
+        "--access-file".into(),
+        files.write("access.toml", &rules.concat()),
+    ]);
+    let server = serve(&flags);
+
+    let subject = |common_name, dns, uri| Subject {
+        common_name,
+        dns,
+        uri,
+        expired: false,
+    };
+    let (reads, feeds, none) = (Some(Role::Reader), Some(Role::Feeder), None);
+    // Who it is, the token it sends, and its role on snapshot s.
+    let cases = [
+        (Some(subject("", &["feeder.test"], &[])), None, feeds),
+        (
+            Some(subject("plain", &[], &["spiffe://test/reader"])),
+            None,
+            reads,
+        ),
+        (Some(subject("plain", &[], &[])), None, Some(Role::Admin)),
+        // A common name does not count beside better names.
+        (Some(subject("plain", &["other.test"], &[])), None, none),
+        (Some(subject("feeder.test.evil", &[], &[])), None, none),
+        (
+            Some(subject("", &["feeder.test"], &[])),
+            Some("Bearer token"),
+            Some(Role::Admin),
+        ),
+        (None, Some("bearer token"), Some(Role::Admin)),
+        (None, None, none),
+    ];
+    for (index, (subject, token, role)) in cases.into_iter().enumerate() {
+        let tls = match subject {
+            Some(subject) => authority
+                .trusted()
+                .identity(authority.issue(subject).identity()),
+            None => authority.trusted(),
+        };
+        let channel = connect(&server, tls).await.expect("it may connect");
+        let mut client = client(channel, token);
+        let code = client
+            .update_snapshot(batch("s"))
+            .await
+            .err()
+            .map(|s| s.code());
+        let may_feed = role >= Some(Role::Feeder);
+        assert_eq!(
+            code,
+            (!may_feed).then_some(Code::PermissionDenied),
+            "{index}"
+        );
+        let code = get(&mut client, "s").await;
+        assert_eq!(code == Code::Ok, role.is_some(), "{index}: {code:?}");
+        // Everybody may read this one, but not with a wrong token.
+        assert_eq!(get(&mut client, "open").await, Code::NotFound, "{index}");
+    }
+    let channel = connect(&server, authority.trusted())
+        .await
+        .expect("it may connect");
+    let mut mistaken = client(channel, Some("Bearer wrong"));
+    assert_eq!(get(&mut mistaken, "open").await, Code::Unauthenticated);
+}

@@ -1,0 +1,16 @@
+//! Who can connect and who may do what: TLS, client certificates, tokens,
+//! roles, and their files changing while the server runs.
+
+mod access;
+mod cli;
+mod client;
+mod identity;
+mod pki;
+#[path = "../support/process.rs"]
+mod process;
+mod reload;
+mod roles;
+mod start;
+#[path = "../support/streams.rs"]
+mod streams;
+mod tls;

@@ -1,0 +1,212 @@
+//! Histories of a snapshot: batches of random valid changes, and questions
+//! whose answers must be what the oracle recounts.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use evenkeel::proto::v1::{
+    Change, DefaultConstraints, DeleteSnapshotRequest, FilterRequest, Mode, NodeChecks, NodeNames,
+    Pod, ScoreRequest, UpdateSnapshotRequest, VerifySnapshotRequest, View,
+};
+use evenkeel::recount::Cluster;
+use proptest::collection::vec;
+use proptest::option::weighted;
+use proptest::prelude::*;
+
+use super::agree::{self, Question};
+use super::server::Server;
+use super::{generate, model};
+
+/// One step of a history, and what is asked after it.
+#[derive(Debug, Clone, Default)]
+pub struct Step {
+    /// Whether the changes are the whole state; then none is a deletion.
+    pub replace: bool,
+    /// At most one per object.
+    pub changes: Vec<Change>,
+    /// Default constraints to set.
+    pub defaults: Option<DefaultConstraints>,
+    /// What is asked afterwards.
+    pub questions: Vec<Asked>,
+}
+
+/// What is asked: Filter and Score about a pod.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    pod: Pod,
+    overlay: Vec<Change>,
+    candidates: Option<Vec<String>>,
+}
+
+/// A question of any kind.
+pub fn asked() -> impl Strategy<Value = Asked> {
+    let overlay = prop_oneof![2 => Just(Vec::new()), 1 => generate::batch(4)];
+    (
+        generate::incoming::pod(),
+        overlay,
+        weighted(0.3, candidates()),
+    )
+        .prop_map(|(pod, overlay, candidates)| Asked {
+            pod,
+            overlay,
+            candidates,
+        })
+}
+
+fn candidates() -> impl Strategy<Value = Vec<String>> {
+    let names = ["n0", "n1", "n2", "n3", "n4", "n5", "stranger"];
+    proptest::sample::subsequence(names.map(str::to_owned).to_vec(), 0..=7).prop_shuffle()
+}
+
+fn step(size: usize) -> impl Strategy<Value = Step> {
+    let replace = prop::bool::weighted(0.08);
+    let defaults = weighted(0.15, generate::defaults());
+    (replace, generate::batch(size), defaults, vec(asked(), 2)).prop_map(
+        |(replace, changes, defaults, questions)| Step {
+            replace,
+            // A state has no deletions.
+            changes: match replace {
+                true => changes
+                    .into_iter()
+                    .filter(|c| !model::is_deletion(c))
+                    .collect(),
+                false => changes,
+            },
+            defaults,
+            questions,
+        },
+    )
+}
+
+/// A state worth asking about, then small steps.
+pub fn history() -> impl Strategy<Value = Vec<Step>> {
+    (step(30), vec(step(4), 1..8)).prop_map(|(first, rest)| {
+        let mut steps = vec![first];
+        steps.extend(rest);
+        steps
+    })
+}
+
+/// Lives through a history in a snapshot of its own; no count may have drifted
+/// at its end.
+pub async fn live_through(server: &Server, steps: Vec<Step>) {
+    static CASES: AtomicUsize = AtomicUsize::new(0);
+    let snapshot = format!("case-{}", CASES.fetch_add(1, Ordering::Relaxed));
+    let mut cluster = Cluster::default();
+    for (index, step) in steps.into_iter().enumerate() {
+        advance(&mut cluster, &step);
+        let mode = if step.replace {
+            Mode::Replace
+        } else {
+            Mode::Unspecified
+        };
+        let request = UpdateSnapshotRequest {
+            snapshot: snapshot.clone(),
+            changes: step.changes,
+            mode: mode as i32,
+            default_constraints: step.defaults,
+            expected_revision: None,
+        };
+        let response = server.send(request).await;
+        assert_eq!(response.revision, index as i64 + 1);
+        for asked in step.questions {
+            ask(server, &snapshot, &cluster, &asked, response.revision).await;
+        }
+    }
+    let request = VerifySnapshotRequest {
+        snapshot: snapshot.clone(),
+    };
+    let verified = server.client().verify_snapshot(request).await;
+    let verified = verified.expect("the snapshot exists").into_inner();
+    assert_eq!(verified.mismatches, []);
+    let request = DeleteSnapshotRequest {
+        snapshot,
+        epoch: String::new(),
+    };
+    let deleted = server.client().delete_snapshot(request).await;
+    deleted.expect("the snapshot exists");
+}
+
+fn advance(cluster: &mut Cluster, step: &Step) {
+    if step.replace {
+        let defaults = std::mem::take(&mut cluster.defaults);
+        *cluster = Cluster {
+            defaults,
+            ..Cluster::default()
+        };
+    }
+    for change in &step.changes {
+        model::apply(cluster, change);
+    }
+    if let Some(defaults) = &step.defaults {
+        cluster.defaults = defaults.clone();
+    }
+}
+
+/// Both questions under both node checks, on the state or on the overlay,
+/// which leaves no trace.
+async fn ask(server: &Server, snapshot: &str, cluster: &Cluster, asked: &Asked, revision: i64) {
+    let mut seen = cluster.clone();
+    for change in &asked.overlay {
+        model::apply(&mut seen, change);
+    }
+    let before = match asked.overlay.is_empty() {
+        true => None,
+        false => Some(server.export(snapshot).await),
+    };
+    for checks in [NodeChecks::SpreadOnly, NodeChecks::Unspecified] {
+        let place = format!(
+            "{checks:?} at revision {revision}, overlay {:?}",
+            asked.overlay
+        );
+        let about = Question {
+            cluster: &seen,
+            pod: &asked.pod,
+            place: &place,
+        };
+        let candidates = asked.candidates.as_deref();
+        let got = server.filter(filter_request(snapshot, asked, checks)).await;
+        assert_eq!(got.revision, revision);
+        agree::filter(&got, &seen.filter(&asked.pod, candidates, checks), &about);
+        let got = server.score(score_request(snapshot, asked, checks)).await;
+        assert_eq!(got.revision, revision);
+        agree::score(&got, &seen.score(&asked.pod, candidates, checks), &about);
+    }
+    if let Some(before) = before {
+        assert_eq!(
+            server.export(snapshot).await,
+            before,
+            "an overlay left a trace"
+        );
+    }
+}
+
+fn filter_request(snapshot: &str, asked: &Asked, checks: NodeChecks) -> FilterRequest {
+    FilterRequest {
+        snapshot: snapshot.into(),
+        pod: Some(asked.pod.clone()),
+        candidates: names(asked),
+        node_checks: checks as i32,
+        view: View::Full as i32,
+        overlay: asked.overlay.clone(),
+        max_domains: Some(0),
+        ..FilterRequest::default()
+    }
+}
+
+fn score_request(snapshot: &str, asked: &Asked, checks: NodeChecks) -> ScoreRequest {
+    ScoreRequest {
+        snapshot: snapshot.into(),
+        pod: Some(asked.pod.clone()),
+        candidates: names(asked),
+        node_checks: checks as i32,
+        view: View::Full as i32,
+        overlay: asked.overlay.clone(),
+        max_domains: Some(0),
+        ..ScoreRequest::default()
+    }
+}
+
+fn names(asked: &Asked) -> Option<NodeNames> {
+    let names = asked.candidates.clone();
+    names.map(|names| NodeNames { names })
+}
