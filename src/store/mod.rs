@@ -65,6 +65,9 @@ pub struct Store {
     /// Where those wait who have something to write.
     convoy: Convoy<Work, Result<(), Refusal>>,
     inner: Mutex<Inner>,
+    /// States aside that were given up. Apart from the rest, because whoever
+    /// gives one up must not wait for a disk.
+    given_up: Mutex<Vec<Aside>>,
 }
 
 struct Inner {
@@ -106,6 +109,7 @@ impl Store {
                 written_out: Instant::now(),
                 paused: None,
             }),
+            given_up: Mutex::default(),
         })
     }
 
@@ -157,6 +161,11 @@ impl Store {
         let inner = &mut *inner;
         if let Err(refusal) = self.ready(inner) {
             return works.iter().map(|_| Err(refusal.clone())).collect();
+        }
+        for aside in std::mem::take(&mut *self.given_up.lock()) {
+            if inner.asides.open.remove(&aside) {
+                inner.asides.dropped.push(aside);
+            }
         }
         let start = Instant::now();
         let Inner {
@@ -258,9 +267,6 @@ impl Journal for Store {
     }
 
     fn drop_aside(&self, aside: Aside) {
-        let mut inner = self.inner.lock();
-        if inner.asides.open.remove(&aside) {
-            inner.asides.dropped.push(aside);
-        }
+        self.given_up.lock().push(aside);
     }
 }
