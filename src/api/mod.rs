@@ -18,6 +18,7 @@ mod place;
 mod request;
 mod reservations;
 mod service;
+mod stream;
 mod update;
 mod verify;
 mod wish;

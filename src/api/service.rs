@@ -4,8 +4,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::sync::{Semaphore, mpsc};
+use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
-use tokio_stream::{Stream, StreamExt};
 use tokio_util::sync::CancellationToken;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
@@ -16,7 +16,8 @@ use super::feed::Feed;
 use super::logged::logged;
 use super::measured::{measured, try_measured};
 use super::{
-    deadline, describe, explain, export, permission, place, request, reservations, update, verify,
+    deadline, describe, explain, export, permission, place, request, reservations, stream, update,
+    verify,
 };
 use crate::access::Role;
 use crate::decision_log::{self, DecisionLog, Pending};
@@ -27,11 +28,11 @@ use crate::snapshot::{Registry, Snapshot};
 use crate::spread::{self, fleet};
 
 /// Acknowledgements that wait for a slow reader before its feed pauses.
-const MAX_WAITING_ANSWERS: usize = 16;
+pub(super) const MAX_WAITING_ANSWERS: usize = 16;
 
 /// Changes from which on a batch is applied beside the reactor, so that other
 /// calls do not wait for it.
-const LARGE_BATCH: usize = 256;
+pub(super) const LARGE_BATCH: usize = 256;
 
 /// Implements `evenkeel.v1.SpreadService` on a registry of snapshots.
 #[derive(Clone)]
@@ -154,7 +155,7 @@ impl SpreadService for Service {
         let feed = Feed::new(Arc::clone(&self.registry), caller);
         let draining = self.draining.clone();
         let is_journaled = self.registry.is_journaled();
-        tokio::spawn(run_feed(
+        tokio::spawn(stream::run(
             feed,
             is_journaled,
             request.into_inner(),
@@ -390,80 +391,12 @@ impl SpreadService for Service {
     }
 }
 
-/// Takes the steps of a feed until the client ends it, a step is refused, or
-/// the server drains.
-async fn run_feed(
-    mut feed: Feed,
-    is_journaled: bool,
-    mut steps: Streaming<v1::StreamSnapshotRequest>,
-    answers: mpsc::Sender<Result<v1::StreamSnapshotResponse, Status>>,
-    draining: CancellationToken,
-) {
-    loop {
-        let step = tokio::select! {
-            step = steps.next() => step,
-            () = draining.cancelled() => Some(Err(Error::Draining.into())),
-            () = answers.closed() => None,
-        };
-        let Some(step) = step else { return };
-        let (mut taken, mut end) = (Vec::new(), None);
-        match step {
-            Ok(step) => taken.push(step),
-            Err(status) => end = Some(status),
-        }
-        // What came while the last steps were stored is stored together.
-        while is_journaled && end.is_none() && taken.len() < MAX_WAITING_ANSWERS {
-            let step = tokio::select! {
-                biased;
-                step = steps.next() => step,
-                () = std::future::ready(()) => None,
-            };
-            match step {
-                Some(Ok(step)) => taken.push(step),
-                Some(Err(status)) => end = Some(status),
-                None => break,
-            }
-        }
-        let is_large = is_journaled || taken.iter().map(step_size).any(|n| n >= LARGE_BATCH);
-        let answered = match run_aside(is_large, move || (feed.steps(taken), feed)).await {
-            Ok((answered, same)) => {
-                feed = same;
-                answered
-            }
-            Err(error) => {
-                // Nobody listening any more is no news to anybody.
-                let _ = answers.send(Err(error.into())).await;
-                return;
-            }
-        };
-        for answer in answered {
-            let goes_on = answer.is_ok();
-            if answers.send(answer.map_err(Status::from)).await.is_err() || !goes_on {
-                return;
-            }
-        }
-        if let Some(status) = end {
-            let _ = answers.send(Err(status)).await;
-            return;
-        }
-    }
-}
-
 fn is_fleet(dialect: i32) -> bool {
     dialect == i32::from(v1::Dialect::Fleet)
 }
 
-fn step_size(step: &v1::StreamSnapshotRequest) -> usize {
-    match &step.step {
-        Some(v1::stream_snapshot_request::Step::Update(update)) => update.changes.len(),
-        // A commit drops the old state, however large it was.
-        Some(v1::stream_snapshot_request::Step::CommitReplace(_)) => usize::MAX,
-        _ => 0,
-    }
-}
-
 /// Runs what may take long on a thread of its own, and the rest in place.
-async fn run_aside<T: Send + 'static>(
+pub(super) async fn run_aside<T: Send + 'static>(
     is_large: bool,
     run: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Error> {

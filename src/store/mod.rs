@@ -76,6 +76,8 @@ struct Inner {
     asides: Asides,
     /// When the last transaction was written out.
     written_out: Instant,
+    /// Whether there are later ones.
+    is_buffered: bool,
     /// Why and until when everything is refused after a fault.
     paused: Option<(Instant, Refusal)>,
 }
@@ -107,6 +109,7 @@ impl Store {
                     next,
                 },
                 written_out: Instant::now(),
+                is_buffered: false,
                 paused: None,
             }),
             given_up: Mutex::default(),
@@ -139,7 +142,7 @@ impl Store {
     /// called at a steady pace.
     pub fn tick(&self) {
         let inner = self.inner.lock();
-        let due = self.durability == Durability::None && inner.written_out.elapsed() >= BUFFERED;
+        let due = inner.is_buffered && inner.written_out.elapsed() >= BUFFERED;
         drop(inner);
         if due {
             // What fails now is told to whoever records something next.
@@ -182,6 +185,7 @@ impl Store {
         };
         match write(file, &works, asides, buffers) {
             Ok(outcomes) => {
+                inner.is_buffered = buffers;
                 if !buffers {
                     inner.written_out = Instant::now();
                 }

@@ -87,14 +87,14 @@ async fn live(server: &Running) {
             ..Default::default()
         })
         .await;
-    let mut pods = vec![
+    let pods = vec![
         asking("p1", "a", "u1"),
         asking("p2", "b", "u2"),
         asking("p3", "b", "u3"),
         asking("gone", "c", "u4"),
         asking("kept", "c", "u5"),
     ];
-    server.update("", pods.split_off(0)).await;
+    server.update("", pods).await;
     let ends = vec![
         delete_uid("Pod", "default", "gone", "u4"),
         delete_uid("Pod", "default", "kept", "another"),
@@ -114,7 +114,7 @@ async fn live(server: &Running) {
     server.send(request(Mode::Unspecified, old)).await;
     let new = vec![
         node("new", &[(ZONE, "z")]).change(),
-        asking("p", "new", "").clone(),
+        asking("p", "new", ""),
     ];
     server.send(request(Mode::Replace, new)).await;
     server

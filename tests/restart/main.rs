@@ -7,6 +7,7 @@ mod support;
 
 mod crash;
 mod directories;
+mod feeder;
 mod full_disk;
 mod home;
 mod kept;
