@@ -77,8 +77,8 @@ async fn a_directory_belongs_to_one_server() {
     }
 }
 
-#[test]
-fn files_that_are_no_state_are_refused_and_repaired() {
+#[tokio::test]
+async fn files_that_are_no_state_are_refused_and_repaired() {
     let text = b"it is a long way to Tipperary\n".repeat(1_000);
     for bytes in [Vec::new(), text, vec![0; 100_000]] {
         let home = Home::new();

@@ -14,6 +14,7 @@ use evenkeel::recount::Cluster;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use tokio::sync::mpsc::Sender;
+use tokio::sync::watch;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
@@ -33,8 +34,8 @@ const BULK: usize = 300;
 pub struct Feeder {
     random: TestRunner,
     epoch: String,
-    /// The last revision that was acknowledged.
-    pub acknowledged: i64,
+    /// The last revision that was acknowledged, told to who waits for it.
+    acknowledged: watch::Sender<i64>,
     /// The state at that revision, and at those that are on their way.
     states: BTreeMap<i64, Cluster>,
     /// What was held when last looked at.
@@ -48,11 +49,21 @@ impl Feeder {
         Self {
             random: TestRunner::default(),
             epoch: String::new(),
-            acknowledged: 0,
+            acknowledged: watch::Sender::new(0),
             states: BTreeMap::from([(0, Cluster::default())]),
             held: BTreeMap::new(),
             reserving: false,
         }
+    }
+
+    /// The last revision that was acknowledged.
+    pub fn acknowledged(&self) -> i64 {
+        *self.acknowledged.borrow()
+    }
+
+    /// As [`Self::acknowledged`], to be waited for.
+    pub fn progress(&self) -> watch::Receiver<i64> {
+        self.acknowledged.subscribe()
     }
 
     fn draw<S: Strategy>(&mut self, strategy: S) -> S::Value {
@@ -64,18 +75,18 @@ impl Feeder {
     /// that was acknowledged, and is what it was then.
     pub async fn verify(&mut self, running: &Running) {
         let Some(described) = running.describe("").await else {
-            assert_eq!(self.acknowledged, 0, "everything is gone");
+            assert_eq!(self.acknowledged(), 0, "everything is gone");
             self.states.retain(|revision, _| *revision == 0);
             self.reserving = false;
             return;
         };
         let revision = described.revision;
         assert!(
-            revision >= self.acknowledged,
+            revision >= self.acknowledged(),
             "{} was acknowledged, {revision} is there",
-            self.acknowledged
+            self.acknowledged()
         );
-        if self.acknowledged > 0 {
+        if self.acknowledged() > 0 {
             assert_eq!(described.epoch, self.epoch);
         }
         self.epoch = described.epoch;
@@ -89,7 +100,7 @@ impl Feeder {
         self.held = held;
         self.reserving = false;
         self.compare(running, &fed).await;
-        self.acknowledged = revision;
+        self.acknowledged.send_replace(revision);
         self.states = BTreeMap::from([(revision, fed)]);
     }
 
@@ -170,14 +181,19 @@ impl Feeder {
         next
     }
 
+    /// Notes that a revision was acknowledged: no earlier one may come back.
+    fn arrived(&mut self, revision: i64) {
+        self.states = self.states.split_off(&revision);
+        self.acknowledged.send_replace(revision);
+    }
+
     fn acknowledge(&mut self, update: &UpdateSnapshotResponse) {
-        assert_eq!(update.revision, self.acknowledged + 1);
-        self.acknowledged = update.revision;
+        assert_eq!(update.revision, self.acknowledged() + 1);
         if self.epoch.is_empty() {
             self.epoch.clone_from(&update.epoch);
         }
         assert_eq!(update.epoch, self.epoch);
-        self.states = self.states.split_off(&self.acknowledged);
+        self.arrived(update.revision);
     }
 
     /// Changes; now and then many, so that writing them takes a while.
@@ -267,7 +283,7 @@ impl Feeder {
     }
 
     async fn reserve(&mut self, running: &Running) -> Result<(), Status> {
-        if self.acknowledged == 0 {
+        if self.acknowledged() == 0 {
             return Ok(());
         }
         let labels = [("app", "a")];
@@ -281,8 +297,7 @@ impl Feeder {
             self.states.remove(&next);
         } else {
             assert_eq!(placed.revision, next);
-            self.acknowledged = next;
-            self.states = self.states.split_off(&next);
+            self.arrived(next);
         }
         let held = running.held().await;
         for pick in &placed.placements {
@@ -322,8 +337,7 @@ impl Feeder {
             let released = client.release_reservations(request).await?.into_inner();
             assert!(released.unknown_ids.is_empty());
             assert_eq!(released.revision, next);
-            self.acknowledged = next;
-            self.states = self.states.split_off(&next);
+            self.arrived(next);
         }
         self.held = running.held().await;
         self.reserving = false;

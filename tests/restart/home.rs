@@ -107,7 +107,6 @@ impl Running {
         let described = described.into_inner().snapshot?;
         Some(Snapshot {
             memory_bytes: 0,
-            view_bytes: 0,
             ..described
         })
     }

@@ -112,10 +112,7 @@ async fn live(server: &Running) {
     };
     let old = vec![node("old", &[(ZONE, "z")]).change()];
     server.send(request(Mode::Unspecified, old)).await;
-    let new = vec![
-        node("new", &[(ZONE, "z")]).change(),
-        asking("p", "new", ""),
-    ];
+    let new = vec![node("new", &[(ZONE, "z")]).change(), asking("p", "new", "")];
     server.send(request(Mode::Replace, new)).await;
     server
         .update("deleted", vec![node("x", &[]).change()])
