@@ -106,18 +106,15 @@ impl Compiled {
     pub fn filter_bitmap(&self) -> Vec<u8> {
         self.read(|constraints, cut| {
             let filter = Filter::of(&self.question, constraints, NodeChecks::All, cut);
-            let pass = filter.pass(cut.nodes.order());
-            let byte = |bits: &[bool]| {
-                let bits = bits.iter().enumerate();
-                bits.fold(0, |byte, (i, bit)| byte | u8::from(*bit) << i)
-            };
-            pass.chunks(8).map(byte).collect()
+            let judged = filter.judge_all(cut.nodes.order());
+            let words = judged.pass.as_slice().iter();
+            words.flat_map(|word| word.to_le_bytes()).collect()
         })
     }
 
     /// Score of the nodes that pass Filter.
     pub fn score(&self) -> Vec<i32> {
-        self.scored(|scores| scores.scores)
+        self.scored(|scores| scores.packed())
     }
 
     /// The indices of the ten best nodes.
@@ -132,9 +129,8 @@ impl Compiled {
             if filter.passes_all() {
                 return answer(Scores::of(constraints, all, cut));
             }
-            let pass = filter.pass(all);
-            let passing = all.iter().zip(pass).filter(|(_, pass)| *pass);
-            let candidates: Vec<_> = passing.map(|(slot, _)| *slot).collect();
+            let passing = filter.judge_all(all).pass;
+            let candidates: Vec<_> = passing.ones().map(|at| all[at]).collect();
             answer(Scores::of(constraints, &candidates, cut))
         })
     }

@@ -13,7 +13,9 @@ const SAMPLES: usize = 15;
 /// What takes longer than this is timed a few times by hand: criterion would
 /// repeat it for minutes.
 const SLOW: Duration = Duration::from_millis(5);
+/// So many times, but no more often than fits in this.
 const SLOW_SAMPLES: usize = 5;
+const SLOW_TOTAL: Duration = Duration::from_secs(2);
 
 /// A clock.
 pub struct Clock(Criterion);
@@ -38,8 +40,10 @@ impl Clock {
         let first = timed(1, &mut run);
         let mut samples = Vec::new();
         if first > SLOW {
-            let again = (0..SLOW_SAMPLES).map(|_| timed(1, &mut run).as_nanos() as f64);
-            samples.extend(again);
+            let fitting = SLOW_TOTAL.as_nanos() / first.as_nanos();
+            let again = usize::try_from(fitting).map_or(SLOW_SAMPLES, |n| n.min(SLOW_SAMPLES));
+            samples.push(first.as_nanos() as f64);
+            samples.extend((0..again).map(|_| timed(1, &mut run).as_nanos() as f64));
         } else {
             self.0.bench_function(id, |bencher| {
                 bencher.iter_custom(|runs| {

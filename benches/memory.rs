@@ -3,6 +3,7 @@
 //! ```text
 //! cargo bench --bench memory                      100,000 nodes, 3,000,000 pods
 //! cargo bench --bench memory -- 5000              5,000 nodes, 150,000 pods
+//! cargo bench --bench memory -- 5000 --whole-pods the same, and what pods ask for
 //! ```
 //!
 //! Memory is what the process has more of afterwards (resident set), so the
@@ -12,6 +13,7 @@ mod clusters;
 mod cpu;
 mod document;
 mod numbers;
+mod whole;
 mod world;
 
 use std::path::PathBuf;
@@ -41,6 +43,10 @@ struct Args {
     #[arg(long, env = "EVENKEEL_BENCH_WRITE", value_name = "FILE")]
     write: Option<PathBuf>,
 
+    /// Give pods an owner, two tolerations and a zone constraint
+    #[arg(long)]
+    whole_pods: bool,
+
     /// What cargo passes
     #[arg(long, hide = true)]
     bench: bool,
@@ -59,7 +65,13 @@ fn main() -> std::io::Result<()> {
     let args = Args::parse();
     let size = SIZES.into_iter().find(|(nodes, ..)| *nodes == args.nodes);
     let size = size.ok_or_else(|| std::io::Error::other("no such size"))?;
-    let mut batches = clusters::cluster(size, ZONES).into_batches(BATCH);
+    let batches = clusters::cluster(size, ZONES).into_batches(BATCH);
+    let mut batches = batches.map(|mut batch| {
+        if args.whole_pods {
+            batch.iter_mut().for_each(whole::ask);
+        }
+        batch
+    });
     let mut notes = Notes::default();
     let before = resident_bytes()?;
     let start = thread_time();

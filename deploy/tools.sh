@@ -5,10 +5,12 @@
 TOOLS="${CARGO_TARGET_DIR:-$PWD/target}/tools"
 HELM_VERSION=v3.22.0
 KUSTOMIZE_VERSION=v5.7.1
+PROBE_VERSION=v0.4.40
+BUF_VERSION=1.75.0
 PROMETHEUS_OPERATOR_VERSION=v0.82.0
 
 # For one tool, in seconds: some are built from source.
-INSTALL_TIMEOUT="${INSTALL_TIMEOUT:-300}"
+INSTALL_TIMEOUT="${INSTALL_TIMEOUT:-240}"
 
 # install_go_tool NAME VERSION PACKAGE
 install_go_tool() {
@@ -25,6 +27,33 @@ install_helm() { install_go_tool helm "$HELM_VERSION" helm.sh/helm/v3/cmd/helm; 
 
 install_kustomize() {
     install_go_tool kustomize "$KUSTOMIZE_VERSION" sigs.k8s.io/kustomize/kustomize/v5
+}
+
+# Built by a module that asks for it: its own go.mod is not made for go install.
+install_probe() {
+    local directory="$TOOLS/grpc_health_probe-$PROBE_VERSION"
+    local module="github.com/grpc-ecosystem/grpc-health-probe"
+    if [ ! -x "$directory/grpc_health_probe" ]; then
+        command -v go >/dev/null || { echo "go is not installed" >&2; return 1; }
+        mkdir -p "$directory"
+        printf 'module probe\n\ngo 1.25\n\nrequire %s %s\n' "$module" "$PROBE_VERSION" \
+            >"$directory/go.mod"
+        (cd "$directory" && timeout "$INSTALL_TIMEOUT" \
+            go build -mod=mod -o grpc_health_probe "$module") >&2 ||
+            { echo "grpc_health_probe cannot be installed" >&2; return 1; }
+    fi
+    echo "$directory/grpc_health_probe"
+}
+
+install_buf() {
+    local directory="$TOOLS/buf-$BUF_VERSION"
+    if [ ! -x "$directory/node_modules/.bin/buf" ]; then
+        command -v npm >/dev/null || { echo "npm is not installed" >&2; return 1; }
+        timeout "$INSTALL_TIMEOUT" npm install --silent --no-save --no-audit --no-fund \
+            --prefix "$directory" "@bufbuild/buf@$BUF_VERSION" >&2 ||
+            { echo "buf cannot be installed" >&2; return 1; }
+    fi
+    echo "$directory/node_modules/.bin/buf"
 }
 
 # The file that defines ServiceMonitor.

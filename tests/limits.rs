@@ -7,6 +7,7 @@ use evenkeel::proto::v1::{
     Change, FilterRequest, ListSnapshotsRequest, Node, ObjectMeta, ObjectReference, Pod,
     StreamSnapshotRequest, UpdateSnapshotRequest, change,
 };
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::{Code, Status};
 use tonic_health::pb::HealthCheckRequest;
@@ -16,11 +17,8 @@ use tonic_types::StatusExt;
 
 #[path = "support/process.rs"]
 mod process;
-#[path = "support/streams.rs"]
-mod streams;
 
 use process::{DEADLINE, Server};
-use streams::feed;
 
 /// Asserts that `status` is the refusal of one limit.
 #[track_caller]
@@ -35,16 +33,41 @@ fn assert_over(limit: &str, status: &Status) {
     assert_eq!(info.metadata.get("limit").map(String::as_str), Some(limit));
 }
 
+/// A call that holds its slot until it is dropped: it waits for a revision that
+/// does not come.
+async fn waiting(server: &Server) -> JoinHandle<()> {
+    let mut client = SpreadServiceClient::new(server.channel());
+    let made = client
+        .update_snapshot(UpdateSnapshotRequest::default())
+        .await;
+    made.expect("an empty batch");
+    let question = FilterRequest {
+        pod: Some(Pod::default()),
+        min_revision: 1_000,
+        ..Default::default()
+    };
+    tokio::spawn(async move { drop(client.filter(question).await) })
+}
+
 #[tokio::test]
 async fn calls_are_limited_but_probes_are_not() {
     let server = Server::start(&["--max-concurrent-calls", "1"]);
-    let held = feed(server.channel()).await;
+    let held = waiting(&server).await;
+    let mut client = SpreadServiceClient::new(server.channel());
+    let start = Instant::now();
+    while client
+        .list_snapshots(ListSnapshotsRequest::default())
+        .await
+        .is_ok()
+    {
+        assert!(start.elapsed() < DEADLINE, "the call did not arrive");
+    }
 
     // The limit holds for all connections together.
     for channel in [server.channel(), server.channel()] {
         let mut client = SpreadServiceClient::new(channel.clone());
         let refused = client.list_snapshots(ListSnapshotsRequest::default()).await;
-        let status = refused.expect_err("the feed has the only slot");
+        let status = refused.expect_err("the waiting call has the only slot");
         assert_over("max-concurrent-calls", &status);
         let retry = status.get_details_retry_info();
         assert!(retry.is_some_and(|retry| retry.retry_delay.is_some()));
@@ -57,8 +80,7 @@ async fn calls_are_limited_but_probes_are_not() {
         answer.await.expect("reflection is not limited");
     }
 
-    drop(held);
-    let mut client = SpreadServiceClient::new(server.channel());
+    held.abort();
     let start = Instant::now();
     while let Err(status) = client.list_snapshots(ListSnapshotsRequest::default()).await {
         assert_over("max-concurrent-calls", &status);

@@ -40,8 +40,8 @@ struct Kind {
     command: fn(&Path) -> Command,
     /// What the configuration listens on; `{}` is the address or the port.
     listens: (&'static str, &'static str),
-    /// How it writes the address of a server: host and port.
-    server: fn(&str, &str) -> String,
+    /// How it writes where a server is: host, port and admin port.
+    server: fn(&str, &str, &str) -> String,
 }
 
 const HAPROXY: Kind = Kind {
@@ -52,7 +52,7 @@ const HAPROXY: Kind = Kind {
         command
     },
     listens: ("bind :50050", "bind 127.0.0.1:{}"),
-    server: |host, port| format!("{host}:{port}"),
+    server: |host, port, admin| format!("{host}:{port} check port {admin}"),
 };
 
 const NGINX: Kind = Kind {
@@ -68,7 +68,7 @@ const NGINX: Kind = Kind {
         command
     },
     listens: ("listen 50050", "listen 127.0.0.1:{}"),
-    server: |host, port| format!("{host}:{port}"),
+    server: |host, port, _| format!("{host}:{port}"),
 };
 
 const ENVOY: Kind = Kind {
@@ -87,7 +87,7 @@ const ENVOY: Kind = Kind {
         "address: 0.0.0.0, port_value: 50050",
         "address: 127.0.0.1, port_value: {}",
     ),
-    server: |host, port| format!("address: {host}, port_value: {port}"),
+    server: |host, port, _| format!("address: {host}, port_value: {port}"),
 };
 
 /// A running balancer, asked to stop when dropped.
@@ -116,9 +116,12 @@ impl Balancer {
         put(kind.listens.0, &kind.listens.1.replace("{}", &port));
         for (index, server) in servers.iter().enumerate() {
             let host = format!("evenkeel-{index}.evenkeel");
-            let address = server.process.address().split_once(':');
-            let (ip, port) = address.expect("it has a port");
-            put(&(kind.server)(&host, "50051"), &(kind.server)(ip, port));
+            let (ip, port) = split(server.process.address());
+            let (_, admin) = split(&server.admin);
+            put(
+                &(kind.server)(&host, "50051", "9090"),
+                &(kind.server)(ip, port, admin),
+            );
         }
         let directory = tempfile::tempdir().expect("a directory for the configuration");
         fs::write(directory.path().join("config"), config).expect("it can be written");
@@ -166,17 +169,29 @@ impl Drop for Balancer {
     }
 }
 
+/// Address and port.
+fn split(address: &str) -> (&str, &str) {
+    address.rsplit_once(':').expect("it has a port")
+}
+
 /// A server that was fed; its epoch names it in answers.
 struct Fed {
     process: Server,
+    /// Address of its admin port.
+    admin: String,
     epoch: String,
 }
 
 impl Fed {
     async fn start() -> Self {
-        let process = Server::start(&[]);
+        let mut process = Server::start(&["--admin-listen", "127.0.0.1:0"]);
+        let admin = process.logged("admin listening", "address");
         let epoch = feed(&process).await;
-        Self { process, epoch }
+        Self {
+            process,
+            admin,
+            epoch,
+        }
     }
 }
 
@@ -326,6 +341,7 @@ async fn loses_only_calls_under_way(kind: &Kind, checks_health: bool) {
 
     if checks_health {
         let mut command = process::command(&["serve", "--expect-snapshot", "default"]);
+        command.args(["--admin-listen", &killed.admin]);
         let address = killed.process.address().to_owned();
         let back = Server::spawn_on(&address, &mut command);
         // Long enough for the balancer to see that something listens again.

@@ -80,6 +80,7 @@ def check_image(stage, binary):
             port = free.getsockname()[1]
         environment = {
             **stage.environment,
+            "EVENKEEL_ALLOW_PLAINTEXT": "true",
             "EVENKEEL_LISTEN": f"0.0.0.0:{port}",
             "EVENKEEL_SERVER": f"http://127.0.0.1:{port}",
             "EVENKEEL_DRAIN_PAUSE": "0s",

@@ -5,10 +5,11 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use fixedbitset::FixedBitSet;
 use prost::bytes::Bytes;
 
 use crate::proto::v1;
-use crate::snapshot::{Cut, Nodes, Slot};
+use crate::snapshot::{Cut, Nodes, Slot, bits};
 use crate::spread::{DomainReport, NodeScore, Refusal, Report};
 
 /// A count for the wire.
@@ -23,7 +24,7 @@ pub struct Candidates<'a> {
     /// The names that the snapshot does not hold.
     pub unknown: Vec<String>,
     /// For each candidate, whether it is among the known; `None` when all are.
-    held: Option<Vec<bool>>,
+    held: Option<FixedBitSet>,
 }
 
 impl<'a> Candidates<'a> {
@@ -45,7 +46,7 @@ impl<'a> Candidates<'a> {
             .zip(&slots)
             .filter(|(_, slot)| slot.is_none());
         let unknown: Vec<String> = unknown.map(|(name, _)| name.clone()).collect();
-        let held = (!unknown.is_empty()).then(|| slots.iter().map(Option::is_some).collect());
+        let held = (!unknown.is_empty()).then(|| bits(&slots, Option::is_some));
         Self {
             known: slots.into_iter().flatten().collect(),
             unknown,
@@ -54,9 +55,8 @@ impl<'a> Candidates<'a> {
     }
 
     /// Drops candidates, all of which are known, but for those that `pass`.
-    pub fn keep(&mut self, pass: Vec<bool>) {
-        let known = self.known.iter().zip(&pass).filter(|(_, pass)| **pass);
-        self.known = known.map(|(slot, _)| *slot).collect();
+    pub fn keep(&mut self, pass: FixedBitSet) {
+        self.known = pass.ones().map(|at| self.known[at]).collect();
         self.held = Some(pass);
     }
 
@@ -69,27 +69,39 @@ impl<'a> Candidates<'a> {
 
     /// A bit per candidate, named or not held, set for the known ones that
     /// `set` says.
-    pub fn bitmap(&self, set: &[bool]) -> Bytes {
+    pub fn bitmap(&self, set: &FixedBitSet) -> Bytes {
         let Some(held) = &self.held else {
             return pack(set);
         };
-        let mut set = set.iter();
-        let bits: Vec<bool> = held
-            .iter()
-            .map(|held| *held && set.next() == Some(&true))
-            .collect();
-        pack(&bits)
+        let mut all = FixedBitSet::with_capacity(held.len());
+        for (known, at) in held.ones().enumerate() {
+            all.set(at, set.contains(known));
+        }
+        pack(&all)
+    }
+
+    /// A bit per candidate, set for all that are known.
+    pub fn known_bitmap(&self) -> Bytes {
+        match &self.held {
+            Some(held) => pack(held),
+            None => {
+                let mut all = FixedBitSet::with_capacity(self.known.len());
+                all.insert_range(..);
+                pack(&all)
+            }
+        }
     }
 }
 
 /// Bit i is bit i % 8 of byte i / 8.
-fn pack(bits: &[bool]) -> Bytes {
-    let byte = |bits: &[bool]| {
-        bits.iter()
-            .enumerate()
-            .fold(0, |byte, (i, bit)| byte | u8::from(*bit) << i)
-    };
-    bits.chunks(8).map(byte).collect()
+fn pack(bits: &FixedBitSet) -> Bytes {
+    let mut bytes: Vec<u8> = bits
+        .as_slice()
+        .iter()
+        .flat_map(|w| w.to_le_bytes())
+        .collect();
+    bytes.truncate(bits.len().div_ceil(8));
+    bytes.into()
 }
 
 /// A refused node.

@@ -29,6 +29,19 @@ pub trait Ask: Sized {
     fn explain(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::ExplainResponse;
 }
 
+/// Candidates up to which a decision is small.
+const MAX_CANDIDATES_AT_ONCE: usize = 20_000;
+
+/// How long a decision may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// So short that other calls can wait for it. What would take longer is
+    /// not answered.
+    AtOnce,
+    /// As long as it needs.
+    Patient,
+}
+
 /// A valid request about one pod.
 #[derive(Debug)]
 pub struct Checked<Q> {
@@ -86,35 +99,49 @@ impl<Q: Ask> Checked<Q> {
     }
 
     /// Answers as `Filter`.
-    pub fn filter(self, snapshot: &Snapshot) -> v1::FilterResponse {
-        v1::FilterResponse {
-            epoch: snapshot.epoch().to_owned(),
-            ..self.read(snapshot, Q::filter)
-        }
+    pub fn filter(&mut self, snapshot: &Snapshot, pace: Pace) -> Option<v1::FilterResponse> {
+        let answer = self.read(snapshot, pace, Q::filter)?;
+        let epoch = snapshot.epoch().to_owned();
+        Some(v1::FilterResponse { epoch, ..answer })
     }
 
     /// Answers as `Score`.
-    pub fn score(self, snapshot: &Snapshot) -> v1::ScoreResponse {
-        v1::ScoreResponse {
-            epoch: snapshot.epoch().to_owned(),
-            ..self.read(snapshot, Q::score)
-        }
+    pub fn score(&mut self, snapshot: &Snapshot, pace: Pace) -> Option<v1::ScoreResponse> {
+        let answer = self.read(snapshot, pace, Q::score)?;
+        let epoch = snapshot.epoch().to_owned();
+        Some(v1::ScoreResponse { epoch, ..answer })
     }
 
     /// Answers as `Explain`.
-    pub fn explain(self, snapshot: &Snapshot) -> v1::ExplainResponse {
-        v1::ExplainResponse {
-            epoch: snapshot.epoch().to_owned(),
-            ..self.read(snapshot, Q::explain)
-        }
+    pub fn explain(&mut self, snapshot: &Snapshot, pace: Pace) -> Option<v1::ExplainResponse> {
+        let answer = self.read(snapshot, pace, Q::explain)?;
+        let epoch = snapshot.epoch().to_owned();
+        Some(v1::ExplainResponse { epoch, ..answer })
     }
 
     /// Runs an answer on one cut of the snapshot, with the overlay applied.
-    fn read<T>(mut self, snapshot: &Snapshot, answer: impl FnOnce(&Self, &Cut<'_>) -> T) -> T {
+    /// Always does with [`Pace::Patient`].
+    fn read<T>(
+        &mut self,
+        snapshot: &Snapshot,
+        pace: Pace,
+        answer: impl Fn(&Self, &Cut<'_>) -> T,
+    ) -> Option<T> {
+        if pace == Pace::AtOnce && !self.is_small() {
+            return None;
+        }
         let overlay = std::mem::take(&mut self.overlay);
-        snapshot.read(self.question.namespace(), overlay, |cut| {
-            answer(&self, &cut)
-        })
+        let namespace = self.question.namespace();
+        match pace {
+            Pace::AtOnce => snapshot.read_at_once(namespace, |cut| answer(self, &cut)),
+            Pace::Patient => Some(snapshot.read(namespace, overlay, |cut| answer(self, &cut))),
+        }
+    }
+
+    /// Whether its own size lets it be answered at once.
+    fn is_small(&self) -> bool {
+        let candidates = self.candidates.as_ref().map_or(0, |c| c.names.len());
+        self.overlay.is_empty() && candidates <= MAX_CANDIDATES_AT_ONCE
     }
 
     /// Whether the caller names the nodes to decide about.

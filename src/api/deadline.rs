@@ -2,20 +2,42 @@
 
 use std::time::Duration;
 
+use http::HeaderMap;
 use tokio::time::Instant;
-use tonic::metadata::MetadataMap;
 
-/// How long a call without a deadline of its own may wait.
+/// How long a call without a deadline of its own may wait for a revision.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// When a call that arrives now has to be answered: its `grpc-timeout`, if it
-/// has one.
-pub fn of(metadata: &MetadataMap) -> Instant {
-    let timeout = metadata
-        .get("grpc-timeout")
-        .and_then(|v| v.to_str().ok())
-        .and_then(parse);
-    Instant::now() + timeout.unwrap_or(MAX_WAIT).min(MAX_WAIT)
+/// How much earlier than it has to an answer that it is too late leaves, at
+/// most: the gRPC library gives a call up at its deadline, with a status that
+/// says less.
+const MARGIN: Duration = Duration::from_millis(5);
+
+/// When a call that arrives now has to be answered, if it says so: by its
+/// `grpc-timeout`.
+pub fn given(headers: &HeaderMap) -> Option<Instant> {
+    let timeout = timeout(headers)?;
+    Some(Instant::now() + timeout - margin(timeout))
+}
+
+/// The last moment for an answer of any kind to a call that arrives now, a
+/// little after [`given`].
+pub fn last(headers: &HeaderMap) -> Option<Instant> {
+    let timeout = timeout(headers)?;
+    Some(Instant::now() + timeout - margin(timeout) / 2)
+}
+
+fn timeout(headers: &HeaderMap) -> Option<Duration> {
+    parse(headers.get("grpc-timeout")?.to_str().ok()?)
+}
+
+fn margin(timeout: Duration) -> Duration {
+    MARGIN.min(timeout / 10)
+}
+
+/// As [`given`], and for a call that says nothing, how long it may wait.
+pub fn of(headers: &HeaderMap) -> Instant {
+    given(headers).unwrap_or_else(|| Instant::now() + MAX_WAIT)
 }
 
 /// Reads a `grpc-timeout`: up to 8 digits and a unit.

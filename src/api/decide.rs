@@ -5,7 +5,7 @@ use super::checked::{Ask, Checked};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::snapshot::{Cut, Limits, Slot};
-use crate::spread::{Constraints, Filter, Question, Report, Scores, Tallies};
+use crate::spread::{Constraints, Filter, Judged, Question, Report, Scores, Tallies};
 
 impl Ask for Question {
     fn compile(pod: Option<v1::Pod>, limits: &Limits, path: Path<'_>) -> Result<Self, Violations> {
@@ -57,25 +57,24 @@ impl Checked<Question> {
         response: &mut v1::FilterResponse,
     ) -> Tallies {
         let candidates = self.candidates(cut);
-        let pass = filter.pass(&candidates.known);
+        let Judged { pass, tallies } = filter.judge_all(&candidates.known);
         let name = |slot: Slot| cut.nodes.name(slot).to_owned();
-        let judged = || candidates.known.iter().zip(&pass);
         if self.lists_nodes() {
-            let feasible = judged().filter(|(_, pass)| **pass);
-            response.feasible = feasible.map(|(slot, _)| name(*slot)).collect();
+            response.feasible.reserve_exact(tallies.feasible);
+            let feasible = pass.ones().map(|at| name(candidates.known[at]));
+            response.feasible.extend(feasible);
         }
         if self.view == v1::View::Full {
-            let verdict = |slot: &Slot| {
-                let refusal = filter.judge(*slot).err()?;
-                Some(answer::node_verdict(name(*slot), &refusal))
+            let verdict = |at: usize| {
+                let slot = candidates.known[at];
+                let refusal = filter.judge(slot).err()?;
+                Some(answer::node_verdict(name(slot), &refusal))
             };
-            let refused = judged().filter(|(_, pass)| !**pass);
-            response.infeasible = refused.filter_map(|(slot, _)| verdict(slot)).collect();
+            response.infeasible = pass.zeroes().filter_map(verdict).collect();
         }
         if self.view == v1::View::Bitmap {
             response.feasible_bitmap = candidates.bitmap(&pass);
         }
-        let tallies = filter.tally(&candidates.known, &pass);
         response.unknown_candidates = candidates.unknown;
         tallies
     }
@@ -87,8 +86,8 @@ impl Checked<Question> {
         if !self.names_candidates() {
             let filter = Filter::of(&self.question, &constraints, self.checks, cut);
             if !filter.passes_all() {
-                let pass = filter.pass(&candidates.known);
-                candidates.keep(pass);
+                let judged = filter.judge_all(&candidates.known);
+                candidates.keep(judged.pass);
             }
         } else if self.top.is_some() && self.view != v1::View::Bitmap {
             candidates.sort_by_name(cut.nodes);
@@ -113,8 +112,8 @@ impl Checked<Question> {
                 response.scores = (0..candidates.known.len()).map(score).collect();
             }
             (v1::View::Bitmap, _) => {
-                response.scored_bitmap = candidates.bitmap(&vec![true; candidates.known.len()]);
-                response.packed_scores = scores.scores;
+                response.scored_bitmap = candidates.known_bitmap();
+                response.packed_scores = scores.packed();
             }
             (v1::View::Domains, _) => {}
         }

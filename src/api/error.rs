@@ -56,6 +56,9 @@ pub enum Error {
     /// The deadline of the call has passed.
     #[error("the deadline of the call has passed")]
     Deadline,
+    /// The request did not arrive whole in time.
+    #[error("the request did not arrive within receive-timeout of {} s", .0.as_secs_f64())]
+    NotReceived(Duration),
     /// Too much for a limit of the server itself.
     #[error("{what}: over {name} of {limit}")]
     OverLimit {
@@ -118,6 +121,7 @@ impl Error {
             Self::MinRevision { .. } => (Code::DeadlineExceeded, "MIN_REVISION_NOT_REACHED"),
             Self::NoWorkload { .. } => (Code::NotFound, "WORKLOAD_NOT_FOUND"),
             Self::Deadline => (Code::DeadlineExceeded, "DEADLINE_EXCEEDED"),
+            Self::NotReceived(_) => (Code::DeadlineExceeded, "REQUEST_NOT_RECEIVED"),
             Self::OverLimit { .. } => (Code::ResourceExhausted, "OVER_LIMIT"),
             Self::Unauthenticated(_) => (Code::Unauthenticated, "UNAUTHENTICATED"),
             Self::Denied { .. } => (Code::PermissionDenied, "PERMISSION_DENIED"),

@@ -1,10 +1,16 @@
 //! `ExportSnapshot` and what describes snapshots.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use prost::Message;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
 
 use super::answer::count;
+use super::error::Error;
 use crate::proto::v1;
 use crate::snapshot::{Frozen, Summary};
 
@@ -15,6 +21,56 @@ const PART_BYTES: usize = 1 << 20;
 /// How many changes a part has at most: what servers accept in one batch by
 /// default, many times over.
 const PART_CHANGES: usize = 1_000;
+
+/// How long a client may leave a part unread before its export is given up: a
+/// copy of the whole snapshot waits with it.
+const MAX_UNREAD: Duration = Duration::from_secs(60);
+
+/// Where the parts of an export go, from a thread for blocking work.
+pub struct Sender {
+    parts: mpsc::Sender<Result<v1::ExportSnapshotResponse, Status>>,
+    draining: CancellationToken,
+    deadline: Option<Instant>,
+    runtime: Handle,
+}
+
+impl Sender {
+    /// A sender on the runtime that this is called on.
+    pub fn new(
+        parts: mpsc::Sender<Result<v1::ExportSnapshotResponse, Status>>,
+        draining: CancellationToken,
+        deadline: Option<Instant>,
+    ) -> Self {
+        Self {
+            parts,
+            draining,
+            deadline,
+            runtime: Handle::current(),
+        }
+    }
+
+    /// Sends a part; whether more are wanted. An export that ends early ends
+    /// with an error.
+    pub fn send(&self, part: v1::ExportSnapshotResponse) -> bool {
+        let patience = Instant::now() + MAX_UNREAD;
+        let latest = self.deadline.map_or(patience, |at| at.min(patience));
+        let sent = self.runtime.block_on(async {
+            tokio::select! {
+                sent = self.parts.send(Ok(part)) => sent.map_err(|_| None),
+                () = self.draining.cancelled() => Err(Some(Error::Draining)),
+                () = sleep_until(latest) => Err(Some(Error::Deadline)),
+            }
+        });
+        let Err(why) = sent else { return true };
+        if let Some(error) = why {
+            let (parts, last) = (self.parts.clone(), Status::from(error));
+            // The parts before it may never be read.
+            self.runtime
+                .spawn(async move { parts.send(Err(last)).await });
+        }
+        false
+    }
+}
 
 /// Hands the parts of an export to `send`, until it says that nobody listens.
 pub fn parts(

@@ -6,7 +6,7 @@ use super::answer;
 use super::checked::{Ask, Checked};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
-use crate::snapshot::{Cut, Limits, Slot};
+use crate::snapshot::{Cut, Limits, Slot, bits};
 use crate::spread::Report;
 use crate::spread::fleet::{Judge, Question, Refused};
 
@@ -68,7 +68,7 @@ impl Checked<Question> {
             }
             v1::View::Bitmap => {
                 let pass: Vec<bool> = judged.iter().map(|(_, v)| v.is_ok()).collect();
-                response.feasible_bitmap = candidates.bitmap(&pass);
+                response.feasible_bitmap = candidates.bitmap(&bits(&pass, |pass| *pass));
             }
             v1::View::Domains => {}
         }
@@ -120,7 +120,7 @@ impl Checked<Question> {
                 let packed = scored.iter().map(|s| packed(s).unwrap_or(i32::MIN));
                 response.packed_scores = packed.collect();
                 let is_scored: Vec<bool> = all.iter().map(Option::is_some).collect();
-                response.scored_bitmap = candidates.bitmap(&is_scored);
+                response.scored_bitmap = candidates.bitmap(&bits(&is_scored, |scored| *scored));
             }
             v1::View::Domains => {}
         }

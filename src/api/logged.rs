@@ -1,6 +1,6 @@
 //! Decisions on their way into the decision log.
 
-use tonic::{Response, Status};
+use tonic::Response;
 
 use super::measured::Decision;
 use crate::decision_log::{Brief, Pending};
@@ -41,14 +41,7 @@ loggable! {
 
 /// Logs a decision that was made, if it is to be logged; what was refused is
 /// no decision.
-///
-/// # Errors
-/// That of the answer.
-pub fn logged<T: Loggable>(
-    pending: Option<Pending>,
-    answer: Result<Response<T>, Status>,
-) -> Result<Response<T>, Status> {
-    let mut response = answer?;
+pub fn logged<T: Loggable>(pending: Option<Pending>, mut response: Response<T>) -> Response<T> {
     if let Some(pending) = pending {
         let took = response.extensions().get().map(|d: &Decision| d.took);
         let answer = response.get_mut();
@@ -57,5 +50,5 @@ pub fn logged<T: Loggable>(
         let id = pending.finish(epoch, revision, took, brief);
         answer.set_id(id);
     }
-    Ok(response)
+    response
 }

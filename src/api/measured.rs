@@ -95,12 +95,6 @@ fn domains(reports: &[v1::ConstraintReport]) -> i64 {
 }
 
 /// Decides, and notes how.
-pub fn measured<T: Answer>(decide: impl FnOnce() -> T) -> Response<T> {
-    let started = Instant::now();
-    note(started, decide())
-}
-
-/// As [`measured`], of what may fail.
 ///
 /// # Errors
 /// Those of `decide`.

@@ -4,20 +4,22 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::sync::{Semaphore, mpsc};
+use tokio::time::Instant;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::checked::{Ask, Checked};
+use super::checked::{Ask, Checked, Pace};
 use super::error::Error;
 use super::feed::Feed;
+use super::feeding::run_feed;
+use super::lanes::{LARGE_BATCH, Lanes, Load, until};
 use super::logged::logged;
-use super::measured::{measured, try_measured};
+use super::measured::{Answer, try_measured};
 use super::{
-    deadline, describe, explain, export, permission, place, request, reservations, stream, update,
-    verify,
+    deadline, describe, explain, export, permission, place, request, reservations, update, verify,
 };
 use crate::access::Role;
 use crate::decision_log::{self, DecisionLog, Pending};
@@ -30,9 +32,8 @@ use crate::spread::{self, fleet};
 /// Acknowledgements that wait for a slow reader before its feed pauses.
 pub(super) const MAX_WAITING_ANSWERS: usize = 16;
 
-/// Changes from which on a batch is applied beside the reactor, so that other
-/// calls do not wait for it.
-pub(super) const LARGE_BATCH: usize = 256;
+/// Exports at a time; more wait.
+const MAX_EXPORTS: usize = 4;
 
 /// Implements `evenkeel.v1.SpreadService` on a registry of snapshots.
 #[derive(Clone)]
@@ -41,6 +42,10 @@ pub struct Service {
     draining: CancellationToken,
     /// Held by the one verification that runs: it copies a whole snapshot.
     verifying: Arc<Semaphore>,
+    /// Held by each export: it keeps a copy until its client has read it.
+    exporting: Arc<Semaphore>,
+    /// Where work runs that may take long.
+    lanes: Lanes,
     /// Where decisions are logged, if they are.
     decision_log: Option<DecisionLog>,
 }
@@ -55,6 +60,8 @@ impl Service {
             registry,
             draining,
             verifying: Arc::new(Semaphore::new(1)),
+            exporting: Arc::new(Semaphore::new(MAX_EXPORTS)),
+            lanes: Lanes::new(Load::default()),
             decision_log: None,
         }
     }
@@ -66,6 +73,42 @@ impl Service {
             decision_log: Some(log),
             ..self
         }
+    }
+
+    /// The same service, with another limit on decisions that may take long.
+    #[must_use]
+    pub fn with_load(self, load: Load) -> Self {
+        Self {
+            lanes: Lanes::new(load),
+            ..self
+        }
+    }
+
+    /// Answers a valid request: here if it is over at once, which most are.
+    async fn decide<Q: Ask + Send + 'static, A: Answer + Send + 'static>(
+        &self,
+        (mut asked, on): (Checked<Q>, Arc<Snapshot>),
+        metadata: &MetadataMap,
+        answer: fn(&mut Checked<Q>, &Snapshot, Pace) -> Option<A>,
+    ) -> Result<Response<A>, Error> {
+        let at_once = || answer(&mut asked, &on, Pace::AtOnce).ok_or(());
+        if let Ok(answered) = try_measured(at_once) {
+            return Ok(answered);
+        }
+        self.decide_aside((asked, on), metadata, answer).await
+    }
+
+    /// As [`Self::decide`], of what takes long for sure.
+    async fn decide_aside<Q: Ask + Send + 'static, A: Answer + Send + 'static>(
+        &self,
+        (mut asked, on): (Checked<Q>, Arc<Snapshot>),
+        metadata: &MetadataMap,
+        answer: fn(&mut Checked<Q>, &Snapshot, Pace) -> Option<A>,
+    ) -> Result<Response<A>, Error> {
+        let patiently = move || answer(&mut asked, &on, Pace::Patient).ok_or(Error::Internal);
+        let deadline = deadline::given(metadata.as_ref());
+        let run = move || try_measured(patiently);
+        self.lanes.decide(deadline, run).await?
     }
 
     /// Begins to log a decision, if it is to be logged.
@@ -84,7 +127,7 @@ impl Service {
         if min_revision == 0 {
             return Ok(self.registry.get_synced(name)?);
         }
-        let deadline = deadline::of(metadata);
+        let deadline = deadline::of(metadata.as_ref());
         loop {
             let snapshot = self.registry.get_synced(name)?;
             // Listening starts before looking, so that no move is missed.
@@ -135,13 +178,15 @@ impl SpreadService for Service {
     ) -> Result<Response<v1::UpdateSnapshotResponse>, Status> {
         permission::check(&request, Role::Feeder, |request| &request.snapshot)?;
         let registry = Arc::clone(&self.registry);
-        let request = request.into_inner();
+        let (metadata, _, request) = request.into_parts();
+        let deadline = deadline::given(metadata.as_ref());
         let is_large = registry.is_journaled() || request.changes.len() >= LARGE_BATCH;
         let run = move || {
             let update = update::Checked::of(request, None, registry.limits())?.apply(&registry)?;
             Ok::<_, Error>(update::response(&update))
         };
-        Ok(Response::new(run_aside(is_large, run).await??))
+        let updated = self.lanes.change_soon(is_large, deadline, run).await??;
+        Ok(Response::new(updated))
     }
 
     type StreamSnapshotStream = BoxStream<v1::StreamSnapshotResponse>;
@@ -153,14 +198,18 @@ impl SpreadService for Service {
         let (answers, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
         let caller = request.extensions().get().cloned();
         let feed = Feed::new(Arc::clone(&self.registry), caller);
-        let draining = self.draining.clone();
+        let deadline = deadline::given(request.metadata().as_ref());
+        let (draining, lanes) = (self.draining.clone(), self.lanes.clone());
+        let steps = request.into_inner();
         let is_journaled = self.registry.is_journaled();
-        tokio::spawn(stream::run(
+        tokio::spawn(run_feed(
             feed,
             is_journaled,
-            request.into_inner(),
+            steps,
             answers,
             draining,
+            lanes,
+            deadline,
         ));
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }
@@ -175,15 +224,15 @@ impl SpreadService for Service {
         let request = request::as_score(request);
         let answer = match is_fleet(request.dialect) {
             false => {
-                let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
-                Ok(measured(|| asked.filter(&on)))
+                let asked = self.check::<spread::Question>(request, &metadata).await?;
+                self.decide(asked, &metadata, Checked::filter).await
             }
             true => {
-                let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
-                Ok(measured(|| asked.filter(&on)))
+                let asked = self.check::<fleet::Question>(request, &metadata).await?;
+                self.decide(asked, &metadata, Checked::filter).await
             }
         };
-        logged(pending, answer)
+        Ok(logged(pending, answer?))
     }
 
     async fn score(
@@ -195,15 +244,15 @@ impl SpreadService for Service {
         let pending = self.begin(&request);
         let answer = match is_fleet(request.dialect) {
             false => {
-                let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
-                Ok(measured(|| asked.score(&on)))
+                let asked = self.check::<spread::Question>(request, &metadata).await?;
+                self.decide(asked, &metadata, Checked::score).await
             }
             true => {
-                let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
-                Ok(measured(|| asked.score(&on)))
+                let asked = self.check::<fleet::Question>(request, &metadata).await?;
+                self.decide(asked, &metadata, Checked::score).await
             }
         };
-        logged(pending, answer)
+        Ok(logged(pending, answer?))
     }
 
     async fn explain(
@@ -217,15 +266,15 @@ impl SpreadService for Service {
         // Decides several times over, so beside the reactor.
         let answer = match is_fleet(request.dialect) {
             false => {
-                let (asked, on) = self.check::<spread::Question>(request, &metadata).await?;
-                run_aside(true, move || measured(|| asked.explain(&on))).await?
+                let asked = self.check::<spread::Question>(request, &metadata).await?;
+                self.decide_aside(asked, &metadata, Checked::explain).await
             }
             true => {
-                let (asked, on) = self.check::<fleet::Question>(request, &metadata).await?;
-                run_aside(true, move || measured(|| asked.explain(&on))).await?
+                let asked = self.check::<fleet::Question>(request, &metadata).await?;
+                self.decide_aside(asked, &metadata, Checked::explain).await
             }
         };
-        logged(pending, Ok(answer))
+        Ok(logged(pending, answer?))
     }
 
     async fn place(
@@ -237,7 +286,7 @@ impl SpreadService for Service {
         })?;
         let (metadata, _, request) = request.into_parts();
         let pending = self.begin(&request);
-        let deadline = deadline::of(&metadata);
+        let deadline = deadline::given(metadata.as_ref());
         let checked = place::Checked::of(request, self.registry.limits())?;
         let snapshot = self
             .reach(&checked.snapshot, checked.min_revision, &metadata)
@@ -246,10 +295,11 @@ impl SpreadService for Service {
         let given_up = CancellationToken::new();
         let _guard = given_up.clone().drop_guard();
         let run = move || {
-            let stop = || given_up.is_cancelled() || tokio::time::Instant::now() > deadline;
+            let is_late = || deadline.is_some_and(|at| Instant::now() > at);
+            let stop = || given_up.is_cancelled() || is_late();
             try_measured(|| checked.answer(&snapshot, &stop))
         };
-        logged(pending, Ok(run_aside(true, run).await??))
+        Ok(logged(pending, self.lanes.decide(deadline, run).await??))
     }
 
     async fn describe_spread(
@@ -262,8 +312,9 @@ impl SpreadService for Service {
         let snapshot = self
             .reach(&checked.snapshot, checked.min_revision, &metadata)
             .await?;
+        let deadline = deadline::given(metadata.as_ref());
         let run = move || try_measured(|| checked.answer(&snapshot));
-        Ok(run_aside(true, run).await??)
+        Ok(self.lanes.decide(deadline, run).await??)
     }
 
     async fn confirm_reservations(
@@ -271,11 +322,12 @@ impl SpreadService for Service {
         request: Request<v1::ConfirmReservationsRequest>,
     ) -> Result<Response<v1::ConfirmReservationsResponse>, Status> {
         permission::check(&request, Role::Feeder, |request| &request.snapshot)?;
-        let request = request.into_inner();
+        let (metadata, _, request) = request.into_parts();
+        let deadline = deadline::given(metadata.as_ref());
         let snapshot = self.named(&request.snapshot)?;
         let limits = self.registry.limits().clone();
         let confirm = move || reservations::confirm(request, &snapshot, &limits);
-        Ok(Response::new(run_aside(true, confirm).await??))
+        Ok(Response::new(self.lanes.change(deadline, confirm).await??))
     }
 
     async fn release_reservations(
@@ -283,11 +335,12 @@ impl SpreadService for Service {
         request: Request<v1::ReleaseReservationsRequest>,
     ) -> Result<Response<v1::ReleaseReservationsResponse>, Status> {
         permission::check(&request, Role::Feeder, |request| &request.snapshot)?;
-        let request = request.into_inner();
+        let (metadata, _, request) = request.into_parts();
+        let deadline = deadline::given(metadata.as_ref());
         let snapshot = self.named(&request.snapshot)?;
         let limits = self.registry.limits().clone();
         let release = move || reservations::release(request, &snapshot, &limits);
-        Ok(Response::new(run_aside(true, release).await??))
+        Ok(Response::new(self.lanes.change(deadline, release).await??))
     }
 
     async fn list_reservations(
@@ -295,9 +348,12 @@ impl SpreadService for Service {
         request: Request<v1::ListReservationsRequest>,
     ) -> Result<Response<v1::ListReservationsResponse>, Status> {
         permission::check(&request, Role::Reader, |request| &request.snapshot)?;
-        let request = request.into_inner();
+        let (metadata, _, request) = request.into_parts();
+        let deadline = deadline::given(metadata.as_ref());
         let snapshot = self.named(&request.snapshot)?;
-        Ok(Response::new(reservations::list(&request, &snapshot)?))
+        let list = move || reservations::list(&request, &snapshot);
+        let listed = self.lanes.change_soon(false, deadline, list).await??;
+        Ok(Response::new(listed))
     }
 
     async fn get_snapshot(
@@ -305,8 +361,11 @@ impl SpreadService for Service {
         request: Request<v1::GetSnapshotRequest>,
     ) -> Result<Response<v1::GetSnapshotResponse>, Status> {
         permission::check(&request, Role::Reader, |request| &request.snapshot)?;
-        let snapshot = self.named(&request.into_inner().snapshot)?;
-        let snapshot = Some(export::summary(&snapshot.summary()));
+        let (metadata, _, request) = request.into_parts();
+        let deadline = deadline::given(metadata.as_ref());
+        let snapshot = self.named(&request.snapshot)?;
+        let get = move || Some(export::summary(&snapshot.summary()));
+        let snapshot = self.lanes.change_soon(false, deadline, get).await?;
         Ok(Response::new(v1::GetSnapshotResponse { snapshot }))
     }
 
@@ -314,7 +373,8 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ListSnapshotsRequest>,
     ) -> Result<Response<v1::ListSnapshotsResponse>, Status> {
-        let (_, extensions, request) = request.into_parts();
+        let (metadata, extensions, request) = request.into_parts();
+        let deadline = deadline::given(metadata.as_ref());
         let mut faults = Violations::default();
         let size = request::page_size(request.page_size, &mut faults);
         // A token is the last name of the page before.
@@ -323,12 +383,16 @@ impl SpreadService for Service {
         faults.finish(()).map_err(Error::from)?;
         let mut all = self.registry.list(&request.page_token);
         all.retain(|snapshot| permission::may_read(&extensions, snapshot.name()));
-        let page = &all[..size.min(all.len())];
-        let last = page.last().filter(|_| page.len() < all.len());
-        Ok(Response::new(v1::ListSnapshotsResponse {
-            snapshots: page.iter().map(|s| export::summary(&s.summary())).collect(),
-            next_page_token: last.map_or(String::new(), |s| s.name().to_owned()),
-        }))
+        let list = move || {
+            let page = &all[..size.min(all.len())];
+            let last = page.last().filter(|_| page.len() < all.len());
+            v1::ListSnapshotsResponse {
+                snapshots: page.iter().map(|s| export::summary(&s.summary())).collect(),
+                next_page_token: last.map_or(String::new(), |s| s.name().to_owned()),
+            }
+        };
+        let listed = self.lanes.change_soon(false, deadline, list).await?;
+        Ok(Response::new(listed))
     }
 
     async fn delete_snapshot(
@@ -336,11 +400,13 @@ impl SpreadService for Service {
         request: Request<v1::DeleteSnapshotRequest>,
     ) -> Result<Response<v1::DeleteSnapshotResponse>, Status> {
         permission::check(&request, Role::Admin, |request| &request.snapshot)?;
-        let request = request.into_inner();
+        let (metadata, _, request) = request.into_parts();
+        let deadline = deadline::given(metadata.as_ref());
         let snapshot = self.named(&request.snapshot)?;
         let registry = Arc::clone(&self.registry);
+        // What it held is dropped, however large it was.
         let delete = move || registry.delete(snapshot.name(), &request.epoch);
-        let deleted = run_aside(self.registry.is_journaled(), delete).await?;
+        let deleted = self.lanes.change(deadline, delete).await?;
         deleted.map_err(Error::from)?;
         Ok(Response::new(v1::DeleteSnapshotResponse {}))
     }
@@ -352,19 +418,19 @@ impl SpreadService for Service {
         request: Request<v1::ExportSnapshotRequest>,
     ) -> Result<Response<Self::ExportSnapshotStream>, Status> {
         permission::check(&request, Role::Feeder, |request| &request.snapshot)?;
-        let snapshot = self.named(&request.into_inner().snapshot)?;
+        let (metadata, _, request) = request.into_parts();
+        let deadline = deadline::given(metadata.as_ref());
+        let snapshot = self.named(&request.snapshot)?;
+        let turn = Arc::clone(&self.exporting).acquire_owned();
+        let turn = until(deadline, turn).await?.map_err(|_| Error::Internal)?;
+        let freeze = move || (snapshot.freeze(), snapshot);
+        let (frozen, snapshot) = self.lanes.change(deadline, freeze).await?;
         let (parts, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
-        let draining = self.draining.clone();
+        let sender = export::Sender::new(parts, self.draining.clone(), deadline);
         tokio::task::spawn_blocking(move || {
-            let frozen = snapshot.freeze();
+            let _turn = turn;
             export::parts(snapshot.name(), snapshot.epoch(), &frozen, |part| {
-                let part = if draining.is_cancelled() {
-                    Err(Error::Draining.into())
-                } else {
-                    Ok(part)
-                };
-                let goes_on = part.is_ok();
-                parts.blocking_send(part).is_ok() && goes_on
+                sender.send(part)
             });
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
@@ -375,9 +441,11 @@ impl SpreadService for Service {
         request: Request<v1::VerifySnapshotRequest>,
     ) -> Result<Response<v1::VerifySnapshotResponse>, Status> {
         permission::check(&request, Role::Admin, |request| &request.snapshot)?;
-        let snapshot = self.named(&request.into_inner().snapshot)?;
+        let (metadata, _, request) = request.into_parts();
+        let deadline = deadline::given(metadata.as_ref());
+        let snapshot = self.named(&request.snapshot)?;
         let turn = Arc::clone(&self.verifying).acquire_owned();
-        let turn = turn.await.map_err(|_| Error::Internal)?;
+        let turn = until(deadline, turn).await?.map_err(|_| Error::Internal)?;
         // Cancelled when this future is dropped: nobody waits any more.
         let abandoned = self.draining.child_token();
         let _abandon = abandoned.clone().drop_guard();
@@ -385,25 +453,11 @@ impl SpreadService for Service {
             let _turn = turn;
             verify::response(&snapshot, &|| abandoned.is_cancelled())
         };
-        let response = tokio::task::spawn_blocking(run).await;
-        let response = response.map_err(|_| Error::Internal)?;
+        let response = self.lanes.change(deadline, run).await?;
         Ok(Response::new(response.ok_or(Error::Draining)?))
     }
 }
 
 fn is_fleet(dialect: i32) -> bool {
     dialect == i32::from(v1::Dialect::Fleet)
-}
-
-/// Runs what may take long on a thread of its own, and the rest in place.
-pub(super) async fn run_aside<T: Send + 'static>(
-    is_large: bool,
-    run: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Error> {
-    if !is_large {
-        return Ok(run());
-    }
-    tokio::task::spawn_blocking(run)
-        .await
-        .map_err(|_| Error::Internal)
 }

@@ -9,6 +9,7 @@ use clap::Args;
 use super::backend::Client;
 use super::endpoint::Endpoint;
 use super::load::{self, Input};
+use super::manifest::Saved;
 use super::output::{self, Format};
 
 /// Where the server is.
@@ -88,13 +89,18 @@ pub(crate) struct State {
 impl State {
     /// A client that answers about the snapshot, connected or loaded.
     pub(crate) async fn client(&self) -> Result<Client> {
+        Ok(self.open().await?.0)
+    }
+
+    /// The same, and where the files were saved from, if they say so.
+    pub(crate) async fn open(&self) -> Result<(Client, Option<Saved>)> {
         if self.load.is_empty() {
             anyhow::ensure!(
                 self.defaults.default_constraints.is_none(),
                 "--default-constraints needs --load here; for a server's snapshot give them to \
                  `evenkeel load`"
             );
-            return self.server.client().await;
+            return Ok((self.server.client().await?, None));
         }
         let input = Input::read(&self.load, &self.defaults)?;
         input
@@ -102,8 +108,14 @@ impl State {
             .iter()
             .for_each(|warning| output::warn(warning));
         let client = Client::in_process(Some(self.server.timeout));
+        let saved = input.objects.saved.clone();
         load::send(&client, input, &self.name.snapshot, true).await?;
-        Ok(client)
+        Ok((client, saved))
+    }
+
+    /// Whether files are decided on, in this process.
+    pub(crate) fn is_loaded(&self) -> bool {
+        !self.load.is_empty()
     }
 
     /// Name of the snapshot.

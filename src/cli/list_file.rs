@@ -43,13 +43,23 @@ impl ListFile {
         })
     }
 
+    /// Says where the objects are from.
+    pub(crate) fn add_origin(&mut self, saved: &manifest::Saved) -> Result<()> {
+        self.add_item(&saved.to_item())
+    }
+
     /// Adds the objects and default constraints of an update.
     pub(crate) fn add(&mut self, update: &UpdateSnapshotRequest) -> Result<()> {
         self.objects += update.changes.len() as u64;
         for item in manifest::items_of(update)? {
-            write!(self.output, "{}{item}", self.separator)?;
-            self.separator = ",\n";
+            self.add_item(&item)?;
         }
+        Ok(())
+    }
+
+    fn add_item(&mut self, item: &serde_json::Value) -> Result<()> {
+        write!(self.output, "{}{item}", self.separator)?;
+        self.separator = ",\n";
         Ok(())
     }
 

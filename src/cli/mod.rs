@@ -19,6 +19,7 @@ mod manifest;
 mod output;
 mod place;
 mod render;
+mod replay;
 mod reservations;
 mod save;
 mod score;
@@ -57,7 +58,7 @@ Start here:
 
 Exit codes:
   0  done; of filter, explain and score: at least one node is feasible
-  1  no node is feasible; of place: some found no node; of reservation: some had ended; of healthcheck: not serving; of verify: counts differ; of spread: a constraint is violated
+  1  no node is feasible; of place: some found no node; of reservation: some had ended; of healthcheck: not serving; of verify: counts differ; of spread: a constraint is violated; of replay: a decision differs
   2  the request or its input was refused
   3  the server could not be reached, or did not answer in time
 
@@ -91,6 +92,8 @@ enum Command {
     Reservation(reservations::Reservation),
     /// How evenly are workloads spread now, and which violate their constraints
     Spread(Box<spread::Spread>),
+    /// Decide again what a decision log holds, and show what differs
+    Replay(Box<replay::Replay>),
     /// List, describe, save, restore and delete snapshots
     #[command(subcommand)]
     Snapshot(snapshots::Snapshot),
@@ -124,6 +127,7 @@ impl Cli {
             Command::Explain(explain) => wait_for(explain.run()),
             Command::Place(place) => wait_for(place.run()),
             Command::Reservation(reservation) => wait_for(reservation.run()),
+            Command::Replay(replay) => wait_for(replay.run()),
             Command::Spread(spread) => wait_for(spread.run()),
             Command::Snapshot(snapshot) => wait_for(snapshot.run()),
             Command::State(state) => state.run(),

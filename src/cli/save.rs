@@ -10,6 +10,7 @@ use super::args;
 use super::errors::Refused;
 use super::exit::Exit;
 use super::list_file::ListFile;
+use super::manifest::Saved;
 use super::output;
 use crate::proto::v1::ExportSnapshotRequest;
 
@@ -17,7 +18,7 @@ use crate::proto::v1::ExportSnapshotRequest;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The file is a JSON list of Kubernetes objects with the fields that decisions read, one object a
-line, and the default constraints. It is written aside and renamed, so that it is whole or not
+line, the default constraints, and which revision it is. It is written aside and renamed, so that it is whole or not
 there. `snapshot restore`, `load`, `serve --load` and --load read it.
 
 Examples:
@@ -44,12 +45,21 @@ impl Save {
         let failed = |status| Refused::or_unreachable(status, Vec::new());
         let answer = client.rpc().export_snapshot(request).await;
         let mut parts = answer.map_err(failed)?.into_inner();
-        let mut revision = 0;
+        let mut saved: Option<Saved> = None;
         while let Some(part) = parts.message().await.map_err(failed)? {
-            revision = part.revision;
+            if saved.is_none() {
+                let origin = Saved {
+                    snapshot: self.state.snapshot().to_owned(),
+                    epoch: part.epoch,
+                    revision: part.revision,
+                };
+                file.add_origin(&origin)?;
+                saved = Some(origin);
+            }
             file.add(&part.update.unwrap_or_default())?;
         }
         let (objects, is_file) = file.finish()?;
+        let revision = saved.map_or(0, |saved| saved.revision);
         if is_file {
             output::print(&format!(
                 "snapshot {:?}, revision {revision}: {} objects written to {}\n",

@@ -128,9 +128,8 @@ impl<'a> Case<'a> {
     pub fn admitted_with(&self, constraints: &Constraints) -> Vec<&Judged<'a>> {
         let filter = Filter::of(self.question, constraints, self.checks, &self.cut);
         let slots: Vec<Slot> = self.nodes.iter().map(|node| node.slot).collect();
-        let pass = filter.pass(&slots).into_iter();
-        let passing = self.nodes.iter().zip(pass).filter(|(_, pass)| *pass);
-        passing.map(|(node, _)| node).collect()
+        let passing = filter.judge_all(&slots).pass;
+        passing.ones().map(|at| &self.nodes[at]).collect()
     }
 
     /// The values of a topology key among the nodes that something can be put
@@ -166,7 +165,7 @@ impl Case<'_> {
         max_domains: usize,
     ) -> Vec<Report<'s>> {
         if scores.skipped {
-            let empty = |active| Report::of(active, Vec::new(), max_domains, 0, |_| true);
+            let empty = |active| Report::of(active, 0, [], 0, |_| true);
             return self.constraints.soft().map(empty).collect();
         }
         scores.reports(max_domains)

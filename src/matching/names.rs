@@ -37,7 +37,7 @@ pub fn check_name(name: &str, path: Path<'_>, faults: &mut Violations) {
 
 /// Checks a namespace; it may be empty.
 pub fn check_namespace(name: &str, path: Path<'_>, faults: &mut Violations) {
-    if !name.is_empty() && !is_dns_label(name.as_bytes(), 63) {
+    if !name.is_empty() && !is_dns_label(name.as_bytes()) {
         faults.add(path, DNS_LABEL);
     }
 }
@@ -84,22 +84,54 @@ fn is_label_key(key: &str) -> bool {
 }
 
 fn is_label_name(name: &[u8]) -> bool {
-    let alphanumeric_ends = name.first().is_some_and(u8::is_ascii_alphanumeric)
-        && name.last().is_some_and(u8::is_ascii_alphanumeric);
-    let inner = |c: &u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.');
-    alphanumeric_ends && name.len() <= 63 && name.iter().all(inner)
+    name.len() <= 63 && is_made_of(name, LOWER | UPPER, LOWER | UPPER | DASH | DOT | UNDERSCORE)
 }
 
 fn is_subdomain(name: &str) -> bool {
-    let part = |part: &[u8]| is_dns_label(part, 253);
-    name.len() <= 253 && name.as_bytes().split(|c| *c == b'.').all(part)
+    let name = name.as_bytes();
+    let parts_well = |pair: &[u8]| !matches!(pair, [b'.', b'.' | b'-'] | [b'-', b'.']);
+    name.len() <= 253
+        && is_made_of(name, LOWER, LOWER | DASH | DOT)
+        && name.windows(2).all(parts_well)
 }
 
-fn is_dns_label(name: &[u8], max_bytes: usize) -> bool {
-    let end = |c: Option<&u8>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
-    let inner = |c: &u8| c.is_ascii_lowercase() || c.is_ascii_digit() || *c == b'-';
-    name.len() <= max_bytes && end(name.first()) && end(name.last()) && name.iter().all(inner)
+fn is_dns_label(name: &[u8]) -> bool {
+    name.len() <= 63 && is_made_of(name, LOWER, LOWER | DASH)
 }
+
+/// Whether the first and the last byte are of the classes `ends`, which are
+/// some of `inner`, and all others of those.
+fn is_made_of(name: &[u8], ends: u8, inner: u8) -> bool {
+    let is = |c: &u8, classes: u8| CLASSES[*c as usize] & classes != 0;
+    name.first().is_some_and(|c| is(c, ends))
+        && name.last().is_some_and(|c| is(c, ends))
+        && name.iter().all(|c| is(c, inner))
+}
+
+/// Lower case letters and digits.
+const LOWER: u8 = 1;
+const UPPER: u8 = 1 << 1;
+const DASH: u8 = 1 << 2;
+const DOT: u8 = 1 << 3;
+const UNDERSCORE: u8 = 1 << 4;
+
+/// The class of each byte: feeds check some hundred bytes a pod.
+static CLASSES: [u8; 256] = {
+    let mut classes = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        classes[byte] = match byte as u8 {
+            b'a'..=b'z' | b'0'..=b'9' => LOWER,
+            b'A'..=b'Z' => UPPER,
+            b'-' => DASH,
+            b'.' => DOT,
+            b'_' => UNDERSCORE,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    classes
+};
 
 #[cfg(test)]
 mod tests {
@@ -137,6 +169,14 @@ mod tests {
             ("n1", true),
             ("ip-10-0-0-1.ec2.internal", true),
             ("a..b", false),
+            ("a.-b", false),
+            ("a-.b", false),
+            ("a--b.c", true),
+            (".a", false),
+            ("a.", false),
+            ("", false),
+            ("a_b", false),
+            ("ä", false),
             ("a-", false),
             ("A", false),
             (&*"a".repeat(254), false),

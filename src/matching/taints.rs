@@ -1,5 +1,7 @@
 //! Taints and tolerations (`docs/semantics.md`, "Matching").
 
+use std::sync::Arc;
+
 use super::names;
 use super::violations::{Path, Violations};
 use crate::proto::v1;
@@ -26,9 +28,10 @@ pub struct Taint {
     pub effect: Effect,
 }
 
-/// What taints a pod tolerates; sorted, without repetitions.
+/// What taints a pod tolerates; sorted, without repetitions. Shared by all
+/// that looks at nodes for the pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Tolerations(Box<[Toleration]>);
+pub struct Tolerations(Arc<[Toleration]>);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Toleration {

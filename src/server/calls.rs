@@ -10,12 +10,17 @@ use std::time::Duration;
 use http::{Request, Response};
 use http_body::{Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep_until};
 use tonic::Status;
 use tonic::body::Body;
 use tower::{Layer, Service};
 
+use super::arriving;
+use super::config::Config;
+use super::connections::Peer;
 use super::observe::{Call, Observer};
 use super::refusals::Refusals;
+use super::stalls::{Answers, Watch};
 use crate::api;
 
 /// When a client over the limit on concurrent calls may try again.
@@ -26,13 +31,24 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub(super) struct CallLimits {
     slots: Arc<Semaphore>,
     max_concurrent_calls: usize,
+    feeds: Arc<Semaphore>,
+    max_feeds: usize,
+    receive_timeout: Duration,
+    answers: Answers,
     refusals: Refusals,
     observer: Option<Arc<Observer>>,
 }
 
 impl CallLimits {
-    pub(super) fn new(max_concurrent_calls: usize, max_message_bytes: usize) -> Self {
+    pub(super) fn new(config: &Config) -> Self {
+        let max_concurrent_calls = config.limits.max_concurrent_calls;
+        let max_message_bytes = config.limits.max_message_bytes;
+        let max_feeds = config.clients.max_feeds;
         Self {
+            feeds: Arc::new(Semaphore::new(max_feeds)),
+            max_feeds,
+            receive_timeout: config.clients.receive_timeout,
+            answers: Answers::default(),
             slots: Arc::new(Semaphore::new(max_concurrent_calls)),
             max_concurrent_calls,
             refusals: Refusals { max_message_bytes },
@@ -40,10 +56,12 @@ impl CallLimits {
         }
     }
 
-    /// The same limits, for calls that are noted by `observer`.
-    pub(super) fn observed_by(&self, observer: Option<Arc<Observer>>) -> Self {
+    /// The same limits on another thread, whose calls are noted by `observer`
+    /// and whose answers are among `answers`.
+    pub(super) fn on_thread(&self, observer: Option<Arc<Observer>>, answers: &Answers) -> Self {
         Self {
             observer,
+            answers: answers.clone(),
             ..self.clone()
         }
     }
@@ -53,12 +71,24 @@ impl CallLimits {
         self.max_concurrent_calls - self.slots.available_permits()
     }
 
-    fn too_many_calls(&self) -> Status {
-        Status::from(api::Error::OverLimit {
-            what: "concurrent calls",
-            name: "max-concurrent-calls",
-            limit: self.max_concurrent_calls,
-            retry_after: Some(RETRY_AFTER),
+    /// A slot for a call of its kind, or why there is none.
+    fn admit(&self, is_feed: bool) -> Result<OwnedSemaphorePermit, Status> {
+        let (slots, what, name, limit) = match is_feed {
+            true => (&self.feeds, "open feeds", "max-feeds", self.max_feeds),
+            false => (
+                &self.slots,
+                "concurrent calls",
+                "max-concurrent-calls",
+                self.max_concurrent_calls,
+            ),
+        };
+        Arc::clone(slots).try_acquire_owned().map_err(|_| {
+            Status::from(api::Error::OverLimit {
+                what,
+                name,
+                limit,
+                retry_after: Some(RETRY_AFTER),
+            })
         })
     }
 }
@@ -95,19 +125,31 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let observer = self.limits.observer.as_ref();
+        let limits = &self.limits;
+        let observer = limits.observer.as_ref();
         let mut call = observer.map(|observer| observer.begin(&request));
-        let Ok(slot) = self.limits.slots.clone().try_acquire_owned() else {
-            let refused = self.limits.too_many_calls().into_http();
-            if let Some(call) = &mut call {
-                call.answered(&refused);
+        let is_feed = request.uri().path().ends_with(FEED);
+        let slot = match limits.admit(is_feed) {
+            Ok(slot) => slot,
+            Err(status) => {
+                let refused = status.into_http();
+                if let Some(call) = &mut call {
+                    call.answered(&refused);
+                }
+                return Box::pin(std::future::ready(Ok(refused)));
             }
-            return Box::pin(std::future::ready(Ok(refused)));
         };
-        let refusals = self.limits.refusals;
+        let (refusals, answers) = (limits.refusals, limits.answers.clone());
+        let doom = request.extensions().get::<Peer>();
+        let doom = doom.map(|peer| Arc::clone(&peer.doom));
+        let last_moment = api::last_moment(request.headers());
+        let request = match is_feed {
+            true => request,
+            false => arriving::within(limits.receive_timeout, request),
+        };
         let answer = self.inner.call(request);
         Box::pin(async move {
-            let mut response = answer.await?;
+            let mut response = by(last_moment, answer).await?;
             refusals.amend(response.headers_mut());
             if let Some(call) = &mut call {
                 call.answered(&response);
@@ -117,10 +159,30 @@ where
                     inner,
                     refusals,
                     call,
+                    watch: doom.map(|doom| answers.watch(doom)),
                     _slot: slot,
                 })
             }))
         })
+    }
+}
+
+/// What the path of a feed ends with.
+const FEED: &str = "/StreamSnapshot";
+
+/// `answer`, or that it is too late.
+async fn by<F>(last_moment: Option<Instant>, answer: F) -> F::Output
+where
+    F: Future<Output = Result<Response<Body>, Infallible>>,
+{
+    let Some(last_moment) = last_moment else {
+        return answer.await;
+    };
+    // Looks at the answer first: for one that is there no clock is set.
+    tokio::select! {
+        biased;
+        answer = answer => answer,
+        () = sleep_until(last_moment) => Ok(Status::from(api::Error::Deadline).into_http()),
     }
 }
 
@@ -130,6 +192,8 @@ struct LimitedBody {
     refusals: Refusals,
     /// Has ended when this is dropped.
     call: Option<Call>,
+    /// Ends a connection that does not take it.
+    watch: Option<Watch>,
     _slot: OwnedSemaphorePermit,
 }
 
@@ -142,6 +206,9 @@ impl http_body::Body for LimitedBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Status>>> {
         let mut frame = Pin::new(&mut self.inner).poll_frame(context);
+        if let Some(watch) = &self.watch {
+            watch.note(frame.is_ready());
+        }
         if let Poll::Ready(Some(Ok(frame))) = &mut frame
             && let Some(trailers) = frame.trailers_mut()
         {

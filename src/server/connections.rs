@@ -17,6 +17,7 @@ use tokio_stream::Stream;
 use tonic::transport::server::Connected;
 use tracing::{debug, warn};
 
+use super::stalls::Doom;
 use super::tls::{self, Tls};
 
 /// How long to wait when the system refuses to accept, for want of file
@@ -185,6 +186,7 @@ impl Accepted {
             peer: Peer {
                 address,
                 certificate: names.map(Into::into),
+                doom: Arc::default(),
             },
             written: false,
             preface: Some(Preface {
@@ -204,6 +206,8 @@ pub(super) struct Peer {
     pub(super) address: SocketAddr,
     /// The names of its certificate, if it has one that was verified.
     pub(super) certificate: Option<Arc<[String]>>,
+    /// Ends the connection.
+    pub(super) doom: Arc<Doom>,
 }
 
 /// A connection, which gives its slot back when it is closed.
@@ -286,10 +290,21 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.preface.is_some() {
-            return self.poll_preface(context, buffer);
+        if self.peer.doom.is_cast() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
-        on_transport!(self, stream => stream.poll_read(context, buffer))
+        let read = match self.preface {
+            Some(_) => self.poll_preface(context, buffer),
+            None => on_transport!(self, stream => stream.poll_read(context, buffer)),
+        };
+        if read.is_pending() {
+            self.peer.doom.wake(context);
+            // It may have been cast meanwhile.
+            if self.peer.doom.is_cast() {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+        }
+        read
     }
 }
 

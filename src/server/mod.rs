@@ -2,9 +2,11 @@
 //! Knows nothing of decisions.
 
 mod admin;
+mod arriving;
 mod calls;
 pub mod config;
 mod connections;
+mod decisions;
 mod guard;
 mod health;
 pub mod logging;
@@ -16,6 +18,7 @@ mod reload;
 mod run;
 mod security;
 mod signals;
+mod stalls;
 mod state;
 mod streams;
 mod sweep;
@@ -28,7 +31,6 @@ use std::error::Error as StdError;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -43,16 +45,17 @@ pub use signals::Signal;
 
 use self::calls::CallLimits;
 use self::connections::{Listener, Welcome};
+use self::decisions::Decisions;
 use self::guard::Guard;
 use self::health::Board;
 use self::logging::Levels;
 use self::metrics::{Sources, Threads};
 use self::security::Security;
 use self::signals::Signals;
+use self::stalls::Answers;
 use self::telemetry::Telemetry;
 use self::workers::Workers;
 use crate::api;
-use crate::decision_log::{self, DecisionLog};
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
 use crate::snapshot::{Limits, Registry};
 use crate::store;
@@ -67,9 +70,6 @@ const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 /// The largest piece that a client may send at once. A batch in 16 KiB pieces,
 /// which is what HTTP/2 starts with, costs twice the reads.
 const FRAME_BYTES: u32 = 256 << 10;
-
-/// How long the decision log may take to be written out at the end.
-const CLOSE_LOG: Duration = Duration::from_secs(5);
 
 /// Any error of a caller's.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
@@ -168,15 +168,15 @@ where
         config.limits.view_idle,
     ));
     let service = api::Service::new(Arc::clone(&registry), draining.clone());
-    let (service, log) = with_decision_log(service, &config)?;
+    let service = service.with_load(config.clients.load());
+    let decisions = Decisions::start(&config)?;
+    let service = decisions.of(service);
     let telemetry = Telemetry::start(&config)?;
 
-    let limits = CallLimits::new(
-        config.limits.max_concurrent_calls,
-        config.limits.max_message_bytes,
-    );
-    let routers = (0..config.threads()).map(|_| {
-        let limits = limits.observed_by(telemetry.observer());
+    let limits = CallLimits::new(&config);
+    let answers: Vec<_> = (0..config.threads()).map(|_| Answers::default()).collect();
+    let routers = answers.iter().map(|answers| {
+        let limits = limits.on_thread(telemetry.observer(), answers);
         let guards = (limits, security.guard.clone());
         router(&config, service.clone(), guards, &health, &draining)
     });
@@ -190,6 +190,7 @@ where
         health: health.clone(),
         registry,
         security: counts,
+        decision_log: decisions.log(),
     };
     let _admin = telemetry.open_admin(&config, sources, levels)?;
     info!(address = %listener.address(), "listening");
@@ -198,6 +199,7 @@ where
         patience: config.security.handshake_timeout,
     };
     let server = Workers::start(routers, listener, &welcome, &threads)?;
+    tokio::spawn(stalls::run(answers, config.clients.send_timeout));
     tokio::spawn(reload::run(
         security.watched,
         config.security.reload_interval,
@@ -222,28 +224,11 @@ where
         drained = drained => drained,
         signal = signals.next() => Err(Error::Interrupted(signal)),
     };
-    if let Some(writer) = log {
-        let closing = tokio::task::spawn_blocking(move || writer.close());
-        if timeout(CLOSE_LOG, closing).await.is_err() {
-            warn!("cutting off the decision log");
-        }
-    }
+    decisions.close().await;
     if let (Ok(()), Some(store)) = (&ended, store) {
         state::close(store).await;
     }
     ended
-}
-
-/// The service with its decision log, if one is wanted, and what writes it.
-fn with_decision_log(
-    service: api::Service,
-    config: &Config,
-) -> Result<(api::Service, Option<decision_log::Writer>), Error> {
-    let Some(settings) = config.decision_log.settings() else {
-        return Ok((service, None));
-    };
-    let (log, writer) = DecisionLog::start(settings).map_err(Error::Runtime)?;
-    Ok((service.with_decision_log(log), Some(writer)))
 }
 
 async fn bind(config: &Config) -> Result<Listener, Error> {
@@ -301,6 +286,7 @@ fn router(
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .max_frame_size(FRAME_BYTES)
+        .max_concurrent_streams(config.clients.max_calls_per_connection)
         .http2_keepalive_interval(Some(config.connections.keepalive_interval))
         .http2_keepalive_timeout(Some(config.connections.keepalive_timeout))
         .add_service(guarded.named_layer(spread))

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::admin::{Admin, Pages};
-use super::config::Config;
+use super::config::{self, Config};
 use super::logging::Levels;
 use super::metrics::{Calls, Metrics, Sources};
 use super::observe::Observer;
@@ -24,7 +24,7 @@ impl Telemetry {
         let methods = reflection::methods().map_err(|error| Error::Serve(error.into()))?;
         let traces = Traces::start(&config.traces);
         Ok(Self {
-            calls: Calls::new(methods),
+            calls: Calls::new(methods, config::limit_names()),
             traces: traces.map_err(|error| Error::Serve(error.into()))?,
             has_admin: config.admin.admin_listen.is_some(),
         })

@@ -86,21 +86,30 @@ impl Workers {
     }
 }
 
-/// Hands connections out in turn.
+/// Hands connections out in turn, past threads that are behind.
 async fn accept(
     mut listener: Listener,
     hands: Vec<mpsc::Sender<Accepted>>,
     stop: CancellationToken,
 ) {
-    for hand in hands.iter().cycle() {
+    let mut turns = hands.iter().cycle();
+    loop {
         let accepted = tokio::select! {
             accepted = listener.next() => accepted,
             () = stop.cancelled() => return,
         };
         let Some(accepted) = accepted else { return };
-        if hand.send(accepted).await.is_err() {
-            // Its thread has ended, and says why.
-            return;
+        let free = turns.by_ref().take(hands.len());
+        let free = free.map(mpsc::Sender::try_reserve);
+        match free.into_iter().find(Result::is_ok) {
+            Some(Ok(place)) => place.send(accepted),
+            _ => {
+                let next = turns.next().expect("there are threads");
+                if next.send(accepted).await.is_err() {
+                    // Its thread has ended, and says why.
+                    return;
+                }
+            }
         }
     }
 }

@@ -5,10 +5,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::cut::{Counted, Cut, Query};
+use super::counted::Counted;
+use super::cut::{Cut, Query};
 use super::label_sets::{LabelSetId, Pairs};
-use super::nodes::Slot;
 use super::reservations::is_reservation;
+use super::slots::Slot;
 use super::templates::TemplateId;
 use super::view::View;
 use crate::proto::v1;

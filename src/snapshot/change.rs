@@ -1,6 +1,6 @@
 //! Batches of changes: checked once, then applied without fail.
 
-use std::collections::HashSet;
+use hashbrown::HashSet;
 
 use super::limits::Limits;
 use super::pods::Phase;

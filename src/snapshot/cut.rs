@@ -4,14 +4,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::counted::Counted;
 use super::defaults::Defaults;
+use super::hurry::Hurry;
 use super::label_sets::{LabelSetId, LabelSets};
 use super::lenses::Lens;
 use super::namespace::Namespace;
-use super::nodes::{Nodes, Slot};
+use super::nodes::Nodes;
 use super::owners::Controller;
 use super::partition;
-use super::topology::DomainId;
+use super::slots::Slot;
 use super::upkeep::Upkeep;
 use super::view::View;
 use super::views::Views;
@@ -29,6 +31,8 @@ pub struct Cut<'a> {
     /// The namespace; an empty one if the snapshot has none of the name.
     pub(super) namespace: &'a Namespace,
     pub(super) upkeep: &'a Upkeep,
+    /// Whether it has to be over at once.
+    pub(super) hurry: Option<&'a Hurry>,
 }
 
 /// A question: how many pods that match `selector` count in each domain of a
@@ -39,24 +43,6 @@ pub struct Query<'a> {
     pub selector: &'a Selector,
     /// Which nodes are looked at, and what parts them.
     pub partition: &'a partition::Key,
-}
-
-/// The answer to a [`Query`].
-pub struct Counted<'a> {
-    lens: Lens,
-    view: Arc<View>,
-    nodes: &'a Nodes,
-}
-
-/// A domain and what counts in it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Domain<'a> {
-    /// Value of the topology key.
-    pub value: &'a str,
-    /// Eligible nodes in it.
-    pub eligible_nodes: u32,
-    /// Matching pods on those nodes.
-    pub matching_pods: u32,
 }
 
 /// A label set and the pods with it.
@@ -99,7 +85,14 @@ impl<'a> Cut<'a> {
     pub fn count(&self, query: Query<'_>) -> Counted<'a> {
         let now = self.upkeep.tick();
         let lens = self.lens(query.partition);
-        let views = self.namespace.views().read();
+        let views = self.namespace.views();
+        let views = match self.hurry {
+            None => views.read(),
+            Some(hurry) => match views.try_read() {
+                Some(views) => views,
+                None => return self.give_up(hurry, lens),
+            },
+        };
         let kept = (views.version() == self.upkeep.version())
             .then(|| views.find(query.selector, lens.id))
             .flatten()
@@ -112,11 +105,26 @@ impl<'a> Cut<'a> {
                 view
             }
             None => {
+                if let Some(hurry) = self.hurry
+                    && self.namespace.label_sets().len() > Hurry::MAX_LABEL_SETS
+                {
+                    return self.give_up(hurry, lens);
+                }
                 self.upkeep.tally().view_builds.count_one();
-                self.keep(query.selector, self.build(query.selector, &lens, now))
+                let sets = self.namespace.label_sets();
+                let matched: Vec<_> = sets.matching(query.selector).collect();
+                let view = self.build(&matched, &lens, now);
+                self.keep(query, view, matched)
             }
         };
         Counted::of(lens, view, self.nodes)
+    }
+
+    /// Counts nothing, for a decision that will be made again.
+    fn give_up(&self, hurry: &Hurry, lens: Lens) -> Counted<'a> {
+        hurry.give_up();
+        let nothing = View::counting(std::iter::empty(), lens.id, &lens.partition, 0);
+        Counted::of(lens, Arc::new(nothing), self.nodes)
     }
 
     /// The label sets whose pods a selector counts, with how many of them
@@ -139,115 +147,33 @@ impl<'a> Cut<'a> {
             .filter_map(|pod| pod.node)
     }
 
-    fn build(&self, selector: &Selector, lens: &Lens, now: u64) -> View {
+    fn build(&self, matched: &[LabelSetId], lens: &Lens, now: u64) -> View {
         let sets = self.namespace.label_sets();
-        let nodes = sets.matching(selector).flat_map(|set| sets.counts(set));
+        let nodes = matched.iter().flat_map(|set| sets.counts(*set));
         View::counting(nodes, lens.id, &lens.partition, now)
     }
 
-    fn keep(&self, selector: &Selector, view: View) -> Arc<View> {
+    /// Keeps a view, if its question is likely to come again and there is
+    /// room.
+    fn keep(&self, query: Query<'_>, view: View, matched: Vec<LabelSetId>) -> Arc<View> {
         let bytes = view.memory_bytes();
         let mut views = self.namespace.views().write();
         let version = self.upkeep.version();
         self.upkeep.account(&mut views, |views| views.sync(version));
-        while !self.upkeep.has_view_room(bytes) {
-            if views.is_empty() {
-                // Other namespaces have taken all the room: use it and lose it.
-                return Arc::new(view);
-            }
+        if !views.admits(query) {
+            return Arc::new(view);
+        }
+        if !self.upkeep.has_view_room(bytes) {
             self.upkeep.account(&mut views, Views::evict_some);
         }
+        if !self.upkeep.has_view_room(bytes) {
+            // Other namespaces have taken the room: use it and lose it, and have
+            // all of them give some up.
+            self.upkeep.note_want();
+            return Arc::new(view);
+        }
         self.upkeep.account(&mut views, |views| {
-            views.insert(selector, view, self.namespace.label_sets())
+            views.insert(query.selector, view, matched)
         })
-    }
-}
-
-impl<'a> Counted<'a> {
-    /// The counts of a view that is of this lens.
-    pub(super) fn of(lens: Lens, view: Arc<View>, nodes: &'a Nodes) -> Self {
-        Self { lens, view, nodes }
-    }
-
-    /// The smallest count of a domain; `None` without domains.
-    pub fn smallest(&self) -> Option<u32> {
-        self.view.smallest(&self.lens.partition)
-    }
-
-    /// How many domains there are.
-    pub fn domain_count(&self) -> usize {
-        self.lens.partition.domain_count()
-    }
-
-    /// The domains.
-    pub fn domains(&self) -> impl Iterator<Item = DomainId> {
-        self.lens.partition.domains()
-    }
-
-    /// What counts in a domain.
-    pub fn domain(&self, id: DomainId) -> Domain<'_> {
-        Domain {
-            value: self.lens.topology.value(id, self.nodes),
-            eligible_nodes: self.lens.partition.eligible_nodes(id),
-            matching_pods: self.view.count(id),
-        }
-    }
-
-    /// Matching pods in a domain; 0 in a value that is none.
-    pub fn matching_pods(&self, id: DomainId) -> u32 {
-        self.view.count(id)
-    }
-
-    /// The value that a node has; [`DomainId::NONE`] when it lacks the key.
-    pub fn domain_of(&self, slot: Slot) -> DomainId {
-        self.lens.topology.domain_of(slot)
-    }
-
-    /// Whether `slots` is the list of all nodes, in node order.
-    pub fn is_whole(&self, slots: &[Slot]) -> bool {
-        std::ptr::eq(slots, self.nodes.order())
-    }
-
-    /// Calls `f` with each of `values` and the domain of the node that it is
-    /// about, the first being that of `slots[start]`; [`DomainId::NONE`] for a
-    /// node that lacks the key.
-    pub fn zip_domains<T>(
-        &self,
-        slots: &[Slot],
-        start: usize,
-        values: &mut [T],
-        mut f: impl FnMut(DomainId, &mut T),
-    ) {
-        let domain_of = self.lens.topology.domains_by_slot();
-        if self.nodes.are_in_slot_order() && self.is_whole(slots) {
-            for (domain, value) in domain_of[start..].iter().zip(values) {
-                f(*domain, value);
-            }
-        } else {
-            for (slot, value) in slots[start..].iter().zip(values) {
-                f(
-                    domain_of
-                        .get(slot.index())
-                        .copied()
-                        .unwrap_or(DomainId::NONE),
-                    value,
-                );
-            }
-        }
-    }
-
-    /// One more than the largest number of a value.
-    pub fn value_count(&self) -> usize {
-        self.lens.topology.id_bound()
-    }
-
-    /// The nodes behind it.
-    pub fn lens(&self) -> &Lens {
-        &self.lens
-    }
-
-    /// Matching pods by domain; domains past its end have none.
-    pub fn counts(&self) -> &[u32] {
-        self.view.counts()
     }
 }

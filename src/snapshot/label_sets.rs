@@ -7,8 +7,8 @@ use std::hash::{BuildHasher, Hash, Hasher};
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
-use super::nodes::Slot;
 use super::room;
+use super::slots::Slot;
 use super::symbols::{self, Labels, Symbol, Symbols};
 use crate::matching::Selector;
 
@@ -31,6 +31,10 @@ pub struct LabelSets {
     /// Numbers to give out again. Some may be past the end of `sets`.
     free: Vec<LabelSetId>,
     hasher: DefaultHashBuilder,
+    /// Labels of all sets together.
+    label_count: usize,
+    /// Room for counts in all sets together.
+    count_room: usize,
 }
 
 /// One label set.
@@ -46,15 +50,35 @@ pub struct LabelSet {
 impl LabelSets {
     /// The id of a label set, if a pod has it.
     pub fn find(&self, labels: &BTreeMap<String, String>) -> Option<LabelSetId> {
-        let texts = || labels.iter().map(|(k, v)| (&**k, &**v));
-        let same = |id: &LabelSetId| self.texts(*id).eq(texts());
-        self.by_labels.find(self.hash(texts()), same).copied()
+        let same = |id: &LabelSetId| self.is(*id, labels);
+        let hash = self.hash(labels.iter().map(|(k, v)| (&**k, &**v)));
+        self.by_labels.find(hash, same).copied()
+    }
+
+    /// As [`Self::find`], where it is likely to be `guess`.
+    pub fn find_near(
+        &self,
+        guess: Option<LabelSetId>,
+        labels: &BTreeMap<String, String>,
+    ) -> Option<LabelSetId> {
+        guess
+            .filter(|id| self.is(*id, labels))
+            .or_else(|| self.find(labels))
+    }
+
+    /// Whether a label set is of these labels.
+    fn is(&self, id: LabelSetId, labels: &BTreeMap<String, String>) -> bool {
+        self.texts(id).eq(labels.iter().map(|(k, v)| (&**k, &**v)))
     }
 
     /// The id of a label set that one more pod has, and whether it is the
-    /// first.
-    pub fn acquire(&mut self, labels: &BTreeMap<String, String>) -> (LabelSetId, bool) {
-        if let Some(id) = self.find(labels) {
+    /// first; `known` is what it was found to be.
+    pub fn acquire(
+        &mut self,
+        known: Option<LabelSetId>,
+        labels: &BTreeMap<String, String>,
+    ) -> (LabelSetId, bool) {
+        if let Some(id) = known {
             self.sets[id.index()].pods += 1;
             return (id, false);
         }
@@ -63,6 +87,7 @@ impl LabelSets {
             pods: 1,
             counted: HashMap::default(),
         };
+        self.label_count += set.labels.len();
         let id = match self.pop_free() {
             Some(id) => {
                 self.sets[id.index()] = set;
@@ -99,6 +124,8 @@ impl LabelSets {
             .remove();
         let set = std::mem::take(&mut self.sets[id.index()]);
         self.symbols.release_labels(&set.labels);
+        self.label_count -= set.labels.len();
+        self.count_room -= set.counted.capacity();
         self.free.push(id);
         self.trim();
         true
@@ -124,6 +151,7 @@ impl LabelSets {
                 symbols,
                 hasher,
                 free,
+                ..
             } = self;
             sets.shrink_to(capacity);
             by_labels.shrink_to(capacity, |id| {
@@ -141,7 +169,10 @@ impl LabelSets {
 
     /// Counts a pod of a label set on a node.
     pub fn count(&mut self, id: LabelSetId, slot: Slot) {
-        *self.sets[id.index()].counted.entry(slot).or_default() += 1;
+        let counted = &mut self.sets[id.index()].counted;
+        self.count_room -= counted.capacity();
+        *counted.entry(slot).or_default() += 1;
+        self.count_room += counted.capacity();
     }
 
     /// Takes a counted pod back.
@@ -150,10 +181,12 @@ impl LabelSets {
         let count = counted.get_mut(&slot).expect("a counted pod was counted");
         *count -= 1;
         if *count == 0 {
+            self.count_room -= counted.capacity();
             counted.remove(&slot);
             if let Some(capacity) = room::shrunk(counted.len(), counted.capacity()) {
                 counted.shrink_to(capacity);
             }
+            self.count_room += counted.capacity();
         }
     }
 
@@ -248,11 +281,9 @@ impl LabelSets {
 
     /// What the table takes in memory: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        let set = |set: &LabelSet| {
-            size_of_val(&*set.labels) + set.counted.capacity() * (size_of::<(Slot, u32)>() + 1)
-        };
-        let sets: usize = self.sets.iter().map(set).sum();
-        sets + self.sets.capacity() * size_of::<LabelSet>()
+        self.label_count * size_of::<(Symbol, Symbol)>()
+            + self.count_room * (size_of::<(Slot, u32)>() + 1)
+            + self.sets.capacity() * size_of::<LabelSet>()
             + self.by_labels.capacity() * (size_of::<LabelSetId>() + 1)
             + self.free.capacity() * size_of::<LabelSetId>()
             + self.symbols.memory_bytes()

@@ -2,13 +2,15 @@
 //! by all namespaces and kept up to date by every change of a node.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use hashbrown::HashMap;
 use slab::Slab;
 
-use super::nodes::{NodeRef, Nodes, Slot};
+use super::node::NodeRef;
+use super::nodes::Nodes;
 use super::partition::{self, Move, Partition};
+use super::slots::Slot;
 use super::topology::{self, Topology};
 
 /// The number of a partition. Its serial part is never given out twice, so
@@ -61,11 +63,19 @@ struct Entry {
     topology: usize,
     partition: Arc<Partition>,
     last_used: AtomicU64,
+    /// Whether it was found again after it was made.
+    reused: AtomicBool,
 }
 
 impl Entry {
     fn last_used(&self) -> u64 {
         self.last_used.load(Ordering::Relaxed)
+    }
+
+    /// What is kept longer is worth more: what was used more than once, then
+    /// what was used last.
+    fn worth(&self) -> (bool, u64) {
+        (self.reused.load(Ordering::Relaxed), self.last_used())
     }
 }
 
@@ -77,14 +87,22 @@ impl Lenses {
         if entry.last_used.load(Ordering::Relaxed) != now {
             entry.last_used.store(now, Ordering::Relaxed);
         }
-        Some(Lens {
+        if !entry.reused.load(Ordering::Relaxed) {
+            entry.reused.store(true, Ordering::Relaxed);
+        }
+        Some(self.lens(index))
+    }
+
+    fn lens(&self, index: usize) -> Lens {
+        let entry = &self.entries[index];
+        Lens {
             id: PartitionId {
                 index,
                 serial: entry.serial,
             },
             partition: Arc::clone(&entry.partition),
             topology: Arc::clone(&self.topology[entry.topology]),
-        })
+        }
     }
 
     /// A copy of all of them, shared with nobody.
@@ -131,9 +149,10 @@ impl Lenses {
             topology,
             partition: Arc::new(partition),
             last_used: AtomicU64::new(now),
+            reused: AtomicBool::new(false),
         });
-        self.by_key.insert(Arc::clone(&key), index);
-        self.find(&key, now).expect("it was just inserted")
+        self.by_key.insert(key, index);
+        self.lens(index)
     }
 
     /// Follows changes of nodes, of which `node` tells already; what moved in
@@ -200,16 +219,17 @@ impl Lenses {
         self.retain(|entry| entry.last_used() >= since);
     }
 
-    /// Drops the half that was used least recently.
+    /// Drops the half that is least worth keeping: what was used only once, then
+    /// what was not used for longest.
     pub fn drop_half(&mut self) {
         let entries = self.entries.iter();
-        let mut uses: Vec<u64> = entries.map(|(_, entry)| entry.last_used()).collect();
+        let mut uses: Vec<_> = entries.map(|(_, entry)| entry.worth()).collect();
         let (middle, mut spared) = (uses.len() / 2, uses.len().div_ceil(2));
         let (_, median, _) = uses.select_nth_unstable(middle);
         let median = *median;
-        // Of those used at the same tick as the middle one, some have to go.
+        // Of those worth the same as the middle one, some have to go.
         self.retain(|entry| {
-            let stays = entry.last_used() >= median && spared > 0;
+            let stays = entry.worth() >= median && spared > 0;
             spared -= usize::from(stays);
             stays
         });

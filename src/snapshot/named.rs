@@ -238,6 +238,16 @@ impl Snapshot {
         self.live().survey(namespace, look)
     }
 
+    /// As [`Self::read`], if it is over at once: nobody changes what it reads,
+    /// the snapshot is of a common size, and no count is missing that takes
+    /// long. `decide` may have run in vain otherwise.
+    pub fn read_at_once<T>(&self, namespace: &str, decide: impl FnOnce(Cut<'_>) -> T) -> Option<T> {
+        if self.is_expiry_due() {
+            return None;
+        }
+        self.live().read_at_once(namespace, decide)
+    }
+
     /// As [`Self::read`], for whoever decides what to reserve and has the
     /// turn.
     pub fn read_in_turn<T>(&self, namespace: &str, decide: impl FnOnce(Cut<'_>) -> T) -> T {

@@ -44,14 +44,17 @@ impl Namespace {
         debug_assert!(node.is_some() || node_name.is_empty());
         let life = Life::of(wire, self.templates.acquire(wire));
 
-        if let Some(old) = self.pods.get(&metadata.name) {
-            let labels = self.label_sets.find(&metadata.labels);
-            if old.node == node && old.life == life && Some(old.labels) == labels {
-                self.templates.release(life.template);
-                return false;
-            }
+        let place = self.pods.find(&metadata.name);
+        let old = self.pods.pod(place);
+        // Most pods keep their labels.
+        let guess = old.map(|old| old.labels);
+        let known = self.label_sets.find_near(guess, &metadata.labels);
+        if old.is_some_and(|old| old.node == node && old.life == life && Some(old.labels) == known)
+        {
+            self.templates.release(life.template);
+            return false;
         }
-        let (labels, is_first) = self.label_sets.acquire(&metadata.labels);
+        let (labels, is_first) = self.label_sets.acquire(known, &metadata.labels);
         if is_first {
             self.views.get_mut().add_set(labels, &self.label_sets);
         }
@@ -63,7 +66,7 @@ impl Namespace {
                 self.views.get_mut().add_pod(labels, slot, nodes);
             }
         }
-        let old = self.pods.insert(&metadata.name, record);
+        let old = self.pods.put(place, &metadata.name, record);
         self.forget(old, nodes);
         true
     }

@@ -1,75 +1,30 @@
 //! The nodes of a snapshot, shared by all of its namespaces.
 
-use std::collections::HashMap;
-use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-
-use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use parking_lot::{RwLock, RwLockReadGuard};
 
 use super::lenses::{Lens, Lenses, Moves};
+use super::node::{Node, NodeRef};
+use super::node_order::NodeOrder;
 use super::partition;
-use super::symbols::{self, Labels, Symbol, Symbols};
-use crate::matching::{NodeAffinity, NodeLabels, Path, Taint, Violations};
+use super::slots::{Slot, Slots};
+use super::symbols::{Symbol, Symbols};
+use crate::matching::{NodeAffinity, Path, Taint, Violations};
 use crate::proto::v1;
-
-/// The number of a node, whether it exists or is only named by pods. Reused
-/// once nothing names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Slot(NonZeroU32);
-
-impl Slot {
-    /// As an index into an array of [`Nodes::slot_count`] elements.
-    pub fn index(self) -> usize {
-        self.0.get() as usize - 1
-    }
-}
-
-/// A node that exists.
-#[derive(Debug, Clone)]
-pub struct Node {
-    name: Symbol,
-    uid: Box<str>,
-    labels: Labels,
-    taints: Box<[Taint]>,
-    unschedulable: bool,
-}
 
 /// All nodes, by slot, by name and in node order.
 #[derive(Debug, Default)]
 pub struct Nodes {
     symbols: Symbols,
-    entries: Vec<Entry>,
-    by_name: HashMap<Box<str>, Slot>,
-    /// Slots of existing nodes, ascending by name.
-    order: Vec<Slot>,
-    /// Whether `order` is just all slots, ascending.
-    in_slot_order: bool,
-    /// Nodes that are not in `order` yet; see [`Self::settle`].
-    added: Vec<Slot>,
-    /// Whether `order` has nodes that are gone.
-    removed: bool,
-    free: Vec<Slot>,
-    /// Slots that may have lost their last use while only a read lock was
-    /// held; looked at by [`Self::settle`].
-    idle: Mutex<Vec<Slot>>,
+    slots: Slots,
+    /// By slot; slots past its end have no node.
+    nodes: Vec<Option<Node>>,
+    /// What the nodes have on the heap.
+    heap_bytes: usize,
+    order: NodeOrder,
     /// Slots whose nodes changed since the lenses last followed.
     changed: Vec<Slot>,
     lenses: RwLock<Lenses>,
 }
-
-#[derive(Debug, Default)]
-struct Entry {
-    name: Box<str>,
-    node: Option<Node>,
-    /// Whether the slot is among those to look at; see [`Nodes::settle`].
-    idle: AtomicBool,
-    /// Pods that name the node. Counted through a shared reference, because
-    /// namespaces change side by side.
-    pods: AtomicU32,
-}
-
-/// Up to how many new nodes are inserted into node order one by one.
-const MAX_INSERTIONS: usize = 64;
 
 /// How many nodes may change in a batch before looking at all of them anew is
 /// considered; it is done once a quarter of them changed.
@@ -98,7 +53,10 @@ impl Nodes {
         let unschedulable = spec.is_some_and(|s| s.unschedulable);
 
         let slot = self.reserve(&metadata.name);
-        if let Some(old) = &self.entries[slot.index()].node {
+        if self.nodes.len() <= slot.index() {
+            self.nodes.resize_with(slot.index() + 1, || None);
+        }
+        if let Some(old) = &self.nodes[slot.index()] {
             let old_labels = self.symbols.label_texts(&old.labels);
             let same = *old.uid == *metadata.uid
                 && old.unschedulable == unschedulable
@@ -108,7 +66,7 @@ impl Nodes {
                 return false;
             }
         } else {
-            self.added.push(slot);
+            self.order.add(slot);
         }
         let node = Node {
             name: self.symbols.acquire(&metadata.name),
@@ -117,7 +75,8 @@ impl Nodes {
             taints,
             unschedulable,
         };
-        let old = self.entries[slot.index()].node.replace(node);
+        self.heap_bytes += node.heap_bytes();
+        let old = self.nodes[slot.index()].replace(node);
         self.release(old);
         self.changed.push(slot);
         true
@@ -126,27 +85,22 @@ impl Nodes {
     /// Deletes a node, if it is there and `uid` is empty or its own; whether
     /// that made a difference.
     pub fn remove(&mut self, name: &str, uid: &str) -> bool {
-        let Some(slot) = self.slot(name) else {
+        let meant = |node: NodeRef<'_>| uid.is_empty() || node.uid() == uid;
+        let slot = self.slot(name);
+        let Some(slot) = slot.filter(|slot| self.get(*slot).is_some_and(meant)) else {
             return false;
         };
-        let entry = &mut self.entries[slot.index()];
-        if !entry
-            .node
-            .as_ref()
-            .is_some_and(|node| uid.is_empty() || *node.uid == *uid)
-        {
-            return false;
-        }
-        let old = entry.node.take();
+        let old = self.nodes[slot.index()].take();
         self.release(old);
-        self.note_idle(slot);
-        self.removed = true;
+        self.slots.note_idle(slot);
+        self.order.remove();
         self.changed.push(slot);
         true
     }
 
     fn release(&mut self, node: Option<Node>) {
         if let Some(node) = node {
+            self.heap_bytes -= node.heap_bytes();
             self.symbols.release(node.name);
             self.symbols.release_labels(&node.labels);
         }
@@ -155,49 +109,15 @@ impl Nodes {
     /// Restores node order and frees the slots that nothing names, after a
     /// run of changes.
     pub fn settle(&mut self) {
-        for slot in std::mem::take(self.idle.get_mut()) {
-            let entry = &mut self.entries[slot.index()];
-            *entry.idle.get_mut() = false;
-            let named = entry.node.is_some() || *entry.pods.get_mut() > 0;
-            if !named && self.by_name.remove(&entry.name).is_some() {
-                entry.name = Box::default();
-                self.free.push(slot);
-            }
-        }
-        if self.added.is_empty() && !self.removed {
-            return;
-        }
-        self.settle_order();
-        let in_order = |(i, slot): (usize, &Slot)| slot.index() == i;
-        self.in_slot_order =
-            self.order.len() == self.entries.len() && self.order.iter().enumerate().all(in_order);
-    }
-
-    fn settle_order(&mut self) {
         let Self {
+            nodes,
+            slots,
             order,
-            entries,
-            added,
-            removed,
             ..
         } = self;
-        if std::mem::take(removed) {
-            order.retain(|slot| entries[slot.index()].node.is_some());
-        }
-        added.retain(|slot| entries[slot.index()].node.is_some());
-        let name = |slot: &Slot| &entries[slot.index()].name;
-        if added.len() <= MAX_INSERTIONS {
-            for slot in added.drain(..) {
-                if let Err(at) = order.binary_search_by_key(&name(&slot), name) {
-                    order.insert(at, slot);
-                }
-            }
-        } else {
-            order.append(added);
-            // Stable, and so linear in what is sorted already.
-            order.sort_by_key(name);
-            order.dedup();
-        }
+        let exists = |slot: Slot| nodes.get(slot.index()).is_some_and(Option::is_some);
+        slots.settle(exists);
+        order.settle(exists, |slot| slots.name(slot));
     }
 
     /// Brings the lenses up to date after a run of changes.
@@ -206,7 +126,7 @@ impl Nodes {
         let mut lenses = std::mem::take(self.lenses.get_mut());
         let followed = if lenses.is_empty() || changed.is_empty() {
             Followed::Moved(Vec::new())
-        } else if changed.len() > MIN_UPHEAVAL.max(self.order.len() / 4) {
+        } else if changed.len() > MIN_UPHEAVAL.max(self.len() / 4) {
             lenses.clear();
             Followed::Dropped
         } else {
@@ -241,93 +161,65 @@ impl Nodes {
 
     /// The slot of a name, given out if need be, for a node or pods to come.
     pub fn reserve(&mut self, name: &str) -> Slot {
-        if let Some(slot) = self.slot(name) {
-            return slot;
-        }
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(Entry::default());
-            Slot::at(self.entries.len() - 1)
-        });
-        self.entries[slot.index()].name = name.into();
-        self.by_name.insert(name.into(), slot);
-        // A slot without a node is not in node order.
-        self.in_slot_order = false;
-        self.note_idle(slot);
-        slot
-    }
-
-    /// Notes that a slot may have lost its last use.
-    fn note_idle(&self, slot: Slot) {
-        let noted = &self.entries[slot.index()].idle;
-        if !noted.swap(true, Ordering::Relaxed) {
-            self.idle.lock().push(slot);
-        }
+        self.slots.reserve(name)
     }
 
     /// The slot of a name that is in use.
     pub fn slot(&self, name: &str) -> Option<Slot> {
-        self.by_name.get(name).copied()
+        self.slots.find(name)
     }
 
     /// The name that a slot stands for.
     pub fn name(&self, slot: Slot) -> &str {
-        &self.entries[slot.index()].name
+        self.slots.name(slot)
     }
 
     /// Counts one more pod that names the node.
     pub fn add_pod(&self, slot: Slot) {
-        self.entries[slot.index()]
-            .pods
-            .fetch_add(1, Ordering::Relaxed);
+        self.slots.add_pod(slot);
     }
 
     /// Counts one pod less.
     pub fn remove_pod(&self, slot: Slot) {
-        let entry = &self.entries[slot.index()];
-        if entry.pods.fetch_sub(1, Ordering::Relaxed) == 1 && entry.node.is_none() {
-            self.note_idle(slot);
+        if self.slots.remove_pod(slot) && self.get(slot).is_none() {
+            self.slots.note_idle(slot);
         }
     }
 
     /// How many nodes exist.
     pub fn len(&self) -> usize {
-        self.order.len()
+        self.order().len()
     }
 
     /// Whether no node exists.
     pub fn is_empty(&self) -> bool {
-        self.order.is_empty()
+        self.order().is_empty()
     }
 
     /// One more than the largest slot's index.
     pub fn slot_count(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Whether node order is just all slots, ascending, so that arrays by slot
-    /// are in node order.
-    pub fn are_in_slot_order(&self) -> bool {
-        self.in_slot_order
+        self.slots.len()
     }
 
     /// The slots of existing nodes in node order: ascending by name.
     pub fn order(&self) -> &[Slot] {
-        &self.order
+        self.order.slots()
+    }
+
+    /// Whether `slots` is all of [`Self::order`], and not a copy.
+    pub fn is_order(&self, slots: &[Slot]) -> bool {
+        std::ptr::eq(slots, self.order())
     }
 
     /// The existing node of a slot.
     pub fn get(&self, slot: Slot) -> Option<NodeRef<'_>> {
-        let node = self.entries[slot.index()].node.as_ref()?;
-        Some(NodeRef {
-            node,
-            symbols: &self.symbols,
-        })
+        let node = self.nodes.get(slot.index())?.as_ref()?;
+        Some(NodeRef::of(node, &self.symbols))
     }
 
     /// The existing node of a name, with its slot.
     pub fn find(&self, name: &str) -> Option<Slot> {
-        let slot = self.slot(name)?;
-        self.entries[slot.index()].node.is_some().then_some(slot)
+        self.slot(name).filter(|slot| self.get(*slot).is_some())
     }
 
     /// The interned strings of the nodes.
@@ -343,144 +235,25 @@ impl Nodes {
     /// What the nodes take in memory without topologies and partitions: an
     /// estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        let entry = size_of::<Entry>() + size_of::<(Box<str>, Slot)>() + 3 * size_of::<Slot>();
-        let labels: usize = self
-            .order
-            .iter()
-            .filter_map(|s| self.get(*s))
-            .map(NodeRef::bytes)
-            .sum();
-        let idle = self.idle.lock().capacity() * size_of::<Slot>();
-        self.symbols.memory_bytes() + self.entries.capacity() * entry + labels + idle
+        self.heap_bytes
+            + self.nodes.capacity() * size_of::<Option<Node>>()
+            + size_of_val(self.order())
+            + self.slots.memory_bytes()
+            + self.symbols.memory_bytes()
     }
 }
 
 impl Clone for Nodes {
     fn clone(&self) -> Self {
-        let entry = |entry: &Entry| Entry {
-            name: entry.name.clone(),
-            node: entry.node.clone(),
-            idle: AtomicBool::new(entry.idle.load(Ordering::Relaxed)),
-            pods: AtomicU32::new(entry.pods.load(Ordering::Relaxed)),
-        };
         Self {
             symbols: self.symbols.clone(),
-            entries: self.entries.iter().map(entry).collect(),
-            by_name: self.by_name.clone(),
+            slots: self.slots.clone(),
+            nodes: self.nodes.clone(),
+            heap_bytes: self.heap_bytes,
             order: self.order.clone(),
-            in_slot_order: self.in_slot_order,
-            added: self.added.clone(),
-            removed: self.removed,
-            free: self.free.clone(),
-            idle: Mutex::new(self.idle.lock().clone()),
             changed: Vec::new(),
             // A copy is for writing out, not for deciding.
             lenses: RwLock::default(),
         }
-    }
-}
-
-impl Slot {
-    /// The slot of an index. Counted from 1 inside, so that having none takes
-    /// no more room than having one.
-    pub(super) fn at(index: usize) -> Self {
-        let number = u32::try_from(index + 1).ok().and_then(NonZeroU32::new);
-        Self(number.expect("fewer than 2^32 nodes"))
-    }
-}
-
-/// An existing node together with the table of its strings.
-#[derive(Debug, Clone, Copy)]
-pub struct NodeRef<'a> {
-    node: &'a Node,
-    symbols: &'a Symbols,
-}
-
-impl<'a> NodeRef<'a> {
-    /// The name.
-    pub fn name(self) -> &'a str {
-        self.symbols.text(self.node.name)
-    }
-
-    /// The taints.
-    pub fn taints(self) -> &'a [Taint] {
-        &self.node.taints
-    }
-
-    /// Whether it is cordoned.
-    pub fn unschedulable(self) -> bool {
-        self.node.unschedulable
-    }
-
-    /// The value of a label, given the symbol of its key.
-    pub fn label(self, key: Symbol) -> Option<Symbol> {
-        symbols::label_value(&self.node.labels, key).copied()
-    }
-
-    /// The value of a label.
-    pub fn label_text(self, key: &str) -> Option<&'a str> {
-        let labels = self.symbols.label_texts(&self.node.labels);
-        labels
-            .into_iter()
-            .find(|(k, _)| *k == key)
-            .map(|(_, value)| value)
-    }
-
-    /// The node for the wire.
-    pub fn to_wire(self) -> v1::Node {
-        let text = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
-        let taint = |taint: &Taint| v1::Taint {
-            key: taint.key.to_string(),
-            value: taint.value.to_string(),
-            effect: taint.effect.as_str().to_owned(),
-        };
-        v1::Node {
-            metadata: Some(v1::ObjectMeta {
-                name: self.name().to_owned(),
-                uid: self.node.uid.to_string(),
-                labels: self
-                    .symbols
-                    .label_texts(&self.node.labels)
-                    .map(text)
-                    .collect(),
-                ..Default::default()
-            }),
-            spec: Some(v1::NodeSpec {
-                unschedulable: self.node.unschedulable,
-                taints: self.node.taints.iter().map(taint).collect(),
-            }),
-        }
-    }
-
-    fn bytes(self) -> usize {
-        size_of_val(&*self.node.labels) + size_of_val(&*self.node.taints) + self.node.uid.len()
-    }
-}
-
-impl NodeLabels<Symbol> for NodeRef<'_> {
-    fn name(&self) -> &Symbol {
-        &self.node.name
-    }
-
-    fn label(&self, key: &Symbol) -> Option<&Symbol> {
-        symbols::label_value(&self.node.labels, *key)
-    }
-
-    fn text<'v>(&'v self, value: &'v Symbol) -> &'v str {
-        self.symbols.text(*value)
-    }
-}
-
-impl NodeLabels<str> for NodeRef<'_> {
-    fn name(&self) -> &str {
-        NodeRef::name(*self)
-    }
-
-    fn label(&self, key: &str) -> Option<&str> {
-        self.label_text(key)
-    }
-
-    fn text<'v>(&'v self, value: &'v str) -> &'v str {
-        value
     }
 }

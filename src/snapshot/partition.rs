@@ -1,8 +1,13 @@
 //! The nodes that a constraint looks at, parted into domains.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use super::nodes::{NodeRef, Nodes, Slot};
+use fixedbitset::FixedBitSet;
+
+use super::layout;
+use super::node::NodeRef;
+use super::nodes::Nodes;
+use super::slots::Slot;
 use super::symbols::Symbol;
 use super::topology::{self, DomainId, Topology};
 use crate::matching::{Effect, NodeAffinity, Tolerations};
@@ -42,6 +47,9 @@ pub struct Partition {
     /// By slot: the domain that an eligible node is in.
     members: Vec<DomainId>,
     eligible: Vec<bool>,
+    /// The same in node order, made when first asked for, and again after a
+    /// change.
+    eligible_in_order: OnceLock<FixedBitSet>,
     eligible_total: usize,
     /// By domain. A value without eligible nodes is no domain.
     eligible_nodes: Vec<u32>,
@@ -74,23 +82,22 @@ impl Eligibility {
                 .as_ref()
                 .is_none_or(|affinity| affinity.matches::<str>(&node))
             && self.admits_taints(node)
+            && self.admits_cordon(node)
     }
 
-    fn admits_taints(&self, node: NodeRef<'_>) -> bool {
-        self.tolerations
-            .as_ref()
-            .is_none_or(|t| t.tolerate_all(node.taints()))
-            && self
-                .cordon_tolerations
-                .as_ref()
-                .is_none_or(|t| admits_cordon(t, node))
+    /// Whether a node is eligible as far as its taints go.
+    pub fn admits_taints(&self, node: NodeRef<'_>) -> bool {
+        let tolerations = self.tolerations.as_ref();
+        tolerations.is_none_or(|t| t.tolerate_all(node.taints()))
     }
-}
 
-/// Whether a pod with these tolerations may go on a node as far as its being
-/// cordoned goes.
-fn admits_cordon(tolerations: &Tolerations, node: NodeRef<'_>) -> bool {
-    !node.unschedulable() || tolerations.tolerate_parts(UNSCHEDULABLE_TAINT, "", Effect::NoSchedule)
+    /// Whether a node is eligible as far as its being cordoned goes.
+    pub fn admits_cordon(&self, node: NodeRef<'_>) -> bool {
+        let tolerated = |tolerations: &Tolerations| {
+            tolerations.tolerate_parts(UNSCHEDULABLE_TAINT, "", Effect::NoSchedule)
+        };
+        !node.unschedulable() || self.cordon_tolerations.as_ref().is_none_or(tolerated)
+    }
 }
 
 impl Partition {
@@ -109,6 +116,7 @@ impl Partition {
                     .as_ref()
                     .is_none_or(|affinity| affinity.matches::<Symbol>(&node))
                 && eligibility.admits_taints(node)
+                && eligibility.admits_cordon(node)
         };
         let slots = nodes.order().iter().copied();
         let eligible: Vec<Slot> = slots
@@ -117,6 +125,7 @@ impl Partition {
         let mut partition = Self {
             members: vec![DomainId::NONE; nodes.slot_count()],
             eligible: vec![false; nodes.slot_count()],
+            eligible_in_order: OnceLock::new(),
             eligible_total: 0,
             eligible_nodes: vec![0; topology.id_bound()],
             domain_count: 0,
@@ -136,6 +145,7 @@ impl Partition {
         node: Option<NodeRef<'_>>,
         topology: &Topology,
     ) -> Option<Move> {
+        self.eligible_in_order.take();
         let admits = node.is_some_and(|node| self.key.eligibility.admits(node));
         if self.members.len() <= slot.index() {
             self.members.resize(slot.index() + 1, DomainId::NONE);
@@ -205,9 +215,10 @@ impl Partition {
         self.eligible_total
     }
 
-    /// Which nodes are eligible, by slot; those past its end are not.
-    pub fn eligible(&self) -> &[bool] {
-        &self.eligible
+    /// Which of `nodes` are eligible, in node order.
+    pub fn eligible_in_order(&self, nodes: &Nodes) -> &FixedBitSet {
+        self.eligible_in_order
+            .get_or_init(|| layout::bits(nodes.order(), |slot| self.is_eligible(*slot)))
     }
 
     /// How many eligible nodes a domain has.
@@ -244,6 +255,7 @@ impl Partition {
     /// What it takes in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.members.capacity() * (size_of::<DomainId>() + 1)
+            + self.members.len() / 8
             + self.eligible_nodes.capacity() * size_of::<u32>()
     }
 }

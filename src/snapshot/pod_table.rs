@@ -20,6 +20,8 @@ pub struct PodTable {
     by_name: HashTable<u32>,
     blocks: Vec<Vec<Entry>>,
     hasher: DefaultHashBuilder,
+    /// What names and rare parts of pods take.
+    heap_bytes: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -28,15 +30,39 @@ struct Entry {
     pod: PodRecord,
 }
 
+impl Entry {
+    fn heap_bytes(&self) -> usize {
+        self.name.len() + self.pod.life.heap_bytes()
+    }
+}
+
+/// Where a name is looked for, worked out once.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    hash: u64,
+    /// Where the pod is, if there is one.
+    at: Option<u32>,
+}
+
 impl PodTable {
     /// A pod by name.
     pub fn get(&self, name: &str) -> Option<&PodRecord> {
-        self.find(name).map(|at| &self.entry(at).pod)
+        self.pod(self.find(name))
     }
 
-    fn find(&self, name: &str) -> Option<u32> {
+    /// Where the pod of a name is or would be: good until the table changes.
+    pub fn find(&self, name: &str) -> Place {
         let same = |at: &u32| *self.entry(*at).name == *name;
-        self.by_name.find(self.hasher.hash_one(name), same).copied()
+        let hash = self.hasher.hash_one(name);
+        Place {
+            hash,
+            at: self.by_name.find(hash, same).copied(),
+        }
+    }
+
+    /// The pod of a place.
+    pub fn pod(&self, place: Place) -> Option<&PodRecord> {
+        Some(&self.entry(place.at?).pod)
     }
 
     fn entry(&self, at: u32) -> &Entry {
@@ -47,10 +73,14 @@ impl PodTable {
         &mut self.blocks[(at >> BLOCK_BITS) as usize][at as usize % BLOCK]
     }
 
-    /// Puts a pod in place of the one of its name, which is returned.
-    pub fn insert(&mut self, name: &str, pod: PodRecord) -> Option<PodRecord> {
-        if let Some(at) = self.find(name) {
-            return Some(std::mem::replace(&mut self.entry_mut(at).pod, pod));
+    /// Puts a pod in place of the one of its name, which is returned; `place`
+    /// is that of the name.
+    pub fn put(&mut self, place: Place, name: &str, pod: PodRecord) -> Option<PodRecord> {
+        if let Some(at) = place.at {
+            self.heap_bytes += pod.life.heap_bytes();
+            let old = std::mem::replace(&mut self.entry_mut(at).pod, pod);
+            self.heap_bytes -= old.life.heap_bytes();
+            return Some(old);
         }
         let at = u32::try_from(self.len()).expect("fewer than 2^32 pods");
         if (at as usize).is_multiple_of(BLOCK) {
@@ -62,16 +92,19 @@ impl PodTable {
             .blocks
             .last_mut()
             .expect("a block was just made sure of");
-        block.push(Entry {
+        let entry = Entry {
             name: name.into(),
             pod,
-        });
+        };
+        self.heap_bytes += entry.heap_bytes();
+        block.push(entry);
         let Self {
             by_name,
             blocks,
             hasher,
+            ..
         } = self;
-        by_name.insert_unique(hasher.hash_one(name), at, |at| {
+        by_name.insert_unique(place.hash, at, |at| {
             let block = &blocks[(*at >> BLOCK_BITS) as usize];
             hasher.hash_one(&*block[*at as usize % BLOCK].name)
         });
@@ -80,7 +113,8 @@ impl PodTable {
 
     /// Takes a pod out.
     pub fn remove(&mut self, name: &str) -> Option<PodRecord> {
-        let at = self.find(name)?;
+        let at = self.find(name).at?;
+        self.heap_bytes -= self.entry(at).heap_bytes();
         self.unlink(at);
         // The last pod moves into the gap.
         let block = self.blocks.last_mut().expect("a found pod is in a block");
@@ -107,6 +141,7 @@ impl PodTable {
                 by_name,
                 blocks,
                 hasher,
+                ..
             } = self;
             by_name.shrink_to(capacity, |at| {
                 let block = &blocks[(*at >> BLOCK_BITS) as usize];
@@ -133,10 +168,7 @@ impl PodTable {
 
     /// What it takes in memory: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        let heap = self
-            .iter()
-            .map(|(name, pod)| name.len() + pod.life.heap_bytes());
-        heap.sum::<usize>()
+        self.heap_bytes
             + self.blocks.iter().map(Vec::capacity).sum::<usize>() * size_of::<Entry>()
             + self.by_name.capacity() * (size_of::<u32>() + 1)
     }

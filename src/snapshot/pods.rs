@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::label_sets::LabelSetId;
-use super::nodes::Slot;
+use super::slots::Slot;
 use super::templates::TemplateId;
 use crate::proto::v1;
 

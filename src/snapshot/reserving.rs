@@ -181,12 +181,7 @@ impl Snapshot {
     /// Ends the reservations whose time is over. Costs one look at a number
     /// when there is none.
     pub fn expire(&self) {
-        let due = self.next_expiry.load(Ordering::Acquire);
-        if due == NEVER {
-            return;
-        }
-        let now = (self.clock)();
-        if micros(now) < due {
+        if !self.is_expiry_due() {
             return;
         }
         // Whoever decides must not wait for a journal: another look comes with
@@ -196,8 +191,14 @@ impl Snapshot {
             Some(_) => self.turn.try_lock(),
         };
         if let Some(mut turn) = turn {
-            self.expire_in_turn(&mut turn, now);
+            self.expire_in_turn(&mut turn, (self.clock)());
         }
+    }
+
+    /// Whether the time of a reservation is over that was not ended yet.
+    pub(super) fn is_expiry_due(&self) -> bool {
+        let due = self.next_expiry.load(Ordering::Acquire);
+        due != NEVER && micros((self.clock)()) >= due
     }
 
     /// As [`Self::expire`], for whoever has the turn. The journal knows when

@@ -16,6 +16,7 @@ use super::census::Census;
 use super::change::{Batch, Identity, Kind};
 use super::cut::Cut;
 use super::defaults::Defaults;
+use super::hurry::Hurry;
 use super::namespace::Namespace;
 use super::nodes::Nodes;
 use super::reservations::{Claim, Serial};
@@ -257,28 +258,53 @@ impl State {
 
     /// Runs a decision on one revision of a namespace.
     pub fn read<T>(&self, namespace: &str, decide: impl FnOnce(Cut<'_>) -> T) -> T {
-        self.read_cut(namespace, true, decide)
+        let patient = self.read_cut(namespace, true, None, decide);
+        patient.expect("who is patient gets an answer")
+    }
+
+    /// As [`Self::read`], if it is over at once. `decide` may have run in vain
+    /// otherwise.
+    pub fn read_at_once<T>(&self, namespace: &str, decide: impl FnOnce(Cut<'_>) -> T) -> Option<T> {
+        let hurry = Hurry::default();
+        let decided = self.read_cut(namespace, true, Some(&hurry), decide)?;
+        (!hurry.gave_up()).then_some(decided)
     }
 
     /// Looks at all pods of one revision of a namespace.
     pub fn survey<T>(&self, namespace: &str, look: impl FnOnce(Census<'_>) -> T) -> T {
-        self.read_cut(namespace, false, |cut| look(cut.census()))
+        let patient = self.read_cut(namespace, false, None, |cut| look(cut.census()));
+        patient.expect("who is patient gets an answer")
     }
 
     fn read_cut<T>(
         &self,
         namespace: &str,
         keeps_views: bool,
+        hurry: Option<&Hurry>,
         decide: impl FnOnce(Cut<'_>) -> T,
-    ) -> T {
+    ) -> Option<T> {
         loop {
             let shard = self
                 .namespaces
                 .get(namespace)
                 .map(|shard| Arc::clone(&shard));
             let mut none = Namespace::default();
-            let locked = shard.as_ref().map(|shard| shard.namespace.read());
-            let shared = self.shared.read();
+            let locked = shard.as_ref().map(|shard| match hurry {
+                Some(_) => shard.namespace.try_read(),
+                None => Some(shard.namespace.read()),
+            });
+            let locked = match locked {
+                Some(None) => return None,
+                Some(locked) => locked,
+                None => None,
+            };
+            let shared = match hurry {
+                Some(_) => self.shared.try_read()?,
+                None => self.shared.read(),
+            };
+            if hurry.is_some() && shared.nodes.len() > Hurry::MAX_NODES {
+                return None;
+            }
             let current = match &locked {
                 Some(namespace) => !namespace.retired,
                 // It may have been created before `shared` was locked.
@@ -292,9 +318,13 @@ impl State {
                     shard.viewed.store(true, Ordering::Relaxed);
                 }
                 let namespace = locked.as_deref().unwrap_or(&none);
-                let decided = decide(self.cut(&shared, namespace));
+                let cut = Cut {
+                    hurry,
+                    ..self.cut(&shared, namespace)
+                };
+                let decided = decide(cut);
                 self.upkeep.account(none.views_mut(), Views::clear);
-                return decided;
+                return Some(decided);
             }
         }
     }
@@ -345,6 +375,7 @@ impl State {
             defaults: &shared.defaults,
             namespace,
             upkeep: &self.upkeep,
+            hurry: None,
         }
     }
 
@@ -352,6 +383,7 @@ impl State {
     /// `idle_ticks`, and more while views take too much room.
     pub fn sweep(&self, idle_ticks: u64) {
         let since = self.upkeep.next_tick().saturating_sub(idle_ticks);
+        let is_short = self.upkeep.takes_want();
         let all = self
             .namespaces
             .iter()
@@ -366,7 +398,7 @@ impl State {
                 views.sync(version);
                 views.retain(|view| view.last_used() >= since);
             });
-            if !self.upkeep.has_view_room(0) {
+            if is_short {
                 self.upkeep.account(&mut views, Views::evict_some);
             }
             drop(shared);

@@ -1,11 +1,14 @@
 //! The values that nodes have for a topology key, numbered.
 
 use std::hash::BuildHasher;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use super::nodes::{NodeRef, Nodes, Slot};
+use super::layout::Layout;
+use super::node::NodeRef;
+use super::nodes::Nodes;
+use super::slots::Slot;
 
 /// The number of a domain: a value of a topology key. Not reused while its
 /// topology lives, so that counts by number stay meaningful.
@@ -38,6 +41,19 @@ pub struct Topology {
     values: Vec<Box<str>>,
     by_value: HashTable<DomainId>,
     hasher: DefaultHashBuilder,
+    /// Made when first asked for, and again after a change.
+    layout: OnceLock<Layout>,
+    /// As `layout`; a change that brings no new value leaves it.
+    ascending: OnceLock<Ascending>,
+}
+
+/// The numbers of all values, ascending by value.
+#[derive(Debug, Clone)]
+pub enum Ascending {
+    /// They ascend as the values do; so many there are.
+    ByNumber(usize),
+    /// The numbers in the order of their values.
+    Listed(Vec<DomainId>),
 }
 
 impl DomainId {
@@ -122,6 +138,7 @@ impl Topology {
             values,
             by_value,
             hasher,
+            ascending,
             ..
         } = self;
         let hash = hasher.hash_one(value);
@@ -130,12 +147,17 @@ impl Topology {
         }
         let id = DomainId::at(values.len());
         values.push(value.into());
+        ascending.take();
         by_value.insert_unique(hash, id, |id| hasher.hash_one(&*values[id.index()]));
         id
     }
 
     /// Follows a change of a node; `None` for one that is gone.
     pub fn update(&mut self, slot: Slot, node: Option<NodeRef<'_>>) {
+        self.layout.take();
+        if self.label.is_none() {
+            self.ascending.take();
+        }
         if self.domain_of.len() <= slot.index() {
             self.domain_of.resize(slot.index() + 1, DomainId::NONE);
         }
@@ -198,10 +220,40 @@ impl Topology {
         }
     }
 
+    /// The domains of `nodes` in node order.
+    pub fn layout(&self, nodes: &Nodes) -> &Layout {
+        self.layout.get_or_init(|| Layout::of(self, nodes))
+    }
+
+    /// All numbers, ascending by value.
+    pub fn ascending(&self, nodes: &Nodes) -> &Ascending {
+        self.ascending.get_or_init(|| {
+            let mut all: Vec<DomainId> = match self.label {
+                Some(_) => (0..self.values.len()).map(DomainId::at).collect(),
+                None => {
+                    let slots = nodes.order().iter();
+                    slots.map(|slot| DomainId::at(slot.index())).collect()
+                }
+            };
+            if self.label.is_some() {
+                // Stable, and so linear in what is sorted already.
+                all.sort_by_key(|id| &self.values[id.index()]);
+            }
+            let by_number = |(i, id): (usize, &DomainId)| id.index() == i;
+            if all.iter().enumerate().all(by_number) {
+                Ascending::ByNumber(all.len())
+            } else {
+                Ascending::Listed(all)
+            }
+        })
+    }
+
     /// What it takes in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let texts: usize = self.values.iter().map(|value| value.len()).sum();
         texts
+            + Layout::memory_bytes(self.keyed, self.id_bound())
+            + self.id_bound() * size_of::<DomainId>()
             + (self.domain_of.capacity() + self.nodes_in.capacity()) * size_of::<DomainId>()
             + self.values.capacity() * (size_of::<Box<str>>() + size_of::<DomainId>() + 1)
     }

@@ -2,7 +2,7 @@
 //! room.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use super::tally::{self, Tally};
 use super::views::Views;
@@ -18,6 +18,8 @@ pub struct Upkeep {
     view_bytes: AtomicUsize,
     view_count: AtomicUsize,
     max_view_bytes: usize,
+    /// Whether a view was not kept because others have taken the room.
+    wanted: AtomicBool,
     /// Where what happens to views is counted.
     tally: Arc<Tally>,
 }
@@ -31,6 +33,7 @@ impl Upkeep {
             view_bytes: AtomicUsize::new(0),
             view_count: AtomicUsize::new(0),
             max_view_bytes,
+            wanted: AtomicBool::new(false),
             tally: Arc::default(),
         }
     }
@@ -83,6 +86,17 @@ impl Upkeep {
     /// Whether a view of so many bytes may be kept.
     pub fn has_view_room(&self, bytes: usize) -> bool {
         self.view_bytes() + bytes <= self.max_view_bytes
+    }
+
+    /// Notes that a view found no room.
+    pub fn note_want(&self) {
+        self.wanted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether views should make room: there are too many, or one found no room
+    /// since this was last asked.
+    pub fn takes_want(&self) -> bool {
+        self.wanted.swap(false, Ordering::Relaxed) || !self.has_view_room(0)
     }
 
     /// Changes the views of a namespace and notes what they take then. The

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::lenses::PartitionId;
-use super::nodes::Slot;
 use super::partition::{Move, Partition};
+use super::slots::Slot;
 use super::topology::DomainId;
 
 /// From how many domains on the counts are also kept in order, so that the
@@ -91,6 +91,14 @@ impl View {
             Some(levels) => levels.first_key_value().map(|(count, _)| *count),
             None => partition.domains().map(|domain| self.count(domain)).min(),
         }
+    }
+
+    /// The largest count of a domain.
+    pub fn largest(&self) -> u32 {
+        let counts = || self.counts.iter().copied().max();
+        let levels = self.levels.as_ref();
+        let largest = levels.map_or_else(counts, |l| l.last_key_value().map(|(count, _)| *count));
+        largest.unwrap_or(0)
     }
 
     /// How many domains stand at each count, if the counts are kept in order.

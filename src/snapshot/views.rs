@@ -6,10 +6,13 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use slab::Slab;
 
+use super::asked::Asked;
+use super::cut::Query;
 use super::label_sets::{LabelSetId, LabelSets};
 use super::lenses::{Moves, PartitionId, unshared};
-use super::nodes::{Nodes, Slot};
+use super::nodes::Nodes;
 use super::room;
+use super::slots::Slot;
 use super::topology::DomainId;
 use super::view::View;
 use crate::matching::Selector;
@@ -17,6 +20,9 @@ use crate::matching::Selector;
 /// How many look-ups of a pod count a view may cost to follow nodes that
 /// moved; beyond that it is cheaper to count again when next asked.
 const MAX_LOOKUPS: usize = 20_000;
+
+/// How many views a namespace keeps without asking whether they are of use.
+const FREE_VIEWS: usize = 64;
 
 /// The views of a namespace.
 #[derive(Debug, Default)]
@@ -33,6 +39,8 @@ pub struct Views {
     watchers: Vec<Vec<Watcher>>,
     bytes: usize,
     count: usize,
+    /// Questions asked lately, for whether to keep their views.
+    asked: Asked,
 }
 
 /// A selector with views.
@@ -84,6 +92,7 @@ impl Views {
         if self.version != version {
             *self = Self {
                 version,
+                asked: std::mem::take(&mut self.asked),
                 ..Self::default()
             };
         }
@@ -93,6 +102,7 @@ impl Views {
     pub fn clear(&mut self) {
         *self = Self {
             version: self.version,
+            asked: std::mem::take(&mut self.asked),
             ..Self::default()
         };
     }
@@ -108,14 +118,32 @@ impl Views {
         watched.views.iter().find(|view| view.partition() == id)
     }
 
-    /// Keeps a view; that of somebody who was faster, if there is one.
-    pub fn insert(&mut self, selector: &Selector, view: View, sets: &LabelSets) -> Arc<View> {
+    /// Whether a view of this question should be kept, which was just asked.
+    ///
+    /// A namespace has a few for the asking. Beyond these a question has to come
+    /// twice: one that never comes again would be work for every change, and
+    /// take the room of one that does.
+    pub fn admits(&mut self, query: Query<'_>) -> bool {
+        if self.count < FREE_VIEWS {
+            return true;
+        }
+        self.asked.note(query)
+    }
+
+    /// Keeps a view of a selector that matches these label sets; that of
+    /// somebody who was faster, if there is one.
+    pub fn insert(
+        &mut self,
+        selector: &Selector,
+        view: View,
+        matched: Vec<LabelSetId>,
+    ) -> Arc<View> {
         if let Some(view) = self.find(selector, view.partition()) {
             return Arc::clone(view);
         }
         let index = match self.by_selector.get(selector) {
             Some(index) => *index,
-            None => self.watch(selector, sets),
+            None => self.watch(selector, matched),
         };
         let view = Arc::new(view);
         self.bytes += view.memory_bytes();
@@ -124,9 +152,8 @@ impl Views {
         view
     }
 
-    fn watch(&mut self, selector: &Selector, sets: &LabelSets) -> usize {
+    fn watch(&mut self, selector: &Selector, matched: Vec<LabelSetId>) -> usize {
         let selector = Arc::new(selector.clone());
-        let matched = sets.matching(&selector).collect();
         let index = self.watched.insert(Watched {
             selector: Arc::clone(&selector),
             sets: matched,

@@ -3,40 +3,30 @@
 
 use super::active::Subject;
 use super::verdict::Reason;
-use crate::matching::{NodeAffinity, Tolerations};
 use crate::snapshot::{Cut, Eligibility, Lens, NodeRef, partition, topology};
 
-/// The nodes that pass the checks, one check after the other.
+/// The nodes that pass the checks, one after the other.
 #[derive(Debug, Clone)]
 pub struct Checks {
-    /// Those that are not cordoned, or not for this pod.
-    open: partition::Key,
-    /// Those whose taints the pod tolerates, too.
-    tolerated: partition::Key,
-    /// Those that match its node affinity, too: they pass.
+    /// Those that pass all of them.
     passing: partition::Key,
 }
 
 impl Checks {
     /// What a pod is checked for.
     pub fn of(subject: Subject<'_>) -> Self {
-        let tolerations = || Some(subject.tolerations.clone());
-        let affinity = || (!subject.affinity.is_any()).then(|| subject.affinity.clone());
-        let key =
-            |tolerations: Option<Tolerations>, affinity: Option<NodeAffinity>| partition::Key {
+        let affinity = (!subject.affinity.is_any()).then(|| subject.affinity.clone());
+        Self {
+            passing: partition::Key {
                 topology: topology::Key::Node,
                 missing_is_empty: false,
                 eligibility: Eligibility {
                     required_keys: Box::default(),
                     affinity,
-                    tolerations,
+                    tolerations: Some(subject.tolerations.clone()),
                     cordon_tolerations: Some(subject.tolerations.clone()),
                 },
-            };
-        Self {
-            open: key(None, None),
-            tolerated: key(tolerations(), None),
-            passing: key(tolerations(), affinity()),
+            },
         }
     }
 
@@ -53,23 +43,35 @@ impl Checks {
         })
     }
 
+    /// The checks in order: why a node fails each, and the nodes that pass it
+    /// and those before.
+    pub fn stages(&self, cut: &Cut<'_>) -> [(Reason, Lens); 3] {
+        let mut open = self.passing.clone();
+        open.eligibility.affinity = None;
+        let tolerated = cut.lens(&open);
+        open.eligibility.tolerations = None;
+        [
+            (Reason::Unschedulable, cut.lens(&open)),
+            (Reason::UntoleratedTaint, tolerated),
+            (Reason::NodeAffinity, cut.lens(&self.passing)),
+        ]
+    }
+
     /// How many of all nodes fail, by the first check that they fail.
     pub fn refusals(&self, cut: &Cut<'_>) -> [(Reason, usize); 3] {
-        let pass = |key| cut.lens(key).partition.eligible_total();
-        let (all, open) = (cut.nodes.len(), pass(&self.open));
-        let (tolerated, passing) = (pass(&self.tolerated), pass(&self.passing));
-        [
-            (Reason::Unschedulable, all - open),
-            (Reason::UntoleratedTaint, open - tolerated),
-            (Reason::NodeAffinity, tolerated - passing),
-        ]
+        let mut left = cut.nodes.len();
+        self.stages(cut).map(|(reason, lens)| {
+            let before = std::mem::replace(&mut left, lens.partition.eligible_total());
+            (reason, before - left)
+        })
     }
 
     /// Why a node fails that does.
     pub fn reason(&self, node: NodeRef<'_>) -> Reason {
-        if !self.open.eligibility.admits(node) {
+        let eligibility = &self.passing.eligibility;
+        if !eligibility.admits_cordon(node) {
             Reason::Unschedulable
-        } else if !self.tolerated.eligibility.admits(node) {
+        } else if !eligibility.admits_taints(node) {
             Reason::UntoleratedTaint
         } else {
             Reason::NodeAffinity

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use fixedbitset::FixedBitSet;
+
 use super::active::{Active, Constraints};
 use super::checks::Checks;
 use super::question::{NodeChecks, Question};
 use super::report::{Report, Tally};
 use super::verdict::{Reason, Refusal};
-use crate::snapshot::{Counted, Cut, DomainId, Lens, Slot};
+use crate::snapshot::{Counted, Cut, DomainId, Lens, Slot, bits};
 
 /// The hard constraints of a question, counted and ready to judge nodes.
 pub struct Filter<'a> {
@@ -46,6 +48,40 @@ impl Tallies {
     }
 }
 
+/// Which of some nodes pass, and why the others fail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judged {
+    /// A bit per node: whether it passes.
+    pub pass: FixedBitSet,
+    /// How many pass, and how many fail for which reason.
+    pub tallies: Tallies,
+}
+
+impl Judged {
+    /// So many nodes, all of which pass as yet.
+    fn new(nodes: usize) -> Self {
+        let mut pass = FixedBitSet::with_capacity(nodes);
+        pass.insert_range(..);
+        Self {
+            pass,
+            tallies: Tallies {
+                judged: nodes,
+                feasible: nodes,
+                ..Tallies::default()
+            },
+        }
+    }
+
+    /// Refuses the nodes that are not among `passing` and were not refused
+    /// before: the first reason decides.
+    fn narrow(&mut self, reason: Reason, passing: &FixedBitSet) {
+        self.pass.intersect_with(passing);
+        let left = self.pass.count_ones(..);
+        let refused = std::mem::replace(&mut self.tallies.feasible, left) - left;
+        self.tallies.refuse(reason, refused);
+    }
+}
+
 impl<'a> Filter<'a> {
     /// Counts what the hard constraints of a question need.
     pub fn of(
@@ -80,22 +116,31 @@ impl<'a> Filter<'a> {
         self.hard.iter().try_for_each(|hard| hard.judge(slot))
     }
 
-    /// Whether each of `slots` passes: [`Self::judge`] without the reasons.
-    pub fn pass(&self, slots: &[Slot]) -> Vec<bool> {
-        let mut pass = match &self.checks {
-            Some((_, passing)) if passing.partition.eligible_total() < self.cut.nodes.len() => {
-                let eligible = passing.partition.eligible();
-                slots
-                    .iter()
-                    .map(|slot| eligible.get(slot.index()) == Some(&true))
-                    .collect()
+    /// Judges existing nodes at once: [`Self::judge`] without the numbers.
+    pub fn judge_all(&self, slots: &[Slot]) -> Judged {
+        let mut judged = Judged::new(slots.len());
+        let nodes = self.cut.nodes;
+        if let Some((checks, passing)) = &self.checks
+            && passing.partition.eligible_total() < nodes.len()
+        {
+            for (reason, lens) in checks.stages(&self.cut) {
+                let partition = &lens.partition;
+                if nodes.is_order(slots) {
+                    judged.narrow(reason, partition.eligible_in_order(nodes));
+                } else {
+                    let eligible = bits(slots, |slot| partition.is_eligible(*slot));
+                    judged.narrow(reason, &eligible);
+                }
             }
-            _ => vec![true; slots.len()],
-        };
-        for hard in &self.hard {
-            hard.narrow(slots, &mut pass);
         }
-        pass
+        for hard in &self.hard {
+            if hard.counted.lens().topology.keyed() < nodes.len() {
+                let keyed = hard.counted.keyed(slots);
+                judged.narrow(Reason::MissingTopologyKey, &keyed);
+            }
+            judged.narrow(Reason::Skew, &hard.admitted(slots));
+        }
+        judged
     }
 
     /// Whether every node passes.
@@ -109,8 +154,7 @@ impl<'a> Filter<'a> {
     /// costs its domains, not the nodes.
     pub fn tally_all(&self) -> Tallies {
         if self.hard.len() > 1 {
-            let order = self.cut.nodes.order();
-            return self.tally(order, &self.pass(order));
+            return self.judge_all(self.cut.nodes.order()).tallies;
         }
         let nodes = self.cut.nodes.len();
         let mut tallies = Tallies {
@@ -135,8 +179,7 @@ impl<'a> Filter<'a> {
                     // Lenses that came after others were dropped may number
                     // the domains anew.
                     if !Arc::ptr_eq(&lens.topology, &hard.counted.lens().topology) {
-                        let order = self.cut.nodes.order();
-                        return self.tally(order, &self.pass(order));
+                        return self.judge_all(self.cut.nodes.order()).tallies;
                     }
                     hard.tally(lens.partition.nodes_in())
                 }
@@ -147,44 +190,6 @@ impl<'a> Filter<'a> {
             tallies.refuse(Reason::Skew, skewed);
         }
         tallies
-    }
-
-    /// Counts verdicts on `slots`, given which of them pass.
-    pub fn tally(&self, slots: &[Slot], pass: &[bool]) -> Tallies {
-        let feasible = pass.iter().filter(|pass| **pass).count();
-        let mut tallies = Tallies {
-            judged: slots.len(),
-            feasible,
-            ..Tallies::default()
-        };
-        if self.refuses_by_skew_only() {
-            tallies.refuse(Reason::Skew, slots.len() - feasible);
-            return tallies;
-        }
-        // Runs of a reason are counted at once: there are few reasons and many
-        // nodes.
-        let refused = slots.iter().zip(pass).filter(|(_, pass)| !**pass);
-        let mut run = (Reason::Skew, 0);
-        for reason in refused.filter_map(|(slot, _)| Some(self.judge(*slot).err()?.reason)) {
-            if reason != run.0 {
-                tallies.refuse(run.0, run.1);
-                run = (reason, 0);
-            }
-            run.1 += 1;
-        }
-        tallies.refuse(run.0, run.1);
-        tallies
-    }
-
-    /// Whether no node can be refused for anything but skew.
-    fn refuses_by_skew_only(&self) -> bool {
-        let nodes = self.cut.nodes.len();
-        let checks = self.checks.as_ref();
-        checks.is_none_or(|(_, passing)| passing.partition.eligible_total() == nodes)
-            && self
-                .hard
-                .iter()
-                .all(|hard| hard.counted.lens().topology.keyed() == nodes)
     }
 
     /// The numbers behind each hard constraint.
@@ -211,23 +216,13 @@ impl<'a> Hard<'a> {
         }
     }
 
-    /// Unsets `pass` for the nodes that fail.
-    fn narrow(&self, slots: &[Slot], pass: &mut [bool]) {
-        let admits = |count: &u32| i64::from(*count) <= self.most;
-        let mut admits: Vec<bool> = match u32::try_from(self.most) {
-            Ok(most) => self
-                .counted
-                .counts()
-                .iter()
-                .map(|count| *count <= most)
-                .collect(),
-            Err(_) => self.counted.counts().iter().map(admits).collect(),
-        };
-        admits.resize(self.counted.value_count(), self.most >= 0);
-        self.counted.zip_domains(slots, 0, pass, |domain, pass| {
-            // Being in no domain is past the end.
-            *pass &= admits.get(domain.index()).copied().unwrap_or(false);
-        });
+    /// Which of `slots` are in a domain that the pod may go to.
+    fn admitted(&self, slots: &[Slot]) -> FixedBitSet {
+        if self.most < 0 {
+            return FixedBitSet::with_capacity(slots.len());
+        }
+        let most = u32::try_from(self.most).unwrap_or(u32::MAX);
+        self.counted.at_most(slots, most)
     }
 
     /// How many of the nodes in each domain there are, and how many of those
@@ -272,12 +267,13 @@ impl<'a> Hard<'a> {
                 eligible_nodes: i64::from(domain.eligible_nodes),
             }
         };
-        let tallies = self.counted.domains().map(tally).collect();
+        let listed = self.counted.least(max_domains).into_iter().map(tally);
+        let domain_count = self.counted.domain_count();
         let max_skew = i64::from(self.active.constraint.max_skew);
         let admits = |skew| skew <= max_skew;
         Report {
-            min_domains_unmet: self.counted.domain_count() < min_domains(self.active),
-            ..Report::of(self.active, tallies, max_domains, self.minimum, admits)
+            min_domains_unmet: domain_count < min_domains(self.active),
+            ..Report::of(self.active, domain_count, listed, self.minimum, admits)
         }
     }
 }

@@ -2,6 +2,7 @@
 //! numbers behind that. Reads one cut of a snapshot, returns plain values.
 
 mod active;
+mod cells;
 mod checks;
 pub mod describe;
 mod filter;
@@ -10,11 +11,12 @@ pub mod place;
 mod question;
 mod report;
 mod score;
+mod soft;
 mod verdict;
 
 pub use active::{Active, Constraints, Subject};
 pub use checks::Checks;
-pub use filter::{Filter, Tallies};
+pub use filter::{Filter, Judged, Tallies};
 pub use question::{NodeChecks, Question};
 pub use report::{DomainReport, Report, Tally};
 pub use score::{NodeScore, Scores};

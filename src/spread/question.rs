@@ -78,9 +78,9 @@ impl Question {
         let checks = Checks::of(subject);
         faults.finish(Self {
             namespace: names::namespace_or_default(&metadata.namespace).to_owned(),
-            labels: metadata.labels.clone(),
             affinity,
             tolerations,
+            labels: metadata.labels.clone(),
             controller: Controller::of(&metadata.owner_references),
             constraints,
             checks,

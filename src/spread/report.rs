@@ -42,20 +42,15 @@ pub struct Tally<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// A report of these domains, of which it lists at most `max_domains`.
+    /// A report of `domain_count` domains that lists these, which are in
+    /// order.
     pub fn of(
         active: &'a Active,
-        mut tallies: Vec<Tally<'a>>,
-        max_domains: usize,
+        domain_count: usize,
+        listed: impl IntoIterator<Item = Tally<'a>>,
         global_minimum: i64,
         admits: impl Fn(i64) -> bool,
     ) -> Self {
-        let domain_count = tallies.len();
-        if max_domains < domain_count {
-            tallies.select_nth_unstable(max_domains);
-            tallies.truncate(max_domains);
-        }
-        tallies.sort_unstable();
         let domain = |tally: Tally<'a>| {
             let skew = tally.matching_pods + active.self_match - global_minimum;
             DomainReport {
@@ -69,8 +64,20 @@ impl<'a> Report<'a> {
             domain_count,
             global_minimum,
             min_domains_unmet: false,
-            domains: tallies.into_iter().map(domain).collect(),
+            domains: listed.into_iter().map(domain).collect(),
             weight: 0.0,
         }
+    }
+}
+
+impl Tally<'_> {
+    /// The first `max` of `all`, in order.
+    pub fn first(mut all: Vec<Self>, max: usize) -> Vec<Self> {
+        if max < all.len() {
+            all.select_nth_unstable(max);
+            all.truncate(max);
+        }
+        all.sort_unstable();
+        all
     }
 }

@@ -65,7 +65,7 @@ fn cases() -> Vec<Case> {
             .collect();
         fleet(&clusters)
     };
-    let gpu = tainted(node("n1", &[("region", "north")]), "gpu", "", "NoSchedule").change();
+    let gpu = || tainted(node("n1", &[("region", "north")]), "gpu", "", "NoSchedule").change();
     // Regions want the west, rings want ring 3; w3 holds already.
     let crossed = || {
         fleet(&[
@@ -103,7 +103,7 @@ fn cases() -> Vec<Case> {
         },
         Case {
             name: "a region whose one cluster is tainted",
-            changes: with(even(), gpu),
+            changes: with(even(), gpu()),
             pod: one(),
             kind: Kind::FleetUnusableDomain,
             says: Some(&[
@@ -140,11 +140,11 @@ fn cases() -> Vec<Case> {
             says: None,
         },
         Case {
-            name: "nothing can be picked under maxSkew 1",
-            changes: grown(&["e1", "e2", "e3", "e4"]),
+            name: "the only region that could grow is full",
+            changes: with(fleet(&[("e1", "east", true), ("e2", "east", false)]), gpu()),
             pod: one(),
             kind: Kind::MaxSkew,
-            says: Some(&["maxSkew 3 is the smallest", "2 clusters", "it is 1 now"]),
+            says: Some(&["maxSkew 2 is the smallest", "1 cluster", "it is 1 now"]),
         },
         Case {
             name: "something can be picked",

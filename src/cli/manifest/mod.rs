@@ -19,7 +19,7 @@ mod workload;
 
 pub(crate) use defaults::read_default_constraints;
 pub(crate) use error::Error;
-pub(crate) use object::{items_of, kind_of, object_name, reference};
+pub(crate) use object::{Saved, items_of, kind_of, object_name, reference};
 pub(crate) use objects::{Objects, read_objects};
 pub(crate) use placement::{Policy, Preference};
 pub(crate) use source::{Source, expand};

@@ -16,14 +16,54 @@ pub(super) enum Decoded {
     Object(Object),
     /// Its default constraints.
     DefaultConstraints(DefaultConstraints),
+    /// Where a saved snapshot came from.
+    Saved(Saved),
     /// Nothing: an object of this kind.
     Other(String),
+}
+
+/// Where a saved snapshot came from: what tells its revision from others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Saved {
+    /// Name of the snapshot.
+    pub(crate) snapshot: String,
+    /// Epoch of the revision.
+    pub(crate) epoch: String,
+    /// The revision.
+    pub(crate) revision: i64,
+}
+
+impl Saved {
+    /// As an item of a list.
+    pub(crate) fn to_item(&self) -> Value {
+        json!({
+            "apiVersion": OWN_API_VERSION,
+            "kind": SAVED_KIND,
+            "metadata": {
+                "name": self.snapshot,
+                "uid": self.epoch,
+                "resourceVersion": self.revision.to_string(),
+            },
+        })
+    }
+
+    fn of_item(value: &Value) -> Option<Self> {
+        let metadata = value.get("metadata")?;
+        Some(Self {
+            snapshot: text(metadata, "name").to_owned(),
+            epoch: text(metadata, "uid").to_owned(),
+            revision: text(metadata, "resourceVersion").parse().ok()?,
+        })
+    }
 }
 
 /// API version under which `snapshot save` writes default constraints.
 pub(super) const OWN_API_VERSION: &str = "evenkeel/v1";
 /// Kind under which `snapshot save` writes default constraints.
 pub(super) const DEFAULT_CONSTRAINTS_KIND: &str = "DefaultConstraints";
+
+/// Kind under which `snapshot save` writes where the snapshot came from.
+const SAVED_KIND: &str = "SavedSnapshot";
 
 /// Decodes an object by its kind and API version.
 pub(super) fn decode(item: Item, source: &Source) -> Result<Decoded, Error> {
@@ -38,6 +78,12 @@ pub(super) fn decode(item: Item, source: &Source) -> Result<Decoded, Error> {
         return Ok(pod.map_or(Decoded::Other(kind), |pod| {
             Decoded::Object(Object::Pod(pod))
         }));
+    }
+    if kind == SAVED_KIND
+        && version == OWN_API_VERSION
+        && let Some(saved) = Saved::of_item(&item.value)
+    {
+        return Ok(Decoded::Saved(saved));
     }
     let known = match kind {
         "Node" | "Pod" | "Service" | "ReplicationController" => ["v1", ""].contains(&version),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use indicatif::ProgressBar;
 
 use super::document::{Item, for_each_item};
-use super::object::{Decoded, decode};
+use super::object::{Decoded, Saved, decode};
 use super::{Error, Origin, Source, kind_of, object_name, reference};
 use crate::proto::v1::change::Object;
 use crate::proto::v1::{Change, DefaultConstraints};
@@ -19,6 +19,8 @@ pub(crate) struct Objects {
     pub(crate) skipped: BTreeMap<String, u64>,
     /// Default constraints, when a file holds some.
     pub(crate) default_constraints: Option<DefaultConstraints>,
+    /// Where the objects were saved from, when a file says so.
+    pub(crate) saved: Option<Saved>,
     /// A line for each object that occurs more than once. The last one counts.
     pub(crate) repeated: Vec<String>,
     origins: Vec<Origin>,
@@ -81,6 +83,7 @@ impl Reader {
             Decoded::DefaultConstraints(constraints) => {
                 self.objects.default_constraints = Some(constraints);
             }
+            Decoded::Saved(saved) => self.objects.saved = Some(saved),
             Decoded::Other(kind) => *self.objects.skipped.entry(kind).or_default() += 1,
         }
         Ok(())

@@ -39,10 +39,10 @@ fn title(active: &Active) -> String {
 /// empty domain beside full ones does that.
 fn skew_too_large(case: &Case<'_>) -> Vec<Finding> {
     let too_large = |spread: &Spread| {
-        let report = spread.report(usize::MAX);
-        if report.domains.is_empty() || report.domains.iter().any(|domain| domain.feasible) {
+        if !admits_nothing(spread) {
             return None;
         }
+        let report = spread.report(usize::MAX);
         let first = report.domains.first()?.tally;
         let largest = report.domains.last()?.tally;
         let least = report.domains.iter().map(|domain| domain.skew).min()?;
@@ -70,6 +70,12 @@ fn skew_too_large(case: &Case<'_>) -> Vec<Finding> {
         ))
     };
     case.hard().filter_map(too_large).collect()
+}
+
+/// Whether a constraint refuses every domain there is.
+fn admits_nothing(spread: &Spread) -> bool {
+    let domains = spread.report(usize::MAX).domains;
+    !domains.is_empty() && domains.iter().all(|domain| !domain.feasible)
 }
 
 /// A hint that suggests another max skew, with how many clusters that opens.
@@ -212,6 +218,10 @@ fn max_skew(case: &Case<'_>) -> Vec<Finding> {
             |cluster: &Judged<'_>| spread.after(spread.class(spread.domain_of(cluster.slot)));
         let least = case.pickable().filter(others).map(after).min()?;
         let max_skew = i32::try_from(least).ok()?;
+        if admits_nothing(spread) {
+            // Said by `skew_too_large`.
+            return None;
+        }
         let open = case.open_with(spread, max_skew);
         let clusters = plural(open, "cluster");
         let message = format!(

@@ -2,8 +2,10 @@
 //! environment variable and the key of the TOML file.
 
 mod admin;
+mod clients;
 mod decision_log;
 mod file;
+mod log;
 mod parse;
 mod placing;
 mod security;
@@ -19,15 +21,16 @@ use std::time::Duration;
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 
 pub use admin::AdminSettings;
+pub use clients::ClientSettings;
 pub use file::{FileError, apply_file};
 pub use parse::{ParseError, parse};
 pub use security::{ClientAuth, Conflict, SecuritySettings};
 pub use state::StateSettings;
 pub use traces::TraceSettings;
 
+pub(in crate::server) use values::limit_names;
 use values::{count, message_bytes, positive_duration};
 
-use super::logging;
 use crate::api;
 use crate::snapshot::Limits;
 
@@ -98,6 +101,10 @@ pub struct Config {
     #[command(flatten)]
     pub limits: LimitSettings,
 
+    /// What keeps one client from starving others.
+    #[command(flatten)]
+    pub clients: ClientSettings,
+
     /// Connections, and how long they may be idle.
     #[command(flatten)]
     pub connections: ConnectionSettings,
@@ -112,7 +119,7 @@ pub struct Config {
 
     /// What is logged, and how.
     #[command(flatten)]
-    pub log: LogSettings,
+    pub log: log::LogSettings,
 
     /// The admin port.
     #[command(flatten)]
@@ -153,8 +160,8 @@ pub struct LimitSettings {
     /// Calls of SpreadService under way at once, over all connections.
     ///
     /// Every call holds its message, and one that waits for a revision holds
-    /// it for as long; an open feed counts as one call. Health and reflection
-    /// are never limited. The call over the limit is refused at once.
+    /// it for as long. Feeds have a limit of their own. Health and reflection are
+    /// never limited. The call over the limit is refused at once.
     #[arg(
         long,
         env = "EVENKEEL_MAX_CONCURRENT_CALLS",
@@ -389,32 +396,4 @@ pub struct DrainSettings {
         value_parser = humantime::parse_duration
     )]
     pub drain_timeout: Duration,
-}
-
-/// What is logged, and how. Logs go to standard error.
-#[derive(Debug, Clone, clap::Args)]
-#[command(next_help_heading = "Logging")]
-pub struct LogSettings {
-    /// How log lines look: `auto` is `human` on a terminal, else `json`.
-    #[arg(
-        long,
-        env = "EVENKEEL_LOG_FORMAT",
-        value_name = "FORMAT",
-        value_enum,
-        default_value_t = logging::Format::Auto
-    )]
-    pub log_format: logging::Format,
-
-    /// Least important level to log: error, warn, info, debug, trace or off.
-    ///
-    /// Or a list with levels for parts of the program, such as
-    /// `info,h2=debug`. Without this setting RUST_LOG is read, in the same
-    /// form, and without that `info` holds.
-    #[arg(
-        long,
-        env = "EVENKEEL_LOG_LEVEL",
-        value_name = "FILTER",
-        value_parser = logging::parse_filter
-    )]
-    pub log_level: Option<String>,
 }

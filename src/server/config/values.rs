@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::LimitSettings;
+use clap::Args;
+
+use super::{Config, LimitSettings};
 use crate::snapshot::Limits;
 
 impl From<&LimitSettings> for Limits {
@@ -25,6 +27,14 @@ impl From<&LimitSettings> for Limits {
             max_string_bytes: settings.max_string_bytes,
         }
     }
+}
+
+/// The names of all limits: the flags that start with `max-`.
+pub fn limit_names() -> Vec<String> {
+    let command = Config::augment_args(clap::Command::default());
+    let flags = command.get_arguments().filter_map(clap::Arg::get_long);
+    let limits = flags.filter(|flag| flag.starts_with("max-"));
+    limits.map(str::to_owned).collect()
 }
 
 /// A whole number from 1. Upper bounds come from `tokio`'s semaphores.

@@ -98,12 +98,14 @@ pub(in crate::server) struct Recorder {
 }
 
 impl Calls {
-    /// Of a service with these methods.
-    pub(in crate::server) fn new(methods: Vec<String>) -> Arc<Self> {
+    /// Of a service with these methods, whose calls may be refused for these
+    /// limits.
+    pub(in crate::server) fn new(methods: Vec<String>, limits: Vec<String>) -> Arc<Self> {
         Arc::new(Self {
             methods,
             threads: Mutex::default(),
-            refusals: Mutex::default(),
+            // Rates need a zero to start from.
+            refusals: Mutex::new(limits.into_iter().map(|limit| (limit, 0)).collect()),
         })
     }
 

@@ -2,6 +2,7 @@
 //! asked. The parts themselves keep plain counts and know nothing of this.
 
 mod calls;
+mod decision_log;
 mod family;
 mod histogram;
 mod load;
@@ -23,6 +24,7 @@ use super::calls::CallLimits;
 use super::config::Config;
 use super::connections;
 use super::health::Board;
+use crate::decision_log::DecisionLog;
 use crate::snapshot::Registry;
 
 /// What is read when the metrics are asked for.
@@ -32,6 +34,7 @@ pub(super) struct Sources {
     pub(super) threads: Arc<Threads>,
     pub(super) health: Board,
     pub(super) registry: Arc<Registry>,
+    pub(super) decision_log: Option<DecisionLog>,
     pub(super) security: Arc<super::security::Counts>,
 }
 
@@ -67,6 +70,9 @@ impl Metrics {
             registry: Arc::clone(&sources.registry),
             labelled: config.admin.metrics_snapshots,
         }));
+        if let Some(log) = sources.decision_log {
+            own.register_collector(Box::new(decision_log::Log(log)));
+        }
         own.register_collector(Box::new(work::Work(sources.registry)));
         own.register_collector(Box::new(security::Security(sources.security)));
         Self(all)

@@ -48,6 +48,10 @@ mod linux {
     const CPU: Family = seconds("process_cpu", "CPU time used, in user and system mode");
     const RESIDENT: Family = bytes("process_resident_memory", "Resident set");
     const VIRTUAL: Family = bytes("process_virtual_memory", "Address space");
+    const LIMIT: Family = bytes(
+        "process_memory_limit",
+        "Memory that the process may use before its container is killed; absent without a limit",
+    );
     const FDS: Family = plain("process_open_fds", "File descriptors open now");
     const MAX_FDS: Family = plain("process_max_fds", "File descriptors that may be open");
     const THREADS: Family = plain("process_threads", "Threads of the process");
@@ -78,12 +82,27 @@ mod linux {
         })
     }
 
+    /// The limit of the control group: version 2, or 1.
+    fn memory_limit() -> Option<u64> {
+        const FILES: [&str; 2] = [
+            "/sys/fs/cgroup/memory.max",
+            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+        ];
+        let read = |file: &&str| std::fs::read_to_string(file).ok();
+        let limit = FILES.iter().find_map(read)?.trim().parse::<u64>().ok()?;
+        // Version 1 says so when there is none.
+        (limit < i64::MAX as u64 / 2).then_some(limit)
+    }
+
     /// Writes what `/proc/self` says; nothing where it cannot be read.
     pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let Ok(reading) = read() else { return Ok(()) };
         CPU.counter(encoder, reading.cpu)?;
         RESIDENT.gauge(encoder, reading.resident)?;
         VIRTUAL.gauge(encoder, reading.virtual_size)?;
+        if let Some(limit) = memory_limit() {
+            LIMIT.gauge(encoder, limit)?;
+        }
         FDS.gauge(encoder, reading.fds)?;
         if let Some(limit) = reading.max_fds {
             MAX_FDS.gauge(encoder, limit)?;

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::super::score::{MAX_SCORE, round_half_up};
+use super::super::cells::round_half_up;
+use super::super::score::MAX_SCORE;
 use super::tracked::Tracked;
 
 /// The nodes that can take another pod, grouped.

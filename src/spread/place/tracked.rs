@@ -211,12 +211,12 @@ impl Tracked {
         };
         let max_skew = i64::from(self.active.constraint.max_skew);
         let is_soft = !self.is_hard();
-        let tallies = ids.map(tally).collect();
+        let listed = Tally::first(ids.map(tally).collect(), max_domains);
+        let domain_count = self.domain_count;
         Report {
-            domain_count: self.domain_count,
             min_domains_unmet: self.min_domains_unmet,
             weight: self.weight,
-            ..Report::of(&self.active, tallies, max_domains, self.minimum(), |skew| {
+            ..Report::of(&self.active, domain_count, listed, self.minimum(), |skew| {
                 is_soft || skew <= max_skew
             })
         }

@@ -72,6 +72,8 @@ seccompProfile:
 {{- if .Values.tls.clientCertificates }}
 {{- $_ := set $settings "tls-client-ca" "/etc/evenkeel/tls/ca.crt" }}
 {{- end }}
+{{- else }}
+{{- $_ := set $settings "allow-plaintext" true }}
 {{- end }}
 {{- if .Values.access.secretName }}
 {{- $_ := set $settings "access-file" (printf "/etc/evenkeel/access/%s" .Values.access.key) }}

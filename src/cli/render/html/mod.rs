@@ -54,16 +54,20 @@ pub(crate) fn explain_html(head: &Head, answer: &ExplainResponse) -> String {
 }
 
 fn header(head: &Head, answer: &ExplainResponse) -> Markup {
-    let class = match answer.feasible_count {
-        0 => "verdict bad",
-        _ => "verdict good",
-    };
+    let found = answer.feasible_count > 0;
+    let (verdict, why) = answer
+        .summary
+        .split_once(": ")
+        .unwrap_or((&answer.summary, ""));
     html! {
-        header {
+        header.good[found].bad[!found] {
             p.pod { (head.pod) }
-            h1 class=(class) { (answer.summary) }
+            div.verdict {
+                h1 { (verdict) }
+                @if !why.is_empty() { p { (why) } }
+            }
             p.tallies {
-                span.tally.good { b { (counted(answer.feasible_count)) } " feasible" }
+                span.tally.feasible { b { (counted(answer.feasible_count)) } " feasible" }
                 @for reason in &answer.reasons {
                     span.tally { b { (counted(reason.count)) } " " (reason.reason) }
                 }

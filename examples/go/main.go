@@ -1,0 +1,267 @@
+// A small orchestrator: feeds a cluster, asks where pods may and should run,
+// places them with reservations, starts them and confirms.
+//
+// Nodes and pods are Kubernetes' own types: their bytes are Evenkeel's.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"sort"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	evenkeel "evenkeel.example/orchestrator/evenkeel/v1"
+)
+
+const snapshot = "go"
+
+// Calls go to every server that the name stands for. Questions may be asked
+// again; what changes something, only by who knows what came of it.
+const serviceConfig = `{
+  "loadBalancingConfig": [{"round_robin": {}}],
+  "methodConfig": [{
+    "name": [
+      {"service": "evenkeel.v1.SpreadService", "method": "Filter"},
+      {"service": "evenkeel.v1.SpreadService", "method": "Score"}
+    ],
+    "retryPolicy": {
+      "maxAttempts": 4,
+      "initialBackoff": "0.1s",
+      "maxBackoff": "2s",
+      "backoffMultiplier": 2,
+      "retryableStatusCodes": ["UNAVAILABLE"]
+    }
+  }]
+}`
+
+// wire is a type of k8s.io/api, such as *corev1.Pod.
+type wire interface{ Marshal() ([]byte, error) }
+
+// convert reads the bytes of an object of Kubernetes as one of Evenkeel, which
+// skips the fields that decisions do not read.
+func convert[T proto.Message](object wire, into T) T {
+	bytes, err := object.Marshal()
+	if err == nil {
+		err = proto.Unmarshal(bytes, into)
+	}
+	if err != nil {
+		log.Fatalf("convert %T: %v", object, err)
+	}
+	return into
+}
+
+func node(name, zone string) *evenkeel.Node {
+	labels := map[string]string{corev1.LabelTopologyZone: zone, corev1.LabelHostname: name}
+	return convert(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, &evenkeel.Node{})
+}
+
+func pod(name, nodeName string) *evenkeel.Pod {
+	labels := map[string]string{"app": "web"}
+	constraint := func(key string, when corev1.UnsatisfiableConstraintAction) corev1.TopologySpreadConstraint {
+		return corev1.TopologySpreadConstraint{
+			MaxSkew:           1,
+			TopologyKey:       key,
+			WhenUnsatisfiable: when,
+			LabelSelector:     &metav1.LabelSelector{MatchLabels: labels},
+		}
+	}
+	phase := corev1.PodPending
+	if nodeName != "" {
+		phase = corev1.PodRunning
+	}
+	return convert(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "shop", Labels: labels},
+		Spec: corev1.PodSpec{
+			NodeName: nodeName,
+			// Not read by decisions, and skipped.
+			Containers: []corev1.Container{{Name: "web", Image: "web:1"}},
+			TopologySpreadConstraints: []corev1.TopologySpreadConstraint{
+				constraint(corev1.LabelTopologyZone, corev1.DoNotSchedule),
+				constraint(corev1.LabelHostname, corev1.ScheduleAnyway),
+			},
+		},
+		Status: corev1.PodStatus{Phase: phase},
+	}, &evenkeel.Pod{})
+}
+
+type orchestrator struct {
+	client evenkeel.SpreadServiceClient
+	// revision of the snapshot that the next question has to see.
+	revision int64
+}
+
+// feed replaces the snapshot by the whole cluster.
+func (o *orchestrator) feed(ctx context.Context) error {
+	var changes []*evenkeel.Change
+	for _, zone := range []string{"a", "b", "c"} {
+		for _, number := range []string{"1", "2"} {
+			object := node("node-"+zone+number, "zone-"+zone)
+			changes = append(changes, &evenkeel.Change{Object: &evenkeel.Change_Node{Node: object}})
+		}
+	}
+	stream, err := o.client.StreamSnapshot(ctx)
+	if err != nil {
+		return err
+	}
+	for _, step := range []*evenkeel.StreamSnapshotRequest{
+		{Step: &evenkeel.StreamSnapshotRequest_BeginReplace{
+			BeginReplace: &evenkeel.BeginReplace{Snapshot: snapshot}}},
+		{Step: &evenkeel.StreamSnapshotRequest_Update{
+			Update: &evenkeel.UpdateSnapshotRequest{Snapshot: snapshot, Changes: changes}}},
+		{Step: &evenkeel.StreamSnapshotRequest_CommitReplace{
+			CommitReplace: &evenkeel.CommitReplace{Snapshot: snapshot}}},
+	} {
+		if err := stream.Send(step); err != nil {
+			return err
+		}
+		answer, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		o.revision = answer.GetUpdate().GetRevision()
+	}
+	return stream.CloseSend()
+}
+
+func (o *orchestrator) update(ctx context.Context, change *evenkeel.Change) error {
+	answer, err := o.client.UpdateSnapshot(ctx, &evenkeel.UpdateSnapshotRequest{
+		Snapshot: snapshot,
+		Changes:  []*evenkeel.Change{change},
+	})
+	o.revision = answer.GetRevision()
+	return err
+}
+
+// place picks nodes and holds them.
+func (o *orchestrator) place(ctx context.Context, replicas int32) ([]*evenkeel.Placement, error) {
+	answer, err := o.client.Place(ctx, &evenkeel.PlaceRequest{
+		Snapshot:    snapshot,
+		Pod:         pod("", ""),
+		Replicas:    replicas,
+		MinRevision: o.revision,
+		Reserve:     &evenkeel.Reservation{Owner: "example", Ttl: durationpb.New(time.Minute)},
+	})
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, placement := range answer.Placements {
+		names = append(names, placement.Node)
+	}
+	fmt.Println("placed:", strings.Join(names, " "))
+	return answer.Placements, nil
+}
+
+// start confirms a reservation for a pod, and reports the pod once it runs.
+func (o *orchestrator) start(ctx context.Context, name string, placement *evenkeel.Placement) error {
+	_, err := o.client.ConfirmReservations(ctx, &evenkeel.ConfirmReservationsRequest{
+		Snapshot: snapshot,
+		Confirmations: []*evenkeel.Confirmation{
+			{Id: placement.ReservationId, Pod: &evenkeel.ReservedPod{Name: name}},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	running := pod(name, placement.Node)
+	return o.update(ctx, &evenkeel.Change{Object: &evenkeel.Change_Pod{Pod: running}})
+}
+
+// look prints where a pod may and should run.
+func (o *orchestrator) look(ctx context.Context) error {
+	filtered, err := o.client.Filter(ctx, &evenkeel.FilterRequest{
+		Snapshot: snapshot, Pod: pod("", ""), MinRevision: o.revision})
+	if err != nil {
+		return err
+	}
+	fmt.Printf("feasible: %d of %d\n", filtered.FeasibleCount, filtered.NodeCount)
+	scored, err := o.client.Score(ctx, &evenkeel.ScoreRequest{
+		Snapshot: snapshot, Pod: pod("", ""), MinRevision: o.revision, Top: 1})
+	if err != nil {
+		return err
+	}
+	fmt.Println("best:", scored.Scores[0].Node)
+	return nil
+}
+
+// count prints what is left of the reservations, and pods per zone.
+func (o *orchestrator) count(ctx context.Context) error {
+	held, err := o.client.ListReservations(ctx, &evenkeel.ListReservationsRequest{Snapshot: snapshot})
+	if err != nil {
+		return err
+	}
+	fmt.Println("reserved:", len(held.Reservations))
+	filtered, err := o.client.Filter(ctx, &evenkeel.FilterRequest{
+		Snapshot: snapshot, Pod: pod("", ""), MinRevision: o.revision, View: evenkeel.View_VIEW_DOMAINS})
+	if err != nil {
+		return err
+	}
+	domains := filtered.Constraints[0].Domains
+	sort.Slice(domains, func(i, j int) bool { return domains[i].Value < domains[j].Value })
+	for _, domain := range domains {
+		fmt.Printf("%s: %d\n", domain.Value, domain.MatchingPods)
+	}
+	return nil
+}
+
+func (o *orchestrator) run(ctx context.Context) error {
+	if err := o.feed(ctx); err != nil {
+		return fmt.Errorf("feed: %w", err)
+	}
+	if err := o.look(ctx); err != nil {
+		return fmt.Errorf("look: %w", err)
+	}
+	placements, err := o.place(ctx, 5)
+	if err != nil {
+		return fmt.Errorf("place: %w", err)
+	}
+	for number, placement := range placements {
+		if err := o.start(ctx, fmt.Sprintf("web-%d", number), placement); err != nil {
+			return fmt.Errorf("start: %w", err)
+		}
+	}
+
+	// A pod goes, another comes.
+	gone := &evenkeel.ObjectReference{Kind: "Pod", Namespace: "shop", Name: "web-1"}
+	if err := o.update(ctx, &evenkeel.Change{Object: &evenkeel.Change_Delete{Delete: gone}}); err != nil {
+		return fmt.Errorf("delete: %w", err)
+	}
+	placements, err = o.place(ctx, 1)
+	if err != nil {
+		return fmt.Errorf("place: %w", err)
+	}
+	if err := o.start(ctx, "web-5", placements[0]); err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+	return o.count(ctx)
+}
+
+func main() {
+	server := "localhost:50051"
+	if len(os.Args) > 1 {
+		server = os.Args[1]
+	}
+	connection, err := grpc.NewClient("dns:///"+server,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultServiceConfig(serviceConfig))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer connection.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	o := orchestrator{client: evenkeel.NewSpreadServiceClient(connection)}
+	if err := o.run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,112 @@
+//! The loop around a feed: its steps come in, acknowledgements go out.
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_stream::StreamExt;
+use tokio_util::sync::CancellationToken;
+use tonic::{Status, Streaming};
+
+use super::error::Error;
+use super::feed::Feed;
+use super::lanes::{LARGE_BATCH, Lanes, until};
+use crate::proto::v1;
+
+/// Steps that came while others were stored are taken together, up to so many,
+/// and until they have so many changes.
+const MAX_GROUP: usize = 16;
+const MAX_GROUP_CHANGES: usize = 10_000;
+
+/// Takes the steps of a feed until the client ends it, a step is refused, or
+/// the server drains, or its deadline passes.
+pub async fn run_feed(
+    mut feed: Feed,
+    is_journaled: bool,
+    mut steps: Streaming<v1::StreamSnapshotRequest>,
+    answers: mpsc::Sender<Result<v1::StreamSnapshotResponse, Status>>,
+    draining: CancellationToken,
+    lanes: Lanes,
+    deadline: Option<Instant>,
+) {
+    loop {
+        let step = tokio::select! {
+            step = until(deadline, steps.next()) => {
+                step.unwrap_or_else(|late| Some(Err(late.into())))
+            }
+            () = draining.cancelled() => Some(Err(Error::Draining.into())),
+            () = answers.closed() => None,
+        };
+        let Some(step) = step else { return };
+        let mut group = Group::default();
+        let mut goes_on = group.add(step);
+        while is_journaled && goes_on && group.has_room() {
+            let step = tokio::select! {
+                biased;
+                step = steps.next() => step,
+                () = std::future::ready(()) => None,
+            };
+            let Some(step) = step else { break };
+            goes_on = group.add(step);
+        }
+        let Group { taken, size, end } = group;
+        let is_large = is_journaled || size >= LARGE_BATCH;
+        let take = move || (feed.steps(taken), feed);
+        let answered = match lanes.change_soon(is_large, deadline, take).await {
+            Ok((answered, same)) => {
+                feed = same;
+                answered
+            }
+            Err(error) => {
+                // Nobody listening any more is no news to anybody.
+                let _ = answers.send(Err(error.into())).await;
+                return;
+            }
+        };
+        let end = end.map(Err);
+        for answer in answered
+            .into_iter()
+            .map(|a| a.map_err(Status::from))
+            .chain(end)
+        {
+            let goes_on = answer.is_ok();
+            if answers.send(answer).await.is_err() || !goes_on {
+                return;
+            }
+        }
+    }
+}
+
+/// Steps that are taken together.
+#[derive(Default)]
+struct Group {
+    taken: Vec<v1::StreamSnapshotRequest>,
+    size: usize,
+    /// Why no more steps come.
+    end: Option<Status>,
+}
+
+impl Group {
+    /// Adds a step; whether more may come.
+    fn add(&mut self, step: Result<v1::StreamSnapshotRequest, Status>) -> bool {
+        match step {
+            Ok(step) => {
+                self.size = self.size.saturating_add(step_size(&step));
+                self.taken.push(step);
+            }
+            Err(status) => self.end = Some(status),
+        }
+        self.end.is_none()
+    }
+
+    fn has_room(&self) -> bool {
+        self.taken.len() < MAX_GROUP && self.size < MAX_GROUP_CHANGES
+    }
+}
+
+fn step_size(step: &v1::StreamSnapshotRequest) -> usize {
+    match &step.step {
+        Some(v1::stream_snapshot_request::Step::Update(update)) => update.changes.len(),
+        // A commit drops the old state, however large it was.
+        Some(v1::stream_snapshot_request::Step::CommitReplace(_)) => usize::MAX,
+        _ => 0,
+    }
+}

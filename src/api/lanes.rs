@@ -1,0 +1,176 @@
+//! Where work runs that may take long: beside the threads that serve, so that
+//! health checks and small calls never wait for it, and so much of it at once
+//! that the machine keeps up.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
+
+use super::error::Error;
+
+/// Changes from which on a batch is applied beside the reactor.
+pub const LARGE_BATCH: usize = 256;
+
+/// Batches, copies and reservations at work at once. They take turns on their
+/// snapshots, so most of these wait.
+const BATCHES: usize = 64;
+
+/// When a decision that was refused may be asked again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// How many decisions that may take long run and wait.
+#[derive(Debug, Clone, Copy)]
+pub struct Load {
+    /// At work at once.
+    pub running: usize,
+    /// Waiting for their turn; one more is refused.
+    pub waiting: usize,
+}
+
+impl Default for Load {
+    /// As many at work as there are processors, and 16 times as many waiting.
+    fn default() -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            running: processors,
+            waiting: 16 * processors,
+        }
+    }
+}
+
+/// The lanes of a service.
+#[derive(Clone)]
+pub struct Lanes {
+    load: Load,
+    deciding: Arc<Semaphore>,
+    /// A permit for each decision that runs or waits.
+    decisions: Arc<Semaphore>,
+    batches: Arc<Semaphore>,
+    /// Work of any kind that is running now.
+    running: Arc<AtomicUsize>,
+}
+
+impl Lanes {
+    /// Lanes for so many decisions.
+    pub fn new(load: Load) -> Self {
+        Self {
+            load,
+            deciding: Arc::new(Semaphore::new(load.running)),
+            decisions: Arc::new(Semaphore::new(load.running + load.waiting)),
+            batches: Arc::new(Semaphore::new(BATCHES)),
+            running: Arc::default(),
+        }
+    }
+
+    /// Whether work is running that may hold locks for long. Small calls that
+    /// would wait for them should do it here too.
+    pub fn are_busy(&self) -> bool {
+        self.running.load(Ordering::Relaxed) > 0
+    }
+
+    /// Runs a decision. One that is over the load is refused at once; one
+    /// whose deadline passes while it waits never runs.
+    ///
+    /// # Errors
+    /// [`Error::OverLimit`], [`Error::Deadline`].
+    pub async fn decide<T: Send + 'static>(
+        &self,
+        deadline: Option<Instant>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        let Ok(place) = Arc::clone(&self.decisions).try_acquire_owned() else {
+            return Err(Error::OverLimit {
+                what: "decisions that wait for a processor",
+                name: "max-waiting-decisions",
+                limit: self.load.waiting,
+                retry_after: Some(RETRY_AFTER),
+            });
+        };
+        self.run(&self.deciding, deadline, move || {
+            let _place = place;
+            work()
+        })
+        .await
+    }
+
+    /// Runs what changes or copies a snapshot, however much waits before it:
+    /// a feed that is refused would have to begin again.
+    ///
+    /// # Errors
+    /// [`Error::Deadline`]: it never runs, or nobody waits for it any more.
+    pub async fn change<T: Send + 'static>(
+        &self,
+        deadline: Option<Instant>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        self.run(&self.batches, deadline, work).await
+    }
+
+    /// As [`Self::change`], in place if it is small and nothing holds it up.
+    ///
+    /// # Errors
+    /// Those of [`Self::change`].
+    pub async fn change_soon<T: Send + 'static>(
+        &self,
+        is_large: bool,
+        deadline: Option<Instant>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        if is_large || self.are_busy() {
+            return self.change(deadline, work).await;
+        }
+        Ok(work())
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        slots: &Arc<Semaphore>,
+        deadline: Option<Instant>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        let slot = Arc::clone(slots).acquire_owned();
+        let slot = until(deadline, slot).await?;
+        let slot = slot.map_err(|_| Error::Internal)?;
+        let running = Running::one(&self.running);
+        let done = tokio::task::spawn_blocking(move || {
+            let _held = (slot, running);
+            work()
+        });
+        until(deadline, done).await?.map_err(|_| Error::Internal)
+    }
+}
+
+/// One more at work, until it is dropped.
+struct Running(Arc<AtomicUsize>);
+
+impl Running {
+    fn one(all: &Arc<AtomicUsize>) -> Self {
+        all.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(all))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Waits for `future` until the deadline, if there is one.
+///
+/// # Errors
+/// [`Error::Deadline`].
+pub async fn until<T>(
+    deadline: Option<Instant>,
+    future: impl Future<Output = T>,
+) -> Result<T, Error> {
+    match deadline {
+        Some(deadline) => timeout_at(deadline, future)
+            .await
+            .map_err(|_| Error::Deadline),
+        None => Ok(future.await),
+    }
+}

@@ -1,0 +1,267 @@
+//! `evenkeel replay`: decide again what a decision log holds.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde::Serialize;
+
+use super::args;
+use super::backend::Client;
+use super::errors::Unreachable;
+use super::exit::Exit;
+use super::manifest::Saved;
+use super::output;
+use super::render;
+use crate::decision_log::{Brief, Difference, Line, Request};
+
+/// Flags of `evenkeel replay`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A decision depends on the state that it saw. Save that state while it is current, and give it here:
+the file says which revision it is. Decisions of other revisions are decided again too, and a
+difference says so.
+
+Examples:
+  evenkeel snapshot save state.json && evenkeel replay decisions.jsonl --load state.json
+  evenkeel replay decisions.jsonl.1 decisions.jsonl --load state.json --same-revision
+  evenkeel replay decisions.jsonl -o json             on what the server holds now
+
+Exit codes:
+  0  every decision came out the same
+  1  some differ, or were refused
+  2  there was nothing to replay, or its input was refused
+  3  the server could not be reached, or did not answer in time")]
+pub(crate) struct Replay {
+    /// Files that `serve --decision-log` wrote, or - for standard input
+    #[arg(required = true, value_name = "LOG")]
+    logs: Vec<PathBuf>,
+
+    /// Leave decisions of other revisions than the state's out
+    #[arg(long)]
+    same_revision: bool,
+
+    #[command(flatten)]
+    state: args::State,
+
+    #[command(flatten)]
+    output: args::Output,
+}
+
+/// What a replay came to.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Replayed {
+    /// Name of the snapshot.
+    pub(crate) snapshot: String,
+    /// Epoch of the state, if it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) epoch: Option<String>,
+    /// Revision of the state, if it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) revision: Option<i64>,
+    /// Decisions that came out the same.
+    pub(crate) same: usize,
+    /// Decisions that were left out, for they were made on other revisions.
+    pub(crate) left_out: usize,
+    /// Lines about other snapshots.
+    pub(crate) of_other_snapshots: usize,
+    /// Lines that could not be read, such as one that was cut off.
+    pub(crate) unreadable: usize,
+    /// Decisions that came out differently, in the order of the log.
+    pub(crate) different: Vec<Different>,
+}
+
+/// A decision that came out differently.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Different {
+    /// Its id in the log.
+    pub(crate) id: String,
+    /// When it was made.
+    pub(crate) time: String,
+    /// The RPC.
+    pub(crate) rpc: &'static str,
+    /// Namespace and name of the pod; the name may be empty.
+    pub(crate) pod: String,
+    /// Epoch that it saw.
+    pub(crate) epoch: String,
+    /// Revision that it saw.
+    pub(crate) revision: i64,
+    /// Whether the state is of that revision; absent when it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) same_revision: Option<bool>,
+    /// Where it differs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) differences: Vec<Difference>,
+    /// Why it is refused now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) refused: Option<String>,
+}
+
+/// An answer, and the state that gave it.
+struct Answered {
+    brief: Brief,
+    epoch: String,
+    revision: i64,
+}
+
+impl Replay {
+    /// Decides again and prints.
+    pub(crate) async fn run(self) -> Result<Exit> {
+        let readers = self.logs.iter().filter(|log| *log == Path::new("-"));
+        let readers = readers.count() + usize::from(self.state.reads_standard_input());
+        anyhow::ensure!(readers <= 1, "standard input can be read once only");
+        let (client, saved) = self.state.open().await?;
+        let mut replayed = Replayed {
+            snapshot: self.state.snapshot().to_owned(),
+            epoch: saved.as_ref().map(|saved| saved.epoch.clone()),
+            revision: saved.as_ref().map(|saved| saved.revision),
+            ..Replayed::default()
+        };
+        let mut others = BTreeSet::new();
+        for log in &self.logs {
+            let lines = open(log)?;
+            for (number, text) in (1..).zip(lines) {
+                let text = text.with_context(|| format!("reading {}", log.display()))?;
+                match Line::parse(&text) {
+                    Err(error) => {
+                        let place = format!("{}, line {number}", log.display());
+                        output::warn(&format!("{place}: not a decision: {error}"));
+                        replayed.unreadable += 1;
+                    }
+                    Ok(line) if line.snapshot != replayed.snapshot => {
+                        others.insert(line.snapshot);
+                        replayed.of_other_snapshots += 1;
+                    }
+                    Ok(line) => {
+                        self.replay(&client, line, saved.as_ref(), &mut replayed)
+                            .await?;
+                    }
+                }
+            }
+        }
+        let read = replayed.same + replayed.left_out + replayed.different.len();
+        anyhow::ensure!(
+            read > 0,
+            "no decision about snapshot {:?} in the log{}",
+            replayed.snapshot,
+            match others.is_empty() {
+                true => String::new(),
+                false => format!(
+                    "; choose with --snapshot: {}",
+                    others.into_iter().collect::<Vec<_>>().join(", ")
+                ),
+            }
+        );
+        let names = |replayed: &Replayed| {
+            let different = replayed.different.iter();
+            different.map(|different| different.id.clone()).collect()
+        };
+        let text = self
+            .output
+            .output
+            .render(&replayed, render::replayed, names)?;
+        output::print(&text)?;
+        Ok(match replayed.different.is_empty() {
+            true => Exit::Success,
+            false => Exit::Negative,
+        })
+    }
+
+    async fn replay(
+        &self,
+        client: &Client,
+        mut line: Line,
+        saved: Option<&Saved>,
+        replayed: &mut Replayed,
+    ) -> Result<()> {
+        line.request.ask_now(self.state.snapshot());
+        let is_same = |epoch: &str, revision| epoch == line.epoch && revision == line.revision;
+        let mut same_revision = saved.map(|saved| is_same(&saved.epoch, saved.revision));
+        if self.same_revision && self.state.is_loaded() && same_revision != Some(true) {
+            replayed.left_out += 1;
+            return Ok(());
+        }
+        let answered = match ask(client, line.request.clone()).await {
+            Ok(answered) => Ok(answered),
+            Err(error) if error.is::<Unreachable>() => return Err(error),
+            Err(error) => Err(format!("{error:#}")),
+        };
+        if let (false, Ok(answered)) = (self.state.is_loaded(), &answered) {
+            same_revision = Some(is_same(&answered.epoch, answered.revision));
+            if self.same_revision && same_revision != Some(true) {
+                replayed.left_out += 1;
+                return Ok(());
+            }
+            replayed.epoch = Some(answered.epoch.clone());
+            replayed.revision = Some(answered.revision);
+        }
+        let (differences, refused) = match answered {
+            Ok(answered) => (line.answer.differences(&answered.brief), None),
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        if differences.is_empty() && refused.is_none() {
+            replayed.same += 1;
+            return Ok(());
+        }
+        replayed.different.push(Different {
+            rpc: line.request.rpc(),
+            pod: pod_name(&line.request),
+            id: line.id,
+            time: line.time,
+            epoch: line.epoch,
+            revision: line.revision,
+            same_revision,
+            differences,
+            refused,
+        });
+        Ok(())
+    }
+}
+
+fn open(log: &Path) -> Result<Box<dyn Iterator<Item = io::Result<String>>>> {
+    if log == Path::new("-") {
+        return Ok(Box::new(io::stdin().lines()));
+    }
+    let file = File::open(log).with_context(|| format!("reading {}", log.display()))?;
+    Ok(Box::new(BufReader::new(file).lines()))
+}
+
+async fn ask(client: &Client, request: Request) -> Result<Answered> {
+    macro_rules! asked {
+        ($request:ident, $rpc:ident, $brief:ident) => {{
+            let answer = client.call($request, |mut rpc, r| async move { rpc.$rpc(r).await });
+            let answer = answer.await?;
+            Answered {
+                brief: Brief::$brief(&answer),
+                epoch: answer.epoch,
+                revision: answer.revision,
+            }
+        }};
+    }
+    Ok(match request {
+        Request::Filter(request) => asked!(request, filter, of_filter),
+        Request::Score(request) => asked!(request, score, of_score),
+        Request::Explain(request) => asked!(request, explain, of_explain),
+        Request::Place(mut request) => {
+            // Deciding again must not hold anything.
+            request.reserve = None;
+            asked!(request, place, of_place)
+        }
+    })
+}
+
+fn pod_name(request: &Request) -> String {
+    let metadata = request.pod().and_then(|pod| pod.metadata.as_ref());
+    let field = |text: Option<&str>, default: &str| match text {
+        None | Some("") => default.to_owned(),
+        Some(text) => text.to_owned(),
+    };
+    let namespace = field(metadata.map(|m| m.namespace.as_str()), "default");
+    let name = field(metadata.map(|m| m.name.as_str()), "");
+    format!("{namespace}/{name}")
+}

@@ -1,0 +1,97 @@
+//! How much one client can ask of the server before it is another's turn.
+
+use std::time::Duration;
+
+use super::values::{count, positive_duration};
+use crate::api::Load;
+
+/// What keeps one client from starving others.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Clients")]
+pub struct ClientSettings {
+    /// Decisions that may take long, at work at once.
+    ///
+    /// As many as there are processors by default. Place, Explain and
+    /// DescribeSpread may take long, and Filter and Score with an overlay, many
+    /// candidates, or on a very large snapshot. Others are decided at once.
+    #[arg(
+        long,
+        env = "EVENKEEL_MAX_RUNNING_DECISIONS",
+        value_name = "COUNT",
+        value_parser = count
+    )]
+    pub max_running_decisions: Option<usize>,
+
+    /// How many of them may wait.
+    ///
+    /// 16 for each processor by default. One more is refused at once, so that
+    /// its client can ask elsewhere.
+    #[arg(
+        long,
+        env = "EVENKEEL_MAX_WAITING_DECISIONS",
+        value_name = "COUNT",
+        value_parser = count
+    )]
+    pub max_waiting_decisions: Option<usize>,
+
+    /// Feeds (StreamSnapshot) open at once, over all connections.
+    ///
+    /// They may stay open for days and are not among the concurrent calls.
+    #[arg(
+        long,
+        env = "EVENKEEL_MAX_FEEDS",
+        value_name = "COUNT",
+        default_value_t = 1_024,
+        value_parser = count
+    )]
+    pub max_feeds: usize,
+
+    /// Calls and feeds of one connection at once; more wait in the client.
+    #[arg(
+        long,
+        env = "EVENKEEL_MAX_CALLS_PER_CONNECTION",
+        value_name = "COUNT",
+        default_value_t = 1_000,
+        value_parser = calls
+    )]
+    pub max_calls_per_connection: u32,
+
+    /// How long the request of a call may take to arrive.
+    #[arg(
+        long,
+        env = "EVENKEEL_RECEIVE_TIMEOUT",
+        value_name = "DURATION",
+        default_value = "30s",
+        value_parser = positive_duration
+    )]
+    pub receive_timeout: Duration,
+
+    /// How long a client may leave an answer unread.
+    ///
+    /// After that its connection is closed: an answer cannot be taken back
+    /// otherwise.
+    #[arg(
+        long,
+        env = "EVENKEEL_SEND_TIMEOUT",
+        value_name = "DURATION",
+        default_value = "1m",
+        value_parser = positive_duration
+    )]
+    pub send_timeout: Duration,
+}
+
+impl ClientSettings {
+    /// How many decisions that may take long run and wait.
+    pub fn load(&self) -> Load {
+        let usual = Load::default();
+        Load {
+            running: self.max_running_decisions.unwrap_or(usual.running),
+            waiting: self.max_waiting_decisions.unwrap_or(usual.waiting),
+        }
+    }
+}
+
+fn calls(text: &str) -> Result<u32, &'static str> {
+    let calls = count(text)?;
+    u32::try_from(calls).map_err(|_| "expected a whole number from 1 to 4294967295")
+}

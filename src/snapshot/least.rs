@@ -1,0 +1,147 @@
+//! Which domains have the fewest matching pods: as many as a report lists, of
+//! as many as there are nodes.
+
+use std::collections::BTreeMap;
+
+use super::topology::{Ascending, DomainId};
+
+/// How many counts are skipped at once where all of them are too large.
+const STRIDE: usize = 32;
+
+/// Where the domains that are wanted end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cut {
+    /// How many domains are wanted, of those that there are.
+    pub total: usize,
+    /// The largest count among them.
+    pub count: u32,
+    /// How many of them have that count: the first by value.
+    pub at_count: usize,
+}
+
+/// The domains before a cut.
+pub struct Least<'a> {
+    /// By domain; domains past its end have 0.
+    pub counts: &'a [u32],
+    /// By domain: what is 0 or past the end is no domain.
+    pub nodes_in: &'a [u32],
+    /// Where they end.
+    pub cut: Cut,
+}
+
+/// The cut behind `max` domains, which are not all, given how many stand at
+/// each count.
+pub fn by_levels(levels: &BTreeMap<u32, u32>, max: usize) -> Cut {
+    let mut at_count = max;
+    for (count, domains) in levels {
+        let domains = *domains as usize;
+        if domains >= at_count {
+            return Cut {
+                total: max,
+                count: *count,
+                at_count,
+            };
+        }
+        at_count -= domains;
+    }
+    unreachable!("each domain stands at a count")
+}
+
+/// The cut behind `max` of the domains that have any in `nodes_in`, or behind
+/// all of them.
+pub fn by_counts(counts: &[u32], nodes_in: &[u32], max: usize) -> Cut {
+    let domains = nodes_in.iter().enumerate().filter(|(_, nodes)| **nodes > 0);
+    let mut counts: Vec<u32> = domains
+        .map(|(i, _)| counts.get(i).copied().unwrap_or(0))
+        .collect();
+    let total = max.min(counts.len());
+    if total == counts.len() || total == 0 {
+        return Cut {
+            total,
+            count: u32::MAX,
+            at_count: total,
+        };
+    }
+    let (below, count, _) = counts.select_nth_unstable(total - 1);
+    let count = *count;
+    Cut {
+        total,
+        count,
+        at_count: total - below.iter().filter(|below| **below < count).count(),
+    }
+}
+
+impl Least<'_> {
+    /// The domains, ascending by count, then by value.
+    pub fn of(&self, ascending: &Ascending) -> Vec<DomainId> {
+        let mut found = Found {
+            least: self,
+            room: self.cut.at_count,
+            domains: Vec::with_capacity(self.cut.total),
+        };
+        match ascending {
+            Ascending::Listed(ids) => found.look_at(ids.iter().copied()),
+            Ascending::ByNumber(count) => {
+                for start in (0..*count).step_by(STRIDE) {
+                    let end = (start + STRIDE).min(*count);
+                    if found.is_full() {
+                        break;
+                    }
+                    if found.may_be_in(start..end) {
+                        found.look_at((start..end).map(DomainId::at));
+                    }
+                }
+            }
+        }
+        let mut domains = found.domains;
+        // Stable: those of one count stay ascending by value.
+        domains.sort_by_key(|(count, _)| *count);
+        domains.into_iter().map(|(_, id)| id).collect()
+    }
+}
+
+/// What was found so far.
+struct Found<'a> {
+    least: &'a Least<'a>,
+    /// How many more domains are wanted that have the largest count.
+    room: usize,
+    domains: Vec<(u32, DomainId)>,
+}
+
+impl Found<'_> {
+    fn is_full(&self) -> bool {
+        self.domains.len() >= self.least.cut.total
+    }
+
+    /// Whether one of a row of numbers may be wanted.
+    fn may_be_in(&self, numbers: std::ops::Range<usize>) -> bool {
+        let most = match self.room {
+            // Only those below are wanted now; there are such, for it is not
+            // full.
+            0 => self.least.cut.count.saturating_sub(1),
+            _ => self.least.cut.count,
+        };
+        match self.least.counts.get(numbers) {
+            Some(counts) => counts
+                .iter()
+                .fold(false, |any, count| any | (*count <= most)),
+            None => true,
+        }
+    }
+
+    fn look_at(&mut self, ids: impl Iterator<Item = DomainId>) {
+        let Cut { total, count, .. } = self.least.cut;
+        for id in ids {
+            if self.domains.len() >= total {
+                return;
+            }
+            let own = self.least.counts.get(id.index()).copied().unwrap_or(0);
+            let is_domain = || self.least.nodes_in.get(id.index()).is_some_and(|n| *n > 0);
+            if own > count || (own == count && self.room == 0) || !is_domain() {
+                continue;
+            }
+            self.room -= usize::from(own == count);
+            self.domains.push((own, id));
+        }
+    }
+}

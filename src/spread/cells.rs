@@ -1,0 +1,123 @@
+//! Candidates that no soft constraint tells apart, together: what they get is
+//! worked out once.
+
+use super::soft::{Classes, Soft};
+use crate::snapshot::Slot;
+
+/// The cell of the candidates that are left out for want of a topology key.
+pub(super) const IGNORED: u32 = 0;
+
+/// The raw score of cells without candidates and of [`IGNORED`].
+const NO_SCORE: i64 = -1;
+
+/// The candidates by cell, and what a cell gets.
+pub(super) struct Cells {
+    of_candidates: Vec<u32>,
+    raw: Vec<i64>,
+}
+
+impl Cells {
+    /// All candidates in one cell with nothing.
+    pub(super) fn one(candidates: usize) -> Self {
+        Self {
+            of_candidates: vec![1; candidates],
+            raw: vec![NO_SCORE, 0],
+        }
+    }
+
+    /// The cells of candidates, of which some are `ignored`.
+    pub(super) fn of(soft: &[Soft<'_>], candidates: &[Slot], ignored: Option<&[bool]>) -> Self {
+        let cells = soft
+            .iter()
+            .try_fold(1_usize, |cells, soft| cells.checked_mul(soft.class_count()));
+        match cells {
+            // With fewer candidates than cells there is little to share.
+            Some(cells) if cells <= candidates.len() => Self::shared(soft, candidates, ignored),
+            _ => Self::single(soft, candidates, ignored),
+        }
+    }
+
+    /// Every candidate in a cell of its own.
+    fn single(soft: &[Soft<'_>], candidates: &[Slot], ignored: Option<&[bool]>) -> Self {
+        let parts = |slot: &Slot| soft.iter().map(|soft| soft.part_of(*slot)).sum::<f64>();
+        let raw = candidates.iter().map(|slot| round_half_up(parts(slot)));
+        let mut cells = Self {
+            raw: std::iter::once(NO_SCORE).chain(raw).collect(),
+            of_candidates: (1..).take(candidates.len()).collect(),
+        };
+        let ignored = ignored.into_iter().flatten().enumerate();
+        for (index, _) in ignored.filter(|(_, ignored)| **ignored) {
+            cells.of_candidates[index] = IGNORED;
+            cells.raw[index + 1] = NO_SCORE;
+        }
+        cells
+    }
+
+    /// A cell for each combination of classes.
+    fn shared(soft: &[Soft<'_>], candidates: &[Slot], ignored: Option<&[bool]>) -> Self {
+        let mut of_candidates = vec![IGNORED + 1; candidates.len()];
+        let mut sums = vec![0.0];
+        for soft in soft {
+            let classes = soft.classes();
+            // Fewer cells than candidates, whose number fits.
+            let stride = sums.len() as u32;
+            soft.add_classes(&classes, candidates, stride, &mut of_candidates);
+            sums = combine(&sums, &classes);
+        }
+        let ignored = ignored.into_iter().flatten();
+        for (cell, _) in of_candidates
+            .iter_mut()
+            .zip(ignored)
+            .filter(|(_, ignored)| **ignored)
+        {
+            *cell = IGNORED;
+        }
+        let mut taken = vec![false; sums.len() + 1];
+        for cell in &of_candidates {
+            taken[*cell as usize] = true;
+        }
+        let raw = sums
+            .iter()
+            .zip(&taken[1..])
+            .map(|(sum, taken)| match taken {
+                true => round_half_up(*sum),
+                false => NO_SCORE,
+            });
+        Self {
+            raw: std::iter::once(NO_SCORE).chain(raw).collect(),
+            of_candidates,
+        }
+    }
+
+    /// The cell of each candidate.
+    pub(super) fn of_candidates(&self) -> &[u32] {
+        &self.of_candidates
+    }
+
+    /// The raw score of a cell; negative without one.
+    pub(super) fn raw(&self, cell: u32) -> i64 {
+        self.raw[cell as usize]
+    }
+
+    /// The raw scores by cell; negative without one.
+    pub(super) fn raw_scores(&self) -> &[i64] {
+        &self.raw
+    }
+}
+
+/// The sums of all combinations so far, each with each class: added up in the
+/// order of the constraints, as the plugin does.
+fn combine(sums: &[f64], classes: &Classes) -> Vec<f64> {
+    let parts = classes.parts.iter();
+    parts
+        .flat_map(|part| sums.iter().map(move |sum| sum + part))
+        .collect()
+}
+
+/// Rounds a sum, which is not negative, half away from zero, as the plugin
+/// does. Saturates for sums beyond what a cluster can hold.
+pub(super) fn round_half_up(sum: f64) -> i64 {
+    let whole = sum as i64;
+    // The difference of a double and its whole part is exact.
+    whole.saturating_add(i64::from(sum - whole as f64 >= 0.5))
+}

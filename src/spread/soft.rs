@@ -1,0 +1,214 @@
+//! One soft constraint, counted: what it adds to the raw score of a node.
+
+use super::active::Active;
+use super::report::{Report, Tally};
+use crate::snapshot::{Counted, Cut, DomainId, Lens, Nodes, Slot};
+
+/// Up to how many domains are told apart by their numbers.
+const FEW_DOMAINS: usize = 64;
+
+/// A soft constraint, counted.
+pub(super) struct Soft<'a> {
+    active: &'a Active,
+    counted: Counted<'a>,
+    nodes: &'a Nodes,
+    /// The nodes that have the topology key, and whether all do.
+    keyed: Lens,
+    all_keyed: bool,
+    /// Candidates that are not ignored, by domain.
+    candidates: Vec<u32>,
+    /// Whether these are all nodes, each of which has the key.
+    whole: bool,
+    weight: f64,
+}
+
+/// How a constraint tells nodes apart: those of one class get the same from
+/// it. Class 0 gets nothing: the nodes that lack the key.
+pub(super) struct Classes {
+    /// What a node of each class gets.
+    pub parts: Vec<f64>,
+    /// Whether the class is that of the count, not that of the domain.
+    by_count: bool,
+}
+
+impl<'a> Soft<'a> {
+    pub(super) fn of(active: &'a Active, cut: &Cut<'a>) -> Self {
+        let counted = cut.count(active.query());
+        // Where every node counts for itself, having the key is another matter.
+        let keyed = match &active.keyed {
+            Some(key) => cut.lens(key),
+            None => counted.lens().clone(),
+        };
+        Self {
+            active,
+            nodes: cut.nodes,
+            all_keyed: keyed.topology.keyed() == cut.nodes.len(),
+            counted,
+            keyed,
+            candidates: Vec::new(),
+            whole: false,
+            weight: 0.0,
+        }
+    }
+
+    /// Whether all nodes have the topology key.
+    pub(super) fn all_keyed(&self) -> bool {
+        self.all_keyed
+    }
+
+    /// Whether a node has the topology key.
+    pub(super) fn has_key(&self, slot: Slot) -> bool {
+        self.all_keyed || self.keyed.topology.domain_of(slot).is_some()
+    }
+
+    /// Counts the domains of the candidates that are not ignored, from which
+    /// follows what a count weighs.
+    pub(super) fn weigh(&mut self, slots: &[Slot], ignored: Option<&[bool]>) {
+        self.whole = ignored.is_none() && self.all_keyed && self.nodes.is_order(slots);
+        let candidates = self.candidates_by_domain(slots, ignored);
+        let size = candidates
+            .iter()
+            .filter(|candidates| **candidates > 0)
+            .count();
+        // A size is far below 2^52, so it is exact as a double.
+        self.weight = (size as f64 + 2.0).ln();
+        self.candidates = candidates;
+    }
+
+    fn candidates_by_domain(&self, slots: &[Slot], ignored: Option<&[bool]>) -> Vec<u32> {
+        if self.whole {
+            return self.counted.lens().topology.nodes_in().to_vec();
+        }
+        let mut candidates = vec![0; self.counted.value_count().max(1)];
+        let is_ignored = |index: usize| ignored.is_some_and(|ignored| ignored[index]);
+        for (_, slot) in slots.iter().enumerate().filter(|(i, _)| !is_ignored(*i)) {
+            // A candidate without the key is in the domain of the empty value.
+            let domain = match self.counted.domain_of(*slot) {
+                DomainId::NONE => DomainId::EMPTY,
+                domain => domain,
+            };
+            candidates[domain.index()] += 1;
+        }
+        candidates
+    }
+
+    /// What a node in a domain with `count` matching pods gets.
+    fn part(&self, count: u32) -> f64 {
+        let offset = f64::from(self.active.constraint.max_skew - 1);
+        f64::from(count) * self.weight + offset
+    }
+
+    /// What the raw score of a node gets.
+    pub(super) fn part_of(&self, slot: Slot) -> f64 {
+        if !self.has_key(slot) {
+            return 0.0;
+        }
+        match self.counted.domain_of(slot) {
+            DomainId::NONE => 0.0,
+            domain => self.part(self.counted.matching_pods(domain)),
+        }
+    }
+
+    /// How many classes there are.
+    pub(super) fn class_count(&self) -> usize {
+        let (domains, counts) = (self.counted.value_count(), self.counted.largest() as usize);
+        1 + if domains <= FEW_DOMAINS {
+            domains
+        } else {
+            counts + 1
+        }
+    }
+
+    /// The classes, of which there are [`Self::class_count`].
+    pub(super) fn classes(&self) -> Classes {
+        let by_count = self.counted.value_count() > FEW_DOMAINS;
+        let part = |class: usize| match class.checked_sub(1) {
+            None => 0.0,
+            Some(count) if by_count => self.part(u32::try_from(count).unwrap_or(u32::MAX)),
+            Some(domain) => self.part(self.counted.matching_pods(DomainId::at(domain))),
+        };
+        Classes {
+            parts: (0..self.class_count()).map(part).collect(),
+            by_count,
+        }
+    }
+
+    /// Adds the class of each of `slots`, times `stride`, to its number.
+    pub(super) fn add_classes(
+        &self,
+        classes: &Classes,
+        slots: &[Slot],
+        stride: u32,
+        numbers: &mut [u32],
+    ) {
+        let counts = self.counted.counts();
+        let of_domain = |domain: DomainId| match domain {
+            DomainId::NONE => 0,
+            domain if classes.by_count => self.counted.matching_pods(domain) + 1,
+            // Few: their numbers are small.
+            domain => domain.index() as u32 + 1,
+        };
+        if !self.all_keyed {
+            for (slot, number) in slots.iter().zip(numbers) {
+                if self.has_key(*slot) {
+                    *number += of_domain(self.counted.domain_of(*slot)) * stride;
+                }
+            }
+            return;
+        }
+        if !self.nodes.is_order(slots) {
+            for (slot, number) in slots.iter().zip(numbers) {
+                *number += of_domain(self.counted.domain_of(*slot)) * stride;
+            }
+            return;
+        }
+        let layout = self.counted.lens().topology.layout(self.nodes);
+        if classes.by_count
+            && let Some(counts) = layout.in_a_row(counts)
+        {
+            for (count, number) in counts.iter().zip(numbers) {
+                *number += (*count + 1) * stride;
+            }
+            return;
+        }
+        for (domain, number) in layout.domains().iter().zip(numbers) {
+            *number += of_domain(*domain) * stride;
+        }
+    }
+
+    /// The numbers behind the constraint.
+    pub(super) fn report(&self, max_domains: usize) -> Report<'_> {
+        let counted = &self.counted;
+        let partition = &counted.lens().partition;
+        let domain_count = self.candidates.iter().filter(|n| **n > 0).count();
+        // Of all nodes, the domains are those of the partition if it leaves
+        // nobody out.
+        let same = self.whole && partition.domain_count() == domain_count;
+        let minimum = || {
+            let domains = self.candidates.iter().enumerate().filter(|(_, n)| **n > 0);
+            domains
+                .map(|(i, _)| counted.matching_pods(DomainId::at(i)))
+                .min()
+        };
+        let (listed, minimum) = if same {
+            (counted.least(max_domains), counted.smallest())
+        } else {
+            let least = counted.least_among(&self.candidates, max_domains);
+            (least, minimum())
+        };
+        let tally = |id: DomainId| {
+            let domain = counted.domain(id);
+            Tally {
+                matching_pods: i64::from(domain.matching_pods),
+                value: domain.value,
+                eligible_nodes: i64::from(self.candidates[id.index()]),
+            }
+        };
+        let minimum = i64::from(minimum.unwrap_or(0));
+        let listed = listed.into_iter().map(tally);
+        Report {
+            weight: self.weight,
+            ..Report::of(self.active, domain_count, listed, minimum, |_| true)
+        }
+    }
+}

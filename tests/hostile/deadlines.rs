@@ -1,0 +1,104 @@
+//! Calls with little time.
+
+use std::time::Duration;
+
+use evenkeel::proto::v1::{
+    DescribeSpreadRequest, ExplainRequest, FilterRequest, PlaceRequest, ScoreRequest,
+    UpdateSnapshotRequest,
+};
+use prost::Message;
+use tokio::time::timeout;
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+use crate::process::{DEADLINE, Server};
+use crate::raw::{connect, frame, head};
+use crate::world::{Client, assert_healthy, fill, long_place, question};
+
+/// How a call with little time ends. By hand: a gRPC client gives up by itself.
+async fn end<M: Message>(server: &Server, method: &str, message: &M) -> Option<Status> {
+    let soon = Duration::from_millis(300);
+    let mut raw = connect(server, 1 << 20).await;
+    let request = head(method, Some(soon));
+    let (answer, mut body) = raw.send.send_request(request, false).expect("sent");
+    let message = frame(&message.encode_to_vec());
+    body.send_data(message, true).expect("it can be sent");
+    let answer = timeout(DEADLINE, answer)
+        .await
+        .expect("in time")
+        .expect("an answer");
+    Status::from_header_map(answer.headers())
+}
+
+#[track_caller]
+fn assert_late(what: &str, reason: &str, end: Option<Status>) {
+    let status = end.expect(what);
+    assert_eq!(status.code(), Code::DeadlineExceeded, "{what}: {status}");
+    let info = status.get_details_error_info();
+    assert_eq!(
+        info.map(|info| info.reason).as_deref(),
+        Some(reason),
+        "{what}: {status}"
+    );
+}
+
+#[tokio::test]
+async fn every_wait_ends_at_the_deadline_and_says_so() {
+    let server = Server::start(&["--max-running-decisions", "1"]);
+    let mut client = Client::new(server.channel());
+    fill(&mut client, 5_000).await;
+    let min_revision = 1_000_000;
+
+    let late = end(&server, "Place", &long_place()).await;
+    assert_late("a place that takes long", "DEADLINE_EXCEEDED", late);
+    let future = FilterRequest {
+        min_revision,
+        ..question("web")
+    };
+    let late = end(&server, "Filter", &future).await;
+    assert_late("filter", "MIN_REVISION_NOT_REACHED", late);
+    let future = ScoreRequest {
+        min_revision,
+        pod: question("web").pod,
+        ..Default::default()
+    };
+    let late = end(&server, "Score", &future).await;
+    assert_late("score", "MIN_REVISION_NOT_REACHED", late);
+    let future = PlaceRequest {
+        min_revision,
+        ..long_place()
+    };
+    let late = end(&server, "Place", &future).await;
+    assert_late("place", "MIN_REVISION_NOT_REACHED", late);
+
+    // One that runs, and others that wait for it.
+    let mut other = client.clone();
+    let running = tokio::spawn(async move { other.place(long_place()).await.map(drop) });
+    let explained = ExplainRequest {
+        pod: question("web").pod,
+        ..Default::default()
+    };
+    loop {
+        let explained = end(&server, "Explain", &explained).await;
+        if explained.is_some() {
+            assert_late("explain behind a place", "DEADLINE_EXCEEDED", explained);
+            break;
+        }
+    }
+    let described = DescribeSpreadRequest::default();
+    let late = end(&server, "DescribeSpread", &described).await;
+    assert_late("describe behind a place", "DEADLINE_EXCEEDED", late);
+    let late = end(&server, "Place", &long_place()).await;
+    assert_late("place behind a place", "DEADLINE_EXCEEDED", late);
+    assert_healthy(server.channel()).await;
+    let update = end(&server, "UpdateSnapshot", &UpdateSnapshotRequest::default()).await;
+    assert!(
+        update.is_none(),
+        "batches do not wait for decisions: {update:?}"
+    );
+    assert!(
+        !running.is_finished(),
+        "the first was over too soon to show this"
+    );
+    running.abort();
+}

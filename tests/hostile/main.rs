@@ -1,0 +1,13 @@
+//! Clients that mean harm, or do it: each goes past a limit, and others are
+//! served as if it were not there.
+
+mod deadlines;
+mod idle;
+mod overload;
+#[path = "../support/process.rs"]
+mod process;
+mod raw;
+mod silent;
+#[path = "../support/streams.rs"]
+mod streams;
+mod world;

@@ -1,0 +1,150 @@
+//! More work than there are processors for.
+
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+use evenkeel::proto::v1::{Change, FilterRequest, ObjectReference, change};
+
+use crate::process::{DEADLINE, Server};
+use crate::world::{Client, assert_healthy, fill, limit_of, long_place, question};
+
+/// Nodes on which a long `Place` takes long.
+const NODES: usize = 5_000;
+
+/// A server with a cluster, where one long decision runs and one waits.
+async fn busy_server(flags: &[&str]) -> Server {
+    let flags = [
+        &[
+            "--max-running-decisions",
+            "1",
+            "--max-waiting-decisions",
+            "1",
+        ],
+        flags,
+    ];
+    let server = Server::start(&flags.concat());
+    fill(&mut Client::new(server.channel()), NODES).await;
+    server
+}
+
+#[tokio::test]
+async fn over_the_load_decisions_are_refused_and_others_answered() {
+    let server = busy_server(&["--threads", "1"]).await;
+    let mut places = JoinSet::new();
+    for _ in 0..6 {
+        let mut client = Client::new(server.channel());
+        places.spawn(async move { client.place(long_place()).await.map(drop) });
+    }
+    // One runs and one waits: four are refused, before either is done.
+    for _ in 0..4 {
+        let refused = timeout(DEADLINE, places.join_next())
+            .await
+            .expect("in time");
+        let status = refused.expect("six were started").expect("no panic");
+        let status: Status = status.expect_err("it is over the load");
+        assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+        assert_eq!(limit_of(&status).as_deref(), Some("max-waiting-decisions"));
+        let retry = status.get_details_retry_info();
+        assert!(retry.is_some_and(|retry| retry.retry_delay.is_some()));
+    }
+    // While both are at it, small calls and health are answered.
+    for _ in 0..20 {
+        assert_healthy(server.channel()).await;
+        let mut client = Client::new(server.channel());
+        client
+            .filter(question("web"))
+            .await
+            .expect("a valid question");
+        fill(&mut client, 10).await;
+    }
+    assert!(
+        places.try_join_next().is_none(),
+        "the first was over too soon to show this"
+    );
+    places.shutdown().await;
+}
+
+/// A question with an overlay of `count` changes.
+fn what_if(count: usize) -> FilterRequest {
+    let deletion = |number| Change {
+        object: Some(change::Object::Delete(ObjectReference {
+            kind: "Node".into(),
+            name: format!("node-{number}"),
+            ..ObjectReference::default()
+        })),
+    };
+    FilterRequest {
+        overlay: (0..count).map(deletion).collect(),
+        ..question("web")
+    }
+}
+
+#[tokio::test]
+async fn overlays_take_turns_with_other_long_decisions() {
+    let server = busy_server(&["--max-overlay-changes", "1000"]).await;
+    let mut client = Client::new(server.channel());
+    let refused = client.filter(what_if(1_001)).await;
+    let status = refused.expect_err("over the limit");
+    assert_eq!(limit_of(&status).as_deref(), Some("max-overlay-changes"));
+    let answer = client.filter(what_if(1_000)).await;
+    let judged = answer.expect("within the limit").into_inner().node_count;
+    assert_eq!(judged, NODES as i64 - 1_000);
+
+    let mut asking = JoinSet::new();
+    for _ in 0..20 {
+        let mut client = Client::new(server.channel());
+        asking.spawn(async move { client.filter(what_if(1_000)).await.map(drop) });
+    }
+    let mut refusals = 0;
+    for _ in 0..20 {
+        assert_healthy(server.channel()).await;
+    }
+    while let Some(done) = asking.join_next().await {
+        match done.expect("no panic") {
+            Ok(()) => {}
+            Err(status) => {
+                assert_eq!(limit_of(&status).as_deref(), Some("max-waiting-decisions"));
+                refusals += 1;
+            }
+        }
+    }
+    assert!(refusals < 20, "some are answered");
+    let after = client
+        .filter(question("web"))
+        .await
+        .expect("a valid question");
+    assert_eq!(
+        after.into_inner().node_count,
+        NODES as i64,
+        "nothing is left of them"
+    );
+}
+
+#[tokio::test]
+async fn a_call_that_is_given_up_stops_working() {
+    let server = busy_server(&[]).await;
+    let mut client = Client::new(server.channel());
+    for _ in 0..5 {
+        let place = client.place(long_place());
+        let given_up = timeout(Duration::from_millis(50), place).await;
+        given_up.expect_err("it takes longer");
+    }
+    // If they went on, this would have to wait for all of them and be refused.
+    let mut small = long_place();
+    small.replicas = 1;
+    let start = tokio::time::Instant::now();
+    loop {
+        match client.place(small.clone()).await {
+            Ok(_) => break,
+            Err(status) => {
+                assert_eq!(limit_of(&status).as_deref(), Some("max-waiting-decisions"));
+                assert!(start.elapsed() < DEADLINE, "they go on");
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! HTTP/2 by hand, for what no gRPC client would do.
+
+use std::time::Duration;
+
+use h2::client::{Builder, SendRequest};
+use http::Request;
+use prost::bytes::{BufMut, Bytes, BytesMut};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+
+use crate::process::Server;
+
+/// A connection, and the task that drives it until it is closed.
+pub(crate) struct Connection {
+    pub(crate) send: SendRequest<Bytes>,
+    pub(crate) driver: JoinHandle<Result<(), h2::Error>>,
+}
+
+/// Where a server listens.
+pub(crate) fn address(server: &Server) -> String {
+    server.url().trim_start_matches("http://").to_owned()
+}
+
+/// A connection that lets the server send `window` bytes of an answer before
+/// it has to ask.
+pub(crate) async fn connect(server: &Server, window: u32) -> Connection {
+    let socket = TcpStream::connect(address(server))
+        .await
+        .expect("it is accepted");
+    let handshake = Builder::new()
+        .initial_window_size(window)
+        .handshake(socket)
+        .await;
+    let (send, connection) = handshake.expect("HTTP/2");
+    Connection {
+        send,
+        driver: tokio::spawn(connection),
+    }
+}
+
+/// The head of a call.
+pub(crate) fn head(method: &str, timeout: Option<Duration>) -> Request<()> {
+    let mut request = Request::post(format!("http://test/evenkeel.v1.SpreadService/{method}"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers");
+    if let Some(timeout) = timeout {
+        request = request.header("grpc-timeout", format!("{}m", timeout.as_millis()));
+    }
+    request.body(()).expect("a request")
+}
+
+/// A message in its frame.
+pub(crate) fn frame(message: &[u8]) -> Bytes {
+    let mut frame = BytesMut::new();
+    frame.put_u8(0);
+    frame.put_u32(u32::try_from(message.len()).expect("a small message"));
+    frame.put(message);
+    frame.freeze()
+}

@@ -1,0 +1,216 @@
+//! Clients that begin and do not go on.
+
+use std::time::Duration;
+
+use evenkeel::proto::v1::ListSnapshotsRequest;
+use prost::Message;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep, timeout};
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+use crate::process::{DEADLINE, Server};
+use crate::raw::{self, address, connect, frame, head};
+use crate::streams::feed;
+use crate::world::{Client, assert_healthy, limit_of};
+
+/// Waits until another client gets an answer; every refusal on the way has to
+/// be for want of a slot.
+async fn is_served_again(server: &Server) {
+    let mut client = Client::new(server.channel());
+    let start = Instant::now();
+    while let Err(status) = client.list_snapshots(ListSnapshotsRequest::default()).await {
+        assert_eq!(
+            limit_of(&status).as_deref(),
+            Some("max-concurrent-calls"),
+            "{status}"
+        );
+        assert!(start.elapsed() < DEADLINE, "the slot was not given back");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Whether all slots are taken.
+async fn is_full(server: &Server) -> bool {
+    let mut client = Client::new(server.channel());
+    client
+        .list_snapshots(ListSnapshotsRequest::default())
+        .await
+        .is_err()
+}
+
+#[tokio::test]
+async fn a_request_that_never_arrives_is_given_up() {
+    let server = Server::start(&["--max-concurrent-calls", "1", "--receive-timeout", "500ms"]);
+    let mut silent = connect(&server, 65_535).await;
+    let (answer, mut body) = silent
+        .send
+        .send_request(head("Filter", None), false)
+        .expect("sent");
+    // The first bytes of a message of ten, and never the others.
+    let first = frame(&[0; 10]).slice(..7);
+    body.send_data(first, false).expect("it can be sent");
+    while !is_full(&server).await {
+        sleep(Duration::from_millis(1)).await;
+    }
+    assert_healthy(server.channel()).await;
+    is_served_again(&server).await;
+    let answer = timeout(DEADLINE, answer)
+        .await
+        .expect("in time")
+        .expect("an answer");
+    let status = Status::from_header_map(answer.headers()).expect("it ends at once");
+    assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
+    let info = status
+        .get_details_error_info()
+        .expect("all errors have one");
+    assert_eq!(info.reason, "REQUEST_NOT_RECEIVED");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_never_read_closes_its_connection() {
+    let server = Server::start(&["--max-concurrent-calls", "1", "--send-timeout", "500ms"]);
+    // No window: the server may send heads, and not a byte of an answer.
+    let mut stalled = connect(&server, 0).await;
+    let (answer, mut body) = stalled
+        .send
+        .send_request(head("ListSnapshots", None), false)
+        .expect("sent");
+    let request = ListSnapshotsRequest::default().encode_to_vec();
+    body.send_data(frame(&request), true)
+        .expect("it can be sent");
+    let answer = timeout(DEADLINE, answer)
+        .await
+        .expect("in time")
+        .expect("a head");
+    assert!(is_full(&server).await);
+    assert_healthy(server.channel()).await;
+    is_served_again(&server).await;
+    let closed = timeout(DEADLINE, stalled.driver).await;
+    closed
+        .expect("the connection is closed")
+        .expect("no panic")
+        .ok();
+    drop(answer);
+}
+
+#[tokio::test]
+async fn a_connection_that_never_speaks_is_closed() {
+    let server = Server::start(&["--handshake-timeout", "300ms", "--max-connections", "3"]);
+    // Nothing at all, and half a preface.
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    for said in [&b""[..], &preface[..10]] {
+        let mut socket = TcpStream::connect(address(&server))
+            .await
+            .expect("it is accepted");
+        socket.write_all(said).await.expect("it can be sent");
+        assert_healthy(server.channel()).await;
+        let mut end = Vec::new();
+        let read = timeout(DEADLINE, socket.read_to_end(&mut end)).await;
+        // The end, or a reset.
+        read.expect("it is closed").ok();
+    }
+}
+
+#[tokio::test]
+async fn a_head_that_never_ends_is_closed_by_pings() {
+    let flags = [
+        "--keepalive-interval",
+        "200ms",
+        "--keepalive-timeout",
+        "200ms",
+    ];
+    let server = Server::start(&flags);
+    let mut socket = TcpStream::connect(address(&server))
+        .await
+        .expect("it is accepted");
+    socket
+        .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        .await
+        .expect("sent");
+    socket
+        .write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0])
+        .await
+        .expect("settings");
+    // HEADERS of stream 1 without END_HEADERS: CONTINUATION has to follow.
+    socket
+        .write_all(&[0, 0, 1, 1, 0, 0, 0, 0, 1, 0x83])
+        .await
+        .expect("half a head");
+    assert_healthy(server.channel()).await;
+    let mut end = Vec::new();
+    let read = timeout(DEADLINE, socket.read_to_end(&mut end)).await;
+    read.expect("it is closed").ok();
+}
+
+#[tokio::test]
+async fn feeds_that_never_end_leave_calls_alone() {
+    let server = Server::start(&["--max-feeds", "2", "--max-concurrent-calls", "1"]);
+    let held = [feed(server.channel()).await, feed(server.channel()).await];
+    let mut client = Client::new(server.channel());
+    let refused = client.stream_snapshot(tokio_stream::pending()).await;
+    let status = refused.expect_err("two feeds are open");
+    assert_eq!(limit_of(&status).as_deref(), Some("max-feeds"), "{status}");
+    let listed = client.list_snapshots(ListSnapshotsRequest::default()).await;
+    listed.expect("feeds take no slots of calls");
+    drop(held);
+    let start = Instant::now();
+    loop {
+        let opened = client.stream_snapshot(tokio_stream::empty()).await;
+        let Err(status) = opened else { break };
+        assert!(start.elapsed() < DEADLINE, "{status}");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_message_are_the_callers_fault() {
+    let server = Server::start(&[]);
+    // No field has this type; and no message at all.
+    for body in [Some(frame(&[0xff, 0xff, 0xff])), None] {
+        let mut raw = connect(&server, 65_535).await;
+        let (answer, mut sending) = raw
+            .send
+            .send_request(head("Filter", None), false)
+            .expect("sent");
+        let body = body.unwrap_or_default();
+        sending.send_data(body, true).expect("it can be sent");
+        let answer = timeout(DEADLINE, answer)
+            .await
+            .expect("in time")
+            .expect("an answer");
+        let status = Status::from_header_map(answer.headers()).expect("it ends at once");
+        assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+        let info = status
+            .get_details_error_info()
+            .expect("all errors have one");
+        assert_eq!(info.reason, "INVALID_REQUEST");
+    }
+    assert_healthy(server.channel()).await;
+}
+
+#[tokio::test]
+async fn one_connection_has_its_share_of_calls() {
+    let server = Server::start(&[
+        "--max-calls-per-connection",
+        "4",
+        "--max-concurrent-calls",
+        "8",
+    ]);
+    let greedy = raw::connect(&server, 65_535).await;
+    let mut send = greedy.send;
+    // Requests that do not arrive: the fifth waits in the client.
+    let mut open = Vec::new();
+    for _ in 0..4 {
+        send = send.ready().await.expect("the connection stands");
+        open.push(
+            send.send_request(head("Filter", None), false)
+                .expect("sent"),
+        );
+    }
+    let mut client = Client::new(server.channel());
+    let listed = client.list_snapshots(ListSnapshotsRequest::default()).await;
+    listed.expect("others have their slots");
+    drop(open);
+}

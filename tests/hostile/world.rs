@@ -1,0 +1,90 @@
+//! What the others do meanwhile.
+
+use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
+use evenkeel::proto::v1::{
+    Change, FilterRequest, LabelSelector, Node, ObjectMeta, PlaceRequest, Pod, PodSpec,
+    TopologySpreadConstraint, UpdateSnapshotRequest, change,
+};
+use tonic::Status;
+use tonic::transport::Channel;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
+use tonic_types::StatusExt;
+
+pub(crate) type Client = SpreadServiceClient<Channel>;
+
+/// Health answers.
+pub(crate) async fn assert_healthy(channel: Channel) {
+    let checked = HealthClient::new(channel)
+        .check(HealthCheckRequest::default())
+        .await;
+    checked.expect("health answers");
+}
+
+/// A question whose pods are those with the label `app: NAME`.
+pub(crate) fn question(app: &str) -> FilterRequest {
+    FilterRequest {
+        pod: Some(spread_pod(app)),
+        ..FilterRequest::default()
+    }
+}
+
+/// A pod that spreads over zones with those of the same label.
+pub(crate) fn spread_pod(app: &str) -> Pod {
+    let labels = [("app".to_owned(), app.to_owned())];
+    Pod {
+        metadata: Some(ObjectMeta {
+            name: "incoming".into(),
+            labels: labels.clone().into(),
+            ..ObjectMeta::default()
+        }),
+        spec: Some(PodSpec {
+            topology_spread_constraints: vec![TopologySpreadConstraint {
+                max_skew: 1,
+                topology_key: "zone".into(),
+                when_unsatisfiable: "DoNotSchedule".into(),
+                label_selector: Some(LabelSelector {
+                    match_labels: labels.into(),
+                    ..LabelSelector::default()
+                }),
+                ..TopologySpreadConstraint::default()
+            }],
+            ..PodSpec::default()
+        }),
+        ..Pod::default()
+    }
+}
+
+/// A cluster of `count` nodes in ten zones.
+pub(crate) async fn fill(client: &mut Client, count: usize) {
+    let node = |number: usize| Change {
+        object: Some(change::Object::Node(Node {
+            metadata: Some(ObjectMeta {
+                name: format!("node-{number}"),
+                labels: [("zone".to_owned(), format!("zone-{}", number % 10))].into(),
+                ..ObjectMeta::default()
+            }),
+            ..Node::default()
+        })),
+    };
+    let batch = UpdateSnapshotRequest {
+        changes: (0..count).map(node).collect(),
+        ..UpdateSnapshotRequest::default()
+    };
+    client.update_snapshot(batch).await.expect("valid nodes");
+}
+
+/// A `Place` that takes long.
+pub(crate) fn long_place() -> PlaceRequest {
+    PlaceRequest {
+        pod: Some(spread_pod("web")),
+        replicas: 100_000,
+        ..PlaceRequest::default()
+    }
+}
+
+/// The limit that a refusal names.
+pub(crate) fn limit_of(status: &Status) -> Option<String> {
+    let mut info = status.get_details_error_info()?;
+    info.metadata.remove("limit")
+}

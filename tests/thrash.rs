@@ -1,0 +1,132 @@
+//! Questions that never come again must not take the place of those that do.
+
+use evenkeel::proto::v1::{FilterRequest, Pod};
+use evenkeel::snapshot::Limits;
+
+mod support;
+
+use support::build::{ZONE, hard, node, on, pod, spread, tolerating};
+use support::model::Stored;
+use support::server::Server;
+
+/// More than a namespace keeps for the asking.
+const ONCE: usize = 3_000;
+
+/// A server with three zones and some pods.
+async fn server(max_view_bytes: usize) -> Server {
+    let server = Server::with_limits(Limits {
+        max_view_bytes,
+        ..Limits::default()
+    })
+    .await;
+    let zones = ["a", "b", "c"];
+    let nodes = zones.map(|zone| node(zone, &[(ZONE, zone)]).change());
+    let pods = zones.map(|zone| on(pod(&format!("p-{zone}"), &[("app", "hot")]), zone).change());
+    server
+        .update("", nodes.into_iter().chain(pods).collect())
+        .await;
+    server
+}
+
+/// A pod that spreads with those of its own label.
+fn incoming(app: &str) -> Pod {
+    let labels = [("app", app)];
+    spread(pod("incoming", &labels), vec![hard(1, ZONE, &labels)])
+}
+
+/// Asks; whether something had to be counted for it.
+async fn builds(server: &Server, pod: Pod) -> bool {
+    let before = server.registry.tally().view_builds.sum();
+    let request = FilterRequest {
+        pod: Some(pod),
+        ..FilterRequest::default()
+    };
+    server.filter(request).await;
+    server.registry.tally().view_builds.sum() > before
+}
+
+fn view_bytes(server: &Server) -> usize {
+    let snapshot = server.registry.get("default").expect("it exists");
+    snapshot.summary().memory.views
+}
+
+/// Asks `pods` questions, each `times` over, and one that is hot in between.
+async fn thrash(server: &Server, times: usize, question: impl Fn(usize) -> Pod) {
+    for number in 0..100 {
+        builds(server, question(number)).await;
+    }
+    // The room for the asking is taken; the second time shows that it comes
+    // again, the third finds it kept.
+    for _ in 0..3 {
+        builds(server, incoming("hot")).await;
+    }
+    assert!(!builds(server, incoming("hot")).await, "it is kept");
+    for number in 0..ONCE {
+        for _ in 0..times {
+            builds(server, question(number)).await;
+        }
+        if number % 50 == 0 {
+            let hot = incoming("hot");
+            assert!(
+                !builds(server, hot).await,
+                "pushed out by question {number}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_asked_once_is_not_kept() {
+    let server = server(256 << 20).await;
+    thrash(&server, 1, |number| incoming(&format!("once-{number}"))).await;
+    let before = view_bytes(&server);
+    for number in 0..ONCE {
+        builds(&server, incoming(&format!("other-{number}"))).await;
+    }
+    assert_eq!(view_bytes(&server), before);
+}
+
+#[tokio::test]
+async fn what_is_asked_twice_goes_before_what_is_asked_often() {
+    let room = 128 << 10;
+    let server = server(room).await;
+    thrash(&server, 2, |number| incoming(&format!("twice-{number}"))).await;
+    assert!(view_bytes(&server) <= room);
+}
+
+#[tokio::test]
+async fn nodes_looked_at_once_go_before_those_looked_at_often() {
+    let server = server(256 << 20).await;
+    let question = |number: usize| {
+        let mut pod = tolerating(incoming("hot"), &format!("k{number}"), "Exists", "", "");
+        let spec = pod.spec.get_or_insert_default();
+        // Each looks at the nodes in a way of its own.
+        spec.topology_spread_constraints[0].node_taints_policy = Some("Honor".into());
+        pod
+    };
+    thrash(&server, 1, question).await;
+    for number in ONCE..2 * ONCE {
+        builds(&server, question(number)).await;
+    }
+    assert!(!builds(&server, incoming("hot")).await, "pushed out");
+}
+
+#[tokio::test]
+async fn a_namespace_that_takes_all_room_gives_some_up() {
+    let server = server(64 << 10).await;
+    for number in 0..ONCE {
+        for _ in 0..3 {
+            builds(&server, incoming(&format!("greedy-{number}"))).await;
+        }
+    }
+    let mut other = incoming("hot");
+    other.metadata.get_or_insert_default().namespace = "other".into();
+    let mut there = on(pod("there", &[("app", "hot")]), "a");
+    there.metadata.get_or_insert_default().namespace = "other".into();
+    server.update("", vec![there.change()]).await;
+    // It may find no room at first, and does once views were looked through.
+    builds(&server, other.clone()).await;
+    server.registry.sweep(1_000);
+    builds(&server, other.clone()).await;
+    assert!(!builds(&server, other).await, "it is kept now");
+}
