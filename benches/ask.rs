@@ -9,7 +9,7 @@ use evenkeel::api::Service;
 use evenkeel::matching::Path;
 use evenkeel::proto::v1;
 use evenkeel::proto::v1::spread_service_server::SpreadService;
-use evenkeel::snapshot::{Batch, Cut, Limits, Snapshot};
+use evenkeel::snapshot::{Batch, Cut, Limits, Offer, Snapshot};
 use evenkeel::spread::{Constraints, Filter, NodeChecks, Question, Scores};
 use prost::Message;
 use tokio_util::sync::CancellationToken;
@@ -45,8 +45,13 @@ impl Wire {
 }
 
 /// Applies a batch to the live state.
-pub fn update(world: &World, batch: &Batch) {
-    let update = world.registry.update(world::NAME, batch, None, None);
+pub fn update(world: &World, batch: &Arc<Batch>) {
+    let offer = Offer {
+        batch: Arc::clone(batch),
+        defaults: None,
+        expected_revision: None,
+    };
+    let update = world.registry.update(world::NAME, offer);
     update.expect("it is within limits");
 }
 

@@ -1,6 +1,7 @@
 //! Changes that live views have to follow.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use evenkeel::proto::v1;
 use evenkeel::proto::v1::change::Object;
@@ -91,7 +92,7 @@ pub fn relabel_node(clock: &mut Clock, id: &str, world: &World, cluster: &Cluste
 }
 
 /// The median time to apply one of two batches that undo each other.
-fn alternate(clock: &mut Clock, id: &str, world: &World, batches: &[Batch; 2]) -> f64 {
+fn alternate(clock: &mut Clock, id: &str, world: &World, batches: &[Arc<Batch>; 2]) -> f64 {
     let mut turn = 0;
     clock.median_ns(id, || {
         ask::update(world, &batches[turn % 2]);

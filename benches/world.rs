@@ -43,7 +43,7 @@ impl World {
 }
 
 /// Changes that are known to be valid.
-pub fn batch(changes: Vec<v1::Change>) -> Batch {
+pub fn batch(changes: Vec<v1::Change>) -> Arc<Batch> {
     let checked = Batch::check(changes, &Limits::default(), Path::root("changes"));
-    checked.expect("the changes are valid")
+    Arc::new(checked.expect("the changes are valid"))
 }

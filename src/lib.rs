@@ -16,5 +16,6 @@ pub mod recount;
 pub mod server;
 pub mod snapshot;
 pub mod spread;
+pub mod store;
 pub mod synth;
 pub mod verify;

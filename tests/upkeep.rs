@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel::matching::Path;
 use evenkeel::proto::v1::{Change, Pod};
-use evenkeel::snapshot::{Batch, Limits, Observer, Registry, Snapshot, Summary};
+use evenkeel::snapshot::{Batch, Limits, Observer, Offer, Registry, Snapshot, Summary};
 use evenkeel::spread::{Constraints, Filter, NodeChecks, Question};
 use evenkeel::verify::verify;
 use support::build::{HOSTNAME, ZONE, hard, node, on, pod, spread, tolerating};
@@ -85,7 +85,12 @@ impl World {
 
 fn update(registry: &Registry, changes: Vec<Change>) {
     let batch = Batch::check(changes, registry.limits(), Path::root("changes"));
-    let updated = registry.update("default", &batch.expect("valid changes"), None, None);
+    let offer = Offer {
+        batch: Arc::new(batch.expect("valid changes")),
+        defaults: None,
+        expected_revision: None,
+    };
+    let updated = registry.update("default", offer);
     updated.expect("it is applied");
 }
 

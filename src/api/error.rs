@@ -9,7 +9,7 @@ use tonic_types::{ErrorDetails, StatusExt};
 
 use crate::access::Role;
 use crate::matching::Violations;
-use crate::snapshot;
+use crate::snapshot::{self, Refusal};
 
 /// Domain of every `ErrorInfo`.
 const DOMAIN: &str = "evenkeel";
@@ -17,6 +17,9 @@ const DOMAIN: &str = "evenkeel";
 /// How many bytes of violations a status carries. Details travel in a header,
 /// and common clients take no more than 8 KiB of headers.
 const MAX_VIOLATION_BYTES: usize = 4_000;
+
+/// When an update that could not be stored may be tried again.
+const STORAGE_RETRY: Duration = Duration::from_secs(1);
 
 /// Why a call is refused.
 #[derive(Debug, thiserror::Error)]
@@ -110,6 +113,10 @@ impl Error {
                 snapshot::Error::Stale { .. } => (Code::FailedPrecondition, "SNAPSHOT_STALE"),
                 snapshot::Error::RevisionMismatch { .. } => (Code::Aborted, "REVISION_MISMATCH"),
                 snapshot::Error::EpochMismatch { .. } => (Code::Aborted, "EPOCH_MISMATCH"),
+                snapshot::Error::NotStored(Refusal::NoSpace) => {
+                    (Code::ResourceExhausted, "STORAGE_FULL")
+                }
+                snapshot::Error::NotStored(_) => (Code::Unavailable, "STORAGE_FAILED"),
                 snapshot::Error::OverLimit { .. } => (Code::ResourceExhausted, "OVER_LIMIT"),
             },
             Self::MinRevision { .. } => (Code::DeadlineExceeded, "MIN_REVISION_NOT_REACHED"),
@@ -161,12 +168,13 @@ impl From<Error> for Status {
         let (code, reason) = error.code_and_reason();
         let metadata: HashMap<String, String> = error.metadata().into_iter().collect();
         let mut details = ErrorDetails::with_error_info(reason, DOMAIN, metadata);
-        if let Error::OverLimit {
-            retry_after: Some(delay),
-            ..
-        } = &error
-        {
-            details.set_retry_info(Some(*delay));
+        let retry_after = match &error {
+            Error::OverLimit { retry_after, .. } => *retry_after,
+            Error::Snapshot(snapshot::Error::NotStored(_)) => Some(STORAGE_RETRY),
+            _ => None,
+        };
+        if retry_after.is_some() {
+            details.set_retry_info(retry_after);
         }
         let message = match &error {
             Error::Invalid(violations) => describe(violations, &mut details),

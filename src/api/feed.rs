@@ -10,7 +10,7 @@ use crate::access::{Caller, Role};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::proto::v1::stream_snapshot_request::Step;
-use crate::snapshot::{Registry, Staged};
+use crate::snapshot::{Offer, Registry, Staged};
 
 /// How many replaces a stream may have begun: each is a state of its own.
 const MAX_REPLACES: usize = 4;
@@ -24,6 +24,27 @@ pub struct Feed {
     staged: HashMap<String, Staged>,
 }
 
+/// A step that passed its checks.
+enum Next {
+    /// A batch for the live state of a snapshot.
+    Offer(String, Offer),
+    /// A batch for a state aside, or a replace in one message.
+    Update(Checked),
+    /// The begin of a replace.
+    Begin(v1::BeginReplace),
+    /// The commit of a replace.
+    Commit(v1::CommitReplace),
+}
+
+/// Batches of one snapshot that follow each other.
+#[derive(Default)]
+struct Run {
+    snapshot: String,
+    offers: Vec<Offer>,
+}
+
+type Answer = Result<v1::UpdateSnapshotResponse, Error>;
+
 impl Feed {
     /// A feed that has begun nothing.
     pub fn new(registry: Arc<Registry>, caller: Option<Caller>) -> Self {
@@ -34,37 +55,81 @@ impl Feed {
         }
     }
 
-    /// Takes one step.
-    ///
-    /// # Errors
-    /// Why the step is refused; it changed nothing then.
-    pub fn step(
+    /// Takes steps, one after another, until one is refused; their answers, up
+    /// to that one. Batches that follow each other are stored together.
+    pub fn steps(
         &mut self,
-        wire: v1::StreamSnapshotRequest,
-    ) -> Result<v1::StreamSnapshotResponse, Error> {
+        wires: Vec<v1::StreamSnapshotRequest>,
+    ) -> Vec<Result<v1::StreamSnapshotResponse, Error>> {
+        let mut answers: Vec<Answer> = Vec::with_capacity(wires.len());
+        let mut run = Run::default();
+        for wire in wires {
+            let next = self.check(wire);
+            let joins = matches!(&next, Ok(Next::Offer(snapshot, _)) if *snapshot == run.snapshot);
+            if !joins {
+                self.settle(&mut run, &mut answers);
+            }
+            if answers.last().is_some_and(Result::is_err) {
+                break;
+            }
+            match next {
+                Ok(Next::Offer(snapshot, offer)) => {
+                    run.snapshot = snapshot;
+                    run.offers.push(offer);
+                }
+                Ok(Next::Update(checked)) => answers.push(self.update(checked)),
+                Ok(Next::Begin(wire)) => answers.push(self.begin(&wire)),
+                Ok(Next::Commit(wire)) => answers.push(self.commit(&wire)),
+                Err(error) => answers.push(Err(error)),
+            }
+        }
+        self.settle(&mut run, &mut answers);
+        let response = |update| v1::StreamSnapshotResponse {
+            update: Some(update),
+        };
+        answers.into_iter().map(|a| a.map(response)).collect()
+    }
+
+    fn check(&self, wire: v1::StreamSnapshotRequest) -> Result<Next, Error> {
         if let Some(snapshot) = wire.step.as_ref().map(snapshot_of) {
             permission::allow(self.caller.as_ref(), Role::Feeder, snapshot)?;
         }
-        let response = match wire.step {
-            Some(Step::Update(wire)) => self.update(wire)?,
-            Some(Step::BeginReplace(wire)) => self.begin(&wire)?,
-            Some(Step::CommitReplace(wire)) => self.commit(&wire)?,
+        let wire = match wire.step {
+            Some(Step::Update(wire)) => wire,
+            Some(Step::BeginReplace(wire)) => return Ok(Next::Begin(wire)),
+            Some(Step::CommitReplace(wire)) => return Ok(Next::Commit(wire)),
             None => {
                 let rule = "must be an update, a beginReplace or a commitReplace";
                 return Err(fault(Path::root("step"), rule));
             }
         };
-        Ok(v1::StreamSnapshotResponse {
-            update: Some(response),
-        })
-    }
-
-    fn update(
-        &mut self,
-        wire: v1::UpdateSnapshotRequest,
-    ) -> Result<v1::UpdateSnapshotResponse, Error> {
         let path = Path::root("update");
         let checked = Checked::of(wire, Some(&path), self.registry.limits())?;
+        if checked.replaces || self.staged.contains_key(&checked.snapshot) {
+            return Ok(Next::Update(checked));
+        }
+        let (snapshot, offer) = checked.into_offer();
+        Ok(Next::Offer(snapshot, offer))
+    }
+
+    /// Applies a run of batches.
+    fn settle(&self, run: &mut Run, answers: &mut Vec<Answer>) {
+        let Run { snapshot, offers } = std::mem::take(run);
+        if offers.is_empty() {
+            return;
+        }
+        match self.registry.update_in_order(&snapshot, offers.into()) {
+            Ok(outcomes) => answers.extend(
+                outcomes
+                    .into_iter()
+                    .map(|outcome| Ok(update::response(&outcome?))),
+            ),
+            Err(error) => answers.push(Err(error.into())),
+        }
+    }
+
+    fn update(&mut self, checked: Checked) -> Answer {
+        let path = Path::root("update");
         let Some(staged) = self.staged.get_mut(&checked.snapshot) else {
             return Ok(update::response(&checked.apply(&self.registry)?));
         };
@@ -83,7 +148,7 @@ impl Feed {
         Ok(update::counts(revision, &epoch, applied))
     }
 
-    fn begin(&mut self, wire: &v1::BeginReplace) -> Result<v1::UpdateSnapshotResponse, Error> {
+    fn begin(&mut self, wire: &v1::BeginReplace) -> Answer {
         let path = Path::root("beginReplace");
         let mut faults = Violations::default();
         let snapshot = request::snapshot_name(&wire.snapshot, path.field("snapshot"), &mut faults);
@@ -98,12 +163,12 @@ impl Feed {
         }
         let snapshot = faults.finish(snapshot)?;
         let (revision, epoch) = self.live(&snapshot);
-        self.staged
-            .insert(snapshot, Staged::new(self.registry.limits()));
+        let staged = self.registry.stage()?;
+        self.staged.insert(snapshot, staged);
         Ok(update::counts(revision, &epoch, Default::default()))
     }
 
-    fn commit(&mut self, wire: &v1::CommitReplace) -> Result<v1::UpdateSnapshotResponse, Error> {
+    fn commit(&mut self, wire: &v1::CommitReplace) -> Answer {
         let path = Path::root("commitReplace");
         let mut faults = Violations::default();
         let snapshot = request::snapshot_name(&wire.snapshot, path.field("snapshot"), &mut faults);

@@ -11,10 +11,16 @@ use super::feed::Feed;
 use super::lanes::{LARGE_BATCH, Lanes, until};
 use crate::proto::v1;
 
+/// Steps that came while others were stored are taken together, up to so many,
+/// and until they have so many changes.
+const MAX_GROUP: usize = 16;
+const MAX_GROUP_CHANGES: usize = 10_000;
+
 /// Takes the steps of a feed until the client ends it, a step is refused, or
 /// the server drains, or its deadline passes.
 pub async fn run_feed(
     mut feed: Feed,
+    is_journaled: bool,
     mut steps: Streaming<v1::StreamSnapshotRequest>,
     answers: mpsc::Sender<Result<v1::StreamSnapshotResponse, Status>>,
     draining: CancellationToken,
@@ -30,28 +36,69 @@ pub async fn run_feed(
             () = answers.closed() => None,
         };
         let Some(step) = step else { return };
-        let answer = match step {
-            Err(status) => Err(status),
-            Ok(step) => {
-                let is_large = step_size(&step) >= LARGE_BATCH;
-                let take = move || (feed.step(step), feed);
-                match lanes.change_soon(is_large, deadline, take).await {
-                    Ok((answer, same)) => {
-                        feed = same;
-                        answer.map_err(Status::from)
-                    }
-                    Err(error) => {
-                        // Nobody listening any more is no news to anybody.
-                        let _ = answers.send(Err(error.into())).await;
-                        return;
-                    }
-                }
+        let mut group = Group::default();
+        let mut goes_on = group.add(step);
+        while is_journaled && goes_on && group.has_room() {
+            let step = tokio::select! {
+                biased;
+                step = steps.next() => step,
+                () = std::future::ready(()) => None,
+            };
+            let Some(step) = step else { break };
+            goes_on = group.add(step);
+        }
+        let Group { taken, size, end } = group;
+        let is_large = is_journaled || size >= LARGE_BATCH;
+        let take = move || (feed.steps(taken), feed);
+        let answered = match lanes.change_soon(is_large, deadline, take).await {
+            Ok((answered, same)) => {
+                feed = same;
+                answered
+            }
+            Err(error) => {
+                // Nobody listening any more is no news to anybody.
+                let _ = answers.send(Err(error.into())).await;
+                return;
             }
         };
-        let goes_on = answer.is_ok();
-        if answers.send(answer).await.is_err() || !goes_on {
-            return;
+        let end = end.map(Err);
+        for answer in answered
+            .into_iter()
+            .map(|a| a.map_err(Status::from))
+            .chain(end)
+        {
+            let goes_on = answer.is_ok();
+            if answers.send(answer).await.is_err() || !goes_on {
+                return;
+            }
         }
+    }
+}
+
+/// Steps that are taken together.
+#[derive(Default)]
+struct Group {
+    taken: Vec<v1::StreamSnapshotRequest>,
+    size: usize,
+    /// Why no more steps come.
+    end: Option<Status>,
+}
+
+impl Group {
+    /// Adds a step; whether more may come.
+    fn add(&mut self, step: Result<v1::StreamSnapshotRequest, Status>) -> bool {
+        match step {
+            Ok(step) => {
+                self.size = self.size.saturating_add(step_size(&step));
+                self.taken.push(step);
+            }
+            Err(status) => self.end = Some(status),
+        }
+        self.end.is_none()
+    }
+
+    fn has_room(&self) -> bool {
+        self.taken.len() < MAX_GROUP && self.size < MAX_GROUP_CHANGES
     }
 }
 

@@ -142,8 +142,9 @@ impl Checked {
         };
         let (reserved, mut response) = snapshot.reserve(hold, &self.limits, decide)?;
         if cancelled() {
-            // Nobody is there to learn what is held.
-            snapshot.release(reserved.ids);
+            // Nobody is there to learn what is held. What cannot be released
+            // ends by itself.
+            let _ = snapshot.release(reserved.ids);
             return Err(Error::Deadline);
         }
         response.revision = reserved.revision;

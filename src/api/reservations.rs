@@ -12,7 +12,7 @@ use crate::snapshot::{Claim, Limits, Listed, Snapshot};
 /// Notes which pods reservations became.
 ///
 /// # Errors
-/// Every fault of the request.
+/// Every fault of the request, and [`Error::Snapshot`].
 pub fn confirm(
     wire: v1::ConfirmReservationsRequest,
     snapshot: &Snapshot,
@@ -40,7 +40,7 @@ pub fn confirm(
         };
         (confirmation.id, claim)
     };
-    let ended = snapshot.confirm(wire.confirmations.into_iter().map(claim).collect());
+    let ended = snapshot.confirm(wire.confirmations.into_iter().map(claim).collect())?;
     Ok(v1::ConfirmReservationsResponse {
         revision: ended.revision,
         epoch: snapshot.epoch().to_owned(),
@@ -51,7 +51,7 @@ pub fn confirm(
 /// Gives reservations up.
 ///
 /// # Errors
-/// Every fault of the request.
+/// Every fault of the request, and [`Error::Snapshot`].
 pub fn release(
     wire: v1::ReleaseReservationsRequest,
     snapshot: &Snapshot,
@@ -61,7 +61,7 @@ pub fn release(
     let ids = wire.ids.iter().map(String::as_str);
     check_ids(ids, Path::root("ids"), None, limits, &mut faults);
     faults.finish(())?;
-    let ended = snapshot.release(wire.ids);
+    let ended = snapshot.release(wire.ids)?;
     Ok(v1::ReleaseReservationsResponse {
         revision: ended.revision,
         epoch: snapshot.epoch().to_owned(),

@@ -28,7 +28,7 @@ use crate::proto::v1::spread_service_server::SpreadService;
 use crate::spread::{self, fleet};
 
 /// Acknowledgements that wait for a slow reader before its feed pauses.
-const MAX_WAITING_ANSWERS: usize = 16;
+pub(super) const MAX_WAITING_ANSWERS: usize = 16;
 
 type BoxStream<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
@@ -42,7 +42,7 @@ impl SpreadService for Service {
         let registry = Arc::clone(&self.registry);
         let (metadata, _, request) = request.into_parts();
         let deadline = deadline::given(metadata.as_ref());
-        let is_large = request.changes.len() >= LARGE_BATCH;
+        let is_large = registry.is_journaled() || request.changes.len() >= LARGE_BATCH;
         let run = move || {
             let update = update::Checked::of(request, None, registry.limits())?.apply(&registry)?;
             Ok::<_, Error>(update::response(&update))
@@ -63,7 +63,16 @@ impl SpreadService for Service {
         let deadline = deadline::given(request.metadata().as_ref());
         let (draining, lanes) = (self.draining.clone(), self.lanes.clone());
         let steps = request.into_inner();
-        tokio::spawn(run_feed(feed, steps, answers, draining, lanes, deadline));
+        let is_journaled = self.registry.is_journaled();
+        tokio::spawn(run_feed(
+            feed,
+            is_journaled,
+            steps,
+            answers,
+            draining,
+            lanes,
+            deadline,
+        ));
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }
 

@@ -6,7 +6,7 @@ use super::error::Error;
 use super::request;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
-use crate::snapshot::{Applied, Batch, Defaults, Limits, Registry, Staged, Update};
+use crate::snapshot::{Applied, Batch, Defaults, Limits, Offer, Registry, Update};
 
 /// A valid update request.
 #[derive(Debug)]
@@ -71,13 +71,24 @@ impl Checked {
     /// # Errors
     /// Those of [`Registry::update`] and [`Registry::replace`].
     pub fn apply(self, registry: &Registry) -> Result<Update, Error> {
-        let expected = self.expected_revision;
         if self.replaces {
-            let mut staged = Staged::new(registry.limits());
+            let mut staged = registry.stage()?;
             staged.apply(&self.batch, self.defaults, registry.limits())?;
-            return Ok(registry.replace(&self.snapshot, staged, expected)?);
+            return Ok(registry.replace(&self.snapshot, staged, self.expected_revision)?);
         }
-        Ok(registry.update(&self.snapshot, &self.batch, self.defaults, expected)?)
+        let (snapshot, offer) = self.into_offer();
+        Ok(registry.update(&snapshot, offer)?)
+    }
+
+    /// The name of its snapshot, and what it offers to that; for one that does
+    /// not replace.
+    pub fn into_offer(self) -> (String, Offer) {
+        let offer = Offer {
+            batch: Arc::new(self.batch),
+            defaults: self.defaults,
+            expected_revision: self.expected_revision,
+        };
+        (self.snapshot, offer)
     }
 }
 

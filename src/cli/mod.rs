@@ -28,6 +28,7 @@ mod selector;
 mod serve;
 mod snapshots;
 mod spread;
+mod state;
 mod synth;
 mod token;
 mod verify;
@@ -99,6 +100,9 @@ enum Command {
     /// List, describe, save, restore and delete snapshots
     #[command(subcommand)]
     Snapshot(snapshots::Snapshot),
+    /// Look at, check and repair state directories
+    #[command(subcommand)]
+    State(state::State),
     /// Recount a snapshot in a server and compare what it keeps
     Verify(verify::Verify),
     /// Make up a cluster, for benches and for trying things out
@@ -130,6 +134,7 @@ impl Cli {
             Command::Replay(replay) => wait_for(replay.run()),
             Command::Spread(spread) => wait_for(spread.run()),
             Command::Snapshot(snapshot) => wait_for(snapshot.run()),
+            Command::State(state) => state.run(),
             Command::Verify(verify) => wait_for(verify.run()),
             Command::Synth(synth) => wait_for(synth.run()),
             Command::Descriptor(descriptor) => descriptor.run(),

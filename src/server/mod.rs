@@ -20,6 +20,7 @@ mod run;
 mod security;
 mod signals;
 mod stalls;
+mod state;
 mod streams;
 mod sweep;
 mod telemetry;
@@ -58,6 +59,7 @@ use self::workers::Workers;
 use crate::api;
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
 use crate::snapshot::{Limits, MaxAges, Registry};
+use crate::store;
 
 /// How much of a feed may be on its way unread: enough for several batches,
 /// so that a feeder never waits for a window to open.
@@ -84,6 +86,9 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// The state directory cannot be used.
+    #[error("{0}")]
+    State(store::Error),
     /// What was to be loaded could not be.
     #[error("cannot load: {0}")]
     Preload(BoxError),
@@ -117,6 +122,7 @@ impl Error {
 
 /// Serves until SIGTERM or Ctrl-C, then drains.
 ///
+/// What the state directory keeps is there before anything is answered.
 /// Health is NOT_SERVING before the address is bound and until `preload` is
 /// done and all expected snapshots are synced. Draining sets health to
 /// NOT_SERVING, goes on answering for the configured pause, ends the streams,
@@ -129,8 +135,8 @@ impl Error {
 /// the runtime's tasks: calls that did not end in time may still run.
 ///
 /// # Errors
-/// When the address cannot be bound, `preload` fails or a second signal
-/// arrives. Calls that did not end in time are no error.
+/// When the state directory cannot be used, the address cannot be bound,
+/// `preload` fails or a second signal arrives. Calls that did not end in time are no error.
 pub async fn serve<P, F, E>(config: Config, levels: Option<Levels>, preload: P) -> Result<(), Error>
 where
     P: FnOnce(api::Service) -> F,
@@ -142,13 +148,27 @@ where
     let security = Security::new(&config, &counts)?;
     let draining = CancellationToken::new();
     let health = Board::new(config.expect_snapshot.clone());
-    let registry = Registry::new(Limits::from(&config.limits), Arc::new(health.clone()))
+    let mut registry = Registry::new(Limits::from(&config.limits), Arc::new(health.clone()))
         .with_max_ages(MaxAges::from(&config.trust));
+    let store = state::open(&config.state).await?;
+    if let Some(store) = &store {
+        registry = registry.with_journal(Arc::clone(store) as _);
+    }
     for name in &config.expect_snapshot {
         registry.expect(name);
     }
     let registry = Arc::new(registry);
-    tokio::spawn(sweep::run(Arc::clone(&registry), config.limits.view_idle));
+    if let Some(store) = &store {
+        tokio::select! {
+            restored = state::restore(store, &registry) => restored?,
+            signal = signals.next() => return Err(Error::Interrupted(signal)),
+        }
+    }
+    tokio::spawn(sweep::run(
+        Arc::clone(&registry),
+        store.clone(),
+        config.limits.view_idle,
+    ));
     tokio::spawn(patrol::run(
         Arc::clone(&registry),
         config.trust.verify_interval,
@@ -211,6 +231,9 @@ where
         signal = signals.next() => Err(Error::Interrupted(signal)),
     };
     decisions.close().await;
+    if let (Ok(()), Some(store)) = (&ended, store) {
+        state::close(store).await;
+    }
     ended
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::journal::Refusal;
 use crate::matching::Violations;
 
 /// Why the registry refuses.
@@ -50,6 +51,9 @@ pub enum Error {
         /// What it is.
         actual: String,
     },
+    /// The journal did not take it; nothing was changed.
+    #[error("{0}")]
+    NotStored(Refusal),
     /// Too much for a configured limit.
     #[error("{what}: {actual}, over {name} of {limit}")]
     OverLimit {

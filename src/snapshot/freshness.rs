@@ -104,8 +104,7 @@ impl Freshness {
 
 impl Snapshot {
     /// Notes that its feed was heard of.
-    pub(super) fn fed(&self) {
-        let now = (self.clock)();
+    pub(super) fn fed(&self, now: SystemTime) {
         *self.updated.lock() = now;
         self.freshness.feed(now, |stale| self.tell_stale(stale));
     }

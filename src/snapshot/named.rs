@@ -1,6 +1,5 @@
 //! A named snapshot: the state that answers, and how it moves on.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, SystemTime};
@@ -11,16 +10,18 @@ use uuid::Uuid;
 
 use super::census::Census;
 use super::change::Batch;
+use super::committing::{Offer, Outcomes};
+use super::convoy::Convoy;
 use super::cut::Cut;
 use super::defaults::Defaults;
 use super::error::Error;
 use super::freshness::{Freshness, MaxAges};
 use super::frozen::{Frozen, Kept};
-use super::limits::Limits;
+use super::journal::Journal;
 use super::registry::{Clock, Observer};
 use super::reservations::{Book, Serial};
 use super::reserving::NEVER;
-use super::staged::{Staged, check_room};
+use super::restoring::Restoring;
 use super::state::{Applied, Memory, Sizes, State};
 use super::tally::{self, Tally};
 
@@ -28,10 +29,10 @@ use super::tally::{self, Tally};
 pub struct Snapshot {
     name: String,
     epoch: String,
-    created: SystemTime,
+    pub(super) created: SystemTime,
     /// Whether it is synced only from its first replace on.
     expected: bool,
-    synced: AtomicBool,
+    pub(super) synced: AtomicBool,
     live: RwLock<Arc<State>>,
     /// Held by whoever applies a batch.
     pub(super) turn: Mutex<Turn>,
@@ -44,12 +45,32 @@ pub struct Snapshot {
     moved: Event,
     pub(super) observer: Arc<dyn Observer>,
     pub(super) freshness: Freshness,
+    /// What takes every step before it is taken; none for one that is in
+    /// memory alone.
+    pub(super) journal: Option<Arc<dyn Journal>>,
+    /// Where those wait who have batches for the journal.
+    pub(super) convoy: Convoy<Arc<[Offer]>, Outcomes>,
     pub(super) tally: Arc<Tally>,
 }
 
-#[derive(Debug)]
+/// What all snapshots of a registry have in common.
+#[derive(Clone)]
+pub(super) struct Surroundings {
+    pub max_view_bytes: usize,
+    pub max_ages: MaxAges,
+    pub observer: Arc<dyn Observer>,
+    pub clock: Clock,
+    pub journal: Option<Arc<dyn Journal>>,
+}
+
+#[derive(Debug, Default)]
 pub(super) struct Turn {
     pub(super) deleted: bool,
+    /// The number of the last entry in the journal.
+    pub(super) sequence: u64,
+    /// Reservations that have ended by themselves and are in the journal
+    /// still.
+    pub(super) owed: Vec<Serial>,
 }
 
 /// Where a batch brought its snapshot.
@@ -99,32 +120,63 @@ pub struct Summary {
 impl Snapshot {
     /// An empty one, created now. An `expected` one is synced only from its
     /// first replace on.
-    pub(super) fn new(
-        name: &str,
-        expected: bool,
-        max_view_bytes: usize,
-        max_ages: &MaxAges,
-        observer: Arc<dyn Observer>,
-        clock: Clock,
-    ) -> Self {
-        let at = clock();
+    pub(super) fn new(name: &str, expected: bool, around: Surroundings) -> Self {
+        let at = (around.clock)();
         Self {
-            freshness: Freshness::new(name, max_ages, at),
+            freshness: Freshness::new(name, &around.max_ages, at),
             name: name.to_owned(),
             epoch: Uuid::new_v4().to_string(),
             created: at,
             expected,
-            observer,
+            observer: around.observer,
             synced: AtomicBool::new(false),
-            live: RwLock::new(Arc::new(State::new(max_view_bytes))),
-            turn: Mutex::new(Turn { deleted: false }),
+            live: RwLock::new(Arc::new(State::new(around.max_view_bytes))),
+            turn: Mutex::default(),
             updated: Mutex::new(at),
-            clock,
+            clock: around.clock,
             book: Mutex::default(),
             next_expiry: AtomicI64::new(NEVER),
             moved: Event::new(),
+            journal: around.journal,
+            convoy: Convoy::default(),
             tally: Arc::default(),
         }
+    }
+
+    /// One that is read back from a journal.
+    ///
+    /// Reservations whose time is over have ended, each at a revision of its
+    /// own: they may have ended one by one before, when nothing was written,
+    /// and no revision may stand for two states.
+    pub(super) fn restored(mut from: Restoring, expected: bool, around: Surroundings) -> Self {
+        let now = (around.clock)();
+        let held = std::mem::take(&mut from.saved.held);
+        let mut book = Book::restored(held, from.saved.last_serial);
+        let owed = book.expired(now);
+        for serial in &owed {
+            book.remove(*serial);
+        }
+        let revision = from.saved.revision + owed.len() as i64;
+        from.finish(revision, &Batch::trusted(book.pods(&book.serials())));
+        let Restoring { saved, state } = from;
+        let turn = Turn {
+            deleted: false,
+            sequence: saved.sequence,
+            owed,
+        };
+        let snapshot = Self {
+            freshness: Freshness::new(&saved.name, &around.max_ages, saved.updated),
+            epoch: saved.epoch,
+            created: saved.created,
+            synced: AtomicBool::new(saved.synced || !expected),
+            live: RwLock::new(Arc::new(state)),
+            turn: Mutex::new(turn),
+            updated: Mutex::new(saved.updated),
+            book: Mutex::new(book),
+            ..Self::new(&saved.name, expected, around)
+        };
+        snapshot.note_expiry();
+        snapshot
     }
 
     /// With what it does counted in `tally`.
@@ -178,7 +230,8 @@ impl Snapshot {
         if overlay.is_empty() {
             return live.read(namespace, decide);
         }
-        let overlay = self.with_take_overs(&overlay).0.into_owned();
+        let taken = self.book.lock().taken_over(overlay.objects());
+        let overlay = self.with_deletions(&overlay, &taken).into_owned();
         live.read_overlaid(namespace, overlay, decide)
     }
 
@@ -210,104 +263,6 @@ impl Snapshot {
         self.live().read(namespace, decide)
     }
 
-    /// A batch with the deletions of the reservations that its pods take
-    /// over, and those.
-    fn with_take_overs<'b>(&self, batch: &'b Batch) -> (Cow<'b, Batch>, Vec<Serial>) {
-        let book = self.book.lock();
-        let taken = book.taken_over(batch.objects());
-        if taken.is_empty() {
-            return (Cow::Borrowed(batch), taken);
-        }
-        (Cow::Owned(batch.and(book.deletions(&taken))), taken)
-    }
-
-    /// Applies a batch to the live state. `None` when the snapshot was deleted
-    /// meanwhile.
-    ///
-    /// # Errors
-    /// [`Error::RevisionMismatch`], and [`Error::OverLimit`] when it would
-    /// grow too large.
-    pub(super) fn update(
-        &self,
-        batch: &Batch,
-        defaults: Option<Arc<Defaults>>,
-        expected_revision: Option<i64>,
-        limits: &Limits,
-    ) -> Result<Option<Update>, Error> {
-        let turn = self.turn.lock();
-        if turn.deleted {
-            return Ok(None);
-        }
-        let live = self.live();
-        self.check_revision(&live, expected_revision)?;
-        check_room(&live, batch, limits)?;
-        let revision = live.revision() + 1;
-        let (batch, taken) = self.with_take_overs(batch);
-        let mut applied = live.apply(&batch, defaults, revision);
-        // That reservations end is not the caller's doing.
-        applied.changed = applied.changed.saturating_sub(taken.len());
-        self.forget(&taken);
-        self.fed();
-        Ok(Some(self.moved_on(revision, applied, !self.expected)))
-    }
-
-    /// Swaps a new state in. `None` when the snapshot was deleted meanwhile.
-    ///
-    /// # Errors
-    /// [`Error::RevisionMismatch`].
-    pub(super) fn replace(
-        &self,
-        staged: &mut Option<Staged>,
-        expected_revision: Option<i64>,
-    ) -> Result<Option<Update>, Error> {
-        let turn = self.turn.lock();
-        if turn.deleted {
-            return Ok(None);
-        }
-        let live = self.live();
-        self.check_revision(&live, expected_revision)?;
-        let Staged {
-            state,
-            applied,
-            defaults,
-            ..
-        } = staged.take().expect("a state is swapped in once");
-        let revision = live.revision() + 1;
-        let defaults = defaults.unwrap_or_else(|| live.defaults());
-        self.swap_in(&live, state, revision, defaults);
-        tally::add(&self.tally.replaces, 1);
-        self.fed();
-        Ok(Some(self.moved_on(revision, applied, true)))
-    }
-
-    /// Puts a new state in the place of the live one, with what is reserved.
-    /// For whoever has the turn.
-    pub(super) fn swap_in(
-        &self,
-        live: &State,
-        mut state: State,
-        revision: i64,
-        defaults: Arc<Defaults>,
-    ) {
-        let taken = self.carry_over(&state);
-        state.adopt(revision, defaults);
-        state.upkeep.set_tally(Arc::clone(&self.tally));
-        tally::add(&self.tally.views_dropped, live.view_count());
-        *self.live.write() = Arc::new(state);
-        self.forget(&taken);
-    }
-
-    /// Gives a new state the reservations that none of its pods takes over;
-    /// those that are taken over.
-    fn carry_over(&self, state: &State) -> Vec<Serial> {
-        let book = self.book.lock();
-        let taken = state.arrived(book.confirmed());
-        let mut held = book.serials();
-        held.retain(|serial| taken.binary_search(serial).is_err());
-        state.apply(&Batch::trusted(book.pods(&held)), None, 0);
-        taken
-    }
-
     /// Looks at its age, and starts a new tick for the views of the live state;
     /// see [`State::sweep`].
     pub(super) fn sweep(&self, idle_ticks: u64) {
@@ -315,15 +270,20 @@ impl Snapshot {
         self.live().sweep(idle_ticks);
     }
 
-    fn check_revision(&self, live: &State, expected: Option<i64>) -> Result<(), Error> {
+    pub(super) fn check_revision(&self, actual: i64, expected: Option<i64>) -> Result<(), Error> {
         match expected {
-            Some(expected) if expected != live.revision() => Err(Error::RevisionMismatch {
+            Some(expected) if expected != actual => Err(Error::RevisionMismatch {
                 snapshot: self.name.clone(),
                 expected,
-                actual: live.revision(),
+                actual,
             }),
             _ => Ok(()),
         }
+    }
+
+    /// Has a new state answer.
+    pub(super) fn put_live(&self, state: State) {
+        *self.live.write() = Arc::new(state);
     }
 
     pub(super) fn moved_on(&self, revision: i64, applied: Applied, syncs: bool) -> Update {
@@ -341,16 +301,10 @@ impl Snapshot {
         }
     }
 
-    /// Marks it deleted, so that later updates look for another of the name;
-    /// whether it was not deleted already.
-    pub(super) fn delete(&self) -> bool {
-        let mut turn = self.turn.lock();
-        let first = !std::mem::replace(&mut turn.deleted, true);
-        if first {
-            self.observer.snapshot_deleted(&self.name);
-            self.moved.notify(usize::MAX);
-        }
-        first
+    /// Tells everybody that it is deleted.
+    pub(super) fn note_deleted(&self) {
+        self.observer.snapshot_deleted(&self.name);
+        self.moved.notify(usize::MAX);
     }
 
     /// Marks it deleted if it is not expected and no batch was ever applied;

@@ -85,7 +85,9 @@ impl Life {
         let phase = wire.status.as_ref().map_or("", |s| &s.phase);
         let uid_text = metadata.map_or("", |m| &m.uid);
         let uid = Uuid::try_parse(uid_text).unwrap_or_default();
-        let usual = *uid_text == *uid.as_hyphenated().encode_lower(&mut Uuid::encode_buffer());
+        // Without a uid there is none, which is not the one of all zeros.
+        let usual = !uid.is_nil()
+            && *uid_text == *uid.as_hyphenated().encode_lower(&mut Uuid::encode_buffer());
         let deletion = metadata.and_then(|m| m.deletion_timestamp.as_ref());
         let rare = Rare {
             uid: if usual {

@@ -13,13 +13,12 @@ impl Snapshot {
     /// at the same revision. Batches wait meanwhile, decisions go on with what
     /// there is. `false` when it was deleted.
     pub fn rebuild(&self) -> bool {
-        let turn = self.turn.lock();
-        if turn.deleted {
+        let Some(_turn) = self.take_turn() else {
             return false;
-        }
+        };
         let live = self.live();
         let frozen = live.freeze();
-        let fresh = State::new(live.upkeep.max_view_bytes());
+        let mut fresh = State::new(live.upkeep.max_view_bytes());
         let mut objects = frozen.changes().filter_map(|change| change.object);
         loop {
             let chunk = Batch::trusted(objects.by_ref().take(CHUNK));
@@ -28,7 +27,8 @@ impl Snapshot {
             }
             fresh.apply(&chunk, None, 0);
         }
-        self.swap_in(&live, fresh, live.revision(), live.defaults());
+        fresh.adopt(live.revision(), live.defaults());
+        self.swap_in(&live, fresh, &[]);
         true
     }
 }

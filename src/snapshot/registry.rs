@@ -7,12 +7,13 @@ use std::time::SystemTime;
 use dashmap::DashMap;
 use parking_lot::RwLock;
 
-use super::change::Batch;
-use super::defaults::Defaults;
+use super::committing::Offer;
 use super::error::{Error, check_limit};
 use super::freshness::MaxAges;
+use super::journal::Journal;
 use super::limits::Limits;
-use super::named::{Snapshot, Update};
+use super::named::{Snapshot, Surroundings, Update};
+use super::restoring::Restoring;
 use super::staged::Staged;
 use super::tally::Tally;
 
@@ -38,6 +39,7 @@ pub struct Registry {
     max_ages: MaxAges,
     observer: Arc<dyn Observer>,
     clock: Clock,
+    journal: Option<Arc<dyn Journal>>,
     snapshots: DashMap<String, Arc<Snapshot>>,
     /// Names of snapshots that are synced only from their first replace on.
     expected: RwLock<HashSet<String>>,
@@ -61,6 +63,7 @@ impl Registry {
             max_ages: MaxAges::default(),
             observer,
             clock: Arc::new(clock),
+            journal: None,
             snapshots: DashMap::new(),
             expected: RwLock::default(),
             tally: Arc::default(),
@@ -71,6 +74,43 @@ impl Registry {
     #[must_use]
     pub fn with_max_ages(self, max_ages: MaxAges) -> Self {
         Self { max_ages, ..self }
+    }
+
+    /// The registry with a journal, which takes every step before it is taken.
+    #[must_use]
+    pub fn with_journal(self, journal: Arc<dyn Journal>) -> Self {
+        Self {
+            journal: Some(journal),
+            ..self
+        }
+    }
+
+    /// Whether changing a snapshot may wait for a disk.
+    pub fn is_journaled(&self) -> bool {
+        self.journal.is_some()
+    }
+
+    /// Takes back a snapshot that the journal holds. Meant for the start,
+    /// before anybody asks.
+    pub fn restore(&self, restoring: Restoring) {
+        let name = restoring.saved.name.clone();
+        let expected = self.expected.read().contains(&name);
+        let snapshot = Snapshot::restored(restoring, expected, self.surroundings());
+        let snapshot = snapshot.tallied(Arc::clone(&self.tally));
+        let synced = snapshot.is_synced();
+        self.snapshots.insert(name.clone(), Arc::new(snapshot));
+        self.observer.snapshot_changed(&name, synced);
+    }
+
+    /// A state to be built aside and swapped in by [`Self::replace`].
+    ///
+    /// # Errors
+    /// [`Error::NotStored`].
+    pub fn stage(&self) -> Result<Staged, Error> {
+        match &self.journal {
+            None => Ok(Staged::new(&self.limits)),
+            Some(journal) => Staged::journaled(&self.limits, journal),
+        }
     }
 
     /// The limits on what clients can make grow.
@@ -95,16 +135,18 @@ impl Registry {
 
     fn create(&self, name: &str) -> Arc<Snapshot> {
         let expected = self.expected.read().contains(name);
-        let observer = Arc::clone(&self.observer);
-        let snapshot = Snapshot::new(
-            name,
-            expected,
-            self.limits.max_view_bytes,
-            &self.max_ages,
-            observer,
-            Arc::clone(&self.clock),
-        );
+        let snapshot = Snapshot::new(name, expected, self.surroundings());
         Arc::new(snapshot.tallied(Arc::clone(&self.tally)))
+    }
+
+    fn surroundings(&self) -> Surroundings {
+        Surroundings {
+            max_view_bytes: self.limits.max_view_bytes,
+            max_ages: self.max_ages.clone(),
+            observer: Arc::clone(&self.observer),
+            clock: Arc::clone(&self.clock),
+            journal: self.journal.clone(),
+        }
     }
 
     /// A snapshot by name.
@@ -155,26 +197,41 @@ impl Registry {
     /// need be.
     ///
     /// # Errors
-    /// [`Error::RevisionMismatch`] and [`Error::OverLimit`]; nothing was
-    /// changed then.
-    pub fn update(
+    /// [`Error::RevisionMismatch`], [`Error::OverLimit`] and
+    /// [`Error::NotStored`]; nothing was changed then.
+    pub fn update(&self, name: &str, offer: Offer) -> Result<Update, Error> {
+        let mut outcomes = self.update_in_order(name, Arc::new([offer]))?;
+        outcomes.pop().expect("every offer has an outcome")
+    }
+
+    /// Applies batches one after another, as [`Self::update`] does each, until
+    /// one is refused; what became of them, up to that one. A journal takes
+    /// them together.
+    ///
+    /// # Errors
+    /// [`Error::OverLimit`] when the snapshot cannot be created.
+    pub fn update_in_order(
         &self,
         name: &str,
-        batch: &Batch,
-        defaults: Option<Arc<Defaults>>,
-        expected_revision: Option<i64>,
-    ) -> Result<Update, Error> {
-        self.change(name, |snapshot| {
-            snapshot.update(batch, defaults.clone(), expected_revision, &self.limits)
-        })
+        offers: Arc<[Offer]>,
+    ) -> Result<Vec<Result<Update, Error>>, Error> {
+        loop {
+            let snapshot = self.get_or_create(name)?;
+            if let Some(outcomes) = snapshot.update(Arc::clone(&offers), &self.limits) {
+                if outcomes.iter().any(Result::is_err) {
+                    self.remove_if_unused(&snapshot);
+                }
+                return Ok(outcomes);
+            }
+        }
     }
 
     /// Swaps a new state in for that of a snapshot, which is created if need
     /// be.
     ///
     /// # Errors
-    /// [`Error::RevisionMismatch`] and [`Error::OverLimit`]; nothing was
-    /// changed then.
+    /// [`Error::RevisionMismatch`], [`Error::OverLimit`] and
+    /// [`Error::NotStored`]; nothing was changed then.
     pub fn replace(
         &self,
         name: &str,
@@ -182,30 +239,23 @@ impl Registry {
         expected_revision: Option<i64>,
     ) -> Result<Update, Error> {
         let mut staged = Some(staged);
-        self.change(name, |snapshot| {
-            snapshot.replace(&mut staged, expected_revision)
-        })
-    }
-
-    /// Changes a snapshot, looking again if it is deleted meanwhile.
-    fn change(
-        &self,
-        name: &str,
-        mut change: impl FnMut(&Snapshot) -> Result<Option<Update>, Error>,
-    ) -> Result<Update, Error> {
         loop {
             let snapshot = self.get_or_create(name)?;
-            match change(&snapshot) {
-                Ok(Some(update)) => return Ok(update),
-                Ok(None) => {}
-                Err(error) => {
-                    // A snapshot whose first batch is refused never was.
-                    if snapshot.delete_if_unused() {
-                        self.remove(&snapshot);
-                    }
-                    return Err(error);
-                }
+            let replaced = snapshot.replace(&mut staged, expected_revision);
+            if replaced.is_err() {
+                self.remove_if_unused(&snapshot);
             }
+            // It may have been deleted meanwhile; then there is another.
+            if let Some(replaced) = replaced.transpose() {
+                return replaced;
+            }
+        }
+    }
+
+    /// Removes a snapshot whose first batch was refused: it never was.
+    fn remove_if_unused(&self, snapshot: &Arc<Snapshot>) {
+        if snapshot.delete_if_unused() {
+            self.remove(snapshot);
         }
     }
 
@@ -227,7 +277,7 @@ impl Registry {
     /// Forgets a snapshot; with an epoch, only if it is its own.
     ///
     /// # Errors
-    /// [`Error::NotFound`] and [`Error::EpochMismatch`].
+    /// [`Error::NotFound`], [`Error::EpochMismatch`] and [`Error::NotStored`].
     pub fn delete(&self, name: &str, epoch: &str) -> Result<(), Error> {
         let snapshot = self.get(name)?;
         if !epoch.is_empty() && snapshot.epoch() != epoch {
@@ -237,7 +287,7 @@ impl Registry {
                 actual: snapshot.epoch().to_owned(),
             });
         }
-        if !snapshot.delete() {
+        if !snapshot.delete()? {
             return Err(Error::NotFound(name.to_owned()));
         }
         self.remove(&snapshot);

@@ -94,8 +94,9 @@ impl Claim {
 }
 
 impl Held {
-    fn pod(&self, serial: Serial) -> v1::Pod {
-        v1::Pod {
+    /// The pod by which it counts.
+    pub fn pod(&self, serial: Serial) -> Object {
+        Object::Pod(v1::Pod {
             metadata: Some(v1::ObjectMeta {
                 name: format!("{MARK}{serial}"),
                 namespace: self.hold.namespace.to_string(),
@@ -107,33 +108,50 @@ impl Held {
                 ..Default::default()
             }),
             status: None,
-        }
+        })
     }
 }
 
 impl Book {
-    /// Holds picks from `now` on; the numbers of their reservations.
-    pub fn add(&mut self, hold: &Hold, nodes: Vec<Box<str>>, now: SystemTime) -> Vec<Serial> {
-        let expires = now + hold.ttl;
-        let mut serials = Vec::with_capacity(nodes.len());
-        for node in nodes {
-            self.last += 1;
-            self.by_expiry.insert((expires, self.last));
-            let held = Held {
-                hold: hold.clone(),
-                node,
-                expires,
-                claim: None,
-            };
-            self.held.insert(self.last, held);
-            serials.push(self.last);
+    /// A book as it was kept: reservations, and the number of the last one
+    /// ever made.
+    pub fn restored(held: Vec<(Serial, Held)>, last: Serial) -> Self {
+        let mut book = Self {
+            last,
+            ..Self::default()
+        };
+        for (serial, held) in held {
+            book.put(serial, held);
         }
-        serials
+        book
+    }
+
+    /// Reservations that hold picks from `now` on, to be put in.
+    pub fn draft(&self, hold: &Hold, nodes: Vec<Box<str>>, now: SystemTime) -> Vec<(Serial, Held)> {
+        let held = |node| Held {
+            hold: hold.clone(),
+            node,
+            expires: now + hold.ttl,
+            claim: None,
+        };
+        (self.last + 1..).zip(nodes.into_iter().map(held)).collect()
+    }
+
+    /// Notes a reservation as it is from now on.
+    pub fn put(&mut self, serial: Serial, held: Held) {
+        self.remove(serial);
+        self.last = self.last.max(serial);
+        self.by_expiry.insert((held.expires, serial));
+        if let Some(claim) = &held.claim {
+            let key = (Box::from(&*held.hold.namespace), claim.known());
+            self.claims.entry(key).or_default().push(serial);
+        }
+        self.held.insert(serial, held);
     }
 
     /// The pods by which reservations count.
     pub fn pods(&self, serials: &[Serial]) -> Vec<Object> {
-        let held = |serial: &Serial| Some(Object::Pod(self.held.get(serial)?.pod(*serial)));
+        let held = |serial: &Serial| Some(self.held.get(serial)?.pod(*serial));
         serials.iter().filter_map(held).collect()
     }
 
@@ -160,21 +178,13 @@ impl Book {
         true
     }
 
-    /// Notes the pod that a reservation became, and gives it its time anew;
-    /// whether it was live.
-    pub fn confirm(&mut self, serial: Serial, claim: Claim, now: SystemTime) -> bool {
-        let Some(mut held) = self.held.remove(&serial) else {
-            return false;
-        };
-        self.by_expiry.remove(&(held.expires, serial));
-        self.unclaim(serial, &held);
-        let key = (Box::from(&*held.hold.namespace), claim.known());
-        self.claims.entry(key).or_default().push(serial);
+    /// A reservation with the pod that it became, and its time anew, to be put
+    /// in; `None` when it is not live.
+    pub fn confirmed_as(&self, serial: Serial, claim: Claim, now: SystemTime) -> Option<Held> {
+        let mut held = self.held.get(&serial)?.clone();
         held.claim = Some(claim);
         held.expires = now + held.hold.ttl;
-        self.by_expiry.insert((held.expires, serial));
-        self.held.insert(serial, held);
-        true
+        Some(held)
     }
 
     fn unclaim(&mut self, serial: Serial, held: &Held) {
@@ -244,6 +254,17 @@ impl Book {
     pub fn after(&self, serial: Serial) -> impl Iterator<Item = (Serial, &Held)> {
         let later = self.held.range(serial.saturating_add(1)..);
         later.map(|(serial, held)| (*serial, held))
+    }
+
+    /// All reservations, oldest first.
+    pub fn entries(&self) -> Vec<(Serial, Held)> {
+        let all = self.held.iter();
+        all.map(|(serial, held)| (*serial, held.clone())).collect()
+    }
+
+    /// The number of the last one ever made.
+    pub fn last(&self) -> Serial {
+        self.last
     }
 
     /// All numbers, ascending.

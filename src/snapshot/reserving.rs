@@ -1,14 +1,14 @@
 //! How a snapshot holds picks, and how what it holds ends: by a pod that
 //! takes over, by its owner's word, or by time.
 
-use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::change::Batch;
+use super::committing::Step;
 use super::error::{Error, check_limit};
 use super::limits::Limits;
-use super::named::Snapshot;
+use super::named::{Snapshot, Turn};
 use super::reservations::{Claim, Held, Hold, Serial};
 use super::staged::check_room;
 use super::state::State;
@@ -55,8 +55,9 @@ impl Snapshot {
     /// and has to read by [`Self::read_in_turn`] then.
     ///
     /// # Errors
-    /// Those of `decide`, [`Error::OverLimit`], and [`Error::NotFound`] when
-    /// the snapshot was deleted meanwhile. Nothing is held then.
+    /// Those of `decide`, [`Error::OverLimit`], [`Error::NotStored`], and
+    /// [`Error::NotFound`] when the snapshot was deleted meanwhile. Nothing is
+    /// held then.
     pub fn reserve<T, E: From<Error>>(
         &self,
         hold: &Hold,
@@ -64,12 +65,11 @@ impl Snapshot {
         mut decide: impl FnMut(bool) -> Result<(i64, Vec<Box<str>>, T), E>,
     ) -> Result<(Reserved, T), E> {
         let (decided_at, mut nodes, mut answer) = decide(false)?;
-        let turn = self.turn.lock();
-        let now = (self.clock)();
-        if turn.deleted {
+        let Some(mut turn) = self.take_turn() else {
             return Err(Error::NotFound(self.name().to_owned()).into());
-        }
-        self.expire_in_turn(now);
+        };
+        let now = (self.clock)();
+        self.expire_in_turn(&mut turn, now);
         if self.revision() != decided_at {
             (_, nodes, answer) = decide(true)?;
         }
@@ -78,21 +78,27 @@ impl Snapshot {
         check_limit("reservations", "max-reservations", limit, count)?;
 
         let live = self.live();
-        let serials = self.book.lock().add(hold, nodes, now);
-        let pods = Batch::trusted(self.book.lock().pods(&serials));
-        if let Err(error) = check_room(&live, &pods, limits) {
-            let mut book = self.book.lock();
-            for serial in serials {
-                book.remove(serial);
-            }
-            return Err(error.into());
+        let held = self.book.lock().draft(hold, nodes, now);
+        let pods = held.iter().map(|(serial, held)| held.pod(*serial));
+        let pods = Batch::trusted(pods);
+        check_room(&live, &pods, limits)?;
+        let ids = held.iter().map(|(serial, _)| self.id(*serial)).collect();
+        if let Some((last, _)) = held.last() {
+            let step = Step {
+                revision: live.revision() + 1,
+                at: now,
+                last_serial: *last,
+                held: &held,
+                ..self.standstill(&live)
+            };
+            self.record(&mut turn, &live, &[step])?;
         }
+        tally::add(&self.tally.reserved, held.len());
+        self.put(held);
         self.apply_in_turn(&live, &pods, now);
-        tally::add(&self.tally.reserved, serials.len());
-        self.note_expiry();
         let reserved = Reserved {
             revision: live.revision(),
-            ids: serials.iter().map(|serial| self.id(*serial)).collect(),
+            ids,
             until: now + hold.ttl,
         };
         Ok((reserved, answer))
@@ -100,37 +106,47 @@ impl Snapshot {
 
     /// Notes which pods reservations became. Those whose pod is on a node
     /// already end.
-    pub fn confirm(&self, claims: Vec<(String, Claim)>) -> Ended {
-        let _turn = self.turn.lock();
+    ///
+    /// # Errors
+    /// [`Error::NotStored`]; nothing was noted then.
+    pub fn confirm(&self, claims: Vec<(String, Claim)>) -> Result<Ended, Error> {
+        let mut turn = self.turn.lock();
         let now = (self.clock)();
-        self.expire_in_turn(now);
-        let (mut confirmed, mut unknown) = (HashSet::new(), Vec::new());
-        let mut book = self.book.lock();
+        self.expire_in_turn(&mut turn, now);
+        let live = self.live();
+        let (mut confirmed, mut unknown) = (Vec::new(), Vec::new());
+        let book = self.book.lock();
         for (id, claim) in claims {
-            match self.serial(&id) {
-                Some(serial) if book.confirm(serial, claim, now) => {
-                    confirmed.insert(serial);
-                }
-                _ => unknown.push(id),
+            let serial = self.serial(&id);
+            let held = serial.and_then(|serial| book.confirmed_as(serial, claim, now));
+            match serial.zip(held) {
+                Some(held) => confirmed.push(held),
+                None => unknown.push(id),
             }
         }
-        let claims = book.confirmed();
-        let fresh = claims.filter(|(serial, ..)| confirmed.contains(serial));
-        let arrived = self.live().arrived(fresh);
         drop(book);
-        self.note_expiry();
-        self.end_in_turn(&arrived, now);
-        Ended {
+        let claims = confirmed.iter().filter_map(|(serial, held)| {
+            let namespace = &*held.hold.namespace;
+            Some((*serial, namespace, held.claim.as_ref()?))
+        });
+        let arrived = live.arrived(claims);
+        let kept = |(serial, _): &(Serial, Held)| arrived.binary_search(serial).is_err();
+        confirmed.retain(kept);
+        self.end_in_turn(&mut turn, &live, confirmed, &arrived, now)?;
+        Ok(Ended {
             revision: self.revision(),
             unknown,
-        }
+        })
     }
 
     /// Gives reservations up.
-    pub fn release(&self, ids: Vec<String>) -> Ended {
-        let _turn = self.turn.lock();
+    ///
+    /// # Errors
+    /// [`Error::NotStored`]; they are held still.
+    pub fn release(&self, ids: Vec<String>) -> Result<Ended, Error> {
+        let mut turn = self.turn.lock();
         let now = (self.clock)();
-        self.expire_in_turn(now);
+        self.expire_in_turn(&mut turn, now);
         let mut serials = Vec::new();
         let mut unknown = Vec::new();
         let live = self.book.lock().serials();
@@ -140,11 +156,11 @@ impl Snapshot {
                 None => unknown.push(id),
             }
         }
-        self.end_in_turn(&serials, now);
-        Ended {
+        self.end_in_turn(&mut turn, &self.live(), Vec::new(), &serials, now)?;
+        Ok(Ended {
             revision: self.revision(),
             unknown,
-        }
+        })
     }
 
     /// Up to `count` live reservations after one, oldest first; of one owner
@@ -165,9 +181,17 @@ impl Snapshot {
     /// Ends the reservations whose time is over. Costs one look at a number
     /// when there is none.
     pub fn expire(&self) {
-        if self.is_expiry_due() {
-            let _turn = self.turn.lock();
-            self.expire_in_turn((self.clock)());
+        if !self.is_expiry_due() {
+            return;
+        }
+        // Whoever decides must not wait for a journal: another look comes with
+        // the next decision.
+        let turn = match &self.journal {
+            None => Some(self.turn.lock()),
+            Some(_) => self.turn.try_lock(),
+        };
+        if let Some(mut turn) = turn {
+            self.expire_in_turn(&mut turn, (self.clock)());
         }
     }
 
@@ -177,18 +201,59 @@ impl Snapshot {
         due != NEVER && micros((self.clock)()) >= due
     }
 
-    /// As [`Self::expire`], for whoever has the turn.
-    pub(super) fn expire_in_turn(&self, now: SystemTime) {
+    /// As [`Self::expire`], for whoever has the turn. The journal knows when
+    /// reservations end, so it need not be told at once.
+    pub(super) fn expire_in_turn(&self, turn: &mut Turn, now: SystemTime) {
         let expired = self.book.lock().expired(now);
         tally::add(&self.tally.expired, expired.len());
-        self.end_in_turn(&expired, now);
+        self.apply_ends(&self.live(), &expired, now);
+        if self.journal.is_some() {
+            turn.owed.extend(expired);
+        }
     }
 
-    /// Ends reservations: they count no more. For whoever has the turn.
-    fn end_in_turn(&self, serials: &[Serial], now: SystemTime) {
-        let deletions = Batch::trusted(self.book.lock().deletions(serials));
-        self.apply_in_turn(&self.live(), &deletions, now);
-        self.forget(serials);
+    /// Ends reservations, and notes how others are from now on, once the
+    /// journal knows.
+    fn end_in_turn(
+        &self,
+        turn: &mut Turn,
+        live: &State,
+        held: Vec<(Serial, Held)>,
+        ended: &[Serial],
+        now: SystemTime,
+    ) -> Result<(), Error> {
+        if held.is_empty() && ended.is_empty() {
+            return Ok(());
+        }
+        let before = self.standstill(live);
+        let moves = !ended.is_empty();
+        let step = Step {
+            revision: live.revision() + i64::from(moves),
+            at: if moves { now } else { before.at },
+            held: &held,
+            ended,
+            ..before
+        };
+        self.record(turn, live, &[step])?;
+        self.put(held);
+        self.apply_ends(live, ended, now);
+        Ok(())
+    }
+
+    fn apply_ends(&self, live: &State, ended: &[Serial], now: SystemTime) {
+        let deletions = Batch::trusted(self.book.lock().deletions(ended));
+        self.apply_in_turn(live, &deletions, now);
+        self.forget(ended);
+    }
+
+    /// Notes reservations as they are from now on.
+    fn put(&self, held: Vec<(Serial, Held)>) {
+        let mut book = self.book.lock();
+        for (serial, held) in held {
+            book.put(serial, held);
+        }
+        drop(book);
+        self.note_expiry();
     }
 
     /// Takes reservations that the state holds no more out of the book.

@@ -5,16 +5,25 @@ use std::sync::Arc;
 use super::change::Batch;
 use super::defaults::Defaults;
 use super::error::{Error, check_limit};
+use super::journal::{Aside, Journal, Refusal};
 use super::limits::Limits;
 use super::state::{Applied, State};
 
 /// A new state that is built aside, to be swapped in whole.
-#[derive(Debug)]
 pub struct Staged {
     pub(super) state: State,
     pub(super) applied: Applied,
     pub(super) defaults: Option<Arc<Defaults>>,
     batches: i64,
+    /// The same state in the journal, if there is one.
+    written: Option<Written>,
+}
+
+/// A state aside in a journal, given up unless it is taken.
+struct Written {
+    journal: Arc<dyn Journal>,
+    aside: Aside,
+    is_kept: bool,
 }
 
 impl Staged {
@@ -25,13 +34,45 @@ impl Staged {
             applied: Applied::default(),
             defaults: None,
             batches: 0,
+            written: None,
         }
+    }
+
+    /// An empty state that is written to a journal as well.
+    ///
+    /// # Errors
+    /// [`Error::NotStored`].
+    pub(super) fn journaled(limits: &Limits, journal: &Arc<dyn Journal>) -> Result<Self, Error> {
+        let aside = journal.open_aside().map_err(not_stored)?;
+        let written = Written {
+            journal: Arc::clone(journal),
+            aside,
+            is_kept: false,
+        };
+        Ok(Self {
+            written: Some(written),
+            ..Self::new(limits)
+        })
+    }
+
+    /// The state in the journal.
+    pub(super) fn aside(&self) -> Option<Aside> {
+        self.written.as_ref().map(|written| written.aside)
+    }
+
+    /// The state, and what was done to it; the journal keeps its own.
+    pub(super) fn into_state(mut self) -> (State, Applied) {
+        if let Some(written) = &mut self.written {
+            written.is_kept = true;
+        }
+        (self.state, self.applied)
     }
 
     /// Applies a batch to it.
     ///
     /// # Errors
-    /// [`Error::OverLimit`] when it would grow too large.
+    /// [`Error::OverLimit`] when it would grow too large, and
+    /// [`Error::NotStored`].
     pub fn apply(
         &mut self,
         batch: &Batch,
@@ -39,6 +80,10 @@ impl Staged {
         limits: &Limits,
     ) -> Result<Applied, Error> {
         check_room(&self.state, batch, limits)?;
+        if let Some(Written { journal, aside, .. }) = &self.written {
+            let written = journal.write_aside(*aside, batch.objects());
+            written.map_err(not_stored)?;
+        }
         self.batches += 1;
         let applied = self.state.apply(batch, None, self.batches);
         self.applied.add(applied);
@@ -47,16 +92,33 @@ impl Staged {
     }
 }
 
-/// Checks that a state may grow by a batch.
-pub(super) fn check_room(state: &State, batch: &Batch, limits: &Limits) -> Result<(), Error> {
-    let (now, most) = (state.sizes(), batch.len());
-    let roomy = now.nodes + most <= limits.max_nodes
+impl Drop for Written {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.journal.drop_aside(self.aside);
+        }
+    }
+}
+
+fn not_stored(refusal: Refusal) -> Error {
+    Error::NotStored(refusal)
+}
+
+/// Whether a state may grow by so many changes, whatever they are.
+pub(super) fn is_roomy(state: &State, most: usize, limits: &Limits) -> bool {
+    let now = state.sizes();
+    now.nodes + most <= limits.max_nodes
         && now.pods + most <= limits.max_pods
         && now.label_sets + most <= limits.max_label_sets
-        && now.owners + most <= limits.max_owners;
-    if roomy {
+        && now.owners + most <= limits.max_owners
+}
+
+/// Checks that a state may grow by a batch.
+pub(super) fn check_room(state: &State, batch: &Batch, limits: &Limits) -> Result<(), Error> {
+    if is_roomy(state, batch.len(), limits) {
         return Ok(());
     }
+    let now = state.sizes();
     let new = state.additions(batch);
     let check = |what, name, limit, now: usize, new: usize| {
         // What only shrinks or stays is let through, whatever the limit.

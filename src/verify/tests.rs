@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Patrol, verify};
 use crate::matching::Path;
 use crate::proto::v1;
-use crate::snapshot::{Batch, Fault, Limits, Observer, Registry, Snapshot};
+use crate::snapshot::{Batch, Fault, Limits, Observer, Offer, Registry, Snapshot};
 use crate::spread::{Constraints, Filter, NodeChecks, Question};
 
 struct Unobserved;
@@ -63,7 +63,12 @@ fn spread_by_zone() -> Value {
 fn update(registry: &Registry, changes: Value) {
     let changes = serde_json::from_value(changes).expect("changes");
     let batch = Batch::check(changes, &Limits::default(), Path::root("changes"));
-    let updated = registry.update("default", &batch.expect("valid"), None, None);
+    let offer = Offer {
+        batch: Arc::new(batch.expect("valid")),
+        defaults: None,
+        expected_revision: None,
+    };
+    let updated = registry.update("default", offer);
     updated.expect("it is applied");
 }
 
@@ -200,7 +205,12 @@ fn a_patrol_comes_around_to_all_namespaces() {
             .map(|namespace| json!({"pod": {"metadata": {"name": "p", "namespace": namespace}}}));
         let changes = serde_json::from_value(pods.collect()).expect("changes");
         let batch = Batch::check(changes, &Limits::default(), Path::root("changes"));
-        let updated = registry.update(snapshot, &batch.expect("valid"), None, None);
+        let offer = Offer {
+            batch: Arc::new(batch.expect("valid")),
+            defaults: None,
+            expected_revision: None,
+        };
+        let updated = registry.update(snapshot, offer);
         updated.expect("it is applied");
     }
     let steps = (0..4).filter_map(|_| patrol.step(&registry));

@@ -144,6 +144,11 @@ impl Server {
         })
     }
 
+    /// The id of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Where it listens, e.g. `127.0.0.1:40123`.
     pub(crate) fn address(&self) -> &str {
         self.url

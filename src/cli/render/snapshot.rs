@@ -69,7 +69,7 @@ fn defaults(defaults: Option<&DefaultConstraints>) -> String {
     }
 }
 
-fn yes_no(value: bool) -> &'static str {
+pub(super) fn yes_no(value: bool) -> &'static str {
     if value { "yes" } else { "no" }
 }
 

@@ -9,6 +9,7 @@ mod log;
 mod parse;
 mod placing;
 mod security;
+mod state;
 mod stored;
 mod traces;
 mod trust;
@@ -25,6 +26,7 @@ pub use clients::ClientSettings;
 pub use file::{FileError, apply_file};
 pub use parse::{ParseError, parse};
 pub use security::{ClientAuth, Conflict, SecuritySettings};
+pub use state::StateSettings;
 pub use traces::TraceSettings;
 
 pub(in crate::server) use values::limit_names;
@@ -47,7 +49,7 @@ that over the default. Durations are written as 500ms, 30s or \"2m 30s\".
 
 Exit codes:
   0        drained after SIGTERM or Ctrl-C
-  1        cannot listen, or cannot load a file
+  1        cannot listen, cannot load a file, or cannot use the state directory
   64       bad configuration
   130 143  a second signal, Ctrl-C or SIGTERM, cut the drain short")]
 pub struct Config {
@@ -89,6 +91,9 @@ pub struct Config {
     )]
     pub expect_snapshot: Vec<String>,
 
+    /// What survives a restart.
+    #[command(flatten)]
+    pub state: StateSettings,
     /// Who can connect, and how callers are known.
     #[command(flatten)]
     pub security: SecuritySettings,

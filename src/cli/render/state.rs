@@ -1,0 +1,51 @@
+//! State directories.
+
+use super::snapshot::yes_no;
+use super::table::table;
+use crate::store::{Described, Repaired};
+
+/// A line for each snapshot of a state directory.
+pub(crate) fn states(all: &[Described]) -> String {
+    if all.is_empty() {
+        return "no snapshots\n".to_owned();
+    }
+    let rows = all.iter().map(|snapshot| {
+        [
+            snapshot.name.clone(),
+            snapshot.epoch.clone(),
+            snapshot.revision.to_string(),
+            yes_no(snapshot.synced).to_owned(),
+            snapshot.objects.to_string(),
+            snapshot.reservations.to_string(),
+            humantime::format_rfc3339_seconds(snapshot.updated).to_string(),
+        ]
+    });
+    let headings = [
+        "NAME",
+        "EPOCH",
+        "REVISION",
+        "SYNCED",
+        "OBJECTS",
+        "RESERVATIONS",
+        "UPDATED",
+    ];
+    table("", headings, rows)
+}
+
+/// What a repair did.
+pub(crate) fn repaired(repaired: &Repaired) -> String {
+    let Some(kept_aside) = &repaired.kept_aside else {
+        return "nothing to repair: everything is whole\n".to_owned();
+    };
+    let mut text = String::new();
+    for name in &repaired.whole {
+        text += &format!("kept  {name:?}\n");
+    }
+    for (name, why) in &repaired.lost {
+        text += &format!("lost  {name:?}: {why}; feed it again\n");
+    }
+    if let Some(why) = &repaired.unreadable {
+        text += &format!("lost  all snapshots that are not named here: {why}\n");
+    }
+    text + &format!("the damaged file is {}\n", kept_aside.display())
+}

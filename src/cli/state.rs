@@ -1,0 +1,66 @@
+//! `evenkeel state`: state directories that no server has open.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+use super::exit::Exit;
+use super::{output, render};
+use crate::store::{self, Error};
+
+/// What to do with a state directory.
+#[derive(Debug, Subcommand)]
+pub(crate) enum State {
+    /// List the snapshots of a state directory
+    Show(Directory),
+    /// Read and check all of a state directory
+    Check(Directory),
+    /// Keep what is whole of a damaged state directory
+    Repair(Directory),
+}
+
+/// A state directory.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The directory must not be in use by a server.
+
+Exit codes:
+  0  it is whole; of repair: it is usable
+  1  it is damaged; of repair: snapshots were lost
+  2  it is no state directory, of a newer version, in use, or cannot be read")]
+pub(crate) struct Directory {
+    /// The directory that `evenkeel serve --state-dir` was given
+    #[arg(value_name = "DIRECTORY")]
+    directory: PathBuf,
+}
+
+impl State {
+    /// Does it.
+    pub(crate) fn run(self) -> Result<Exit> {
+        match self {
+            Self::Show(it) => {
+                output::print(&render::states(&store::show(&it.directory)?))?;
+                Ok(Exit::Success)
+            }
+            Self::Check(it) => match store::check(&it.directory) {
+                Ok(all) => {
+                    output::print(&render::states(&all))?;
+                    output::print("everything is whole\n")?;
+                    Ok(Exit::Success)
+                }
+                Err(error @ Error::Damaged { .. }) => {
+                    output::print(&format!("{error}\n"))?;
+                    Ok(Exit::Negative)
+                }
+                Err(error) => Err(error.into()),
+            },
+            Self::Repair(it) => {
+                let repaired = store::repair(&it.directory)?;
+                output::print(&render::repaired(&repaired))?;
+                let lost = !repaired.lost.is_empty() || repaired.unreadable.is_some();
+                Ok(if lost { Exit::Negative } else { Exit::Success })
+            }
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Transactions: entries and states aside become rows.
+
+use std::collections::HashSet;
+
+use redb::{Durability, ReadableTable, ReadableTableMetadata, WriteTransaction};
+
+use super::file::{File, HELD, SNAPSHOTS, objects_name, objects_table};
+use super::rows::{self, Encoded, Objects, RowChange, SnapshotRow, Step};
+use crate::snapshot::{Aside, Refusal};
+
+/// The states aside that are not any snapshot's yet.
+pub(super) struct Asides {
+    /// Those that are being written.
+    pub open: HashSet<Aside>,
+    /// Those that are to be dropped with the next transaction.
+    pub dropped: Vec<Aside>,
+    /// The number of the next.
+    pub next: u64,
+}
+
+impl Asides {
+    /// A number that no state has.
+    pub fn next_number(&mut self) -> u64 {
+        self.next += 1;
+        self.next - 1
+    }
+}
+
+/// What somebody has to write.
+pub(super) enum Work {
+    /// Entries of one snapshot, in order.
+    Entries(Vec<Encoded>),
+    /// Changes of a state aside.
+    Aside(Aside, Objects),
+    /// What was buffered.
+    WriteOut,
+}
+
+impl Work {
+    pub fn is_aside(&self) -> bool {
+        matches!(self, Self::Aside(..))
+    }
+}
+
+/// Does all work in one transaction. With `buffers` it need not be in the file
+/// when this returns.
+pub(super) fn write(
+    file: &File,
+    works: &[Work],
+    asides: &mut Asides,
+    buffers: bool,
+) -> Result<Vec<Result<(), Refusal>>, redb::Error> {
+    let mut transaction = file.begin_write()?;
+    if buffers {
+        transaction.set_durability(Durability::None)?;
+    }
+    for aside in asides.dropped.drain(..) {
+        delete_objects(&transaction, aside)?;
+    }
+    let mut outcomes = Vec::with_capacity(works.len());
+    for work in works {
+        outcomes.push(match work {
+            Work::Entries(entries) => write_entries(&transaction, entries, asides)?,
+            Work::Aside(aside, _) if !asides.open.contains(aside) => Err(Refusal::LostAside),
+            Work::Aside(aside, objects) => {
+                apply(&transaction, *aside, objects)?;
+                Ok(())
+            }
+            Work::WriteOut => Ok(()),
+        });
+    }
+    transaction.commit()?;
+    Ok(outcomes)
+}
+
+/// Writes entries of one snapshot, if they follow on what is there.
+fn write_entries(
+    transaction: &WriteTransaction,
+    entries: &[Encoded],
+    asides: &mut Asides,
+) -> Result<Result<(), Refusal>, redb::Error> {
+    let Some(first) = entries.first() else {
+        return Ok(Ok(()));
+    };
+    let name = first.snapshot.as_str();
+    let mut snapshots = transaction.open_table(SNAPSHOTS)?;
+    let before = snapshots.get(name)?;
+    let before = before.map(|value| rows::open::<SnapshotRow>(name.as_bytes(), value.value()));
+    let before = before.transpose().map_err(redb::Error::Corrupted)?;
+    match &first.step {
+        Step::Delete => {
+            if let Some(before) = before {
+                delete_objects(transaction, Aside(before.aside))?;
+                snapshots.remove(name)?;
+                forget_held(transaction, name)?;
+            }
+            return Ok(Ok(()));
+        }
+        Step::Replace(true) => {}
+        Step::Replace(false) | Step::Batch(_) if follows(&first.row, before.as_ref()) => {}
+        Step::Replace(false) | Step::Batch(_) => return Ok(Err(Refusal::OutOfStep)),
+    }
+    let replaces = |entry: &Encoded| matches!(entry.step, Step::Replace(_));
+    let lost = |entry: &&Encoded| replaces(entry) && !asides.open.contains(&Aside(entry.row.aside));
+    if entries.iter().any(|entry| lost(&entry)) {
+        return Ok(Err(Refusal::LostAside));
+    }
+    let mut row = before;
+    for entry in entries {
+        row = Some(write_entry(transaction, entry, row, asides)?);
+    }
+    if let Some(mut row) = row {
+        let objects_name = objects_name(Aside(row.aside));
+        row.objects = transaction
+            .open_table(objects_table(&objects_name))?
+            .len()?;
+        let value = rows::seal(name.as_bytes(), &row);
+        snapshots.insert(name, &value[..])?;
+    }
+    Ok(Ok(()))
+}
+
+/// Whether an entry is the next after what is there.
+fn follows(row: &SnapshotRow, before: Option<&SnapshotRow>) -> bool {
+    match before {
+        None => row.sequence == 1,
+        Some(before) => row.epoch == before.epoch && row.sequence == before.sequence + 1,
+    }
+}
+
+/// Writes what an entry does; the row of its snapshot afterwards.
+fn write_entry(
+    transaction: &WriteTransaction,
+    entry: &Encoded,
+    before: Option<SnapshotRow>,
+    asides: &mut Asides,
+) -> Result<SnapshotRow, redb::Error> {
+    let mut row = entry.row.clone();
+    match &entry.step {
+        Step::Batch(objects) => {
+            row.aside = match &before {
+                Some(before) => before.aside,
+                None => asides.next_number(),
+            };
+            row.defaults = row.defaults.or(before.and_then(|before| before.defaults));
+            apply(transaction, Aside(row.aside), objects)?;
+        }
+        Step::Replace(rewrites) => {
+            // What has no objects was never written to.
+            transaction.open_table(objects_table(&objects_name(Aside(row.aside))))?;
+            asides.open.remove(&Aside(row.aside));
+            if let Some(before) = before {
+                delete_objects(transaction, Aside(before.aside))?;
+            }
+            if *rewrites {
+                forget_held(transaction, &entry.snapshot)?;
+            }
+        }
+        Step::Delete => unreachable!("a deletion is told apart before"),
+    }
+    if !entry.held.is_empty() || !entry.ended.is_empty() {
+        let mut held = transaction.open_table(HELD)?;
+        let name = entry.snapshot.as_str();
+        for serial in &entry.ended {
+            held.remove((name, *serial))?;
+        }
+        for (serial, value) in &entry.held {
+            held.insert((name, *serial), &value[..])?;
+        }
+    }
+    Ok(row)
+}
+
+/// Applies changes to the objects of a state, as a snapshot does.
+fn apply(
+    transaction: &WriteTransaction,
+    aside: Aside,
+    objects: &Objects,
+) -> Result<(), redb::Error> {
+    let name = objects_name(aside);
+    let mut table = transaction.open_table(objects_table(&name))?;
+    for change in objects.iter() {
+        match change {
+            RowChange::Put(key, value) => {
+                table.insert(key, value)?;
+            }
+            RowChange::Delete(key, "") => {
+                table.remove(key)?;
+            }
+            RowChange::Delete(key, uid) => {
+                let stored = table.get(key)?;
+                let stored = stored.map(|value| rows::uid_of(key, value.value()));
+                let stored = stored.transpose().map_err(redb::Error::Corrupted)?;
+                if stored.is_some_and(|stored| stored == uid) {
+                    table.remove(key)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn delete_objects(transaction: &WriteTransaction, aside: Aside) -> Result<(), redb::Error> {
+    transaction.delete_table(objects_table(&objects_name(aside)))?;
+    Ok(())
+}
+
+fn forget_held(transaction: &WriteTransaction, snapshot: &str) -> Result<(), redb::Error> {
+    let mut held = transaction.open_table(HELD)?;
+    held.retain_in((snapshot, 0)..=(snapshot, u64::MAX), |_, _| false)?;
+    Ok(())
+}

@@ -1,0 +1,386 @@
+//! The one file of a state directory: how it comes to be, how it is opened,
+//! and what is in it.
+
+use std::fs;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use redb::backends::FileBackend;
+use redb::{
+    Builder, Database, ReadTransaction, ReadableDatabase, ReadableTable, StorageBackend,
+    TableDefinition, TableHandle, WriteTransaction,
+};
+use uuid::Uuid;
+
+use super::Durability;
+use super::error::Error;
+use super::rows::{self, Encoded, SessionRow, SnapshotRow, Step};
+use crate::snapshot::Aside;
+
+/// Name of the file in a state directory.
+pub const FILE: &str = "evenkeel.redb";
+
+/// The file while it is made.
+pub(super) const DRAFT: &str = "evenkeel.redb.new";
+
+/// Starts the names of files that a repair kept aside.
+pub(super) const KEPT_ASIDE: &str = "evenkeel.redb.damaged-";
+
+/// The format that this version writes, and the newest that it reads.
+const FORMAT: u32 = 1;
+
+/// Pages kept in memory.
+const CACHE_BYTES: usize = 64 << 20;
+
+/// Facts about the file itself.
+const FACTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("evenkeel");
+const FORMAT_FACT: &str = "format";
+const SESSION_FACT: &str = "session";
+
+/// Snapshots by name.
+pub(super) const SNAPSHOTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("snapshots");
+
+/// Reservations by snapshot and number.
+pub(super) const HELD: TableDefinition<'_, (&str, u64), &[u8]> =
+    TableDefinition::new("reservations");
+
+/// The objects of a state, by kind, namespace and name.
+pub(super) type ObjectsTable<'n> = TableDefinition<'n, &'static [u8], &'static [u8]>;
+
+const OBJECTS: &str = "objects/";
+
+/// The name of the table of a state's objects.
+pub(super) fn objects_name(aside: Aside) -> String {
+    format!("{OBJECTS}{}", aside.0)
+}
+
+/// The table of that name.
+pub(super) fn objects_table(name: &str) -> ObjectsTable<'_> {
+    TableDefinition::new(name)
+}
+
+/// An open file.
+pub(super) struct File(Database);
+
+/// Sees to it that a directory has a file, unless it holds something else.
+pub(super) fn prepare(directory: &Path) -> Result<(), Error> {
+    fs::create_dir_all(directory).map_err(|source| io_error(directory, source))?;
+    if directory.join(FILE).exists() {
+        return Ok(());
+    }
+    check_free(directory)?;
+    let draft = directory.join(DRAFT);
+    create(directory, &draft)?.close(directory)?;
+    publish(directory, &draft)
+}
+
+/// Makes a new file with nothing in it.
+pub(super) fn create(directory: &Path, path: &Path) -> Result<File, Error> {
+    if path.exists() {
+        fs::remove_file(path).map_err(|source| io_error(directory, source))?;
+    }
+    let database = Builder::new()
+        .set_cache_size(CACHE_BYTES)
+        .create(path)
+        .map_err(|error| self::error(directory, error))?;
+    let file = File(database);
+    let write = || -> Result<(), redb::Error> {
+        let transaction = file.begin_write()?;
+        let format = FORMAT.to_le_bytes();
+        transaction
+            .open_table(FACTS)?
+            .insert(FORMAT_FACT, &format[..])?;
+        transaction.open_table(SNAPSHOTS)?;
+        transaction.open_table(HELD)?;
+        transaction.commit()?;
+        Ok(())
+    };
+    write().map_err(|error| self::error(directory, error))?;
+    Ok(file)
+}
+
+/// Gives a finished file its name.
+pub(super) fn publish(directory: &Path, draft: &Path) -> Result<(), Error> {
+    let publish = || {
+        fs::rename(draft, directory.join(FILE))?;
+        // The name is on the disk once the directory is.
+        fs::File::open(directory)?.sync_all()
+    };
+    publish().map_err(|source| io_error(directory, source))
+}
+
+/// Refuses a directory that has files but not ours.
+fn check_free(directory: &Path) -> Result<(), Error> {
+    let entries = fs::read_dir(directory).map_err(|source| io_error(directory, source))?;
+    for entry in entries {
+        let entry = entry.map_err(|source| io_error(directory, source))?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with(KEPT_ASIDE) {
+            return Err(Error::Damaged {
+                directory: directory.to_owned(),
+                what: format!("it has {name}, which a repair kept, but no {FILE}"),
+            });
+        }
+        // A file system of its own has that one.
+        if name != DRAFT && name != "lost+found" {
+            return Err(Error::Foreign(directory.to_owned()));
+        }
+    }
+    Ok(())
+}
+
+/// Opens the file of a directory to look at it; it must be there.
+pub(super) fn open_existing(directory: &Path) -> Result<File, Error> {
+    if !directory.join(FILE).exists() {
+        return Err(match check_free(directory) {
+            Ok(()) => Error::Nothing(directory.to_owned()),
+            Err(error) => error,
+        });
+    }
+    let file = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(directory.join(FILE))
+        .map_err(|source| io_error(directory, source))?;
+    let backend = FileBackend::new(file).map_err(|error| self::error(directory, error))?;
+    File::open(directory, backend)
+}
+
+impl File {
+    /// Opens a file that is there, and checks all of it.
+    pub fn open(directory: &Path, backend: impl StorageBackend) -> Result<Self, Error> {
+        Self::open_with(directory, backend, true)
+    }
+
+    /// Opens a file; `verifies` says whether its pages have to be whole.
+    pub fn open_with(
+        directory: &Path,
+        backend: impl StorageBackend,
+        verifies: bool,
+    ) -> Result<Self, Error> {
+        let len = backend
+            .len()
+            .map_err(|source| io_error(directory, source))?;
+        if len == 0 {
+            return Err(damaged(directory, format!("{FILE} is empty")));
+        }
+        // redb may give up on bytes that it never wrote.
+        let opened = catch_unwind(AssertUnwindSafe(|| {
+            Builder::new()
+                .set_cache_size(CACHE_BYTES)
+                .set_check_integrity_on_open(verifies)
+                .create_with_backend(backend)
+        }));
+        let opened = opened.map_err(|_| damaged(directory, format!("{FILE} makes no sense")))?;
+        let file = Self(opened.map_err(|error| self::error(directory, error))?);
+        file.check_format(directory)?;
+        if verifies {
+            file.drop_leftovers()
+                .map_err(|error| self::error(directory, error))?;
+        }
+        Ok(file)
+    }
+
+    pub fn begin_write(&self) -> Result<WriteTransaction, redb::Error> {
+        Ok(self.0.begin_write()?)
+    }
+
+    pub fn begin_read(&self) -> Result<ReadTransaction, redb::Error> {
+        Ok(self.0.begin_read()?)
+    }
+
+    fn check_format(&self, directory: &Path) -> Result<(), Error> {
+        let read = || -> Result<Option<Vec<u8>>, redb::Error> {
+            let facts = match self.begin_read()?.open_table(FACTS) {
+                Ok(facts) => facts,
+                Err(redb::TableError::TableDoesNotExist(_)) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            };
+            Ok(facts.get(FORMAT_FACT)?.map(|v| v.value().to_vec()))
+        };
+        let format = read().map_err(|error| self::error(directory, error))?;
+        let Some(format) = format else {
+            let what = format!("{FILE} is of another program");
+            return Err(damaged(directory, what));
+        };
+        let found = <[u8; 4]>::try_from(&format[..]).map_or(0, u32::from_le_bytes);
+        match found {
+            FORMAT => Ok(()),
+            0 => Err(damaged(directory, "its format is not a number".to_owned())),
+            _ => Err(Error::Newer {
+                directory: directory.to_owned(),
+                found,
+                known: FORMAT,
+            }),
+        }
+    }
+
+    /// Drops states aside that no snapshot has become.
+    fn drop_leftovers(&self) -> Result<(), redb::Error> {
+        let used: Vec<String> = self
+            .snapshots()?
+            .into_iter()
+            .map(|(_, row)| objects_name(Aside(row.aside)))
+            .collect();
+        let transaction = self.begin_write()?;
+        let tables: Vec<_> = transaction.list_tables()?.collect();
+        let is_left = |name: &str| name.starts_with(OBJECTS) && !used.iter().any(|u| u == name);
+        let mut left = tables.into_iter().filter(|t| is_left(t.name())).peekable();
+        if left.peek().is_some() {
+            for table in left {
+                transaction.delete_table(table)?;
+            }
+            transaction.commit()?;
+        } else {
+            transaction.abort()?;
+        }
+        Ok(())
+    }
+
+    /// The rows of all snapshots, ascending by name.
+    pub fn snapshots(&self) -> Result<Vec<(String, SnapshotRow)>, redb::Error> {
+        let snapshots = self.begin_read()?.open_table(SNAPSHOTS)?;
+        let mut all = Vec::new();
+        for row in snapshots.iter()? {
+            let (name, value) = row?;
+            let name = name.value().to_owned();
+            let row = rows::open(name.as_bytes(), value.value());
+            let row =
+                row.map_err(|what| redb::Error::Corrupted(format!("snapshot {name:?}: {what}")))?;
+            all.push((name, row));
+        }
+        Ok(all)
+    }
+
+    /// A number that no state aside has had.
+    pub fn next_aside(&self) -> Result<u64, redb::Error> {
+        let rows = self.snapshots()?;
+        let largest = rows.iter().map(|(_, row)| row.aside).max();
+        Ok(largest.map_or(1, |largest| largest + 1))
+    }
+
+    /// Whether it holds entries of one snapshot.
+    pub fn holds(&self, entries: &[Encoded]) -> bool {
+        let Some(last) = entries.last() else {
+            return true;
+        };
+        let Ok(rows) = self.snapshots() else {
+            return false;
+        };
+        let row = rows.iter().find(|(name, _)| *name == last.snapshot);
+        match (&last.step, row) {
+            (Step::Delete, row) => row.is_none(),
+            (_, Some((_, row))) => row.epoch == last.row.epoch && row.sequence >= last.row.sequence,
+            (_, None) => false,
+        }
+    }
+
+    /// Notes that a process has it open, and how careful that is. Where an
+    /// earlier one ended without closing and may have lost what it had
+    /// acknowledged, histories begin anew: no revision of an epoch may stand
+    /// for two states.
+    pub fn begin_session(&self, durability: Durability) -> Result<(), redb::Error> {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let boot = boot.trim().to_owned();
+        let transaction = self.begin_write()?;
+        {
+            let mut facts = transaction.open_table(FACTS)?;
+            let last = facts.get(SESSION_FACT)?;
+            let last = last.map(|v| rows::open::<SessionRow>(SESSION_FACT.as_bytes(), v.value()));
+            let last = last.transpose().map_err(redb::Error::Corrupted)?;
+            let last = last.unwrap_or_default();
+            let rebooted = boot.is_empty() || last.boot != boot;
+            if last.open && (last.buffers || (last.relaxed && rebooted)) {
+                tracing::warn!("the last server was not stopped and may have lost updates");
+                renew_epochs(&transaction)?;
+            }
+            let session = SessionRow {
+                open: true,
+                buffers: durability == Durability::None,
+                relaxed: durability != Durability::Full,
+                boot,
+            };
+            let value = rows::seal(SESSION_FACT.as_bytes(), &session);
+            facts.insert(SESSION_FACT, &value[..])?;
+        }
+        transaction.commit()?;
+        Ok(())
+    }
+
+    /// Notes that nobody has it open any more, and closes it.
+    pub fn end_session(self, directory: &Path) -> Result<(), Error> {
+        let end = || -> Result<(), redb::Error> {
+            let transaction = self.begin_write()?;
+            let value = rows::seal(SESSION_FACT.as_bytes(), &SessionRow::default());
+            transaction
+                .open_table(FACTS)?
+                .insert(SESSION_FACT, &value[..])?;
+            transaction.commit()?;
+            Ok(())
+        };
+        end().map_err(|error| self::error(directory, error))?;
+        self.close(directory)
+    }
+
+    /// Closes it; what it holds is on the disk then.
+    pub fn close(self, directory: &Path) -> Result<(), Error> {
+        self.0
+            .close()
+            .map_err(|error| self::error(directory, error))?;
+        for name in [FILE, DRAFT] {
+            let path: PathBuf = directory.join(name);
+            if path.exists() {
+                let synced = fs::File::open(path).and_then(|file| file.sync_all());
+                synced.map_err(|source| io_error(directory, source))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn renew_epochs(transaction: &WriteTransaction) -> Result<(), redb::Error> {
+    let mut snapshots = transaction.open_table(SNAPSHOTS)?;
+    let mut renewed = Vec::new();
+    for row in snapshots.iter()? {
+        let (name, value) = row?;
+        let name = name.value().to_owned();
+        let row = rows::open::<SnapshotRow>(name.as_bytes(), value.value());
+        let mut row = row.map_err(redb::Error::Corrupted)?;
+        row.epoch = Uuid::new_v4().to_string();
+        renewed.push((name, row));
+    }
+    for (name, row) in renewed {
+        tracing::warn!(snapshot = %name, epoch = %row.epoch, "began a new epoch");
+        let value = rows::seal(name.as_bytes(), &row);
+        snapshots.insert(&*name, &value[..])?;
+    }
+    Ok(())
+}
+
+pub(super) fn io_error(directory: &Path, source: io::Error) -> Error {
+    Error::Io {
+        directory: directory.to_owned(),
+        source,
+    }
+}
+
+pub(super) fn damaged(directory: &Path, what: String) -> Error {
+    Error::Damaged {
+        directory: directory.to_owned(),
+        what,
+    }
+}
+
+/// What redb says, about a directory.
+pub(super) fn error(directory: &Path, error: impl Into<redb::Error>) -> Error {
+    match error.into() {
+        redb::Error::DatabaseAlreadyOpen => Error::InUse(directory.to_owned()),
+        // redb calls bytes that are not its own invalid data.
+        redb::Error::Io(source) if source.kind() != io::ErrorKind::InvalidData => {
+            io_error(directory, source)
+        }
+        other => damaged(directory, other.to_string()),
+    }
+}

@@ -1,0 +1,204 @@
+//! Reading snapshots back.
+
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redb::ReadableTable;
+
+use super::Store;
+use super::error::Error;
+use super::file::{self, File, HELD, objects_name, objects_table};
+use super::rows::{self, HeldRow, SnapshotRow};
+use crate::matching::{Path as Field, Violations};
+use crate::proto::v1;
+use crate::snapshot::{Aside, Batch, Defaults, Limits, Registry, Restoring, Saved};
+
+/// Objects are read so many at a time.
+const PART: usize = 10_000;
+
+/// Parts that are read and not yet applied.
+const PARTS_AHEAD: usize = 4;
+
+/// How often progress is told.
+const PROGRESS: Duration = Duration::from_secs(1);
+
+/// How far restoring has come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Snapshots read back.
+    pub snapshots: usize,
+    /// Objects read back.
+    pub objects: u64,
+    /// Objects that there are.
+    pub total: u64,
+}
+
+impl Store {
+    /// Gives a registry all snapshots back; `tell` hears about once a second
+    /// how far it is, and how it ended.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] when anything cannot be read. Some snapshots may have
+    /// been given back then, so the registry must not be used.
+    pub fn restore(
+        &self,
+        registry: &Registry,
+        mut tell: impl FnMut(Progress),
+    ) -> Result<Progress, Error> {
+        let start = Instant::now();
+        let inner = self.inner.lock();
+        let file = inner.file.as_ref().expect("a store opens with its file");
+        let all = self.rows_of(file)?;
+        let mut progress = Progress {
+            total: all.iter().map(|(_, row)| row.objects).sum(),
+            ..Progress::default()
+        };
+        let mut told = Instant::now();
+        for (name, row) in all {
+            let saved = read_saved(file, &name, &row).map_err(|what| self.damaged(&name, &what))?;
+            let restoring = Restoring::new(saved, registry.limits());
+            let read = thread::scope(|scope| {
+                let (parts, read) = sync_channel(PARTS_AHEAD);
+                let reader = scope.spawn(|| read_objects(file, &row, parts));
+                apply_all(&restoring, read, |count| {
+                    progress.objects += count as u64;
+                    if told.elapsed() >= PROGRESS {
+                        told = Instant::now();
+                        tell(progress);
+                    }
+                });
+                reader
+                    .join()
+                    .unwrap_or_else(|_| Err("its objects cannot be read".to_owned()))
+            });
+            read.map_err(|what| self.damaged(&name, &what))?;
+            registry.restore(restoring);
+            progress.snapshots += 1;
+        }
+        tell(progress);
+        self.counts.note_restored(start.elapsed());
+        Ok(progress)
+    }
+
+    fn rows_of(&self, file: &File) -> Result<Vec<(String, SnapshotRow)>, Error> {
+        let rows = file.snapshots();
+        rows.map_err(|error| file::error(&self.directory, error))
+    }
+
+    fn damaged(&self, snapshot: &str, what: &str) -> Error {
+        damaged(&self.directory, snapshot, what)
+    }
+}
+
+pub(super) fn damaged(directory: &Path, snapshot: &str, what: &str) -> Error {
+    file::damaged(directory, format!("snapshot {snapshot:?}: {what}"))
+}
+
+fn apply_all(restoring: &Restoring, parts: Receiver<Batch>, mut tell: impl FnMut(usize)) {
+    for part in parts {
+        restoring.add(&part);
+        tell(part.len());
+    }
+}
+
+/// Reads and checks a snapshot but for its objects; why it cannot be read.
+pub(super) fn read_saved(file: &File, name: &str, row: &SnapshotRow) -> Result<Saved, String> {
+    let defaults = row.defaults.clone().unwrap_or_default();
+    let defaults = Defaults::compile(&defaults, &any_size(), Field::root("defaultConstraints"));
+    Ok(Saved {
+        name: name.to_owned(),
+        epoch: row.epoch.clone(),
+        revision: row.revision,
+        sequence: row.sequence,
+        created: rows::time(row.created),
+        updated: rows::time(row.updated),
+        synced: row.synced,
+        defaults: defaults.map_err(|faults| first(&faults))?,
+        last_serial: row.last_serial,
+        held: read_held(file, name)?,
+    })
+}
+
+fn read_held(file: &File, name: &str) -> Result<Vec<(u64, crate::snapshot::Held)>, String> {
+    let text = |error: redb::Error| error.to_string();
+    let read = || -> Result<Vec<(u64, Vec<u8>)>, redb::Error> {
+        let held = file.begin_read()?.open_table(HELD)?;
+        let mut all = Vec::new();
+        for row in held.range((name, 0)..=(name, u64::MAX))? {
+            let (key, value) = row?;
+            all.push((key.value().1, value.value().to_vec()));
+        }
+        Ok(all)
+    };
+    let opened = read().map_err(text)?.into_iter().map(|(serial, value)| {
+        let row: HeldRow = rows::open(&rows::held_key(name, serial), &value)?;
+        Ok((serial, row.into_held()))
+    });
+    opened.collect()
+}
+
+/// Reads and checks the objects of a snapshot; why that cannot be done. It
+/// ends early when nobody listens.
+pub(super) fn read_objects(
+    file: &File,
+    row: &SnapshotRow,
+    parts: SyncSender<Batch>,
+) -> Result<(), String> {
+    let mut changes = Vec::with_capacity(PART);
+    let send = |changes: &mut Vec<v1::Change>| -> Result<(), String> {
+        let part = std::mem::replace(changes, Vec::with_capacity(PART));
+        let part = Batch::check(part, &any_size(), Field::root("objects"));
+        // Who does not listen any more has failed already.
+        let _ = parts.send(part.map_err(|faults| first(&faults))?);
+        Ok(())
+    };
+    each_object(file, row, |key, value| {
+        let object = rows::decode_object(key, value)?;
+        changes.push(v1::Change {
+            object: Some(object),
+        });
+        if changes.len() >= PART {
+            send(&mut changes)?;
+        }
+        Ok(())
+    })?;
+    send(&mut changes)
+}
+
+/// Reads the rows of a snapshot's objects; why that cannot be done.
+pub(super) fn each_object(
+    file: &File,
+    row: &SnapshotRow,
+    mut each: impl FnMut(&[u8], &[u8]) -> Result<(), String>,
+) -> Result<(), String> {
+    let name = objects_name(Aside(row.aside));
+    let table = file.begin_read().map_err(|error| error.to_string())?;
+    let table = table.open_table(objects_table(&name));
+    let table = table.map_err(|error| error.to_string())?;
+    let mut count = 0;
+    for row in table.iter().map_err(|error| error.to_string())? {
+        let (key, value) = row.map_err(|error| error.to_string())?;
+        each(key.value(), value.value())?;
+        count += 1;
+    }
+    if count != row.objects {
+        return Err(format!("{count} objects instead of {}", row.objects));
+    }
+    Ok(())
+}
+
+fn first(faults: &Violations) -> String {
+    let fault = faults.iter().next();
+    fault.map_or_else(String::new, |f| format!("{}: {}", f.field, f.description))
+}
+
+/// Limits were kept to when objects came, and may be others now.
+fn any_size() -> Limits {
+    Limits {
+        max_string_bytes: usize::MAX,
+        max_constraints_per_pod: usize::MAX,
+        ..Limits::default()
+    }
+}

@@ -1,0 +1,167 @@
+//! Repairing a damaged state directory: what is whole is kept.
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use redb::ReadableTable;
+use redb::backends::FileBackend;
+
+use super::error::Error;
+use super::file::{
+    self, DRAFT, FILE, File, HELD, KEPT_ASIDE, SNAPSHOTS, io_error, objects_name, objects_table,
+};
+use super::inspect;
+use super::restore::{each_object, read_saved};
+use super::rows::{self, SnapshotRow};
+use crate::snapshot::Aside;
+
+/// The copy that is read while repairing.
+const WORKING_COPY: &str = "evenkeel.redb.repair";
+
+/// Rows are copied so many in a transaction.
+const PART: usize = 50_000;
+
+/// What a repair did.
+#[derive(Debug, Default)]
+pub struct Repaired {
+    /// Where the damaged file is now; none when nothing was damaged.
+    pub kept_aside: Option<PathBuf>,
+    /// The snapshots that are whole.
+    pub whole: Vec<String>,
+    /// The snapshots that are lost, and why. They have to be fed again.
+    pub lost: Vec<(String, String)>,
+    /// Why there may have been more snapshots that nobody knows of.
+    pub unreadable: Option<String>,
+}
+
+/// Makes a state directory usable again. Snapshots of which anything is
+/// missing are not kept: they would answer wrongly. The damaged file is.
+///
+/// # Errors
+/// [`Error`], when there is nothing to repair with: a directory that is
+/// foreign, in use, of a newer version, or on a disk that fails.
+pub fn repair(directory: &Path) -> Result<Repaired, Error> {
+    match inspect::check(directory) {
+        Ok(all) => {
+            return Ok(Repaired {
+                whole: all.into_iter().map(|snapshot| snapshot.name).collect(),
+                ..Repaired::default()
+            });
+        }
+        Err(Error::Damaged { .. }) if directory.join(FILE).exists() => {}
+        Err(error) => return Err(error),
+    }
+    let io = |source| io_error(directory, source);
+    let working_copy = directory.join(WORKING_COPY);
+    fs::copy(directory.join(FILE), &working_copy).map_err(io)?;
+    let mut repaired = Repaired::default();
+    let draft = directory.join(DRAFT);
+    let new = file::create(directory, &draft)?;
+    let salvaged = catch_unwind(AssertUnwindSafe(|| {
+        salvage(directory, &working_copy, &new, &mut repaired)
+    }));
+    match salvaged {
+        Ok(Ok(())) => {}
+        Ok(Err(Error::Damaged { what, .. })) => repaired.unreadable = Some(what),
+        Ok(Err(error)) => return Err(error),
+        Err(_) => repaired.unreadable = Some(format!("{FILE} makes no sense")),
+    }
+    new.close(directory)?;
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let seconds = since.map_or(0, |since| since.as_secs());
+    let kept = directory.join(format!("{KEPT_ASIDE}{seconds}"));
+    fs::rename(directory.join(FILE), &kept).map_err(io)?;
+    file::publish(directory, &draft)?;
+    fs::remove_file(&working_copy).map_err(io)?;
+    repaired.kept_aside = Some(kept);
+    Ok(repaired)
+}
+
+fn salvage(
+    directory: &Path,
+    working_copy: &Path,
+    new: &File,
+    repaired: &mut Repaired,
+) -> Result<(), Error> {
+    let failed = |error: redb::Error| file::error(directory, error);
+    let old = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(working_copy)
+        .map_err(|source| io_error(directory, source))?;
+    let old = FileBackend::new(old).map_err(|error| file::error(directory, error))?;
+    let old = File::open_with(directory, old, false)?;
+    for name in names(&old).map_err(failed)? {
+        let copied = catch_unwind(AssertUnwindSafe(|| copy(&old, new, &name)));
+        let copied = copied.unwrap_or_else(|_| Err("its pages make no sense".to_owned()));
+        match copied {
+            Ok(()) => repaired.whole.push(name),
+            Err(why) => repaired.lost.push((name, why)),
+        }
+    }
+    Ok(())
+}
+
+fn names(old: &File) -> Result<Vec<String>, redb::Error> {
+    let snapshots = old.begin_read()?.open_table(SNAPSHOTS)?;
+    let mut names = Vec::new();
+    for row in snapshots.iter()? {
+        names.push(row?.0.value().to_owned());
+    }
+    Ok(names)
+}
+
+/// Copies a snapshot if all of it is there; why not.
+fn copy(old: &File, new: &File, name: &str) -> Result<(), String> {
+    let text = |error: redb::Error| error.to_string();
+    let value = || -> Result<Vec<u8>, redb::Error> {
+        let row = old.begin_read()?.open_table(SNAPSHOTS)?.get(name)?;
+        Ok(row.map(|row| row.value().to_vec()).unwrap_or_default())
+    };
+    let value = value().map_err(text)?;
+    let row: SnapshotRow = rows::open(name.as_bytes(), &value)?;
+    read_saved(old, name, &row)?;
+    inspect::check_objects(old, &row)?;
+
+    let mut part = Vec::with_capacity(PART);
+    let write = |part: &mut Vec<(Vec<u8>, Vec<u8>)>| -> Result<(), redb::Error> {
+        let transaction = new.begin_write()?;
+        {
+            let objects = objects_name(Aside(row.aside));
+            let mut table = transaction.open_table(objects_table(&objects))?;
+            for (key, value) in part.drain(..) {
+                table.insert(&key[..], &value[..])?;
+            }
+        }
+        transaction.commit()?;
+        Ok(())
+    };
+    each_object(old, &row, |key, value| {
+        part.push((key.to_vec(), value.to_vec()));
+        if part.len() >= PART {
+            write(&mut part).map_err(text)?;
+        }
+        Ok(())
+    })?;
+    write(&mut part).map_err(text)?;
+    copy_rest(old, new, name, &value).map_err(text)
+}
+
+/// Copies the reservations of a snapshot and its own row, which comes last: a
+/// snapshot without one does not exist.
+fn copy_rest(old: &File, new: &File, name: &str, value: &[u8]) -> Result<(), redb::Error> {
+    let transaction = new.begin_write()?;
+    {
+        let held = old.begin_read()?.open_table(HELD)?;
+        let mut copy = transaction.open_table(HELD)?;
+        for row in held.range((name, 0)..=(name, u64::MAX))? {
+            let (key, value) = row?;
+            copy.insert(key.value(), value.value())?;
+        }
+        transaction.open_table(SNAPSHOTS)?.insert(name, value)?;
+    }
+    transaction.commit()?;
+    Ok(())
+}

@@ -1,0 +1,165 @@
+//! State directories that cannot be used are refused, and can be repaired.
+
+use std::fs;
+use std::path::Path;
+
+use evenkeel::proto::v1::{Change, UpdateSnapshotRequest};
+
+use crate::home::Home;
+use crate::process;
+use crate::support::build::{ZONE, node, on, pod};
+use crate::support::model::Stored;
+
+/// What running `evenkeel` with these arguments said, and its exit code.
+fn evenkeel(args: &[&str]) -> (i32, String) {
+    let output = process::run(process::command(args));
+    let code = output.status.code().expect("it exits by itself");
+    let said = [output.stdout, output.stderr].concat();
+    (code, String::from_utf8_lossy(&said).into_owned())
+}
+
+/// What a server on this directory says that cannot start.
+fn refused(home: &Home) -> String {
+    let flags = home.flags();
+    let mut args = vec!["serve", "--listen", "127.0.0.1:0"];
+    args.extend(flags.iter().map(String::as_str));
+    let (code, said) = evenkeel(&args);
+    assert_eq!(code, 1, "{said}");
+    said
+}
+
+fn state(command: &str, home: &Home) -> (i32, String) {
+    evenkeel(&["state", command, &home.state().display().to_string()])
+}
+
+/// A state directory with two snapshots of some size.
+async fn filled() -> Home {
+    let home = Home::new();
+    let server = home.start(&[]);
+    for snapshot in ["one", "two"] {
+        let nodes = (0..20).map(|i| node(&format!("n{i}"), &[(ZONE, "z")]).change());
+        let pods = (0..2_000).map(|i| {
+            let labels = [("app", snapshot), ("tier", "backend")];
+            on(pod(&format!("pod-{i}"), &labels), &format!("n{}", i % 20)).change()
+        });
+        let changes: Vec<Change> = nodes.chain(pods).collect();
+        let request = UpdateSnapshotRequest {
+            snapshot: snapshot.into(),
+            changes,
+            ..Default::default()
+        };
+        server.send(request).await;
+    }
+    server.stop().await;
+    home
+}
+
+#[test]
+fn foreign_directories_are_refused() {
+    let home = Home::new();
+    fs::create_dir(home.state()).expect("it is free");
+    fs::write(home.state().join("notes.txt"), "mine").expect("it can be written");
+    assert!(refused(&home).contains("is not a state directory"));
+    assert_eq!(state("check", &home).0, 2);
+    assert_eq!(state("repair", &home).0, 2);
+    let left: Vec<_> = fs::read_dir(home.state()).expect("it is there").collect();
+    assert_eq!(left.len(), 1, "nothing was put there");
+}
+
+#[tokio::test]
+async fn a_directory_belongs_to_one_server() {
+    let home = Home::new();
+    let _server = home.start(&[]);
+    assert!(refused(&home).contains("in use"));
+    for command in ["check", "show", "repair"] {
+        let (code, said) = state(command, &home);
+        assert!(code == 2 && said.contains("in use"), "{command}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn files_that_are_no_state_are_refused_and_repaired() {
+    let text = b"it is a long way to Tipperary\n".repeat(1_000);
+    for bytes in [Vec::new(), text, vec![0; 100_000]] {
+        let home = Home::new();
+        fs::create_dir(home.state()).expect("it is free");
+        fs::write(home.file(), &bytes).expect("it can be written");
+        let said = refused(&home);
+        assert!(
+            said.contains("damaged") && said.contains("state repair"),
+            "{said}"
+        );
+        assert_eq!(state("check", &home).0, 1);
+        let (code, said) = state("repair", &home);
+        assert!(code == 1 && said.contains("lost"), "{said}");
+        // What was there is kept beside the new file.
+        let kept = kept_aside(&home.state());
+        assert_eq!(fs::read(kept).expect("it is there"), bytes);
+        assert_eq!(state("check", &home).0, 0);
+        home.start(&[]);
+    }
+}
+
+fn kept_aside(state: &Path) -> std::path::PathBuf {
+    let entries = fs::read_dir(state).expect("it is there");
+    let mut paths = entries.map(|entry| entry.expect("it can be read").path());
+    let is_kept = |path: &std::path::PathBuf| path.to_string_lossy().contains("damaged-");
+    paths.find(is_kept).expect("it was kept")
+}
+
+#[tokio::test]
+async fn newer_formats_are_refused() {
+    let home = filled().await;
+    let database = redb::Database::open(home.file()).expect("it is a file of redb");
+    let transaction = database.begin_write().expect("nobody else writes");
+    let facts = redb::TableDefinition::<&str, &[u8]>::new("evenkeel");
+    {
+        let mut facts = transaction.open_table(facts).expect("it is there");
+        let newer = 7_u32.to_le_bytes();
+        facts.insert("format", &newer[..]).expect("it can be set");
+    }
+    transaction.commit().expect("it can be written");
+    drop(database);
+    assert!(refused(&home).contains("has format 7"));
+    let (code, said) = state("repair", &home);
+    assert!(code == 2 && said.contains("has format 7"), "{said}");
+}
+
+/// Wherever a file is damaged, a server starts with all of it or not at all,
+/// and a repair keeps only what is whole.
+#[tokio::test]
+async fn damage_is_never_served() {
+    let home = filled().await;
+    let whole = fs::read(home.file()).expect("it is there");
+    let (mut refusals, mut survivors) = (0, 0);
+    for part in 0..24 {
+        let mut bytes = whole.clone();
+        let at = bytes.len() / 24 * part + fastrand::usize(..bytes.len() / 24);
+        let until = (at + 64).min(bytes.len());
+        for byte in &mut bytes[at..until] {
+            *byte = !*byte;
+        }
+        fs::write(home.file(), &bytes).expect("it can be written");
+        let (code, said) = state("check", &home);
+        if code == 0 {
+            // Nothing was there that is in use.
+            assert_eq!(said.matches(" 2020 ").count(), 2, "at {at}: {said}");
+            continue;
+        }
+        refusals += 1;
+        assert_eq!(code, 1, "at {at}: {said}");
+        fs::write(home.file(), &bytes).expect("it can be written");
+        assert!(refused(&home).contains("is damaged"), "at {at}");
+        fs::write(home.file(), &bytes).expect("it can be written");
+        let (code, said) = state("repair", &home);
+        assert!(code <= 1, "at {at}: {said}");
+        let kept = said.matches("kept  ").count();
+        survivors += kept;
+        let (code, shown) = state("check", &home);
+        assert_eq!(code, 0, "at {at}: {shown}");
+        assert_eq!(shown.matches(" 2020 ").count(), kept, "at {at}: {shown}");
+        fs::remove_file(kept_aside(&home.state())).expect("it is there");
+    }
+    assert!(refusals > 5, "{refusals} of 24 damages were found");
+    assert!(survivors > 0, "no snapshot survived any damage");
+}

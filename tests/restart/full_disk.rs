@@ -1,0 +1,120 @@
+//! A full disk: updates are refused, decisions go on, and all is well again
+//! once there is room.
+
+use std::time::Duration;
+
+use evenkeel::proto::v1::{Change, FilterRequest, UpdateSnapshotRequest};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use tonic::{Code, Status};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+use tonic_types::StatusExt;
+
+use crate::home::{Home, Running, reserve};
+use crate::process::{DEADLINE, Server, command};
+use crate::support::build::{ZONE, node, on, pod};
+use crate::support::model::Stored;
+
+/// Files of the server may not grow beyond so much.
+const MOST_BYTES: u64 = 8 << 20;
+
+/// A server whose files may grow only so far. Growing further is an error, as
+/// on a full disk, and not the end of the process.
+fn start_limited(home: &Home, most_bytes: u64) -> Running {
+    let serve = command(&["serve"]);
+    let mut shell = std::process::Command::new("sh");
+    let script = "trap '' XFSZ; exec \"$0\" serve \"$@\"";
+    shell.args(["-c", script]).arg(serve.get_program());
+    shell.args(home.flags());
+    let running = Running::of(Server::spawn(&mut shell));
+    limit(&running, most_bytes);
+    running
+}
+
+fn limit(running: &Running, most_bytes: u64) {
+    let pid = i32::try_from(running.server.id()).expect("a process has a small id");
+    let limit = Rlimit {
+        current: Some(most_bytes),
+        maximum: None,
+    };
+    prlimit(Pid::from_raw(pid), Resource::Fsize, limit).expect("it is our child");
+}
+
+fn pods(batch: usize) -> Vec<Change> {
+    let pod = |i| on(pod(&format!("pod-{batch}-{i}"), &[("app", "web")]), "a").change();
+    (0..2_000).map(pod).collect()
+}
+
+async fn try_update(server: &Running, changes: Vec<Change>) -> Result<i64, Status> {
+    let request = UpdateSnapshotRequest {
+        changes,
+        ..Default::default()
+    };
+    let updated = server.client.clone().update_snapshot(request).await?;
+    Ok(updated.into_inner().revision)
+}
+
+#[tokio::test]
+async fn updates_are_refused_while_there_is_no_room() {
+    let home = Home::new();
+    let server = start_limited(&home, MOST_BYTES);
+    let mut revision = server
+        .update("", vec![node("a", &[(ZONE, "z")]).change()])
+        .await
+        .revision;
+    let mut batch = 0;
+    let refusal = loop {
+        match try_update(&server, pods(batch)).await {
+            Ok(next) => revision = next,
+            Err(refusal) => break refusal,
+        }
+        batch += 1;
+        assert!(batch < 1_000, "the disk never fills");
+    };
+    assert_eq!(refusal.code(), Code::ResourceExhausted, "{refusal}");
+    let details = refusal.get_error_details();
+    let reason = details.error_info().map(|info| info.reason.as_str());
+    assert_eq!(reason, Some("STORAGE_FULL"));
+    assert!(details.retry_info().is_some());
+    let request = reserve(pod("", &[]), 1, Duration::from_secs(60));
+    let refused = server.client.clone().place(request).await;
+    assert_eq!(
+        refused.expect_err("no room").code(),
+        Code::ResourceExhausted
+    );
+
+    // Nothing of it is seen, and decisions and health go on.
+    let described = server.describe("").await.expect("it exists");
+    assert_eq!(
+        (described.revision, described.pod_count),
+        (revision, 2_000 * batch as i64)
+    );
+    let filter = FilterRequest {
+        pod: Some(pod("", &[])),
+        ..FilterRequest::default()
+    };
+    let answer = server.client.clone().filter(filter).await;
+    let answer = answer.expect("decisions go on").into_inner();
+    assert_eq!((answer.feasible_count, answer.revision), (1, revision));
+    let mut health = HealthClient::new(server.server.channel());
+    let status = health.check(HealthCheckRequest::default()).await;
+    let status = status.expect("it answers").into_inner().status();
+    assert_eq!(status, ServingStatus::Serving);
+
+    // There is room again, without a restart.
+    limit(&server, 1 << 30);
+    let start = tokio::time::Instant::now();
+    let next = loop {
+        match try_update(&server, pods(batch)).await {
+            Ok(next) => break next,
+            Err(_) => assert!(start.elapsed() < DEADLINE, "it does not recover"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    assert_eq!(next, revision + 1);
+    let exported = server.export("").await;
+    server.kill().await;
+    let again = home.start(&[]);
+    assert_eq!(again.export("").await, exported);
+}

@@ -1,0 +1,13 @@
+//! What a state directory keeps: across stops, kills, faults and damage.
+
+#[path = "../support/process.rs"]
+mod process;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod crash;
+mod directories;
+mod feeder;
+mod full_disk;
+mod home;
+mod kept;
