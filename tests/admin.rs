@@ -184,13 +184,16 @@ async fn a_call_that_is_given_up_and_a_stream_are_counted_when_they_end() {
     let mut other = client.clone();
     let waiting = tokio::spawn(async move { other.filter(waits).await });
     until("both are under way", || {
-        (Page::of(&admin).value("evenkeel_calls_in_flight", &[]) == 2.0).then_some(())
+        let page = Page::of(&admin);
+        let under_way = ["evenkeel_calls_in_flight", "evenkeel_open_feeds"];
+        (under_way.map(|metric| page.value(metric, &[])) == [1.0, 1.0]).then_some(())
     });
     waiting.abort();
     drop(open);
     let page = until("both have ended", || {
         let page = Page::of(&admin);
-        (page.value("evenkeel_calls_in_flight", &[]) == 0.0).then_some(page)
+        let under_way = ["evenkeel_calls_in_flight", "evenkeel_open_feeds"];
+        (under_way.map(|metric| page.value(metric, &[])) == [0.0, 0.0]).then_some(page)
     });
     let labels = ["method=\"Filter\"", "code=\"CANCELLED\""];
     assert_eq!(page.value("evenkeel_calls_total", &labels), 1.0);
@@ -206,7 +209,7 @@ async fn a_call_that_is_given_up_and_a_stream_are_counted_when_they_end() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refusals_are_counted_by_the_name_of_the_limit() {
-    let (server, admin) = start(&["--max-concurrent-calls", "1", "--max-nodes", "2"]);
+    let (server, admin) = start(&["--max-feeds", "1", "--max-nodes", "2"]);
     let mut client = client(&server);
     let update = nodes("s", &["a", "b", "c"], Mode::Unspecified);
     client
@@ -214,8 +217,10 @@ async fn refusals_are_counted_by_the_name_of_the_limit() {
         .await
         .expect_err("three nodes");
     let open = streams::feed(server.channel()).await;
-    client.filter(question("s")).await.expect_err("no slot");
-    for limit in ["max-nodes", "max-concurrent-calls"] {
+    let (_steps, receiver) = tokio::sync::mpsc::channel(1);
+    let second = client.stream_snapshot(tokio_stream::wrappers::ReceiverStream::new(receiver));
+    second.await.expect_err("one feed is open");
+    for limit in ["max-nodes", "max-feeds"] {
         let label = format!("limit=\"{limit}\"");
         until(limit, || {
             let page = Page::of(&admin);

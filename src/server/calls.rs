@@ -71,6 +71,16 @@ impl CallLimits {
         self.max_concurrent_calls - self.slots.available_permits()
     }
 
+    /// How many feeds may be open at once.
+    pub(super) fn max_feeds(&self) -> usize {
+        self.max_feeds
+    }
+
+    /// Feeds that are open now.
+    pub(super) fn open_feeds(&self) -> usize {
+        self.max_feeds - self.feeds.available_permits()
+    }
+
     /// A slot for a call of its kind, or why there is none.
     fn admit(&self, is_feed: bool) -> Result<OwnedSemaphorePermit, Status> {
         let (slots, what, name, limit) = match is_feed {

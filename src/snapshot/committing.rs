@@ -239,9 +239,8 @@ impl Snapshot {
             };
             self.record(&mut turn, &live, &[step])?;
         }
-        let (mut state, applied) = new.into_state();
-        state.adopt(revision, defaults);
-        self.swap_in(&live, state, &taken);
+        let (state, applied) = new.into_state();
+        self.swap_in(&live, state, (revision, defaults), &taken);
         self.forget(&taken);
         tally::add(&self.tally.replaces, 1);
         self.fed(now);
@@ -250,8 +249,15 @@ impl Snapshot {
 
     /// Puts a new state in the place of the live one, with the reservations but
     /// for those that its pods take over. For whoever has the turn.
-    pub(super) fn swap_in(&self, live: &State, mut state: State, taken: &[Serial]) {
+    pub(super) fn swap_in(
+        &self,
+        live: &State,
+        mut state: State,
+        (revision, defaults): (i64, Arc<Defaults>),
+        taken: &[Serial],
+    ) {
         self.carry_over(&state, taken);
+        state.adopt(revision, defaults);
         state.upkeep.set_tally(Arc::clone(&self.tally));
         tally::add(&self.tally.views_dropped, live.view_count());
         self.put_live(state);

@@ -18,7 +18,7 @@ impl Snapshot {
         };
         let live = self.live();
         let frozen = live.freeze();
-        let mut fresh = State::new(live.upkeep.max_view_bytes());
+        let fresh = State::new(live.upkeep.max_view_bytes());
         let mut objects = frozen.changes().filter_map(|change| change.object);
         loop {
             let chunk = Batch::trusted(objects.by_ref().take(CHUNK));
@@ -27,8 +27,7 @@ impl Snapshot {
             }
             fresh.apply(&chunk, None, 0);
         }
-        fresh.adopt(live.revision(), live.defaults());
-        self.swap_in(&live, fresh, &[]);
+        self.swap_in(&live, fresh, (live.revision(), live.defaults()), &[]);
         true
     }
 }

@@ -178,7 +178,7 @@ last: here
             assert_eq!(found, Some(Position { line, column }), "{document}: {path}");
         }
         assert_eq!(Positions::of("").find(1, "kind"), None);
-        let torn = Positions::of("a: [1,\nb: }");
+        let torn = Positions::of("a: 1\nb: }\n");
         assert_eq!(torn.stopped().map(|at| at.line), Some(2));
     }
 }

@@ -15,7 +15,8 @@ use crate::server::connections;
 use crate::server::health::Board;
 
 const READY: Family = plain("ready", "Whether health says SERVING: 1 or 0");
-const IN_FLIGHT: Family = plain("calls_in_flight", "Calls under way, open feeds among them");
+const IN_FLIGHT: Family = plain("calls_in_flight", "Calls under way, without feeds");
+const FEEDS: Family = plain("open_feeds", "Feeds open now");
 const OPEN: Family = plain("open_connections", "Connections open now");
 const ACCEPTED: Family = plain("connections_accepted", "Connections accepted");
 const REFUSED: Family = plain(
@@ -55,10 +56,11 @@ impl fmt::Debug for Load {
 }
 
 impl Load {
-    fn limits(&self) -> [([(&'static str, &'static str); 1], usize); 10] {
+    fn limits(&self) -> [([(&'static str, &'static str); 1], usize); 11] {
         let limits = &self.limits;
         [
             ("max-concurrent-calls", limits.max_concurrent_calls),
+            ("max-feeds", self.calls.max_feeds()),
             ("max-connections", limits.max_connections),
             ("max-message-bytes", limits.max_message_bytes),
             ("max-snapshots", limits.max_snapshots),
@@ -77,6 +79,7 @@ impl Collector for Load {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         READY.gauge(&mut encoder, u32::from(self.health.unready().is_empty()))?;
         IN_FLIGHT.gauge(&mut encoder, self.calls.in_flight())?;
+        FEEDS.gauge(&mut encoder, self.calls.open_feeds())?;
         OPEN.gauge(&mut encoder, self.connections.open())?;
         ACCEPTED.counter(&mut encoder, self.connections.accepted())?;
         REFUSED.counter(&mut encoder, self.connections.refused())?;
