@@ -32,6 +32,13 @@ impl Outcome {
     }
 }
 
+/// A saved snapshot's objects, without the line that says which snapshot it
+/// was.
+pub fn objects(saved: &str) -> String {
+    let lines = saved.lines().filter(|line| !line.contains("SavedSnapshot"));
+    lines.map(|line| line.to_owned() + "\n").collect()
+}
+
 /// A directory that commands run in.
 pub struct Desk {
     directory: TempDir,
