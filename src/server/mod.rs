@@ -197,6 +197,7 @@ where
         registry,
         security: counts,
         decision_log: decisions.log(),
+        store: store.as_ref().map(|store| Arc::clone(store.counts())),
     };
     let _admin = telemetry.open_admin(&config, sources, levels)?;
     info!(address = %listener.address(), "listening");

@@ -9,6 +9,7 @@ mod load;
 mod process;
 mod security;
 mod snapshots;
+mod store;
 mod work;
 
 use std::fmt;
@@ -35,6 +36,7 @@ pub(super) struct Sources {
     pub(super) health: Board,
     pub(super) registry: Arc<Registry>,
     pub(super) decision_log: Option<DecisionLog>,
+    pub(super) store: Option<Arc<crate::store::Counts>>,
     pub(super) security: Arc<super::security::Counts>,
 }
 
@@ -72,6 +74,9 @@ impl Metrics {
         }));
         if let Some(log) = sources.decision_log {
             own.register_collector(Box::new(decision_log::Log(log)));
+        }
+        if let Some(counts) = sources.store {
+            own.register_collector(Box::new(store::Store(counts)));
         }
         own.register_collector(Box::new(work::Work(sources.registry)));
         own.register_collector(Box::new(security::Security(sources.security)));

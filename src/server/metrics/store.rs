@@ -1,0 +1,37 @@
+//! The state directory.
+
+use std::fmt;
+use std::sync::Arc;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+
+use super::family::{Family, bytes, plain, seconds};
+use crate::store::Counts;
+
+const COMMITS: Family = plain("store_commits", "Transactions of the state directory");
+const COMMIT_TIME: Family = seconds("store_commit", "Time that its transactions took");
+const REFUSED: Family = plain(
+    "store_refusals",
+    "Calls that were refused because the disk was full",
+);
+const SIZE: Family = bytes("store_size", "Bytes of the state on the disk");
+const RESTORE_TIME: Family = seconds(
+    "store_restore",
+    "How long it took to read the state back at the start",
+);
+
+/// The counts of a state directory.
+#[derive(Debug)]
+pub(super) struct Store(pub(super) Arc<Counts>);
+
+impl Collector for Store {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let figures = self.0.figures();
+        COMMITS.counter(&mut encoder, figures.commits)?;
+        COMMIT_TIME.counter(&mut encoder, figures.commit_time.as_secs_f64())?;
+        REFUSED.counter(&mut encoder, figures.refused_for_space)?;
+        SIZE.gauge(&mut encoder, figures.bytes)?;
+        RESTORE_TIME.gauge(&mut encoder, figures.restore_time.as_secs_f64())
+    }
+}
