@@ -1,6 +1,6 @@
 //! The state directory: what servers remember across restarts.
 //!
-//! [`Store`] is the [`Journal`](crate::snapshot::Journal) of a registry. It
+//! [`Store`] is the [`Journal`] of a registry. It
 //! keeps the objects of each snapshot by key in one file of `redb`, an
 //! embedded store whose transactions are whole or not at all. Every group of
 //! entries is a transaction.
