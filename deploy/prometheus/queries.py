@@ -131,6 +131,13 @@ class Prometheus:
         query = urllib.parse.urlencode(arguments)
         return json.loads(fetch(f"{self.url}/api/v1/{path}?{query}"))["data"]
 
+    def rules(self):
+        groups = self.get("rules")["groups"]
+        return [rule for group in groups for rule in group["rules"]]
+
+    def has_evaluated(self):
+        return all(rule["health"] != "unknown" for rule in self.rules())
+
     def is_scraping(self):
         targets = self.get("targets")["activeTargets"]
         return all(target["health"] == "up" for target in targets) and targets
@@ -180,8 +187,9 @@ def check(server, prometheus):
     for panel, _, query in queries():
         if not prometheus.get("query", query=query)["result"]:
             faults.append(f"panel {panel['title']!r} shows nothing: {query}")
-    groups = prometheus.get("rules")["groups"]
-    rules = [rule for group in groups for rule in group["rules"]]
+    # Each group is evaluated when its interval is over, not at the start.
+    until("all rules were evaluated", prometheus.has_evaluated)
+    rules = prometheus.rules()
     for rule in rules:
         if rule["health"] != "ok":
             faults.append(f"rule {rule['name']!r}: {rule['health']}: {rule.get('lastError')}")
