@@ -68,7 +68,10 @@ pub fn init(format: Format, filter: Option<&str>) -> Result<Levels, FilterError>
     let lines = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(&filter))
         .with_writer(io::stderr)
-        .with_ansi(terminal);
+        .with_ansi(terminal)
+        // It would be told on standard error, and panic: a server outlives the
+        // reader of its logs.
+        .log_internal_errors(false);
     let human = format == Format::Human || format == Format::Auto && terminal;
     let reload: Arc<dyn Fn(_) -> _ + Send + Sync> = if human {
         let lines = lines.with_filter_reloading();

@@ -25,6 +25,27 @@ fn a_server_is_ready_once_its_files_are_loaded() {
     );
 }
 
+/// Whatever reads the logs may end before the server does.
+#[test]
+fn a_server_outlives_the_reader_of_its_logs() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = free.local_addr().expect("it is bound").to_string();
+    drop(free);
+    let desk = desk().with_server(&address);
+    let mut server = desk
+        .command(&format!("serve --listen {address}"))
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    drop(server.stderr.take());
+    until("the server is ready", || {
+        (desk.run("healthcheck").code == 0).then_some(())
+    });
+    desk.run("load cluster.yaml").expect(0);
+    server.kill().expect("it still runs");
+    server.wait().expect("it has ended");
+}
+
 #[test]
 fn a_file_that_cannot_be_loaded_ends_the_server_and_says_why() {
     let desk = desk()
