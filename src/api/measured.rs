@@ -100,10 +100,7 @@ fn domains(reports: &[v1::ConstraintReport]) -> i64 {
 /// Those of `decide`.
 pub fn try_measured<T: Answer, E>(decide: impl FnOnce() -> Result<T, E>) -> Result<Response<T>, E> {
     let started = Instant::now();
-    Ok(note(started, decide()?))
-}
-
-fn note<T: Answer>(started: Instant, answer: T) -> Response<T> {
+    let answer = decide()?;
     let decision = Decision {
         started,
         took: started.elapsed(),
@@ -111,5 +108,5 @@ fn note<T: Answer>(started: Instant, answer: T) -> Response<T> {
     };
     let mut response = Response::new(answer);
     response.extensions_mut().insert(decision);
-    response
+    Ok(response)
 }

@@ -7,8 +7,10 @@ use anyhow::{Context, Result};
 use clap::Args;
 use indicatif::ProgressBar;
 use serde::Serialize;
+use tonic::{Request, Response, Status};
 
 use super::args;
+use super::backend::Rpc;
 use super::errors::Unreachable;
 use super::manifest::{self, Objects, Workload};
 use super::output::{self, Format};
@@ -158,6 +160,22 @@ impl Question {
             ));
         }
         Ok(objects)
+    }
+
+    /// Asks what the question is asked about; `overlay` names the objects of
+    /// the overlay for an error.
+    pub(crate) async fn ask<M, R, F>(
+        &self,
+        request: M,
+        overlay: Vec<String>,
+        rpc: impl FnOnce(Rpc, Request<M>) -> F,
+    ) -> Result<R>
+    where
+        F: Future<Output = Result<Response<R>, Status>>,
+    {
+        let client = self.state.client().await?;
+        let answer = client.call_about(request, || overlay, rpc).await;
+        answer.map_err(|error| self.explain(error))
     }
 
     /// Prints an answer about the pod called `pod`: `table` and `names` write

@@ -65,16 +65,13 @@ impl Explain {
             overlay: asked.overlay,
             max_domains: question.max_domains(for_person),
         };
-        let client = question.state.client().await?;
-        let names = asked.overlay_names;
-        let answer = client
-            .call_about(
+        let answer = question
+            .ask(
                 request,
-                || names,
+                asked.overlay_names,
                 |mut rpc, request| async move { rpc.explain(request).await },
             )
-            .await
-            .map_err(|error| question.explain(error))?;
+            .await?;
         let format = match format {
             Format::Html => {
                 let head = question.head(&asked.workload.name);

@@ -52,16 +52,13 @@ impl Filter {
             overlay: asked.overlay,
             max_domains: question.max_domains(format.is_table()),
         };
-        let client = question.state.client().await?;
-        let names = asked.overlay_names;
-        let answer = client
-            .call_about(
+        let answer = question
+            .ask(
                 request,
-                || names,
+                asked.overlay_names,
                 |mut rpc, request| async move { rpc.filter(request).await },
             )
-            .await
-            .map_err(|error| question.explain(error))?;
+            .await?;
         question.print(
             format,
             &asked.workload.name,

@@ -60,16 +60,13 @@ impl Score {
                 top => top,
             },
         };
-        let client = question.state.client().await?;
-        let names = asked.overlay_names;
-        let answer = client
-            .call_about(
+        let answer = question
+            .ask(
                 request,
-                || names,
+                asked.overlay_names,
                 |mut rpc, request| async move { rpc.score(request).await },
             )
-            .await
-            .map_err(|error| question.explain(error))?;
+            .await?;
         let node = |score: &NodeScore| score.node.clone();
         question.print(
             format,

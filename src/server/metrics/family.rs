@@ -3,7 +3,8 @@
 use std::fmt;
 
 use prometheus_client::encoding::{
-    DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, EncodeLabelSet, NoLabelSet,
+    DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, EncodeLabelSet, MetricEncoder,
+    NoLabelSet,
 };
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
@@ -46,15 +47,22 @@ pub(super) const fn bytes(name: &'static str, help: &'static str) -> Family {
 }
 
 impl Family {
+    /// Writes what stands above its values.
+    fn begin<'e>(
+        &'e self,
+        encoder: &'e mut DescriptorEncoder<'_>,
+        kind: MetricType,
+    ) -> Result<MetricEncoder<'e>, fmt::Error> {
+        encoder.encode_descriptor(self.name, self.help, self.unit.as_ref(), kind)
+    }
+
     /// Writes a gauge without labels.
     pub(super) fn gauge(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
         value: impl EncodeGaugeValue,
     ) -> fmt::Result {
-        encoder
-            .encode_descriptor(self.name, self.help, self.unit.as_ref(), MetricType::Gauge)?
-            .encode_gauge(&value)
+        self.begin(encoder, MetricType::Gauge)?.encode_gauge(&value)
     }
 
     /// Writes a gauge for each set of labels.
@@ -63,12 +71,7 @@ impl Family {
         encoder: &mut DescriptorEncoder<'_>,
         values: impl IntoIterator<Item = (L, V)>,
     ) -> fmt::Result {
-        let mut family = encoder.encode_descriptor(
-            self.name,
-            self.help,
-            self.unit.as_ref(),
-            MetricType::Gauge,
-        )?;
+        let mut family = self.begin(encoder, MetricType::Gauge)?;
         for (labels, value) in values {
             family.encode_family(&labels)?.encode_gauge(&value)?;
         }
@@ -81,13 +84,7 @@ impl Family {
         encoder: &mut DescriptorEncoder<'_>,
         value: impl EncodeCounterValue,
     ) -> fmt::Result {
-        encoder
-            .encode_descriptor(
-                self.name,
-                self.help,
-                self.unit.as_ref(),
-                MetricType::Counter,
-            )?
+        self.begin(encoder, MetricType::Counter)?
             .encode_counter::<NoLabelSet, _, f64>(&value, None)
     }
 
@@ -97,12 +94,7 @@ impl Family {
         encoder: &mut DescriptorEncoder<'_>,
         values: impl IntoIterator<Item = (L, V)>,
     ) -> fmt::Result {
-        let mut family = encoder.encode_descriptor(
-            self.name,
-            self.help,
-            self.unit.as_ref(),
-            MetricType::Counter,
-        )?;
+        let mut family = self.begin(encoder, MetricType::Counter)?;
         for (labels, value) in values {
             family
                 .encode_family(&labels)?
@@ -117,12 +109,7 @@ impl Family {
         encoder: &mut DescriptorEncoder<'_>,
         values: impl IntoIterator<Item = (L, Totals)>,
     ) -> fmt::Result {
-        let mut family = encoder.encode_descriptor(
-            self.name,
-            self.help,
-            self.unit.as_ref(),
-            MetricType::Histogram,
-        )?;
+        let mut family = self.begin(encoder, MetricType::Histogram)?;
         for (labels, totals) in values {
             let mut histogram = family.encode_family(&labels)?;
             histogram.encode_histogram::<NoLabelSet>(
