@@ -85,6 +85,50 @@ pub struct ChangeRow {
     pub relabel_ns: f64,
 }
 
+/// What can be measured again, when the machine has less other work.
+pub trait Figures {
+    /// Whether both measure the same.
+    fn is_of(&self, other: &Self) -> bool;
+
+    /// Keeps the lower of each figure.
+    fn lower(&mut self, other: &Self);
+}
+
+impl Figures for Row {
+    fn is_of(&self, other: &Self) -> bool {
+        let what = |row: &Self| (row.size, row.constraints, row.reach, row.measure);
+        what(self) == what(other)
+    }
+
+    fn lower(&mut self, other: &Self) {
+        self.ns = self.ns.min(other.ns);
+        let both = self.wire_ns.zip(other.wire_ns);
+        self.wire_ns = both.map(|(this, other)| this.min(other));
+        self.recount_ns = self.recount_ns.min(other.recount_ns);
+        self.scan_ns = self.scan_ns.min(other.scan_ns);
+    }
+}
+
+impl Figures for ChangeRow {
+    fn is_of(&self, other: &Self) -> bool {
+        self.size == other.size
+    }
+
+    fn lower(&mut self, other: &Self) {
+        self.pod_alone_ns = self.pod_alone_ns.min(other.pod_alone_ns);
+        self.pod_batched_ns = self.pod_batched_ns.min(other.pod_batched_ns);
+        self.relabel_ns = self.relabel_ns.min(other.relabel_ns);
+    }
+}
+
+/// Adds a row, or lowers the one that measures the same.
+pub fn keep<F: Figures>(rows: &mut Vec<F>, row: F) {
+    match rows.iter_mut().find(|known| known.is_of(&row)) {
+        Some(known) => known.lower(&row),
+        None => rows.push(row),
+    }
+}
+
 /// All decisions as one table.
 pub fn decisions<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
     let mut out = String::from(

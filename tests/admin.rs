@@ -359,6 +359,20 @@ async fn readiness_gives_its_reasons() {
     assert_eq!(get(&admin, "/livez").status, 200);
 }
 
+#[tokio::test]
+async fn readiness_names_snapshots_whose_feed_is_silent() {
+    let (server, admin) = start(&["--max-age", "1s"]);
+    let update = nodes("a", &["n"], Mode::Replace);
+    let fed = client(&server).update_snapshot(update).await;
+    fed.expect("valid nodes");
+    let stale = until("the snapshot is stale", || {
+        let answer = get(&admin, "/readyz");
+        (answer.body != "ready\n").then_some(answer)
+    });
+    let said = "ready\nsnapshot a is stale\n";
+    assert_eq!((stale.status, stale.body.as_str()), (200, said));
+}
+
 #[test]
 fn a_server_that_loads_is_live_and_not_ready() {
     // A pipe that nobody writes to keeps the server loading.

@@ -96,11 +96,11 @@ impl<'a> Candidates<'a> {
 
 /// Bit i is bit i % 8 of byte i / 8.
 fn pack(bits: &FixedBitSet) -> Bytes {
-    let mut bytes: Vec<u8> = bits
-        .as_slice()
-        .iter()
-        .flat_map(|w| w.to_le_bytes())
-        .collect();
+    let words = bits.as_slice();
+    let mut bytes = Vec::with_capacity(size_of_val(words));
+    for word in words {
+        bytes.extend_from_slice(&word.to_le_bytes());
+    }
     bytes.truncate(bits.len().div_ceil(8));
     bytes.into()
 }

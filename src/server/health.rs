@@ -116,6 +116,12 @@ impl Board {
         reasons
     }
 
+    /// The snapshots that are older than they may get. They do not make the
+    /// server unready: all servers that one feed serves would be at once.
+    pub(super) fn stale(&self) -> Vec<String> {
+        self.facts.borrow().stale.iter().cloned().collect()
+    }
+
     /// The server is about to stop: everything is NOT_SERVING from here on.
     pub(super) fn drain(&self) {
         self.change(|facts| !std::mem::replace(&mut facts.draining, true));

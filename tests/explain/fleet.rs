@@ -6,7 +6,7 @@ use evenkeel::proto::v1::{
     Change, Dialect, ExplainRequest, FilterRequest, Hint, Pod, TopologySpreadConstraint,
 };
 
-use super::support::build::{hard, node, on, pod, soft, spread, tainted};
+use super::support::build::{hard, node, on, pod, soft, spread, tainted, terminating};
 use super::support::model::Stored;
 use super::support::server::Server;
 use super::{Case, check, explain};
@@ -179,6 +179,51 @@ fn cases() -> Vec<Case> {
             changes: even(),
             pod: one(),
             kind: Kind::Soft,
+            says: None,
+        },
+        Case {
+            name: "a selector that is not the placement's",
+            changes: even(),
+            pod: placement(vec![hard(1, "region", &[("crp", "db")])]),
+            kind: Kind::SelfMismatch,
+            says: Some(&["constraint 0 (region)", "does not match", "not counted"]),
+        },
+        Case {
+            name: "a selector that is the placement's",
+            changes: even(),
+            pod: placement(vec![hard(1, "region", &CRP)]),
+            kind: Kind::SelfMismatch,
+            says: None,
+        },
+        Case {
+            name: "a region without a name",
+            changes: with(even(), node("x1", &[("region", "")]).change()),
+            pod: one(),
+            kind: Kind::EmptyValue,
+            says: Some(&["1 cluster has", "a domain of its own", "x1"]),
+        },
+        Case {
+            name: "regions with names",
+            changes: even(),
+            pod: one(),
+            kind: Kind::EmptyValue,
+            says: None,
+        },
+        Case {
+            name: "a holder on its way out",
+            changes: with(even(), terminating(on(pod("on-e2", &CRP), "e2")).change()),
+            pod: one(),
+            kind: Kind::TerminatingPods,
+            says: Some(&["1 placement", "is terminating", "not counted any more"]),
+        },
+        Case {
+            name: "somebody else's holder on its way out",
+            changes: with(
+                even(),
+                terminating(on(pod("other", &[("crp", "db")]), "e2")).change(),
+            ),
+            pod: one(),
+            kind: Kind::TerminatingPods,
             says: None,
         },
     ]

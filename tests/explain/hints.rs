@@ -5,7 +5,7 @@ use evenkeel::proto::v1::hint::Kind;
 use evenkeel::proto::v1::{Change, ExplainRequest, Pod, TopologySpreadConstraint};
 
 use super::support::build::{
-    ZONE, cordoned, hard, node, on, pod, selecting, soft, spread, tainted,
+    ZONE, cordoned, hard, node, on, pod, selecting, soft, spread, tainted, terminating,
 };
 use super::support::model::Stored;
 use super::support::server::Server;
@@ -235,12 +235,7 @@ fn labels() -> Vec<Case> {
     let full = || state(&[("a1", "a", 1), ("b1", "b", 1)]);
     let nowhere = || [node("x1", &[]).change(), node("x2", &[]).change()];
     let empty = || and(full(), [node("e1", &[(ZONE, "")]).change()]);
-    let terminating = || {
-        let mut ending = on(pod("ending", &WEB), "b1");
-        let metadata = ending.metadata.get_or_insert_default();
-        metadata.deletion_timestamp = Some(Default::default());
-        ending.change()
-    };
+    let ending = || terminating(on(pod("ending", &WEB), "b1")).change();
     vec![
         case(
             "two nodes without a zone",
@@ -279,7 +274,7 @@ fn labels() -> Vec<Case> {
         ),
         case(
             "a pod that is going",
-            and(full(), [terminating()]),
+            and(full(), [ending()]),
             web(vec![zone(1)]),
             Kind::TerminatingPods,
             Some(&["1 pod that", "terminating and not counted", "b: 1"]),

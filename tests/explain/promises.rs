@@ -22,7 +22,7 @@ use tokio::runtime::Runtime;
 
 use super::support::build::{
     HOSTNAME, ZONE, cordoned, hard, node as node_named, on, pod as pod_named, selecting, spread,
-    tainted,
+    tainted, terminating,
 };
 use super::support::model::Stored;
 use super::support::server::Server;
@@ -102,8 +102,7 @@ fn crowd() -> impl Strategy<Value = (Vec<Change>, Pod)> {
                 &format!("n{node}"),
             );
             if odd == 0 {
-                let metadata = running.metadata.get_or_insert_default();
-                metadata.deletion_timestamp = Some(Default::default());
+                running = terminating(running);
             }
             changes.push(running.change());
         }

@@ -71,6 +71,13 @@ pub fn on(mut pod: Pod, node: &str) -> Pod {
     pod
 }
 
+/// The pod, being deleted.
+pub fn terminating(mut pod: Pod) -> Pod {
+    let metadata = pod.metadata.get_or_insert_default();
+    metadata.deletion_timestamp = Some(Default::default());
+    pod
+}
+
 /// The pod with these constraints.
 pub fn spread(mut pod: Pod, constraints: Vec<TopologySpreadConstraint>) -> Pod {
     pod.spec

@@ -70,12 +70,17 @@ async fn metrics(State(pages): Shared) -> Result<Response, StatusCode> {
 }
 
 async fn readyz(State(pages): Shared) -> (StatusCode, String) {
-    let reasons = pages.health.unready();
-    if reasons.is_empty() {
-        return (StatusCode::OK, "ready\n".into());
+    let mut lines = pages.health.unready();
+    let status = match lines.is_empty() {
+        true => StatusCode::OK,
+        false => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    if status == StatusCode::OK {
+        lines.push("ready".into());
     }
-    let lines = reasons.into_iter().map(|reason| reason + "\n");
-    (StatusCode::SERVICE_UNAVAILABLE, lines.collect())
+    let stale = pages.health.stale().into_iter();
+    lines.extend(stale.map(|name| format!("snapshot {name} is stale")));
+    (status, lines.into_iter().map(|line| line + "\n").collect())
 }
 
 /// A snapshot, as `GetSnapshot` tells it, and what helps to debug.
