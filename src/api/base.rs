@@ -1,8 +1,10 @@
 //! The service itself: what it holds, and what its calls share.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tonic::Response;
 use tonic::metadata::MetadataMap;
@@ -14,10 +16,17 @@ use super::measured::{Answer, try_measured};
 use super::{deadline, request};
 use crate::decision_log::{self, DecisionLog, Pending};
 use crate::proto::v1;
-use crate::snapshot::{Registry, Snapshot};
+use crate::snapshot::{Delay, Registry, Snapshot};
 
 /// Exports at a time; more wait.
 const MAX_EXPORTS: usize = 4;
+
+/// How often a decision that a batch holds up waits for it here. One that
+/// waits in a lane takes room there, and that is limited.
+const HELD_TRIES: usize = 3;
+
+/// How long at most, each time.
+const HELD_WAIT: Duration = Duration::from_millis(5);
 
 /// Implements `evenkeel.v1.SpreadService` on a registry of snapshots.
 #[derive(Clone)]
@@ -73,13 +82,27 @@ impl Service {
         &self,
         (mut asked, on): (Checked<Q>, Arc<Snapshot>),
         metadata: &MetadataMap,
-        answer: fn(&mut Checked<Q>, &Snapshot, Pace) -> Option<A>,
+        answer: fn(&mut Checked<Q>, &Snapshot, Pace) -> Result<A, Delay>,
     ) -> Result<Response<A>, Error> {
-        let at_once = || answer(&mut asked, &on, Pace::AtOnce).ok_or(());
-        if let Ok(answered) = try_measured(at_once) {
-            return Ok(answered);
+        let mut at_once = || try_measured(|| answer(&mut asked, &on, Pace::AtOnce));
+        let mut answered = at_once();
+        for _ in 0..HELD_TRIES {
+            if answered.as_ref().err() != Some(&Delay::Held) {
+                break;
+            }
+            // Listening starts before looking, so that no move is missed.
+            let moved = on.moved();
+            answered = at_once();
+            if answered.is_err() {
+                // An overlay that held it moves nothing.
+                let _ = timeout(HELD_WAIT, moved).await;
+                answered = at_once();
+            }
         }
-        self.decide_aside((asked, on), metadata, answer).await
+        match answered {
+            Ok(answered) => Ok(answered),
+            Err(_) => self.decide_aside((asked, on), metadata, answer).await,
+        }
     }
 
     /// As [`Self::decide`], of what takes long for sure.
@@ -87,9 +110,9 @@ impl Service {
         &self,
         (mut asked, on): (Checked<Q>, Arc<Snapshot>),
         metadata: &MetadataMap,
-        answer: fn(&mut Checked<Q>, &Snapshot, Pace) -> Option<A>,
+        answer: fn(&mut Checked<Q>, &Snapshot, Pace) -> Result<A, Delay>,
     ) -> Result<Response<A>, Error> {
-        let patiently = move || answer(&mut asked, &on, Pace::Patient).ok_or(Error::Internal);
+        let patiently = move || answer(&mut asked, &on, Pace::Patient).map_err(|_| Error::Internal);
         let deadline = deadline::given(metadata.as_ref());
         let run = move || try_measured(patiently);
         self.lanes.decide(deadline, run).await?

@@ -5,7 +5,7 @@ use super::error::Error;
 use super::request;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
-use crate::snapshot::{Batch, Cut, Limits, Snapshot};
+use crate::snapshot::{Batch, Cut, Delay, Limits, Snapshot};
 use crate::spread::NodeChecks;
 
 /// What a dialect makes of the pod of a request, and how it answers.
@@ -99,11 +99,14 @@ impl<Q: Ask> Checked<Q> {
     }
 
     /// Answers as `Filter`.
-    pub fn filter(&mut self, snapshot: &Snapshot, pace: Pace) -> Option<v1::FilterResponse> {
+    ///
+    /// # Errors
+    /// Why it does not, of [`Pace::AtOnce`].
+    pub fn filter(&mut self, snapshot: &Snapshot, pace: Pace) -> Result<v1::FilterResponse, Delay> {
         let answer = self.read(snapshot, pace, Q::filter)?;
         let epoch = snapshot.epoch().to_owned();
         let age = answer::age(snapshot.age());
-        Some(v1::FilterResponse {
+        Ok(v1::FilterResponse {
             epoch,
             age,
             ..answer
@@ -111,11 +114,14 @@ impl<Q: Ask> Checked<Q> {
     }
 
     /// Answers as `Score`.
-    pub fn score(&mut self, snapshot: &Snapshot, pace: Pace) -> Option<v1::ScoreResponse> {
+    ///
+    /// # Errors
+    /// As for [`Self::filter`].
+    pub fn score(&mut self, snapshot: &Snapshot, pace: Pace) -> Result<v1::ScoreResponse, Delay> {
         let answer = self.read(snapshot, pace, Q::score)?;
         let epoch = snapshot.epoch().to_owned();
         let age = answer::age(snapshot.age());
-        Some(v1::ScoreResponse {
+        Ok(v1::ScoreResponse {
             epoch,
             age,
             ..answer
@@ -123,11 +129,18 @@ impl<Q: Ask> Checked<Q> {
     }
 
     /// Answers as `Explain`.
-    pub fn explain(&mut self, snapshot: &Snapshot, pace: Pace) -> Option<v1::ExplainResponse> {
+    ///
+    /// # Errors
+    /// As for [`Self::filter`].
+    pub fn explain(
+        &mut self,
+        snapshot: &Snapshot,
+        pace: Pace,
+    ) -> Result<v1::ExplainResponse, Delay> {
         let answer = self.read(snapshot, pace, Q::explain)?;
         let epoch = snapshot.epoch().to_owned();
         let age = answer::age(snapshot.age());
-        Some(v1::ExplainResponse {
+        Ok(v1::ExplainResponse {
             epoch,
             age,
             ..answer
@@ -141,15 +154,15 @@ impl<Q: Ask> Checked<Q> {
         snapshot: &Snapshot,
         pace: Pace,
         answer: impl Fn(&Self, &Cut<'_>) -> T,
-    ) -> Option<T> {
+    ) -> Result<T, Delay> {
         if pace == Pace::AtOnce && !self.is_small() {
-            return None;
+            return Err(Delay::Long);
         }
         let overlay = std::mem::take(&mut self.overlay);
         let namespace = self.question.namespace();
         match pace {
             Pace::AtOnce => snapshot.read_at_once(namespace, |cut| answer(self, &cut)),
-            Pace::Patient => Some(snapshot.read(namespace, overlay, |cut| answer(self, &cut))),
+            Pace::Patient => Ok(snapshot.read(namespace, overlay, |cut| answer(self, &cut))),
         }
     }
 

@@ -3,6 +3,15 @@
 
 use std::cell::Cell;
 
+/// Why a decision was not over at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delay {
+    /// Somebody changes what it reads, and will soon be done.
+    Held,
+    /// It takes long itself.
+    Long,
+}
+
 /// What a decision in a hurry does not wait for.
 #[derive(Debug, Default)]
 pub struct Hurry(Cell<bool>);

@@ -63,6 +63,7 @@ pub use defaults::Defaults;
 pub use error::{Error, check_limit};
 pub use freshness::MaxAges;
 pub use frozen::{Frozen, Kept};
+pub use hurry::Delay;
 pub use journal::{Aside, Change, Entry, Journal, Refusal, Saved};
 pub use label_sets::{LabelSetId, LabelSets};
 pub use layout::bits;

@@ -17,6 +17,7 @@ use super::defaults::Defaults;
 use super::error::Error;
 use super::freshness::{Freshness, MaxAges};
 use super::frozen::{Frozen, Kept};
+use super::hurry::Delay;
 use super::journal::Journal;
 use super::registry::{Clock, Observer};
 use super::reservations::{Book, Serial};
@@ -250,9 +251,16 @@ impl Snapshot {
     /// As [`Self::read`], if it is over at once: nobody changes what it reads,
     /// the snapshot is of a common size, and no count is missing that takes
     /// long. `decide` may have run in vain otherwise.
-    pub fn read_at_once<T>(&self, namespace: &str, decide: impl FnOnce(Cut<'_>) -> T) -> Option<T> {
+    ///
+    /// # Errors
+    /// Why it is not.
+    pub fn read_at_once<T>(
+        &self,
+        namespace: &str,
+        decide: impl FnOnce(Cut<'_>) -> T,
+    ) -> Result<T, Delay> {
         if self.is_expiry_due() {
-            return None;
+            return Err(Delay::Long);
         }
         self.live().read_at_once(namespace, decide)
     }

@@ -16,7 +16,7 @@ use super::census::Census;
 use super::change::{Batch, Identity, Kind};
 use super::cut::Cut;
 use super::defaults::Defaults;
-use super::hurry::Hurry;
+use super::hurry::{Delay, Hurry};
 use super::namespace::Namespace;
 use super::nodes::Nodes;
 use super::reservations::{Claim, Serial};
@@ -263,10 +263,20 @@ impl State {
 
     /// As [`Self::read`], if it is over at once. `decide` may have run in vain
     /// otherwise.
-    pub fn read_at_once<T>(&self, namespace: &str, decide: impl FnOnce(Cut<'_>) -> T) -> Option<T> {
+    ///
+    /// # Errors
+    /// Why it is not.
+    pub fn read_at_once<T>(
+        &self,
+        namespace: &str,
+        decide: impl FnOnce(Cut<'_>) -> T,
+    ) -> Result<T, Delay> {
         let hurry = Hurry::default();
         let decided = self.read_cut(namespace, true, Some(&hurry), decide)?;
-        (!hurry.gave_up()).then_some(decided)
+        match hurry.gave_up() {
+            true => Err(Delay::Long),
+            false => Ok(decided),
+        }
     }
 
     /// Looks at all pods of one revision of a namespace.
@@ -291,7 +301,7 @@ impl State {
         keeps_views: bool,
         hurry: Option<&Hurry>,
         decide: impl FnOnce(Cut<'_>) -> T,
-    ) -> Option<T> {
+    ) -> Result<T, Delay> {
         loop {
             let shard = self
                 .namespaces
@@ -303,16 +313,16 @@ impl State {
                 None => Some(shard.namespace.read()),
             });
             let locked = match locked {
-                Some(None) => return None,
+                Some(None) => return Err(Delay::Held),
                 Some(locked) => locked,
                 None => None,
             };
             let shared = match hurry {
-                Some(_) => self.shared.try_read()?,
+                Some(_) => self.shared.try_read().ok_or(Delay::Held)?,
                 None => self.shared.read(),
             };
             if hurry.is_some() && shared.nodes.len() > Hurry::MAX_NODES {
-                return None;
+                return Err(Delay::Long);
             }
             let current = match &locked {
                 Some(namespace) => !namespace.retired,
@@ -333,7 +343,7 @@ impl State {
                 };
                 let decided = decide(cut);
                 self.upkeep.account(none.views_mut(), Views::clear);
-                return Some(decided);
+                return Ok(decided);
             }
         }
     }
