@@ -21,12 +21,10 @@ use crate::snapshot::{Delay, Registry, Snapshot};
 /// Exports at a time; more wait.
 const MAX_EXPORTS: usize = 4;
 
-/// How often a decision that a batch holds up waits for it here. One that
-/// waits in a lane takes room there, and that is limited.
-const HELD_TRIES: usize = 3;
-
-/// How long at most, each time.
-const HELD_WAIT: Duration = Duration::from_millis(5);
+/// How long a decision that something holds up waits for it here, each time in
+/// milliseconds: batches take no longer as a rule. What waits in a lane instead
+/// takes room there, and that is limited.
+const HELD_WAITS_MS: [u64; 5] = [1, 2, 4, 8, 16];
 
 /// Implements `evenkeel.v1.SpreadService` on a registry of snapshots.
 #[derive(Clone)]
@@ -86,7 +84,7 @@ impl Service {
     ) -> Result<Response<A>, Error> {
         let mut at_once = || try_measured(|| answer(&mut asked, &on, Pace::AtOnce));
         let mut answered = at_once();
-        for _ in 0..HELD_TRIES {
+        for wait in HELD_WAITS_MS {
             if answered.as_ref().err() != Some(&Delay::Held) {
                 break;
             }
@@ -94,8 +92,8 @@ impl Service {
             let moved = on.moved();
             answered = at_once();
             if answered.is_err() {
-                // An overlay that held it moves nothing.
-                let _ = timeout(HELD_WAIT, moved).await;
+                // Not all that holds it moves it.
+                let _ = timeout(Duration::from_millis(wait), moved).await;
                 answered = at_once();
             }
         }

@@ -116,10 +116,12 @@ impl Checked {
         };
         response.epoch = snapshot.epoch().to_owned();
         response.age = answer::age(snapshot.age());
-        if self.view == v1::View::Domains {
-            response.placements.clear();
-        }
         Ok(response)
+    }
+
+    /// Whether the answer lists what was placed.
+    pub fn lists_placements(&self) -> bool {
+        self.view != v1::View::Domains
     }
 
     /// Places and holds what was picked.

@@ -153,6 +153,7 @@ impl SpreadService for Service {
         let snapshot = self
             .reach(&checked.snapshot, checked.min_revision, &metadata)
             .await?;
+        let lists_placements = checked.lists_placements();
         // A call that is given up drops its guard, which stops the placing.
         let given_up = CancellationToken::new();
         let _guard = given_up.clone().drop_guard();
@@ -161,7 +162,12 @@ impl SpreadService for Service {
             let stop = || given_up.is_cancelled() || is_late();
             try_measured(|| checked.answer(&snapshot, &stop))
         };
-        Ok(logged(pending, self.lanes.decide(deadline, run).await??))
+        let mut answer = self.lanes.decide(deadline, run).await??;
+        if !lists_placements {
+            // Only now, so that what was placed is measured.
+            answer.get_mut().placements.clear();
+        }
+        Ok(logged(pending, answer))
     }
 
     async fn describe_spread(

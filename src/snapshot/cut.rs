@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::counted::Counted;
 use super::defaults::Defaults;
-use super::hurry::Hurry;
+use super::hurry::{Delay, Hurry};
 use super::label_sets::{LabelSetId, LabelSets};
 use super::lenses::Lens;
 use super::namespace::Namespace;
@@ -90,7 +90,7 @@ impl<'a> Cut<'a> {
             None => views.read(),
             Some(hurry) => match views.try_read() {
                 Some(views) => views,
-                None => return self.give_up(hurry, lens),
+                None => return self.give_up(hurry, Delay::Held, lens),
             },
         };
         let kept = (views.version() == self.upkeep.version())
@@ -108,7 +108,7 @@ impl<'a> Cut<'a> {
                 if let Some(hurry) = self.hurry
                     && self.namespace.label_sets().len() > Hurry::MAX_LABEL_SETS
                 {
-                    return self.give_up(hurry, lens);
+                    return self.give_up(hurry, Delay::Long, lens);
                 }
                 self.upkeep.tally().view_builds.count_one();
                 let sets = self.namespace.label_sets();
@@ -121,8 +121,8 @@ impl<'a> Cut<'a> {
     }
 
     /// Counts nothing, for a decision that will be made again.
-    fn give_up(&self, hurry: &Hurry, lens: Lens) -> Counted<'a> {
-        hurry.give_up();
+    fn give_up(&self, hurry: &Hurry, delay: Delay, lens: Lens) -> Counted<'a> {
+        hurry.give_up(delay);
         let nothing = View::counting(std::iter::empty(), lens.id, &lens.partition, 0);
         Counted::of(lens, Arc::new(nothing), self.nodes)
     }

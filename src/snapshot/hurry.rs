@@ -14,7 +14,7 @@ pub enum Delay {
 
 /// What a decision in a hurry does not wait for.
 #[derive(Debug, Default)]
-pub struct Hurry(Cell<bool>);
+pub struct Hurry(Cell<Option<Delay>>);
 
 impl Hurry {
     /// Nodes up to which a decision is over at once.
@@ -23,14 +23,15 @@ impl Hurry {
     /// Label sets up to which a count is over at once.
     pub const MAX_LABEL_SETS: usize = 20_000;
 
-    /// Notes that something was left out that would have taken too long: what
-    /// is decided is worth nothing.
-    pub fn give_up(&self) {
-        self.0.set(true);
+    /// Notes that something was left out: what is decided is worth nothing.
+    pub fn give_up(&self, delay: Delay) {
+        if self.0.get() != Some(Delay::Long) {
+            self.0.set(Some(delay));
+        }
     }
 
-    /// Whether something was left out.
-    pub fn gave_up(&self) -> bool {
+    /// Why something was left out, if it was.
+    pub fn gave_up(&self) -> Option<Delay> {
         self.0.get()
     }
 }

@@ -274,8 +274,8 @@ impl State {
         let hurry = Hurry::default();
         let decided = self.read_cut(namespace, true, Some(&hurry), decide)?;
         match hurry.gave_up() {
-            true => Err(Delay::Long),
-            false => Ok(decided),
+            Some(delay) => Err(delay),
+            None => Ok(decided),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Clients that mean harm, or do it: each goes past a limit, and others are
 //! served as if it were not there.
 
+mod crowd;
 mod deadlines;
 mod idle;
 mod overload;

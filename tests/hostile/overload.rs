@@ -9,6 +9,7 @@ use tonic_types::StatusExt;
 
 use evenkeel::proto::v1::{Change, FilterRequest, ObjectReference, change};
 
+use crate::crowd::{deletions, pods};
 use crate::process::{DEADLINE, Server};
 use crate::world::{Client, assert_healthy, fill, limit_of, long_place, question};
 
@@ -66,6 +67,44 @@ async fn over_the_load_decisions_are_refused_and_others_answered() {
         "the first was over too soon to show this"
     );
     places.shutdown().await;
+}
+
+/// Small decisions wait for a batch where they are, not among the long ones.
+#[tokio::test]
+async fn beside_a_feed_no_small_decision_is_refused() {
+    let flags = [
+        "--max-running-decisions",
+        "1",
+        "--max-waiting-decisions",
+        "8",
+    ];
+    let server = Server::start(&flags);
+    let mut feeder = Client::new(server.channel());
+    fill(&mut feeder, 10).await;
+    let mut asking = JoinSet::new();
+    for _ in 0..24 {
+        let mut client = Client::new(server.channel());
+        asking.spawn(async move {
+            for _ in 0..40 {
+                client.filter(question("web")).await?;
+            }
+            Ok::<_, Status>(())
+        });
+    }
+    // Batches that are applied beside the reactor, until all is answered.
+    let mut batches = 0;
+    while !asking.is_empty() {
+        let change = match batches % 2 {
+            0 => pods(0..300),
+            _ => deletions(0..300),
+        };
+        feeder.update_snapshot(change).await.expect("a valid batch");
+        batches += 1;
+        while let Some(done) = asking.try_join_next() {
+            done.expect("no panic").expect("it is answered");
+        }
+    }
+    assert!(batches > 4, "too few to hold anything up");
 }
 
 /// A question with an overlay of `count` changes.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evenkeel::proto::v1::ListSnapshotsRequest;
+use evenkeel::proto::v1::{ExportSnapshotRequest, ListSnapshotsRequest};
 use prost::Message;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -13,7 +13,7 @@ use tonic_types::StatusExt;
 use crate::process::{DEADLINE, Server};
 use crate::raw::{self, address, connect, frame, head};
 use crate::streams::feed;
-use crate::world::{Client, assert_healthy, limit_of};
+use crate::world::{Client, assert_healthy, fill, limit_of, question};
 
 /// Waits until another client gets an answer; every refusal on the way has to
 /// be for want of a slot.
@@ -93,6 +93,49 @@ async fn an_answer_that_is_never_read_closes_its_connection() {
         .expect("no panic")
         .ok();
     drop(answer);
+}
+
+#[tokio::test]
+async fn exports_that_are_never_read_leave_others_alone() {
+    let server = Server::start(&["--send-timeout", "1s"]);
+    let mut client = Client::new(server.channel());
+    fill(&mut client, 1_000).await;
+    // As many as run at a time, and each with far less window than it needs.
+    let mut stalled = Vec::new();
+    for _ in 0..4 {
+        let mut connection = connect(&server, 100).await;
+        let (answer, mut body) = connection
+            .send
+            .send_request(head("ExportSnapshot", None), false)
+            .expect("sent");
+        let request = ExportSnapshotRequest::default().encode_to_vec();
+        body.send_data(frame(&request), true)
+            .expect("it can be sent");
+        let head = timeout(DEADLINE, answer).await.expect("in time");
+        stalled.push((connection, head.expect("a head")));
+    }
+    assert_healthy(server.channel()).await;
+    client
+        .filter(question("web"))
+        .await
+        .expect("decisions go on");
+    fill(&mut client, 1_001).await;
+    // Waits for one of them to be given up.
+    let export = client.export_snapshot(ExportSnapshotRequest::default());
+    let export = timeout(DEADLINE, export).await.expect("in time");
+    let mut parts = export.expect("there is room again").into_inner();
+    let mut changes = 0;
+    while let Some(part) = parts.message().await.expect("a whole export") {
+        changes += part.update.map_or(0, |update| update.changes.len());
+    }
+    assert_eq!(changes, 1_001);
+    for (connection, _) in stalled {
+        let closed = timeout(DEADLINE, connection.driver).await;
+        closed
+            .expect("the connection is closed")
+            .expect("no panic")
+            .ok();
+    }
 }
 
 #[tokio::test]

@@ -21,8 +21,8 @@ pub struct TraceSettings {
 
     /// Share of the calls without a `traceparent` that is traced, from 0 to 1.
     ///
-    /// For the others the caller has decided. Each span costs some 10 µs, and
-    /// more spans than the collector takes are dropped.
+    /// For the others the caller has decided. A span takes as long as many a
+    /// decision, and more spans than the collector takes are dropped.
     #[arg(
         long,
         env = "EVENKEEL_TRACE_RATIO",
