@@ -43,6 +43,9 @@ impl Logging {
         let mut arguments = vec!["--decision-log", log.to_str().expect("a path")];
         arguments.extend(["--drain-pause", "0s"]);
         arguments.extend(flags);
+        if !flags.contains(&"--decision-log-sample") {
+            arguments.extend(["--decision-log-sample", "1"]);
+        }
         let server = process::Server::start(&arguments);
         let mut client = SpreadServiceClient::new(server.channel());
         let nodes = ["a", "b", "c"].map(|zone| node(&format!("{zone}1"), &[(ZONE, zone)]).change());

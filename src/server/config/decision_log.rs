@@ -17,11 +17,14 @@ pub struct DecisionLogSettings {
     pub decision_log: Option<PathBuf>,
 
     /// Share of the decisions to log: more than 0, up to 1.
+    ///
+    /// Each that is logged takes some 40 % more of a processor than it would;
+    /// the default keeps that below 10 % of all.
     #[arg(
         long,
         env = "EVENKEEL_DECISION_LOG_SAMPLE",
         value_name = "RATE",
-        default_value_t = 1.0,
+        default_value_t = 0.1,
         value_parser = rate
     )]
     pub decision_log_sample: f64,
