@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use evenkeel::proto::v1::{ExportSnapshotRequest, ListSnapshotsRequest};
-use prost::Message;
+use h2::RecvStream;
+use http::Response;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
@@ -74,22 +75,22 @@ async fn a_request_that_never_arrives_is_given_up() {
     assert_eq!(info.reason, "REQUEST_NOT_RECEIVED");
 }
 
+/// A call with an empty request, whose answer has a head and no window: the
+/// server may not send a byte more.
+async fn unread(server: &Server, method: &str) -> (raw::Connection, Response<RecvStream>) {
+    let mut connection = connect(server, 0).await;
+    let call = connection.send.send_request(head(method, None), false);
+    let (answer, mut body) = call.expect("sent");
+    body.send_data(frame(&[]), true).expect("it can be sent");
+    let answer = timeout(DEADLINE, answer).await.expect("in time");
+    (connection, answer.expect("a head"))
+}
+
 #[tokio::test]
 async fn an_answer_that_is_never_read_closes_its_connection() {
     let server = Server::start(&["--max-concurrent-calls", "1", "--send-timeout", "500ms"]);
     // No window: the server may send heads, and not a byte of an answer.
-    let mut stalled = connect(&server, 0).await;
-    let (answer, mut body) = stalled
-        .send
-        .send_request(head("ListSnapshots", None), false)
-        .expect("sent");
-    let request = ListSnapshotsRequest::default().encode_to_vec();
-    body.send_data(frame(&request), true)
-        .expect("it can be sent");
-    let answer = timeout(DEADLINE, answer)
-        .await
-        .expect("in time")
-        .expect("a head");
+    let (stalled, answer) = unread(&server, "ListSnapshots").await;
     assert!(is_full(&server).await);
     assert_healthy(server.channel()).await;
     is_served_again(&server).await;
@@ -106,19 +107,9 @@ async fn exports_that_are_never_read_leave_others_alone() {
     let server = Server::start(&["--send-timeout", "1s"]);
     let mut client = Client::new(server.channel());
     fill(&mut client, 1_000).await;
-    // As many as run at a time, and each without a window.
     let mut stalled = Vec::new();
     for _ in 0..4 {
-        let mut connection = connect(&server, 0).await;
-        let (answer, mut body) = connection
-            .send
-            .send_request(head("ExportSnapshot", None), false)
-            .expect("sent");
-        let request = ExportSnapshotRequest::default().encode_to_vec();
-        body.send_data(frame(&request), true)
-            .expect("it can be sent");
-        let head = timeout(DEADLINE, answer).await.expect("in time");
-        stalled.push((connection, head.expect("a head")));
+        stalled.push(unread(&server, "ExportSnapshot").await);
     }
     assert_healthy(server.channel()).await;
     client
@@ -126,7 +117,6 @@ async fn exports_that_are_never_read_leave_others_alone() {
         .await
         .expect("decisions go on");
     fill(&mut client, 1_001).await;
-    // Waits for one of them to be given up.
     let export = client.export_snapshot(ExportSnapshotRequest::default());
     let export = timeout(DEADLINE, export).await.expect("in time");
     let mut parts = export.expect("there is room again").into_inner();

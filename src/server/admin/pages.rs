@@ -71,11 +71,9 @@ async fn metrics(State(pages): Shared) -> Result<Response, StatusCode> {
 
 async fn readyz(State(pages): Shared) -> (StatusCode, String) {
     let mut lines = pages.health.unready();
-    let status = match lines.is_empty() {
-        true => StatusCode::OK,
-        false => StatusCode::SERVICE_UNAVAILABLE,
-    };
-    if status == StatusCode::OK {
+    let mut status = StatusCode::SERVICE_UNAVAILABLE;
+    if lines.is_empty() {
+        status = StatusCode::OK;
         lines.push("ready".into());
     }
     let stale = pages.health.stale().into_iter();
