@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use http_body::{Frame, SizeHint};
+use prost::bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
 use tonic::Status;
@@ -19,6 +20,7 @@ use super::arriving;
 use super::config::Config;
 use super::connections::Peer;
 use super::observe::{Call, Observer};
+use super::pieces::Pieces;
 use super::refusals::Refusals;
 use super::stalls::{Answers, Watch};
 use crate::api;
@@ -167,6 +169,7 @@ where
             Ok(response.map(|inner| {
                 Body::new(LimitedBody {
                     inner,
+                    pieces: Pieces::default(),
                     refusals,
                     call,
                     watch: doom.map(|doom| answers.watch(doom)),
@@ -199,12 +202,39 @@ where
 /// An answer on its way, which holds its call's slot until it was sent.
 struct LimitedBody {
     inner: Body,
+    /// What is left of the part that is being sent.
+    pieces: Pieces,
     refusals: Refusals,
     /// Has ended when this is dropped.
     call: Option<Call>,
     /// Ends a connection that does not take it.
     watch: Option<Watch>,
     _slot: OwnedSemaphorePermit,
+}
+
+impl LimitedBody {
+    /// Notes whether there is something for the client to take.
+    fn note(&self, is_offered: bool) {
+        if let Some(watch) = &self.watch {
+            watch.note(is_offered);
+        }
+    }
+
+    /// A frame as it is sent.
+    fn amend(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
+        match frame.into_data() {
+            Ok(data) => Frame::data(self.pieces.cut(data)),
+            Err(mut frame) => {
+                if let Some(trailers) = frame.trailers_mut() {
+                    self.refusals.amend(trailers);
+                    if let Some(call) = &mut self.call {
+                        call.status(trailers);
+                    }
+                }
+                frame
+            }
+        }
+    }
 }
 
 impl http_body::Body for LimitedBody {
@@ -215,23 +245,17 @@ impl http_body::Body for LimitedBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Status>>> {
-        let mut frame = Pin::new(&mut self.inner).poll_frame(context);
-        if let Some(watch) = &self.watch {
-            watch.note(frame.is_ready());
+        if let Some(piece) = self.pieces.next() {
+            self.note(true);
+            return Poll::Ready(Some(Ok(Frame::data(piece))));
         }
-        if let Poll::Ready(Some(Ok(frame))) = &mut frame
-            && let Some(trailers) = frame.trailers_mut()
-        {
-            self.refusals.amend(trailers);
-            if let Some(call) = &mut self.call {
-                call.status(trailers);
-            }
-        }
-        frame
+        let frame = Pin::new(&mut self.inner).poll_frame(context);
+        self.note(frame.is_ready());
+        frame.map_ok(|frame| self.amend(frame))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
+        self.pieces.is_empty() && self.inner.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {

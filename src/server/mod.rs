@@ -13,6 +13,7 @@ pub mod logging;
 mod metrics;
 mod observe;
 mod patrol;
+mod pieces;
 mod reflection;
 mod refusals;
 mod reload;

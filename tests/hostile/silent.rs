@@ -75,10 +75,14 @@ async fn a_request_that_never_arrives_is_given_up() {
     assert_eq!(info.reason, "REQUEST_NOT_RECEIVED");
 }
 
-/// A call with an empty request, whose answer has a head and no window: the
-/// server may not send a byte more.
-async fn unread(server: &Server, method: &str) -> (raw::Connection, Response<RecvStream>) {
-    let mut connection = connect(server, 0).await;
+/// A call with an empty request, of whose answer the server may send the head
+/// and `window` bytes more.
+async fn unread(
+    server: &Server,
+    method: &str,
+    window: u32,
+) -> (raw::Connection, Response<RecvStream>) {
+    let mut connection = connect(server, window).await;
     let call = connection.send.send_request(head(method, None), false);
     let (answer, mut body) = call.expect("sent");
     body.send_data(frame(&[]), true).expect("it can be sent");
@@ -90,7 +94,7 @@ async fn unread(server: &Server, method: &str) -> (raw::Connection, Response<Rec
 async fn an_answer_that_is_never_read_closes_its_connection() {
     let server = Server::start(&["--max-concurrent-calls", "1", "--send-timeout", "500ms"]);
     // No window: the server may send heads, and not a byte of an answer.
-    let (stalled, answer) = unread(&server, "ListSnapshots").await;
+    let (stalled, answer) = unread(&server, "ListSnapshots", 0).await;
     assert!(is_full(&server).await);
     assert_healthy(server.channel()).await;
     is_served_again(&server).await;
@@ -102,6 +106,33 @@ async fn an_answer_that_is_never_read_closes_its_connection() {
     drop(answer);
 }
 
+/// However much of it was read, and whatever part of it is the last.
+#[tokio::test]
+async fn an_answer_that_is_not_read_to_its_end_closes_its_connection() {
+    let server = Server::start(&["--send-timeout", "500ms"]);
+    let mut client = Client::new(server.channel());
+    fill(&mut client, 200).await;
+    let whole = {
+        let (_reading, answer) = unread(&server, "ExportSnapshot", 60_000).await;
+        let mut body = answer.into_body();
+        let mut bytes = 0;
+        while let Some(part) = body.data().await {
+            bytes += part.expect("a part").len();
+        }
+        u32::try_from(bytes).expect("a small export")
+    };
+    let windows = [1, 100, 1_024, whole / 2, whole - 2];
+    let mut stalled = Vec::new();
+    for window in windows {
+        stalled.push((window, unread(&server, "ExportSnapshot", window).await));
+    }
+    for (window, (connection, _answer)) in stalled {
+        let closed = timeout(DEADLINE, connection.driver).await;
+        let closed = closed.unwrap_or_else(|_| panic!("{window} of {whole} bytes"));
+        closed.expect("no panic").ok();
+    }
+}
+
 #[tokio::test]
 async fn exports_that_are_never_read_leave_others_alone() {
     let server = Server::start(&["--send-timeout", "1s"]);
@@ -109,7 +140,7 @@ async fn exports_that_are_never_read_leave_others_alone() {
     fill(&mut client, 1_000).await;
     let mut stalled = Vec::new();
     for _ in 0..4 {
-        stalled.push(unread(&server, "ExportSnapshot").await);
+        stalled.push(unread(&server, "ExportSnapshot", 0).await);
     }
     assert_healthy(server.channel()).await;
     client

@@ -66,7 +66,7 @@ pub struct ClientSettings {
     )]
     pub receive_timeout: Duration,
 
-    /// How long a client may leave an answer unread.
+    /// How long a client may leave an answer, or 256 KiB of it, unread.
     ///
     /// After that its connection is closed: an answer cannot be taken back
     /// otherwise.
