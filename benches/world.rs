@@ -1,6 +1,7 @@
 //! A snapshot with a cluster in it, without a server.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use evenkeel::matching::Path;
 use evenkeel::proto::v1;
@@ -31,7 +32,7 @@ impl World {
             let applied = staged.apply(&batch(changes), None, registry.limits());
             applied.expect("it is within limits");
         }
-        let replaced = registry.replace(NAME, staged, None);
+        let replaced = registry.replace(NAME, staged, None, Instant::now());
         replaced.expect("it is within limits");
         Self { registry }
     }

@@ -3,6 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::time::Instant;
 
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::{
@@ -242,10 +243,12 @@ async fn snapshots_are_described_and_their_labels_are_bounded() {
         ("middle", &["a", "b"]),
         ("small", &["a"]),
     ];
+    let start = Instant::now();
     for (snapshot, names) in sizes {
         let update = nodes(snapshot, names, Mode::Replace);
         client.update_snapshot(update).await.expect("valid nodes");
     }
+    let took = start.elapsed().as_secs_f64();
     for number in 0..20 {
         let update = nodes(&format!("tiny-{number}"), &["a"], Mode::Unspecified);
         client.update_snapshot(update).await.expect("valid nodes");
@@ -286,6 +289,9 @@ async fn snapshots_are_described_and_their_labels_are_bounded() {
     assert_eq!(of("evenkeel_snapshot_reservations", "large"), 2.0);
     assert_eq!(of("evenkeel_snapshot_views", "large"), 1.0);
     assert!(of("evenkeel_snapshot_age_seconds", "large") < 3_600.0);
+    let lag = of("evenkeel_snapshot_feed_lag_seconds", "large");
+    assert!(lag > 0.0 && lag < took, "{lag} of {took}");
+    assert_eq!(of("evenkeel_snapshot_feed_lag_seconds", "expected"), 0.0);
     assert_eq!(page.value("evenkeel_reservations_made_total", &[]), 2.0);
     assert_eq!(page.value("evenkeel_replaces_total", &[]), 3.0);
     assert_eq!(

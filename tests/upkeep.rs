@@ -89,6 +89,7 @@ fn update(registry: &Registry, changes: Vec<Change>) {
         batch: Arc::new(batch.expect("valid changes")),
         defaults: None,
         expected_revision: None,
+        arrived: std::time::Instant::now(),
     };
     let updated = registry.update("default", offer);
     updated.expect("it is applied");

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::error::Error;
 use super::update::{self, Checked};
@@ -55,16 +56,17 @@ impl Feed {
         }
     }
 
-    /// Takes steps, one after another, until one is refused; their answers, up
-    /// to that one. Batches that follow each other are stored together.
+    /// Takes steps, each with the time of its arrival, one after another, until
+    /// one is refused; their answers, up to that one. Batches that follow each
+    /// other are stored together.
     pub fn steps(
         &mut self,
-        wires: Vec<v1::StreamSnapshotRequest>,
+        wires: Vec<(Instant, v1::StreamSnapshotRequest)>,
     ) -> Vec<Result<v1::StreamSnapshotResponse, Error>> {
         let mut answers: Vec<Answer> = Vec::with_capacity(wires.len());
         let mut run = Run::default();
-        for wire in wires {
-            let next = self.check(wire);
+        for (arrived, wire) in wires {
+            let next = self.check(wire, arrived);
             let joins = matches!(&next, Ok(Next::Offer(snapshot, _)) if *snapshot == run.snapshot);
             if !joins {
                 self.settle(&mut run, &mut answers);
@@ -79,7 +81,7 @@ impl Feed {
                 }
                 Ok(Next::Update(checked)) => answers.push(self.update(checked)),
                 Ok(Next::Begin(wire)) => answers.push(self.begin(&wire)),
-                Ok(Next::Commit(wire)) => answers.push(self.commit(&wire)),
+                Ok(Next::Commit(wire)) => answers.push(self.commit(&wire, arrived)),
                 Err(error) => answers.push(Err(error)),
             }
         }
@@ -90,7 +92,7 @@ impl Feed {
         answers.into_iter().map(|a| a.map(response)).collect()
     }
 
-    fn check(&self, wire: v1::StreamSnapshotRequest) -> Result<Next, Error> {
+    fn check(&self, wire: v1::StreamSnapshotRequest, arrived: Instant) -> Result<Next, Error> {
         if let Some(snapshot) = wire.step.as_ref().map(snapshot_of) {
             permission::allow(self.caller.as_ref(), Role::Feeder, snapshot)?;
         }
@@ -104,7 +106,7 @@ impl Feed {
             }
         };
         let path = Path::root("update");
-        let checked = Checked::of(wire, Some(&path), self.registry.limits())?;
+        let checked = Checked::of(wire, Some(&path), arrived, self.registry.limits())?;
         if checked.replaces || self.staged.contains_key(&checked.snapshot) {
             return Ok(Next::Update(checked));
         }
@@ -168,7 +170,7 @@ impl Feed {
         Ok(update::counts(revision, &epoch, Default::default()))
     }
 
-    fn commit(&mut self, wire: &v1::CommitReplace) -> Answer {
+    fn commit(&mut self, wire: &v1::CommitReplace, arrived: Instant) -> Answer {
         let path = Path::root("commitReplace");
         let mut faults = Violations::default();
         let snapshot = request::snapshot_name(&wire.snapshot, path.field("snapshot"), &mut faults);
@@ -185,7 +187,7 @@ impl Feed {
         faults.finish(())?;
         let update = self
             .registry
-            .replace(&snapshot, staged, wire.expected_revision)?;
+            .replace(&snapshot, staged, wire.expected_revision, arrived)?;
         Ok(update::response(&update))
     }
 

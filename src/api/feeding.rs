@@ -78,7 +78,8 @@ pub async fn run_feed(
 /// Steps that are taken together.
 #[derive(Default)]
 struct Group {
-    taken: Vec<v1::StreamSnapshotRequest>,
+    /// With the time of their arrival.
+    taken: Vec<(std::time::Instant, v1::StreamSnapshotRequest)>,
     size: usize,
     /// Why no more steps come.
     end: Option<Status>,
@@ -90,7 +91,7 @@ impl Group {
         match step {
             Ok(step) => {
                 self.size = self.size.saturating_add(step_size(&step));
-                self.taken.push(step);
+                self.taken.push((std::time::Instant::now(), step));
             }
             Err(status) => self.end = Some(status),
         }

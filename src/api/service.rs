@@ -40,12 +40,13 @@ impl SpreadService for Service {
     ) -> Result<Response<v1::UpdateSnapshotResponse>, Status> {
         permission::check(&request, Role::Feeder, |request| &request.snapshot)?;
         let registry = Arc::clone(&self.registry);
+        let arrived = std::time::Instant::now();
         let (metadata, _, request) = request.into_parts();
         let deadline = deadline::given(metadata.as_ref());
         let is_large = registry.is_journaled() || request.changes.len() >= LARGE_BATCH;
         let run = move || {
-            let update = update::Checked::of(request, None, registry.limits())?.apply(&registry)?;
-            Ok::<_, Error>(update::response(&update))
+            let checked = update::Checked::of(request, None, arrived, registry.limits())?;
+            Ok::<_, Error>(update::response(&checked.apply(&registry)?))
         };
         let updated = self.lanes.change_soon(is_large, deadline, run).await??;
         Ok(Response::new(updated))

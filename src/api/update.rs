@@ -1,6 +1,7 @@
 //! `UpdateSnapshot`: a request becomes a batch.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::error::Error;
 use super::request;
@@ -21,17 +22,20 @@ pub struct Checked {
     pub replaces: bool,
     /// The revision to apply at.
     pub expected_revision: Option<i64>,
+    /// When the server had read it.
+    pub arrived: Instant,
 }
 
 impl Checked {
-    /// Checks a request that is the field `parent` of another; `None` for a
-    /// request of its own.
+    /// Checks a request that `arrived` then and is the field `parent` of
+    /// another; `None` for a request of its own.
     ///
     /// # Errors
     /// Every fault of the request.
     pub fn of(
         wire: v1::UpdateSnapshotRequest,
         parent: Option<&Path<'_>>,
+        arrived: Instant,
         limits: &Limits,
     ) -> Result<Self, Error> {
         let field = |name| match parent {
@@ -63,6 +67,7 @@ impl Checked {
             defaults: defaults.flatten().map(Arc::new),
             replaces: mode == v1::Mode::Replace,
             expected_revision: wire.expected_revision,
+            arrived,
         })?)
     }
 
@@ -74,7 +79,8 @@ impl Checked {
         if self.replaces {
             let mut staged = registry.stage()?;
             staged.apply(&self.batch, self.defaults, registry.limits())?;
-            return Ok(registry.replace(&self.snapshot, staged, self.expected_revision)?);
+            let (expected, arrived) = (self.expected_revision, self.arrived);
+            return Ok(registry.replace(&self.snapshot, staged, expected, arrived)?);
         }
         let (snapshot, offer) = self.into_offer();
         Ok(registry.update(&snapshot, offer)?)
@@ -87,6 +93,7 @@ impl Checked {
             batch: Arc::new(self.batch),
             defaults: self.defaults,
             expected_revision: self.expected_revision,
+            arrived: self.arrived,
         };
         (self.snapshot, offer)
     }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use parking_lot::MutexGuard;
 
@@ -28,6 +28,8 @@ pub struct Offer {
     pub defaults: Option<Arc<Defaults>>,
     /// The revision to apply at.
     pub expected_revision: Option<i64>,
+    /// When the server had read it.
+    pub arrived: Instant,
 }
 
 /// What became of offers, in their order: of all, or of those up to the first
@@ -192,7 +194,7 @@ impl Snapshot {
         // That reservations end is not the caller's doing.
         applied.changed = applied.changed.saturating_sub(taken.len());
         self.forget(&taken);
-        self.fed(at);
+        self.fed(at, offer.arrived);
         self.moved_on(revision, applied, !self.is_expected())
     }
 
@@ -212,6 +214,7 @@ impl Snapshot {
         &self,
         staged: &mut Option<Staged>,
         expected_revision: Option<i64>,
+        arrived: Instant,
     ) -> Result<Option<Update>, Error> {
         let Some(mut turn) = self.take_turn() else {
             return Ok(None);
@@ -243,7 +246,7 @@ impl Snapshot {
         self.swap_in(&live, state, (revision, defaults), &taken);
         self.forget(&taken);
         tally::add(&self.tally.replaces, 1);
-        self.fed(now);
+        self.fed(now, arrived);
         Ok(Some(self.moved_on(revision, applied, true)))
     }
 

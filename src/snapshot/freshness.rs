@@ -2,8 +2,8 @@
 //! old it may get.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 
@@ -34,6 +34,9 @@ pub(super) struct Freshness {
     refuse: bool,
     /// When the last batch came, in microseconds since 1970.
     fed: AtomicI64,
+    /// How long the last batch took from its arrival until it was applied, in
+    /// microseconds.
+    lag: AtomicU64,
     /// What was told last. Held while telling, so that the last word is true.
     stale: Mutex<bool>,
 }
@@ -45,6 +48,7 @@ impl Freshness {
             max_age: ages.of(name),
             refuse: ages.refuse,
             fed: AtomicI64::new(micros(now)),
+            lag: AtomicU64::new(0),
             stale: Mutex::new(false),
         }
     }
@@ -103,9 +107,11 @@ impl Freshness {
 }
 
 impl Snapshot {
-    /// Notes that its feed was heard of.
-    pub(super) fn fed(&self, now: SystemTime) {
+    /// Notes that its feed was heard of: a batch that arrived then is applied.
+    pub(super) fn fed(&self, now: SystemTime, arrived: Instant) {
         *self.updated.lock() = now;
+        let lag = u64::try_from(arrived.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.freshness.lag.store(lag, Ordering::Relaxed);
         self.freshness.feed(now, |stale| self.tell_stale(stale));
     }
 
@@ -117,6 +123,11 @@ impl Snapshot {
     /// age.
     pub fn age(&self) -> Option<Duration> {
         self.freshness.age(&*self.clock)
+    }
+
+    /// How long its last batch took from its arrival until it was applied.
+    pub(super) fn lag(&self) -> Duration {
+        Duration::from_micros(self.freshness.lag.load(Ordering::Relaxed))
     }
 
     /// Whether it is older than it may get, as of the last look.

@@ -116,6 +116,8 @@ pub struct Summary {
     pub age: Option<Duration>,
     /// Whether it is older than it may get.
     pub stale: bool,
+    /// How long the last batch took from its arrival until it was applied.
+    pub lag: Duration,
 }
 
 impl Snapshot {
@@ -348,6 +350,7 @@ impl Snapshot {
             updated,
             age: self.age(),
             stale: self.is_stale(),
+            lag: self.lag(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use dashmap::DashMap;
 use parking_lot::RwLock;
@@ -237,11 +237,12 @@ impl Registry {
         name: &str,
         staged: Staged,
         expected_revision: Option<i64>,
+        arrived: Instant,
     ) -> Result<Update, Error> {
         let mut staged = Some(staged);
         loop {
             let snapshot = self.get_or_create(name)?;
-            let replaced = snapshot.replace(&mut staged, expected_revision);
+            let replaced = snapshot.replace(&mut staged, expected_revision, arrived);
             if replaced.is_err() {
                 self.remove_if_unused(&snapshot);
             }

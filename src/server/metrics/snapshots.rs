@@ -31,6 +31,10 @@ const AGE: Family = seconds(
     "snapshot_age",
     "Time since the last batch was applied; of the others, the longest",
 );
+const LAG: Family = seconds(
+    "snapshot_feed_lag",
+    "Time from the arrival of the last batch until it was applied; of the others, the longest",
+);
 const OBJECTS: Family = plain("snapshot_objects", "What the snapshot holds, by kind");
 const VIEWS: Family = plain("snapshot_views", "Views that are kept up to date");
 const RESERVATIONS: Family = plain("snapshot_reservations", "Live reservations");
@@ -56,6 +60,7 @@ struct Told {
     synced: bool,
     stale: bool,
     age: f64,
+    lag: f64,
     objects: [(&'static str, usize); 5],
     views: usize,
     reservations: usize,
@@ -74,6 +79,7 @@ impl Told {
                 .duration_since(summary.updated)
                 .unwrap_or_default()
                 .as_secs_f64(),
+            lag: summary.lag.as_secs_f64(),
             objects: [
                 ("node", sizes.nodes),
                 ("pod", sizes.pods),
@@ -93,6 +99,7 @@ impl Told {
         self.synced &= other.synced;
         self.stale |= other.stale;
         self.age = self.age.max(other.age);
+        self.lag = self.lag.max(other.lag);
         for (mine, (_, theirs)) in self.objects.iter_mut().zip(other.objects) {
             mine.1 += theirs;
         }
@@ -138,6 +145,7 @@ impl Collector for Snapshots {
         let revisions = told.iter().filter_map(|t| Some((label(t), t.revision?)));
         REVISION.gauges(&mut encoder, revisions)?;
         AGE.gauges(&mut encoder, each(|t| t.age))?;
+        LAG.gauges(&mut encoder, each(|t| t.lag))?;
         let objects = told.iter().flat_map(|t| {
             let kinds = t.objects.iter();
             kinds.map(|(kind, count)| ([label(t)[0], ("kind", *kind)], *count))
