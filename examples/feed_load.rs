@@ -58,6 +58,10 @@ struct Args {
     /// Pods that move, spread over all workloads
     #[arg(long, default_value_t = 50_000)]
     moving: usize,
+
+    /// Move them in any order, instead of one workload after another
+    #[arg(long)]
+    shuffled: bool,
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -119,7 +123,10 @@ fn requests(args: &Args) -> Vec<v1::StreamSnapshotRequest> {
         seed: args.seed,
     });
     let every = (args.pods / args.moving.max(1)).max(1);
-    let pods: Vec<v1::Pod> = cluster.pods().step_by(every).collect();
+    let mut pods: Vec<v1::Pod> = cluster.pods().step_by(every).collect();
+    if args.shuffled {
+        fastrand::shuffle(&mut pods);
+    }
     let names = cluster.nodes().filter_map(|node| Some(node.metadata?.name));
     let names: Vec<String> = names.collect();
     let first = fastrand::usize(..names.len());

@@ -5,7 +5,9 @@ use std::collections::HashSet;
 use redb::{Durability, ReadableTable, ReadableTableMetadata, WriteTransaction};
 
 use super::file::{File, HELD, SNAPSHOTS, objects_name, objects_table};
-use super::rows::{self, Encoded, Objects, RowChange, SnapshotRow, Step};
+use super::objects::Objects;
+use super::pending;
+use super::rows::{self, Encoded, SnapshotRow, Step};
 use crate::snapshot::{Aside, Refusal};
 
 /// The states aside that are not any snapshot's yet.
@@ -109,11 +111,7 @@ fn write_entries(
     for entry in entries {
         row = Some(write_entry(transaction, entry, row, asides)?);
     }
-    if let Some(mut row) = row {
-        let objects_name = objects_name(Aside(row.aside));
-        row.objects = transaction
-            .open_table(objects_table(&objects_name))?
-            .len()?;
+    if let Some(row) = row {
         let value = rows::seal(name.as_bytes(), &row);
         snapshots.insert(name, &value[..])?;
     }
@@ -138,16 +136,22 @@ fn write_entry(
     let mut row = entry.row.clone();
     match &entry.step {
         Step::Batch(objects) => {
-            row.aside = match &before {
-                Some(before) => before.aside,
-                None => asides.next_number(),
-            };
+            match &before {
+                Some(before) => {
+                    row.aside = before.aside;
+                    row.objects = before.objects;
+                    row.pending = before.pending;
+                }
+                None => {
+                    row.aside = asides.next_number();
+                    count_objects(transaction, Aside(row.aside))?;
+                }
+            }
             row.defaults = row.defaults.or(before.and_then(|before| before.defaults));
-            apply(transaction, Aside(row.aside), objects)?;
+            pending::append(transaction, &mut row, objects)?;
         }
         Step::Replace(rewrites) => {
-            // What has no objects was never written to.
-            transaction.open_table(objects_table(&objects_name(Aside(row.aside))))?;
+            row.objects = count_objects(transaction, Aside(row.aside))?;
             asides.open.remove(&Aside(row.aside));
             if let Some(before) = before {
                 delete_objects(transaction, Aside(before.aside))?;
@@ -171,7 +175,7 @@ fn write_entry(
     Ok(row)
 }
 
-/// Applies changes to the objects of a state, as a snapshot does.
+/// Applies changes to the objects of a state that nobody else sees.
 fn apply(
     transaction: &WriteTransaction,
     aside: Aside,
@@ -180,29 +184,21 @@ fn apply(
     let name = objects_name(aside);
     let mut table = transaction.open_table(objects_table(&name))?;
     for change in objects.iter() {
-        match change {
-            RowChange::Put(key, value) => {
-                table.insert(key, value)?;
-            }
-            RowChange::Delete(key, "") => {
-                table.remove(key)?;
-            }
-            RowChange::Delete(key, uid) => {
-                let stored = table.get(key)?;
-                let stored = stored.map(|value| rows::uid_of(key, value.value()));
-                let stored = stored.transpose().map_err(redb::Error::Corrupted)?;
-                if stored.is_some_and(|stored| stored == uid) {
-                    table.remove(key)?;
-                }
-            }
-        }
+        pending::apply(&mut table, &change)?;
     }
     Ok(())
 }
 
+/// How many objects a state has under their keys. What has no objects was never
+/// written to: it gets its table.
+fn count_objects(transaction: &WriteTransaction, aside: Aside) -> Result<u64, redb::Error> {
+    let name = objects_name(aside);
+    Ok(transaction.open_table(objects_table(&name))?.len()?)
+}
+
 fn delete_objects(transaction: &WriteTransaction, aside: Aside) -> Result<(), redb::Error> {
     transaction.delete_table(objects_table(&objects_name(aside)))?;
-    Ok(())
+    pending::drop_batches(transaction, aside)
 }
 
 fn forget_held(transaction: &WriteTransaction, snapshot: &str) -> Result<(), redb::Error> {

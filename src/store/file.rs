@@ -1,6 +1,7 @@
 //! The one file of a state directory: how it comes to be, how it is opened,
 //! and what is in it.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,11 +12,10 @@ use redb::{
     Builder, Database, ReadTransaction, ReadableDatabase, ReadableTable, StorageBackend,
     TableDefinition, TableHandle, WriteTransaction,
 };
-use uuid::Uuid;
 
-use super::Durability;
 use super::error::Error;
-use super::rows::{self, Encoded, SessionRow, SnapshotRow, Step};
+use super::pending;
+use super::rows::{self, Encoded, SnapshotRow, Step};
 use crate::snapshot::Aside;
 
 /// Name of the file in a state directory.
@@ -27,16 +27,17 @@ pub(super) const DRAFT: &str = "evenkeel.redb.new";
 /// Starts the names of files that a repair kept aside.
 pub(super) const KEPT_ASIDE: &str = "evenkeel.redb.damaged-";
 
-/// The format that this version writes, and the newest that it reads.
-const FORMAT: u32 = 1;
+/// The format that this version writes, and the newest that it reads. The first
+/// one knew no batches.
+const FORMAT: u32 = 2;
 
-/// Pages kept in memory.
-const CACHE_BYTES: usize = 64 << 20;
+/// Pages kept in memory, at most: when batches are put under the keys of their
+/// objects, nearly all pages of a state are read and written.
+const CACHE_BYTES: usize = 256 << 20;
 
 /// Facts about the file itself.
-const FACTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("evenkeel");
+pub(super) const FACTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("evenkeel");
 const FORMAT_FACT: &str = "format";
-const SESSION_FACT: &str = "session";
 
 /// Snapshots by name.
 pub(super) const SNAPSHOTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("snapshots");
@@ -87,10 +88,7 @@ pub(super) fn create(directory: &Path, path: &Path) -> Result<File, Error> {
     let file = File(database);
     let write = || -> Result<(), redb::Error> {
         let transaction = file.begin_write()?;
-        let format = FORMAT.to_le_bytes();
-        transaction
-            .open_table(FACTS)?
-            .insert(FORMAT_FACT, &format[..])?;
+        note_format(&transaction)?;
         transaction.open_table(SNAPSHOTS)?;
         transaction.open_table(HELD)?;
         transaction.commit()?;
@@ -98,6 +96,14 @@ pub(super) fn create(directory: &Path, path: &Path) -> Result<File, Error> {
     };
     write().map_err(|error| self::error(directory, error))?;
     Ok(file)
+}
+
+/// Notes what format a file has from now on.
+pub(super) fn note_format(transaction: &WriteTransaction) -> Result<(), redb::Error> {
+    let format = FORMAT.to_le_bytes();
+    let mut facts = transaction.open_table(FACTS)?;
+    facts.insert(FORMAT_FACT, &format[..])?;
+    Ok(())
 }
 
 /// Gives a finished file its name.
@@ -177,7 +183,7 @@ impl File {
         let file = Self(opened.map_err(|error| self::error(directory, error))?);
         file.check_format(directory)?;
         if verifies {
-            file.drop_leftovers()
+            file.tidy_up()
                 .map_err(|error| self::error(directory, error))?;
         }
         Ok(file)
@@ -207,7 +213,7 @@ impl File {
         };
         let found = <[u8; 4]>::try_from(&format[..]).map_or(0, u32::from_le_bytes);
         match found {
-            FORMAT => Ok(()),
+            1..=FORMAT => Ok(()),
             0 => Err(damaged(directory, "its format is not a number".to_owned())),
             _ => Err(Error::Newer {
                 directory: directory.to_owned(),
@@ -217,16 +223,20 @@ impl File {
         }
     }
 
-    /// Drops states aside that no snapshot has become.
-    fn drop_leftovers(&self) -> Result<(), redb::Error> {
-        let used: Vec<String> = self
-            .snapshots()?
-            .into_iter()
-            .map(|(_, row)| objects_name(Aside(row.aside)))
-            .collect();
+    /// Puts all batches under the keys of their objects, and drops states aside
+    /// that no snapshot has become.
+    fn tidy_up(&self) -> Result<(), redb::Error> {
+        let snapshots = self.snapshots()?;
+        for (name, row) in snapshots.iter().filter(|(_, row)| row.pending > 0) {
+            self.settle(name, row)?;
+        }
+        let names = snapshots
+            .iter()
+            .map(|(_, row)| objects_name(Aside(row.aside)));
+        let used: HashSet<String> = names.collect();
         let transaction = self.begin_write()?;
         let tables: Vec<_> = transaction.list_tables()?.collect();
-        let is_left = |name: &str| name.starts_with(OBJECTS) && !used.iter().any(|u| u == name);
+        let is_left = |name: &str| name.starts_with(OBJECTS) && !used.contains(name);
         let mut left = tables.into_iter().filter(|t| is_left(t.name())).peekable();
         if left.peek().is_some() {
             for table in left {
@@ -236,6 +246,24 @@ impl File {
         } else {
             transaction.abort()?;
         }
+        Ok(())
+    }
+
+    /// Puts the batches of a snapshot under the keys of their objects.
+    fn settle(&self, name: &str, row: &SnapshotRow) -> Result<(), redb::Error> {
+        let mut row = row.clone();
+        let transaction = self.begin_write()?;
+        pending::settle(&transaction, &mut row).map_err(|error| match error {
+            redb::Error::Corrupted(what) => {
+                redb::Error::Corrupted(format!("snapshot {name:?}: {what}"))
+            }
+            error => error,
+        })?;
+        let value = rows::seal(name.as_bytes(), &row);
+        let mut snapshots = transaction.open_table(SNAPSHOTS)?;
+        snapshots.insert(name, &value[..])?;
+        drop(snapshots);
+        transaction.commit()?;
         Ok(())
     }
 
@@ -277,53 +305,6 @@ impl File {
         }
     }
 
-    /// Notes that a process has it open, and how careful that is. Where an
-    /// earlier one ended without closing and may have lost what it had
-    /// acknowledged, histories begin anew: no revision of an epoch may stand
-    /// for two states.
-    pub fn begin_session(&self, durability: Durability) -> Result<(), redb::Error> {
-        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        let boot = boot.trim().to_owned();
-        let transaction = self.begin_write()?;
-        {
-            let mut facts = transaction.open_table(FACTS)?;
-            let last = facts.get(SESSION_FACT)?;
-            let last = last.map(|v| rows::open::<SessionRow>(SESSION_FACT.as_bytes(), v.value()));
-            let last = last.transpose().map_err(redb::Error::Corrupted)?;
-            let last = last.unwrap_or_default();
-            let rebooted = boot.is_empty() || last.boot != boot;
-            if last.open && (last.buffers || (last.relaxed && rebooted)) {
-                tracing::warn!("the last server was not stopped and may have lost updates");
-                renew_epochs(&transaction)?;
-            }
-            let session = SessionRow {
-                open: true,
-                buffers: durability == Durability::None,
-                relaxed: durability != Durability::Full,
-                boot,
-            };
-            let value = rows::seal(SESSION_FACT.as_bytes(), &session);
-            facts.insert(SESSION_FACT, &value[..])?;
-        }
-        transaction.commit()?;
-        Ok(())
-    }
-
-    /// Notes that nobody has it open any more, and closes it.
-    pub fn end_session(self, directory: &Path) -> Result<(), Error> {
-        let end = || -> Result<(), redb::Error> {
-            let transaction = self.begin_write()?;
-            let value = rows::seal(SESSION_FACT.as_bytes(), &SessionRow::default());
-            transaction
-                .open_table(FACTS)?
-                .insert(SESSION_FACT, &value[..])?;
-            transaction.commit()?;
-            Ok(())
-        };
-        end().map_err(|error| self::error(directory, error))?;
-        self.close(directory)
-    }
-
     /// Closes it; what it holds is on the disk then.
     pub fn close(self, directory: &Path) -> Result<(), Error> {
         self.0
@@ -338,25 +319,6 @@ impl File {
         }
         Ok(())
     }
-}
-
-fn renew_epochs(transaction: &WriteTransaction) -> Result<(), redb::Error> {
-    let mut snapshots = transaction.open_table(SNAPSHOTS)?;
-    let mut renewed = Vec::new();
-    for row in snapshots.iter()? {
-        let (name, value) = row?;
-        let name = name.value().to_owned();
-        let row = rows::open::<SnapshotRow>(name.as_bytes(), value.value());
-        let mut row = row.map_err(redb::Error::Corrupted)?;
-        row.epoch = Uuid::new_v4().to_string();
-        renewed.push((name, row));
-    }
-    for (name, row) in renewed {
-        tracing::warn!(snapshot = %name, epoch = %row.epoch, "began a new epoch");
-        let value = rows::seal(name.as_bytes(), &row);
-        snapshots.insert(&*name, &value[..])?;
-    }
-    Ok(())
 }
 
 pub(super) fn io_error(directory: &Path, source: io::Error) -> Error {

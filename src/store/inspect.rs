@@ -5,8 +5,9 @@ use std::time::SystemTime;
 
 use super::error::Error;
 use super::file::{self, File};
+use super::objects;
 use super::restore::{self, each_object, read_saved};
-use super::rows::{self, SnapshotRow};
+use super::rows::SnapshotRow;
 
 /// A snapshot in a state directory.
 #[derive(Debug, Clone)]
@@ -56,7 +57,7 @@ pub fn check(directory: &Path) -> Result<Vec<Described>, Error> {
 /// Reads all objects of a snapshot; why that cannot be done.
 pub(super) fn check_objects(file: &File, row: &SnapshotRow) -> Result<(), String> {
     each_object(file, row, |key, value| {
-        rows::decode_object(key, value).map(drop)
+        objects::decode(key, value).map(drop)
     })
 }
 

@@ -11,9 +11,12 @@ mod disk;
 mod error;
 mod file;
 mod inspect;
+mod objects;
+mod pending;
 mod restore;
 mod rows;
 mod salvage;
+mod session;
 
 pub use counts::{Counts, Figures};
 pub use error::Error;
@@ -267,7 +270,7 @@ impl Journal for Store {
     }
 
     fn write_aside(&self, aside: Aside, objects: &[Object]) -> Result<(), Refusal> {
-        self.submit(Work::Aside(aside, rows::encode_objects(objects)))
+        self.submit(Work::Aside(aside, objects::encode(objects)))
     }
 
     fn drop_aside(&self, aside: Aside) {

@@ -10,6 +10,7 @@ use redb::ReadableTable;
 use super::Store;
 use super::error::Error;
 use super::file::{self, File, HELD, objects_name, objects_table};
+use super::objects;
 use super::rows::{self, HeldRow, SnapshotRow};
 use crate::matching::{Path as Field, Violations};
 use crate::proto::v1;
@@ -155,7 +156,7 @@ pub(super) fn read_objects(
         Ok(())
     };
     each_object(file, row, |key, value| {
-        let object = rows::decode_object(key, value)?;
+        let object = objects::decode(key, value)?;
         changes.push(v1::Change {
             object: Some(object),
         });

@@ -4,15 +4,14 @@
 //! which was damaged is known even where the pages of the file are trusted.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prost::Message;
 
+use super::objects::{self, Objects};
 use crate::proto::v1;
-use crate::proto::v1::change::Object;
-use crate::snapshot::{Change, Claim, Entry, Held, Hold, Identity, Kind, OwnerKind, Serial};
+use crate::snapshot::{Change, Claim, Entry, Held, Hold, Serial};
 
 /// What is kept of a snapshot beside its objects and reservations.
 #[derive(Clone, PartialEq, Message)]
@@ -38,9 +37,12 @@ pub(super) struct SnapshotRow {
     /// The state aside that its objects are in.
     #[prost(uint64, tag = "9")]
     pub aside: u64,
-    /// How many objects there are.
+    /// How many objects are under their keys.
     #[prost(uint64, tag = "10")]
     pub objects: u64,
+    /// How many changes are in batches that are to be put there.
+    #[prost(uint64, tag = "11")]
+    pub pending: u64,
 }
 
 /// A reservation.
@@ -63,28 +65,11 @@ pub(super) struct HeldRow {
     pub pod: Option<v1::ReservedPod>,
 }
 
-/// A process that had the file open, or has it.
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct SessionRow {
-    /// Whether it has not closed the file.
-    #[prost(bool, tag = "1")]
-    pub open: bool,
-    /// Whether what it acknowledged may be lost when it is killed.
-    #[prost(bool, tag = "2")]
-    pub buffers: bool,
-    /// Whether what it acknowledged may be lost in a power cut.
-    #[prost(bool, tag = "3")]
-    pub relaxed: bool,
-    /// Identifies the run of the system that it was in; empty when unknown.
-    #[prost(string, tag = "4")]
-    pub boot: String,
-}
-
 /// An entry as it is written.
 pub(super) struct Encoded {
     pub snapshot: String,
-    /// The row of the snapshot afterwards. Its objects, and default constraints
-    /// that are not set, are those of the row before.
+    /// The row of the snapshot afterwards. Where its objects are, and default
+    /// constraints that are not set, are those of the row before.
     pub row: SnapshotRow,
     pub step: Step,
     pub held: Vec<(Serial, Vec<u8>)>,
@@ -100,25 +85,10 @@ pub(super) enum Step {
     Delete,
 }
 
-/// Changes of objects, as bytes.
-#[derive(Default)]
-pub(super) struct Objects {
-    bytes: Vec<u8>,
-    changes: Vec<(Range<usize>, Range<usize>, bool)>,
-}
-
-/// A change of an object.
-pub(super) enum RowChange<'a> {
-    /// Key and value.
-    Put(&'a [u8], &'a [u8]),
-    /// Key, and the uid that the object must have unless it is empty.
-    Delete(&'a [u8], &'a str),
-}
-
 impl Encoded {
     pub fn of(entry: &Entry<'_>) -> Self {
         let (step, aside) = match entry.change {
-            Change::Batch(objects) => (Step::Batch(encode_objects(objects)), 0),
+            Change::Batch(objects) => (Step::Batch(objects::encode(objects)), 0),
             Change::Replaced(aside) => (Step::Replace(false), aside.0),
             Change::Rewritten(aside) => (Step::Replace(true), aside.0),
             Change::Deleted => (Step::Delete, 0),
@@ -137,6 +107,7 @@ impl Encoded {
                 last_serial: entry.last_serial,
                 aside,
                 objects: 0,
+                pending: 0,
             },
             step,
             held: held
@@ -147,116 +118,6 @@ impl Encoded {
                 .collect(),
             ended: entry.ended.to_vec(),
         }
-    }
-}
-
-impl Objects {
-    /// The changes, in order.
-    pub fn iter(&self) -> impl Iterator<Item = RowChange<'_>> {
-        self.changes.iter().map(|(key, value, is_put)| {
-            let (key, value) = (&self.bytes[key.clone()], &self.bytes[value.clone()]);
-            if *is_put {
-                RowChange::Put(key, value)
-            } else {
-                let uid = std::str::from_utf8(value).expect("a uid is text");
-                RowChange::Delete(key, uid)
-            }
-        })
-    }
-}
-
-/// Encodes changes.
-pub(super) fn encode_objects(objects: &[Object]) -> Objects {
-    let mut encoded = Objects::default();
-    encoded.changes.reserve(objects.len());
-    for object in objects {
-        let bytes = &mut encoded.bytes;
-        let start = bytes.len();
-        let id = Identity::of(object);
-        bytes.push(kind_byte(id.kind));
-        bytes.extend_from_slice(id.namespace.as_bytes());
-        bytes.push(0);
-        bytes.extend_from_slice(id.name.as_bytes());
-        let key = start..bytes.len();
-        let is_put = !matches!(object, Object::Delete(_));
-        if is_put {
-            bytes.extend_from_slice(&[0; CHECKSUM]);
-        }
-        encode_object(object, bytes);
-        let value = key.end..bytes.len();
-        if is_put {
-            let sum = checksum(&bytes[key.clone()], &bytes[key.end + CHECKSUM..]);
-            bytes[key.end..key.end + CHECKSUM].copy_from_slice(&sum);
-        }
-        encoded.changes.push((key, value, is_put));
-    }
-    encoded
-}
-
-fn encode_object(object: &Object, bytes: &mut Vec<u8>) {
-    let encoded = match object {
-        Object::Node(node) => node.encode(bytes),
-        Object::Pod(pod) => pod.encode(bytes),
-        Object::Service(service) => service.encode(bytes),
-        Object::ReplicaSet(set) => set.encode(bytes),
-        Object::StatefulSet(set) => set.encode(bytes),
-        Object::ReplicationController(controller) => controller.encode(bytes),
-        Object::Delete(reference) => {
-            bytes.extend_from_slice(reference.uid.as_bytes());
-            Ok(())
-        }
-    };
-    encoded.expect("a vector has room");
-}
-
-/// The object of a row; why there is none.
-pub(super) fn decode_object(key: &[u8], value: &[u8]) -> Result<Object, String> {
-    let bytes = unseal(key, value)?;
-    let kind = key.first().copied().unwrap_or_default();
-    let decoded = match kind {
-        NODE => v1::Node::decode(bytes).map(Object::Node),
-        SERVICE => v1::Service::decode(bytes).map(Object::Service),
-        REPLICA_SET => v1::ReplicaSet::decode(bytes).map(Object::ReplicaSet),
-        STATEFUL_SET => v1::StatefulSet::decode(bytes).map(Object::StatefulSet),
-        REPLICATION_CONTROLLER => {
-            v1::ReplicationController::decode(bytes).map(Object::ReplicationController)
-        }
-        POD => v1::Pod::decode(bytes).map(Object::Pod),
-        _ => return Err(format!("an object is of the unknown kind {kind}")),
-    };
-    decoded.map_err(|error| format!("an object cannot be read: {error}"))
-}
-
-/// The uid of the object of a row; why there is none.
-pub(super) fn uid_of(key: &[u8], value: &[u8]) -> Result<String, String> {
-    let metadata = match decode_object(key, value)? {
-        Object::Node(node) => node.metadata,
-        Object::Pod(pod) => pod.metadata,
-        Object::Service(service) => service.metadata,
-        Object::ReplicaSet(set) => set.metadata,
-        Object::StatefulSet(set) => set.metadata,
-        Object::ReplicationController(controller) => controller.metadata,
-        Object::Delete(_) => None,
-    };
-    Ok(metadata.unwrap_or_default().uid)
-}
-
-// Nodes come first, then what selects pods, then pods.
-const NODE: u8 = 1;
-const SERVICE: u8 = 2;
-const REPLICA_SET: u8 = 3;
-const STATEFUL_SET: u8 = 4;
-const REPLICATION_CONTROLLER: u8 = 5;
-const POD: u8 = 6;
-
-fn kind_byte(kind: Kind) -> u8 {
-    match kind {
-        Kind::Node => NODE,
-        Kind::Owner(OwnerKind::Service) => SERVICE,
-        Kind::Owner(OwnerKind::ReplicaSet) => REPLICA_SET,
-        Kind::Owner(OwnerKind::StatefulSet) => STATEFUL_SET,
-        Kind::Owner(OwnerKind::ReplicationController) => REPLICATION_CONTROLLER,
-        Kind::Pod => POD,
     }
 }
 
@@ -301,9 +162,11 @@ pub(super) fn held_key(snapshot: &str, serial: Serial) -> Vec<u8> {
     [snapshot.as_bytes(), &serial.to_be_bytes()].concat()
 }
 
-const CHECKSUM: usize = 4;
+/// How long a checksum is.
+pub(super) const CHECKSUM: usize = 4;
 
-fn checksum(key: &[u8], bytes: &[u8]) -> [u8; CHECKSUM] {
+/// The checksum of a row.
+pub(super) fn checksum(key: &[u8], bytes: &[u8]) -> [u8; CHECKSUM] {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(key);
     hasher.update(bytes);
@@ -325,7 +188,8 @@ pub(super) fn open<R: Message + Default>(key: &[u8], value: &[u8]) -> Result<R, 
     R::decode(bytes).map_err(|error| format!("a row cannot be read: {error}"))
 }
 
-fn unseal<'v>(key: &[u8], value: &'v [u8]) -> Result<&'v [u8], String> {
+/// What a row that is kept under a key holds; why it cannot be read.
+pub(super) fn unseal<'v>(key: &[u8], value: &'v [u8]) -> Result<&'v [u8], String> {
     match value.split_first_chunk::<CHECKSUM>() {
         Some((sum, bytes)) if *sum == checksum(key, bytes) => Ok(bytes),
         _ => Err("the checksum of a row is wrong".to_owned()),

@@ -13,6 +13,7 @@ use super::file::{
     self, DRAFT, FILE, File, HELD, KEPT_ASIDE, SNAPSHOTS, io_error, objects_name, objects_table,
 };
 use super::inspect;
+use super::pending::{self, BATCHES};
 use super::restore::{each_object, read_saved};
 use super::rows::{self, SnapshotRow};
 use crate::snapshot::Aside;
@@ -146,12 +147,12 @@ fn copy(old: &File, new: &File, name: &str) -> Result<(), String> {
         Ok(())
     })?;
     write(&mut part).map_err(text)?;
-    copy_rest(old, new, name, &value).map_err(text)
+    copy_rest(old, new, name, &row).map_err(text)
 }
 
-/// Copies the reservations of a snapshot and its own row, which comes last: a
-/// snapshot without one does not exist.
-fn copy_rest(old: &File, new: &File, name: &str, value: &[u8]) -> Result<(), redb::Error> {
+/// Copies the batches and reservations of a snapshot and its own row: a snapshot
+/// without one does not exist.
+fn copy_rest(old: &File, new: &File, name: &str, row: &SnapshotRow) -> Result<(), redb::Error> {
     let transaction = new.begin_write()?;
     {
         let held = old.begin_read()?.open_table(HELD)?;
@@ -160,7 +161,20 @@ fn copy_rest(old: &File, new: &File, name: &str, value: &[u8]) -> Result<(), red
             let (key, value) = row?;
             copy.insert(key.value(), value.value())?;
         }
-        transaction.open_table(SNAPSHOTS)?.insert(name, value)?;
+        let mut row = row.clone();
+        if row.pending > 0 {
+            let batches = old.begin_read()?.open_table(BATCHES)?;
+            let mut copy = transaction.open_table(BATCHES)?;
+            for batch in batches.range(pending::all(Aside(row.aside)))? {
+                let (key, value) = batch?;
+                copy.insert(key.value(), value.value())?;
+            }
+            drop(copy);
+            pending::settle(&transaction, &mut row)?;
+        }
+        let value = rows::seal(name.as_bytes(), &row);
+        let mut snapshots = transaction.open_table(SNAPSHOTS)?;
+        snapshots.insert(name, &value[..])?;
     }
     transaction.commit()?;
     Ok(())

@@ -1,0 +1,248 @@
+//! Objects and their changes, as bytes.
+
+use std::ops::Range;
+
+use prost::{Message, decode_length_delimiter, encode_length_delimiter, length_delimiter_len};
+
+use super::rows::{CHECKSUM, checksum, unseal};
+use crate::proto::v1;
+use crate::proto::v1::change::Object;
+use crate::snapshot::{Identity, Kind, OwnerKind};
+
+/// What a change takes, as a rule.
+const USUAL_BYTES: usize = 256;
+
+/// Changes in a row of a batch: about as many as fit 64 KiB, to which the
+/// store rounds up.
+const PART: usize = 200;
+
+/// Changes of objects, as bytes.
+pub(super) struct Objects {
+    bytes: Vec<u8>,
+    /// Where the key is, and what becomes of it.
+    changes: Vec<(Range<usize>, Range<usize>)>,
+}
+
+/// A change of an object.
+#[derive(Clone, Copy)]
+pub(super) enum RowChange<'a> {
+    /// Key and value.
+    Put(&'a [u8], &'a [u8]),
+    /// Key, and the uid that the object must have unless it is empty.
+    Delete(&'a [u8], &'a str),
+}
+
+// What becomes of a key begins with one of these; then comes a row.
+const PUT: u8 = 0;
+const DELETE: u8 = 1;
+
+impl Objects {
+    /// The changes, in order.
+    pub fn iter(&self) -> impl Iterator<Item = RowChange<'_>> {
+        self.pairs(&self.changes).map(|(key, change)| {
+            RowChange::read(key, change).expect("what was just written can be read")
+        })
+    }
+
+    /// The changes, in order, in rows of a size that is written at once, each
+    /// with how many it has.
+    pub fn parts(&self) -> impl Iterator<Item = (usize, Vec<&[u8]>)> {
+        self.changes.chunks(PART).map(|part| {
+            let pairs = self.pairs(part);
+            (
+                part.len(),
+                pairs.flat_map(|(key, change)| [key, change]).collect(),
+            )
+        })
+    }
+
+    fn pairs<'o>(
+        &'o self,
+        changes: &'o [(Range<usize>, Range<usize>)],
+    ) -> impl Iterator<Item = (&'o [u8], &'o [u8])> {
+        let changes = changes.iter();
+        changes.map(|(key, change)| (&self.bytes[key.clone()], &self.bytes[change.clone()]))
+    }
+}
+
+impl<'a> RowChange<'a> {
+    /// The changes of a part; why they cannot be read.
+    pub fn read_all(part: &[&'a [u8]]) -> Result<Vec<Self>, String> {
+        let read = |pair: &[&'a [u8]]| match *pair {
+            [key, change] => Self::read(key, change),
+            _ => Err("a batch ends within a change".to_owned()),
+        };
+        part.chunks(2).map(read).collect()
+    }
+
+    fn read(key: &'a [u8], change: &'a [u8]) -> Result<Self, String> {
+        match change.split_first() {
+            // Whoever reads the object checks its row.
+            Some((&PUT, row)) => Ok(Self::Put(key, row)),
+            Some((&DELETE, row)) => {
+                let uid = std::str::from_utf8(unseal(key, row)?);
+                let uid = uid.map_err(|error| format!("a uid is no text: {error}"))?;
+                Ok(Self::Delete(key, uid))
+            }
+            _ => Err("a change is of an unknown kind".to_owned()),
+        }
+    }
+
+    /// The key of the object.
+    pub fn key(&self) -> &'a [u8] {
+        match self {
+            Self::Put(key, _) | Self::Delete(key, _) => key,
+        }
+    }
+
+    /// Whether it does the same whatever was there.
+    pub fn is_unconditional(&self) -> bool {
+        matches!(self, Self::Put(..) | Self::Delete(_, ""))
+    }
+}
+
+/// Encodes changes.
+pub(super) fn encode(objects: &[Object]) -> Objects {
+    let mut bytes = Vec::with_capacity(objects.len() * USUAL_BYTES);
+    let mut changes = Vec::with_capacity(objects.len());
+    for object in objects {
+        let start = bytes.len();
+        let id = Identity::of(object);
+        bytes.push(kind_byte(id.kind));
+        bytes.extend_from_slice(id.namespace.as_bytes());
+        bytes.push(0);
+        bytes.extend_from_slice(id.name.as_bytes());
+        let key = start..bytes.len();
+        bytes.push(match object {
+            Object::Delete(_) => DELETE,
+            _ => PUT,
+        });
+        let row = bytes.len();
+        bytes.extend_from_slice(&[0; CHECKSUM]);
+        encode_one(object, &id, &mut bytes);
+        let sum = checksum(&bytes[key.clone()], &bytes[row + CHECKSUM..]);
+        bytes[row..row + CHECKSUM].copy_from_slice(&sum);
+        changes.push((key.clone(), key.end..bytes.len()));
+    }
+    Objects { bytes, changes }
+}
+
+fn encode_one(object: &Object, id: &Identity<'_>, bytes: &mut Vec<u8>) {
+    let start = bytes.len();
+    let encoded = match object {
+        Object::Node(node) => node.encode(bytes),
+        Object::Pod(pod) => pod.encode(bytes),
+        Object::Service(service) => service.encode(bytes),
+        Object::ReplicaSet(set) => set.encode(bytes),
+        Object::StatefulSet(set) => set.encode(bytes),
+        Object::ReplicationController(controller) => controller.encode(bytes),
+        Object::Delete(reference) => {
+            bytes.extend_from_slice(reference.uid.as_bytes());
+            Ok(())
+        }
+    };
+    encoded.expect("a vector has room");
+    if let Some(metadata) = metadata_of(object) {
+        let namespace = Some(&*metadata.namespace).filter(|it| *it == id.namespace);
+        take_out_names(bytes, start, [id.name, namespace.unwrap_or_default()]);
+    }
+}
+
+/// Takes name and namespace out of an encoded object, which its key has. They
+/// come first in its metadata, and that comes first in it.
+fn take_out_names(bytes: &mut Vec<u8>, start: usize, names: [&str; 2]) {
+    let field = |text: &str| match text.len() {
+        0 => 0,
+        len => 1 + length_delimiter_len(len) + len,
+    };
+    let len = decode_length_delimiter(&bytes[start + 1..]).expect("metadata has a length");
+    let out: usize = names.map(field).iter().sum();
+    let after = start + 1 + length_delimiter_len(len) + out;
+    let (left, len) = (after - 1 - length_delimiter_len(len - out), len - out);
+    bytes[left] = bytes[start];
+    encode_length_delimiter(len, &mut &mut bytes[left + 1..after]).expect("there is room");
+    bytes.drain(start..left);
+}
+
+/// Gives an object the name and namespace that its key has. The first format
+/// kept them in the object too.
+fn put_in_names(object: &mut Object, key: &[u8]) -> Result<(), String> {
+    let names = key
+        .get(1..)
+        .and_then(|names| std::str::from_utf8(names).ok());
+    let names = names.and_then(|names| names.split_once('\0'));
+    let (namespace, name) = names.ok_or("the key of an object has no name")?;
+    let metadata = match object {
+        Object::Node(node) => &mut node.metadata,
+        Object::Pod(pod) => &mut pod.metadata,
+        Object::Service(service) => &mut service.metadata,
+        Object::ReplicaSet(set) => &mut set.metadata,
+        Object::StatefulSet(set) => &mut set.metadata,
+        Object::ReplicationController(controller) => &mut controller.metadata,
+        Object::Delete(_) => return Ok(()),
+    };
+    let metadata = metadata.get_or_insert_default();
+    name.clone_into(&mut metadata.name);
+    if metadata.namespace.is_empty() {
+        namespace.clone_into(&mut metadata.namespace);
+    }
+    Ok(())
+}
+
+fn metadata_of(object: &Object) -> Option<&v1::ObjectMeta> {
+    match object {
+        Object::Node(node) => node.metadata.as_ref(),
+        Object::Pod(pod) => pod.metadata.as_ref(),
+        Object::Service(service) => service.metadata.as_ref(),
+        Object::ReplicaSet(set) => set.metadata.as_ref(),
+        Object::StatefulSet(set) => set.metadata.as_ref(),
+        Object::ReplicationController(controller) => controller.metadata.as_ref(),
+        Object::Delete(_) => None,
+    }
+}
+
+/// The object of a row; why there is none.
+pub(super) fn decode(key: &[u8], value: &[u8]) -> Result<Object, String> {
+    let bytes = unseal(key, value)?;
+    let kind = key.first().copied().unwrap_or_default();
+    let decoded = match kind {
+        NODE => v1::Node::decode(bytes).map(Object::Node),
+        SERVICE => v1::Service::decode(bytes).map(Object::Service),
+        REPLICA_SET => v1::ReplicaSet::decode(bytes).map(Object::ReplicaSet),
+        STATEFUL_SET => v1::StatefulSet::decode(bytes).map(Object::StatefulSet),
+        REPLICATION_CONTROLLER => {
+            v1::ReplicationController::decode(bytes).map(Object::ReplicationController)
+        }
+        POD => v1::Pod::decode(bytes).map(Object::Pod),
+        _ => return Err(format!("an object is of the unknown kind {kind}")),
+    };
+    let mut object = decoded.map_err(|error| format!("an object cannot be read: {error}"))?;
+    put_in_names(&mut object, key)?;
+    Ok(object)
+}
+
+/// The uid of the object of a row; why there is none.
+pub(super) fn uid_of(key: &[u8], value: &[u8]) -> Result<String, String> {
+    let object = decode(key, value)?;
+    let uid = metadata_of(&object).map(|metadata| metadata.uid.clone());
+    Ok(uid.unwrap_or_default())
+}
+
+// Nodes come first, then what selects pods, then pods.
+const NODE: u8 = 1;
+const SERVICE: u8 = 2;
+const REPLICA_SET: u8 = 3;
+const STATEFUL_SET: u8 = 4;
+const REPLICATION_CONTROLLER: u8 = 5;
+const POD: u8 = 6;
+
+fn kind_byte(kind: Kind) -> u8 {
+    match kind {
+        Kind::Node => NODE,
+        Kind::Owner(OwnerKind::Service) => SERVICE,
+        Kind::Owner(OwnerKind::ReplicaSet) => REPLICA_SET,
+        Kind::Owner(OwnerKind::StatefulSet) => STATEFUL_SET,
+        Kind::Owner(OwnerKind::ReplicationController) => REPLICATION_CONTROLLER,
+        Kind::Pod => POD,
+    }
+}

@@ -1,0 +1,138 @@
+//! Batches that are not under the keys of their objects yet.
+//!
+//! The objects of a batch lie scattered over the pages of their table, and
+//! every page that is touched is written as a whole. So a batch is a few rows
+//! of its own first, and many batches are put under their keys together: a page
+//! is written once for all of them, and of the changes of one object the last
+//! counts.
+
+use std::ops::RangeInclusive;
+
+use hashbrown::HashMap;
+use redb::{
+    ReadableTable, ReadableTableMetadata, StorageError, Table, TableDefinition, WriteTransaction,
+};
+
+use super::file::{objects_name, objects_table};
+use super::objects::{self, Objects, RowChange};
+use super::rows::SnapshotRow;
+use crate::snapshot::Aside;
+
+/// Changes by state and the number of changes before: keys and what becomes of
+/// them, in turn.
+pub(super) const BATCHES: TableDefinition<'_, (u64, u64), Vec<&[u8]>> =
+    TableDefinition::new("batches");
+
+/// A state has up to twice as many changes in its batches as it has objects, but
+/// at least the first and at most the second: what is written for each change,
+/// and the time that it takes to put all of them under their keys, stay small.
+const PENDING: RangeInclusive<u64> = 500..=300_000;
+
+/// Adds a batch to those of a state.
+pub(super) fn append(
+    transaction: &WriteTransaction,
+    row: &mut SnapshotRow,
+    objects: &Objects,
+) -> Result<(), redb::Error> {
+    let mut batches = transaction.open_table(BATCHES)?;
+    for (count, part) in objects.parts() {
+        batches.insert((row.aside, row.pending), part)?;
+        row.pending += count as u64;
+    }
+    drop(batches);
+    if row.pending >= (2 * row.objects).clamp(*PENDING.start(), *PENDING.end()) {
+        settle(transaction, row)?;
+    }
+    Ok(())
+}
+
+/// Puts the batches of a state under the keys of their objects.
+pub(super) fn settle(
+    transaction: &WriteTransaction,
+    row: &mut SnapshotRow,
+) -> Result<(), redb::Error> {
+    let mut batches = transaction.open_table(BATCHES)?;
+    let parts: Result<Vec<_>, _> = batches.range(all(Aside(row.aside)))?.collect();
+    let parts = parts?;
+    let mut changes = Vec::with_capacity(usize::try_from(row.pending).unwrap_or(0));
+    for (_, part) in &parts {
+        let part = RowChange::read_all(&part.value());
+        changes.extend(part.map_err(redb::Error::Corrupted)?);
+    }
+    if changes.len() as u64 != row.pending {
+        let what = format!("{} changes instead of {}", changes.len(), row.pending);
+        return Err(redb::Error::Corrupted(what));
+    }
+    let name = objects_name(Aside(row.aside));
+    let mut table = transaction.open_table(objects_table(&name))?;
+    for change in that_count(&changes) {
+        apply(&mut table, &change)?;
+    }
+    drop(changes);
+    let keys: Vec<_> = parts.into_iter().map(|(key, _)| key.value()).collect();
+    for key in keys {
+        batches.remove(key)?;
+    }
+    row.pending = 0;
+    row.objects = table.len()?;
+    Ok(())
+}
+
+/// The changes that make a difference, by key; those of one key in order.
+fn that_count<'c>(changes: &[RowChange<'c>]) -> Vec<RowChange<'c>> {
+    let mut last: HashMap<&[u8], usize> = HashMap::with_capacity(changes.len());
+    let at = changes.iter().enumerate();
+    let unconditional = at.filter(|(_, change)| change.is_unconditional());
+    last.extend(unconditional.map(|(at, change)| (change.key(), at)));
+    let counts = |at: &usize, change: &RowChange<'_>| {
+        let last = last.get(change.key());
+        last.is_none_or(|last| at >= last)
+    };
+    let mut left: Vec<_> = changes
+        .iter()
+        .enumerate()
+        .filter(|(at, change)| counts(at, change))
+        .map(|(_, change)| *change)
+        .collect();
+    left.sort_by(|a, b| a.key().cmp(b.key()));
+    left
+}
+
+/// Drops the batches of a state.
+pub(super) fn drop_batches(
+    transaction: &WriteTransaction,
+    aside: Aside,
+) -> Result<(), redb::Error> {
+    let mut batches = transaction.open_table(BATCHES)?;
+    batches.retain_in(all(aside), |_, _| false)?;
+    Ok(())
+}
+
+/// The keys of a state's batches.
+pub(super) fn all(aside: Aside) -> RangeInclusive<(u64, u64)> {
+    (aside.0, 0)..=(aside.0, u64::MAX)
+}
+
+/// Applies a change to the objects of a state, as a snapshot does.
+pub(super) fn apply(
+    table: &mut Table<'_, &'static [u8], &'static [u8]>,
+    change: &RowChange<'_>,
+) -> Result<(), redb::Error> {
+    match *change {
+        RowChange::Put(key, value) => {
+            table.insert(key, value)?;
+        }
+        RowChange::Delete(key, "") => {
+            table.remove(key)?;
+        }
+        RowChange::Delete(key, uid) => {
+            let stored = table.get(key)?;
+            let stored = stored.map(|value| objects::uid_of(key, value.value()));
+            let stored = stored.transpose().map_err(StorageError::Corrupted)?;
+            if stored.is_some_and(|stored| stored == uid) {
+                table.remove(key)?;
+            }
+        }
+    }
+    Ok(())
+}
