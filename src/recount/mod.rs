@@ -9,6 +9,7 @@
 //! Objects must be valid, as those of a snapshot are. A question costs the
 //! product of nodes, pods and constraints.
 
+mod answers;
 mod constraints;
 mod rules;
 
@@ -18,6 +19,7 @@ use crate::proto::v1::{
     Code, DefaultConstraints, LabelSelector, Node, NodeChecks, Pod, ReplicaSet,
     ReplicationController, Service, StatefulSet, TopologySpreadConstraint,
 };
+pub use answers::{Domain, Filter, NodeScore, Refusal, Report, Score, Verdict};
 pub use constraints::Constraint;
 use constraints::{HOSTNAME, own_constraints};
 pub use rules::{
@@ -49,97 +51,6 @@ pub struct Cluster {
     pub replication_controllers: Vec<ReplicationController>,
     /// Constraints of pods that have none of their own.
     pub defaults: DefaultConstraints,
-}
-
-/// The answer about one node.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Verdict {
-    /// Name of the node.
-    pub node: String,
-    /// Absent when the node is feasible.
-    pub refusal: Option<Refusal>,
-}
-
-/// Why a node is not feasible.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Refusal {
-    /// How final it is.
-    pub code: Code,
-    /// Kubernetes' words for it.
-    pub reason: &'static str,
-    /// Index of the constraint; -1 when no spread constraint decided.
-    pub constraint_index: i32,
-    /// Pods that the constraint counts in the node's domain.
-    pub matching_pods: i64,
-    /// Skew of that domain if the pod went there.
-    pub skew: i64,
-}
-
-/// The numbers behind one constraint.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Report {
-    /// The constraint as evaluated.
-    pub constraint: Constraint,
-    /// 1 when it counts the incoming pod itself, else 0.
-    pub self_match: i64,
-    /// The global minimum.
-    pub minimum: i64,
-    /// What it counts, by value of the topology key.
-    pub domains: BTreeMap<String, Domain>,
-    /// How many domains there are; in Score, the size behind the weight.
-    pub size: i64,
-    /// Weight of a count in Score; 0 in Filter.
-    pub weight: f64,
-}
-
-/// What a constraint counts in one domain.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Domain {
-    /// Matching pods on its nodes.
-    pub matching_pods: i64,
-    /// Eligible nodes; in Score, scored candidates.
-    pub nodes: i64,
-}
-
-/// What Filter answers.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Filter {
-    /// One per node that was judged, in order.
-    pub verdicts: Vec<Verdict>,
-    /// One per hard constraint, in order.
-    pub reports: Vec<Report>,
-}
-
-/// What Score answers.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Score {
-    /// Whether there was nothing to score by.
-    pub skipped: bool,
-    /// One per candidate, in order.
-    pub scores: Vec<NodeScore>,
-    /// One per soft constraint, in order; none when skipped.
-    pub reports: Vec<Report>,
-}
-
-/// How good one node is.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NodeScore {
-    /// Name of the node.
-    pub node: String,
-    /// The sum before it was brought to 0..100; lower is better.
-    pub raw: i64,
-    /// 0 to 100, higher is better.
-    pub score: i64,
-    /// Whether it was left out for want of a topology key.
-    pub ignored: bool,
-}
-
-impl Filter {
-    /// Names of the feasible nodes.
-    pub fn feasible(&self) -> Vec<String> {
-        let passed = self.verdicts.iter().filter(|v| v.refusal.is_none());
-        passed.map(|v| v.node.clone()).collect()
-    }
 }
 
 impl Cluster {

@@ -33,6 +33,7 @@ mod owners;
 pub mod partition;
 mod pod_table;
 mod pods;
+mod reading;
 mod rebuild;
 mod registry;
 mod reservations;
