@@ -4,10 +4,11 @@ use std::collections::HashSet;
 
 use redb::{Durability, ReadableTable, ReadableTableMetadata, WriteTransaction};
 
-use super::file::{File, HELD, SNAPSHOTS, objects_name, objects_table};
+use super::file::File;
 use super::objects::Objects;
 use super::pending;
 use super::rows::{self, Encoded, SnapshotRow, Step};
+use super::tables::{HELD, SNAPSHOTS, objects_name, objects_table};
 use crate::snapshot::{Aside, Refusal};
 
 /// The states aside that are not any snapshot's yet.

@@ -10,12 +10,13 @@ use std::path::{Path, PathBuf};
 use redb::backends::FileBackend;
 use redb::{
     Builder, Database, ReadTransaction, ReadableDatabase, ReadableTable, StorageBackend,
-    TableDefinition, TableHandle, WriteTransaction,
+    TableHandle, WriteTransaction,
 };
 
 use super::error::Error;
 use super::pending;
 use super::rows::{self, Encoded, SnapshotRow, Step};
+use super::tables::{FACTS, HELD, OBJECTS, SNAPSHOTS, objects_name};
 use crate::snapshot::Aside;
 
 /// Name of the file in a state directory.
@@ -31,35 +32,12 @@ pub(super) const KEPT_ASIDE: &str = "evenkeel.redb.damaged-";
 /// one knew no batches.
 const FORMAT: u32 = 2;
 
+/// The fact that says the format.
+const FORMAT_FACT: &str = "format";
+
 /// Pages kept in memory, at most: when batches are put under the keys of their
 /// objects, nearly all pages of a state are read and written.
 const CACHE_BYTES: usize = 256 << 20;
-
-/// Facts about the file itself.
-pub(super) const FACTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("evenkeel");
-const FORMAT_FACT: &str = "format";
-
-/// Snapshots by name.
-pub(super) const SNAPSHOTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("snapshots");
-
-/// Reservations by snapshot and number.
-pub(super) const HELD: TableDefinition<'_, (&str, u64), &[u8]> =
-    TableDefinition::new("reservations");
-
-/// The objects of a state, by kind, namespace and name.
-pub(super) type ObjectsTable<'n> = TableDefinition<'n, &'static [u8], &'static [u8]>;
-
-const OBJECTS: &str = "objects/";
-
-/// The name of the table of a state's objects.
-pub(super) fn objects_name(aside: Aside) -> String {
-    format!("{OBJECTS}{}", aside.0)
-}
-
-/// The table of that name.
-pub(super) fn objects_table(name: &str) -> ObjectsTable<'_> {
-    TableDefinition::new(name)
-}
 
 /// An open file.
 pub(super) struct File(Database);

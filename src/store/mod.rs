@@ -17,6 +17,7 @@ mod restore;
 mod rows;
 mod salvage;
 mod session;
+mod tables;
 
 pub use counts::{Counts, Figures};
 pub use error::Error;

@@ -9,19 +9,12 @@
 use std::ops::RangeInclusive;
 
 use hashbrown::HashMap;
-use redb::{
-    ReadableTable, ReadableTableMetadata, StorageError, Table, TableDefinition, WriteTransaction,
-};
+use redb::{ReadableTable, ReadableTableMetadata, StorageError, Table, WriteTransaction};
 
-use super::file::{objects_name, objects_table};
 use super::objects::{self, Objects, RowChange};
 use super::rows::SnapshotRow;
+use super::tables::{BATCHES, batches_of, objects_name, objects_table};
 use crate::snapshot::Aside;
-
-/// Changes by state and the number of changes before: keys and what becomes of
-/// them, in turn.
-pub(super) const BATCHES: TableDefinition<'_, (u64, u64), Vec<&[u8]>> =
-    TableDefinition::new("batches");
 
 /// A state has up to twice as many changes in its batches as it has objects, but
 /// at least the first and at most the second: what is written for each change,
@@ -52,7 +45,7 @@ pub(super) fn settle(
     row: &mut SnapshotRow,
 ) -> Result<(), redb::Error> {
     let mut batches = transaction.open_table(BATCHES)?;
-    let parts: Result<Vec<_>, _> = batches.range(all(Aside(row.aside)))?.collect();
+    let parts: Result<Vec<_>, _> = batches.range(batches_of(Aside(row.aside)))?.collect();
     let parts = parts?;
     let mut changes = Vec::with_capacity(usize::try_from(row.pending).unwrap_or(0));
     for (_, part) in &parts {
@@ -104,13 +97,8 @@ pub(super) fn drop_batches(
     aside: Aside,
 ) -> Result<(), redb::Error> {
     let mut batches = transaction.open_table(BATCHES)?;
-    batches.retain_in(all(aside), |_, _| false)?;
+    batches.retain_in(batches_of(aside), |_, _| false)?;
     Ok(())
-}
-
-/// The keys of a state's batches.
-pub(super) fn all(aside: Aside) -> RangeInclusive<(u64, u64)> {
-    (aside.0, 0)..=(aside.0, u64::MAX)
 }
 
 /// Applies a change to the objects of a state, as a snapshot does.

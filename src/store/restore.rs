@@ -9,9 +9,10 @@ use redb::ReadableTable;
 
 use super::Store;
 use super::error::Error;
-use super::file::{self, File, HELD, objects_name, objects_table};
+use super::file::{self, File};
 use super::objects;
 use super::rows::{self, HeldRow, SnapshotRow};
+use super::tables::{HELD, objects_name, objects_table};
 use crate::matching::{Path as Field, Violations};
 use crate::proto::v1;
 use crate::snapshot::{Aside, Batch, Defaults, Limits, Registry, Restoring, Saved};

@@ -9,13 +9,12 @@ use redb::ReadableTable;
 use redb::backends::FileBackend;
 
 use super::error::Error;
-use super::file::{
-    self, DRAFT, FILE, File, HELD, KEPT_ASIDE, SNAPSHOTS, io_error, objects_name, objects_table,
-};
+use super::file::{self, DRAFT, FILE, File, KEPT_ASIDE, io_error};
 use super::inspect;
-use super::pending::{self, BATCHES};
+use super::pending;
 use super::restore::{each_object, read_saved};
 use super::rows::{self, SnapshotRow};
+use super::tables::{BATCHES, HELD, SNAPSHOTS, batches_of, objects_name, objects_table};
 use crate::snapshot::Aside;
 
 /// The copy that is read while repairing.
@@ -165,7 +164,7 @@ fn copy_rest(old: &File, new: &File, name: &str, row: &SnapshotRow) -> Result<()
         if row.pending > 0 {
             let batches = old.begin_read()?.open_table(BATCHES)?;
             let mut copy = transaction.open_table(BATCHES)?;
-            for batch in batches.range(pending::all(Aside(row.aside)))? {
+            for batch in batches.range(batches_of(Aside(row.aside)))? {
                 let (key, value) = batch?;
                 copy.insert(key.value(), value.value())?;
             }

@@ -9,8 +9,9 @@ use uuid::Uuid;
 
 use super::Durability;
 use super::error::Error;
-use super::file::{self, FACTS, File, SNAPSHOTS, note_format};
+use super::file::{self, File, note_format};
 use super::rows::{self, SnapshotRow};
+use super::tables::{FACTS, SNAPSHOTS};
 
 const SESSION_FACT: &str = "session";
 
