@@ -368,6 +368,21 @@ async fn a_replay_on_the_same_state_is_the_same() {
     assert_eq!(held.lines().count(), 3);
 }
 
+/// A server that decides again logs it, in the file that is being read.
+#[tokio::test]
+async fn a_replay_does_not_read_what_it_makes() {
+    let mut log = Logging::start(&[]).await;
+    log.run_on("w1", "a1").await;
+    for _ in 0..300 {
+        log.filter().await;
+    }
+    log.lines(300);
+    let (code, out) = text(&log.run("replay decisions.jsonl decisions.jsonl"));
+    assert_eq!(code, 0, "{out}");
+    assert!(out.contains("same: all of 600 decisions"), "{out}");
+    log.lines(900);
+}
+
 #[tokio::test]
 async fn a_replay_on_another_state_shows_what_differs() {
     let mut log = Logging::start(&[]).await;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -123,8 +123,10 @@ impl Replay {
             ..Replayed::default()
         };
         let mut others = BTreeSet::new();
-        for log in &self.logs {
-            let lines = open(log)?;
+        // All of them before anything is asked: a server may log what it is asked
+        // in one of them.
+        let opened: Result<Vec<_>> = self.logs.iter().map(|log| open(log)).collect();
+        for (log, lines) in self.logs.iter().zip(opened?) {
             for (number, text) in (1..).zip(lines) {
                 let text = text.with_context(|| format!("reading {}", log.display()))?;
                 match Line::parse(&text) {
@@ -223,12 +225,18 @@ impl Replay {
     }
 }
 
+/// The lines of a log; of a file, those that it has now.
 fn open(log: &Path) -> Result<Box<dyn Iterator<Item = io::Result<String>>>> {
     if log == Path::new("-") {
         return Ok(Box::new(io::stdin().lines()));
     }
-    let file = File::open(log).with_context(|| format!("reading {}", log.display()))?;
-    Ok(Box::new(BufReader::new(file).lines()))
+    let opened = File::open(log).and_then(|file| Ok((file.metadata()?, file)));
+    let (metadata, file) = opened.with_context(|| format!("reading {}", log.display()))?;
+    let most = match metadata.is_file() {
+        true => metadata.len(),
+        false => u64::MAX,
+    };
+    Ok(Box::new(BufReader::new(file.take(most)).lines()))
 }
 
 async fn ask(client: &Client, request: Request) -> Result<Answered> {

@@ -138,12 +138,19 @@ impl Batch {
 impl<'a> Identity<'a> {
     /// Of a valid change.
     pub fn of(object: &'a Object) -> Self {
-        if let Object::Delete(reference) = object {
-            let kind = Kind::parse(&reference.kind).expect("a checked delete has a known kind");
-            return Self::new(kind, &reference.namespace, &reference.name);
-        }
-        let (kind, metadata) = describe(object);
-        let metadata = metadata.expect("a checked object has metadata");
+        let kind = match object {
+            Object::Node(_) => Kind::Node,
+            Object::Pod(_) => Kind::Pod,
+            Object::Service(_) => Kind::Owner(OwnerKind::Service),
+            Object::ReplicaSet(_) => Kind::Owner(OwnerKind::ReplicaSet),
+            Object::StatefulSet(_) => Kind::Owner(OwnerKind::StatefulSet),
+            Object::ReplicationController(_) => Kind::Owner(OwnerKind::ReplicationController),
+            Object::Delete(reference) => {
+                let kind = Kind::parse(&reference.kind).expect("a checked delete has a known kind");
+                return Self::new(kind, &reference.namespace, &reference.name);
+            }
+        };
+        let metadata = metadata_of(object).expect("a checked object has metadata");
         Self::new(kind, &metadata.namespace, &metadata.name)
     }
 
@@ -160,19 +167,16 @@ impl<'a> Identity<'a> {
     }
 }
 
-/// The kind and metadata of an object that is created or updated.
-fn describe(object: &Object) -> (Kind, Option<&v1::ObjectMeta>) {
+/// The metadata of an object that is created or updated; none of a delete.
+pub fn metadata_of(object: &Object) -> Option<&v1::ObjectMeta> {
     match object {
-        Object::Node(node) => (Kind::Node, node.metadata.as_ref()),
-        Object::Pod(pod) => (Kind::Pod, pod.metadata.as_ref()),
-        Object::Service(service) => (Kind::Owner(OwnerKind::Service), service.metadata.as_ref()),
-        Object::ReplicaSet(set) => (Kind::Owner(OwnerKind::ReplicaSet), set.metadata.as_ref()),
-        Object::StatefulSet(set) => (Kind::Owner(OwnerKind::StatefulSet), set.metadata.as_ref()),
-        Object::ReplicationController(controller) => {
-            let kind = Kind::Owner(OwnerKind::ReplicationController);
-            (kind, controller.metadata.as_ref())
-        }
-        Object::Delete(_) => unreachable!("a delete is told apart before"),
+        Object::Node(node) => node.metadata.as_ref(),
+        Object::Pod(pod) => pod.metadata.as_ref(),
+        Object::Service(service) => service.metadata.as_ref(),
+        Object::ReplicaSet(set) => set.metadata.as_ref(),
+        Object::StatefulSet(set) => set.metadata.as_ref(),
+        Object::ReplicationController(controller) => controller.metadata.as_ref(),
+        Object::Delete(_) => None,
     }
 }
 

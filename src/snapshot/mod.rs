@@ -55,7 +55,7 @@ mod view;
 mod views;
 
 pub use census::{Census, Group};
-pub use change::{Batch, Identity, Kind, OwnerKind};
+pub use change::{Batch, Identity, Kind, OwnerKind, metadata_of};
 pub use committing::Offer;
 pub use convoy::Convoy;
 pub use counted::{Counted, Domain};

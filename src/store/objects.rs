@@ -7,7 +7,7 @@ use prost::{Message, decode_length_delimiter, encode_length_delimiter, length_de
 use super::rows::{CHECKSUM, checksum, unseal};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
-use crate::snapshot::{Identity, Kind, OwnerKind};
+use crate::snapshot::{Identity, Kind, OwnerKind, metadata_of};
 
 /// What a change takes, as a rule.
 const USUAL_BYTES: usize = 256;
@@ -187,18 +187,6 @@ fn put_in_names(object: &mut Object, key: &[u8]) -> Result<(), String> {
         namespace.clone_into(&mut metadata.namespace);
     }
     Ok(())
-}
-
-fn metadata_of(object: &Object) -> Option<&v1::ObjectMeta> {
-    match object {
-        Object::Node(node) => node.metadata.as_ref(),
-        Object::Pod(pod) => pod.metadata.as_ref(),
-        Object::Service(service) => service.metadata.as_ref(),
-        Object::ReplicaSet(set) => set.metadata.as_ref(),
-        Object::StatefulSet(set) => set.metadata.as_ref(),
-        Object::ReplicationController(controller) => controller.metadata.as_ref(),
-        Object::Delete(_) => None,
-    }
 }
 
 /// The object of a row; why there is none.
