@@ -39,6 +39,11 @@ struct Args {
     #[arg(long, default_value = "1m", value_parser = humantime::parse_duration)]
     restart_every: Duration,
 
+    /// Where the servers keep their state, each in a directory of its own;
+    /// without it they keep it in memory only
+    #[arg(long)]
+    state_dir: Option<PathBuf>,
+
     /// Nodes of the cluster
     #[arg(long, default_value_t = 1_000)]
     nodes: usize,
@@ -60,8 +65,13 @@ struct Args {
 async fn main() -> Result<ExitCode> {
     let args = Args::parse();
     let world = Arc::new(World::new(args.nodes, args.pods, args.pause));
-    let steady = Server::start(&args.binary).await?;
-    let restarted = Server::start(&args.binary).await?;
+    let state = |name| {
+        args.state_dir
+            .as_ref()
+            .map(|directory| directory.join(name))
+    };
+    let steady = Server::start(&args.binary, state("steady")).await?;
+    let restarted = Server::start(&args.binary, state("restarted")).await?;
     let stop = CancellationToken::new();
     let mut clients = Vec::new();
     for server in [&steady, &restarted] {

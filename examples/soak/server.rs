@@ -30,6 +30,7 @@ pub type Client = SpreadServiceClient<Channel>;
 /// A running server and the counts of its clients.
 pub struct Server {
     binary: PathBuf,
+    state: Option<PathBuf>,
     address: String,
     child: Mutex<Child>,
     /// Grows when a restart begins, and when its snapshot was fed again: odd
@@ -40,11 +41,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one on a free port.
-    pub async fn start(binary: &Path) -> Result<Arc<Self>> {
-        let (child, address) = spawn(binary, "127.0.0.1:0").await?;
+    /// Starts one on a free port, with a state directory if one is given.
+    pub async fn start(binary: &Path, state: Option<PathBuf>) -> Result<Arc<Self>> {
+        let (child, address) = spawn(binary, state.as_deref(), "127.0.0.1:0").await?;
         Ok(Arc::new(Self {
             binary: binary.to_owned(),
+            state,
             address,
             child: Mutex::new(child),
             // Nothing is fed yet.
@@ -65,7 +67,7 @@ impl Server {
     pub async fn restart(&self) -> Result<()> {
         self.phase.fetch_add(1, Ordering::AcqRel);
         self.stop().await?;
-        let (child, _) = spawn(&self.binary, &self.address).await?;
+        let (child, _) = spawn(&self.binary, self.state.as_deref(), &self.address).await?;
         *self.child() = child;
         Ok(())
     }
@@ -133,8 +135,12 @@ impl Server {
 }
 
 /// Starts the program, and waits until it listens.
-async fn spawn(binary: &Path, address: &str) -> Result<(Child, String)> {
-    let mut child = Command::new(binary)
+async fn spawn(binary: &Path, state: Option<&Path>, address: &str) -> Result<(Child, String)> {
+    let mut command = Command::new(binary);
+    if let Some(state) = state {
+        command.env("EVENKEEL_STATE_DIR", state);
+    }
+    let mut child = command
         .args(["serve", "--listen", address, "--log-format", "json"])
         .args(["--expect-snapshot", SNAPSHOT, "--max-age", "1m"])
         .args(["--verify-interval", "1s", "--drain-pause", "100ms"])
