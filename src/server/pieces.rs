@@ -1,9 +1,9 @@
 //! Answers in pieces, so that the server sees how far a client has taken them.
 //!
 //! The connection asks for the next piece once the client has room for another
-//! byte, so whatever came before is on its way then. An answer that was handed over as a
-//! whole would lie in the connection's memory, and nobody would see that the
-//! client does not take it.
+//! byte, so whatever came before is on its way then. An answer that was handed
+//! over as a whole would lie in the connection's memory, and nobody would see
+//! that the client does not take it.
 
 use prost::bytes::Bytes;
 

@@ -113,8 +113,7 @@ fn write_entries(
         row = Some(write_entry(transaction, entry, row, asides)?);
     }
     if let Some(row) = row {
-        let value = rows::seal(name.as_bytes(), &row);
-        snapshots.insert(name, &value[..])?;
+        rows::put(&mut snapshots, name, &row)?;
     }
     Ok(Ok(()))
 }
@@ -145,7 +144,7 @@ fn write_entry(
                 }
                 None => {
                     row.aside = asides.next_number();
-                    count_objects(transaction, Aside(row.aside))?;
+                    row.objects = count_objects(transaction, Aside(row.aside))?;
                 }
             }
             row.defaults = row.defaults.or(before.and_then(|before| before.defaults));
@@ -185,7 +184,7 @@ fn apply(
     let name = objects_name(aside);
     let mut table = transaction.open_table(objects_table(&name))?;
     for change in objects.iter() {
-        pending::apply(&mut table, &change)?;
+        change.apply(&mut table)?;
     }
     Ok(())
 }

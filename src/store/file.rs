@@ -232,15 +232,10 @@ impl File {
         let mut row = row.clone();
         let transaction = self.begin_write()?;
         pending::settle(&transaction, &mut row).map_err(|error| match error {
-            redb::Error::Corrupted(what) => {
-                redb::Error::Corrupted(format!("snapshot {name:?}: {what}"))
-            }
+            redb::Error::Corrupted(what) => corrupted(name, &what),
             error => error,
         })?;
-        let value = rows::seal(name.as_bytes(), &row);
-        let mut snapshots = transaction.open_table(SNAPSHOTS)?;
-        snapshots.insert(name, &value[..])?;
-        drop(snapshots);
+        rows::put(&mut transaction.open_table(SNAPSHOTS)?, name, &row)?;
         transaction.commit()?;
         Ok(())
     }
@@ -253,8 +248,7 @@ impl File {
             let (name, value) = row?;
             let name = name.value().to_owned();
             let row = rows::open(name.as_bytes(), value.value());
-            let row =
-                row.map_err(|what| redb::Error::Corrupted(format!("snapshot {name:?}: {what}")))?;
+            let row = row.map_err(|what| corrupted(&name, &what))?;
             all.push((name, row));
         }
         Ok(all)
@@ -297,6 +291,11 @@ impl File {
         }
         Ok(())
     }
+}
+
+/// What is wrong, of a snapshot.
+fn corrupted(snapshot: &str, what: &str) -> redb::Error {
+    redb::Error::Corrupted(format!("snapshot {snapshot:?}: {what}"))
 }
 
 pub(super) fn io_error(directory: &Path, source: io::Error) -> Error {

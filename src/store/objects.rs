@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use prost::{Message, decode_length_delimiter, encode_length_delimiter, length_delimiter_len};
+use redb::{ReadableTable, StorageError, Table};
 
 use super::rows::{CHECKSUM, checksum, unseal};
 use crate::proto::v1;
@@ -98,6 +99,30 @@ impl<'a> RowChange<'a> {
     /// Whether it does the same whatever was there.
     pub fn is_unconditional(&self) -> bool {
         matches!(self, Self::Put(..) | Self::Delete(_, ""))
+    }
+
+    /// Applies it to the objects of a state, as a snapshot does.
+    pub fn apply(
+        &self,
+        table: &mut Table<'_, &'static [u8], &'static [u8]>,
+    ) -> Result<(), StorageError> {
+        match *self {
+            Self::Put(key, value) => {
+                table.insert(key, value)?;
+            }
+            Self::Delete(key, "") => {
+                table.remove(key)?;
+            }
+            Self::Delete(key, uid) => {
+                let stored = table.get(key)?;
+                let stored = stored.map(|value| uid_of(key, value.value()));
+                let stored = stored.transpose().map_err(StorageError::Corrupted)?;
+                if stored.is_some_and(|stored| stored == uid) {
+                    table.remove(key)?;
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -210,7 +235,7 @@ pub(super) fn decode(key: &[u8], value: &[u8]) -> Result<Object, String> {
 }
 
 /// The uid of the object of a row; why there is none.
-pub(super) fn uid_of(key: &[u8], value: &[u8]) -> Result<String, String> {
+fn uid_of(key: &[u8], value: &[u8]) -> Result<String, String> {
     let object = decode(key, value)?;
     let uid = metadata_of(&object).map(|metadata| metadata.uid.clone());
     Ok(uid.unwrap_or_default())

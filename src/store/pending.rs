@@ -9,9 +9,9 @@
 use std::ops::RangeInclusive;
 
 use hashbrown::HashMap;
-use redb::{ReadableTable, ReadableTableMetadata, StorageError, Table, WriteTransaction};
+use redb::{ReadableTable, ReadableTableMetadata, WriteTransaction};
 
-use super::objects::{self, Objects, RowChange};
+use super::objects::{Objects, RowChange};
 use super::rows::SnapshotRow;
 use super::tables::{BATCHES, batches_of, objects_name, objects_table};
 use crate::snapshot::Aside;
@@ -59,7 +59,7 @@ pub(super) fn settle(
     let name = objects_name(Aside(row.aside));
     let mut table = transaction.open_table(objects_table(&name))?;
     for change in that_count(&changes) {
-        apply(&mut table, &change)?;
+        change.apply(&mut table)?;
     }
     drop(changes);
     let keys: Vec<_> = parts.into_iter().map(|(key, _)| key.value()).collect();
@@ -98,29 +98,5 @@ pub(super) fn drop_batches(
 ) -> Result<(), redb::Error> {
     let mut batches = transaction.open_table(BATCHES)?;
     batches.retain_in(batches_of(aside), |_, _| false)?;
-    Ok(())
-}
-
-/// Applies a change to the objects of a state, as a snapshot does.
-pub(super) fn apply(
-    table: &mut Table<'_, &'static [u8], &'static [u8]>,
-    change: &RowChange<'_>,
-) -> Result<(), redb::Error> {
-    match *change {
-        RowChange::Put(key, value) => {
-            table.insert(key, value)?;
-        }
-        RowChange::Delete(key, "") => {
-            table.remove(key)?;
-        }
-        RowChange::Delete(key, uid) => {
-            let stored = table.get(key)?;
-            let stored = stored.map(|value| objects::uid_of(key, value.value()));
-            let stored = stored.transpose().map_err(StorageError::Corrupted)?;
-            if stored.is_some_and(|stored| stored == uid) {
-                table.remove(key)?;
-            }
-        }
-    }
     Ok(())
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prost::Message;
+use redb::{StorageError, Table};
 
 use super::objects::{self, Objects};
 use crate::proto::v1;
@@ -180,6 +181,16 @@ pub(super) fn seal(key: &[u8], row: &impl Message) -> Vec<u8> {
     let sum = checksum(key, &value[CHECKSUM..]);
     value[..CHECKSUM].copy_from_slice(&sum);
     value
+}
+
+/// Keeps a row under a key.
+pub(super) fn put(
+    table: &mut Table<'_, &'static str, &'static [u8]>,
+    key: &str,
+    row: &impl Message,
+) -> Result<(), StorageError> {
+    table.insert(key, &seal(key.as_bytes(), row)[..])?;
+    Ok(())
 }
 
 /// A row that is kept under a key; why it cannot be read.

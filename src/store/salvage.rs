@@ -171,9 +171,7 @@ fn copy_rest(old: &File, new: &File, name: &str, row: &SnapshotRow) -> Result<()
             drop(copy);
             pending::settle(&transaction, &mut row)?;
         }
-        let value = rows::seal(name.as_bytes(), &row);
-        let mut snapshots = transaction.open_table(SNAPSHOTS)?;
-        snapshots.insert(name, &value[..])?;
+        rows::put(&mut transaction.open_table(SNAPSHOTS)?, name, &row)?;
     }
     transaction.commit()?;
     Ok(())

@@ -51,7 +51,7 @@ impl File {
             let rebooted = boot.is_empty() || last.boot != boot;
             if last.open && (last.buffers || (last.relaxed && rebooted)) {
                 tracing::warn!("the last server was not stopped and may have lost updates");
-                renew_epochs(&transaction)?;
+                renew_epochs(&transaction, self.snapshots()?)?;
             }
             let session = SessionRow {
                 open: true,
@@ -59,8 +59,7 @@ impl File {
                 relaxed: durability != Durability::Full,
                 boot,
             };
-            let value = rows::seal(SESSION_FACT.as_bytes(), &session);
-            facts.insert(SESSION_FACT, &value[..])?;
+            rows::put(&mut facts, SESSION_FACT, &session)?;
         }
         transaction.commit()?;
         Ok(())
@@ -70,10 +69,9 @@ impl File {
     pub fn end_session(self, directory: &Path) -> Result<(), Error> {
         let end = || -> Result<(), redb::Error> {
             let transaction = self.begin_write()?;
-            let value = rows::seal(SESSION_FACT.as_bytes(), &SessionRow::default());
-            transaction
-                .open_table(FACTS)?
-                .insert(SESSION_FACT, &value[..])?;
+            let mut facts = transaction.open_table(FACTS)?;
+            rows::put(&mut facts, SESSION_FACT, &SessionRow::default())?;
+            drop(facts);
             transaction.commit()?;
             Ok(())
         };
@@ -82,21 +80,15 @@ impl File {
     }
 }
 
-fn renew_epochs(transaction: &WriteTransaction) -> Result<(), redb::Error> {
+fn renew_epochs(
+    transaction: &WriteTransaction,
+    all: Vec<(String, SnapshotRow)>,
+) -> Result<(), redb::Error> {
     let mut snapshots = transaction.open_table(SNAPSHOTS)?;
-    let mut renewed = Vec::new();
-    for row in snapshots.iter()? {
-        let (name, value) = row?;
-        let name = name.value().to_owned();
-        let row = rows::open::<SnapshotRow>(name.as_bytes(), value.value());
-        let mut row = row.map_err(redb::Error::Corrupted)?;
+    for (name, mut row) in all {
         row.epoch = Uuid::new_v4().to_string();
-        renewed.push((name, row));
-    }
-    for (name, row) in renewed {
         tracing::warn!(snapshot = %name, epoch = %row.epoch, "began a new epoch");
-        let value = rows::seal(name.as_bytes(), &row);
-        snapshots.insert(&*name, &value[..])?;
+        rows::put(&mut snapshots, &name, &row)?;
     }
     Ok(())
 }

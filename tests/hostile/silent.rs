@@ -90,6 +90,13 @@ async fn unread(
     (connection, answer.expect("a head"))
 }
 
+/// The server closes a connection in time.
+async fn is_closed(connection: raw::Connection, how: &str) {
+    let closed = timeout(DEADLINE, connection.driver).await;
+    let closed = closed.unwrap_or_else(|_| panic!("the connection is open, {how}"));
+    closed.expect("no panic").ok();
+}
+
 #[tokio::test]
 async fn an_answer_that_is_never_read_closes_its_connection() {
     let server = Server::start(&["--max-concurrent-calls", "1", "--send-timeout", "500ms"]);
@@ -98,11 +105,7 @@ async fn an_answer_that_is_never_read_closes_its_connection() {
     assert!(is_full(&server).await);
     assert_healthy(server.channel()).await;
     is_served_again(&server).await;
-    let closed = timeout(DEADLINE, stalled.driver).await;
-    closed
-        .expect("the connection is closed")
-        .expect("no panic")
-        .ok();
+    is_closed(stalled, "with nothing read").await;
     drop(answer);
 }
 
@@ -127,9 +130,7 @@ async fn an_answer_that_is_not_read_to_its_end_closes_its_connection() {
         stalled.push((window, unread(&server, "ExportSnapshot", window).await));
     }
     for (window, (connection, _answer)) in stalled {
-        let closed = timeout(DEADLINE, connection.driver).await;
-        let closed = closed.unwrap_or_else(|_| panic!("{window} of {whole} bytes"));
-        closed.expect("no panic").ok();
+        is_closed(connection, &format!("with {window} of {whole} bytes read")).await;
     }
 }
 
@@ -157,11 +158,7 @@ async fn exports_that_are_never_read_leave_others_alone() {
     }
     assert_eq!(changes, 1_001);
     for (connection, _) in stalled {
-        let closed = timeout(DEADLINE, connection.driver).await;
-        closed
-            .expect("the connection is closed")
-            .expect("no panic")
-            .ok();
+        is_closed(connection, "with nothing read").await;
     }
 }
 

@@ -113,19 +113,24 @@ fn kept_aside(state: &Path) -> std::path::PathBuf {
     paths.find(is_kept).expect("it was kept")
 }
 
-#[tokio::test]
-async fn newer_formats_are_refused() {
-    let home = filled().await;
+/// Makes the file say that it has this format, and changes what else it takes.
+fn reformat(home: &Home, format: u32, change: impl FnOnce(&redb::WriteTransaction)) {
     let database = redb::Database::open(home.file()).expect("it is a file of redb");
     let transaction = database.begin_write().expect("nobody else writes");
     let facts = redb::TableDefinition::<&str, &[u8]>::new("evenkeel");
     {
         let mut facts = transaction.open_table(facts).expect("it is there");
-        let newer = 7_u32.to_le_bytes();
-        facts.insert("format", &newer[..]).expect("it can be set");
+        let format = format.to_le_bytes();
+        facts.insert("format", &format[..]).expect("it can be set");
     }
+    change(&transaction);
     transaction.commit().expect("it can be written");
-    drop(database);
+}
+
+#[tokio::test]
+async fn newer_formats_are_refused() {
+    let home = filled().await;
+    reformat(&home, 7, |_| ());
     assert!(refused(&home).contains("has format 7"));
     let (code, said) = state("repair", &home);
     assert!(code == 2 && said.contains("has format 7"), "{said}");
@@ -136,22 +141,10 @@ async fn newer_formats_are_refused() {
 async fn the_first_format_is_read() {
     let home = filled().await;
     assert_eq!(state("check", &home).0, 0);
-    let database = redb::Database::open(home.file()).expect("it is a file of redb");
-    let transaction = database.begin_write().expect("nobody else writes");
-    let facts = redb::TableDefinition::<&str, &[u8]>::new("evenkeel");
-    {
-        let mut facts = transaction.open_table(facts).expect("it is there");
-        let first = 1_u32.to_le_bytes();
-        facts.insert("format", &first[..]).expect("it can be set");
-    }
-    let batches = redb::TableDefinition::<(u64, u64), &[u8]>::new("batches");
-    assert!(
-        transaction
-            .delete_table(batches)
-            .expect("it can be deleted")
-    );
-    transaction.commit().expect("it can be written");
-    drop(database);
+    reformat(&home, 1, |transaction| {
+        let batches = redb::TableDefinition::<(u64, u64), Vec<&[u8]>>::new("batches");
+        assert!(transaction.delete_table(batches).expect("it is not open"));
+    });
     let (code, said) = state("check", &home);
     assert_eq!((code, said.matches(" 2030 ").count()), (0, 2), "{said}");
     let server = home.start(&[]);
