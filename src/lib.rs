@@ -6,6 +6,7 @@
 //! `cli` stand in front of `api`. See `docs/architecture.md`.
 
 pub mod access;
+pub mod account;
 pub mod api;
 pub mod cli;
 pub mod decision_log;

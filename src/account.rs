@@ -1,0 +1,227 @@
+//! One account of all that clients can make grow in memory, held against one
+//! limit of the process.
+//!
+//! Whoever holds something for a client holds a [`Charge`] for it. Limits by
+//! name say how much of one thing there may be; this one says how much of all
+//! of them together.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What a charge is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Objects of the states that answer, with their label sets and owners.
+    Objects,
+    /// Objects of states that are built aside, and copies that are written out.
+    Staged,
+    /// Views and partitions, with their keys.
+    Views,
+    /// Requests that arrive or are being decided.
+    Requests,
+    /// Answers that their clients have not read.
+    Answers,
+    /// Connections and open streams.
+    Streams,
+}
+
+impl Part {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Objects,
+        Self::Staged,
+        Self::Views,
+        Self::Requests,
+        Self::Answers,
+        Self::Streams,
+    ];
+
+    /// Its name in metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Objects => "objects",
+            Self::Staged => "staged",
+            Self::Views => "views",
+            Self::Requests => "requests",
+            Self::Answers => "answers",
+            Self::Streams => "streams",
+        }
+    }
+}
+
+/// More than the process may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the process has {used} of {limit} bytes in use, and {wanted} more are wanted")]
+pub struct Exhausted {
+    /// The limit, in bytes.
+    pub limit: usize,
+    /// What was in use.
+    pub used: usize,
+    /// What was asked for.
+    pub wanted: usize,
+}
+
+/// The account of a process.
+#[derive(Debug)]
+pub struct Account {
+    limit: usize,
+    total: AtomicUsize,
+    parts: [AtomicUsize; Part::ALL.len()],
+    refused: AtomicUsize,
+}
+
+impl Account {
+    /// An empty one with a limit in bytes.
+    pub fn new(limit: usize) -> Arc<Self> {
+        Arc::new(Self {
+            limit,
+            total: AtomicUsize::new(0),
+            parts: Default::default(),
+            refused: AtomicUsize::new(0),
+        })
+    }
+
+    /// One without a limit, for a process that serves nobody else.
+    pub fn unlimited() -> Arc<Self> {
+        Self::new(usize::MAX)
+    }
+
+    /// The limit, in bytes.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// What all parts take, in bytes.
+    pub fn used(&self) -> usize {
+        self.total.load(Ordering::Relaxed)
+    }
+
+    /// What one part takes, in bytes.
+    pub fn used_by(&self, part: Part) -> usize {
+        self.parts[part as usize].load(Ordering::Relaxed)
+    }
+
+    /// How often something was refused because the limit was reached.
+    pub fn refused(&self) -> usize {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// An empty charge for a part.
+    pub fn open(self: &Arc<Self>, part: Part) -> Charge {
+        Charge {
+            account: Arc::clone(self),
+            part,
+            bytes: 0,
+        }
+    }
+
+    /// A charge of so many bytes.
+    ///
+    /// # Errors
+    /// [`Exhausted`] when the limit does not allow it; nothing is charged then.
+    pub fn charge(self: &Arc<Self>, part: Part, bytes: usize) -> Result<Charge, Exhausted> {
+        let mut charge = self.open(part);
+        charge.grow(bytes)?;
+        Ok(charge)
+    }
+
+    /// Whether so many more bytes would be allowed now.
+    ///
+    /// # Errors
+    /// [`Exhausted`] when they would not.
+    pub fn check(&self, bytes: usize) -> Result<(), Exhausted> {
+        let used = self.used();
+        if used.checked_add(bytes).is_some_and(|sum| sum <= self.limit) {
+            return Ok(());
+        }
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        Err(Exhausted {
+            limit: self.limit,
+            used,
+            wanted: bytes,
+        })
+    }
+
+    fn add(&self, part: Part, bytes: usize) {
+        self.total.fetch_add(bytes, Ordering::Relaxed);
+        self.parts[part as usize].fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn subtract(&self, part: Part, bytes: usize) {
+        self.total.fetch_sub(bytes, Ordering::Relaxed);
+        self.parts[part as usize].fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// What something takes, on the account until this is dropped.
+#[derive(Debug)]
+pub struct Charge {
+    account: Arc<Account>,
+    part: Part,
+    bytes: usize,
+}
+
+impl Charge {
+    /// How many bytes it is of.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Charges so many bytes more.
+    ///
+    /// # Errors
+    /// [`Exhausted`] when the limit does not allow it; nothing is charged then.
+    pub fn grow(&mut self, bytes: usize) -> Result<(), Exhausted> {
+        // Charged first and looked at then, so that no two callers take the
+        // same room.
+        self.account.add(self.part, bytes);
+        let used = self.account.used();
+        if used <= self.account.limit {
+            self.bytes += bytes;
+            return Ok(());
+        }
+        self.account.subtract(self.part, bytes);
+        self.account.refused.fetch_add(1, Ordering::Relaxed);
+        Err(Exhausted {
+            limit: self.account.limit,
+            used: used.saturating_sub(bytes),
+            wanted: bytes,
+        })
+    }
+
+    /// Sets it to what something takes by now, whatever the limit: what is there
+    /// is there.
+    pub fn set(&mut self, bytes: usize) {
+        match bytes.checked_sub(self.bytes) {
+            Some(more) => self.account.add(self.part, more),
+            None => self.account.subtract(self.part, self.bytes - bytes),
+        }
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.account.subtract(self.part, self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn charges_add_up_and_end_with_what_they_are_for() {
+        let account = Account::new(100);
+        let mut a = account.charge(Part::Views, 60).expect("60 of 100");
+        let refused = account.charge(Part::Requests, 41).expect_err("41 of 40");
+        assert_eq!((refused.used, refused.wanted), (60, 41));
+        assert_eq!((account.used(), account.refused()), (60, 1));
+        a.set(10);
+        let b = account.charge(Part::Requests, 90).expect("90 of 90");
+        assert_eq!(account.used_by(Part::Views), 10);
+        assert_eq!(account.used_by(Part::Requests), 90);
+        drop((a, b));
+        assert_eq!(account.used(), 0);
+    }
+}
