@@ -5,6 +5,8 @@
 //! name say how much of one thing there may be; this one says how much of all
 //! of them together.
 
+pub mod heap;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -115,6 +117,21 @@ impl Account {
         }
     }
 
+    /// An empty gauge for a part.
+    pub fn gauge(self: &Arc<Self>, part: Part) -> Gauge {
+        Gauge {
+            account: Arc::clone(self),
+            part,
+            bytes: AtomicUsize::new(0),
+        }
+    }
+
+    /// Whether so many more bytes would be within the limit now.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        let sum = self.used().checked_add(bytes);
+        bytes == 0 || sum.is_some_and(|sum| sum <= self.limit)
+    }
+
     /// A charge of so many bytes.
     ///
     /// # Errors
@@ -123,23 +140,6 @@ impl Account {
         let mut charge = self.open(part);
         charge.grow(bytes)?;
         Ok(charge)
-    }
-
-    /// Whether so many more bytes would be allowed now.
-    ///
-    /// # Errors
-    /// [`Exhausted`] when they would not.
-    pub fn check(&self, bytes: usize) -> Result<(), Exhausted> {
-        let used = self.used();
-        if used.checked_add(bytes).is_some_and(|sum| sum <= self.limit) {
-            return Ok(());
-        }
-        self.refused.fetch_add(1, Ordering::Relaxed);
-        Err(Exhausted {
-            limit: self.limit,
-            used,
-            wanted: bytes,
-        })
     }
 
     fn add(&self, part: Part, bytes: usize) {
@@ -172,6 +172,10 @@ impl Charge {
     /// # Errors
     /// [`Exhausted`] when the limit does not allow it; nothing is charged then.
     pub fn grow(&mut self, bytes: usize) -> Result<(), Exhausted> {
+        // What takes nothing is never too much.
+        if bytes == 0 {
+            return Ok(());
+        }
         // Charged first and looked at then, so that no two callers take the
         // same room.
         self.account.add(self.part, bytes);
@@ -200,6 +204,57 @@ impl Charge {
     }
 }
 
+/// What something takes that many change at once, on the account until this is
+/// dropped. What it counts is there already, so no limit is looked at.
+#[derive(Debug)]
+pub struct Gauge {
+    account: Arc<Account>,
+    part: Part,
+    bytes: AtomicUsize,
+}
+
+impl Gauge {
+    /// How many bytes it says.
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// The account that it is on.
+    pub fn account(&self) -> &Arc<Account> {
+        &self.account
+    }
+
+    /// Notes that something that took `before` takes `after` now.
+    pub fn change(&self, before: usize, after: usize) {
+        // Sums wrap around as they do for the account: what some add and others
+        // take away may be noted in any order.
+        let more = after.wrapping_sub(before);
+        if more != 0 {
+            self.bytes.fetch_add(more, Ordering::Relaxed);
+            self.account.add(self.part, more);
+        }
+    }
+
+    /// Notes that it takes so much now. For whoever alone changes it.
+    pub fn set(&self, bytes: usize) {
+        self.change(self.bytes(), bytes);
+    }
+
+    /// Has what it counts stand for another part.
+    pub fn move_to(&mut self, part: Part) {
+        let bytes = self.bytes();
+        self.account.subtract(self.part, bytes);
+        self.account.add(part, bytes);
+        self.part = part;
+    }
+}
+
+impl Drop for Gauge {
+    fn drop(&mut self) {
+        self.account.subtract(self.part, self.bytes());
+    }
+}
+
 impl Drop for Charge {
     fn drop(&mut self) {
         self.account.subtract(self.part, self.bytes);
@@ -221,7 +276,18 @@ mod tests {
         let b = account.charge(Part::Requests, 90).expect("90 of 90");
         assert_eq!(account.used_by(Part::Views), 10);
         assert_eq!(account.used_by(Part::Requests), 90);
-        drop((a, b));
+        let mut gauge = account.gauge(Part::Staged);
+        gauge.change(0, 20);
+        gauge.change(20, 15);
+        let over = account.charge(Part::Requests, 1);
+        assert_eq!(over.expect_err("115 of 100").used, 115);
+        account
+            .charge(Part::Requests, 0)
+            .expect("nothing is never too much");
+        gauge.move_to(Part::Objects);
+        assert_eq!(account.used_by(Part::Staged), 0);
+        assert_eq!(account.used_by(Part::Objects), 15);
+        drop((a, b, gauge));
         assert_eq!(account.used(), 0);
     }
 }

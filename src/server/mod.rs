@@ -10,6 +10,7 @@ mod decisions;
 mod guard;
 mod health;
 pub mod logging;
+mod memory;
 mod metrics;
 mod observe;
 mod patrol;
@@ -150,7 +151,8 @@ where
     let draining = CancellationToken::new();
     let health = Board::new(config.expect_snapshot.clone());
     let mut registry = Registry::new(Limits::from(&config.limits), Arc::new(health.clone()))
-        .with_max_ages(MaxAges::from(&config.trust));
+        .with_max_ages(MaxAges::from(&config.trust))
+        .with_account(memory::account(&config.limits));
     let store = state::open(&config.state).await?;
     if let Some(store) = &store {
         registry = registry.with_journal(Arc::clone(store) as _);

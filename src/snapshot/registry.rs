@@ -16,6 +16,7 @@ use super::named::{Snapshot, Surroundings, Update};
 use super::restoring::Restoring;
 use super::staged::Staged;
 use super::tally::Tally;
+use crate::account::Account;
 
 /// Told when a snapshot starts or stops being able to answer. Called by
 /// whoever changes the snapshot, so it must not wait for anything.
@@ -40,6 +41,7 @@ pub struct Registry {
     observer: Arc<dyn Observer>,
     clock: Clock,
     journal: Option<Arc<dyn Journal>>,
+    account: Arc<Account>,
     snapshots: DashMap<String, Arc<Snapshot>>,
     /// Names of snapshots that are synced only from their first replace on.
     expected: RwLock<HashSet<String>>,
@@ -64,6 +66,7 @@ impl Registry {
             observer,
             clock: Arc::new(clock),
             journal: None,
+            account: Account::unlimited(),
             snapshots: DashMap::new(),
             expected: RwLock::default(),
             tally: Arc::default(),
@@ -83,6 +86,17 @@ impl Registry {
             journal: Some(journal),
             ..self
         }
+    }
+
+    /// The registry with an account, which all that it holds is on.
+    #[must_use]
+    pub fn with_account(self, account: Arc<Account>) -> Self {
+        Self { account, ..self }
+    }
+
+    /// The account that all is on.
+    pub fn account(&self) -> &Arc<Account> {
+        &self.account
     }
 
     /// Whether changing a snapshot may wait for a disk.

@@ -25,6 +25,21 @@ pub struct LimitSettings {
     )]
     pub max_message_bytes: usize,
 
+    /// Bytes of memory that clients may make the server hold, all together.
+    ///
+    /// Three quarters of the memory that the control group or the machine has by
+    /// default, and at least 64 MiB. Counted are snapshots, replaces that are being
+    /// built, copies that are written out, views, requests, and answers that
+    /// are not read. What would grow beyond it is refused; decisions are made
+    /// still, and what shrinks is always taken.
+    #[arg(
+        long,
+        env = "EVENKEEL_MAX_MEMORY_BYTES",
+        value_name = "BYTES",
+        value_parser = count
+    )]
+    pub max_memory_bytes: Option<usize>,
+
     /// Calls of SpreadService under way at once, over all connections.
     ///
     /// Every call holds its message, and one that waits for a revision holds

@@ -9,6 +9,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use tokio::runtime::RuntimeMetrics;
 
 use super::family::{Family, plain, seconds};
+use crate::account::Account;
 use crate::server::calls::CallLimits;
 use crate::server::config::LimitSettings;
 use crate::server::connections;
@@ -47,6 +48,7 @@ pub(super) struct Load {
     pub(super) connections: Arc<connections::Counts>,
     pub(super) threads: Arc<Threads>,
     pub(super) limits: LimitSettings,
+    pub(super) account: Arc<Account>,
 }
 
 impl fmt::Debug for Load {
@@ -56,13 +58,14 @@ impl fmt::Debug for Load {
 }
 
 impl Load {
-    fn limits(&self) -> [([(&'static str, &'static str); 1], usize); 11] {
+    fn limits(&self) -> [([(&'static str, &'static str); 1], usize); 12] {
         let limits = &self.limits;
         [
             ("max-concurrent-calls", limits.max_concurrent_calls),
             ("max-feeds", self.calls.max_feeds()),
             ("max-connections", limits.max_connections),
             ("max-message-bytes", limits.max_message_bytes),
+            ("max-memory-bytes", self.account.limit()),
             ("max-snapshots", limits.max_snapshots),
             ("max-nodes", limits.max_nodes),
             ("max-pods", limits.max_pods),

@@ -6,6 +6,7 @@ mod decision_log;
 mod family;
 mod histogram;
 mod load;
+mod memory;
 mod process;
 mod security;
 mod snapshots;
@@ -67,11 +68,15 @@ impl Metrics {
             connections: sources.connections,
             threads: sources.threads,
             limits: config.limits.clone(),
+            account: Arc::clone(sources.registry.account()),
         }));
         own.register_collector(Box::new(snapshots::Snapshots {
             registry: Arc::clone(&sources.registry),
             labelled: config.admin.metrics_snapshots,
         }));
+        own.register_collector(Box::new(memory::Memory(Arc::clone(
+            sources.registry.account(),
+        ))));
         if let Some(log) = sources.decision_log {
             own.register_collector(Box::new(decision_log::Log(log)));
         }

@@ -43,6 +43,7 @@ mod linux {
     use procfs::{ProcResult, WithCurrentSystemInfo};
     use prometheus_client::encoding::DescriptorEncoder;
 
+    use crate::server::memory;
     use crate::server::metrics::family::{Family, bytes, plain, seconds};
 
     const CPU: Family = seconds("process_cpu", "CPU time used, in user and system mode");
@@ -82,25 +83,13 @@ mod linux {
         })
     }
 
-    /// The limit of the control group: version 2, or 1.
-    fn memory_limit() -> Option<u64> {
-        const FILES: [&str; 2] = [
-            "/sys/fs/cgroup/memory.max",
-            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-        ];
-        let read = |file: &&str| std::fs::read_to_string(file).ok();
-        let limit = FILES.iter().find_map(read)?.trim().parse::<u64>().ok()?;
-        // Version 1 says so when there is none.
-        (limit < i64::MAX as u64 / 2).then_some(limit)
-    }
-
     /// Writes what `/proc/self` says; nothing where it cannot be read.
     pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let Ok(reading) = read() else { return Ok(()) };
         CPU.counter(encoder, reading.cpu)?;
         RESIDENT.gauge(encoder, reading.resident)?;
         VIRTUAL.gauge(encoder, reading.virtual_size)?;
-        if let Some(limit) = memory_limit() {
+        if let Some(limit) = memory::limit() {
             LIMIT.gauge(encoder, limit)?;
         }
         FDS.gauge(encoder, reading.fds)?;

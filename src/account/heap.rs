@@ -1,0 +1,76 @@
+//! What things take on the heap: bytes as an allocator hands them out, which
+//! are more than were asked for.
+
+/// What an allocation of so many bytes takes. Allocators hand out a few sizes
+/// only: in steps of 16 bytes first, of a quarter of a power of two later.
+pub fn block(bytes: usize) -> usize {
+    match bytes {
+        0 => 0,
+        1..=8 => 8,
+        9..=128 => bytes.next_multiple_of(16),
+        _ => bytes.next_multiple_of(bytes.next_power_of_two() / 8),
+    }
+}
+
+/// What a boxed slice of so many elements takes, or a list with room for them.
+pub fn list<T>(capacity: usize) -> usize {
+    block(capacity * size_of::<T>())
+}
+
+/// What is behind an `Arc` to a value that takes so many bytes.
+pub fn shared(bytes: usize) -> usize {
+    // Two counts stand before it.
+    block(2 * size_of::<usize>() + bytes)
+}
+
+/// What a hash table with room for so many entries takes.
+pub fn table<T>(capacity: usize) -> usize {
+    // An eighth of the places stays free. Each has a byte of its own, and so
+    // has a group at the end.
+    let places = match capacity {
+        0 => return 0,
+        1..=3 => 4,
+        4..=7 => 8,
+        _ => capacity * 8 / 7,
+    };
+    block(places * (size_of::<T>() + 1) + 16)
+}
+
+/// What a B-tree of so many entries takes, without what they own.
+pub fn tree<K, V>(len: usize) -> usize {
+    // A node has room for eleven, and half of that is used when they came in
+    // order.
+    const ROOM: usize = 11;
+    let nodes = match len {
+        0 => return 0,
+        1..=ROOM => 1,
+        _ => len.div_ceil(ROOM / 2) + 1,
+    };
+    nodes * block(ROOM * (size_of::<K>() + size_of::<V>()) + 16)
+}
+
+/// What a map of texts takes with them.
+pub fn texts(map: &std::collections::BTreeMap<String, String>) -> usize {
+    let each = map.iter().map(|(k, v)| block(k.len()) + block(v.len()));
+    tree::<String, String>(map.len()) + each.sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_hold_what_was_asked_for_and_at_most_a_quarter_more() {
+        assert_eq!(
+            [0, 1, 9, 128, 129, 257].map(block),
+            [0, 8, 16, 128, 160, 320]
+        );
+        for bytes in 128..20_000 {
+            let block = block(bytes);
+            assert!(
+                (bytes..=bytes + bytes / 4).contains(&block),
+                "{bytes}: {block}"
+            );
+        }
+    }
+}
