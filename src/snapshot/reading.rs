@@ -82,12 +82,11 @@ impl State {
             if hurry.is_some() && shared.nodes.len() > Hurry::MAX_NODES {
                 return Err(Delay::Long);
             }
-            let current = match &locked {
-                Some(namespace) => !namespace.retired,
-                // It may have been created before `shared` was locked.
-                None => !self.namespaces.contains_key(namespace),
+            let revision = match &locked {
+                Some(namespace) => (!namespace.retired).then(|| self.revision()),
+                None => self.without(namespace),
             };
-            if current {
+            if let Some(revision) = revision {
                 if let Some(shard) = &shard
                     && keeps_views
                     && !shard.viewed.load(Ordering::Relaxed)
@@ -96,6 +95,7 @@ impl State {
                 }
                 let namespace = locked.as_deref().unwrap_or(&none);
                 let cut = Cut {
+                    revision,
                     hurry,
                     ..self.cut(&shared, namespace)
                 };
@@ -104,6 +104,24 @@ impl State {
                 return Ok(decided);
             }
         }
+    }
+
+    /// A revision that has nothing in a namespace; `None` when it has to be
+    /// looked for again.
+    ///
+    /// Nothing is locked that holds up a batch which brings the namespace, or
+    /// takes it away. Such a batch moves on after it brought it, and before it
+    /// takes it away: so a revision that stands while the namespace is not
+    /// found is one without it.
+    fn without(&self, namespace: &str) -> Option<i64> {
+        let revision = self.revision();
+        if self.namespaces.contains_key(namespace) {
+            return None;
+        }
+        // Here a batch may come between; in tests it does.
+        #[cfg(test)]
+        std::thread::yield_now();
+        (self.revision() == revision).then_some(revision)
     }
 
     /// Runs a decision as if a batch had been applied, and takes it back.
@@ -154,5 +172,60 @@ impl State {
             upkeep: &self.upkeep,
             hurry: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::proto::v1;
+    use crate::proto::v1::change::Object;
+
+    /// How long it is tried.
+    const TRIED: Duration = Duration::from_secs(2);
+
+    /// The only pod of a namespace comes with every odd revision, and goes with
+    /// every even one.
+    #[test]
+    fn a_namespace_that_comes_and_goes_is_of_the_revision_that_is_named() {
+        let metadata = v1::ObjectMeta {
+            name: "only".into(),
+            namespace: "brief".into(),
+            ..v1::ObjectMeta::default()
+        };
+        let came = Batch::trusted([Object::Pod(v1::Pod {
+            metadata: Some(metadata),
+            ..v1::Pod::default()
+        })]);
+        let gone = Batch::trusted([Object::Delete(v1::ObjectReference {
+            kind: "Pod".into(),
+            namespace: "brief".into(),
+            name: "only".into(),
+            ..v1::ObjectReference::default()
+        })]);
+        let (state, done) = (State::new(1 << 20), AtomicBool::new(false));
+        let read = || {
+            while !done.load(Ordering::Relaxed) {
+                let of = |cut: Cut<'_>| (cut.revision, cut.namespace.pod_count() as i64);
+                let (revision, pods) = state.read("brief", of);
+                assert_eq!(pods, revision % 2, "pods of revision {revision}");
+            }
+        };
+        std::thread::scope(|scope| {
+            let readers: Vec<_> = (0..16).map(|_| scope.spawn(read)).collect();
+            let start = Instant::now();
+            let mut revision = 0;
+            // A reader that found something amiss has ended.
+            while start.elapsed() < TRIED && !readers.iter().any(|r| r.is_finished()) {
+                for batch in [&came, &gone] {
+                    revision += 1;
+                    state.apply(batch, None, revision);
+                }
+            }
+            done.store(true, Ordering::Relaxed);
+        });
     }
 }
