@@ -1,0 +1,109 @@
+//! Everybody else: clients that ask small things at a steady rate, and note how
+//! long they wait.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
+
+use crate::questions::small;
+use crate::server::{channel, client};
+
+/// How often each of them asks.
+const EVERY: Duration = Duration::from_millis(10);
+
+/// The longest that one waits.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long calls took; those that failed took as long as anybody waits.
+#[derive(Debug, Clone, Default)]
+pub struct Waits(Vec<Duration>);
+
+impl Waits {
+    /// The wait that so many in a hundred do not exceed, in milliseconds.
+    pub fn percentile(&self, percent: usize) -> f64 {
+        let index = (self.0.len() * percent).div_ceil(100).max(1) - 1;
+        let wait = self.0.get(index).copied().unwrap_or(PATIENCE);
+        wait.as_secs_f64() * 1_000.0
+    }
+
+    /// The longest wait, in milliseconds.
+    pub fn longest(&self) -> f64 {
+        self.percentile(100)
+    }
+}
+
+/// Clients on a thread of their own, so that attackers in this process do not
+/// keep them from asking.
+pub struct Bystanders {
+    stop: CancellationToken,
+    thread: thread::JoinHandle<(Waits, Waits)>,
+}
+
+impl Bystanders {
+    /// Begins to ask a server.
+    pub fn start(address: &str) -> Self {
+        let stop = CancellationToken::new();
+        let (stopped, address) = (stop.clone(), address.to_owned());
+        let thread = thread::spawn(move || {
+            let runtime = Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.expect("a runtime can be made");
+            runtime.block_on(async {
+                let health = HealthClient::new(channel(&address));
+                let healthy = ask(&stopped, || {
+                    let mut health = health.clone();
+                    async move { health.check(HealthCheckRequest::default()).await.map(drop) }
+                });
+                let asking = client(&address);
+                let filtered = ask(&stopped, || {
+                    let mut asking = asking.clone();
+                    async move { asking.filter(small()).await.map(drop) }
+                });
+                tokio::join!(healthy, filtered)
+            })
+        });
+        Self { stop, thread }
+    }
+
+    /// What health and Filter took until now.
+    pub fn stop(self) -> (Waits, Waits) {
+        self.stop.cancel();
+        self.thread.join().expect("they do not panic")
+    }
+}
+
+/// Asks at a steady rate, whether answers come or not, so that one late answer
+/// does not keep the next question from being late as well.
+async fn ask<F: Future<Output = Result<(), Status>> + Send + 'static>(
+    stop: &CancellationToken,
+    call: impl Fn() -> F,
+) -> Waits {
+    let waits = Arc::new(Mutex::new(Vec::new()));
+    let mut ticks = interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    let mut calls = JoinSet::new();
+    while !stop.is_cancelled() {
+        let due: Instant = ticks.tick().await;
+        let (call, waits) = (call(), Arc::clone(&waits));
+        calls.spawn(async move {
+            let answered = timeout(PATIENCE, call)
+                .await
+                .is_ok_and(|answer| answer.is_ok());
+            let wait = if answered { due.elapsed() } else { PATIENCE };
+            waits.lock().expect("no holder panics").push(wait);
+        });
+        while calls.try_join_next().is_some() {}
+    }
+    while calls.join_next().await.is_some() {}
+    let mut waits = std::mem::take(&mut *waits.lock().expect("no holder panics"));
+    waits.sort_unstable();
+    Waits(waits)
+}

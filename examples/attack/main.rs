@@ -1,0 +1,208 @@
+//! Attacks a server, one way after another, and measures what everybody else
+//! notices of it. Writes a table; `bench/attack` runs it.
+//!
+//! Exits with 1 when health, or somebody's small question, waited longer than
+//! promised.
+
+mod attack;
+mod beside;
+mod held;
+mod pods;
+mod questions;
+mod raw;
+mod request;
+mod server;
+mod table;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use clap::Parser;
+use evenkeel::proto::v1;
+use evenkeel::proto::v1::stream_snapshot_request::Step;
+use tokio::time::{Instant, interval, sleep};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
+
+use attack::{Attack, Context};
+use beside::Bystanders;
+use pods::Scale;
+use server::{Memory, Server};
+use table::{Row, Table};
+
+/// How long a server may take to be as it was before an attack.
+const RECOVERY: Duration = Duration::from_secs(120);
+
+#[derive(Parser)]
+struct Args {
+    /// The program
+    #[arg(long, default_value = "target/release/evenkeel")]
+    binary: PathBuf,
+
+    /// Nodes of the cluster
+    #[arg(long, default_value_t = 45_000)]
+    nodes: usize,
+
+    /// Pods of the cluster
+    #[arg(long, default_value_t = 150_000)]
+    pods: usize,
+
+    /// Seconds of each attack
+    #[arg(long, default_value_t = 5)]
+    seconds: u64,
+
+    /// Clients that attack at once
+    #[arg(long, default_value_t = 2)]
+    clients: usize,
+
+    /// Only attacks whose name has this in it, in any case; repeatable
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+
+    /// How much smaller hostile questions are than the limits let them be
+    #[arg(long, default_value_t = 1)]
+    divide: usize,
+
+    /// Write JSON instead of a table
+    #[arg(long)]
+    json: bool,
+
+    /// Names of the attacks, and no attack
+    #[arg(long)]
+    list: bool,
+
+    /// Further flags of the server
+    #[arg(last = true)]
+    flags: Vec<String>,
+}
+
+impl Args {
+    fn scale(&self) -> Scale {
+        let of = |most: usize| (most / self.divide.max(1)).max(1);
+        Scale {
+            nodes: self.nodes,
+            terms: of(10_000),
+            values: of(16_000),
+            tolerations: of(100_000),
+            requirements: of(5_000),
+            names: of(200_000),
+            replicas: of(100_000),
+            overlay: of(1_000),
+            batch: of(100_000),
+        }
+    }
+
+    fn picks(&self, attack: &Attack) -> bool {
+        let name = attack.name().to_lowercase();
+        let named = |only: &String| name.contains(&only.to_lowercase());
+        self.only.is_empty() || matches!(attack, Attack::Nothing) || self.only.iter().any(named)
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<ExitCode> {
+    let args = Args::parse();
+    let mut attacks = attack::all();
+    attacks.retain(|attack| args.picks(attack));
+    if args.list {
+        attacks
+            .iter()
+            .for_each(|attack| println!("{}", attack.name()));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut server = Server::start(&args.binary, &args.flags)?;
+    feed(&server, &args).await?;
+    let mut table = Table::new(args.json);
+    for attack in attacks {
+        recover(&server).await?;
+        eprintln!("{}", attack.name());
+        let row = run(attack, &mut server, &args).await?;
+        table.add(row);
+    }
+    Ok(table.judge())
+}
+
+/// Replaces the default snapshot with the cluster.
+async fn feed(server: &Server, args: &Args) -> Result<()> {
+    let snapshot = String::new;
+    let begin = Step::BeginReplace(v1::BeginReplace {
+        snapshot: snapshot(),
+    });
+    let batches = questions::cluster(&args.scale(), args.pods);
+    let update = |changes| {
+        Step::Update(v1::UpdateSnapshotRequest {
+            snapshot: snapshot(),
+            changes,
+            ..Default::default()
+        })
+    };
+    let commit = Step::CommitReplace(v1::CommitReplace {
+        snapshot: snapshot(),
+        expected_revision: None,
+    });
+    let steps: Vec<Step> = [begin]
+        .into_iter()
+        .chain(batches.map(update))
+        .chain([commit])
+        .collect();
+    let request = |step| v1::StreamSnapshotRequest { step: Some(step) };
+    let steps = tokio_stream::iter(steps.into_iter().map(request));
+    let answers = server.client().stream_snapshot(steps).await;
+    let mut answers = answers.context("the cluster")?.into_inner();
+    while answers.message().await.context("the cluster")?.is_some() {}
+    Ok(())
+}
+
+/// Waits until the server answers at once again, ten times in a row.
+async fn recover(server: &Server) -> Result<()> {
+    let begun = Instant::now();
+    let mut health = HealthClient::new(server.channel());
+    let mut quick = 0;
+    while quick < 10 && begun.elapsed() < RECOVERY {
+        let asked = Instant::now();
+        let answer = health.check(HealthCheckRequest::default()).await;
+        let is_quick = answer.is_ok() && asked.elapsed() < Duration::from_millis(20);
+        quick = if is_quick { quick + 1 } else { 0 };
+        sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
+}
+
+/// Runs one attack with everybody else beside it.
+async fn run(attack: Attack, server: &mut Server, args: &Args) -> Result<Row> {
+    let name = attack.name().to_owned();
+    let before = server.memory().await?.context("what it takes")?;
+    let bystanders = Bystanders::start(&server.address);
+    let lasts = Duration::from_secs(args.seconds);
+    let it = Context::new(&server.address, args.scale(), lasts);
+    let running = tokio::spawn(attack.run(it.clone(), args.clients));
+    let mut ticks = interval(Duration::from_millis(250));
+    let mut most = before;
+    while !running.is_finished() {
+        ticks.tick().await;
+        if let Some(memory) = server.memory().await?
+            && beyond(memory) > beyond(most)
+        {
+            most = memory;
+        }
+    }
+    if let Err(error) = running.await? {
+        it.note(&format!("{error:#}"));
+    }
+    let (health, filter) = bystanders.stop();
+    Ok(Row {
+        name,
+        outcomes: it.outcomes(),
+        health,
+        filter,
+        resident: most.resident,
+        beyond: beyond(most) - beyond(before),
+    })
+}
+
+/// What the process has beyond what it accounts for.
+fn beyond(memory: Memory) -> i64 {
+    memory.resident - memory.accounted
+}
