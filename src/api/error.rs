@@ -102,7 +102,7 @@ impl From<snapshot::Error> for Error {
 impl Error {
     fn code_and_reason(&self) -> (Code, &'static str) {
         match self {
-            Self::Invalid(violations) if violations.iter().all(|v| v.limit.is_some()) => {
+            Self::Invalid(violations) if violations.are_limits() => {
                 (Code::ResourceExhausted, "OVER_LIMIT")
             }
             Self::Invalid(_) | Self::Undecodable(_) => (Code::InvalidArgument, "INVALID_REQUEST"),
@@ -149,7 +149,7 @@ impl Error {
                 name, limit: value, ..
             } => limit(name, *value),
             // Of several limits the first; the violations name all.
-            Self::Invalid(violations) if violations.iter().all(|v| v.limit.is_some()) => {
+            Self::Invalid(violations) if violations.are_limits() => {
                 let first = violations.iter().find_map(|v| v.limit);
                 let name = |limit: &str| ("limit".to_owned(), limit.to_owned());
                 first.map(name).into_iter().collect()
@@ -197,7 +197,7 @@ fn describe(violations: &Violations, details: &mut ErrorDetails) -> String {
         details.add_bad_request_violation(&violation.field, &violation.description);
         listed += 1;
     }
-    let total = violations.iter().count();
+    let total = violations.total();
     let first = violations.iter().next();
     let first = first.map_or(String::new(), |v| format!("{}: {}", v.field, v.description));
     let more = match total.saturating_sub(1) {

@@ -1,7 +1,7 @@
 //! Topology spread constraints: what a pod, or the defaults, ask for
 //! (`docs/semantics.md`, "Constraints of a pod" and "Validation").
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::names;
@@ -217,8 +217,13 @@ fn compile_selector(
         None if !keys.is_empty() => faults.add(list, "can only be set with a labelSelector"),
         None => {}
         Some(selector) => {
+            let used = if keys.is_empty() {
+                HashSet::new()
+            } else {
+                used_keys(selector, pod_labels)
+            };
             for (i, key) in keys.iter().enumerate() {
-                if is_used(selector, key, pod_labels.get(key)) {
+                if used.contains(&**key) {
                     faults.add(list.index(i), "is used by the labelSelector already");
                 }
             }
@@ -241,12 +246,17 @@ fn check_match_label_keys(
     }
 }
 
-/// Whether a selector uses `key`, other than by the `key In [value]` that the
+/// The keys that a selector uses, other than by the `key In [value]` that the
 /// API server itself writes for `matchLabelKeys` (KEP-3243).
-fn is_used(selector: &v1::LabelSelector, key: &str, value: Option<&String>) -> bool {
+fn used_keys<'s>(
+    selector: &'s v1::LabelSelector,
+    pod_labels: &BTreeMap<String, String>,
+) -> HashSet<&'s str> {
     let merged = |e: &v1::LabelSelectorRequirement| {
-        e.operator == "In" && e.values.len() == 1 && e.values.first() == value
+        e.operator == "In" && e.values.len() == 1 && e.values.first() == pod_labels.get(&e.key)
     };
-    let mut same_key = selector.match_expressions.iter().filter(|e| e.key == key);
-    selector.match_labels.contains_key(key) || same_key.any(|e| !merged(e))
+    let expressions = selector.match_expressions.iter();
+    let used = expressions.filter(|e| !merged(e)).map(|e| &*e.key);
+    used.chain(selector.match_labels.keys().map(|key| &**key))
+        .collect()
 }

@@ -7,12 +7,14 @@
 //! returns a form that can no longer fail.
 
 mod constraint;
+mod keyed;
 pub mod names;
 mod node_affinity;
 mod requirement;
 mod selector;
 mod selector_text;
 mod taints;
+mod term_index;
 mod violations;
 
 pub use constraint::{Action, Constraint, Policy};

@@ -3,34 +3,80 @@
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 
+use super::keyed::Keyed;
 use super::names;
 use super::requirement::{Operator, Requirement, parse_int, value_set};
+use super::term_index::TermIndex;
 use super::violations::{Path, Violations};
 use crate::proto::v1;
 
+/// From how many terms on they are looked up by what they require.
+const MANY_TERMS: usize = 8;
+
 /// The nodes that a pod may run on: those with all labels of its
 /// `nodeSelector` that also match a term of its required node affinity.
+/// Copies share it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct NodeAffinity<A = Box<str>> {
+pub struct NodeAffinity<A = Box<str>>(Keyed<Rules<A>>);
+
+#[derive(Debug, Clone)]
+struct Rules<A> {
     /// The `nodeSelector`.
     labels: Box<[Requirement<A>]>,
     /// The terms that can match a node; `None` without required affinity.
     terms: Option<Box<[Term<A>]>>,
+    /// Made of the terms, where there are many.
+    index: Option<TermIndex<A>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Term<A> {
-    labels: Box<[Requirement<A>]>,
-    names: Box<[Requirement<A>]>,
+pub(super) struct Term<A> {
+    pub labels: Box<[Requirement<A>]>,
+    pub names: Box<[Requirement<A>]>,
+}
+
+impl<A> Term<A> {
+    /// How many requirements it has.
+    pub fn len(&self) -> usize {
+        self.labels.len() + self.names.len()
+    }
+}
+
+impl<A: PartialEq> PartialEq for Rules<A> {
+    fn eq(&self, other: &Self) -> bool {
+        self.labels == other.labels && self.terms == other.terms
+    }
+}
+
+impl<A: Eq> Eq for Rules<A> {}
+
+impl<A: Hash> Hash for Rules<A> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.labels, &self.terms).hash(state);
+    }
+}
+
+impl<A: Hash + Eq + Clone> Rules<A> {
+    fn of(labels: Box<[Requirement<A>]>, terms: Option<Box<[Term<A>]>>) -> Self {
+        let many = terms.as_ref().filter(|terms| terms.len() > MANY_TERMS);
+        Self {
+            index: many.map(|terms| TermIndex::of(terms)),
+            labels,
+            terms,
+        }
+    }
 }
 
 /// What node affinity reads of a node.
-pub trait NodeLabels<V: ?Sized> {
+pub trait NodeLabels<V: ?Sized + 'static> {
     /// The node's name.
     fn name(&self) -> &V;
     /// The value of a label.
     fn label(&self, key: &V) -> Option<&V>;
+    /// All labels: keys and values.
+    fn labels(&self) -> impl Iterator<Item = (&V, &V)>;
     /// Reads a label value.
     fn text<'v>(&'v self, value: &'v V) -> &'v str;
 }
@@ -62,10 +108,8 @@ impl NodeAffinity {
             let list = path.field("preferredDuringSchedulingIgnoredDuringExecution");
             check_preferred(term, list.index(i), faults);
         }
-        Self {
-            labels: node_selector(&spec.node_selector),
-            terms: required,
-        }
+        let labels = node_selector(&spec.node_selector);
+        Self(Keyed::of(Rules::of(labels, required)))
     }
 }
 
@@ -78,12 +122,12 @@ impl NodeAffinity {
             let value = wire.values.into_iter().next();
             (wire.key, value.unwrap_or_default())
         };
-        spec.node_selector = self.labels.iter().map(pair).collect();
+        spec.node_selector = self.0.labels.iter().map(pair).collect();
         let term = |term: &Term<Box<str>>| v1::NodeSelectorTerm {
             match_expressions: term.labels.iter().map(to_wire).collect(),
             match_fields: term.names.iter().map(to_wire).collect(),
         };
-        let required = self.terms.as_ref().map(|terms| v1::NodeSelector {
+        let required = self.0.terms.as_ref().map(|terms| v1::NodeSelector {
             node_selector_terms: terms.iter().map(term).collect(),
         });
         spec.affinity = required.map(|required| v1::Affinity {
@@ -98,14 +142,30 @@ impl NodeAffinity {
 impl<A> NodeAffinity<A> {
     /// Whether every node matches.
     pub fn is_any(&self) -> bool {
-        self.labels.is_empty() && self.terms.is_none()
+        self.0.labels.is_empty() && self.0.terms.is_none()
+    }
+
+    /// How many requirements a node is held against, at most and about.
+    pub fn per_node(&self) -> usize {
+        let rules = &*self.0;
+        let terms = || rules.terms.iter().flatten().map(Term::len).sum();
+        rules.labels.len() + rules.index.as_ref().map_or_else(terms, TermIndex::per_node)
+    }
+
+    /// How many values, and requirements without values, it has.
+    pub fn size(&self) -> usize {
+        let rules = &*self.0;
+        let terms = rules.terms.iter().flatten();
+        let of_terms = terms.flat_map(|term| term.labels.iter().chain(&term.names));
+        let all = rules.labels.iter().chain(of_terms);
+        all.map(|requirement| requirement.operator.size()).sum()
     }
 
     /// Whether a node matches.
     pub fn matches<V>(&self, node: &impl NodeLabels<V>) -> bool
     where
-        A: Borrow<V>,
-        V: Eq + ?Sized,
+        A: Borrow<V> + Hash + Eq,
+        V: Ord + Hash + ?Sized + 'static,
     {
         let labels = |all: &[Requirement<A>]| {
             all.iter()
@@ -116,26 +176,27 @@ impl<A> NodeAffinity<A> {
                 .all(|r| r.holds(Some(node.name()), |v| node.text(v)))
         };
         let term = |term: &Term<A>| labels(&term.labels) && names(&term.names);
-        labels(&self.labels)
-            && self
-                .terms
-                .as_ref()
-                .is_none_or(|terms| terms.iter().any(term))
+        let rules = &*self.0;
+        labels(&rules.labels)
+            && match (&rules.terms, &rules.index) {
+                (None, _) => true,
+                (Some(terms), None) => terms.iter().any(term),
+                (Some(terms), Some(index)) => index.any(node, |i| term(&terms[i])),
+            }
     }
 
     /// The same affinity with its strings held another way.
-    pub fn map<B>(&self, mut f: impl FnMut(&A) -> B) -> NodeAffinity<B> {
+    pub fn map<B: Ord + Hash + Clone>(&self, mut f: impl FnMut(&A) -> B) -> NodeAffinity<B> {
         let mut map = |all: &[Requirement<A>]| all.iter().map(|r| r.map(&mut f)).collect();
-        NodeAffinity {
-            labels: map(&self.labels),
-            terms: self.terms.as_ref().map(|terms| {
-                let term = |term: &Term<A>| Term {
-                    labels: map(&term.labels),
-                    names: map(&term.names),
-                };
-                terms.iter().map(term).collect()
-            }),
-        }
+        let labels = map(&self.0.labels);
+        let terms = self.0.terms.as_ref().map(|terms| {
+            let term = |term: &Term<A>| Term {
+                labels: map(&term.labels),
+                names: map(&term.names),
+            };
+            terms.iter().map(term).collect()
+        });
+        NodeAffinity(Keyed::of(Rules::of(labels, terms)))
     }
 }
 

@@ -18,9 +18,9 @@ pub struct Requirement<A> {
 /// What a [`Requirement`] asks of a value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operator<A> {
-    /// The value is one of these.
+    /// The value is one of these, which are sorted.
     In(Box<[A]>),
-    /// There is no value, or it is none of these.
+    /// There is no value, or it is none of these, which are sorted.
     NotIn(Box<[A]>),
     /// There is a value.
     Exists,
@@ -37,9 +37,12 @@ impl<A> Requirement<A> {
     pub fn holds<'v, V>(&self, value: Option<&'v V>, text: impl Fn(&'v V) -> &'v str) -> bool
     where
         A: Borrow<V>,
-        V: Eq + ?Sized,
+        V: Ord + ?Sized,
     {
-        let among = |values: &[A], value: &V| values.iter().any(|v| v.borrow() == value);
+        let among = |values: &[A], value: &V| {
+            let found = values.binary_search_by(|other| other.borrow().cmp(value));
+            found.is_ok()
+        };
         match (&self.operator, value) {
             (Operator::In(values), Some(value)) => among(values, value),
             (Operator::NotIn(values), Some(value)) => !among(values, value),
@@ -57,10 +60,16 @@ impl<A> Requirement<A> {
     }
 
     /// The same requirement with its strings held another way.
-    pub fn map<B>(&self, mut f: impl FnMut(&A) -> B) -> Requirement<B> {
+    pub fn map<B: Ord>(&self, mut f: impl FnMut(&A) -> B) -> Requirement<B> {
+        let mut set = |values: &[A]| {
+            let mut set: Vec<B> = values.iter().map(&mut f).collect();
+            set.sort_unstable();
+            set.dedup();
+            set.into()
+        };
         let operator = match &self.operator {
-            Operator::In(values) => Operator::In(values.iter().map(&mut f).collect()),
-            Operator::NotIn(values) => Operator::NotIn(values.iter().map(&mut f).collect()),
+            Operator::In(values) => Operator::In(set(values)),
+            Operator::NotIn(values) => Operator::NotIn(set(values)),
             Operator::Exists => Operator::Exists,
             Operator::DoesNotExist => Operator::DoesNotExist,
             Operator::Gt(bound) => Operator::Gt(*bound),
@@ -70,6 +79,32 @@ impl<A> Requirement<A> {
             key: f(&self.key),
             operator,
         }
+    }
+}
+
+impl<A> Operator<A> {
+    /// The only value that will do, if there is just one.
+    pub(super) fn only(&self) -> Option<&A> {
+        match self {
+            Self::In(values) => match &**values {
+                [only] => Some(only),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// How many values it has; 1 without values.
+    pub(super) fn size(&self) -> usize {
+        match self {
+            Self::In(values) | Self::NotIn(values) => values.len(),
+            Self::Exists | Self::DoesNotExist | Self::Gt(_) | Self::Lt(_) => 1,
+        }
+    }
+
+    /// Whether a value has to be there.
+    pub(super) fn wants_value(&self) -> bool {
+        matches!(self, Self::In(_) | Self::Exists | Self::Gt(_) | Self::Lt(_))
     }
 }
 

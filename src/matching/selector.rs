@@ -87,13 +87,7 @@ impl Selector {
         };
         requirements
             .iter()
-            .find_map(|requirement| match &requirement.operator {
-                Operator::In(values) => match &**values {
-                    [only] => Some((&*requirement.key, &**only)),
-                    _ => None,
-                },
-                _ => None,
-            })
+            .find_map(|requirement| Some((&*requirement.key, &**requirement.operator.only()?)))
     }
 
     /// Writes the selector for the wire: pairs as `matchLabels` where they
@@ -136,6 +130,22 @@ impl Selector {
 }
 
 impl<A> Selector<A> {
+    /// How many requirements it has.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::All(requirements) => requirements.len(),
+        }
+    }
+
+    /// How many values, and requirements without values, it has.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::All(all) => all.iter().map(|r| r.operator.size()).sum(),
+        }
+    }
+
     /// Whether it is `{}`: it matches every label set, and by the rule of
     /// kube-scheduler's plugin counts no pod.
     pub fn is_empty(&self) -> bool {
@@ -143,7 +153,7 @@ impl<A> Selector<A> {
     }
 
     /// The same selector with its strings held another way.
-    pub fn map<B>(&self, mut f: impl FnMut(&A) -> B) -> Selector<B> {
+    pub fn map<B: Ord>(&self, mut f: impl FnMut(&A) -> B) -> Selector<B> {
         match self {
             Self::Nothing => Selector::Nothing,
             Self::All(requirements) => {
@@ -156,7 +166,7 @@ impl<A> Selector<A> {
     pub fn matches<'v, V>(&self, get: impl Fn(&V) -> Option<&'v V>) -> bool
     where
         A: Borrow<V>,
-        V: Eq + ?Sized + 'v,
+        V: Ord + ?Sized + 'v,
     {
         match self {
             Self::Nothing => false,

@@ -1,7 +1,8 @@
 //! Taints and tolerations (`docs/semantics.md`, "Matching").
 
-use std::sync::Arc;
+use std::collections::HashSet;
 
+use super::keyed::Keyed;
 use super::names;
 use super::violations::{Path, Violations};
 use crate::proto::v1;
@@ -31,7 +32,7 @@ pub struct Taint {
 /// What taints a pod tolerates; sorted, without repetitions. Shared by all
 /// that looks at nodes for the pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Tolerations(Arc<[Toleration]>);
+pub struct Tolerations(Keyed<Box<[Toleration]>>);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Toleration {
@@ -65,6 +66,7 @@ impl Taint {
     /// Compiles the taints of a node.
     pub fn compile(wire: &[v1::Taint], path: Path<'_>, faults: &mut Violations) -> Box<[Self]> {
         let mut taints: Vec<Self> = Vec::with_capacity(wire.len());
+        let mut seen = HashSet::new();
         for (i, taint) in wire.iter().enumerate() {
             let path = path.index(i);
             names::check_label_key(&taint.key, path.field("key"), faults);
@@ -73,10 +75,7 @@ impl Taint {
                 faults.add(path.field("effect"), EFFECTS);
                 continue;
             };
-            if taints
-                .iter()
-                .any(|t| *t.key == *taint.key && t.effect == effect)
-            {
+            if !seen.insert((&*taint.key, effect)) {
                 faults.add(path, "repeats the key and effect of another taint");
             }
             taints.push(Self {
@@ -103,7 +102,17 @@ impl Tolerations {
         }
         all.sort_unstable();
         all.dedup();
-        Self(all.into())
+        Self(Keyed::of(all.into()))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Writes them for the wire. Those that tolerate nothing are not written.
@@ -133,14 +142,23 @@ impl Tolerations {
 
     /// As [`Self::tolerate`], for a taint given by its parts.
     pub fn tolerate_parts(&self, key: &str, value: &str, effect: Effect) -> bool {
-        let equal = |mine: &Option<Box<str>>, text| mine.as_deref().is_none_or(|m| m == text);
-        self.0.iter().any(|t| {
-            t.effect.is_none_or(|e| e == effect) && equal(&t.key, key) && equal(&t.value, value)
+        // Each part is given or left open, which makes eight to look up.
+        [None, Some(key)].into_iter().any(|key| {
+            [None, Some(value)].into_iter().any(|value| {
+                [None, Some(effect)].into_iter().any(|effect| {
+                    let wanted = (key, value, effect);
+                    self.0.binary_search_by(|t| t.parts().cmp(&wanted)).is_ok()
+                })
+            })
         })
     }
 }
 
 impl Toleration {
+    fn parts(&self) -> (Option<&str>, Option<&str>, Option<Effect>) {
+        (self.key.as_deref(), self.value.as_deref(), self.effect)
+    }
+
     /// `None` when it is refused, or tolerates nothing.
     fn compile(wire: &v1::Toleration, path: Path<'_>, faults: &mut Violations) -> Option<Self> {
         let exists = wire.operator == "Exists";

@@ -71,46 +71,85 @@ pub struct Violation {
     pub limit: Option<&'static str>,
 }
 
+/// How many faults are kept with their words; of more it is known how many.
+const MAX_KEPT: usize = 1_000;
+
+/// How many faults are written out in one text.
+const MAX_WRITTEN: usize = 20;
+
 /// All faults of a request, in the order in which they were found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Violations(Vec<Violation>);
+pub struct Violations {
+    /// The first ones.
+    kept: Vec<Violation>,
+    /// How many there are.
+    total: usize,
+    /// How many of them are simply wrong, and not over a limit.
+    wrong: usize,
+}
 
 impl Violations {
     /// Adds a fault.
     pub fn add(&mut self, path: Path<'_>, description: impl Into<String>) {
-        self.push(path, description.into(), None);
+        self.push(path, || description.into(), None);
     }
 
     /// Adds the fault of exceeding the limit that is configured as `name`.
     pub fn over_limit(&mut self, path: Path<'_>, name: &'static str, limit: usize, actual: usize) {
         self.push(
             path,
-            format!("is {actual} long, over {name} of {limit}"),
+            || format!("is {actual} long, over {name} of {limit}"),
             Some(name),
         );
     }
 
-    fn push(&mut self, path: Path<'_>, description: String, limit: Option<&'static str>) {
-        self.0.push(Violation {
-            field: path.to_string(),
-            description,
-            limit,
-        });
+    fn push(
+        &mut self,
+        path: Path<'_>,
+        description: impl FnOnce() -> String,
+        limit: Option<&'static str>,
+    ) {
+        self.total += 1;
+        self.wrong += usize::from(limit.is_none());
+        if self.kept.len() < MAX_KEPT {
+            self.kept.push(Violation {
+                field: path.to_string(),
+                description: description(),
+                limit,
+            });
+        }
     }
 
     /// The value of a result, or `None` with its faults added to these.
     pub fn collect<T>(&mut self, result: Result<T, Self>) -> Option<T> {
-        result.map_err(|faults| self.0.extend(faults.0)).ok()
+        let add = |faults: Self| {
+            let room = MAX_KEPT - self.kept.len();
+            self.kept.extend(faults.kept.into_iter().take(room));
+            self.total += faults.total;
+            self.wrong += faults.wrong;
+        };
+        result.map_err(add).ok()
     }
 
     /// Whether nothing is wrong.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.total == 0
     }
 
-    /// The faults.
+    /// How many faults there are.
+    pub fn total(&self) -> usize {
+        self.total
+    }
+
+    /// Whether every fault is to be over a limit.
+    pub fn are_limits(&self) -> bool {
+        self.wrong == 0
+    }
+
+    /// The first faults, in the order in which they were found; a thousand of
+    /// them are kept.
     pub fn iter(&self) -> impl Iterator<Item = &Violation> {
-        self.0.iter()
+        self.kept.iter()
     }
 
     /// `value` when nothing is wrong, else the faults.
@@ -128,7 +167,7 @@ impl Violations {
 
 impl fmt::Display for Violations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, violation) in self.0.iter().enumerate() {
+        for (i, violation) in self.kept.iter().take(MAX_WRITTEN).enumerate() {
             let separator = if i == 0 { "" } else { "; " };
             write!(
                 f,
@@ -136,7 +175,10 @@ impl fmt::Display for Violations {
                 violation.field, violation.description
             )?;
         }
-        Ok(())
+        match self.total.saturating_sub(MAX_WRITTEN) {
+            0 => Ok(()),
+            more => write!(f, "; and {more} more"),
+        }
     }
 }
 

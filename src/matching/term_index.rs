@@ -1,0 +1,219 @@
+//! Which of many terms can match a node at all: so that a node is not held
+//! against each of them.
+
+use std::borrow::Borrow;
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use super::node_affinity::{NodeLabels, Term};
+use super::requirement::{Operator, Requirement};
+
+/// Terms by what they cannot do without. A term stands in one place, or under
+/// each of the values that it asks for.
+#[derive(Debug, Clone)]
+pub(super) struct TermIndex<A> {
+    by_name: HashMap<A, Vec<usize>>,
+    by_label: HashMap<A, HashMap<A, Vec<usize>>>,
+    by_key: HashMap<A, Vec<usize>>,
+    /// Terms that may match any node.
+    rest: Vec<usize>,
+    /// How many requirements a node is held against, at most and about.
+    per_node: usize,
+}
+
+/// How many of a node's labels are taken to lead to terms, for what a look at
+/// a node costs.
+const LEADING_LABELS: usize = 4;
+
+impl<A: Hash + Eq + Clone> TermIndex<A> {
+    pub(super) fn of(terms: &[Term<A>]) -> Self {
+        let mut index = Self {
+            by_name: HashMap::new(),
+            by_label: HashMap::new(),
+            by_key: HashMap::new(),
+            rest: Vec::new(),
+            per_node: 0,
+        };
+        for (i, term) in terms.iter().enumerate() {
+            index.add(i, term);
+        }
+        let size = |all: &Vec<usize>| all.iter().map(|i| terms[*i].len()).sum::<usize>();
+        let by_value = index.by_label.values().flat_map(HashMap::values);
+        let most = by_value.chain(index.by_name.values()).map(size).max();
+        let always = index.by_key.values().map(size).sum::<usize>() + size(&index.rest);
+        index.per_node = always + LEADING_LABELS * (most.unwrap_or(0) + 1);
+        index
+    }
+
+    fn add(&mut self, i: usize, term: &Term<A>) {
+        if let Some((_, values)) = least_values(&term.names) {
+            for value in values {
+                self.by_name.entry(value.clone()).or_default().push(i);
+            }
+        } else if let Some((key, values)) = least_values(&term.labels) {
+            let by_value = self.by_label.entry(key.clone()).or_default();
+            for value in values {
+                by_value.entry(value.clone()).or_default().push(i);
+            }
+        } else if let Some(there) = term.labels.iter().find(|r| r.operator.wants_value()) {
+            self.by_key.entry(there.key.clone()).or_default().push(i);
+        } else {
+            self.rest.push(i);
+        }
+    }
+}
+
+impl<A> TermIndex<A> {
+    /// How many requirements a node is held against, at most and about.
+    pub(super) fn per_node(&self) -> usize {
+        self.per_node
+    }
+}
+
+impl<A: Hash + Eq> TermIndex<A> {
+    /// Whether one of the terms that can match a node `does`.
+    pub(super) fn any<V>(&self, node: &impl NodeLabels<V>, does: impl Fn(usize) -> bool) -> bool
+    where
+        A: Borrow<V>,
+        V: Hash + Eq + ?Sized + 'static,
+    {
+        let any = |terms: Option<&Vec<usize>>| terms.into_iter().flatten().any(|i| does(*i));
+        any(Some(&self.rest))
+            || any(self.by_name.get(node.name()))
+            || node.labels().any(|(key, value)| {
+                let of_key = self.by_label.get(key);
+                any(of_key.and_then(|by_value| by_value.get(value))) || any(self.by_key.get(key))
+            })
+    }
+}
+
+/// The requirement of a value out of the fewest.
+fn least_values<A>(all: &[Requirement<A>]) -> Option<(&A, &[A])> {
+    let values = all.iter().filter_map(|r| match &r.operator {
+        Operator::In(values) => Some((&r.key, &**values)),
+        _ => None,
+    });
+    values.min_by_key(|(_, values)| values.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use crate::matching::{NodeAffinity, NodeLabels, Path, Violations};
+    use crate::proto::v1;
+
+    struct Node {
+        name: String,
+        labels: BTreeMap<String, String>,
+    }
+
+    impl NodeLabels<str> for Node {
+        fn name(&self) -> &str {
+            &self.name
+        }
+
+        fn label(&self, key: &str) -> Option<&str> {
+            self.labels.get(key).map(String::as_str)
+        }
+
+        fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+            self.labels.iter().map(|(key, value)| (&**key, &**value))
+        }
+
+        fn text<'v>(&'v self, value: &'v str) -> &'v str {
+            value
+        }
+    }
+
+    fn requirement(key: &str, operator: &str, values: &[&str]) -> v1::NodeSelectorRequirement {
+        v1::NodeSelectorRequirement {
+            key: key.to_owned(),
+            operator: operator.to_owned(),
+            values: values.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    /// Terms of every kind, alone and two at a time.
+    fn terms() -> Vec<v1::NodeSelectorTerm> {
+        let mut expressions = Vec::new();
+        for key in ["a", "b"] {
+            for (operator, values) in [
+                ("In", &["1"][..]),
+                ("In", &["2", "3"]),
+                ("NotIn", &["1", "2"]),
+                ("Exists", &[]),
+                ("DoesNotExist", &[]),
+                ("Gt", &["2"]),
+                ("Lt", &["2"]),
+            ] {
+                expressions.push(requirement(key, operator, values));
+            }
+        }
+        let mut terms = Vec::new();
+        for (i, one) in expressions.iter().enumerate() {
+            for other in &expressions[i..] {
+                let term = v1::NodeSelectorTerm {
+                    match_expressions: vec![one.clone(), other.clone()],
+                    ..Default::default()
+                };
+                let named = requirement("metadata.name", "In", &["n1"]);
+                terms.push(v1::NodeSelectorTerm {
+                    match_fields: vec![named],
+                    ..term.clone()
+                });
+                terms.push(term);
+            }
+        }
+        terms
+    }
+
+    fn affinity(terms: Vec<v1::NodeSelectorTerm>) -> NodeAffinity {
+        let required = v1::NodeSelector {
+            node_selector_terms: terms,
+        };
+        let spec = v1::PodSpec {
+            affinity: Some(v1::Affinity {
+                node_affinity: Some(v1::NodeAffinity {
+                    required_during_scheduling_ignored_during_execution: Some(required),
+                    ..Default::default()
+                }),
+            }),
+            ..Default::default()
+        };
+        let mut faults = Violations::default();
+        let affinity = NodeAffinity::compile(&spec, Path::root("spec"), &mut faults);
+        assert!(faults.is_empty(), "{faults}");
+        affinity
+    }
+
+    #[test]
+    fn many_terms_match_what_one_of_them_matches_alone() {
+        let values = [None, Some("1"), Some("2"), Some("3"), Some("x")];
+        let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let mut nodes = Vec::new();
+        for (a, b) in values.iter().flat_map(|a| values.map(|b| (*a, b))) {
+            let a = a.map(|value| label("a", value));
+            let labels: BTreeMap<_, _> = a.into_iter().chain(b.map(|b| label("b", b))).collect();
+            nodes.extend(["n1", "n2"].map(|name| Node {
+                name: name.to_owned(),
+                labels: labels.clone(),
+            }));
+        }
+        let (all, mut matching) = (terms(), 0);
+        let alone: Vec<NodeAffinity> = all.iter().map(|t| affinity(vec![t.clone()])).collect();
+        for first in 0..all.len() - 12 {
+            // Close to each other, and far apart.
+            for step in [1, 7, 13] {
+                let chosen = || (first..all.len()).step_by(step).take(12);
+                let many = affinity(chosen().map(|i| all[i].clone()).collect());
+                for node in &nodes {
+                    let wanted = chosen().any(|i| alone[i].matches::<str>(node));
+                    assert_eq!(many.matches::<str>(node), wanted, "from {first} by {step}");
+                    matching += usize::from(wanted);
+                }
+            }
+        }
+        assert!(matching > 1_000, "{matching} tell little");
+    }
+}
