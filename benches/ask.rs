@@ -50,7 +50,7 @@ pub fn update(world: &World, batch: &Arc<Batch>) {
         batch: Arc::clone(batch),
         defaults: None,
         expected_revision: None,
-        arrived: std::time::Instant::now(),
+        arrived: world.registry.now().steady,
     };
     let update = world.registry.update(world::NAME, offer);
     update.expect("it is within limits");

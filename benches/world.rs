@@ -1,7 +1,6 @@
 //! A snapshot with a cluster in it, without a server.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use evenkeel::matching::Path;
 use evenkeel::proto::v1;
@@ -32,7 +31,8 @@ impl World {
             let applied = staged.apply(&batch(changes), None, registry.limits());
             applied.expect("it is within limits");
         }
-        let replaced = registry.replace(NAME, staged, None, Instant::now());
+        let arrived = registry.now().steady;
+        let replaced = registry.replace(NAME, staged, None, arrived);
         replaced.expect("it is within limits");
         Self { registry }
     }

@@ -89,7 +89,7 @@ fn update(registry: &Registry, changes: Vec<Change>) {
         batch: Arc::new(batch.expect("valid changes")),
         defaults: None,
         expected_revision: None,
-        arrived: std::time::Instant::now(),
+        arrived: registry.now().steady,
     };
     let updated = registry.update("default", offer);
     updated.expect("it is applied");

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::error::Error;
 use super::update::{self, Checked};
@@ -11,7 +10,7 @@ use crate::access::{Caller, Role};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::proto::v1::stream_snapshot_request::Step;
-use crate::snapshot::{Offer, Registry, Staged};
+use crate::snapshot::{Moment, Offer, Registry, Staged};
 
 /// How many replaces a stream may have begun: each is a state of its own.
 const MAX_REPLACES: usize = 4;
@@ -56,12 +55,17 @@ impl Feed {
         }
     }
 
+    /// What time it is by the clock of the registry.
+    pub fn now(&self) -> Moment {
+        self.registry.now().steady
+    }
+
     /// Takes steps, each with the time of its arrival, one after another, until
     /// one is refused; their answers, up to that one. Batches that follow each
     /// other are stored together.
     pub fn steps(
         &mut self,
-        wires: Vec<(Instant, v1::StreamSnapshotRequest)>,
+        wires: Vec<(Moment, v1::StreamSnapshotRequest)>,
     ) -> Vec<Result<v1::StreamSnapshotResponse, Error>> {
         let mut answers: Vec<Answer> = Vec::with_capacity(wires.len());
         let mut run = Run::default();
@@ -92,7 +96,7 @@ impl Feed {
         answers.into_iter().map(|a| a.map(response)).collect()
     }
 
-    fn check(&self, wire: v1::StreamSnapshotRequest, arrived: Instant) -> Result<Next, Error> {
+    fn check(&self, wire: v1::StreamSnapshotRequest, arrived: Moment) -> Result<Next, Error> {
         if let Some(snapshot) = wire.step.as_ref().map(snapshot_of) {
             permission::allow(self.caller.as_ref(), Role::Feeder, snapshot)?;
         }
@@ -170,7 +174,7 @@ impl Feed {
         Ok(update::counts(revision, &epoch, Default::default()))
     }
 
-    fn commit(&mut self, wire: &v1::CommitReplace, arrived: Instant) -> Answer {
+    fn commit(&mut self, wire: &v1::CommitReplace, arrived: Moment) -> Answer {
         let path = Path::root("commitReplace");
         let mut faults = Violations::default();
         let snapshot = request::snapshot_name(&wire.snapshot, path.field("snapshot"), &mut faults);

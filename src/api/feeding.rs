@@ -10,6 +10,7 @@ use super::error::Error;
 use super::feed::Feed;
 use super::lanes::{LARGE_BATCH, Lanes, until};
 use crate::proto::v1;
+use crate::snapshot::Moment;
 
 /// Steps that came while others were stored are taken together, up to so many,
 /// and until they have so many changes.
@@ -37,7 +38,7 @@ pub async fn run_feed(
         };
         let Some(step) = step else { return };
         let mut group = Group::default();
-        let mut goes_on = group.add(step);
+        let mut goes_on = group.add(step, feed.now());
         while is_journaled && goes_on && group.has_room() {
             let step = tokio::select! {
                 biased;
@@ -45,7 +46,7 @@ pub async fn run_feed(
                 () = std::future::ready(()) => None,
             };
             let Some(step) = step else { break };
-            goes_on = group.add(step);
+            goes_on = group.add(step, feed.now());
         }
         let Group { taken, size, end } = group;
         let is_large = is_journaled || size >= LARGE_BATCH;
@@ -79,7 +80,7 @@ pub async fn run_feed(
 #[derive(Default)]
 struct Group {
     /// With the time of their arrival.
-    taken: Vec<(std::time::Instant, v1::StreamSnapshotRequest)>,
+    taken: Vec<(Moment, v1::StreamSnapshotRequest)>,
     size: usize,
     /// Why no more steps come.
     end: Option<Status>,
@@ -87,11 +88,11 @@ struct Group {
 
 impl Group {
     /// Adds a step; whether more may come.
-    fn add(&mut self, step: Result<v1::StreamSnapshotRequest, Status>) -> bool {
+    fn add(&mut self, step: Result<v1::StreamSnapshotRequest, Status>, arrived: Moment) -> bool {
         match step {
             Ok(step) => {
                 self.size = self.size.saturating_add(step_size(&step));
-                self.taken.push((std::time::Instant::now(), step));
+                self.taken.push((arrived, step));
             }
             Err(status) => self.end = Some(status),
         }

@@ -14,9 +14,15 @@ use super::error::Error;
 /// Changes from which on a batch is applied beside the reactor.
 pub const LARGE_BATCH: usize = 256;
 
-/// Batches, copies and reservations at work at once. They take turns on their
-/// snapshots, so most of these wait.
-const BATCHES: usize = 64;
+/// Who changes snapshots at once. They take turns on their snapshots, and wait
+/// for a disk, so most of these wait.
+const WRITES: usize = 64;
+
+/// Small looks at snapshots at once, where they are taken aside.
+const LOOKS: usize = 16;
+
+/// Copies of snapshots that are made at once.
+const COPIES: usize = 8;
 
 /// When a decision that was refused may be asked again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -48,7 +54,9 @@ pub struct Lanes {
     deciding: Arc<Semaphore>,
     /// A permit for each decision that runs or waits.
     decisions: Arc<Semaphore>,
-    batches: Arc<Semaphore>,
+    writes: Arc<Semaphore>,
+    looks: Arc<Semaphore>,
+    copies: Arc<Semaphore>,
     /// Work of any kind that is running now.
     running: Arc<AtomicUsize>,
 }
@@ -60,7 +68,9 @@ impl Lanes {
             load,
             deciding: Arc::new(Semaphore::new(load.running)),
             decisions: Arc::new(Semaphore::new(load.running + load.waiting)),
-            batches: Arc::new(Semaphore::new(BATCHES)),
+            writes: Arc::new(Semaphore::new(WRITES)),
+            looks: Arc::new(Semaphore::new(LOOKS)),
+            copies: Arc::new(Semaphore::new(COPIES)),
             running: Arc::default(),
         }
     }
@@ -96,8 +106,9 @@ impl Lanes {
         .await
     }
 
-    /// Runs what changes or copies a snapshot, however much waits before it:
-    /// a feed that is refused would have to begin again.
+    /// Runs what changes a snapshot, however much waits before it: a feed that
+    /// is refused would have to begin again. Only here may work wait for a
+    /// disk, so that whoever writes nothing never does.
     ///
     /// # Errors
     /// [`Error::Deadline`]: it never runs, or nobody waits for it any more.
@@ -106,7 +117,34 @@ impl Lanes {
         deadline: Option<Instant>,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
-        self.run(&self.batches, deadline, work).await
+        self.run(&self.writes, deadline, work).await
+    }
+
+    /// Runs a small look at snapshots, in place if nothing holds it up.
+    ///
+    /// # Errors
+    /// Those of [`Self::change`].
+    pub async fn look<T: Send + 'static>(
+        &self,
+        deadline: Option<Instant>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        if self.are_busy() {
+            return self.run(&self.looks, deadline, work).await;
+        }
+        Ok(work())
+    }
+
+    /// Runs what copies a snapshot, which waits for the batch under way.
+    ///
+    /// # Errors
+    /// Those of [`Self::change`].
+    pub async fn copy<T: Send + 'static>(
+        &self,
+        deadline: Option<Instant>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        self.run(&self.copies, deadline, work).await
     }
 
     /// As [`Self::change`], in place if it is small and nothing holds it up.

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tonic::Response;
+
 use super::error::Error;
 use super::export::timestamp;
+use super::measured::try_measured;
 use super::{answer, fleet as fleet_answer, request, wish};
 use crate::access::Role;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
-use crate::snapshot::{Batch, Cut, Hold, Limits, Snapshot};
+use crate::snapshot::{Batch, Cut, Decided, Hold, Limits, Snapshot};
 use crate::spread::{NodeChecks, Question, fleet, place};
 
 /// The role that a request needs: to hold what was picked changes a snapshot.
@@ -95,28 +98,25 @@ impl Checked {
         })?)
     }
 
-    /// Places and answers.
+    /// Whether the picks are to be held.
+    pub fn reserves(&self) -> bool {
+        self.reserve.is_some()
+    }
+
+    /// Places and answers, without holding anything.
     ///
     /// # Errors
     /// [`Error::Deadline`] when `cancelled` said so, and
     /// [`Error::OverLimit`] for too many steps to list.
     pub fn answer(
-        mut self,
+        &mut self,
         snapshot: &Snapshot,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<v1::PlaceResponse, Error> {
         let overlay = std::mem::take(&mut self.overlay);
-        let namespace = self.ask.namespace().to_owned();
-        let mut response = match &self.reserve {
-            None => {
-                let planned = snapshot.read(&namespace, overlay, |cut| self.plan(&cut));
-                self.run(planned, cancelled)?
-            }
-            Some(hold) => self.reserve(hold, snapshot, cancelled)?,
-        };
-        response.epoch = snapshot.epoch().to_owned();
-        response.age = answer::age(snapshot.age());
-        Ok(response)
+        let planned = snapshot.read(self.ask.namespace(), overlay, |cut| self.plan(&cut));
+        let response = self.run(planned, cancelled)?;
+        Ok(said_of(snapshot, response))
     }
 
     /// Whether the answer lists what was placed.
@@ -124,37 +124,43 @@ impl Checked {
         self.view != v1::View::Domains
     }
 
-    /// Places and holds what was picked.
-    fn reserve(
+    /// Holds what an [answer](Self::answer) has picked, if that is to be held;
+    /// places again when the snapshot has moved on since. Waits for others who
+    /// write, and for a disk.
+    ///
+    /// # Errors
+    /// As for [`Self::answer`], and those of [`Snapshot::reserve`].
+    pub fn hold(
         &self,
-        hold: &Hold,
+        answer: Response<v1::PlaceResponse>,
         snapshot: &Snapshot,
         cancelled: &dyn Fn() -> bool,
-    ) -> Result<v1::PlaceResponse, Error> {
-        let decide = |in_turn: bool| {
-            let planned = if in_turn {
-                snapshot.read_in_turn(&hold.namespace, |cut| self.plan(&cut))
-            } else {
-                snapshot.read(&hold.namespace, Batch::default(), |cut| self.plan(&cut))
-            };
-            let response = self.run(planned, cancelled)?;
-            let picks = response.placements.iter();
-            let nodes = picks.map(|pick| pick.node.as_str().into()).collect();
-            Ok::<_, Error>((response.revision, nodes, response))
+    ) -> Result<Response<v1::PlaceResponse>, Error> {
+        let Some(hold) = &self.reserve else {
+            return Ok(answer);
         };
-        let (reserved, mut response) = snapshot.reserve(hold, &self.limits, decide)?;
+        let again = || {
+            let answer = try_measured(|| {
+                let planned = snapshot.read_in_turn(&hold.namespace, |cut| self.plan(&cut));
+                self.run(planned, cancelled)
+            })?;
+            Ok::<_, Error>(decided(answer.map(|r| said_of(snapshot, r))))
+        };
+        let reserved = snapshot.reserve(hold, &self.limits, decided(answer), again);
+        let (reserved, mut answer) = reserved?;
         if cancelled() {
             // Nobody is there to learn what is held. What cannot be released
             // ends by itself.
             let _ = snapshot.release(reserved.ids);
             return Err(Error::Deadline);
         }
+        let response = answer.get_mut();
         response.revision = reserved.revision;
         response.reserved_until = Some(timestamp(reserved.until));
         for (pick, id) in response.placements.iter_mut().zip(reserved.ids) {
             pick.reservation_id = id;
         }
-        Ok(response)
+        Ok(answer)
     }
 
     /// What is gathered from a cut: a plan, and what can be answered already.
@@ -299,6 +305,25 @@ impl Plan {
                     .collect()
             }
         }
+    }
+}
+
+/// An answer with what it says of the snapshot, but for the revision.
+fn said_of(snapshot: &Snapshot, response: v1::PlaceResponse) -> v1::PlaceResponse {
+    v1::PlaceResponse {
+        epoch: snapshot.epoch().to_owned(),
+        age: answer::age(snapshot.age()),
+        ..response
+    }
+}
+
+/// What an answer wants to be held.
+fn decided(answer: Response<v1::PlaceResponse>) -> Decided<Response<v1::PlaceResponse>> {
+    let picks = answer.get_ref().placements.iter();
+    Decided {
+        revision: answer.get_ref().revision,
+        nodes: picks.map(|pick| pick.node.as_str().into()).collect(),
+        answer,
     }
 }
 

@@ -40,7 +40,7 @@ impl SpreadService for Service {
     ) -> Result<Response<v1::UpdateSnapshotResponse>, Status> {
         permission::check(&request, Role::Feeder, |request| &request.snapshot)?;
         let registry = Arc::clone(&self.registry);
-        let arrived = std::time::Instant::now();
+        let arrived = registry.now().steady;
         let (metadata, _, request) = request.into_parts();
         let deadline = deadline::given(metadata.as_ref());
         let is_large = registry.is_journaled() || request.changes.len() >= LARGE_BATCH;
@@ -150,7 +150,7 @@ impl SpreadService for Service {
         let (metadata, _, request) = request.into_parts();
         let pending = self.begin(&request);
         let deadline = deadline::given(metadata.as_ref());
-        let checked = place::Checked::of(request, self.registry.limits())?;
+        let mut checked = place::Checked::of(request, self.registry.limits())?;
         let snapshot = self
             .reach(&checked.snapshot, checked.min_revision, &metadata)
             .await?;
@@ -158,12 +158,20 @@ impl SpreadService for Service {
         // A call that is given up drops its guard, which stops the placing.
         let given_up = CancellationToken::new();
         let _guard = given_up.clone().drop_guard();
-        let run = move || {
+        let stop = move || {
             let is_late = || deadline.is_some_and(|at| Instant::now() > at);
-            let stop = || given_up.is_cancelled() || is_late();
-            try_measured(|| checked.answer(&snapshot, &stop))
+            given_up.is_cancelled() || is_late()
         };
-        let mut answer = self.lanes.decide(deadline, run).await??;
+        let run = move || {
+            let answer = try_measured(|| checked.answer(&snapshot, &stop));
+            answer.map(|answer| (answer, checked, snapshot, stop))
+        };
+        let (mut answer, checked, snapshot, stop) = self.lanes.decide(deadline, run).await??;
+        if checked.reserves() {
+            // What waits for a disk takes no room from decisions.
+            let hold = move || checked.hold(answer, &snapshot, &stop);
+            answer = self.lanes.change(deadline, hold).await??;
+        }
         if !lists_placements {
             // Only now, so that what was placed is measured.
             answer.get_mut().placements.clear();
@@ -221,7 +229,7 @@ impl SpreadService for Service {
         let deadline = deadline::given(metadata.as_ref());
         let snapshot = self.named(&request.snapshot)?;
         let list = move || reservations::list(&request, &snapshot);
-        let listed = self.lanes.change_soon(false, deadline, list).await??;
+        let listed = self.lanes.look(deadline, list).await??;
         Ok(Response::new(listed))
     }
 
@@ -234,7 +242,7 @@ impl SpreadService for Service {
         let deadline = deadline::given(metadata.as_ref());
         let snapshot = self.named(&request.snapshot)?;
         let get = move || Some(export::summary(&snapshot.summary()));
-        let snapshot = self.lanes.change_soon(false, deadline, get).await?;
+        let snapshot = self.lanes.look(deadline, get).await?;
         Ok(Response::new(v1::GetSnapshotResponse { snapshot }))
     }
 
@@ -260,7 +268,7 @@ impl SpreadService for Service {
                 next_page_token: last.map_or(String::new(), |s| s.name().to_owned()),
             }
         };
-        let listed = self.lanes.change_soon(false, deadline, list).await?;
+        let listed = self.lanes.look(deadline, list).await?;
         Ok(Response::new(listed))
     }
 
@@ -293,7 +301,7 @@ impl SpreadService for Service {
         let turn = Arc::clone(&self.exporting).acquire_owned();
         let turn = until(deadline, turn).await?.map_err(|_| Error::Internal)?;
         let freeze = move || (snapshot.freeze(), snapshot);
-        let (frozen, snapshot) = self.lanes.change(deadline, freeze).await?;
+        let (frozen, snapshot) = self.lanes.copy(deadline, freeze).await?;
         let (parts, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
         let sender = export::Sender::new(parts, self.draining.clone(), deadline);
         tokio::task::spawn_blocking(move || {
@@ -322,7 +330,7 @@ impl SpreadService for Service {
             let _turn = turn;
             verify::response(&snapshot, &|| abandoned.is_cancelled())
         };
-        let response = self.lanes.change(deadline, run).await?;
+        let response = self.lanes.copy(deadline, run).await?;
         Ok(Response::new(response.ok_or(Error::Draining)?))
     }
 }

@@ -1,13 +1,12 @@
 //! `UpdateSnapshot`: a request becomes a batch.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::error::Error;
 use super::request;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
-use crate::snapshot::{Applied, Batch, Defaults, Limits, Offer, Registry, Update};
+use crate::snapshot::{Applied, Batch, Defaults, Limits, Moment, Offer, Registry, Update};
 
 /// A valid update request.
 #[derive(Debug)]
@@ -22,8 +21,8 @@ pub struct Checked {
     pub replaces: bool,
     /// The revision to apply at.
     pub expected_revision: Option<i64>,
-    /// When the server had read it.
-    pub arrived: Instant,
+    /// When the server had read it, by the clock of the registry.
+    pub arrived: Moment,
 }
 
 impl Checked {
@@ -35,7 +34,7 @@ impl Checked {
     pub fn of(
         wire: v1::UpdateSnapshotRequest,
         parent: Option<&Path<'_>>,
-        arrived: Instant,
+        arrived: Moment,
         limits: &Limits,
     ) -> Result<Self, Error> {
         let field = |name| match parent {

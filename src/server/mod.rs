@@ -7,6 +7,7 @@ mod calls;
 pub mod config;
 mod connections;
 mod decisions;
+pub mod ends;
 mod guard;
 mod health;
 pub mod logging;
@@ -172,6 +173,7 @@ where
         store.clone(),
         config.limits.view_idle,
     ));
+    tokio::spawn(ends::run(Arc::clone(&registry)));
     tokio::spawn(patrol::run(
         Arc::clone(&registry),
         config.trust.verify_interval,

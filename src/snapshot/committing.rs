@@ -2,22 +2,21 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Instant, SystemTime};
 
 use parking_lot::MutexGuard;
 
 use super::change::Batch;
+use super::clock::{Moment, Now};
 use super::defaults::Defaults;
 use super::error::Error;
-use super::journal::{Change, Entry, Journal, Refusal};
+use super::journal::Change;
 use super::limits::Limits;
 use super::named::{Snapshot, Turn, Update};
-use super::reservations::{Held, Serial};
+use super::recording::Step;
+use super::reservations::Serial;
 use super::staged::{Staged, check_room, is_roomy};
 use super::state::State;
 use super::tally;
-use crate::proto::v1::change::Object;
 
 /// A batch that a client wants applied.
 #[derive(Debug, Clone)]
@@ -28,58 +27,65 @@ pub struct Offer {
     pub defaults: Option<Arc<Defaults>>,
     /// The revision to apply at.
     pub expected_revision: Option<i64>,
-    /// When the server had read it.
-    pub arrived: Instant,
+    /// When the server had read it, by the clock of the registry.
+    pub arrived: Moment,
 }
 
-/// What became of offers, in their order: of all, or of those up to the first
+/// What somebody wants to happen to a snapshot.
+#[derive(Clone)]
+pub(super) enum Job {
+    /// Batches, one after another until one is refused.
+    Offers(Arc<[Offer]>),
+    /// The end of the reservations whose time is over, if there are any.
+    Ends,
+}
+
+/// What became of a job, in its order: of all, or of those up to the first
 /// that was refused. `None` when the snapshot was deleted meanwhile.
 pub(super) type Outcomes = Option<Vec<Result<Update, Error>>>;
 
 /// Batches are recorded together until they have so many changes.
 const MAX_GROUP_CHANGES: usize = 100_000;
 
-/// Objects are copied so many at a time when a snapshot is rewritten.
-const REWRITE_OBJECTS: usize = 10_000;
+/// One thing that is wanted.
+#[derive(Clone, Copy)]
+enum Want<'a> {
+    Batch(&'a Offer),
+    Ends,
+}
 
-/// A batch that passed its checks, and has its place in the order.
+/// What passed its checks, and has its place in the order.
 struct Planned {
     /// Whose it is: the index of its job.
     job: usize,
-    offer: Offer,
+    /// The batch; `None` where only reservations end.
+    offer: Option<Offer>,
     revision: i64,
-    /// The reservations that its pods take over.
-    taken: Vec<Serial>,
-    at: SystemTime,
+    /// The reservations that end: its pods take over, or their time is over.
+    ended: Vec<Serial>,
+    at: Now,
 }
 
-/// Batches that are recorded together and then applied one by one.
+/// What is recorded together and then applied one by one.
 #[derive(Default)]
 struct Group {
     planned: Vec<Planned>,
     changes: usize,
 }
 
-/// What a step does, beside what every entry says of its snapshot.
-pub(super) struct Step<'a> {
-    pub revision: i64,
-    pub at: SystemTime,
-    pub synced: bool,
-    pub change: Change<'a>,
-    pub defaults: Option<&'a Defaults>,
-    pub last_serial: Serial,
-    pub held: &'a [(Serial, Held)],
-    pub ended: &'a [Serial],
-}
-
 impl Snapshot {
     /// Applies batches to the live state, one after another, until one is
     /// refused. Those of callers that wait meanwhile are recorded together.
     pub(super) fn update(&self, offers: Arc<[Offer]>, limits: &Limits) -> Outcomes {
+        self.have_done(Job::Offers(offers), limits)
+    }
+
+    /// Has a job done, with those of callers that wait meanwhile.
+    pub(super) fn have_done(&self, job: Job, limits: &Limits) -> Outcomes {
         if self.journal.is_none() {
-            return self.lead(vec![offers], limits).pop().flatten();
+            return self.lead(vec![job], limits).pop().flatten();
         }
-        self.convoy.join(offers, |jobs| self.lead(jobs, limits))
+        self.convoy.join(job, |jobs| self.lead(jobs, limits))
     }
 
     /// The turn, unless the snapshot is deleted. Whoever changes a snapshot
@@ -88,64 +94,80 @@ impl Snapshot {
         Some(self.turn.lock()).filter(|turn| !turn.deleted)
     }
 
-    fn lead(&self, jobs: Vec<Arc<[Offer]>>, limits: &Limits) -> Vec<Outcomes> {
+    fn lead(&self, jobs: Vec<Job>, limits: &Limits) -> Vec<Outcomes> {
         let Some(mut turn) = self.take_turn() else {
             return jobs.iter().map(|_| None).collect();
         };
         let live = self.live();
         let mut outcomes: Vec<Vec<_>> = jobs.iter().map(|_| Vec::new()).collect();
         let mut group = Group::default();
-        for (job, offers) in jobs.iter().enumerate() {
-            for offer in offers.iter() {
-                let changes = group.changes + offer.batch.len();
-                let fits = changes <= MAX_GROUP_CHANGES && is_roomy(&live, changes, limits);
-                let mut planned = self.plan(job, offer, &live, &group, limits);
-                // Alone it is judged by the state itself.
-                if !group.planned.is_empty() && (!fits || planned.is_err()) {
-                    self.carry_out(&mut turn, &live, &mut group, &mut outcomes);
-                    planned = self.plan(job, offer, &live, &group, limits);
-                }
-                let refused = |outcome: &Result<_, _>| outcome.is_err();
+        for (job, want) in wants(&jobs) {
+            let refused = |outcome: &Result<_, _>| outcome.is_err();
+            if outcomes[job].last().is_some_and(refused) {
+                continue;
+            }
+            let changes = group.changes + want.len();
+            let fits = changes <= MAX_GROUP_CHANGES && is_roomy(&live, changes, limits);
+            let mut planned = self.plan(job, want, &live, &group, limits);
+            // Alone it is judged by the state itself.
+            if !group.planned.is_empty() && (!fits || planned.is_err()) {
+                self.carry_out(&mut turn, &live, &mut group, &mut outcomes);
                 if outcomes[job].last().is_some_and(refused) {
-                    break;
+                    continue;
                 }
-                match planned {
-                    Ok(planned) => group.add(planned),
-                    Err(error) => {
-                        outcomes[job].push(Err(error));
-                        break;
-                    }
+                planned = self.plan(job, want, &live, &group, limits);
+            }
+            match planned {
+                Ok(planned) => {
+                    group.changes += want.len();
+                    group.planned.extend(planned);
                 }
+                Err(error) => outcomes[job].push(Err(error)),
             }
         }
         self.carry_out(&mut turn, &live, &mut group, &mut outcomes);
         outcomes.into_iter().map(Some).collect()
     }
 
-    /// Checks a batch that comes after those of a group.
+    /// Checks what comes after a group. `None` when there is nothing to do.
     fn plan(
         &self,
         job: usize,
-        offer: &Offer,
+        want: Want<'_>,
         live: &State,
         group: &Group,
         limits: &Limits,
-    ) -> Result<Planned, Error> {
+    ) -> Result<Option<Planned>, Error> {
+        let at = (self.clock)();
         let before = live.revision() + group.planned.len() as i64;
-        self.check_revision(before, offer.expected_revision)?;
-        check_room(live, &offer.batch, limits)?;
-        let mut taken = self.book.lock().taken_over(offer.batch.objects());
-        taken.retain(|serial| !group.planned.iter().any(|p| p.taken.contains(serial)));
-        Ok(Planned {
+        let mut ended = match want {
+            Want::Batch(offer) => {
+                self.check_revision(before, offer.expected_revision)?;
+                check_room(live, &offer.batch, limits)?;
+                self.book.lock().taken_over(offer.batch.objects())
+            }
+            Want::Ends => self.book.lock().expired(at.steady),
+        };
+        let is_planned = |serial: &Serial| {
+            let mut planned = group.planned.iter();
+            planned.any(|p| p.ended.binary_search(serial).is_ok())
+        };
+        ended.retain(|serial| !is_planned(serial));
+        let offer = match want {
+            Want::Batch(offer) => Some(offer.clone()),
+            Want::Ends if ended.is_empty() => return Ok(None),
+            Want::Ends => None,
+        };
+        Ok(Some(Planned {
             job,
-            offer: offer.clone(),
+            offer,
             revision: before + 1,
-            taken,
-            at: (self.clock)(),
-        })
+            ended,
+            at,
+        }))
     }
 
-    /// Records the batches of a group and applies them.
+    /// Records a group and applies it.
     fn carry_out(
         &self,
         turn: &mut Turn,
@@ -155,19 +177,14 @@ impl Snapshot {
     ) {
         let planned = std::mem::take(group).planned;
         if self.journal.is_some() {
-            let synced = self.is_synced() || !self.is_expected();
-            let last_serial = self.book.lock().last();
-            let steps = planned.iter().map(|planned| Step {
-                revision: planned.revision,
-                at: planned.at,
-                synced,
-                change: Change::Batch(planned.offer.batch.objects()),
-                defaults: planned.offer.defaults.as_deref(),
-                last_serial,
-                held: &[],
-                ended: &planned.taken,
-            });
-            let steps: Vec<Step<'_>> = steps.collect();
+            let before = self.standstill(live);
+            let mut synced = before.synced;
+            let mut steps = Vec::with_capacity(planned.len());
+            for planned in &planned {
+                // That reservations end says nothing of what a feed has told.
+                synced |= planned.offer.is_some() && !self.is_expected();
+                steps.push(planned.step(synced, &before));
+            }
             if let Err(error) = self.record(turn, live, &steps) {
                 for planned in planned {
                     outcomes[planned.job].push(Err(error.clone()));
@@ -185,15 +202,19 @@ impl Snapshot {
         let Planned {
             offer,
             revision,
-            taken,
+            ended,
             at,
             ..
         } = planned;
-        let batch = self.with_deletions(&offer.batch, &taken);
+        let Some(offer) = offer else {
+            tally::add(&self.tally.expired, ended.len());
+            return self.apply_ends(live, &ended, revision, at);
+        };
+        let batch = self.with_deletions(&offer.batch, &ended);
         let mut applied = live.apply(&batch, offer.defaults, revision);
         // That reservations end is not the caller's doing.
-        applied.changed = applied.changed.saturating_sub(taken.len());
-        self.forget(&taken);
+        applied.changed = applied.changed.saturating_sub(ended.len());
+        self.forget(&ended);
         self.fed(at, offer.arrived);
         self.moved_on(revision, applied, !self.is_expected())
     }
@@ -214,7 +235,7 @@ impl Snapshot {
         &self,
         staged: &mut Option<Staged>,
         expected_revision: Option<i64>,
-        arrived: Instant,
+        arrived: Moment,
     ) -> Result<Option<Update>, Error> {
         let Some(mut turn) = self.take_turn() else {
             return Ok(None);
@@ -232,7 +253,7 @@ impl Snapshot {
         if let Some(aside) = new.aside() {
             let step = Step {
                 revision,
-                at: now,
+                at: now.wall,
                 synced: true,
                 change: Change::Replaced(aside),
                 defaults: Some(&defaults),
@@ -293,105 +314,42 @@ impl Snapshot {
         self.note_deleted();
         Ok(true)
     }
+}
 
-    /// A step that changes nothing.
-    pub(super) fn standstill(&self, live: &State) -> Step<'static> {
-        Step {
-            revision: live.revision(),
-            at: *self.updated.lock(),
-            synced: self.synced.load(Ordering::Acquire),
-            change: Change::Batch(&[]),
-            defaults: None,
-            last_serial: self.book.lock().last(),
-            held: &[],
-            ended: &[],
-        }
-    }
-
-    /// Puts steps into the journal, if there is one, before they are taken.
-    ///
-    /// # Errors
-    /// [`Error::NotStored`]; then they must not be taken.
-    pub(super) fn record(
-        &self,
-        turn: &mut Turn,
-        live: &State,
-        steps: &[Step<'_>],
-    ) -> Result<(), Error> {
-        let journal = self.journal.as_deref();
-        // One that is deleted is in the journal no more.
-        let Some(journal) = journal.filter(|_| !steps.is_empty() && !turn.deleted) else {
-            return Ok(());
+/// What jobs want, in order, each with the index of its job.
+fn wants(jobs: &[Job]) -> impl Iterator<Item = (usize, Want<'_>)> {
+    jobs.iter().enumerate().flat_map(|(index, job)| {
+        let (offers, ends) = match job {
+            Job::Offers(offers) => (&**offers, None),
+            Job::Ends => (&[][..], Some(Want::Ends)),
         };
-        // What has ended by itself is told with what comes next.
-        let owed = std::mem::take(&mut turn.owed);
-        let ended = [&owed, steps[0].ended].concat();
-        let numbers = turn.sequence + 1..;
-        let mut entries: Vec<Entry<'_>> = steps
-            .iter()
-            .zip(numbers)
-            .map(|(step, sequence)| self.entry(step, sequence))
-            .collect();
-        entries[0].ended = &ended;
-        let mut appended = journal.append(&entries);
-        if appended == Err(Refusal::OutOfStep) {
-            appended = self
-                .rewrite(journal, turn.sequence, live)
-                .and_then(|()| journal.append(&entries));
-        }
-        match appended {
-            Ok(()) => turn.sequence += steps.len() as u64,
-            Err(_) => turn.owed = owed,
-        }
-        appended.map_err(Error::NotStored)
-    }
+        let wants = offers.iter().map(Want::Batch).chain(ends);
+        wants.map(move |want| (index, want))
+    })
+}
 
-    fn entry<'a>(&'a self, step: &Step<'a>, sequence: u64) -> Entry<'a> {
-        Entry {
-            snapshot: self.name(),
-            epoch: self.epoch(),
-            revision: step.revision,
-            sequence,
-            created: self.created,
-            updated: step.at,
-            synced: step.synced,
-            change: step.change,
-            defaults: step.defaults,
-            last_serial: step.last_serial,
-            held: step.held,
-            ended: step.ended,
+impl Want<'_> {
+    /// How many changes it brings, but for ends of reservations.
+    fn len(&self) -> usize {
+        match self {
+            Self::Batch(offer) => offer.batch.len(),
+            Self::Ends => 0,
         }
-    }
-
-    /// Writes the whole snapshot anew, as it is after entry `sequence`.
-    fn rewrite(&self, journal: &dyn Journal, sequence: u64, live: &State) -> Result<(), Refusal> {
-        let aside = journal.open_aside()?;
-        let held = self.book.lock().entries();
-        let write = || {
-            let frozen = live.freeze();
-            let mut objects = frozen.changes().filter_map(|change| change.object);
-            loop {
-                let part: Vec<Object> = objects.by_ref().take(REWRITE_OBJECTS).collect();
-                if part.is_empty() {
-                    break;
-                }
-                journal.write_aside(aside, &part)?;
-            }
-            let step = Step {
-                change: Change::Rewritten(aside),
-                defaults: Some(&frozen.defaults),
-                held: &held,
-                ..self.standstill(live)
-            };
-            journal.append(&[self.entry(&step, sequence)])
-        };
-        write().inspect_err(|_| journal.drop_aside(aside))
     }
 }
 
-impl Group {
-    fn add(&mut self, planned: Planned) {
-        self.changes += planned.offer.batch.len();
-        self.planned.push(planned);
+impl Planned {
+    fn step(&self, synced: bool, before: &Step<'static>) -> Step<'_> {
+        let objects = self.offer.as_ref().map(|offer| offer.batch.objects());
+        let defaults = self.offer.as_ref().and_then(|o| o.defaults.as_deref());
+        Step {
+            revision: self.revision,
+            at: self.at.wall,
+            synced,
+            change: Change::Batch(objects.unwrap_or_default()),
+            defaults,
+            ended: &self.ended,
+            ..*before
+        }
     }
 }

@@ -3,13 +3,13 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::clock::{Moment, Now};
 use super::error::Error;
 use super::named::Snapshot;
-use super::reserving::micros;
 
 /// How old snapshots may get, and what becomes of those that are older.
 #[derive(Debug, Clone, Default)]
@@ -32,47 +32,54 @@ impl MaxAges {
 pub(super) struct Freshness {
     max_age: Option<Duration>,
     refuse: bool,
-    /// When the last batch came, in microseconds since 1970.
+    /// The [`Moment`] when the last batch came.
     fed: AtomicI64,
     /// How long the last batch took from its arrival until it was applied, in
     /// microseconds.
     lag: AtomicU64,
     /// What was told last. Held while telling, so that the last word is true.
-    stale: Mutex<bool>,
+    told: Mutex<Told>,
+}
+
+/// What was told last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Fresh,
+    Stale,
+    /// That the snapshot is deleted. Nothing is told after that.
+    Deleted,
 }
 
 impl Freshness {
-    /// Of a snapshot of this name, created now.
-    pub fn new(name: &str, ages: &MaxAges, now: SystemTime) -> Self {
+    /// Of a snapshot of this name that was fed then.
+    pub fn new(name: &str, ages: &MaxAges, fed: Moment) -> Self {
         Self {
             max_age: ages.of(name),
             refuse: ages.refuse,
-            fed: AtomicI64::new(micros(now)),
+            fed: AtomicI64::new(fed.to_number()),
             lag: AtomicU64::new(0),
-            stale: Mutex::new(false),
+            told: Mutex::new(Told::Fresh),
         }
     }
 
     /// How old it is. `None` when it may get any age.
-    pub fn age(&self, clock: impl FnOnce() -> SystemTime) -> Option<Duration> {
-        self.max_age.map(|_| self.since_fed(clock()))
+    pub fn age(&self, clock: impl FnOnce() -> Now) -> Option<Duration> {
+        self.max_age.map(|_| self.since_fed(clock().steady))
     }
 
-    /// A clock that was set back makes nothing younger than new.
-    fn since_fed(&self, now: SystemTime) -> Duration {
-        let since = micros(now).saturating_sub(self.fed.load(Ordering::Relaxed));
-        Duration::from_micros(u64::try_from(since).unwrap_or(0))
+    fn since_fed(&self, now: Moment) -> Duration {
+        now.since(Moment::of_number(self.fed.load(Ordering::Relaxed)))
     }
 
     /// Whether decisions are answered at this age.
     ///
     /// # Errors
     /// [`Error::Stale`] when they are not.
-    pub fn check(&self, name: &str, clock: impl FnOnce() -> SystemTime) -> Result<(), Error> {
+    pub fn check(&self, name: &str, clock: impl FnOnce() -> Now) -> Result<(), Error> {
         let Some(max_age) = self.max_age.filter(|_| self.refuse) else {
             return Ok(());
         };
-        let age = self.since_fed(clock());
+        let age = self.since_fed(clock().steady);
         if age <= max_age {
             return Ok(());
         }
@@ -84,35 +91,45 @@ impl Freshness {
     }
 
     /// Notes a batch, and tells when it ends a time of silence.
-    pub fn feed(&self, now: SystemTime, tell: impl FnOnce(bool)) {
-        self.fed.store(micros(now), Ordering::Relaxed);
-        self.look(now, tell);
+    pub fn feed(&self, at: Moment, tell: impl FnOnce(bool)) {
+        self.fed.store(at.to_number(), Ordering::Relaxed);
+        self.look(at, tell);
     }
 
     /// Looks at the clock, and tells when the snapshot became stale or stopped
     /// being so.
-    pub fn look(&self, now: SystemTime, tell: impl FnOnce(bool)) {
+    pub fn look(&self, now: Moment, tell: impl FnOnce(bool)) {
         let Some(max_age) = self.max_age else { return };
-        let mut stale = self.stale.lock();
+        let mut told = self.told.lock();
         let is_stale = self.since_fed(now) > max_age;
-        if std::mem::replace(&mut *stale, is_stale) != is_stale {
-            tell(is_stale);
+        match (*told, is_stale) {
+            (Told::Fresh, true) => *told = Told::Stale,
+            (Told::Stale, false) => *told = Told::Fresh,
+            _ => return,
         }
+        tell(is_stale);
+    }
+
+    /// Nothing is told any more: the snapshot is deleted.
+    pub fn end(&self) {
+        *self.told.lock() = Told::Deleted;
     }
 
     /// Whether it was told to be stale.
     pub fn is_stale(&self) -> bool {
-        *self.stale.lock()
+        *self.told.lock() == Told::Stale
     }
 }
 
 impl Snapshot {
     /// Notes that its feed was heard of: a batch that arrived then is applied.
-    pub(super) fn fed(&self, now: SystemTime, arrived: Instant) {
-        *self.updated.lock() = now;
-        let lag = u64::try_from(arrived.elapsed().as_micros()).unwrap_or(u64::MAX);
+    pub(super) fn fed(&self, at: Now, arrived: Moment) {
+        *self.updated.lock() = at;
+        let lag = (self.clock)().steady.since(arrived).as_micros();
+        let lag = u64::try_from(lag).unwrap_or(u64::MAX);
         self.freshness.lag.store(lag, Ordering::Relaxed);
-        self.freshness.feed(now, |stale| self.tell_stale(stale));
+        self.freshness
+            .feed(at.steady, |stale| self.tell_stale(stale));
     }
 
     fn tell_stale(&self, stale: bool) {
@@ -149,13 +166,11 @@ impl Snapshot {
 
     /// Looks at its age, and tells when it became stale or stopped being so.
     pub(super) fn look_at_age(&self) {
-        // Whoever has the turn feeds it or deletes it, which both tell.
-        if let Some(turn) = self.turn.try_lock()
-            && !turn.deleted
-            && self.is_synced()
-        {
+        // Not in turn: whoever has that may wait for a disk, and it is then
+        // above all that a snapshot grows old.
+        if self.is_synced() {
             let tell = |stale| self.tell_stale(stale);
-            self.freshness.look((self.clock)(), tell);
+            self.freshness.look((self.clock)().steady, tell);
         }
     }
 }

@@ -10,7 +10,8 @@ use uuid::Uuid;
 
 use super::census::Census;
 use super::change::Batch;
-use super::committing::{Offer, Outcomes};
+use super::clock::{Clock, Moment, Now};
+use super::committing::{Job, Outcomes};
 use super::convoy::Convoy;
 use super::cut::Cut;
 use super::defaults::Defaults;
@@ -19,9 +20,8 @@ use super::freshness::{Freshness, MaxAges};
 use super::frozen::{Frozen, Kept};
 use super::hurry::Delay;
 use super::journal::Journal;
-use super::registry::{Clock, Observer};
-use super::reservations::{Book, Serial};
-use super::reserving::NEVER;
+use super::registry::Observer;
+use super::reservations::Book;
 use super::restoring::Restoring;
 use super::state::{Applied, Memory, Sizes, State};
 use super::tally::{self, Tally};
@@ -37,20 +37,22 @@ pub struct Snapshot {
     live: RwLock<Arc<State>>,
     /// Held by whoever applies a batch.
     pub(super) turn: Mutex<Turn>,
-    pub(super) updated: Mutex<SystemTime>,
+    pub(super) updated: Mutex<Now>,
     pub(super) clock: Clock,
     /// Changed by whoever has the turn.
     pub(super) book: Mutex<Book>,
-    /// When the next reservation ends by itself, in microseconds since 1970.
+    /// The [`Moment`] when the time of the next reservation is over.
     pub(super) next_expiry: AtomicI64,
+    /// Is notified when that becomes earlier.
+    pub(super) ends_changed: Arc<Event>,
     moved: Event,
     pub(super) observer: Arc<dyn Observer>,
     pub(super) freshness: Freshness,
     /// What takes every step before it is taken; none for one that is in
     /// memory alone.
     pub(super) journal: Option<Arc<dyn Journal>>,
-    /// Where those wait who have batches for the journal.
-    pub(super) convoy: Convoy<Arc<[Offer]>, Outcomes>,
+    /// Where those wait who have something for the journal.
+    pub(super) convoy: Convoy<Job, Outcomes>,
     pub(super) tally: Arc<Tally>,
 }
 
@@ -61,6 +63,7 @@ pub(super) struct Surroundings {
     pub max_ages: MaxAges,
     pub observer: Arc<dyn Observer>,
     pub clock: Clock,
+    pub ends_changed: Arc<Event>,
     pub journal: Option<Arc<dyn Journal>>,
 }
 
@@ -69,9 +72,6 @@ pub(super) struct Turn {
     pub(super) deleted: bool,
     /// The number of the last entry in the journal.
     pub(super) sequence: u64,
-    /// Reservations that have ended by themselves and are in the journal
-    /// still.
-    pub(super) owed: Vec<Serial>,
 }
 
 /// Where a batch brought its snapshot.
@@ -112,6 +112,8 @@ pub struct Summary {
     pub created: SystemTime,
     /// When the last batch was applied; when it was created if none was.
     pub updated: SystemTime,
+    /// How long ago that was, whatever became of the wall clock.
+    pub unchanged_for: Duration,
     /// How long ago its feed was heard of. `None` when it may get any age.
     pub age: Option<Duration>,
     /// Whether it is older than it may get.
@@ -126,10 +128,10 @@ impl Snapshot {
     pub(super) fn new(name: &str, expected: bool, around: Surroundings) -> Self {
         let at = (around.clock)();
         Self {
-            freshness: Freshness::new(name, &around.max_ages, at),
+            freshness: Freshness::new(name, &around.max_ages, at.steady),
             name: name.to_owned(),
             epoch: Uuid::new_v4().to_string(),
-            created: at,
+            created: at.wall,
             expected,
             observer: around.observer,
             synced: AtomicBool::new(false),
@@ -138,7 +140,8 @@ impl Snapshot {
             updated: Mutex::new(at),
             clock: around.clock,
             book: Mutex::default(),
-            next_expiry: AtomicI64::new(NEVER),
+            next_expiry: AtomicI64::new(Moment::NEVER.to_number()),
+            ends_changed: around.ends_changed,
             moved: Event::new(),
             journal: around.journal,
             convoy: Convoy::default(),
@@ -146,35 +149,32 @@ impl Snapshot {
         }
     }
 
-    /// One that is read back from a journal.
-    ///
-    /// Reservations whose time is over have ended, each at a revision of its
-    /// own: they may have ended one by one before, when nothing was written,
-    /// and no revision may stand for two states.
+    /// One that is read back from a journal, as it was recorded: reservations
+    /// whose time is over end by entries that come after this.
     pub(super) fn restored(mut from: Restoring, expected: bool, around: Surroundings) -> Self {
         let now = (around.clock)();
         let held = std::mem::take(&mut from.saved.held);
-        let mut book = Book::restored(held, from.saved.last_serial);
-        let owed = book.expired(now);
-        for serial in &owed {
-            book.remove(*serial);
-        }
-        let revision = from.saved.revision + owed.len() as i64;
-        from.finish(revision, &Batch::trusted(book.pods(&book.serials())));
+        let book = Book::restored(held, from.saved.last_serial, now);
+        from.finish(&Batch::trusted(book.pods(&book.serials())));
         let Restoring { saved, state } = from;
         let turn = Turn {
             deleted: false,
             sequence: saved.sequence,
-            owed,
+        };
+        // The wall clock is all that is left of the time before.
+        let ago = now.wall.duration_since(saved.updated).unwrap_or_default();
+        let updated = Now {
+            wall: saved.updated,
+            steady: now.steady.before(ago),
         };
         let snapshot = Self {
-            freshness: Freshness::new(&saved.name, &around.max_ages, saved.updated),
+            freshness: Freshness::new(&saved.name, &around.max_ages, updated.steady),
             epoch: saved.epoch,
             created: saved.created,
             synced: AtomicBool::new(saved.synced || !expected),
             live: RwLock::new(Arc::new(state)),
             turn: Mutex::new(turn),
-            updated: Mutex::new(saved.updated),
+            updated: Mutex::new(updated),
             book: Mutex::new(book),
             ..Self::new(&saved.name, expected, around)
         };
@@ -228,7 +228,6 @@ impl Snapshot {
     /// Runs a decision on one revision of a namespace, with an overlay
     /// applied for it alone.
     pub fn read<T>(&self, namespace: &str, overlay: Batch, decide: impl FnOnce(Cut<'_>) -> T) -> T {
-        self.expire();
         let live = self.live();
         if overlay.is_empty() {
             return live.read(namespace, decide);
@@ -246,7 +245,6 @@ impl Snapshot {
     /// Looks at all pods of one revision of a namespace. Changes of the
     /// namespace, and of nodes, wait meanwhile.
     pub fn survey<T>(&self, namespace: &str, look: impl FnOnce(Census<'_>) -> T) -> T {
-        self.expire();
         self.live().survey(namespace, look)
     }
 
@@ -261,9 +259,6 @@ impl Snapshot {
         namespace: &str,
         decide: impl FnOnce(Cut<'_>) -> T,
     ) -> Result<T, Delay> {
-        if self.is_expiry_due() {
-            return Err(Delay::Long);
-        }
         self.live().read_at_once(namespace, decide)
     }
 
@@ -313,6 +308,7 @@ impl Snapshot {
 
     /// Tells everybody that it is deleted.
     pub(super) fn note_deleted(&self) {
+        self.freshness.end();
         self.observer.snapshot_deleted(&self.name);
         self.moved.notify(usize::MAX);
     }
@@ -328,7 +324,6 @@ impl Snapshot {
 
     /// What it is about.
     pub fn summary(&self) -> Summary {
-        self.expire();
         let updated = *self.updated.lock();
         let live = self.live();
         let reservations = self.book.lock().len();
@@ -347,7 +342,8 @@ impl Snapshot {
             views: live.view_count(),
             memory: live.memory(),
             created: self.created,
-            updated,
+            updated: updated.wall,
+            unchanged_for: (self.clock)().steady.since(updated.steady),
             age: self.age(),
             stale: self.is_stale(),
             lag: self.lag(),

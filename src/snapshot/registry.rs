@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
 
 use dashmap::DashMap;
+use event_listener::{Event, EventListener};
 use parking_lot::RwLock;
 
+use super::clock::{self, Clock, Moment, Now};
 use super::committing::Offer;
 use super::error::{Error, check_limit};
 use super::freshness::MaxAges;
@@ -31,15 +32,15 @@ pub trait Observer: Send + Sync {
     fn snapshot_deleted(&self, name: &str);
 }
 
-/// Tells what time it is.
-pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
-
 /// The named snapshots.
 pub struct Registry {
     limits: Limits,
     max_ages: MaxAges,
     observer: Arc<dyn Observer>,
     clock: Clock,
+    /// Is notified when a reservation ends earlier than all others of its
+    /// snapshot.
+    ends_changed: Arc<Event>,
     journal: Option<Arc<dyn Journal>>,
     account: Arc<Account>,
     snapshots: DashMap<String, Arc<Snapshot>>,
@@ -51,20 +52,22 @@ pub struct Registry {
 impl Registry {
     /// An empty registry.
     pub fn new(limits: Limits, observer: Arc<dyn Observer>) -> Self {
-        Self::with_clock(limits, observer, SystemTime::now)
+        Self::with_clock(limits, observer, clock::system())
     }
 
-    /// An empty registry with its own idea of time.
-    pub fn with_clock(
+    /// An empty registry with its own idea of time: on both clocks, or by a wall
+    /// clock that nobody sets.
+    pub fn with_clock<N: Into<Now>>(
         limits: Limits,
         observer: Arc<dyn Observer>,
-        clock: impl Fn() -> SystemTime + Send + Sync + 'static,
+        clock: impl Fn() -> N + Send + Sync + 'static,
     ) -> Self {
         Self {
             limits,
             max_ages: MaxAges::default(),
             observer,
-            clock: Arc::new(clock),
+            clock: Arc::new(move || clock().into()),
+            ends_changed: Arc::default(),
             journal: None,
             account: Account::unlimited(),
             snapshots: DashMap::new(),
@@ -97,6 +100,11 @@ impl Registry {
     /// The account that all is on.
     pub fn account(&self) -> &Arc<Account> {
         &self.account
+    }
+
+    /// What time it is here.
+    pub fn now(&self) -> Now {
+        (self.clock)()
     }
 
     /// Whether changing a snapshot may wait for a disk.
@@ -159,6 +167,7 @@ impl Registry {
             max_ages: self.max_ages.clone(),
             observer: Arc::clone(&self.observer),
             clock: Arc::clone(&self.clock),
+            ends_changed: Arc::clone(&self.ends_changed),
             journal: self.journal.clone(),
         }
     }
@@ -185,15 +194,31 @@ impl Registry {
         Ok(snapshot)
     }
 
-    /// Ends the reservations whose time is over, looks at ages, and starts a new tick for
-    /// all views: drops those that were not used for `idle_ticks` of them, and
-    /// more while they take too much room. Meant to be called at a steady
-    /// pace.
+    /// Looks at ages, and starts a new tick for all views: drops those that were
+    /// not used for `idle_ticks` of them, and more while they take too much
+    /// room. Meant to be called at a steady pace.
     pub fn sweep(&self, idle_ticks: u64) {
         for snapshot in self.list("") {
-            snapshot.expire();
             snapshot.sweep(idle_ticks);
         }
+    }
+
+    /// Ends the reservations of all snapshots whose time is over, as
+    /// [`Snapshot::end_expired`] does.
+    ///
+    /// # Errors
+    /// [`Error::NotStored`], of the first snapshot where it could not be
+    /// recorded.
+    pub fn end_expired(&self) -> Result<(), Error> {
+        let all = self.list("");
+        let ended = all.iter().map(|s| s.end_expired(&self.limits));
+        ended.fold(Ok(()), Result::and)
+    }
+
+    /// Is notified when [`Snapshot::until_next_end`] of a snapshot becomes
+    /// shorter other than by the time that passes.
+    pub fn ends_changed(&self) -> EventListener {
+        self.ends_changed.listen()
     }
 
     /// All snapshots after `name`, ascending by name.
@@ -251,7 +276,7 @@ impl Registry {
         name: &str,
         staged: Staged,
         expected_revision: Option<i64>,
-        arrived: Instant,
+        arrived: Moment,
     ) -> Result<Update, Error> {
         let mut staged = Some(staged);
         loop {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::change::Identity;
+use super::clock::{Moment, Now};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 
@@ -36,7 +37,8 @@ pub struct Held {
     pub hold: Hold,
     /// The node.
     pub node: Box<str>,
-    /// When it ends by itself.
+    /// When it ends by itself, as it is told and stored: by the wall clock of
+    /// the moment that it was made or confirmed.
     pub expires: SystemTime,
     /// The pod that it was confirmed for.
     pub claim: Option<Claim>,
@@ -57,8 +59,9 @@ pub type Serial = u64;
 /// The live reservations of a snapshot.
 #[derive(Debug, Default)]
 pub struct Book {
-    held: BTreeMap<Serial, Held>,
-    by_expiry: BTreeSet<(SystemTime, Serial)>,
+    /// Each with when it ends by itself.
+    held: BTreeMap<Serial, (Held, Moment)>,
+    by_expiry: BTreeSet<(Moment, Serial)>,
     /// Confirmed ones, by namespace and what their pod is known by.
     claims: HashMap<(Box<str>, Known), Vec<Serial>>,
     last: Serial,
@@ -94,6 +97,14 @@ impl Claim {
 }
 
 impl Held {
+    /// When it ends by itself, if it is so now. The time that is left is what
+    /// the wall clock says, and never more than it was to be held for: somebody
+    /// may have set that clock since.
+    fn ends(&self, now: Now) -> Moment {
+        let left = self.expires.duration_since(now.wall).unwrap_or_default();
+        now.steady.after(left.min(self.hold.ttl))
+    }
+
     /// The pod by which it counts.
     pub fn pod(&self, serial: Serial) -> Object {
         Object::Pod(v1::Pod {
@@ -114,44 +125,50 @@ impl Held {
 
 impl Book {
     /// A book as it was kept: reservations, and the number of the last one
-    /// ever made.
-    pub fn restored(held: Vec<(Serial, Held)>, last: Serial) -> Self {
+    /// ever made. Those whose time is over are in it until their end is an
+    /// entry.
+    pub fn restored(held: Vec<(Serial, Held)>, last: Serial, now: Now) -> Self {
         let mut book = Self {
             last,
             ..Self::default()
         };
         for (serial, held) in held {
-            book.put(serial, held);
+            book.put(serial, held, now);
         }
         book
     }
 
     /// Reservations that hold picks from `now` on, to be put in.
-    pub fn draft(&self, hold: &Hold, nodes: Vec<Box<str>>, now: SystemTime) -> Vec<(Serial, Held)> {
+    pub fn draft(&self, hold: &Hold, nodes: Vec<Box<str>>, now: Now) -> Vec<(Serial, Held)> {
         let held = |node| Held {
             hold: hold.clone(),
             node,
-            expires: now + hold.ttl,
+            expires: now.wall + hold.ttl,
             claim: None,
         };
         (self.last + 1..).zip(nodes.into_iter().map(held)).collect()
     }
 
-    /// Notes a reservation as it is from now on.
-    pub fn put(&mut self, serial: Serial, held: Held) {
+    /// Notes a reservation as it is from `now` on.
+    pub fn put(&mut self, serial: Serial, held: Held, now: Now) {
         self.remove(serial);
         self.last = self.last.max(serial);
-        self.by_expiry.insert((held.expires, serial));
+        let ends = held.ends(now);
+        self.by_expiry.insert((ends, serial));
         if let Some(claim) = &held.claim {
             let key = (Box::from(&*held.hold.namespace), claim.known());
             self.claims.entry(key).or_default().push(serial);
         }
-        self.held.insert(serial, held);
+        self.held.insert(serial, (held, ends));
+    }
+
+    fn get(&self, serial: Serial) -> Option<&Held> {
+        self.held.get(&serial).map(|(held, _)| held)
     }
 
     /// The pods by which reservations count.
     pub fn pods(&self, serials: &[Serial]) -> Vec<Object> {
-        let held = |serial: &Serial| Some(self.held.get(serial)?.pod(*serial));
+        let held = |serial: &Serial| Some(self.get(*serial)?.pod(*serial));
         serials.iter().filter_map(held).collect()
     }
 
@@ -160,7 +177,7 @@ impl Book {
         let deletion = |serial: &Serial| {
             Some(Object::Delete(v1::ObjectReference {
                 kind: "Pod".to_owned(),
-                namespace: self.held.get(serial)?.hold.namespace.to_string(),
+                namespace: self.get(*serial)?.hold.namespace.to_string(),
                 name: format!("{MARK}{serial}"),
                 uid: String::new(),
             }))
@@ -170,20 +187,20 @@ impl Book {
 
     /// Ends a reservation; whether it was live.
     pub fn remove(&mut self, serial: Serial) -> bool {
-        let Some(held) = self.held.remove(&serial) else {
+        let Some((held, ends)) = self.held.remove(&serial) else {
             return false;
         };
-        self.by_expiry.remove(&(held.expires, serial));
+        self.by_expiry.remove(&(ends, serial));
         self.unclaim(serial, &held);
         true
     }
 
     /// A reservation with the pod that it became, and its time anew, to be put
     /// in; `None` when it is not live.
-    pub fn confirmed_as(&self, serial: Serial, claim: Claim, now: SystemTime) -> Option<Held> {
-        let mut held = self.held.get(&serial)?.clone();
+    pub fn confirmed_as(&self, serial: Serial, claim: Claim, now: Now) -> Option<Held> {
+        let mut held = self.get(serial)?.clone();
         held.claim = Some(claim);
-        held.expires = now + held.hold.ttl;
+        held.expires = now.wall + held.hold.ttl;
         Some(held)
     }
 
@@ -224,7 +241,7 @@ impl Book {
         let lists = known.map(|known| self.claims.get(&(namespace.into(), known)));
         let all = lists.into_iter().flatten().flatten().copied();
         let meant = |serial: &Serial| {
-            let claim = self.held.get(serial).and_then(|held| held.claim.as_ref());
+            let claim = self.get(*serial).and_then(|held| held.claim.as_ref());
             claim.is_some_and(|claim| claim.is_of(name, uid))
         };
         all.filter(meant).collect()
@@ -233,33 +250,36 @@ impl Book {
     /// The confirmed reservations.
     pub fn confirmed(&self) -> impl Iterator<Item = (Serial, &str, &Claim)> {
         let claim = |serial: &Serial| {
-            let held = self.held.get(serial)?;
+            let held = self.get(*serial)?;
             Some((*serial, &*held.hold.namespace, held.claim.as_ref()?))
         };
         self.claims.values().flatten().filter_map(claim)
     }
 
-    /// The reservations that have ended by themselves.
-    pub fn expired(&self, now: SystemTime) -> Vec<Serial> {
+    /// The reservations whose time is over, ascending.
+    pub fn expired(&self, now: Moment) -> Vec<Serial> {
         let due = self.by_expiry.iter().take_while(|(at, _)| *at <= now);
-        due.map(|(_, serial)| *serial).collect()
+        let mut due: Vec<_> = due.map(|(_, serial)| *serial).collect();
+        due.sort_unstable();
+        due
     }
 
-    /// When the next one ends by itself.
-    pub fn next_expiry(&self) -> Option<SystemTime> {
+    /// When the time of the next one is over.
+    pub fn next_expiry(&self) -> Option<Moment> {
         self.by_expiry.first().map(|(at, _)| *at)
     }
 
     /// The reservations after one, oldest first.
     pub fn after(&self, serial: Serial) -> impl Iterator<Item = (Serial, &Held)> {
         let later = self.held.range(serial.saturating_add(1)..);
-        later.map(|(serial, held)| (*serial, held))
+        later.map(|(serial, (held, _))| (*serial, held))
     }
 
     /// All reservations, oldest first.
     pub fn entries(&self) -> Vec<(Serial, Held)> {
         let all = self.held.iter();
-        all.map(|(serial, held)| (*serial, held.clone())).collect()
+        all.map(|(serial, (held, _))| (*serial, held.clone()))
+            .collect()
     }
 
     /// The number of the last one ever made.

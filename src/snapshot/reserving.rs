@@ -2,13 +2,15 @@
 //! takes over, by its owner's word, or by time.
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use super::change::Batch;
-use super::committing::Step;
+use super::clock::{Moment, Now};
+use super::committing::Job;
 use super::error::{Error, check_limit};
 use super::limits::Limits;
-use super::named::{Snapshot, Turn};
+use super::named::{Snapshot, Turn, Update};
+use super::recording::Step;
 use super::reservations::{Claim, Held, Hold, Serial};
 use super::staged::check_room;
 use super::state::State;
@@ -45,34 +47,42 @@ pub struct Ended {
     pub unknown: Vec<String>,
 }
 
-/// Stands for "nothing expires".
-pub(super) const NEVER: i64 = i64::MAX;
+/// What is to be held, and the answer that says so.
+#[derive(Debug)]
+pub struct Decided<T> {
+    /// The revision that it was decided on.
+    pub revision: i64,
+    /// The nodes of the picks.
+    pub nodes: Vec<Box<str>>,
+    /// The answer.
+    pub answer: T,
+}
 
 impl Snapshot {
-    /// Decides where picks go and holds them, with nothing else happening in
-    /// between. `decide` says at which revision it decided, for which nodes,
-    /// and its answer; it is asked again, with `true`, when something happened,
-    /// and has to read by [`Self::read_in_turn`] then.
+    /// Holds picks, with nothing happening between deciding and holding: when
+    /// something has happened since `decided`, `again` decides once more, and
+    /// has to read by [`Self::read_in_turn`] for that. Waits for others who
+    /// write, and for the journal.
     ///
     /// # Errors
-    /// Those of `decide`, [`Error::OverLimit`], [`Error::NotStored`], and
+    /// Those of `again`, [`Error::OverLimit`], [`Error::NotStored`], and
     /// [`Error::NotFound`] when the snapshot was deleted meanwhile. Nothing is
     /// held then.
     pub fn reserve<T, E: From<Error>>(
         &self,
         hold: &Hold,
         limits: &Limits,
-        mut decide: impl FnMut(bool) -> Result<(i64, Vec<Box<str>>, T), E>,
+        decided: Decided<T>,
+        again: impl FnOnce() -> Result<Decided<T>, E>,
     ) -> Result<(Reserved, T), E> {
-        let (decided_at, mut nodes, mut answer) = decide(false)?;
         let Some(mut turn) = self.take_turn() else {
             return Err(Error::NotFound(self.name().to_owned()).into());
         };
+        let Decided { nodes, answer, .. } = match decided.revision == self.revision() {
+            true => decided,
+            false => again()?,
+        };
         let now = (self.clock)();
-        self.expire_in_turn(&mut turn, now);
-        if self.revision() != decided_at {
-            (_, nodes, answer) = decide(true)?;
-        }
         let count = self.book.lock().len() + nodes.len();
         let limit = limits.max_reservations;
         check_limit("reservations", "max-reservations", limit, count)?;
@@ -86,7 +96,7 @@ impl Snapshot {
         if let Some((last, _)) = held.last() {
             let step = Step {
                 revision: live.revision() + 1,
-                at: now,
+                at: now.wall,
                 last_serial: *last,
                 held: &held,
                 ..self.standstill(&live)
@@ -94,12 +104,14 @@ impl Snapshot {
             self.record(&mut turn, &live, &[step])?;
         }
         tally::add(&self.tally.reserved, held.len());
-        self.put(held);
-        self.apply_in_turn(&live, &pods, now);
+        if !held.is_empty() {
+            self.put(held, now);
+            self.apply_in_turn(&live, &pods, live.revision() + 1, now);
+        }
         let reserved = Reserved {
             revision: live.revision(),
             ids,
-            until: now + hold.ttl,
+            until: now.wall + hold.ttl,
         };
         Ok((reserved, answer))
     }
@@ -112,7 +124,6 @@ impl Snapshot {
     pub fn confirm(&self, claims: Vec<(String, Claim)>) -> Result<Ended, Error> {
         let mut turn = self.turn.lock();
         let now = (self.clock)();
-        self.expire_in_turn(&mut turn, now);
         let live = self.live();
         let (mut confirmed, mut unknown) = (Vec::new(), Vec::new());
         let book = self.book.lock();
@@ -146,7 +157,6 @@ impl Snapshot {
     pub fn release(&self, ids: Vec<String>) -> Result<Ended, Error> {
         let mut turn = self.turn.lock();
         let now = (self.clock)();
-        self.expire_in_turn(&mut turn, now);
         let mut serials = Vec::new();
         let mut unknown = Vec::new();
         let live = self.book.lock().serials();
@@ -166,7 +176,6 @@ impl Snapshot {
     /// Up to `count` live reservations after one, oldest first; of one owner
     /// unless that is empty.
     pub fn reservations(&self, after: Serial, owner: &str, count: usize) -> Vec<Listed> {
-        self.expire();
         let book = self.book.lock();
         let all = book.after(after);
         let asked = all.filter(|(_, held)| owner.is_empty() || *held.hold.owner == *owner);
@@ -178,38 +187,27 @@ impl Snapshot {
         asked.take(count).map(listed).collect()
     }
 
-    /// Ends the reservations whose time is over. Costs one look at a number
-    /// when there is none.
-    pub fn expire(&self) {
-        if !self.is_expiry_due() {
-            return;
+    /// Ends the reservations whose time is over, all that are at this moment in
+    /// one entry, with the batches of callers that wait meanwhile. They count
+    /// until it is recorded. Waits for the journal, so that nobody who reads
+    /// has to.
+    ///
+    /// # Errors
+    /// [`Error::NotStored`]; they are held still.
+    pub fn end_expired(&self, limits: &Limits) -> Result<(), Error> {
+        if self.until_next_end() != Some(Duration::ZERO) {
+            return Ok(());
         }
-        // Whoever decides must not wait for a journal: another look comes with
-        // the next decision.
-        let turn = match &self.journal {
-            None => Some(self.turn.lock()),
-            Some(_) => self.turn.try_lock(),
-        };
-        if let Some(mut turn) = turn {
-            self.expire_in_turn(&mut turn, (self.clock)());
-        }
+        let outcomes = self.have_done(Job::Ends, limits);
+        let ended: Result<Vec<Update>, Error> = outcomes.into_iter().flatten().collect();
+        ended.map(|_| ())
     }
 
-    /// Whether the time of a reservation is over that was not ended yet.
-    pub(super) fn is_expiry_due(&self) -> bool {
-        let due = self.next_expiry.load(Ordering::Acquire);
-        due != NEVER && micros((self.clock)()) >= due
-    }
-
-    /// As [`Self::expire`], for whoever has the turn. The journal knows when
-    /// reservations end, so it need not be told at once.
-    pub(super) fn expire_in_turn(&self, turn: &mut Turn, now: SystemTime) {
-        let expired = self.book.lock().expired(now);
-        tally::add(&self.tally.expired, expired.len());
-        self.apply_ends(&self.live(), &expired, now);
-        if self.journal.is_some() {
-            turn.owed.extend(expired);
-        }
+    /// How long it is until the time of a reservation is over; nothing when it
+    /// is already. `None` when nothing is held.
+    pub fn until_next_end(&self) -> Option<Duration> {
+        let next = Moment::of_number(self.next_expiry.load(Ordering::Acquire));
+        (next != Moment::NEVER).then(|| next.since((self.clock)().steady))
     }
 
     /// Ends reservations, and notes how others are from now on, once the
@@ -220,37 +218,48 @@ impl Snapshot {
         live: &State,
         held: Vec<(Serial, Held)>,
         ended: &[Serial],
-        now: SystemTime,
+        now: Now,
     ) -> Result<(), Error> {
         if held.is_empty() && ended.is_empty() {
             return Ok(());
         }
         let before = self.standstill(live);
         let moves = !ended.is_empty();
+        let revision = live.revision() + i64::from(moves);
         let step = Step {
-            revision: live.revision() + i64::from(moves),
-            at: if moves { now } else { before.at },
+            revision,
+            at: if moves { now.wall } else { before.at },
             held: &held,
             ended,
             ..before
         };
         self.record(turn, live, &[step])?;
-        self.put(held);
-        self.apply_ends(live, ended, now);
+        self.put(held, now);
+        if moves {
+            self.apply_ends(live, ended, revision, now);
+        }
         Ok(())
     }
 
-    fn apply_ends(&self, live: &State, ended: &[Serial], now: SystemTime) {
+    /// Ends reservations, once the journal knows.
+    pub(super) fn apply_ends(
+        &self,
+        live: &State,
+        ended: &[Serial],
+        revision: i64,
+        now: Now,
+    ) -> Update {
         let deletions = Batch::trusted(self.book.lock().deletions(ended));
-        self.apply_in_turn(live, &deletions, now);
+        let update = self.apply_in_turn(live, &deletions, revision, now);
         self.forget(ended);
+        update
     }
 
     /// Notes reservations as they are from now on.
-    fn put(&self, held: Vec<(Serial, Held)>) {
+    fn put(&self, held: Vec<(Serial, Held)>, now: Now) {
         let mut book = self.book.lock();
         for (serial, held) in held {
-            book.put(serial, held);
+            book.put(serial, held, now);
         }
         drop(book);
         self.note_expiry();
@@ -269,19 +278,20 @@ impl Snapshot {
         self.note_expiry();
     }
 
-    fn apply_in_turn(&self, live: &State, batch: &Batch, now: SystemTime) {
-        if !batch.is_empty() {
-            let revision = live.revision() + 1;
-            let applied = live.apply(batch, None, revision);
-            *self.updated.lock() = now;
-            self.moved_on(revision, applied, false);
-        }
+    fn apply_in_turn(&self, live: &State, batch: &Batch, revision: i64, now: Now) -> Update {
+        let applied = live.apply(batch, None, revision);
+        *self.updated.lock() = now;
+        self.moved_on(revision, applied, false)
     }
 
+    /// Notes when the next one ends, and tells whoever waits for that if it is
+    /// earlier than it was.
     pub(super) fn note_expiry(&self) {
-        let next = self.book.lock().next_expiry();
-        self.next_expiry
-            .store(next.map_or(NEVER, micros), Ordering::Release);
+        let next = self.book.lock().next_expiry().unwrap_or(Moment::NEVER);
+        let before = self.next_expiry.swap(next.to_number(), Ordering::AcqRel);
+        if next.to_number() < before {
+            self.ends_changed.notify(usize::MAX);
+        }
     }
 
     /// Ids are unique across restarts: an epoch is.
@@ -299,10 +309,4 @@ impl Snapshot {
     fn id_prefix(&self) -> &str {
         self.epoch().split('-').next().unwrap_or_default()
     }
-}
-
-/// Microseconds since 1970, before which there is nothing.
-pub(super) fn micros(time: SystemTime) -> i64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    i64::try_from(since.as_micros()).unwrap_or(NEVER - 1)
 }

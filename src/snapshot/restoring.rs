@@ -29,9 +29,9 @@ impl Restoring {
     }
 
     /// Gives the state its place in the history, and what reservations hold.
-    pub(super) fn finish(&mut self, revision: i64, reserved: &Batch) {
+    pub(super) fn finish(&mut self, reserved: &Batch) {
         self.state.apply(reserved, None, 0);
         let defaults = Arc::new(self.saved.defaults.clone());
-        self.state.adopt(revision, defaults);
+        self.state.adopt(self.saved.revision, defaults);
     }
 }

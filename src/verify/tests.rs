@@ -67,7 +67,7 @@ fn update(registry: &Registry, changes: Value) {
         batch: Arc::new(batch.expect("valid")),
         defaults: None,
         expected_revision: None,
-        arrived: std::time::Instant::now(),
+        arrived: registry.now().steady,
     };
     let updated = registry.update("default", offer);
     updated.expect("it is applied");
@@ -210,7 +210,7 @@ fn a_patrol_comes_around_to_all_namespaces() {
             batch: Arc::new(batch.expect("valid")),
             defaults: None,
             expected_revision: None,
-            arrived: std::time::Instant::now(),
+            arrived: registry.now().steady,
         };
         let updated = registry.update(snapshot, offer);
         updated.expect("it is applied");

@@ -45,9 +45,11 @@ impl Held {
         Self { server, now }
     }
 
-    /// Lets time pass.
+    /// Lets time pass, and ends what is over then.
     pub fn pass(&self, seconds: u64) {
         self.now.fetch_add(seconds, Ordering::SeqCst);
+        let ended = self.server.registry.end_expired();
+        ended.expect("there is no disk to wait for");
     }
 
     /// Places and holds.
@@ -99,17 +101,23 @@ impl Held {
 
     /// What counts in each zone, in the order of their names.
     pub async fn counts(&self) -> [i64; 2] {
-        let request = FilterRequest {
-            pod: Some(template()),
-            view: View::Domains.into(),
-            ..FilterRequest::default()
-        };
-        let mut counts = [0; 2];
-        for domain in &self.server.filter(request).await.constraints[0].domains {
-            counts[usize::from(domain.value == "b")] = domain.matching_pods;
-        }
-        counts
+        counts(&self.server).await.0
     }
+}
+
+/// What counts in each zone, and on which revision.
+pub async fn counts(server: &Server) -> ([i64; 2], i64) {
+    let request = FilterRequest {
+        pod: Some(template()),
+        view: View::Domains.into(),
+        ..FilterRequest::default()
+    };
+    let mut counts = [0; 2];
+    let answer = server.filter(request).await;
+    for domain in &answer.constraints[0].domains {
+        counts[usize::from(domain.value == "b")] = domain.matching_pods;
+    }
+    (counts, answer.revision)
 }
 
 /// A second of the clock.

@@ -62,7 +62,6 @@ async fn release_and_expiry_end_it() {
     held.pass(TTL_SECONDS - 1);
     assert_eq!(held.counts().await, [1, 2]);
     held.pass(1);
-    // No sweep: a decision does not count what has expired.
     assert_eq!(held.counts().await, [0, 0]);
     assert_eq!(held.server.describe("").await.reservation_count, 0);
     assert!(
@@ -73,11 +72,10 @@ async fn release_and_expiry_end_it() {
 }
 
 #[tokio::test]
-async fn the_sweep_ends_it() {
+async fn what_is_over_at_once_ends_at_once() {
     let held = Held::start().await;
     let placed = held.reserve(2).await;
     held.pass(TTL_SECONDS);
-    held.server.registry.sweep(600);
     let revision = held.server.describe("").await.revision;
     assert_eq!(
         revision,

@@ -3,8 +3,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod clocks;
 mod crowd;
 mod held;
 mod lifecycle;
 mod orders;
 mod refused;
+mod slow_disk;

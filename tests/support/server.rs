@@ -1,7 +1,7 @@
 //! A real server in this process and a real client of it.
 
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use evenkeel::api::Service;
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
@@ -11,7 +11,8 @@ use evenkeel::proto::v1::{
     FilterResponse, GetSnapshotRequest, Mode, ScoreRequest, ScoreResponse, Snapshot,
     UpdateSnapshotRequest, UpdateSnapshotResponse,
 };
-use evenkeel::snapshot::{Limits, Observer, Registry};
+use evenkeel::server::ends;
+use evenkeel::snapshot::{Limits, Now, Observer, Registry};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
@@ -65,13 +66,15 @@ impl Server {
 
     /// A server with these limits on a free port.
     pub async fn with_limits(limits: Limits) -> Self {
-        Self::with_clock(limits, SystemTime::now).await
+        let registry = Registry::new(limits, Arc::new(Unobserved));
+        Self::with_registry(registry).await
     }
 
-    /// A server with these limits and its own idea of time, on a free port.
-    pub async fn with_clock(
+    /// A server with these limits and its own idea of time, on a free port. It
+    /// ends reservations by itself where that time passes as it does elsewhere.
+    pub async fn with_clock<N: Into<Now>>(
         limits: Limits,
-        clock: impl Fn() -> SystemTime + Send + Sync + 'static,
+        clock: impl Fn() -> N + Send + Sync + 'static,
     ) -> Self {
         Self::with_registry(Registry::with_clock(limits, Arc::new(Unobserved), clock)).await
     }
@@ -90,7 +93,13 @@ impl Server {
         let serve = tonic::transport::Server::builder()
             .add_service(service)
             .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true)));
-        let task = tokio::spawn(async move { serve.await.expect("the server runs") });
+        let ending = ends::run(Arc::clone(&registry));
+        let task = tokio::spawn(async move {
+            tokio::select! {
+                served = serve => served.expect("the server runs"),
+                () = ending => {}
+            }
+        });
         let client = connect(&address).await;
         Self {
             address,

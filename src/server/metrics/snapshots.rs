@@ -5,7 +5,6 @@
 use std::cmp::Reverse;
 use std::fmt;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -68,17 +67,14 @@ struct Told {
 }
 
 impl Told {
-    fn of(summary: &Summary, now: SystemTime) -> Self {
+    fn of(summary: &Summary) -> Self {
         let sizes = &summary.sizes;
         Self {
             name: summary.name.clone(),
             revision: Some(summary.revision),
             synced: summary.synced,
             stale: summary.stale,
-            age: now
-                .duration_since(summary.updated)
-                .unwrap_or_default()
-                .as_secs_f64(),
+            age: summary.unchanged_for.as_secs_f64(),
             lag: summary.lag.as_secs_f64(),
             objects: [
                 ("node", sizes.nodes),
@@ -112,7 +108,6 @@ impl Told {
 
 impl Snapshots {
     fn told(&self) -> Vec<Told> {
-        let now = SystemTime::now();
         let mut all: Vec<_> = self.registry.list("");
         let size = |snapshot: &Summary| snapshot.sizes.nodes + snapshot.sizes.pods;
         // Snapshots that are expected matter whatever their size.
@@ -121,7 +116,7 @@ impl Snapshots {
             .map(|snapshot| (snapshot.is_expected(), snapshot.summary()))
             .collect();
         summaries.sort_by_key(|(expected, summary)| Reverse((*expected, size(summary))));
-        let told = summaries.iter().map(|(_, summary)| Told::of(summary, now));
+        let told = summaries.iter().map(|(_, summary)| Told::of(summary));
         let mut told: Vec<Told> = told.collect();
         if told.len() > self.labelled {
             let others = told.split_off(self.labelled).into_iter();

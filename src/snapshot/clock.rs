@@ -1,0 +1,78 @@
+//! What time it is, on two clocks: whoever makes a registry tells.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Tells what time it is.
+pub type Clock = Arc<dyn Fn() -> Now + Send + Sync>;
+
+/// A moment on both clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Now {
+    /// What is told and stored. Somebody may set this clock, forward or back.
+    pub wall: SystemTime,
+    /// What time spans are measured by.
+    pub steady: Moment,
+}
+
+/// A moment on a clock that nobody sets, in nanoseconds since some other. It
+/// means nothing in another process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(i64);
+
+impl Moment {
+    /// After all others.
+    pub const NEVER: Self = Self(i64::MAX);
+
+    /// The moment so much later.
+    #[must_use]
+    pub fn after(self, span: Duration) -> Self {
+        Self(self.0.saturating_add(nanos(span)))
+    }
+
+    /// The moment so much earlier.
+    #[must_use]
+    pub fn before(self, span: Duration) -> Self {
+        Self(self.0.saturating_sub(nanos(span)))
+    }
+
+    /// The time since another moment; none if that is later.
+    pub fn since(self, earlier: Self) -> Duration {
+        let since = self.0.saturating_sub(earlier.0);
+        Duration::from_nanos(u64::try_from(since).unwrap_or(0))
+    }
+
+    /// As a number that orders as moments do.
+    pub(super) fn to_number(self) -> i64 {
+        self.0
+    }
+
+    /// The moment of such a number.
+    pub(super) fn of_number(number: i64) -> Self {
+        Self(number)
+    }
+}
+
+/// The clocks of this machine.
+pub fn system() -> impl Fn() -> Now + Send + Sync {
+    let start = Instant::now();
+    move || Now {
+        wall: SystemTime::now(),
+        steady: Moment(0).after(start.elapsed()),
+    }
+}
+
+/// A wall clock that nobody sets.
+impl From<SystemTime> for Now {
+    fn from(wall: SystemTime) -> Self {
+        let since = wall.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            wall,
+            steady: Moment(nanos(since)),
+        }
+    }
+}
+
+fn nanos(span: Duration) -> i64 {
+    i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,175 @@
+//! Time passes for what is held, whatever becomes of the wall clock.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use evenkeel::snapshot::{Batch, Decided, Error, Hold, Limits, Now, Offer, Registry};
+
+use super::slow_disk::{Disk, Unobserved};
+
+const HOUR: i64 = 3_600;
+
+/// A wall clock that is set, and time that passes.
+#[derive(Clone)]
+pub struct Clocks {
+    passed: Arc<AtomicI64>,
+    set_by: Arc<AtomicI64>,
+}
+
+impl Default for Clocks {
+    fn default() -> Self {
+        Self {
+            passed: Arc::new(AtomicI64::new(1_000_000)),
+            set_by: Arc::default(),
+        }
+    }
+}
+
+impl Clocks {
+    /// Lets time pass.
+    pub fn pass(&self, seconds: i64) {
+        self.passed.fetch_add(seconds, Ordering::SeqCst);
+    }
+
+    /// Sets the wall clock so much forward, or back.
+    fn set_by(&self, seconds: i64) {
+        self.set_by.fetch_add(seconds, Ordering::SeqCst);
+    }
+
+    fn now(&self) -> Now {
+        let passed = self.passed.load(Ordering::SeqCst);
+        let wall = passed + self.set_by.load(Ordering::SeqCst);
+        Now {
+            wall: time(wall),
+            ..Now::from(time(passed))
+        }
+    }
+
+    /// A registry that goes by them.
+    pub fn registry(&self) -> Registry {
+        let clocks = self.clone();
+        let limits = Limits::default();
+        Registry::with_clock(limits, Arc::new(Unobserved), move || clocks.now())
+    }
+}
+
+fn time(second: i64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(second.unsigned_abs())
+}
+
+/// Epoch, revision, and the ids of what is held.
+pub type Seen = (String, i64, Vec<String>);
+
+pub fn seen(registry: &Registry) -> Seen {
+    let snapshot = registry.get("default").expect("it exists");
+    let held = snapshot.reservations(0, "", usize::MAX);
+    let held = held.into_iter().map(|listed| listed.id).collect();
+    (snapshot.epoch().to_owned(), snapshot.revision(), held)
+}
+
+/// Holds something for so many seconds.
+pub fn hold(registry: &Registry, seconds: u64) {
+    let offer = Offer {
+        batch: Arc::new(Batch::default()),
+        defaults: None,
+        expected_revision: None,
+        arrived: registry.now().steady,
+    };
+    let updated = registry.update("default", offer);
+    let revision = updated.expect("it is applied").revision;
+    let hold = Hold {
+        owner: "deployer".into(),
+        ttl: Duration::from_secs(seconds),
+        namespace: "default".into(),
+        labels: Arc::default(),
+    };
+    let decided = Decided {
+        revision,
+        nodes: vec!["a".into()],
+        answer: (),
+    };
+    let snapshot = registry.get("default").expect("it exists");
+    let again = || -> Result<_, Error> { unreachable!("nobody else writes") };
+    let reserved = snapshot.reserve(&hold, registry.limits(), decided, again);
+    reserved.expect("it is held");
+}
+
+#[test]
+fn a_wall_clock_that_is_set_neither_ends_nor_keeps_what_is_held() {
+    for set_by in [-HOUR, HOUR] {
+        for ttl in [3, 600] {
+            let clocks = Clocks::default();
+            let registry = clocks.registry();
+            hold(&registry, ttl);
+            clocks.set_by(set_by);
+            for (passes, held) in [(0, 1), (ttl as i64 - 1, 1), (1, 0)] {
+                clocks.pass(passes);
+                registry.end_expired().expect("there is no disk");
+                let (_, _, listed) = seen(&registry);
+                assert_eq!(listed.len(), held, "{ttl} s, set by {set_by} s");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_revision_of_an_epoch_stands_for_two_states() {
+    // How the wall clock is set before each restart.
+    let cases = [[-HOUR, 0, 0], [0, -HOUR, HOUR], [HOUR, -HOUR, -HOUR]];
+    for case in cases {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let clocks = Clocks::default();
+        let mut states: HashMap<(String, i64), Vec<String>> = HashMap::new();
+        let mut look = |registry: &Registry| {
+            let (epoch, revision, held) = seen(registry);
+            let known = states.entry((epoch, revision)).or_insert(held.clone());
+            assert_eq!(*known, held, "revision {revision}, {case:?}");
+        };
+        for set_by in case {
+            let disk = Disk::new(&directory);
+            let registry = disk.registry(clocks.registry());
+            if registry.get("default").is_ok() {
+                look(&registry);
+            }
+            for ttl in [600, 60, 3] {
+                hold(&registry, ttl);
+                look(&registry);
+            }
+            for _ in 0..2 {
+                clocks.pass(10);
+                registry.end_expired().expect("the disk works");
+                look(&registry);
+            }
+            clocks.set_by(set_by);
+        }
+        let mut epochs: Vec<_> = states.into_keys().map(|(epoch, _)| epoch).collect();
+        epochs.dedup();
+        assert_eq!(epochs.len(), 1, "it is one history");
+    }
+}
+
+/// A restart knows the wall clock alone. By it nothing ends early, and with
+/// that clock set back nothing is held longer than it was to be.
+#[test]
+fn after_a_restart_the_wall_clock_counts_and_never_more_than_the_ttl() {
+    // How the wall clock is set, how long the server is away, and how long the
+    // hold of 600 s lasts after that.
+    let cases = [(0, 0, 600), (0, 200, 400), (0, 600, 0), (0, 900, 0)];
+    let set_back = [(-HOUR, 0, 600), (-HOUR, 200, 600), (-100, 200, 500)];
+    for (set_by, away, left) in cases.into_iter().chain(set_back) {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let clocks = Clocks::default();
+        let disk = Disk::new(&directory);
+        hold(&disk.registry(clocks.registry()), 600);
+        drop(disk);
+        clocks.set_by(set_by);
+        clocks.pass(away);
+        let disk = Disk::new(&directory);
+        let registry = disk.registry(clocks.registry());
+        let snapshot = registry.get("default").expect("it is kept");
+        let until = snapshot.until_next_end();
+        assert_eq!(until, Some(Duration::from_secs(left)), "{set_by}, {away}");
+    }
+}

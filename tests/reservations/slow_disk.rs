@@ -1,0 +1,280 @@
+//! A disk that stands still holds up who writes, and nobody else.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use evenkeel::proto::v1::{
+    DescribeSpreadRequest, ExplainRequest, ListSnapshotsRequest, PlaceRequest, Reservation,
+    UpdateSnapshotRequest,
+};
+use evenkeel::snapshot::{
+    Aside, Entry, Journal, Limits, Observer, Refusal, Registry, Serial, Snapshot,
+};
+use evenkeel::store::{Durability, Store};
+use parking_lot::{Condvar, Mutex};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::held::{self, WEB, template};
+use crate::support::build::{ZONE, node, on, pod};
+use crate::support::model::Stored;
+use crate::support::server::{Client, Server};
+
+/// How long anything may take that waits for no disk. The disk of these tests
+/// stands still until all of it is over, so the figure decides nothing.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What becomes of what is written.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Mood {
+    Works,
+    StandsStill,
+    Fails,
+}
+
+/// A store on a disk with moods.
+pub struct Disk {
+    store: Store,
+    mood: Mutex<Mood>,
+    changed: Condvar,
+    /// How many wait for it.
+    waiting: AtomicUsize,
+    /// The revision that each entry led to, and the reservations that it ended.
+    entries: Mutex<Vec<(i64, Vec<Serial>)>>,
+}
+
+impl Disk {
+    pub fn new(directory: &tempfile::TempDir) -> Arc<Self> {
+        let store = Store::open(directory.path(), Durability::Relaxed);
+        Arc::new(Self {
+            store: store.expect("a directory of its own"),
+            mood: Mutex::new(Mood::Works),
+            changed: Condvar::new(),
+            waiting: AtomicUsize::new(0),
+            entries: Mutex::default(),
+        })
+    }
+
+    pub fn set(&self, mood: Mood) {
+        *self.mood.lock() = mood;
+        self.changed.notify_all();
+    }
+
+    /// A registry on it, with what it keeps.
+    pub fn registry(self: &Arc<Self>, registry: Registry) -> Registry {
+        let registry = registry.with_journal(Arc::clone(self) as _);
+        let restored = self.store.restore(&registry, |_| {});
+        restored.expect("it can be read");
+        registry
+    }
+
+    fn works(&self) -> Result<(), Refusal> {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let mut mood = self.mood.lock();
+        while *mood == Mood::StandsStill {
+            self.changed.wait(&mut mood);
+        }
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        match *mood {
+            Mood::Fails => Err(Refusal::Failed("it is broken".into())),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Journal for Disk {
+    fn append(&self, entries: &[Entry<'_>]) -> Result<(), Refusal> {
+        self.works()?;
+        self.store.append(entries)?;
+        let told = entries.iter().map(|e| (e.revision, e.ended.to_vec()));
+        self.entries.lock().extend(told);
+        Ok(())
+    }
+
+    fn open_aside(&self) -> Result<Aside, Refusal> {
+        self.store.open_aside()
+    }
+
+    fn write_aside(
+        &self,
+        aside: Aside,
+        objects: &[evenkeel::proto::v1::change::Object],
+    ) -> Result<(), Refusal> {
+        self.works()?;
+        self.store.write_aside(aside, objects)
+    }
+
+    fn drop_aside(&self, aside: Aside) {
+        self.store.drop_aside(aside);
+    }
+}
+
+pub struct Unobserved;
+
+impl Observer for Unobserved {
+    fn snapshot_changed(&self, _: &str, _: bool) {}
+    fn snapshot_deleted(&self, _: &str) {}
+}
+
+fn new_registry() -> Registry {
+    Registry::new(Limits::default(), Arc::new(Unobserved))
+}
+
+/// Asks to place and hold for so long.
+fn hold(ttl: Duration) -> PlaceRequest {
+    PlaceRequest {
+        reserve: Some(Reservation {
+            owner: "deployer".into(),
+            ttl: Some(ttl.into()),
+        }),
+        ..held::request(1)
+    }
+}
+
+async fn wait_for(what: &str, is_so: impl Fn() -> bool) {
+    let waiting = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(PATIENCE, waiting).await.expect(what);
+}
+
+/// Asks everything that writes nothing; what Filter counts, and on which
+/// revision.
+async fn ask_all(server: &Server, client: &mut Client) -> ([i64; 2], i64) {
+    let explain = ExplainRequest {
+        pod: Some(template()),
+        ..Default::default()
+    };
+    client.explain(explain).await.expect("it is explained");
+    let plan = PlaceRequest {
+        reserve: None,
+        ..held::request(3)
+    };
+    client.place(plan).await.expect("it is planned");
+    let describe = DescribeSpreadRequest::default();
+    let described = client.describe_spread(describe).await;
+    described.expect("it is described");
+    let list = ListSnapshotsRequest::default();
+    client.list_snapshots(list).await.expect("they are listed");
+    let score = evenkeel::proto::v1::ScoreRequest {
+        pod: Some(template()),
+        ..Default::default()
+    };
+    server.score(score).await;
+    let overlaid = evenkeel::proto::v1::FilterRequest {
+        pod: Some(template()),
+        overlay: vec![on(pod("planned", &WEB), "a").change()],
+        ..Default::default()
+    };
+    server.filter(overlaid).await;
+    let list = evenkeel::proto::v1::ListReservationsRequest::default();
+    let held = client.list_reservations(list).await.expect("it is listed");
+    assert_eq!(held.into_inner().reservations.len(), 1);
+    assert_eq!(server.describe("").await.reservation_count, 1);
+    held::counts(server).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_writes_nothing_waits_for_no_disk() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let disk = Disk::new(&directory);
+    let server = Server::with_registry(disk.registry(new_registry())).await;
+    let nodes = ["a", "b"].map(|name| node(name, &[(ZONE, name)]).change());
+    server.update("", nodes.to_vec()).await;
+    let ttl = Duration::from_millis(500);
+    let held = server.client().place(hold(ttl)).await.expect("it is held");
+    let (held, revision) = (
+        held.get_ref().placements[0].node.clone(),
+        held.get_ref().revision,
+    );
+
+    disk.set(Mood::StandsStill);
+    // More than there are lanes for decisions, by far.
+    let mut writers = JoinSet::new();
+    for i in 0..40 {
+        let mut client = server.another_client().await;
+        writers.spawn(async move {
+            let reserved = client.place(hold(Duration::from_secs(600))).await;
+            reserved.map(|reserved| reserved.get_ref().revision)
+        });
+        let mut client = server.another_client().await;
+        writers.spawn(async move {
+            let arrived = on(pod(&format!("other-{i}"), &[("app", "other")]), "a");
+            let request = UpdateSnapshotRequest {
+                changes: vec![arrived.change()],
+                ..Default::default()
+            };
+            let updated = client.update_snapshot(request).await;
+            updated.map(|updated| updated.get_ref().revision)
+        });
+    }
+    wait_for("somebody writes", || {
+        disk.waiting.load(Ordering::SeqCst) > 0
+    })
+    .await;
+    let snapshot = server.registry.get("default").expect("it exists");
+    let is_over = |snapshot: &Snapshot| snapshot.until_next_end() == Some(Duration::ZERO);
+    wait_for("its time is over", || is_over(&snapshot)).await;
+
+    // It counts for as long as its end is not recorded, and all are answered.
+    let mut client = server.client();
+    let counts = if held == "a" { [1, 0] } else { [0, 1] };
+    for _ in 0..10 {
+        let asked = timeout(PATIENCE, ask_all(&server, &mut client)).await;
+        assert_eq!(asked.expect("nobody waits"), (counts, revision));
+    }
+
+    disk.set(Mood::Works);
+    while let Some(written) = timeout(PATIENCE, writers.join_next())
+        .await
+        .expect("the disk works again")
+    {
+        written.expect("no panic").expect("it is written");
+    }
+    wait_for("it has ended", || !is_over(&snapshot)).await;
+    assert_eq!(server.describe("").await.reservation_count, 40);
+    let entries = disk.entries.lock().clone();
+    let revisions: Vec<i64> = entries.iter().map(|(revision, _)| *revision).collect();
+    let each: Vec<i64> = (1..=2 + 40 + 40 + 1).collect();
+    assert_eq!(revisions, each, "each revision is an entry");
+    let ends: Vec<_> = entries.iter().filter(|(_, e)| !e.is_empty()).collect();
+    assert_eq!(ends.len(), 1, "{ends:?}");
+    assert_eq!(ends[0].1, [1]);
+}
+
+/// What the journal did not take has not happened: after a crash it is held
+/// still, and ends then.
+#[test]
+fn an_end_that_was_not_recorded_happens_after_the_crash() {
+    use super::clocks::Clocks;
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let clocks = Clocks::default();
+    let disk = Disk::new(&directory);
+    let registry = disk.registry(clocks.registry());
+    super::clocks::hold(&registry, 60);
+    let before = super::clocks::seen(&registry);
+    disk.set(Mood::Fails);
+    clocks.pass(60);
+    let refused = registry.end_expired();
+    assert!(refused.is_err(), "{refused:?}");
+    assert_eq!(super::clocks::seen(&registry), before);
+    drop((registry, disk));
+
+    for ended in [false, true, true] {
+        let disk = Disk::new(&directory);
+        let registry = disk.registry(clocks.registry());
+        let (epoch, revision, held) = before.clone();
+        let after = (epoch, revision + 1, Vec::new());
+        if !ended {
+            assert_eq!(
+                super::clocks::seen(&registry),
+                (after.0.clone(), revision, held)
+            );
+            registry.end_expired().expect("the disk works");
+        }
+        assert_eq!(super::clocks::seen(&registry), after);
+    }
+}
