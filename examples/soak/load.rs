@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel::api::ExportSum;
 use evenkeel::proto::v1;
 use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::stream_snapshot_request::Step;
@@ -328,7 +329,15 @@ impl Load {
             };
             let export = async {
                 let mut parts = client.export_snapshot(request).await?.into_inner();
-                while parts.message().await?.is_some() {}
+                let (mut sum, mut summary) = (ExportSum::default(), None);
+                while let Some(part) = parts.message().await? {
+                    sum.add_update(&part.update.unwrap_or_default());
+                    summary = part.summary;
+                }
+                if summary.as_ref() != Some(&sum.finish()) {
+                    let wrong = format!("an export that does not agree with {summary:?}");
+                    self.server.tally.wrong(wrong);
+                }
                 Ok(tonic::Response::new(()))
             };
             self.call("ExportSnapshot", &[], export).await;

@@ -11,6 +11,7 @@ use tonic::Status;
 
 use super::answer::{self, count};
 use super::error::Error;
+use super::sum::ExportSum;
 use crate::proto::v1;
 use crate::snapshot::{Frozen, Summary};
 
@@ -49,36 +50,35 @@ impl Sender {
         }
     }
 
-    /// Sends a part; whether more are wanted. An export that ends early ends
-    /// with an error.
-    pub fn send(&self, part: v1::ExportSnapshotResponse) -> bool {
+    /// Sends a part.
+    ///
+    /// # Errors
+    /// Why no more are wanted: what the export ends with.
+    pub fn send(&self, part: v1::ExportSnapshotResponse) -> Result<(), Error> {
         let patience = Instant::now() + MAX_UNREAD;
         let latest = self.deadline.map_or(patience, |at| at.min(patience));
-        let sent = self.runtime.block_on(async {
+        self.runtime.block_on(async {
             tokio::select! {
-                sent = self.parts.send(Ok(part)) => sent.map_err(|_| None),
-                () = self.draining.cancelled() => Err(Some(Error::Draining)),
-                () = sleep_until(latest) => Err(Some(Error::Deadline)),
+                // Who has gone does not read the error either.
+                sent = self.parts.send(Ok(part)) => sent.map_err(|_| Error::Internal),
+                () = self.draining.cancelled() => Err(Error::Draining),
+                () = sleep_until(latest) => Err(Error::Deadline),
             }
-        });
-        let Err(why) = sent else { return true };
-        if let Some(error) = why {
-            let (parts, last) = (self.parts.clone(), Status::from(error));
-            // The parts before it may never be read.
-            self.runtime
-                .spawn(async move { parts.send(Err(last)).await });
-        }
-        false
+        })
     }
 }
 
-/// Hands the parts of an export to `send`, until it says that nobody listens.
+/// Hands the parts of an export to `send`, the last of which sums up all that
+/// came before.
+///
+/// # Errors
+/// The first of `send`, and then it ends.
 pub fn parts(
     name: &str,
     epoch: &str,
     frozen: &Frozen,
-    mut send: impl FnMut(v1::ExportSnapshotResponse) -> bool,
-) {
+    mut send: impl FnMut(v1::ExportSnapshotResponse) -> Result<(), Error>,
+) -> Result<(), Error> {
     let part = |changes, default_constraints| v1::ExportSnapshotResponse {
         update: Some(v1::UpdateSnapshotRequest {
             snapshot: name.to_owned(),
@@ -88,6 +88,12 @@ pub fn parts(
         }),
         revision: frozen.revision,
         epoch: epoch.to_owned(),
+        summary: None,
+    };
+    let mut sum = ExportSum::default();
+    let mut send_summed = |part: v1::ExportSnapshotResponse| {
+        part.update.iter().for_each(|update| sum.add_update(update));
+        send(part)
     };
     let mut defaults = Some(frozen.defaults.to_wire());
     let mut changes = Vec::new();
@@ -97,15 +103,17 @@ pub fn parts(
         changes.push(change);
         if bytes >= PART_BYTES || changes.len() >= PART_CHANGES {
             bytes = 0;
-            if !send(part(std::mem::take(&mut changes), defaults.take())) {
-                return;
-            }
+            send_summed(part(std::mem::take(&mut changes), defaults.take()))?;
         }
     }
-    // An empty snapshot has one part too.
+    // An empty snapshot has default constraints too.
     if defaults.is_some() || !changes.is_empty() {
-        send(part(changes, defaults.take()));
+        send_summed(part(changes, defaults.take()))?;
     }
+    send(v1::ExportSnapshotResponse {
+        summary: Some(sum.finish()),
+        ..part(Vec::new(), None)
+    })
 }
 
 /// A snapshot's description for the wire.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::Stream;
-use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -18,6 +17,7 @@ use super::feeding::run_feed;
 use super::lanes::{LARGE_BATCH, until};
 use super::logged::logged;
 use super::measured::try_measured;
+use super::streamed::Streamed;
 use super::{
     deadline, describe, explain, export, permission, place, request, reservations, update, verify,
 };
@@ -65,7 +65,7 @@ impl SpreadService for Service {
         let (draining, lanes) = (self.draining.clone(), self.lanes.clone());
         let steps = request.into_inner();
         let is_journaled = self.registry.is_journaled();
-        tokio::spawn(run_feed(
+        let run = run_feed(
             feed,
             is_journaled,
             steps,
@@ -73,8 +73,12 @@ impl SpreadService for Service {
             draining,
             lanes,
             deadline,
-        ));
-        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+        );
+        let feeder = tokio::spawn(async {
+            run.await;
+            Ok(())
+        });
+        Ok(Response::new(Box::pin(Streamed::new(receiver, feeder))))
     }
 
     async fn filter(
@@ -304,13 +308,13 @@ impl SpreadService for Service {
         let (frozen, snapshot) = self.lanes.copy(deadline, freeze).await?;
         let (parts, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
         let sender = export::Sender::new(parts, self.draining.clone(), deadline);
-        tokio::task::spawn_blocking(move || {
+        let feeder = tokio::task::spawn_blocking(move || {
             let _turn = turn;
             export::parts(snapshot.name(), snapshot.epoch(), &frozen, |part| {
                 sender.send(part)
-            });
+            })
         });
-        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+        Ok(Response::new(Box::pin(Streamed::new(receiver, feeder))))
     }
 
     async fn verify_snapshot(

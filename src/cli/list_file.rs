@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use tempfile::NamedTempFile;
 
 use super::manifest;
-use crate::proto::v1::UpdateSnapshotRequest;
+use crate::proto::v1::{ExportSummary, UpdateSnapshotRequest};
 
 /// A list that is being written: to standard output, or aside and renamed at
 /// the end, so that the file is whole or not there.
@@ -46,6 +46,11 @@ impl ListFile {
     /// Says where the objects are from.
     pub(crate) fn add_origin(&mut self, saved: &manifest::Saved) -> Result<()> {
         self.add_item(&saved.to_item())
+    }
+
+    /// Says what the objects are in all: nothing may follow.
+    pub(crate) fn add_end(&mut self, summary: &ExportSummary) -> Result<()> {
+        self.add_item(&manifest::end_item(summary))
     }
 
     /// Adds the objects and default constraints of an update.

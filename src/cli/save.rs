@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 use indicatif::HumanCount;
 
@@ -12,14 +12,15 @@ use super::exit::Exit;
 use super::list_file::ListFile;
 use super::manifest::Saved;
 use super::output;
+use crate::api::ExportSum;
 use crate::proto::v1::ExportSnapshotRequest;
 
 /// Flags of `evenkeel snapshot save`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The file is a JSON list of Kubernetes objects with the fields that decisions read, one object a
-line, the default constraints, and which revision it is. It is written aside and renamed, so that it is whole or not
-there. `snapshot restore`, `load`, `serve --load` and --load read it.
+line, the default constraints, and which revision it is. It ends with their number and a SHA-256, without which it is
+not read again. It is written aside and renamed, so that it is whole or not there. `snapshot restore`, `load`, `serve --load` and --load read it.
 
 Examples:
   evenkeel snapshot save saved.json
@@ -46,6 +47,7 @@ impl Save {
         let answer = client.rpc().export_snapshot(request).await;
         let mut parts = answer.map_err(failed)?.into_inner();
         let mut saved: Option<Saved> = None;
+        let (mut sum, mut summary) = (ExportSum::default(), None);
         while let Some(part) = parts.message().await.map_err(failed)? {
             if saved.is_none() {
                 let origin = Saved {
@@ -56,8 +58,21 @@ impl Save {
                 file.add_origin(&origin)?;
                 saved = Some(origin);
             }
-            file.add(&part.update.unwrap_or_default())?;
+            let update = part.update.unwrap_or_default();
+            sum.add_update(&update);
+            file.add(&update)?;
+            summary = part.summary;
         }
+        let summary = summary.context(
+            "the export was cut short: the server did not sum it up (one of an earlier version \
+             cannot); nothing was saved",
+        )?;
+        anyhow::ensure!(
+            summary == sum.finish(),
+            "the export is not what the server says that it sent; nothing was saved. It may know \
+             fields that this version does not"
+        );
+        file.add_end(&summary)?;
         let (objects, is_file) = file.finish()?;
         let revision = saved.map_or(0, |saved| saved.revision);
         if is_file {

@@ -79,6 +79,7 @@ impl State {
             shared.defaults = defaults;
         }
         self.sync_views(locked);
+        shared.nodes.free_unnamed();
         match shared.apply(batch, applied) {
             Followed::Moved(moves) if moves.is_empty() => {}
             Followed::Moved(moves) => {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::defaults::Defaults;
 use super::lenses::Lens;
+use super::named::Turn;
 use super::namespace::Namespace;
 use super::nodes::Nodes;
 use super::state::{Shared, Sizes, State};
@@ -35,20 +36,19 @@ pub struct Kept {
 }
 
 impl State {
-    /// A copy of everything but views. No batch may be applied meanwhile:
-    /// then one lock at a time is enough, and readers go on.
-    pub fn freeze(&self) -> Frozen {
-        self.copy(|_| (), |_| ()).0
+    /// A copy of everything but views. Readers go on meanwhile.
+    pub(super) fn freeze(&self, turn: &Turn) -> Frozen {
+        self.copy(turn, |_| (), |_| ()).0
     }
 
     /// As [`Self::freeze`], with what is kept up to date.
-    pub fn freeze_kept(&self) -> (Frozen, Kept) {
+    pub(super) fn freeze_kept(&self, turn: &Turn) -> (Frozen, Kept) {
         let lenses = |shared: &Shared| shared.nodes.lenses().copy();
         let views = |namespace: &Namespace| {
             let _still = self.shared.read();
             self.live_views(namespace)
         };
-        let (frozen, lenses, views) = self.copy(lenses, views);
+        let (frozen, lenses, views) = self.copy(turn, lenses, views);
         (frozen, Kept { lenses, views })
     }
 
@@ -79,16 +79,17 @@ impl State {
         if live { views.copy() } else { Vec::new() }
     }
 
-    /// Copies nodes and namespaces, and what is wanted beside each.
-    ///
-    /// An overlay may come and go between two locks. It leaves everything as
-    /// it was, but for the slots of nodes without pods, and ways of looking at
-    /// the nodes that it made anew.
+    /// Copies nodes and namespaces, and what is wanted beside each: of one
+    /// moment, because nothing can change while this runs. Who has the turn
+    /// keeps batches out, and `overlays` what is taken back again. So one of
+    /// the other locks at a time is enough.
     fn copy<L, V>(
         &self,
+        _no_batch: &Turn,
         lenses: impl FnOnce(&Shared) -> L,
         views: impl Fn(&Namespace) -> V,
     ) -> (Frozen, L, Vec<V>) {
+        let _no_overlay = self.overlays.write();
         let shared = self.shared.read();
         let (nodes, defaults) = (shared.nodes.clone(), Arc::clone(&shared.defaults));
         let sizes = self.sizes_with(&shared);

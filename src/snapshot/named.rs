@@ -350,16 +350,17 @@ impl Snapshot {
         }
     }
 
-    /// A copy of everything, of one revision. Batches wait while it is made.
+    /// A copy of everything, of one moment. Batches and overlays wait while it
+    /// is made.
     pub fn freeze(&self) -> Frozen {
-        let _no_batch = self.turn.lock();
-        self.live().freeze()
+        let turn = self.turn.lock();
+        self.live().freeze(&turn)
     }
 
     /// As [`Self::freeze`], with what is kept up to date.
     pub fn freeze_kept(&self) -> (Frozen, Kept) {
-        let _no_batch = self.turn.lock();
-        self.live().freeze_kept()
+        let turn = self.turn.lock();
+        self.live().freeze_kept(&turn)
     }
 
     /// As [`Self::freeze_kept`], of one namespace: of its sizes, the copy says

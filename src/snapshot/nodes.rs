@@ -106,8 +106,7 @@ impl Nodes {
         }
     }
 
-    /// Restores node order and frees the slots that nothing names, after a
-    /// run of changes.
+    /// Restores node order, after a run of changes.
     pub fn settle(&mut self) {
         let Self {
             nodes,
@@ -116,8 +115,16 @@ impl Nodes {
             ..
         } = self;
         let exists = |slot: Slot| nodes.get(slot.index()).is_some_and(Option::is_some);
-        slots.settle(exists);
         order.settle(exists, |slot| slots.name(slot));
+    }
+
+    /// Frees the slots that nothing names. Not for the middle of changes that
+    /// are taken back: what they took away is named again in the end, and its
+    /// number must be what it was.
+    pub fn free_unnamed(&mut self) {
+        let Self { nodes, slots, .. } = self;
+        let exists = |slot: Slot| nodes.get(slot.index()).is_some_and(Option::is_some);
+        slots.settle(exists);
     }
 
     /// Brings the lenses up to date after a run of changes.

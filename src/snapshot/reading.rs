@@ -132,6 +132,8 @@ impl State {
         decide: impl FnOnce(Cut<'_>) -> T,
     ) -> T {
         let overlay = overlay.within(namespace);
+        // Waited for with no other lock held: nobody waits for who waits here.
+        let _no_copy = self.overlays.read();
         loop {
             // An empty shard made for this stays out of the map, unless a
             // batch makes it real meanwhile; then this looks again.

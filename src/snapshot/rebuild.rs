@@ -13,11 +13,11 @@ impl Snapshot {
     /// at the same revision. Batches wait meanwhile, decisions go on with what
     /// there is. `false` when it was deleted.
     pub fn rebuild(&self) -> bool {
-        let Some(_turn) = self.take_turn() else {
+        let Some(turn) = self.take_turn() else {
             return false;
         };
         let live = self.live();
-        let frozen = live.freeze();
+        let frozen = live.freeze(&turn);
         let fresh = State::new(live.upkeep.max_view_bytes());
         let mut objects = frozen.changes().filter_map(|change| change.object);
         loop {

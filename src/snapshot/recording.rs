@@ -65,7 +65,7 @@ impl Snapshot {
         let mut appended = journal.append(&entries);
         if appended == Err(Refusal::OutOfStep) {
             appended = self
-                .rewrite(journal, turn.sequence, live)
+                .rewrite(journal, turn, live)
                 .and_then(|()| journal.append(&entries));
         }
         if appended.is_ok() {
@@ -91,12 +91,12 @@ impl Snapshot {
         }
     }
 
-    /// Writes the whole snapshot anew, as it is after entry `sequence`.
-    fn rewrite(&self, journal: &dyn Journal, sequence: u64, live: &State) -> Result<(), Refusal> {
+    /// Writes the whole snapshot anew, as it is after the last entry.
+    fn rewrite(&self, journal: &dyn Journal, turn: &Turn, live: &State) -> Result<(), Refusal> {
         let aside = journal.open_aside()?;
         let held = self.book.lock().entries();
         let write = || {
-            let frozen = live.freeze();
+            let frozen = live.freeze(turn);
             let mut objects = frozen.changes().filter_map(|change| change.object);
             loop {
                 let part: Vec<Object> = objects.by_ref().take(REWRITE_OBJECTS).collect();
@@ -111,7 +111,7 @@ impl Snapshot {
                 held: &held,
                 ..self.standstill(live)
             };
-            journal.append(&[self.entry(&step, sequence)])
+            journal.append(&[self.entry(&step, turn.sequence)])
         };
         write().inspect_err(|_| journal.drop_aside(aside))
     }

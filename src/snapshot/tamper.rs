@@ -19,6 +19,8 @@ pub(crate) enum Fault {
     UnfollowedNode,
     /// The total of pods is one too many.
     PodTotal,
+    /// A pod is on a node whose slot no node has.
+    UnknownSlot,
 }
 
 impl Snapshot {
@@ -51,6 +53,14 @@ impl Snapshot {
             }
             Fault::PodTotal => {
                 state.pods.fetch_add(1, Ordering::Relaxed);
+            }
+            Fault::UnknownSlot => {
+                let mut others = shared.nodes.clone();
+                others.reserve("elsewhere");
+                let mut pod = v1::Pod::default();
+                pod.metadata.get_or_insert_default().name = "astray".to_owned();
+                pod.spec.get_or_insert_default().node_name = "elsewhere".to_owned();
+                namespace.put_pod(&pod, &others);
             }
         }
     }

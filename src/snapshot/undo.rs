@@ -76,8 +76,9 @@ impl Drop for Undo<'_> {
     fn drop(&mut self) {
         let inverse = std::mem::take(&mut self.inverse);
         self.run(&inverse);
-        // Slots that only the overlay named are free again.
-        self.shared.nodes.settle();
+        // Slots that only the overlay named are free again. All others are
+        // what they were: none was freed meanwhile.
+        self.shared.nodes.free_unnamed();
     }
 }
 

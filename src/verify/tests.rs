@@ -60,7 +60,7 @@ fn spread_by_zone() -> Value {
     })
 }
 
-fn update(registry: &Registry, changes: Value) {
+pub(crate) fn update(registry: &Registry, changes: Value) {
     let changes = serde_json::from_value(changes).expect("changes");
     let batch = Batch::check(changes, &Limits::default(), Path::root("changes"));
     let offer = Offer {

@@ -168,6 +168,96 @@ fn a_saved_snapshot_reads_back_whole() {
 }
 
 #[test]
+fn a_saved_snapshot_that_is_not_whole_is_refused() {
+    let desk = desk();
+    desk.run("snapshot save saved.json --load cluster.yaml --default-constraints system")
+        .expect(0);
+    let saved = std::fs::read_to_string(desk.path("saved.json")).expect("it was written");
+    let without = |part: &str| -> String {
+        let is_kept = |line: &&str| !line.contains(part);
+        let kept: Vec<&str> = saved.lines().filter(is_kept).collect();
+        // The last item has no comma behind it.
+        kept.join("\n").replace(",\n]", "\n]")
+    };
+    let line = |part: &str| {
+        saved
+            .lines()
+            .find(|line| line.contains(part))
+            .expect("a line")
+    };
+    let changed = |from: &str, to: &str| {
+        assert!(saved.contains(from), "{from} is not in {saved}");
+        saved.replace(from, to)
+    };
+    let twice = saved.replace("]}", "") + "," + &saved;
+    let cases = [
+        ("cut short", without("SavedSnapshotEnd"), "cut short"),
+        (
+            "no object at the end",
+            without("\"db\""),
+            "not what was saved",
+        ),
+        ("one node less", without("\"x1\""), "not what was saved"),
+        (
+            "no default constraints",
+            without("DefaultConstraints"),
+            "not what was saved",
+        ),
+        (
+            "one pod twice",
+            changed(line("\"w1\""), &[line("\"w1\""); 2].join("\n")),
+            "not what was saved",
+        ),
+        (
+            "another node",
+            changed("\"nodeName\":\"b1\"", "\"nodeName\":\"a1\""),
+            "not what was saved",
+        ),
+        (
+            "another label",
+            changed("\"app\":\"db\"", "\"app\":\"d\""),
+            "not what was saved",
+        ),
+        (
+            "another sum",
+            changed("\"sha256\":\"", "\"sha256\":\"00"),
+            "not what was saved",
+        ),
+        (
+            "no beginning",
+            without("\"SavedSnapshot\""),
+            "without a SavedSnapshot",
+        ),
+        (
+            "half a file",
+            saved[..saved.len() / 2].to_owned(),
+            "not valid JSON",
+        ),
+        ("two that run into each other", twice, "not valid JSON"),
+    ];
+    for (what, content, why) in cases {
+        std::fs::write(desk.path("odd.json"), content).expect("it can be written");
+        for line in [
+            "snapshot save again.json --load odd.json",
+            "snapshot restore odd.json --server http://127.0.0.1:1",
+            "load odd.json --server http://127.0.0.1:1",
+        ] {
+            let refused = desk.run(line).expect(2);
+            assert!(refused.err.contains(why), "{what}: {line}: {}", refused.err);
+            assert!(refused.err.contains("odd.json"), "{what}: {}", refused.err);
+        }
+        assert!(!desk.path("again.json").exists(), "{what}");
+    }
+    // Other lists have no end, and files may be laid out anew.
+    let lists = [without("SavedSnapshot"), saved.replace("\n", "\n  ")];
+    for list in lists {
+        std::fs::write(desk.path("list.json"), list).expect("it can be written");
+        let again = desk.run("snapshot save - --load list.json").expect(0);
+        assert_eq!(objects(&again.out), objects(&saved));
+    }
+}
+
+#[test]
 fn what_is_odd_about_the_input_is_said_beside_the_answer() {
     let desk = desk().file(
         "again.yaml",

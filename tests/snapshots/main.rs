@@ -5,6 +5,7 @@
 mod support;
 
 mod answers;
+mod copies;
 mod deadline;
 mod registry;
 mod replaces;

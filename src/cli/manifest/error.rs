@@ -51,6 +51,14 @@ pub(crate) enum Error {
         /// What is wrong with it.
         message: String,
     },
+    /// A saved snapshot that is not whole.
+    #[error("{file}: {message}")]
+    NotWhole {
+        /// Path, or `standard input`.
+        file: String,
+        /// What is wrong.
+        message: &'static str,
+    },
     /// The file holds no pod or workload, or more than one, or not the one
     /// that was asked for.
     #[error("{0}")]

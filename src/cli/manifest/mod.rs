@@ -3,7 +3,8 @@
 //!
 //! `source` says which files there are, `document` takes one apart into
 //! single objects, `lean` is how an object is held until its kind is known,
-//! and `object`, `workload` and `defaults` decode what they know.
+//! and `object`, `workload` and `defaults` decode what they know. `saved` sees
+//! to it that a saved snapshot is read whole or not at all.
 
 mod defaults;
 mod document;
@@ -13,6 +14,7 @@ mod object;
 mod objects;
 mod placement;
 mod positions;
+mod saved;
 mod source;
 mod templates;
 #[cfg(test)]
@@ -21,10 +23,11 @@ mod workload;
 
 pub(crate) use defaults::read_default_constraints;
 pub(crate) use error::Error;
-pub(crate) use object::{Saved, items_of, kind_of, object_name, reference};
+pub(crate) use object::{items_of, kind_of, object_name, reference};
 pub(crate) use objects::{Objects, read_objects};
 pub(crate) use placement::{Policy, Preference};
 pub(crate) use positions::{Position, Positions};
+pub(crate) use saved::{Saved, end_item};
 pub(crate) use source::{Source, expand};
 pub(crate) use templates::{Template, for_each_template};
 pub(crate) use workload::{Workload, read_workload};

@@ -5,9 +5,12 @@ use serde_json::{Value, json};
 
 use super::document::Item;
 use super::placement::{binding, cluster, is_binding, is_cluster};
+use super::saved::{self, Saved};
 use super::{Error, Source};
 use crate::proto::v1::change::Object;
-use crate::proto::v1::{DefaultConstraints, ObjectMeta, ObjectReference, UpdateSnapshotRequest};
+use crate::proto::v1::{
+    DefaultConstraints, ExportSummary, ObjectMeta, ObjectReference, UpdateSnapshotRequest,
+};
 
 /// What an object of a file is to a snapshot.
 #[expect(clippy::large_enum_variant, reason = "one at a time, on the stack")]
@@ -16,54 +19,18 @@ pub(super) enum Decoded {
     Object(Object),
     /// Its default constraints.
     DefaultConstraints(DefaultConstraints),
-    /// Where a saved snapshot came from.
+    /// Where a saved snapshot came from: what follows is its content.
     Saved(Saved),
+    /// What a saved snapshot held: it ends here.
+    SavedEnd(ExportSummary),
     /// Nothing: an object of this kind.
     Other(String),
-}
-
-/// Where a saved snapshot came from: what tells its revision from others.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Saved {
-    /// Name of the snapshot.
-    pub(crate) snapshot: String,
-    /// Epoch of the revision.
-    pub(crate) epoch: String,
-    /// The revision.
-    pub(crate) revision: i64,
-}
-
-impl Saved {
-    /// As an item of a list.
-    pub(crate) fn to_item(&self) -> Value {
-        json!({
-            "apiVersion": OWN_API_VERSION,
-            "kind": SAVED_KIND,
-            "metadata": {
-                "name": self.snapshot,
-                "uid": self.epoch,
-                "resourceVersion": self.revision.to_string(),
-            },
-        })
-    }
-
-    fn of_item(value: &Value) -> Option<Self> {
-        let metadata = value.get("metadata")?;
-        Some(Self {
-            snapshot: text(metadata, "name").to_owned(),
-            epoch: text(metadata, "uid").to_owned(),
-            revision: text(metadata, "resourceVersion").parse().ok()?,
-        })
-    }
 }
 
 /// API version under which `snapshot save` writes default constraints.
 pub(super) const OWN_API_VERSION: &str = "evenkeel/v1";
 /// Kind under which `snapshot save` writes default constraints.
 pub(super) const DEFAULT_CONSTRAINTS_KIND: &str = "DefaultConstraints";
-
-/// Kind under which `snapshot save` writes where the snapshot came from.
-const SAVED_KIND: &str = "SavedSnapshot";
 
 /// Decodes an object by its kind and API version.
 pub(super) fn decode(item: Item, source: &Source) -> Result<Decoded, Error> {
@@ -79,11 +46,13 @@ pub(super) fn decode(item: Item, source: &Source) -> Result<Decoded, Error> {
             Decoded::Object(Object::Pod(pod))
         }));
     }
-    if kind == SAVED_KIND
-        && version == OWN_API_VERSION
-        && let Some(saved) = Saved::of_item(&item.value)
-    {
-        return Ok(Decoded::Saved(saved));
+    if version == OWN_API_VERSION {
+        if let Some(saved) = Saved::of_item(&item.value) {
+            return Ok(Decoded::Saved(saved));
+        }
+        if let Some(summary) = saved::summary_of_item(&item.value) {
+            return Ok(Decoded::SavedEnd(summary));
+        }
     }
     let known = match kind {
         "Node" | "Pod" | "Service" | "ReplicationController" => ["v1", ""].contains(&version),

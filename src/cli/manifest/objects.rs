@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use indicatif::ProgressBar;
 
 use super::document::{Item, for_each_item};
-use super::object::{Decoded, Saved, decode};
+use super::object::{Decoded, decode};
+use super::saved::{Saved, Verifier};
 use super::{Error, Origin, Source, kind_of, object_name, reference};
-use crate::proto::v1::change::Object;
 use crate::proto::v1::{Change, DefaultConstraints};
 
 /// The objects of some files.
@@ -63,6 +63,8 @@ pub(crate) fn read_objects(sources: Vec<Source>, progress: &ProgressBar) -> Resu
         for_each_item(source, index, progress, &mut |item| {
             reader.take(item, &sources)
         })?;
+        let ended = reader.verifier.end_of_source();
+        ended.map_err(|message| not_whole(source, message))?;
     }
     reader.objects.sources = sources;
     Ok(reader.objects)
@@ -73,45 +75,67 @@ struct Reader {
     objects: Objects,
     /// Where an object is in `objects.changes`, by kind, namespace and name.
     places: HashMap<(&'static str, String, String), usize>,
+    verifier: Verifier,
+}
+
+fn not_whole(source: &Source, message: &'static str) -> Error {
+    let file = source.to_string();
+    Error::NotWhole { file, message }
 }
 
 impl Reader {
     fn take(&mut self, item: Item, sources: &[Source]) -> Result<(), Error> {
         let origin = item.origin;
-        match decode(item, &sources[origin.source as usize])? {
-            Decoded::Object(object) => self.keep(object, origin, sources),
+        let source = &sources[origin.source as usize];
+        let not_whole = |message| not_whole(source, message);
+        match decode(item, source)? {
+            Decoded::Object(object) => {
+                let change = Change {
+                    object: Some(object),
+                };
+                self.verifier.add(&change);
+                self.keep(change, origin, sources);
+            }
             Decoded::DefaultConstraints(constraints) => {
+                self.verifier.add_defaults(&constraints);
                 self.objects.default_constraints = Some(constraints);
             }
-            Decoded::Saved(saved) => self.objects.saved = Some(saved),
+            Decoded::Saved(saved) => {
+                self.verifier.begin().map_err(not_whole)?;
+                self.objects.saved = Some(saved);
+            }
+            Decoded::SavedEnd(summary) => self.verifier.end(&summary).map_err(not_whole)?,
             Decoded::Other(kind) => *self.objects.skipped.entry(kind).or_default() += 1,
         }
         Ok(())
     }
 
-    fn keep(&mut self, object: Object, origin: Origin, sources: &[Source]) {
+    fn keep(&mut self, change: Change, origin: Origin, sources: &[Source]) {
         let objects = &mut self.objects;
-        let key = reference(&object);
+        let key = change
+            .object
+            .as_ref()
+            .map(|object| (kind_of(object), reference(object)));
         // A nameless object is kept as it is: the server says what is wrong.
-        if !key.name.is_empty() {
-            let place = (kind_of(&object), key.namespace, key.name);
+        if let Some((kind, key)) = key
+            && !key.name.is_empty()
+        {
+            let place = (kind, key.namespace, key.name);
             let index = *self.places.entry(place).or_insert(objects.changes.len());
             if index < objects.changes.len() {
                 let describe = |origin: Origin| origin.describe(&sources[origin.source as usize]);
                 objects.repeated.push(format!(
                     "{} occurs more than once: taking the one of {}, not of {}",
-                    object_name(&object),
+                    change.object.as_ref().map_or_else(String::new, object_name),
                     describe(origin),
                     describe(objects.origins[index]),
                 ));
-                objects.changes[index].object = Some(object);
+                objects.changes[index] = change;
                 objects.origins[index] = origin;
                 return;
             }
         }
-        objects.changes.push(Change {
-            object: Some(object),
-        });
+        objects.changes.push(change);
         objects.origins.push(origin);
     }
 }

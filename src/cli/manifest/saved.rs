@@ -1,0 +1,147 @@
+//! What `snapshot save` writes beside the objects: where they are from, and
+//! what they are in all, so that a file that is not whole is known.
+
+use serde_json::{Value, json};
+
+use super::object::{OWN_API_VERSION, text};
+use crate::api::ExportSum;
+use crate::proto::v1::{Change, DefaultConstraints, ExportSummary};
+
+/// Kind of the first item, which says where the snapshot came from.
+const SAVED_KIND: &str = "SavedSnapshot";
+
+/// Kind of the last item, which sums up what is between.
+const END_KIND: &str = "SavedSnapshotEnd";
+
+/// Where a saved snapshot came from: what tells its revision from others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Saved {
+    /// Name of the snapshot.
+    pub(crate) snapshot: String,
+    /// Epoch of the revision.
+    pub(crate) epoch: String,
+    /// The revision.
+    pub(crate) revision: i64,
+}
+
+impl Saved {
+    /// As an item of a list.
+    pub(crate) fn to_item(&self) -> Value {
+        json!({
+            "apiVersion": OWN_API_VERSION,
+            "kind": SAVED_KIND,
+            "metadata": {
+                "name": self.snapshot,
+                "uid": self.epoch,
+                "resourceVersion": self.revision.to_string(),
+            },
+        })
+    }
+
+    /// The one that an item is, if it is one.
+    pub(super) fn of_item(value: &Value) -> Option<Self> {
+        let metadata = value.get("metadata")?;
+        let is_one = text(value, "kind") == SAVED_KIND;
+        is_one.then_some(Self {
+            snapshot: text(metadata, "name").to_owned(),
+            epoch: text(metadata, "uid").to_owned(),
+            revision: text(metadata, "resourceVersion").parse().ok()?,
+        })
+    }
+}
+
+/// The item that ends a saved snapshot.
+pub(crate) fn end_item(summary: &ExportSummary) -> Value {
+    json!({
+        "apiVersion": OWN_API_VERSION,
+        "kind": END_KIND,
+        "objectCount": summary.object_count,
+        "sha256": hex(&summary.sha256),
+    })
+}
+
+/// What an item that ends a saved snapshot says; none for another item.
+pub(super) fn summary_of_item(value: &Value) -> Option<ExportSummary> {
+    let is_end = text(value, "kind") == END_KIND;
+    is_end.then(|| ExportSummary {
+        // What cannot be read agrees with nothing.
+        object_count: value
+            .get("objectCount")
+            .and_then(Value::as_i64)
+            .unwrap_or(-1),
+        sha256: from_hex(text(value, "sha256")).unwrap_or_default().into(),
+    })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let byte = |at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
+    (0..text.len()).step_by(2).map(byte).collect()
+}
+
+/// Holds what is read of a saved snapshot against its end.
+#[derive(Default)]
+pub(super) struct Verifier {
+    /// Of the snapshot that is being read; none outside of one.
+    sum: Option<ExportSum>,
+}
+
+impl Verifier {
+    /// A saved snapshot begins.
+    ///
+    /// # Errors
+    /// When the one before did not end.
+    pub(super) fn begin(&mut self) -> Result<(), &'static str> {
+        self.end_of_source()?;
+        self.sum = Some(ExportSum::default());
+        Ok(())
+    }
+
+    /// The next object, wherever it is.
+    pub(super) fn add(&mut self, change: &Change) {
+        if let Some(sum) = &mut self.sum {
+            sum.add(change);
+        }
+    }
+
+    /// Default constraints, wherever they are.
+    pub(super) fn add_defaults(&mut self, defaults: &DefaultConstraints) {
+        if let Some(sum) = &mut self.sum {
+            sum.add_defaults(defaults);
+        }
+    }
+
+    /// A saved snapshot ends with its summary.
+    ///
+    /// # Errors
+    /// When it is not what was saved.
+    pub(super) fn end(&mut self, summary: &ExportSummary) -> Result<(), &'static str> {
+        match self.sum.take() {
+            Some(sum) if sum.clone().finish() == *summary => Ok(()),
+            Some(_) => Err(
+                "what it holds is not what was saved: the objects do not agree with the \
+                 SavedSnapshotEnd (without this and the SavedSnapshot it is a list as any other, \
+                 for `evenkeel load`)",
+            ),
+            None => Err("a SavedSnapshotEnd without a SavedSnapshot before it"),
+        }
+    }
+
+    /// A source ends.
+    ///
+    /// # Errors
+    /// When a saved snapshot did not end in it.
+    pub(super) fn end_of_source(&mut self) -> Result<(), &'static str> {
+        match self.sum.take() {
+            None => Ok(()),
+            Some(_) => Err(
+                "the saved snapshot is cut short: it has no SavedSnapshotEnd (nor has one that \
+                 an earlier version saved; without the SavedSnapshot it is a list as any other, \
+                 for `evenkeel load`)",
+            ),
+        }
+    }
+}
