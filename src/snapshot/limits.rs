@@ -47,6 +47,30 @@ pub struct Limits {
     pub max_string_bytes: usize,
 }
 
+impl Limits {
+    /// No limit on anything: for what was accepted once. It is whatever the
+    /// limits are now; they refuse only what is new.
+    pub fn none() -> Self {
+        Self {
+            max_changes_per_batch: usize::MAX,
+            max_overlay_changes: usize::MAX,
+            max_constraints_per_pod: usize::MAX,
+            max_snapshots: usize::MAX,
+            max_nodes: usize::MAX,
+            max_pods: usize::MAX,
+            max_label_sets: usize::MAX,
+            max_owners: usize::MAX,
+            max_view_bytes: usize::MAX,
+            max_replicas: usize::MAX,
+            max_step_scores: usize::MAX,
+            max_reservations: usize::MAX,
+            max_reservation_ttl: Duration::MAX,
+            max_pod_spec_bytes: usize::MAX,
+            max_string_bytes: usize::MAX,
+        }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

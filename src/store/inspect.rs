@@ -5,8 +5,7 @@ use std::time::SystemTime;
 
 use super::error::Error;
 use super::file::{self, File};
-use super::objects;
-use super::restore::{self, each_object, read_saved};
+use super::restore::{self, each_part, read_saved};
 use super::rows::SnapshotRow;
 
 /// A snapshot in a state directory.
@@ -54,11 +53,9 @@ pub fn check(directory: &Path) -> Result<Vec<Described>, Error> {
     Ok(all)
 }
 
-/// Reads all objects of a snapshot; why that cannot be done.
+/// Judges all objects of a snapshot as a start does; why one is none.
 pub(super) fn check_objects(file: &File, row: &SnapshotRow) -> Result<(), String> {
-    each_object(file, row, |key, value| {
-        objects::decode(key, value).map(drop)
-    })
+    each_part(file, row, drop)
 }
 
 fn snapshots(directory: &Path, file: &File) -> Result<Vec<(String, SnapshotRow)>, Error> {

@@ -1,7 +1,7 @@
 //! Reading snapshots back.
 
 use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -63,7 +63,13 @@ impl Store {
             let restoring = Restoring::new(saved, registry.limits());
             let read = thread::scope(|scope| {
                 let (parts, read) = sync_channel(PARTS_AHEAD);
-                let reader = scope.spawn(|| read_objects(file, &row, parts));
+                let row = &row;
+                let reader = scope.spawn(move || {
+                    each_part(file, row, |part| {
+                        // Who does not listen any more has failed already.
+                        let _ = parts.send(part);
+                    })
+                });
                 apply_all(&restoring, read, |count| {
                     progress.objects += count as u64;
                     if told.elapsed() >= PROGRESS {
@@ -108,7 +114,11 @@ fn apply_all(restoring: &Restoring, parts: Receiver<Batch>, mut tell: impl FnMut
 /// Reads and checks a snapshot but for its objects; why it cannot be read.
 pub(super) fn read_saved(file: &File, name: &str, row: &SnapshotRow) -> Result<Saved, String> {
     let defaults = row.defaults.clone().unwrap_or_default();
-    let defaults = Defaults::compile(&defaults, &any_size(), Field::root("defaultConstraints"));
+    let defaults = Defaults::compile(
+        &defaults,
+        &Limits::none(),
+        Field::root("defaultConstraints"),
+    );
     Ok(Saved {
         name: name.to_owned(),
         epoch: row.epoch.clone(),
@@ -141,19 +151,18 @@ fn read_held(file: &File, name: &str) -> Result<Vec<(u64, crate::snapshot::Held)
     opened.collect()
 }
 
-/// Reads and checks the objects of a snapshot; why that cannot be done. It
-/// ends early when nobody listens.
-pub(super) fn read_objects(
+/// Reads and judges the objects of a snapshot, so many at a time; why one of
+/// them is none. What restores and what only checks are the same in this.
+pub(super) fn each_part(
     file: &File,
     row: &SnapshotRow,
-    parts: SyncSender<Batch>,
+    mut each: impl FnMut(Batch),
 ) -> Result<(), String> {
     let mut changes = Vec::with_capacity(PART);
-    let send = |changes: &mut Vec<v1::Change>| -> Result<(), String> {
+    let mut judge = |changes: &mut Vec<v1::Change>| -> Result<(), String> {
         let part = std::mem::replace(changes, Vec::with_capacity(PART));
-        let part = Batch::check(part, &any_size(), Field::root("objects"));
-        // Who does not listen any more has failed already.
-        let _ = parts.send(part.map_err(|faults| first(&faults))?);
+        let part = Batch::check(part, &Limits::none(), Field::root("objects"));
+        each(part.map_err(|faults| first(&faults))?);
         Ok(())
     };
     each_object(file, row, |key, value| {
@@ -162,11 +171,11 @@ pub(super) fn read_objects(
             object: Some(object),
         });
         if changes.len() >= PART {
-            send(&mut changes)?;
+            judge(&mut changes)?;
         }
         Ok(())
     })?;
-    send(&mut changes)
+    judge(&mut changes)
 }
 
 /// Reads the rows of a snapshot's objects; why that cannot be done.
@@ -194,13 +203,4 @@ pub(super) fn each_object(
 fn first(faults: &Violations) -> String {
     let fault = faults.iter().next();
     fault.map_or_else(String::new, |f| format!("{}: {}", f.field, f.description))
-}
-
-/// Limits were kept to when objects came, and may be others now.
-fn any_size() -> Limits {
-    Limits {
-        max_string_bytes: usize::MAX,
-        max_constraints_per_pod: usize::MAX,
-        ..Limits::default()
-    }
 }

@@ -28,7 +28,7 @@ fn refused(home: &Home) -> String {
     said
 }
 
-fn state(command: &str, home: &Home) -> (i32, String) {
+pub fn state(command: &str, home: &Home) -> (i32, String) {
     evenkeel(&["state", command, &home.state().display().to_string()])
 }
 

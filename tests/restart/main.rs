@@ -11,3 +11,4 @@ mod feeder;
 mod full_disk;
 mod home;
 mod kept;
+mod limits;
