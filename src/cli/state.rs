@@ -27,7 +27,7 @@ The directory must not be in use by a server.
 
 Exit codes:
   0  it is whole; of repair: it is usable
-  1  it is damaged; of repair: snapshots were lost
+  1  it is damaged, or has lost its last updates; of repair: something was lost
   2  it is no state directory, of a newer version, in use, or cannot be read")]
 pub(crate) struct Directory {
     /// The directory that `evenkeel serve --state-dir` was given
@@ -40,14 +40,21 @@ impl State {
     pub(crate) fn run(self) -> Result<Exit> {
         match self {
             Self::Show(it) => {
-                output::print(&render::states(&store::show(&it.directory)?))?;
+                let found = store::show(&it.directory)?;
+                output::print(&render::states(&found.snapshots))?;
+                if let Some(loss) = found.loss {
+                    output::warn(&loss.to_string());
+                }
                 Ok(Exit::Success)
             }
             Self::Check(it) => match store::check(&it.directory) {
-                Ok(all) => {
-                    output::print(&render::states(&all))?;
-                    output::print("everything is whole\n")?;
-                    Ok(Exit::Success)
+                Ok(found) => {
+                    output::print(&render::states(&found.snapshots))?;
+                    output::print(&render::loss(found.loss))?;
+                    Ok(match found.loss {
+                        None => Exit::Success,
+                        Some(_) => Exit::Negative,
+                    })
                 }
                 Err(error @ Error::Damaged { .. }) => {
                     output::print(&format!("{error}\n"))?;
@@ -58,7 +65,9 @@ impl State {
             Self::Repair(it) => {
                 let repaired = store::repair(&it.directory)?;
                 output::print(&render::repaired(&repaired))?;
-                let lost = !repaired.lost.is_empty() || repaired.unreadable.is_some();
+                let lost = !repaired.lost.is_empty()
+                    || repaired.unreadable.is_some()
+                    || repaired.loss.is_some();
                 Ok(if lost { Exit::Negative } else { Exit::Success })
             }
         }

@@ -50,6 +50,7 @@ impl Telemetry {
         let pages = Pages {
             health: sources.health.clone(),
             registry: Arc::clone(&sources.registry),
+            store: sources.store.clone(),
             levels,
             metrics: Metrics::new(config, Arc::clone(&self.calls), sources),
         };

@@ -97,6 +97,12 @@ pub enum Refusal {
     /// [`Change::Rewritten`] mends that.
     #[error("the state directory is out of step with the snapshot")]
     OutOfStep,
+    /// The journal is not where it was.
+    #[error(
+        "the state directory was removed or replaced under the server: the update was not applied; \
+         put it back, or start the server anew"
+    )]
+    Gone,
     /// The state aside was lost when the journal recovered from a fault.
     #[error("the replace was lost when the state directory failed; begin it again")]
     LostAside,

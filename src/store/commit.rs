@@ -8,6 +8,7 @@ use super::file::File;
 use super::objects::Objects;
 use super::pending;
 use super::rows::{self, Encoded, SnapshotRow, Step};
+use super::session::note_number;
 use super::tables::{HELD, SNAPSHOTS, objects_name, objects_table};
 use crate::snapshot::{Aside, Refusal};
 
@@ -45,18 +46,19 @@ impl Work {
     }
 }
 
-/// Does all work in one transaction. With `buffers` it need not be in the file
-/// when this returns.
+/// Does all work in one transaction, which gets a number. With `buffers` it need
+/// not be in the file when this returns.
 pub(super) fn write(
     file: &File,
     works: &[Work],
     asides: &mut Asides,
-    buffers: bool,
+    (number, buffers): (u64, bool),
 ) -> Result<Vec<Result<(), Refusal>>, redb::Error> {
     let mut transaction = file.begin_write()?;
     if buffers {
         transaction.set_durability(Durability::None)?;
     }
+    note_number(&transaction, number)?;
     for aside in asides.dropped.drain(..) {
         delete_objects(&transaction, aside)?;
     }

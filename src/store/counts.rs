@@ -3,6 +3,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
+use super::last_commit::Loss;
+use crate::snapshot::Refusal;
+
 /// Counters of a store, for metrics.
 #[derive(Debug, Default)]
 pub struct Counts {
@@ -11,6 +16,9 @@ pub struct Counts {
     bytes: AtomicU64,
     refused: AtomicU64,
     restore_nanos: AtomicU64,
+    lost_commits: AtomicU64,
+    /// Why nothing can be written, while that is so.
+    trouble: Mutex<Option<Refusal>>,
 }
 
 /// The counters at one moment.
@@ -26,6 +34,11 @@ pub struct Figures {
     pub refused_for_space: u64,
     /// How long it took to read the state back at the start.
     pub restore_time: Duration,
+    /// Whether updates were taken when they were last tried.
+    pub is_writable: bool,
+    /// Commits that the file had lost when it was opened; 1 when nobody knows
+    /// how many.
+    pub lost_commits: u64,
 }
 
 impl Counts {
@@ -38,7 +51,35 @@ impl Counts {
             bytes: get(&self.bytes),
             refused_for_space: get(&self.refused),
             restore_time: Duration::from_nanos(get(&self.restore_nanos)),
+            is_writable: self.trouble.lock().is_none(),
+            lost_commits: get(&self.lost_commits),
         }
+    }
+
+    /// Why updates are refused; none while they are not.
+    pub fn trouble(&self) -> Option<Refusal> {
+        self.trouble.lock().clone()
+    }
+
+    /// Notes whether something could be written, and tells the log when that
+    /// changes.
+    pub(super) fn note_trouble(&self, trouble: Option<&Refusal>) {
+        let before = std::mem::replace(&mut *self.trouble.lock(), trouble.cloned());
+        match (before, trouble) {
+            (None, Some(why)) => {
+                tracing::error!(%why, "read-only: the state directory cannot be written");
+            }
+            (Some(_), None) => tracing::info!("the state directory is written again"),
+            _ => {}
+        }
+    }
+
+    pub(super) fn note_loss(&self, loss: Loss) {
+        let commits = match loss {
+            Loss::Commits(count) => count,
+            Loss::Unknown => 1,
+        };
+        self.lost_commits.fetch_add(commits, Ordering::Relaxed);
     }
 
     pub(super) fn note_commit(&self, took: Duration) {

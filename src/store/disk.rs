@@ -6,6 +6,7 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use redb::backends::FileBackend;
 use redb::{BackendError, StorageBackend};
 
@@ -13,17 +14,22 @@ use super::Durability;
 use super::counts::Counts;
 use super::error::Error;
 use super::file::{FILE, io_error};
+use super::unwritten::Unwritten;
 
-/// A file that is synced to the disk only where that was promised.
+/// A file that is synced to the disk only where that was promised, or not
+/// written to at all.
 #[derive(Debug)]
 pub(super) struct Disk {
     file: FileBackend,
     syncs: bool,
+    /// What would be written, of one that is only read.
+    unwritten: Option<Mutex<Unwritten>>,
     counts: Arc<Counts>,
 }
 
 impl Disk {
-    /// Opens the file of a directory, which is created if need be.
+    /// Opens the file of a directory, which must be there: one that was
+    /// removed is not to come back empty.
     pub(super) fn open(
         directory: &Path,
         durability: Durability,
@@ -32,45 +38,68 @@ impl Disk {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
-            .create(true)
-            .truncate(false)
             .open(directory.join(FILE))
             .map_err(|source| io_error(directory, source))?;
         let file = FileBackend::new(file).map_err(|error| super::file::error(directory, error))?;
         Ok(Self {
             file,
             syncs: durability == Durability::Full,
+            unwritten: None,
             counts: Arc::clone(counts),
+        })
+    }
+
+    /// Opens the file of a directory to be read as it is: what redb writes when
+    /// it opens one stays in memory.
+    pub(super) fn open_unwritten(directory: &Path, counts: &Arc<Counts>) -> Result<Self, Error> {
+        let disk = Self::open(directory, Durability::None, counts)?;
+        let len = disk.len().map_err(|source| io_error(directory, source))?;
+        Ok(Self {
+            unwritten: Some(Mutex::new(Unwritten::of(len))),
+            ..disk
         })
     }
 }
 
 impl StorageBackend for Disk {
     fn len(&self) -> io::Result<u64> {
+        if let Some(unwritten) = &self.unwritten {
+            return Ok(unwritten.lock().len);
+        }
         let len = self.file.len()?;
         self.counts.note_bytes(len);
         Ok(len)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.file.read(offset, out)
+        match &self.unwritten {
+            Some(unwritten) => unwritten.lock().read(&self.file, offset, out),
+            None => self.file.read(offset, out),
+        }
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
+        if let Some(unwritten) = &self.unwritten {
+            unwritten.lock().set_len(len);
+            return Ok(());
+        }
         self.file.set_len(len)?;
         self.counts.note_bytes(len);
         Ok(())
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        if self.syncs {
+        if self.syncs && self.unwritten.is_none() {
             self.file.sync_data()?;
         }
         Ok(())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.file.write(offset, data)
+        match &self.unwritten {
+            Some(unwritten) => unwritten.lock().write(&self.file, offset, data),
+            None => self.file.write(offset, data),
+        }
     }
 
     fn close(&self) -> io::Result<()> {

@@ -14,6 +14,7 @@ use redb::{
 };
 
 use super::error::Error;
+use super::last_commit::RECORD;
 use super::pending;
 use super::rows::{self, Encoded, SnapshotRow, Step};
 use super::tables::{FACTS, HELD, OBJECTS, SNAPSHOTS, objects_name};
@@ -105,6 +106,12 @@ fn check_free(directory: &Path) -> Result<(), Error> {
             return Err(Error::Damaged {
                 directory: directory.to_owned(),
                 what: format!("it has {name}, which a repair kept, but no {FILE}"),
+            });
+        }
+        if name == RECORD {
+            return Err(Error::Damaged {
+                directory: directory.to_owned(),
+                what: format!("it has {name}, which is written with each commit, but no {FILE}"),
             });
         }
         // A file system of its own has that one.

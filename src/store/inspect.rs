@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use super::error::Error;
-use super::file::{self, File};
+use super::file::{self, File, io_error};
+use super::last_commit::{LastCommit, Loss};
 use super::restore::{self, each_part, read_saved};
 use super::rows::SnapshotRow;
 
@@ -27,30 +28,56 @@ pub struct Described {
     pub updated: SystemTime,
 }
 
-/// The snapshots of a state directory, ascending by name.
+/// What is in a state directory.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// Its snapshots, ascending by name.
+    pub snapshots: Vec<Described>,
+    /// What is missing of what was acknowledged. The next start begins new
+    /// epochs then.
+    pub loss: Option<Loss>,
+}
+
+/// What a state directory has in it.
 ///
 /// # Errors
 /// [`Error`].
-pub fn show(directory: &Path) -> Result<Vec<Described>, Error> {
+pub fn show(directory: &Path) -> Result<Found, Error> {
+    let record = LastCommit::open_existing(directory)?;
     let file = file::open_existing(directory)?;
     let described = snapshots(directory, &file)?
         .into_iter()
         .map(|(name, row)| describe(directory, &file, &name, &row));
-    described.collect()
+    Ok(Found {
+        snapshots: described.collect::<Result<_, _>>()?,
+        loss: loss(directory, &file, record.as_ref())?,
+    })
+}
+
+fn loss(directory: &Path, file: &File, record: Option<&LastCommit>) -> Result<Option<Loss>, Error> {
+    let number = file.number();
+    let number = number.map_err(|error| file::error(directory, error))?;
+    let noted = record.map(LastCommit::noted).transpose();
+    let noted = noted.map_err(|source| io_error(directory, source))?;
+    Ok(Loss::of(number, noted.flatten()))
 }
 
 /// As [`show`], having read and checked everything.
 ///
 /// # Errors
 /// [`Error::Damaged`] with the first that is wrong, and others.
-pub fn check(directory: &Path) -> Result<Vec<Described>, Error> {
+pub fn check(directory: &Path) -> Result<Found, Error> {
+    let record = LastCommit::open_existing(directory)?;
     let file = file::open_existing(directory)?;
     let mut all = Vec::new();
     for (name, row) in snapshots(directory, &file)? {
         check_objects(&file, &row).map_err(|what| restore::damaged(directory, &name, &what))?;
         all.push(describe(directory, &file, &name, &row)?);
     }
-    Ok(all)
+    Ok(Found {
+        snapshots: all,
+        loss: loss(directory, &file, record.as_ref())?,
+    })
 }
 
 /// Judges all objects of a snapshot as a start does; why one is none.

@@ -3,7 +3,7 @@
 //! [`Store`] is the [`Journal`] of a registry. It
 //! keeps the objects of each snapshot by key in one file of `redb`, an
 //! embedded store whose transactions are whole or not at all. Every group of
-//! entries is a transaction.
+//! entries is a transaction, with a number that is noted beside the file.
 
 mod commit;
 mod counts;
@@ -11,23 +11,27 @@ mod disk;
 mod error;
 mod file;
 mod inspect;
+mod last_commit;
 mod objects;
+mod opening;
 mod pending;
+mod place;
 mod restore;
 mod rows;
 mod salvage;
 mod session;
 mod tables;
+mod unwritten;
 
 pub use counts::{Counts, Figures};
 pub use error::Error;
 pub use file::FILE;
-pub use inspect::{Described, check, show};
+pub use inspect::{Described, Found, check, show};
+pub use last_commit::Loss;
 pub use restore::Progress;
 pub use salvage::{Repaired, repair};
 
-use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -37,8 +41,9 @@ use crate::proto::v1::change::Object;
 use crate::snapshot::{Aside, Convoy, Entry, Journal, Refusal};
 
 use commit::{Asides, Work, write};
-use disk::Disk;
 use file::File;
+use last_commit::LastCommit;
+use place::Place;
 use rows::Encoded;
 
 /// What an acknowledged update survives.
@@ -77,6 +82,17 @@ pub struct Store {
 struct Inner {
     /// None while the file could not be opened again after a fault.
     file: Option<File>,
+    /// The file as it was at a start that could not write; none once it was
+    /// read.
+    unwritten: Option<File>,
+    /// Whether it is noted in the file that this process has it.
+    has_begun: bool,
+    /// Which file it is: nobody would find what is written to one that was
+    /// removed.
+    place: Place,
+    last_commit: LastCommit,
+    /// The number of the last commit, or of one that was tried.
+    number: u64,
     asides: Asides,
     /// When the last transaction was written out.
     written_out: Instant,
@@ -87,39 +103,6 @@ struct Inner {
 }
 
 impl Store {
-    /// Opens a state directory, which is created if need be, and keeps others
-    /// out of it.
-    ///
-    /// # Errors
-    /// [`Error`]; it is never taken for an empty one.
-    pub fn open(directory: &Path, durability: Durability) -> Result<Self, Error> {
-        file::prepare(directory)?;
-        let counts = Arc::new(Counts::default());
-        let disk = Disk::open(directory, durability, &counts)?;
-        let file = File::open(directory, disk)?;
-        let begun = file.begin_session(durability);
-        let next = begun.and_then(|()| file.next_aside());
-        let next = next.map_err(|error| file::error(directory, error))?;
-        Ok(Self {
-            directory: directory.to_owned(),
-            durability,
-            counts,
-            convoy: Convoy::default(),
-            inner: Mutex::new(Inner {
-                file: Some(file),
-                asides: Asides {
-                    open: HashSet::new(),
-                    dropped: Vec::new(),
-                    next,
-                },
-                written_out: Instant::now(),
-                is_buffered: false,
-                paused: None,
-            }),
-            given_up: Mutex::default(),
-        })
-    }
-
     /// What it has done so far, and how much it holds.
     pub fn counts(&self) -> &Arc<Counts> {
         &self.counts
@@ -132,23 +115,28 @@ impl Store {
     /// When the disk fails; the next start takes it for a crash then.
     pub fn close(&self) -> Result<(), Error> {
         let mut inner = self.inner.lock();
-        let Some(file) = inner.file.take() else {
-            return Ok(());
-        };
         inner.paused = Some((
             Instant::now() + Duration::from_secs(3_600),
             Refusal::Failed("it is closed".to_owned()),
         ));
-        file.end_session(&self.directory)
+        let closed = match inner.file.take() {
+            Some(file) => file.end_session(&self.directory),
+            None => Ok(()),
+        };
+        // In vain it is only older than it could be.
+        let _ = inner.last_commit.sync();
+        inner.last_commit.release();
+        closed
     }
 
-    /// Writes out what a store that buffers has not written yet. Meant to be
-    /// called at a steady pace.
+    /// Writes out what a store that buffers has not written yet, and tries
+    /// again what could not be written. Meant to be called at a steady pace.
     pub fn tick(&self) {
         let inner = self.inner.lock();
         let due = inner.is_buffered && inner.written_out.elapsed() >= BUFFERED;
+        let was_removed = inner.file.is_some() && !inner.place.is_kept();
         drop(inner);
-        if due {
+        if due || was_removed || self.counts.trouble().is_some() {
             // What fails now is told to whoever records something next.
             let _ = self.convoy.join(Work::WriteOut, |works| self.lead(works));
         }
@@ -167,6 +155,7 @@ impl Store {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
         if let Err(refusal) = self.ready(inner) {
+            self.counts.note_trouble(Some(&refusal));
             return works.iter().map(|_| Err(refusal.clone())).collect();
         }
         for aside in std::mem::take(&mut *self.given_up.lock()) {
@@ -175,83 +164,37 @@ impl Store {
             }
         }
         let start = Instant::now();
+        let buffers = match self.durability {
+            Durability::None => inner.written_out.elapsed() < BUFFERED,
+            Durability::Relaxed | Durability::Full => works.iter().all(Work::is_aside),
+        };
+        inner.number += 1;
         let Inner {
             file: Some(file),
             asides,
+            number,
             ..
         } = inner
         else {
             unreachable!("a store that is ready has its file open");
         };
-        let buffers = match self.durability {
-            Durability::None => inner.written_out.elapsed() < BUFFERED,
-            Durability::Relaxed | Durability::Full => works.iter().all(Work::is_aside),
-        };
-        match write(file, &works, asides, buffers) {
+        match write(file, &works, asides, (*number, buffers)) {
+            // What was written where nobody finds it was not.
+            Ok(_) if !inner.place.is_kept() => {
+                self.counts.note_trouble(Some(&Refusal::Gone));
+                works.iter().map(|_| Err(Refusal::Gone)).collect()
+            }
             Ok(outcomes) => {
                 inner.is_buffered = buffers;
                 if !buffers {
                     inner.written_out = Instant::now();
+                    inner.note_commit();
                 }
+                self.counts.note_trouble(None);
                 self.counts.note_commit(start.elapsed());
                 outcomes
             }
             Err(error) => self.recover(inner, &works, &error),
-        }
-    }
-
-    /// Makes sure that the file is open, unless a fault is too fresh.
-    fn ready(&self, inner: &mut Inner) -> Result<(), Refusal> {
-        match &inner.paused {
-            Some((until, refusal)) if Instant::now() < *until => return Err(refusal.clone()),
-            _ => inner.paused = None,
-        }
-        if inner.file.is_none() {
-            self.reopen(inner)?;
-        }
-        Ok(())
-    }
-
-    /// After a fault: finds out what the file holds now. What was to be
-    /// written is there as a whole or not at all.
-    fn recover(
-        &self,
-        inner: &mut Inner,
-        works: &[Work],
-        error: &redb::Error,
-    ) -> Vec<Result<(), Refusal>> {
-        let refusal = error::refusal(error);
-        tracing::error!(error = %error, "the state directory cannot be written");
-        inner.file = None;
-        let reopened = self.reopen(inner);
-        let outcome = |work: &Work| match (&inner.file, work) {
-            (Some(file), Work::Entries(entries)) if reopened.is_ok() && file.holds(entries) => {
-                Ok(())
-            }
-            _ => Err(refusal.clone()),
-        };
-        let outcomes: Vec<_> = works.iter().map(outcome).collect();
-        inner.paused = Some((Instant::now() + PAUSE, refusal));
-        outcomes
-    }
-
-    /// Opens the file again. States aside that were not finished are lost.
-    fn reopen(&self, inner: &mut Inner) -> Result<(), Refusal> {
-        inner.asides.open.clear();
-        inner.asides.dropped.clear();
-        let opened = Disk::open(&self.directory, self.durability, &self.counts)
-            .and_then(|disk| File::open(&self.directory, disk));
-        match opened {
-            Ok(file) => {
-                tracing::warn!("the state directory is open again after a fault");
-                inner.file = Some(file);
-                Ok(())
-            }
-            Err(error) => {
-                let refusal = error.refusal();
-                inner.paused = Some((Instant::now() + PAUSE, refusal.clone()));
-                Err(refusal)
-            }
         }
     }
 }

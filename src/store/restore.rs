@@ -50,8 +50,11 @@ impl Store {
         mut tell: impl FnMut(Progress),
     ) -> Result<Progress, Error> {
         let start = Instant::now();
-        let inner = self.inner.lock();
-        let file = inner.file.as_ref().expect("a store opens with its file");
+        // Nobody else has work before it is read.
+        let mut inner = self.inner.lock();
+        let unwritten = inner.unwritten.take();
+        let file = unwritten.as_ref().or(inner.file.as_ref());
+        let file = file.expect("a store opens with a file to read");
         let all = self.rows_of(file)?;
         let mut progress = Progress {
             total: all.iter().map(|(_, row)| row.objects).sum(),

@@ -11,6 +11,7 @@ use redb::backends::FileBackend;
 use super::error::Error;
 use super::file::{self, DRAFT, FILE, File, KEPT_ASIDE, io_error};
 use super::inspect;
+use super::last_commit::{LastCommit, Loss};
 use super::pending;
 use super::restore::{each_object, read_saved};
 use super::rows::{self, SnapshotRow};
@@ -34,6 +35,9 @@ pub struct Repaired {
     pub lost: Vec<(String, String)>,
     /// Why there may have been more snapshots that nobody knows of.
     pub unreadable: Option<String>,
+    /// What is missing of what was acknowledged, also in snapshots that are
+    /// whole: these have new epochs, now or from the next start on.
+    pub loss: Option<Loss>,
 }
 
 /// Makes a state directory usable again. Snapshots of which anything is
@@ -44,9 +48,11 @@ pub struct Repaired {
 /// foreign, in use, of a newer version, or on a disk that fails.
 pub fn repair(directory: &Path) -> Result<Repaired, Error> {
     match inspect::check(directory) {
-        Ok(all) => {
+        Ok(found) => {
+            let whole = found.snapshots.into_iter().map(|snapshot| snapshot.name);
             return Ok(Repaired {
-                whole: all.into_iter().map(|snapshot| snapshot.name).collect(),
+                whole: whole.collect(),
+                loss: found.loss,
                 ..Repaired::default()
             });
         }
@@ -54,6 +60,9 @@ pub fn repair(directory: &Path) -> Result<Repaired, Error> {
         Err(error) => return Err(error),
     }
     let io = |source| io_error(directory, source);
+    let record = LastCommit::open_existing(directory)?;
+    let noted = record.as_ref().map(LastCommit::noted);
+    let noted = noted.transpose().map_err(io)?.flatten();
     let working_copy = directory.join(WORKING_COPY);
     fs::copy(directory.join(FILE), &working_copy).map_err(io)?;
     let mut repaired = Repaired::default();
@@ -68,6 +77,10 @@ pub fn repair(directory: &Path) -> Result<Repaired, Error> {
         Ok(Err(error)) => return Err(error),
         Err(_) => repaired.unreadable = Some(format!("{FILE} makes no sense")),
     }
+    // What is kept may be older than what was acknowledged.
+    let renewed = new.renew_if_lost(noted);
+    let renewed = renewed.map_err(|error| file::error(directory, error))?;
+    repaired.loss = renewed.filter(|_| !repaired.whole.is_empty());
     new.close(directory)?;
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let seconds = since.map_or(0, |since| since.as_secs());
@@ -93,6 +106,9 @@ fn salvage(
         .map_err(|source| io_error(directory, source))?;
     let old = FileBackend::new(old).map_err(|error| file::error(directory, error))?;
     let old = File::open_with(directory, old, false)?;
+    if let Ok(Some(number)) = old.number() {
+        new.number_anew(number).map_err(failed)?;
+    }
     for name in names(&old).map_err(failed)? {
         let copied = catch_unwind(AssertUnwindSafe(|| copy(&old, new, &name)));
         let copied = copied.unwrap_or_else(|_| Err("its pages make no sense".to_owned()));

@@ -10,10 +10,20 @@ use uuid::Uuid;
 use super::Durability;
 use super::error::Error;
 use super::file::{self, File, note_format};
+use super::last_commit::Loss;
 use super::rows::{self, SnapshotRow};
 use super::tables::{FACTS, SNAPSHOTS};
 
 const SESSION_FACT: &str = "session";
+
+const NUMBER_FACT: &str = "commit";
+
+/// The number of the last commit, from 1.
+#[derive(Clone, PartialEq, Message)]
+struct NumberRow {
+    #[prost(uint64, tag = "1")]
+    number: u64,
+}
 
 /// A process that had the file open, or has it.
 #[derive(Clone, PartialEq, Message)]
@@ -33,15 +43,28 @@ struct SessionRow {
 }
 
 impl File {
-    /// Notes that a process has it open, and how careful that is. Where an
-    /// earlier one ended without closing and may have lost what it had
-    /// acknowledged, histories begin anew: no revision of an epoch may stand
-    /// for two states.
-    pub fn begin_session(&self, durability: Durability) -> Result<(), redb::Error> {
+    /// Notes that a process has it open, and how careful that is. Where
+    /// something was lost that had been acknowledged, or an earlier process
+    /// ended without closing and may have lost it, histories begin anew: no
+    /// revision of an epoch may stand for two states. `noted` is the last
+    /// commit on record. The number of this commit, and what was lost.
+    pub fn begin_session(
+        &self,
+        durability: Durability,
+        noted: Option<u64>,
+    ) -> Result<(u64, Option<Loss>), redb::Error> {
+        let number = self.number()?;
+        let loss = Loss::of(number, noted);
+        let next = number.max(noted).unwrap_or(0) + 1;
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let boot = boot.trim().to_owned();
         let transaction = self.begin_write()?;
         note_format(&transaction)?;
+        note_number(&transaction, next)?;
+        if let Some(loss) = &loss {
+            tracing::error!(%loss, "acknowledged updates may be lost");
+            renew_epochs(&transaction, self.snapshots()?)?;
+        }
         {
             let mut facts = transaction.open_table(FACTS)?;
             let last = facts.get(SESSION_FACT)?;
@@ -49,7 +72,8 @@ impl File {
             let last = last.transpose().map_err(redb::Error::Corrupted)?;
             let last = last.unwrap_or_default();
             let rebooted = boot.is_empty() || last.boot != boot;
-            if last.open && (last.buffers || (last.relaxed && rebooted)) {
+            let may_be_lost = last.open && (last.buffers || (last.relaxed && rebooted));
+            if may_be_lost && loss.is_none() {
                 tracing::warn!("the last server was not stopped and may have lost updates");
                 renew_epochs(&transaction, self.snapshots()?)?;
             }
@@ -61,6 +85,40 @@ impl File {
             };
             rows::put(&mut facts, SESSION_FACT, &session)?;
         }
+        transaction.commit()?;
+        Ok((next, loss))
+    }
+
+    /// Has histories begin anew where commits are missing; what is missing.
+    pub fn renew_if_lost(&self, noted: Option<u64>) -> Result<Option<Loss>, redb::Error> {
+        let number = self.number()?;
+        let Some(loss) = Loss::of(number, noted) else {
+            return Ok(None);
+        };
+        let transaction = self.begin_write()?;
+        note_number(&transaction, number.max(noted).unwrap_or(0))?;
+        renew_epochs(&transaction, self.snapshots()?)?;
+        transaction.commit()?;
+        Ok(Some(loss))
+    }
+
+    /// The number of the last commit that has one.
+    pub fn number(&self) -> Result<Option<u64>, redb::Error> {
+        let facts = match self.begin_read()?.open_table(FACTS) {
+            Ok(facts) => facts,
+            Err(redb::TableError::TableDoesNotExist(_)) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let row = facts.get(NUMBER_FACT)?;
+        let row = row.map(|v| rows::open::<NumberRow>(NUMBER_FACT.as_bytes(), v.value()));
+        let row = row.transpose().map_err(redb::Error::Corrupted)?;
+        Ok(row.map(|row| row.number))
+    }
+
+    /// Gives a new file the number of the last commit of another.
+    pub fn number_anew(&self, number: u64) -> Result<(), redb::Error> {
+        let transaction = self.begin_write()?;
+        note_number(&transaction, number)?;
         transaction.commit()?;
         Ok(())
     }
@@ -80,6 +138,14 @@ impl File {
     }
 }
 
+/// Gives a commit its number.
+pub(super) fn note_number(transaction: &WriteTransaction, number: u64) -> Result<(), redb::Error> {
+    let mut facts = transaction.open_table(FACTS)?;
+    rows::put(&mut facts, NUMBER_FACT, &NumberRow { number })?;
+    Ok(())
+}
+
+/// Has all histories begin anew.
 fn renew_epochs(
     transaction: &WriteTransaction,
     all: Vec<(String, SnapshotRow)>,

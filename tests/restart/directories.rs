@@ -19,7 +19,7 @@ fn evenkeel(args: &[&str]) -> (i32, String) {
 }
 
 /// What a server on this directory says that cannot start.
-fn refused(home: &Home) -> String {
+pub fn refused(home: &Home) -> String {
     let flags = home.flags();
     let mut args = vec!["serve", "--listen", "127.0.0.1:0"];
     args.extend(flags.iter().map(String::as_str));

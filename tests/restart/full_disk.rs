@@ -11,8 +11,11 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 use tonic_types::StatusExt;
 
+use crate::directories::refused;
 use crate::home::{Home, Running, reserve};
-use crate::process::{DEADLINE, Server, command};
+use crate::http::get;
+use crate::metrics::Page;
+use crate::process::{DEADLINE, Server, command, until};
 use crate::support::build::{ZONE, node, on, pod};
 use crate::support::model::Stored;
 
@@ -22,14 +25,29 @@ const MOST_BYTES: u64 = 8 << 20;
 /// A server whose files may grow only so far. Growing further is an error, as
 /// on a full disk, and not the end of the process.
 fn start_limited(home: &Home, most_bytes: u64) -> Running {
-    let serve = command(&["serve"]);
-    let mut shell = std::process::Command::new("sh");
-    let script = "trap '' XFSZ; exec \"$0\" serve \"$@\"";
-    shell.args(["-c", script]).arg(serve.get_program());
-    shell.args(home.flags());
-    let running = Running::of(Server::spawn(&mut shell));
+    let running = Running::of(Server::spawn(&mut patient(home, "")));
     limit(&running, most_bytes);
     running
+}
+
+/// The same, from the start on: not even a page in the middle of the file can
+/// be written.
+fn start_on_a_full_disk(home: &Home) -> (Running, String) {
+    let mut serve = patient(home, "ulimit -S -f 16;");
+    serve.args(["--admin-listen", "127.0.0.1:0"]);
+    let mut running = Running::of(Server::spawn(&mut serve));
+    let admin = running.server.logged("admin listening", "address");
+    (running, admin)
+}
+
+/// A server that outlives the signal that comes with such an error.
+fn patient(home: &Home, before: &str) -> std::process::Command {
+    let serve = command(&["serve"]);
+    let mut shell = std::process::Command::new("sh");
+    let script = format!("trap '' XFSZ; {before} exec \"$0\" serve \"$@\"");
+    shell.args(["-c", &script]).arg(serve.get_program());
+    shell.args(home.flags());
+    shell
 }
 
 fn limit(running: &Running, most_bytes: u64) {
@@ -117,4 +135,52 @@ async fn updates_are_refused_while_there_is_no_room() {
     server.kill().await;
     let again = home.start(&[]);
     assert_eq!(again.export("").await, exported);
+}
+
+#[tokio::test]
+async fn a_server_starts_on_a_full_disk_and_writes_once_there_is_room() {
+    let home = Home::new();
+    let first = home.start(&[]);
+    first
+        .update("", vec![node("a", &[(ZONE, "z")]).change()])
+        .await;
+    for batch in 0..3 {
+        first.update("", pods(batch)).await;
+    }
+    let request = reserve(pod("", &[]), 1, Duration::from_secs(3_000));
+    let reserved = first.client.clone().place(request).await;
+    reserved.expect("a valid request");
+    let seen = async |server: &Running| {
+        let described = server.describe("").await.expect("it exists");
+        (described, server.export("").await, server.held().await)
+    };
+    let before = seen(&first).await;
+    first.kill().await;
+
+    let (server, admin) = start_on_a_full_disk(&home);
+    assert_eq!(seen(&server).await, before);
+    let ready = get(&admin, "/readyz");
+    assert_eq!(ready.status, 200, "decisions go on");
+    assert!(ready.body.contains("read-only: no space left"), "{ready:?}");
+    assert_eq!(Page::of(&admin).value("evenkeel_store_writable", &[]), 0.0);
+    let refusal = try_update(&server, pods(3)).await.expect_err("no room");
+    assert_eq!(refusal.code(), Code::ResourceExhausted, "{refusal}");
+    let details = refusal.get_error_details();
+    let reason = details.error_info().map(|info| info.reason.as_str());
+    assert_eq!(reason, Some("STORAGE_FULL"));
+    // It has the directory though it has not the file.
+    assert!(refused(&home).contains("in use"));
+
+    // There is room, and nobody asks for anything.
+    limit(&server, 1 << 30);
+    until("it writes again", || {
+        (get(&admin, "/readyz").body == "ready\n").then_some(())
+    });
+    assert_eq!(seen(&server).await, before);
+    let next = try_update(&server, pods(3)).await;
+    assert_eq!(next.expect("there is room"), before.0.revision + 1);
+    let after = seen(&server).await;
+    assert_eq!(after.0.epoch, before.0.epoch);
+    server.kill().await;
+    assert_eq!(seen(&home.start(&[])).await, after);
 }

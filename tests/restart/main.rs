@@ -1,5 +1,9 @@
 //! What a state directory keeps: across stops, kills, faults and damage.
 
+#[path = "../support/http.rs"]
+mod http;
+#[path = "../support/metrics.rs"]
+mod metrics;
 #[path = "../support/process.rs"]
 mod process;
 #[path = "../support/mod.rs"]
@@ -12,3 +16,5 @@ mod full_disk;
 mod home;
 mod kept;
 mod limits;
+mod lost;
+mod removed;

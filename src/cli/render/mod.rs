@@ -30,7 +30,7 @@ pub(crate) use reservations::reservations;
 pub(crate) use score::score;
 pub(crate) use snapshot::{snapshot, snapshots};
 pub(crate) use spread::{SpreadOf, spread, workload_name};
-pub(crate) use state::{repaired, states};
+pub(crate) use state::{loss, repaired, states};
 pub(crate) use verified::verified;
 
 /// Nodes that a table lists unless all are wanted.

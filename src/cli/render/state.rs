@@ -2,7 +2,7 @@
 
 use super::snapshot::yes_no;
 use super::table::table;
-use crate::store::{Described, Repaired};
+use crate::store::{Described, Loss, Repaired};
 
 /// A line for each snapshot of a state directory.
 pub(crate) fn states(all: &[Described]) -> String {
@@ -32,10 +32,18 @@ pub(crate) fn states(all: &[Described]) -> String {
     table("", headings, rows)
 }
 
+/// What is missing of a state directory that is not damaged.
+pub(crate) fn loss(loss: Option<Loss>) -> String {
+    match loss {
+        None => "everything is whole\n".to_owned(),
+        Some(loss) => format!("what is there is whole, but {loss}; snapshots get new epochs\n"),
+    }
+}
+
 /// What a repair did.
 pub(crate) fn repaired(repaired: &Repaired) -> String {
     let Some(kept_aside) = &repaired.kept_aside else {
-        return "nothing to repair: everything is whole\n".to_owned();
+        return format!("nothing to repair: {}", loss(repaired.loss));
     };
     let mut text = String::new();
     for name in &repaired.whole {
@@ -46,6 +54,9 @@ pub(crate) fn repaired(repaired: &Repaired) -> String {
     }
     if let Some(why) = &repaired.unreadable {
         text += &format!("lost  all snapshots that are not named here: {why}\n");
+    }
+    if repaired.loss.is_some() {
+        text += &loss(repaired.loss);
     }
     text + &format!("the damaged file is {}\n", kept_aside.display())
 }

@@ -16,6 +16,7 @@ use crate::server::health::Board;
 use crate::server::logging::Levels;
 use crate::server::metrics::Metrics;
 use crate::snapshot::{Registry, Summary};
+use crate::store::Counts;
 
 /// Bytes of a request's body: a log filter.
 const MAX_BODY_BYTES: usize = 4 << 10;
@@ -33,6 +34,8 @@ pub(in crate::server) struct Pages {
     pub(in crate::server) metrics: Metrics,
     pub(in crate::server) health: Board,
     pub(in crate::server) registry: Arc<Registry>,
+    /// None when the state is in memory only.
+    pub(in crate::server) store: Option<Arc<Counts>>,
     /// None when logging was started by somebody else.
     pub(in crate::server) levels: Option<Levels>,
 }
@@ -78,6 +81,9 @@ async fn readyz(State(pages): Shared) -> (StatusCode, String) {
     }
     let stale = pages.health.stale().into_iter();
     lines.extend(stale.map(|name| format!("snapshot {name} is stale")));
+    // Decisions go on, on all servers whose disks are full at once.
+    let trouble = pages.store.as_ref().and_then(|counts| counts.trouble());
+    lines.extend(trouble.map(|why| format!("read-only: {why}")));
     (status, lines.into_iter().map(|line| line + "\n").collect())
 }
 

@@ -16,6 +16,14 @@ const REFUSED: Family = plain(
     "Calls that were refused because the disk was full",
 );
 const SIZE: Family = bytes("store_size", "Bytes of the state on the disk");
+const WRITABLE: Family = plain(
+    "store_writable",
+    "1 when the state directory could be written when that was last tried",
+);
+const LOST: Family = plain(
+    "store_lost_commits",
+    "Commits that the state directory had lost when it was opened",
+);
 const RESTORE_TIME: Family = seconds(
     "store_restore",
     "How long it took to read the state back at the start",
@@ -31,6 +39,11 @@ impl Collector for Store {
         COMMITS.counter(&mut encoder, figures.commits)?;
         COMMIT_TIME.counter(&mut encoder, figures.commit_time.as_secs_f64())?;
         REFUSED.counter(&mut encoder, figures.refused_for_space)?;
+        WRITABLE.gauge(&mut encoder, i64::from(figures.is_writable))?;
+        LOST.gauge(
+            &mut encoder,
+            i64::try_from(figures.lost_commits).unwrap_or(i64::MAX),
+        )?;
         SIZE.gauge(&mut encoder, figures.bytes)?;
         RESTORE_TIME.gauge(&mut encoder, figures.restore_time.as_secs_f64())
     }

@@ -1,0 +1,154 @@
+//! The record of the last commit, beside the file.
+//!
+//! A file of which the head is damaged may still be whole as it was one commit
+//! earlier, and redb takes that one. Nothing in the file can tell. So every
+//! commit has a number in it, which is noted here afterwards: a file with a
+//! smaller number has lost something. The note may be behind the file, when
+//! the process ended between the two, and is never ahead of it.
+
+use std::fs::{self, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use super::error::Error;
+use super::file::io_error;
+
+/// Name of the record in a state directory.
+pub(super) const RECORD: &str = "last-commit";
+
+/// What is missing of what was acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Loss {
+    /// So many of the last commits.
+    #[error("the last commits are missing, {0} in all: what they held was acknowledged")]
+    Commits(u64),
+    /// Nobody knows: the record is missing or damaged.
+    #[error("{RECORD} is missing or damaged: the state may be older than what was acknowledged")]
+    Unknown,
+}
+
+impl Loss {
+    /// What a file has lost whose last commit has this number, when that one
+    /// is noted. Files of earlier versions have no numbers.
+    pub(super) fn of(number: Option<u64>, noted: Option<u64>) -> Option<Self> {
+        match (number, noted) {
+            (Some(_), None) => Some(Self::Unknown),
+            (number, noted) => {
+                let missing = noted.unwrap_or(0).saturating_sub(number.unwrap_or(0));
+                (missing > 0).then_some(Self::Commits(missing))
+            }
+        }
+    }
+}
+
+/// The open record. Who has it open has the directory: nobody else does, also
+/// while the file itself cannot be opened.
+#[derive(Debug)]
+pub(super) struct LastCommit(fs::File);
+
+impl LastCommit {
+    /// Opens the record of a directory, which is created if need be.
+    pub fn open(directory: &Path) -> Result<Self, Error> {
+        Self::open_with(directory, OpenOptions::new().create(true))
+    }
+
+    /// Opens the record of a directory if it has one.
+    pub fn open_existing(directory: &Path) -> Result<Option<Self>, Error> {
+        match directory.join(RECORD).exists() {
+            true => Self::open_with(directory, &mut OpenOptions::new()).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    fn open_with(directory: &Path, options: &mut OpenOptions) -> Result<Self, Error> {
+        let file = options
+            .read(true)
+            .write(true)
+            .truncate(false)
+            .open(directory.join(RECORD))
+            .map_err(|source| io_error(directory, source))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self(file)),
+            Err(TryLockError::WouldBlock) => Err(Error::InUse(directory.to_owned())),
+            Err(TryLockError::Error(source)) => Err(io_error(directory, source)),
+        }
+    }
+
+    /// The number that is noted; none when there is none or it is damaged.
+    pub fn noted(&self) -> io::Result<Option<u64>> {
+        let mut text = String::new();
+        let mut file = &self.0;
+        file.seek(SeekFrom::Start(0))?;
+        match file.read_to_string(&mut text) {
+            Ok(_) => Ok(parse(&text)),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Notes a commit that is in the file.
+    pub fn note(&self, number: u64) -> io::Result<()> {
+        let mut file = &self.0;
+        file.seek(SeekFrom::Start(0))?;
+        // As long each time, so that it takes no more room than before.
+        file.write_all(line(number).as_bytes())
+    }
+
+    /// Has what is noted on the disk.
+    pub fn sync(&self) -> io::Result<()> {
+        self.0.sync_all()
+    }
+
+    /// Lets go of the directory.
+    pub fn release(&self) {
+        // It is let go of in any case when the process ends.
+        let _ = self.0.unlock();
+    }
+}
+
+fn line(number: u64) -> String {
+    let text = format!("{number:020}");
+    let sum = crc32fast::hash(text.as_bytes());
+    format!("{text} {sum:08x}\n")
+}
+
+fn parse(text: &str) -> Option<u64> {
+    let number = text.get(..20)?.parse().ok()?;
+    (text == line(number)).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_follows_from_two_numbers() {
+        let cases = [
+            (None, None, None),
+            (Some(7), Some(7), None),
+            (Some(8), Some(7), None),
+            (Some(6), Some(7), Some(Loss::Commits(1))),
+            (None, Some(7), Some(Loss::Commits(7))),
+            (None, Some(0), None),
+            (Some(7), None, Some(Loss::Unknown)),
+        ];
+        for (number, noted, loss) in cases {
+            assert_eq!(Loss::of(number, noted), loss, "{number:?}, {noted:?}");
+        }
+    }
+
+    #[test]
+    fn any_damage_is_known() {
+        let whole = line(123_456);
+        assert_eq!(parse(&whole), Some(123_456));
+        for at in 0..whole.len() {
+            assert_eq!(parse(&whole[..at]), None, "cut at {at}");
+            for bit in 0..7 {
+                let mut bytes = whole.clone().into_bytes();
+                bytes[at] ^= 1 << bit;
+                let text = String::from_utf8(bytes).expect("it is ASCII");
+                assert_eq!(parse(&text), None, "bit {bit} of byte {at}");
+            }
+        }
+    }
+}

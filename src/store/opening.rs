@@ -1,0 +1,196 @@
+//! How a store comes to its file: at the start, and again after a fault.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use super::commit::{Asides, Work};
+use super::counts::Counts;
+use super::disk::Disk;
+use super::error::{self, Error};
+use super::file::{self, File, io_error};
+use super::last_commit::LastCommit;
+use super::place::Place;
+use super::{Durability, Inner, PAUSE, Store};
+use crate::snapshot::{Convoy, Refusal};
+
+impl Store {
+    /// Opens a state directory, which is created if need be, and keeps others
+    /// out of it. When there is no room to write, it is read as it is and
+    /// refuses to record anything until there is.
+    ///
+    /// # Errors
+    /// [`Error`]; it is never taken for an empty one.
+    pub fn open(directory: &Path, durability: Durability) -> Result<Self, Error> {
+        file::prepare(directory)?;
+        let last_commit = LastCommit::open(directory)?;
+        let place = Place::of(directory).map_err(|source| io_error(directory, source))?;
+        let store = Self {
+            directory: directory.to_owned(),
+            durability,
+            counts: Arc::new(Counts::default()),
+            convoy: Convoy::default(),
+            inner: Mutex::new(Inner {
+                file: None,
+                unwritten: None,
+                has_begun: false,
+                place,
+                last_commit,
+                number: 0,
+                asides: Asides {
+                    open: HashSet::new(),
+                    dropped: Vec::new(),
+                    next: 1,
+                },
+                written_out: Instant::now(),
+                is_buffered: false,
+                paused: None,
+            }),
+            given_up: Mutex::default(),
+        };
+        store.open_first()?;
+        Ok(store)
+    }
+
+    /// Opens the file, or reads it as it is.
+    fn open_first(&self) -> Result<(), Error> {
+        let mut inner = self.inner.lock();
+        let Err(error) = self.open_file(&mut inner) else {
+            return Ok(());
+        };
+        let refusal = error.refusal();
+        if refusal != Refusal::NoSpace {
+            return Err(error);
+        }
+        let disk = Disk::open_unwritten(&self.directory, &self.counts)?;
+        let file = File::open(&self.directory, disk)?;
+        // Histories begin anew where they do in one that can be written.
+        let noted = self.noted(&inner)?;
+        let begun = file.begin_session(self.durability, noted);
+        let (_, loss) = begun.map_err(|error| file::error(&self.directory, error))?;
+        if let Some(loss) = loss {
+            self.counts.note_loss(loss);
+        }
+        self.counts.note_trouble(Some(&refusal));
+        inner.unwritten = Some(file);
+        inner.paused = Some((Instant::now() + PAUSE, refusal));
+        Ok(())
+    }
+
+    /// Opens the file, which must be the one that was there at first, and
+    /// looks whether it has all that is noted.
+    fn open_file(&self, inner: &mut Inner) -> Result<(), Error> {
+        let disk = Disk::open(&self.directory, self.durability, &self.counts)?;
+        let file = File::open(&self.directory, disk)?;
+        let noted = self.noted(inner)?;
+        let failed = |error| file::error(&self.directory, error);
+        if inner.has_begun {
+            inner.number = file.number().map_err(failed)?.max(noted).unwrap_or(0);
+            // What the file has lost is in memory still, and is written anew
+            // with what comes next. Until then it must not pass for that.
+            if let Some(loss) = file.renew_if_lost(noted).map_err(failed)? {
+                tracing::error!(%loss, "the state directory lost commits");
+                self.counts.note_loss(loss);
+            }
+        } else {
+            if noted.is_none() && file.number().map_err(failed)?.is_none() {
+                // From before there were numbers. What is noted from now on is
+                // on the disk before the first of them.
+                let first = inner.last_commit.note(0);
+                let first = first.and_then(|()| inner.last_commit.sync());
+                first.map_err(|source| io_error(&self.directory, source))?;
+            }
+            let begun = file.begin_session(self.durability, noted);
+            let (number, loss) = begun.map_err(failed)?;
+            inner.number = number;
+            inner.has_begun = true;
+            inner.note_commit();
+            if let Some(loss) = loss {
+                self.counts.note_loss(loss);
+            }
+        }
+        let next = file.next_aside().map_err(failed)?;
+        inner.asides.next = inner.asides.next.max(next);
+        inner.file = Some(file);
+        inner.unwritten = None;
+        Ok(())
+    }
+
+    fn noted(&self, inner: &Inner) -> Result<Option<u64>, Error> {
+        let noted = inner.last_commit.noted();
+        noted.map_err(|source| io_error(&self.directory, source))
+    }
+
+    /// Makes sure that the file is open and in its place, unless a fault is too
+    /// fresh.
+    pub(super) fn ready(&self, inner: &mut Inner) -> Result<(), Refusal> {
+        match &inner.paused {
+            Some((until, refusal)) if Instant::now() < *until => return Err(refusal.clone()),
+            _ => inner.paused = None,
+        }
+        if !inner.place.is_kept() {
+            return Err(Refusal::Gone);
+        }
+        if inner.file.is_none() {
+            self.reopen(inner)?;
+        }
+        Ok(())
+    }
+
+    /// After a fault: finds out what the file holds now. What was to be
+    /// written is there as a whole or not at all.
+    pub(super) fn recover(
+        &self,
+        inner: &mut Inner,
+        works: &[Work],
+        error: &redb::Error,
+    ) -> Vec<Result<(), Refusal>> {
+        let refusal = error::refusal(error);
+        tracing::error!(error = %error, "the state directory cannot be written");
+        self.counts.note_trouble(Some(&refusal));
+        inner.file = None;
+        let reopened = match inner.place.is_kept() {
+            true => self.reopen(inner),
+            false => Err(Refusal::Gone),
+        };
+        let outcome = |work: &Work| match (&inner.file, work) {
+            (Some(file), Work::Entries(entries)) if reopened.is_ok() && file.holds(entries) => {
+                Ok(())
+            }
+            _ => Err(refusal.clone()),
+        };
+        let outcomes: Vec<_> = works.iter().map(outcome).collect();
+        inner.paused = Some((Instant::now() + PAUSE, refusal));
+        outcomes
+    }
+
+    /// Opens the file again. States aside that were not finished are lost.
+    fn reopen(&self, inner: &mut Inner) -> Result<(), Refusal> {
+        inner.asides.open.clear();
+        inner.asides.dropped.clear();
+        match self.open_file(inner) {
+            Ok(()) => {
+                tracing::warn!("the state directory is open again after a fault");
+                Ok(())
+            }
+            Err(error) => {
+                let refusal = error.refusal();
+                inner.paused = Some((Instant::now() + PAUSE, refusal.clone()));
+                Err(refusal)
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// Notes the last commit, which is in the file. One that cannot be noted
+    /// counts all the same: what is noted is only behind.
+    pub(super) fn note_commit(&self) {
+        if let Err(error) = self.last_commit.note(self.number) {
+            tracing::warn!(%error, "the last commit cannot be noted");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! A state directory that has less than was acknowledged says so, and nobody
+//! takes what is left for what was there.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use evenkeel::snapshot::{Limits, Observer, Registry};
+use evenkeel::store::{self, Durability, Error, FILE, Loss, Store};
+
+use crate::support::build::{ZONE, node, on, pod};
+use crate::support::model::Stored;
+use crate::support::server::{Server, unobserved};
+
+const RECORD: &str = "last-commit";
+
+/// The head of the file, and a little more.
+const HEAD_BYTES: usize = 336;
+
+/// Epoch, revision and number of pods by snapshot.
+type Known = BTreeMap<String, (String, i64, usize)>;
+
+struct Unobserved;
+
+impl Observer for Unobserved {
+    fn snapshot_changed(&self, _: &str, _: bool) {}
+    fn snapshot_deleted(&self, _: &str) {}
+}
+
+fn known(registry: &Registry) -> Known {
+    let all = registry.list("").into_iter().map(|snapshot| {
+        let summary = snapshot.summary();
+        let known = (summary.epoch, summary.revision, summary.sizes.pods);
+        (summary.name, known)
+    });
+    all.collect()
+}
+
+/// A server's life on a directory: what it acknowledged, and the file as it was
+/// before the last update.
+async fn live(state: &Path, updates: usize) -> (Known, Vec<u8>) {
+    let store = Arc::new(Store::open(state, Durability::Relaxed).expect("it is free"));
+    let registry = Registry::new(Limits::default(), Arc::new(Unobserved));
+    let registry = registry.with_journal(store as _);
+    let server = Server::with_registry(registry).await;
+    let mut before = Vec::new();
+    for snapshot in ["one", "two"] {
+        let nodes = vec![node("n", &[(ZONE, "z")]).change()];
+        server.update(snapshot, nodes).await;
+        for i in 0..updates {
+            before = fs::read(state.join(FILE)).expect("it is there");
+            let pod = on(pod(&format!("pod-{i}"), &[("app", "web")]), "n");
+            server.update(snapshot, vec![pod.change()]).await;
+        }
+    }
+    (known(&server.registry), before)
+}
+
+/// What the next server has, and how much it says was lost.
+fn start(state: &Path) -> Result<(Known, u64), Error> {
+    let store = Store::open(state, Durability::Relaxed)?;
+    let registry = unobserved(Limits::default());
+    store.restore(&registry, |_| ())?;
+    Ok((known(&registry), store.counts().figures().lost_commits))
+}
+
+/// A directory with these files.
+fn directory(file: &[u8], record: Option<&[u8]>) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    fs::write(directory.path().join(FILE), file).expect("it can be written");
+    if let Some(record) = record {
+        fs::write(directory.path().join(RECORD), record).expect("it can be written");
+    }
+    directory
+}
+
+/// What is in a directory: the file and the record.
+type Case<'c> = (&'c str, &'c [u8], Option<&'c [u8]>);
+
+/// Nothing of it passes for what was acknowledged, and it is told once.
+fn assert_told(case: &str, found: &(Known, u64), acknowledged: &Known, state: &Path) {
+    assert!(found.1 > 0, "{case}: nothing is told of {:?}", found.0);
+    for (name, (epoch, ..)) in &found.0 {
+        let before = acknowledged.get(name).map(|known| &known.0);
+        assert_ne!(before, Some(epoch), "{case}: {name}");
+    }
+    let again = start(state).expect("it started before");
+    assert_eq!(again, (found.0.clone(), 0), "{case}");
+}
+
+#[tokio::test]
+async fn a_flipped_bit_in_the_head_is_never_silent() {
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let state = home.path().join("state");
+    let (acknowledged, _) = live(&state, 3).await;
+    let [file, record] =
+        [FILE, RECORD].map(|name| fs::read(state.join(name)).expect("it is there"));
+    // A bit of each byte, and all of those that say which commit is the last.
+    let sample = (0..HEAD_BYTES).map(|byte| byte * 8 + byte * 5 % 8);
+    let (mut told, mut refused, mut whole) = (0, 0, 0);
+    for bit in sample.chain(9 * 8..10 * 8) {
+        let mut flipped = file.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        let damaged = directory(&flipped, Some(&record));
+        let case = format!("bit {} of byte {}", bit % 8, bit / 8);
+        match start(damaged.path()) {
+            Err(error) => {
+                assert!(matches!(error, Error::Damaged { .. }), "{case}: {error}");
+                refused += 1;
+            }
+            Ok((found, 0)) => {
+                assert_eq!(found, acknowledged, "{case}");
+                whole += 1;
+            }
+            Ok(found) => {
+                assert_told(&case, &found, &acknowledged, damaged.path());
+                let damaged = directory(&flipped, Some(&record));
+                let checked = store::check(damaged.path()).expect("it is whole");
+                assert_eq!(checked.loss, Some(Loss::Commits(1)), "{case}");
+                told += 1;
+            }
+        }
+    }
+    assert!(
+        told > 0 && refused > 0 && whole > 0,
+        "{told} {refused} {whole}"
+    );
+}
+
+#[tokio::test]
+async fn an_older_file_is_never_taken_for_the_last_one() {
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let state = home.path().join("state");
+    let (acknowledged, before) = live(&state, 3).await;
+    let [file, record] =
+        [FILE, RECORD].map(|name| fs::read(state.join(name)).expect("it is there"));
+    let mut damaged = record.clone();
+    damaged[19] ^= 1;
+    let cases: [Case<'_>; 5] = [
+        ("the file of one update before", &before, Some(&record)),
+        ("no record", &file, None),
+        ("an empty record", &file, Some(&[])),
+        ("half a record", &file, Some(&record[..10])),
+        ("a damaged record", &file, Some(&damaged)),
+    ];
+    for (case, file, record) in cases {
+        let older = directory(file, record);
+        let found = start(older.path()).expect("the file is whole");
+        assert_told(case, &found, &acknowledged, older.path());
+    }
+    let same = directory(&file, Some(&record));
+    assert_eq!(start(same.path()).expect("it is whole"), (acknowledged, 0));
+    // A record alone is no new directory.
+    let alone = tempfile::tempdir().expect("a temporary directory");
+    fs::write(alone.path().join(RECORD), &record).expect("it can be written");
+    let refused = start(alone.path()).expect_err("there is no file");
+    assert!(
+        refused.to_string().contains("but no evenkeel.redb"),
+        "{refused}"
+    );
+}
