@@ -234,6 +234,36 @@ async fn refusals_are_counted_by_the_name_of_the_limit() {
     drop(open);
 }
 
+/// A rate needs a zero to start from.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_limit_is_counted_from_the_start() {
+    let (server, admin) = start(&["--max-connections", "1"]);
+    let refused = |limit: &str| {
+        let label = format!("limit=\"{limit}\"");
+        Page::of(&admin).sample("evenkeel_limit_refusals_total", &[&label])
+    };
+    for limit in [
+        "max-feeds",
+        "max-waiting-decisions",
+        "max-concurrent-calls",
+        "max-message-bytes",
+        "max-connections",
+        "max-nodes",
+        "max-replicas",
+    ] {
+        assert_eq!(refused(limit), Some(0.0), "{limit}");
+    }
+    // Nobody is refused for these.
+    for limit in ["max-running-decisions", "max-calls-per-connection"] {
+        assert_eq!(refused(limit), None, "{limit}");
+    }
+    let open = || std::net::TcpStream::connect(server.address()).expect("the port is open");
+    let _connections = [open(), open()];
+    until("a refused connection", || {
+        (refused("max-connections") == Some(1.0)).then_some(())
+    });
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn snapshots_are_described_and_their_labels_are_bounded() {
     let (server, admin) = start(&["--metrics-snapshots", "3", "--expect-snapshot", "expected"]);

@@ -35,6 +35,16 @@ impl Caller {
         &self.name
     }
 
+    /// By what it is known.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Whether it has a role on any snapshot, now.
+    pub fn may_somewhere(&self, role: Role) -> bool {
+        self.book.read().allow_somewhere(&self.identity, role)
+    }
+
     /// Whether it has a role on a snapshot, now.
     pub fn may(&self, role: Role, snapshot: &str) -> bool {
         self.book.read().allow(&self.identity, role, snapshot)

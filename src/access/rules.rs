@@ -57,7 +57,7 @@ pub struct Rule {
 }
 
 /// By what a caller is known.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Identity {
     /// It sent a token of this hash.
     Token(TokenHash),
@@ -103,6 +103,14 @@ impl Rules {
         found
             .filter(|rule| !is_stranger(rule))
             .map(|rule| &*rule.name)
+    }
+
+    /// Whether a caller has a role on any snapshot.
+    pub fn allow_somewhere(&self, identity: &Identity, role: Role) -> bool {
+        let gives = |rule: &Rule| rule.role >= role && !rule.snapshots.is_empty();
+        self.0
+            .iter()
+            .any(|rule| gives(rule) && rule.is_about(identity))
     }
 
     /// Whether a caller has a role on a snapshot.

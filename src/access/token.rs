@@ -1,6 +1,7 @@
 //! Bearer tokens: how they are made, and what is kept of them.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -78,6 +79,12 @@ impl PartialEq for TokenHash {
 }
 
 impl Eq for TokenHash {}
+
+impl Hash for TokenHash {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
 
 impl fmt::Display for TokenHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tonic::Response;
@@ -37,6 +39,8 @@ pub struct Service {
     pub(super) exporting: Arc<Semaphore>,
     /// Where work runs that may take long.
     pub(super) lanes: Lanes,
+    /// Where feeds run, if not where they are opened.
+    feeds: Option<Handle>,
     /// Where decisions are logged, if they are.
     decision_log: Option<DecisionLog>,
 }
@@ -53,6 +57,7 @@ impl Service {
             verifying: Arc::new(Semaphore::new(1)),
             exporting: Arc::new(Semaphore::new(MAX_EXPORTS)),
             lanes: Lanes::new(Load::default()),
+            feeds: None,
             decision_log: None,
         }
     }
@@ -63,6 +68,27 @@ impl Service {
         Self {
             decision_log: Some(log),
             ..self
+        }
+    }
+
+    /// The same service, running its feeds on a runtime of their own, where
+    /// decoding their messages holds up no other call.
+    #[must_use]
+    pub fn with_feeds_on(self, runtime: Handle) -> Self {
+        Self {
+            feeds: Some(runtime),
+            ..self
+        }
+    }
+
+    /// Runs a feed until it has ended.
+    pub(super) fn spawn_feed<T: Send + 'static>(
+        &self,
+        feed: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        match &self.feeds {
+            Some(runtime) => runtime.spawn(feed),
+            None => tokio::spawn(feed),
         }
     }
 

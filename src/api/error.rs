@@ -8,6 +8,7 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
 use crate::access::Role;
+use crate::account;
 use crate::matching::Violations;
 use crate::snapshot::{self, Refusal};
 
@@ -20,6 +21,9 @@ const MAX_VIOLATION_BYTES: usize = 4_000;
 
 /// When an update that could not be stored may be tried again.
 const STORAGE_RETRY: Duration = Duration::from_secs(1);
+
+/// When what there was no memory for may be tried again.
+const MEMORY_RETRY: Duration = Duration::from_secs(1);
 
 /// Why a call is refused.
 #[derive(Debug, thiserror::Error)]
@@ -82,6 +86,9 @@ pub enum Error {
         /// The snapshot.
         snapshot: String,
     },
+    /// The caller has the role that the call needs on no snapshot.
+    #[error("this needs the role {0} on a snapshot")]
+    DeniedAnywhere(Role),
     /// The server stops.
     #[error("the server is draining")]
     Draining,
@@ -95,6 +102,17 @@ impl From<snapshot::Error> for Error {
         match error {
             snapshot::Error::Invalid(violations) => Self::Invalid(violations),
             error => Self::Snapshot(error),
+        }
+    }
+}
+
+impl From<account::Exhausted> for Error {
+    fn from(exhausted: account::Exhausted) -> Self {
+        Self::OverLimit {
+            what: "bytes held for clients",
+            name: "max-memory-bytes",
+            limit: exhausted.limit,
+            retry_after: Some(MEMORY_RETRY),
         }
     }
 }
@@ -125,7 +143,9 @@ impl Error {
             Self::NotReceived(_) => (Code::DeadlineExceeded, "REQUEST_NOT_RECEIVED"),
             Self::OverLimit { .. } => (Code::ResourceExhausted, "OVER_LIMIT"),
             Self::Unauthenticated(_) => (Code::Unauthenticated, "UNAUTHENTICATED"),
-            Self::Denied { .. } => (Code::PermissionDenied, "PERMISSION_DENIED"),
+            Self::Denied { .. } | Self::DeniedAnywhere(_) => {
+                (Code::PermissionDenied, "PERMISSION_DENIED")
+            }
             Self::Draining => (Code::Unavailable, "DRAINING"),
             Self::Internal => (Code::Internal, "INTERNAL"),
         }
@@ -154,6 +174,7 @@ impl Error {
                 let name = |limit: &str| ("limit".to_owned(), limit.to_owned());
                 first.map(name).into_iter().collect()
             }
+            Self::DeniedAnywhere(role) => vec![("role".to_owned(), role.to_string())],
             Self::Denied { role, snapshot } => vec![
                 ("role".to_owned(), role.to_string()),
                 ("snapshot".to_owned(), snapshot.clone()),

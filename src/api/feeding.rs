@@ -12,9 +12,10 @@ use super::lanes::{LARGE_BATCH, Lanes, until};
 use crate::proto::v1;
 use crate::snapshot::Moment;
 
-/// Steps that came while others were stored are taken together, up to so many,
-/// and until they have so many changes.
-const MAX_GROUP: usize = 16;
+/// Steps that came while others were stored are taken together, up to so many.
+pub const MAX_GROUP: usize = 16;
+
+/// And until they have so many changes.
 const MAX_GROUP_CHANGES: usize = 10_000;
 
 /// Takes the steps of a feed until the client ends it, a step is refused, or

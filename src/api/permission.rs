@@ -37,6 +37,18 @@ pub fn allow(caller: Option<&Caller>, role: Role, snapshot: &str) -> Result<(), 
     }
 }
 
+/// Checks that the caller of a request has a role on some snapshot: for a
+/// stream, whose snapshots are named only later.
+///
+/// # Errors
+/// [`Error::DeniedAnywhere`].
+pub fn check_anywhere<M>(request: &Request<M>, role: Role) -> Result<(), Error> {
+    match request.extensions().get::<Caller>() {
+        Some(caller) if !caller.may_somewhere(role) => Err(Error::DeniedAnywhere(role)),
+        _ => Ok(()),
+    }
+}
+
 /// Whether the caller of a request may see a snapshot in a list.
 pub fn may_read(extensions: &Extensions, snapshot: &str) -> bool {
     allow(extensions.get(), Role::Reader, snapshot).is_ok()

@@ -58,6 +58,7 @@ impl SpreadService for Service {
         &self,
         request: Request<Streaming<v1::StreamSnapshotRequest>>,
     ) -> Result<Response<Self::StreamSnapshotStream>, Status> {
+        permission::check_anywhere(&request, Role::Feeder)?;
         let (answers, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
         let caller = request.extensions().get().cloned();
         let feed = Feed::new(Arc::clone(&self.registry), caller);
@@ -74,7 +75,7 @@ impl SpreadService for Service {
             lanes,
             deadline,
         );
-        let feeder = tokio::spawn(async {
+        let feeder = self.spawn_feed(async {
             run.await;
             Ok(())
         });

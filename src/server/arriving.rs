@@ -1,61 +1,205 @@
-//! Requests that are still on their way: a client may send the first bytes and
-//! never the last.
+//! A request as the services see it: its messages, each passed on when it is
+//! whole and what it takes is on the account.
 
+use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use http::Request;
 use http_body::{Frame, SizeHint};
-use tokio::time::{Sleep, sleep};
+use prost::bytes::Bytes;
 use tonic::Status;
 use tonic::body::Body;
 
+pub(super) use super::messages::{HEAD, Whole};
+
+use super::kinds::Kind;
+use super::messages::Messages;
+use super::weight::{self, Weights};
+use crate::account::{Account, Charge, Part};
 use crate::api;
 
-/// `request`, which fails when it has not arrived whole in time.
-pub(super) fn within(patience: Duration, request: Request<Body>) -> Request<Body> {
-    request.map(|inner| {
-        Body::new(ArrivingBody {
-            inner,
-            patience,
-            late: None,
+/// What holds for the request of a call.
+pub(super) struct Terms {
+    pub(super) kind: Kind,
+    pub(super) max_message_bytes: usize,
+    pub(super) patience: Duration,
+    pub(super) account: Arc<Account>,
+    pub(super) weights: Arc<Weights>,
+}
+
+/// The request of a call.
+pub(super) struct Arriving {
+    messages: Messages,
+    kind: Kind,
+    /// What its messages are, if they are of the service.
+    request: Option<weight::Request>,
+    weights: Arc<Weights>,
+    account: Arc<Account>,
+    /// For what is arriving.
+    charge: Charge,
+    /// The message that is being passed on.
+    current: Whole,
+    given: Given,
+    is_over: bool,
+}
+
+/// The messages of a stream that were passed on and may still be worked on.
+#[derive(Default)]
+struct Given {
+    charges: VecDeque<Charge>,
+    /// Whether there was nothing to pass on when it was last asked for.
+    waited: bool,
+    /// The longest message: its decoder keeps as much room for the next.
+    longest: usize,
+}
+
+impl Arriving {
+    /// The request in a body, to a path.
+    pub(super) fn new(body: Body, path: &str, terms: Terms) -> Self {
+        let Terms { kind, account, .. } = terms;
+        Self {
+            messages: Messages::new(body, kind, terms.max_message_bytes, terms.patience),
+            kind,
+            request: terms.weights.request(path),
+            weights: terms.weights,
+            charge: account.open(Part::Requests),
+            account,
+            current: Whole::default(),
+            given: Given::default(),
+            is_over: false,
+        }
+    }
+
+    /// Waits for the first message.
+    ///
+    /// # Errors
+    /// How the call ends without one.
+    pub(super) async fn first(&mut self) -> Result<(), Status> {
+        let next = poll_fn(|context| self.messages.poll_next(context, &mut self.charge)).await;
+        match next.transpose()? {
+            Some(whole) => self.current = whole,
+            None => self.is_over = true,
+        }
+        Ok(())
+    }
+
+    /// How long the message is that is there.
+    pub(super) fn len(&self) -> usize {
+        self.current.len()
+    }
+
+    /// Charges what it takes to decode the message that is there. It is looked
+    /// through for that, so where it may be decoded as well.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub(super) fn weigh(&mut self) -> Result<(), Status> {
+        // Health checks have room of their own.
+        if self.kind == Kind::Check || self.current.is_empty() {
+            return Ok(());
+        }
+        let weigh = |request| self.weights.of(request, &self.current);
+        let decoded = self.request.map_or(0, weigh);
+        // Decoders gather a message before they decode it. Then it is compiled,
+        // to something of its size, and an answer may repeat what it says.
+        let takes = decoded.saturating_add(self.current.len()).saturating_mul(2);
+        let grown = self.charge.grow(takes).map_err(api::Error::from);
+        Ok(grown?)
+    }
+
+    /// Takes the charge of what has arrived, to hold it for as long as the call
+    /// works on it.
+    pub(super) fn take_charge(&mut self) -> Charge {
+        let empty = self.account.open(Part::Requests);
+        std::mem::replace(&mut self.charge, empty)
+    }
+
+    /// The next message of a stream.
+    fn poll_more(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<(), Status>>> {
+        if std::mem::take(&mut self.given.waited) {
+            // Whoever asks again has worked on what it was given.
+            self.given.charges.clear();
+        }
+        let Poll::Ready(next) = self.messages.poll_next(context, &mut self.charge) else {
+            self.given.waited = true;
+            return Poll::Pending;
+        };
+        let next = next.transpose();
+        Poll::Ready(match next {
+            Ok(None) => None,
+            Ok(Some(whole)) => {
+                self.current = whole;
+                Some(self.pass_on())
+            }
+            Err(status) => Some(Err(status)),
         })
-    })
+    }
+
+    /// Charges the message that is to be passed on.
+    fn pass_on(&mut self) -> Result<(), Status> {
+        self.given.longest = self.given.longest.max(self.current.len());
+        self.weigh()?;
+        if self.given.charges.len() >= api::MAX_GROUP {
+            self.given.charges.pop_front();
+        }
+        let charge = self.take_charge();
+        self.given.charges.push_back(charge);
+        self.charge
+            .grow(self.given.longest)
+            .map_err(api::Error::from)?;
+        Ok(())
+    }
 }
 
-struct ArrivingBody {
-    inner: Body,
-    patience: Duration,
-    /// Begins when there is something to wait for: most requests are here.
-    late: Option<Pin<Box<Sleep>>>,
-}
-
-impl http_body::Body for ArrivingBody {
-    type Data = <Body as http_body::Body>::Data;
+impl http_body::Body for Arriving {
+    type Data = Bytes;
     type Error = Status;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Self::Data>, Status>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let this = &mut *self;
-        if let Poll::Ready(frame) = Pin::new(&mut this.inner).poll_frame(context) {
-            return Poll::Ready(frame);
+        loop {
+            if let Some(block) = this.current.next_block() {
+                return Poll::Ready(Some(Ok(Frame::data(block))));
+            }
+            if this.is_over {
+                return Poll::Ready(None);
+            }
+            let next = match this.kind.is_stream() {
+                true => ready!(this.poll_more(context)),
+                // There has to be an end now, and no second message.
+                false => {
+                    let next = this.messages.poll_next(context, &mut this.charge);
+                    ready!(next).map(|next| match next {
+                        Ok(_) => {
+                            let fault = "this call takes one message".to_owned();
+                            Err(api::Error::Undecodable(fault).into())
+                        }
+                        Err(status) => Err(status),
+                    })
+                }
+            };
+            match next {
+                Some(Ok(())) => {}
+                Some(Err(status)) => {
+                    this.is_over = true;
+                    return Poll::Ready(Some(Err(status)));
+                }
+                None => this.is_over = true,
+            }
         }
-        let patience = this.patience;
-        let late = this.late.get_or_insert_with(|| Box::pin(sleep(patience)));
-        late.as_mut().poll(context).map(|()| {
-            let error = api::Error::NotReceived(patience);
-            Some(Err(error.into()))
-        })
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
+        self.current.is_empty() && (self.is_over || self.messages.are_over())
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
+        SizeHint::default()
     }
 }

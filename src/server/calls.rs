@@ -1,5 +1,7 @@
-//! What every call of `SpreadService` passes through: the limit on concurrent
-//! calls, the last word on how one is refused, and who notes how calls end.
+//! What every call on the port passes through, of whichever service: who makes
+//! it, a slot for it, its request as it arrives, the thread that it runs on,
+//! the last word on how it is refused, its answer as it is taken, and who notes
+//! how it ends.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -8,101 +10,132 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{Request, Response};
-use http_body::{Frame, SizeHint};
-use prost::bytes::Bytes;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
 use tonic::Status;
 use tonic::body::Body;
 use tower::{Layer, Service};
 
-use super::arriving;
+use super::Error;
+use super::arriving::{Arriving, Terms};
+use super::aside::{AsideHandle, LARGE};
 use super::config::Config;
 use super::connections::Peer;
+use super::guard::Guard;
+use super::kinds::{Kind, Kinds};
 use super::observe::{Call, Observer};
+use super::outgoing::{Encoded, Outgoing};
 use super::pieces::Pieces;
 use super::refusals::Refusals;
-use super::stalls::{Answers, Watch};
+use super::slots::{Slot, Who};
+use super::stalls::Answers;
+use super::weight::Weights;
+use crate::access::Caller;
+use crate::account::{Account, Charge, Part};
 use crate::api;
 
-/// When a client over the limit on concurrent calls may try again.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// What a call takes beside its messages: an HTTP/2 stream, and a decoder and an
+/// encoder with 8 KiB each.
+const CALL_BYTES: usize = 20 << 10;
 
-/// Limits the calls of the service that it wraps, over all its connections.
+/// The terms on which calls are taken.
 #[derive(Clone)]
 pub(super) struct CallLimits {
-    slots: Arc<Semaphore>,
-    max_concurrent_calls: usize,
-    feeds: Arc<Semaphore>,
-    max_feeds: usize,
-    receive_timeout: Duration,
+    shared: Arc<Shared>,
     answers: Answers,
-    refusals: Refusals,
     observer: Option<Arc<Observer>>,
 }
 
+/// What all threads share.
+struct Shared {
+    kinds: Kinds,
+    guard: Option<Guard>,
+    aside: AsideHandle,
+    account: Arc<Account>,
+    weights: Arc<Weights>,
+    refusals: Refusals,
+    receive_timeout: Duration,
+}
+
 impl CallLimits {
-    pub(super) fn new(config: &Config) -> Self {
-        let max_concurrent_calls = config.limits.max_concurrent_calls;
+    pub(super) fn new(
+        config: &Config,
+        guard: Option<Guard>,
+        account: &Arc<Account>,
+        aside: AsideHandle,
+    ) -> Result<Self, Error> {
+        let weights = Weights::new().map_err(|error| Error::Serve(error.into()))?;
         let max_message_bytes = config.limits.max_message_bytes;
-        let max_feeds = config.clients.max_feeds;
-        Self {
-            feeds: Arc::new(Semaphore::new(max_feeds)),
-            max_feeds,
-            receive_timeout: config.clients.receive_timeout,
+        Ok(Self {
+            shared: Arc::new(Shared {
+                kinds: Kinds::new(config),
+                guard,
+                aside,
+                account: Arc::clone(account),
+                weights: Arc::new(weights),
+                refusals: Refusals { max_message_bytes },
+                receive_timeout: config.clients.receive_timeout,
+            }),
             answers: Answers::default(),
-            slots: Arc::new(Semaphore::new(max_concurrent_calls)),
-            max_concurrent_calls,
-            refusals: Refusals { max_message_bytes },
             observer: None,
-        }
+        })
     }
 
     /// The same limits on another thread, whose calls are noted by `observer`
     /// and whose answers are among `answers`.
     pub(super) fn on_thread(&self, observer: Option<Arc<Observer>>, answers: &Answers) -> Self {
         Self {
-            observer,
+            shared: Arc::clone(&self.shared),
             answers: answers.clone(),
-            ..self.clone()
+            observer,
         }
     }
 
-    /// How many calls are under way.
-    pub(super) fn in_flight(&self) -> usize {
-        self.max_concurrent_calls - self.slots.available_permits()
+    /// How many calls of each kind there are and may be.
+    pub(super) fn kinds(&self) -> &Kinds {
+        &self.shared.kinds
     }
+}
 
-    /// How many feeds may be open at once.
-    pub(super) fn max_feeds(&self) -> usize {
-        self.max_feeds
-    }
-
-    /// Feeds that are open now.
-    pub(super) fn open_feeds(&self) -> usize {
-        self.max_feeds - self.feeds.available_permits()
-    }
-
-    /// A slot for a call of its kind, or why there is none.
-    fn admit(&self, is_feed: bool) -> Result<OwnedSemaphorePermit, Status> {
-        let (slots, what, name, limit) = match is_feed {
-            true => (&self.feeds, "open feeds", "max-feeds", self.max_feeds),
-            false => (
-                &self.slots,
-                "concurrent calls",
-                "max-concurrent-calls",
-                self.max_concurrent_calls,
-            ),
+impl Shared {
+    /// Finds out who makes a call, and has a slot and room for it.
+    fn admit(&self, kind: Kind, request: &mut Request<Body>) -> Result<Admitted, api::Error> {
+        if let Some(guard) = self.guard.as_ref().filter(|_| kind.is_spread()) {
+            guard.identify(request)?;
+        }
+        let extensions = request.extensions();
+        let identity = extensions.get::<Caller>().map(Caller::identity);
+        let address = extensions.get::<Peer>().map(|peer| peer.address.ip());
+        let who = Who::new(identity, address);
+        let slot = self.kinds.slots(kind).take(&who)?;
+        let part = match kind.stays_open() {
+            true => Part::Streams,
+            false => Part::Requests,
         };
-        Arc::clone(slots).try_acquire_owned().map_err(|_| {
-            Status::from(api::Error::OverLimit {
-                what,
-                name,
-                limit,
-                retry_after: Some(RETRY_AFTER),
-            })
+        // Health checks have their slots to themselves, and so their memory.
+        let base = (kind != Kind::Check).then(|| self.account.charge(part, CALL_BYTES));
+        Ok(Admitted {
+            who,
+            slot,
+            base: base.transpose()?,
         })
     }
+
+    fn terms(&self, kind: Kind) -> Terms {
+        Terms {
+            kind,
+            max_message_bytes: self.kinds.max_message_bytes(kind),
+            patience: self.receive_timeout,
+            account: Arc::clone(&self.account),
+            weights: Arc::clone(&self.weights),
+        }
+    }
+}
+
+/// A call that may be made.
+struct Admitted {
+    who: Who,
+    slot: Slot,
+    base: Option<Charge>,
 }
 
 impl<S> Layer<S> for CallLimits {
@@ -126,6 +159,7 @@ pub(super) struct Limited<S> {
 impl<S> Service<Request<Body>> for Limited<S>
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+    S: Clone + Send + 'static,
     S::Future: Send + 'static,
 {
     type Response = Response<Body>;
@@ -137,57 +171,120 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let limits = &self.limits;
-        let observer = limits.observer.as_ref();
-        let mut call = observer.map(|observer| observer.begin(&request));
-        let is_feed = request.uri().path().ends_with(FEED);
-        let slot = match limits.admit(is_feed) {
-            Ok(slot) => slot,
-            Err(status) => {
-                let refused = status.into_http();
-                if let Some(call) = &mut call {
-                    call.answered(&refused);
-                }
-                return Box::pin(std::future::ready(Ok(refused)));
-            }
-        };
-        let (refusals, answers) = (limits.refusals, limits.answers.clone());
-        let doom = request.extensions().get::<Peer>();
-        let doom = doom.map(|peer| Arc::clone(&peer.doom));
-        let last_moment = api::last_moment(request.headers());
-        let request = match is_feed {
-            true => request,
-            false => arriving::within(limits.receive_timeout, request),
-        };
-        let answer = self.inner.call(request);
-        Box::pin(async move {
-            let mut response = by(last_moment, answer).await?;
-            refusals.amend(response.headers_mut());
-            if let Some(call) = &mut call {
-                call.answered(&response);
-            }
-            Ok(response.map(|inner| {
-                Body::new(LimitedBody {
-                    inner,
-                    pieces: Pieces::default(),
-                    refusals,
-                    call,
-                    watch: doom.map(|doom| answers.watch(doom)),
-                    _slot: slot,
-                })
-            }))
-        })
+        let kind = Kind::of(request.uri().path());
+        let observer = self.limits.observer.as_ref();
+        let call = observer
+            .filter(|_| kind.is_spread())
+            .map(|observer| observer.begin(&request));
+        // The one that is ready, for now.
+        let ready = self.inner.clone();
+        let inner = std::mem::replace(&mut self.inner, ready);
+        Box::pin(take(inner, self.limits.clone(), kind, call, request))
     }
 }
 
-/// What the path of a feed ends with.
-const FEED: &str = "/StreamSnapshot";
+/// Takes a call, or refuses it. All that is asked before it is done begins when
+/// this is first polled: of calls that arrive together, one that is refused
+/// stands in the way of none.
+async fn take<S>(
+    inner: S,
+    limits: CallLimits,
+    kind: Kind,
+    mut call: Option<Call>,
+    mut request: Request<Body>,
+) -> Result<Response<Body>, Infallible>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Send + 'static,
+    S::Future: Send + 'static,
+{
+    let shared = limits.shared;
+    let Admitted { who, slot, base } = match shared.admit(kind, &mut request) {
+        Ok(admitted) => admitted,
+        Err(error) => {
+            let refused = Status::from(error).into_http();
+            match (&mut call, limits.observer) {
+                (Some(call), _) => call.answered(&refused),
+                (None, Some(observer)) => observer.refused(refused.headers()),
+                (None, None) => {}
+            }
+            return Ok(refused);
+        }
+    };
+    let doom = request.extensions().get::<Peer>();
+    let doom = doom.map(|peer| Arc::clone(&peer.doom));
+    let last_moment = api::last_moment(request.headers());
+    let answer = answer(inner, request, kind, who, Arc::clone(&shared));
+    let answered = by(last_moment, answer).await;
+    let refused = |status: Status| {
+        let head = status.into_http();
+        head.map(|body| Encoded::empty(body, &shared.account))
+    };
+    let mut response = answered.unwrap_or_else(refused);
+    shared.refusals.amend(response.headers_mut());
+    if let Some(call) = &mut call {
+        call.answered(&response);
+    }
+    Ok(response.map(|encoded| {
+        Body::new(Outgoing {
+            encoded,
+            pieces: Pieces::default(),
+            refusals: shared.refusals,
+            call,
+            watch: doom.map(|doom| limits.answers.watch(doom)),
+            _slot: slot,
+            _base: base,
+            is_over: false,
+        })
+    }))
+}
+
+/// The answer to a request, once that is there, from the thread that it is for.
+async fn answer<S>(
+    inner: S,
+    request: Request<Body>,
+    kind: Kind,
+    who: Who,
+    shared: Arc<Shared>,
+) -> Result<Response<Encoded>, Status>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Send + 'static,
+    S::Future: Send + 'static,
+{
+    let (parts, body) = request.into_parts();
+    let mut arriving = Arriving::new(body, parts.uri.path(), shared.terms(kind));
+    if !kind.is_stream() {
+        arriving.first().await?;
+    }
+    let is_aside = arriving.len() > LARGE;
+    let request = Request::from_parts(parts, arriving);
+    let answer = run(inner, request, Arc::clone(&shared.account));
+    match is_aside {
+        false => answer.await,
+        true => shared.aside.run(who, answer).await?,
+    }
+}
+
+/// Decodes a request, answers it, and encodes the beginning of the answer.
+async fn run<S>(
+    mut inner: S,
+    mut request: Request<Arriving>,
+    account: Arc<Account>,
+) -> Result<Response<Encoded>, Status>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+{
+    request.body_mut().weigh()?;
+    let _held = request.body_mut().take_charge();
+    let Ok(response) = inner.call(request.map(Body::new)).await;
+    let (parts, body) = response.into_parts();
+    Ok(Response::from_parts(parts, Encoded::begin(body, &account)?))
+}
 
 /// `answer`, or that it is too late.
-async fn by<F>(last_moment: Option<Instant>, answer: F) -> F::Output
-where
-    F: Future<Output = Result<Response<Body>, Infallible>>,
-{
+async fn by<T>(
+    last_moment: Option<Instant>,
+    answer: impl Future<Output = Result<T, Status>>,
+) -> Result<T, Status> {
     let Some(last_moment) = last_moment else {
         return answer.await;
     };
@@ -195,70 +292,6 @@ where
     tokio::select! {
         biased;
         answer = answer => answer,
-        () = sleep_until(last_moment) => Ok(Status::from(api::Error::Deadline).into_http()),
-    }
-}
-
-/// An answer on its way, which holds its call's slot until it was sent.
-struct LimitedBody {
-    inner: Body,
-    /// What is left of the part that is being sent.
-    pieces: Pieces,
-    refusals: Refusals,
-    /// Has ended when this is dropped.
-    call: Option<Call>,
-    /// Ends a connection that does not take it.
-    watch: Option<Watch>,
-    _slot: OwnedSemaphorePermit,
-}
-
-impl LimitedBody {
-    /// Notes whether there is something for the client to take.
-    fn note(&self, is_offered: bool) {
-        if let Some(watch) = &self.watch {
-            watch.note(is_offered);
-        }
-    }
-
-    /// A frame as it is sent.
-    fn amend(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
-        match frame.into_data() {
-            Ok(data) => Frame::data(self.pieces.cut(data)),
-            Err(mut frame) => {
-                if let Some(trailers) = frame.trailers_mut() {
-                    self.refusals.amend(trailers);
-                    if let Some(call) = &mut self.call {
-                        call.status(trailers);
-                    }
-                }
-                frame
-            }
-        }
-    }
-}
-
-impl http_body::Body for LimitedBody {
-    type Data = <Body as http_body::Body>::Data;
-    type Error = Status;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Self::Data>, Status>>> {
-        if let Some(piece) = self.pieces.next() {
-            self.note(true);
-            return Poll::Ready(Some(Ok(Frame::data(piece))));
-        }
-        let frame = Pin::new(&mut self.inner).poll_frame(context);
-        self.note(frame.is_ready());
-        frame.map_ok(|frame| self.amend(frame))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.pieces.is_empty() && self.inner.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
+        () = sleep_until(last_moment) => Err(api::Error::Deadline.into()),
     }
 }

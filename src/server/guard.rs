@@ -1,18 +1,11 @@
 //! Tells callers apart before their calls are looked at. What each may do is
 //! decided by `api`, which knows the snapshots.
 
-use std::convert::Infallible;
-use std::future::ready;
 use std::path::Path;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use http::header::AUTHORIZATION;
-use http::{HeaderMap, Request, Response};
-use tonic::Status;
-use tonic::body::Body;
-use tower::{Layer, Service};
+use http::{HeaderMap, Request};
 use tracing::debug;
 
 use super::connections::Peer;
@@ -40,52 +33,25 @@ pub(super) fn rules(
 #[derive(Clone)]
 pub(super) struct Guard(pub(super) Arc<Book>);
 
-impl<S> Layer<S> for Guard {
-    type Service = Guarded<S>;
-
-    fn layer(&self, inner: S) -> Guarded<S> {
-        Guarded {
-            inner,
-            book: Arc::clone(&self.0),
-        }
-    }
-}
-
-/// A service behind a [`Guard`].
-#[derive(Clone)]
-pub(super) struct Guarded<S> {
-    inner: S,
-    book: Arc<Book>,
-}
-
-impl<S> Service<Request<Body>> for Guarded<S>
-where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
-    S::Future: Send + 'static,
-{
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+impl Guard {
+    /// Has a request carry its caller.
+    ///
+    /// # Errors
+    /// When no rule is about it.
+    pub(super) fn identify<B>(&self, request: &mut Request<B>) -> Result<(), api::Error> {
         let peer = request.extensions().get::<Peer>();
         let address = peer.map(|peer| peer.address);
         let names = peer.and_then(|peer| peer.certificate.clone());
         let caller = identify(request.headers(), names)
-            .and_then(|identity| access::admit(&self.book, identity).ok_or(UNKNOWN));
+            .and_then(|identity| access::admit(&self.0, identity).ok_or(UNKNOWN));
         match caller {
             Ok(caller) => {
                 request.extensions_mut().insert(caller);
-                Box::pin(self.inner.call(request))
+                Ok(())
             }
             Err(why) => {
                 debug!(?address, why, "refused a caller");
-                let refused = Status::from(api::Error::Unauthenticated(why));
-                Box::pin(ready(Ok(refused.into_http())))
+                Err(api::Error::Unauthenticated(why))
             }
         }
     }

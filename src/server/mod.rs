@@ -3,6 +3,7 @@
 
 mod admin;
 mod arriving;
+mod aside;
 mod calls;
 pub mod config;
 mod connections;
@@ -10,10 +11,13 @@ mod decisions;
 pub mod ends;
 mod guard;
 mod health;
+mod kinds;
 pub mod logging;
 mod memory;
+mod messages;
 mod metrics;
 mod observe;
+mod outgoing;
 mod patrol;
 mod pieces;
 mod reflection;
@@ -22,6 +26,7 @@ mod reload;
 mod run;
 mod security;
 mod signals;
+mod slots;
 mod stalls;
 mod state;
 mod streams;
@@ -29,6 +34,7 @@ mod sweep;
 mod telemetry;
 mod tls;
 mod traces;
+mod weight;
 mod workers;
 
 use std::error::Error as StdError;
@@ -41,16 +47,17 @@ use tokio_util::sync::CancellationToken;
 use tonic::service::LayerExt;
 use tonic::transport::{self, server::Router};
 use tower::ServiceBuilder;
+use tower::layer::util::{Identity, Stack};
 use tracing::{info, warn};
 
 pub use config::Config;
 pub use run::run;
 pub use signals::Signal;
 
+use self::aside::Aside;
 use self::calls::CallLimits;
 use self::connections::{Listener, Welcome};
 use self::decisions::Decisions;
-use self::guard::Guard;
 use self::health::Board;
 use self::logging::Levels;
 use self::metrics::{Sources, Threads};
@@ -74,6 +81,9 @@ const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 /// The largest piece that a client may send at once. A batch in 16 KiB pieces,
 /// which is what HTTP/2 starts with, costs twice the reads.
 const FRAME_BYTES: u32 = 256 << 10;
+
+/// What a thread offers to its connections.
+type Offered = Router<Stack<CallLimits, Identity>>;
 
 /// Any error of a caller's.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
@@ -179,17 +189,20 @@ where
         config.trust.verify_interval,
     ));
     let service = api::Service::new(Arc::clone(&registry), draining.clone());
-    let service = service.with_load(config.clients.load());
+    let aside = Aside::start()?;
+    let service = service
+        .with_load(config.clients.load())
+        .with_feeds_on(aside.runtime());
     let decisions = Decisions::start(&config)?;
     let service = decisions.of(service);
     let telemetry = Telemetry::start(&config)?;
 
-    let limits = CallLimits::new(&config);
+    let guard = security.guard.clone();
+    let limits = CallLimits::new(&config, guard, registry.account(), aside.handle())?;
     let answers: Vec<_> = (0..config.threads()).map(|_| Answers::default()).collect();
     let routers = answers.iter().map(|answers| {
         let limits = limits.on_thread(telemetry.observer(), answers);
-        let guards = (limits, security.guard.clone());
-        router(&config, service.clone(), guards, &health, &draining)
+        router(&config, service.clone(), limits, &health, &draining)
     });
     let routers = routers.collect::<Result<_, _>>()?;
     let listener = bind(&config).await?;
@@ -273,21 +286,20 @@ async fn drain(
     Ok(())
 }
 
-/// All services behind one listener. Only `SpreadService` has limits on its
-/// calls: probes must get through to an overloaded server.
+/// All services behind one listener, and one layer before all of them: what
+/// holds for calls holds for whatever is offered.
 fn router(
     config: &Config,
     service: api::Service,
-    (limits, guard): (CallLimits, Option<Guard>),
+    limits: CallLimits,
     health: &Board,
     draining: &CancellationToken,
-) -> Result<Router, Error> {
+) -> Result<Offered, Error> {
     let max_message_bytes = config.limits.max_message_bytes;
     let spread = SpreadServiceServer::new(service)
         .max_decoding_message_size(max_message_bytes)
         .max_encoding_message_size(max_message_bytes);
 
-    let guarded = ServiceBuilder::new().layer(limits).option_layer(guard);
     let (requests, responses) = (draining.clone(), draining.clone());
     let ending = ServiceBuilder::new()
         .map_request(move |request| streams::end_request(&requests, request))
@@ -301,7 +313,8 @@ fn router(
         .max_concurrent_streams(config.clients.max_calls_per_connection)
         .http2_keepalive_interval(Some(config.connections.keepalive_interval))
         .http2_keepalive_timeout(Some(config.connections.keepalive_timeout))
-        .add_service(guarded.named_layer(spread))
+        .layer(limits)
+        .add_service(spread)
         .add_service(ending.named_layer(health.server()))
         .add_service(ending.named_layer(reflection_v1))
         .add_service(ending.named_layer(reflection_v1alpha)))

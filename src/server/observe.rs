@@ -35,6 +35,13 @@ impl Observer {
             observer: Arc::clone(self),
         }
     }
+
+    /// A call that is not noted is refused, by these headers or trailers.
+    pub(super) fn refused(&self, headers: &HeaderMap) {
+        if let Some(limit) = limit(headers) {
+            self.recorder.refused(&limit);
+        }
+    }
 }
 
 /// A call under way. When it is dropped it has ended.

@@ -4,17 +4,20 @@ use prost::Message;
 use prost_types::FileDescriptorSet;
 use tonic_reflection::server::{Builder, Error, v1, v1alpha};
 
+use super::kinds::MAX_NAME_REQUEST_BYTES;
 use crate::proto::v1::FILE_DESCRIPTOR_SET;
 
 /// Reflection v1, of every service there is.
 pub(super) fn v1() -> Result<v1::ServerReflectionServer<impl v1::ServerReflection>, Error> {
-    builder().build_v1()
+    let server = builder().build_v1()?;
+    Ok(server.max_decoding_message_size(MAX_NAME_REQUEST_BYTES))
 }
 
 /// The same by the protocol's former name, which many tools still ask for.
 pub(super) fn v1alpha()
 -> Result<v1alpha::ServerReflectionServer<impl v1alpha::ServerReflection>, Error> {
-    builder().build_v1alpha()
+    let server = builder().build_v1alpha()?;
+    Ok(server.max_decoding_message_size(MAX_NAME_REQUEST_BYTES))
 }
 
 /// The names of the service's methods.

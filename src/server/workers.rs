@@ -14,12 +14,11 @@ use tokio::task::JoinHandle;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
-use tonic::transport::server::Router;
 use tracing::debug;
 
-use super::Error;
 use super::connections::{Accepted, Connection, Listener, Welcome};
 use super::metrics::Threads;
+use super::{Error, Offered};
 
 /// Accepted connections that wait for a busy thread before accepting pauses.
 const MAX_WAITING_CONNECTIONS: usize = 64;
@@ -35,7 +34,7 @@ impl Workers {
     /// Starts a thread for each router, on which it serves its share of the
     /// listener's connections.
     pub(super) fn start(
-        routers: Vec<Router>,
+        routers: Vec<Offered>,
         listener: Listener,
         welcome: &Welcome,
         threads: &Arc<Threads>,
@@ -122,7 +121,7 @@ fn runtime() -> Result<Runtime, Error> {
 /// Serves connections until `stop`, then until they have ended.
 fn serve(
     runtime: &Runtime,
-    router: Router,
+    router: Offered,
     accepted: mpsc::Receiver<Accepted>,
     welcome: Welcome,
     stop: CancellationToken,

@@ -3,8 +3,11 @@
 
 mod crowd;
 mod deadlines;
+mod feeds;
 mod idle;
+mod large;
 mod overload;
+mod port;
 #[path = "../support/process.rs"]
 mod process;
 mod raw;

@@ -36,7 +36,8 @@ pub struct ClientSettings {
 
     /// Feeds (StreamSnapshot) open at once, over all connections.
     ///
-    /// They may stay open for days and are not among the concurrent calls.
+    /// They may stay open for days and are not among the concurrent calls. One
+    /// caller may have no more of them than it leaves free.
     #[arg(
         long,
         env = "EVENKEEL_MAX_FEEDS",
@@ -45,6 +46,32 @@ pub struct ClientSettings {
         value_parser = count
     )]
     pub max_feeds: usize,
+
+    /// Health watches open at once, over all connections.
+    ///
+    /// Each holds some 20 KB. Health checks are not among them: they have room of
+    /// their own and are always answered. One caller may have no more watches
+    /// than it leaves free.
+    #[arg(
+        long,
+        env = "EVENKEEL_MAX_HEALTH_WATCHES",
+        value_name = "COUNT",
+        default_value_t = 4_096,
+        value_parser = count
+    )]
+    pub max_health_watches: usize,
+
+    /// Reflection streams open at once, over all connections.
+    ///
+    /// One caller may have no more of them than it leaves free.
+    #[arg(
+        long,
+        env = "EVENKEEL_MAX_REFLECTION_STREAMS",
+        value_name = "COUNT",
+        default_value_t = 256,
+        value_parser = count
+    )]
+    pub max_reflection_streams: usize,
 
     /// Calls and feeds of one connection at once; more wait in the client.
     #[arg(
@@ -56,7 +83,11 @@ pub struct ClientSettings {
     )]
     pub max_calls_per_connection: u32,
 
-    /// How long the request of a call may take to arrive.
+    /// How long the request of a call may take to arrive; of a stream, its first
+    /// message, and from then on each from its first byte to its last.
+    ///
+    /// A reflection stream on which nothing is asked for so long is ended; a
+    /// feed may be silent.
     #[arg(
         long,
         env = "EVENKEEL_RECEIVE_TIMEOUT",

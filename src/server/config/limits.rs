@@ -43,8 +43,9 @@ pub struct LimitSettings {
     /// Calls of SpreadService under way at once, over all connections.
     ///
     /// Every call holds its message, and one that waits for a revision holds
-    /// it for as long. Feeds have a limit of their own. Health and reflection are
-    /// never limited. The call over the limit is refused at once.
+    /// it for as long. Feeds, health and reflection have limits of their own. The
+    /// call over the limit is refused at once. One caller may have no more calls
+    /// under way than it leaves free: half of them when it is alone.
     #[arg(
         long,
         env = "EVENKEEL_MAX_CONCURRENT_CALLS",

@@ -29,15 +29,18 @@ impl From<&LimitSettings> for Limits {
     }
 }
 
-/// The names of all limits on what clients can make grow.
+/// Limits over which nobody is refused: what is over them waits.
+const WAITED_FOR: [&str; 2] = ["max-running-decisions", "max-calls-per-connection"];
+
+/// The names of all limits over which calls and connections are refused.
 pub fn limit_names() -> Vec<String> {
     let command = Config::augment_args(clap::Command::default());
     let limits = command
         .get_arguments()
-        .filter(|arg| arg.get_help_heading() == Some("Limits"));
+        .filter(|arg| matches!(arg.get_help_heading(), Some("Limits" | "Clients")));
     let flags = limits.filter_map(clap::Arg::get_long);
-    // How long views are kept refuses nothing.
-    let refusing = flags.filter(|flag| flag.starts_with("max-"));
+    // Durations refuse nothing.
+    let refusing = flags.filter(|flag| flag.starts_with("max-") && !WAITED_FOR.contains(flag));
     refusing.map(str::to_owned).collect()
 }
 

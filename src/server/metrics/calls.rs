@@ -36,10 +36,6 @@ const DOMAINS: Family = plain(
     "decision_domains",
     "Domains looked at by decisions, summed over constraints",
 );
-const REFUSALS: Family = plain(
-    "limit_refusals",
-    "Calls and connections refused for a limit, by the limit's name",
-);
 
 /// The names of gRPC's codes, by number.
 const CODES: [&str; 17] = [
@@ -118,6 +114,11 @@ impl Calls {
             calls: Arc::clone(self),
             thread,
         }
+    }
+
+    /// How many calls were refused for each limit, by its name.
+    pub(super) fn refusals(&self) -> BTreeMap<String, u64> {
+        self.refusals.lock().clone()
     }
 
     /// The method of a path, such as `/evenkeel.v1.SpreadService/Filter`.
@@ -224,11 +225,6 @@ impl Collector for Calls {
         WAIT.histograms(&mut encoder, self.histograms(|counts| &counts.wait))?;
         DECISION.histograms(&mut encoder, self.histograms(|counts| &counts.decision))?;
         NODES.counters(&mut encoder, self.counters(|counts| &counts.nodes))?;
-        DOMAINS.counters(&mut encoder, self.counters(|counts| &counts.domains))?;
-        let refusals = self.refusals.lock().clone();
-        let refusals = refusals
-            .iter()
-            .map(|(limit, count)| ([("limit", limit.as_str())], *count));
-        REFUSALS.counters(&mut encoder, refusals)
+        DOMAINS.counters(&mut encoder, self.counters(|counts| &counts.domains))
     }
 }

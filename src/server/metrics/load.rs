@@ -8,16 +8,20 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use tokio::runtime::RuntimeMetrics;
 
+use super::calls::Calls;
 use super::family::{Family, plain, seconds};
 use crate::account::Account;
 use crate::server::calls::CallLimits;
 use crate::server::config::LimitSettings;
 use crate::server::connections;
 use crate::server::health::Board;
+use crate::server::slots::Slots;
 
 const READY: Family = plain("ready", "Whether health says SERVING: 1 or 0");
 const IN_FLIGHT: Family = plain("calls_in_flight", "Calls under way, without feeds");
 const FEEDS: Family = plain("open_feeds", "Feeds open now");
+const WATCHES: Family = plain("open_health_watches", "Health watches open now");
+const REFLECTIONS: Family = plain("open_reflection_streams", "Reflection streams open now");
 const OPEN: Family = plain("open_connections", "Connections open now");
 const ACCEPTED: Family = plain("connections_accepted", "Connections accepted");
 const REFUSED: Family = plain(
@@ -27,6 +31,10 @@ const REFUSED: Family = plain(
 const BUSY: Family = seconds(
     "thread_busy",
     "Time that a thread that serves connections was not idle; 1 per second is saturation",
+);
+const REFUSALS: Family = plain(
+    "limit_refusals",
+    "Calls and connections refused for a limit, by the limit's name",
 );
 const LIMIT: Family = plain("limit", "Configured limits on what clients can make grow");
 
@@ -45,6 +53,7 @@ impl Threads {
 pub(super) struct Load {
     pub(super) health: Board,
     pub(super) calls: CallLimits,
+    pub(super) noted: Arc<Calls>,
     pub(super) connections: Arc<connections::Counts>,
     pub(super) threads: Arc<Threads>,
     pub(super) limits: LimitSettings,
@@ -58,11 +67,15 @@ impl fmt::Debug for Load {
 }
 
 impl Load {
-    fn limits(&self) -> [([(&'static str, &'static str); 1], usize); 12] {
+    fn limits(&self) -> [([(&'static str, &'static str); 1], usize); 14] {
         let limits = &self.limits;
+        let kinds = self.calls.kinds();
+        let of = |slots: &Slots| (slots.limit().name, slots.limit().count);
         [
-            ("max-concurrent-calls", limits.max_concurrent_calls),
-            ("max-feeds", self.calls.max_feeds()),
+            of(&kinds.calls),
+            of(&kinds.feeds),
+            of(&kinds.watches),
+            of(&kinds.reflections),
             ("max-connections", limits.max_connections),
             ("max-message-bytes", limits.max_message_bytes),
             ("max-memory-bytes", self.account.limit()),
@@ -81,8 +94,11 @@ impl Load {
 impl Collector for Load {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         READY.gauge(&mut encoder, u32::from(self.health.unready().is_empty()))?;
-        IN_FLIGHT.gauge(&mut encoder, self.calls.in_flight())?;
-        FEEDS.gauge(&mut encoder, self.calls.open_feeds())?;
+        let kinds = self.calls.kinds();
+        IN_FLIGHT.gauge(&mut encoder, kinds.calls.held())?;
+        FEEDS.gauge(&mut encoder, kinds.feeds.held())?;
+        WATCHES.gauge(&mut encoder, kinds.watches.held())?;
+        REFLECTIONS.gauge(&mut encoder, kinds.reflections.held())?;
         OPEN.gauge(&mut encoder, self.connections.open())?;
         ACCEPTED.counter(&mut encoder, self.connections.accepted())?;
         REFUSED.counter(&mut encoder, self.connections.refused())?;
@@ -92,6 +108,12 @@ impl Collector for Load {
             ([("thread", index.to_string())], busy.as_secs_f64())
         });
         BUSY.counters(&mut encoder, busy)?;
+        let mut refusals = self.noted.refusals();
+        // The one limit that no call is refused for.
+        refusals.insert("max-connections".into(), self.connections.refused());
+        let refusals = refusals.into_iter();
+        let refusals = refusals.map(|(limit, count)| ([("limit", limit)], count));
+        REFUSALS.counters(&mut encoder, refusals)?;
         LIMIT.gauges(&mut encoder, self.limits())
     }
 }

@@ -61,10 +61,11 @@ impl Metrics {
             ("os", std::env::consts::OS),
         ]);
         own.register("build", "The program that runs", build);
-        own.register_collector(Box::new(calls));
+        own.register_collector(Box::new(Arc::clone(&calls)));
         own.register_collector(Box::new(load::Load {
             health: sources.health,
             calls: sources.limits,
+            noted: calls,
             connections: sources.connections,
             threads: sources.threads,
             limits: config.limits.clone(),

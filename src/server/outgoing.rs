@@ -1,0 +1,163 @@
+//! An answer on its way, which holds its call's slot until it was sent.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::HeaderMap;
+use http_body::{Body as _, Frame, SizeHint};
+use prost::bytes::Bytes;
+use tonic::Status;
+use tonic::body::Body;
+
+use super::observe::Call;
+use super::pieces::Pieces;
+use super::refusals::Refusals;
+use super::slots::Slot;
+use super::stalls::Watch;
+use crate::account::{Account, Charge, Part};
+use crate::api;
+
+/// What is encoded of an answer, and what is to come.
+pub(super) struct Encoded {
+    /// Its beginning, if it is there.
+    first: Option<Frame<Bytes>>,
+    rest: Body,
+    /// For the beginning.
+    charge: Charge,
+}
+
+impl Encoded {
+    /// Of an answer that has nothing but its head.
+    pub(super) fn empty(rest: Body, account: &Arc<Account>) -> Self {
+        Self {
+            first: None,
+            rest,
+            charge: account.open(Part::Answers),
+        }
+    }
+
+    /// Encodes the beginning of an answer where this is called, and not only when
+    /// the client has room for it: the message itself would be kept until then.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub(super) fn begin(mut rest: Body, account: &Arc<Account>) -> Result<Self, Status> {
+        let mut charge = account.open(Part::Answers);
+        // Whoever polls it next is told when there is more.
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        let first = match Pin::new(&mut rest).poll_frame(&mut context) {
+            Poll::Ready(Some(frame)) => Some(frame?),
+            _ => None,
+        };
+        let bytes = first
+            .as_ref()
+            .and_then(Frame::data_ref)
+            .map_or(0, Bytes::len);
+        charge.grow(bytes).map_err(api::Error::from)?;
+        Ok(Self {
+            first,
+            rest,
+            charge,
+        })
+    }
+}
+
+/// An answer on its way.
+pub(super) struct Outgoing {
+    pub(super) encoded: Encoded,
+    /// What is left of the part that is being sent.
+    pub(super) pieces: Pieces,
+    pub(super) refusals: Refusals,
+    /// Has ended when this is dropped.
+    pub(super) call: Option<Call>,
+    /// Ends a connection that does not take it.
+    pub(super) watch: Option<Watch>,
+    pub(super) _slot: Slot,
+    /// For the call itself.
+    pub(super) _base: Option<Charge>,
+    pub(super) is_over: bool,
+}
+
+impl Outgoing {
+    /// Notes whether there is something for the client to take.
+    fn note(&self, is_offered: bool) {
+        if let Some(watch) = &self.watch {
+            watch.note(is_offered);
+        }
+    }
+
+    /// A frame as it is sent.
+    fn amend(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
+        match frame.into_data() {
+            Ok(data) => match self.charge(data.len()) {
+                Ok(()) => Frame::data(self.pieces.cut(data)),
+                Err(status) => self.end(&status),
+            },
+            Err(mut frame) => {
+                if let Some(trailers) = frame.trailers_mut() {
+                    self.refusals.amend(trailers);
+                    if let Some(call) = &mut self.call {
+                        call.status(trailers);
+                    }
+                }
+                frame
+            }
+        }
+    }
+
+    /// Charges a part; those before it are sent.
+    fn charge(&mut self, bytes: usize) -> Result<(), Status> {
+        let charge = &mut self.encoded.charge;
+        let more = bytes.saturating_sub(charge.bytes());
+        charge.grow(more).map_err(api::Error::from)?;
+        charge.set(bytes);
+        Ok(())
+    }
+
+    /// The end of an answer that cannot go on.
+    fn end(&mut self, status: &Status) -> Frame<Bytes> {
+        self.is_over = true;
+        let mut trailers = HeaderMap::new();
+        status
+            .add_header(&mut trailers)
+            .expect("text and details are encoded for headers");
+        if let Some(call) = &mut self.call {
+            call.status(&trailers);
+        }
+        Frame::trailers(trailers)
+    }
+}
+
+impl http_body::Body for Outgoing {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        if let Some(piece) = self.pieces.next() {
+            self.note(true);
+            return Poll::Ready(Some(Ok(Frame::data(piece))));
+        }
+        if self.is_over {
+            return Poll::Ready(None);
+        }
+        let frame = match self.encoded.first.take() {
+            Some(first) => Poll::Ready(Some(Ok(first))),
+            None => Pin::new(&mut self.encoded.rest).poll_frame(context),
+        };
+        self.note(frame.is_ready());
+        frame.map_ok(|frame| self.amend(frame))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.pieces.is_empty()
+            && (self.is_over || (self.encoded.first.is_none() && self.encoded.rest.is_end_stream()))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::default()
+    }
+}

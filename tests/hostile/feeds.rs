@@ -1,0 +1,208 @@
+//! Feeds of those who may not feed, or do not.
+
+use std::io::Write;
+use std::time::Duration;
+
+use evenkeel::access::TokenHash;
+use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
+use http::HeaderValue;
+use http::header::AUTHORIZATION;
+use prost::bytes::Bytes;
+use tempfile::NamedTempFile;
+use tokio::time::{Instant, sleep, timeout};
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+use crate::process::{DEADLINE, Server};
+use crate::raw::{Connection, call, connect, send_all};
+use crate::streams::feed;
+use crate::world::{assert_healthy, limit_of};
+
+const FEED: &str = "/evenkeel.v1.SpreadService/StreamSnapshot";
+
+/// Callers, each with its role, whose token is its name.
+const CALLERS: [(&str, &str); 3] = [
+    ("reader", "reader"),
+    ("feeder", "feeder"),
+    ("other", "feeder"),
+];
+
+/// A server that knows these callers, and the file of their rules.
+fn server(flags: &[&str]) -> (Server, NamedTempFile) {
+    let mut rules = NamedTempFile::new().expect("a temporary file");
+    for (name, role) in CALLERS {
+        let hash = TokenHash::of(name);
+        let rule = format!(
+            "[[allow]]\ntoken_sha256 = \"{hash}\"\nrole = \"{role}\"\nsnapshots = [\"*\"]\n"
+        );
+        rules.write_all(rule.as_bytes()).expect("there is room");
+    }
+    let path = rules.path().to_str().expect("a path of text").to_owned();
+    let flags = [&["--access-file", &path], flags].concat();
+    (Server::start(&flags), rules)
+}
+
+/// A feed without a step, or how it is refused.
+struct Open {
+    answer: h2::client::ResponseFuture,
+    body: h2::SendStream<Bytes>,
+}
+
+async fn open(connection: &mut Connection, caller: &str) -> Open {
+    let mut send = connection.send.clone().ready().await.expect("it stands");
+    let mut request = call(FEED);
+    let token = HeaderValue::from_str(&format!("Bearer {caller}")).expect("a header");
+    request.headers_mut().insert(AUTHORIZATION, token);
+    let (answer, body) = send.send_request(request, false).expect("sent");
+    Open { answer, body }
+}
+
+/// How a feed ends.
+async fn end(open: Open) -> Status {
+    let ended = async {
+        let answer = open.answer.await.expect("a head");
+        if let Some(status) = Status::from_header_map(answer.headers()) {
+            return status;
+        }
+        let mut body = answer.into_body();
+        while let Some(part) = body.data().await {
+            part.expect("the connection stands");
+        }
+        let trailers = body.trailers().await.expect("it ends in order");
+        Status::from_header_map(&trailers.expect("trailers")).expect("a status")
+    };
+    let status = timeout(DEADLINE, ended).await;
+    status.expect("the feed ends")
+}
+
+#[tokio::test]
+async fn readers_take_no_slots_of_feeders() {
+    let (server, _rules) = server(&[]);
+    let mut reader = connect(&server, 65_535).await;
+    let mut held = Vec::new();
+    for _ in 0..900 {
+        held.push(open(&mut reader, "reader").await);
+    }
+    let mut second = connect(&server, 65_535).await;
+    for _ in 0..140 {
+        held.push(open(&mut second, "reader").await);
+    }
+    let mut feeder = SpreadServiceClient::with_interceptor(
+        server.channel(),
+        |mut request: tonic::Request<()>| {
+            let token = "Bearer feeder".parse().expect("a header");
+            request.metadata_mut().insert("authorization", token);
+            Ok(request)
+        },
+    );
+    let fed = feeder.stream_snapshot(tokio_stream::empty()).await;
+    fed.expect("a feeder finds a slot");
+    for open in held {
+        let status = end(open).await;
+        assert_eq!(status.code(), Code::PermissionDenied, "{status}");
+        let info = status
+            .get_details_error_info()
+            .expect("all errors have one");
+        assert_eq!(
+            info.metadata.get("role").map(String::as_str),
+            Some("feeder")
+        );
+    }
+}
+
+#[tokio::test]
+async fn feeds_without_a_first_step_end_and_silent_ones_stay() {
+    let server = Server::start(&["--receive-timeout", "500ms"]);
+    let (_steps, mut acknowledged) = feed(server.channel()).await;
+    let mut connection = connect(&server, 65_535).await;
+    let mut silent = Vec::new();
+    for _ in 0..20 {
+        silent.push(open(&mut connection, "nobody").await);
+    }
+    for open in silent {
+        let status = end(open).await;
+        assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
+        let info = status
+            .get_details_error_info()
+            .expect("all errors have one");
+        assert_eq!(info.reason, "REQUEST_NOT_RECEIVED");
+    }
+    // One that has begun may be silent for longer.
+    sleep(Duration::from_millis(600)).await;
+    let next = timeout(Duration::from_millis(10), acknowledged.message()).await;
+    assert!(next.is_err(), "it is open still: {next:?}");
+}
+
+#[tokio::test]
+async fn half_a_step_is_given_up() {
+    let server = Server::start(&["--receive-timeout", "1s"]);
+    let mut half = Vec::new();
+    let mut connections = Vec::new();
+    for _ in 0..3 {
+        let mut connection = connect(&server, 65_535).await;
+        let mut open = open(&mut connection, "nobody").await;
+        let mut sent = vec![0; 2 << 20];
+        // 60 MiB are announced.
+        sent[..5].copy_from_slice(&[0, 3, 0xc0, 0, 0]);
+        send_some(&mut open.body, sent).await;
+        half.push(open);
+        connections.push(connection);
+    }
+    assert_healthy(server.channel()).await;
+    for open in half {
+        let status = end(open).await;
+        assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
+        let info = status
+            .get_details_error_info()
+            .expect("all errors have one");
+        assert_eq!(info.reason, "REQUEST_NOT_RECEIVED");
+    }
+}
+
+/// Sends bytes, and no end after them.
+async fn send_some(body: &mut h2::SendStream<Bytes>, bytes: Vec<u8>) {
+    let all = send_all(body, bytes.into(), false);
+    timeout(DEADLINE, all).await.expect("the server reads");
+}
+
+#[tokio::test]
+async fn one_feeder_leaves_room_for_another() {
+    let (server, _rules) = server(&["--max-feeds", "8"]);
+    let mut connection = connect(&server, 65_535).await;
+    let mut held = Vec::new();
+    let refused = loop {
+        let mut next = open(&mut connection, "feeder").await;
+        // The head of an answer comes at once, whatever becomes of the feed.
+        let answer = timeout(DEADLINE, &mut next.answer).await.expect("in time");
+        let answer = answer.expect("a head");
+        if let Some(status) = Status::from_header_map(answer.headers()) {
+            break status;
+        }
+        held.push((next, answer));
+        assert!(held.len() <= 8, "over the limit");
+    };
+    assert_eq!(
+        limit_of(&refused).as_deref(),
+        Some("max-feeds"),
+        "{refused}"
+    );
+    assert_eq!(held.len(), 5);
+    let mut other = connect(&server, 65_535).await;
+    let mut next = open(&mut other, "other").await;
+    let answer = timeout(DEADLINE, &mut next.answer).await.expect("in time");
+    let answer = answer.expect("a head");
+    let refused = Status::from_header_map(answer.headers());
+    assert!(refused.is_none(), "{refused:?}");
+    drop(held);
+    let start = Instant::now();
+    loop {
+        let mut again = open(&mut connection, "feeder").await;
+        let answer = timeout(DEADLINE, &mut again.answer).await.expect("in time");
+        let refused = Status::from_header_map(answer.expect("a head").headers());
+        if refused.is_none() {
+            break;
+        }
+        assert!(start.elapsed() < DEADLINE, "no slot was given back");
+        sleep(Duration::from_millis(5)).await;
+    }
+}

@@ -1,0 +1,221 @@
+//! Messages that are large, or become so when they are decoded.
+
+use std::time::Duration;
+
+use evenkeel::proto::v1::{FilterRequest, NodeNames, UpdateSnapshotRequest};
+use prost::Message;
+use prost::bytes::{BufMut, Bytes, BytesMut};
+use prost::encoding::encode_varint;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+use tonic::{Code, Status};
+
+use crate::crowd::pods;
+use crate::process::{DEADLINE, Server};
+use crate::raw::{call, connect, send_all};
+use crate::world::{Client, assert_healthy, fill, limit_of, question};
+
+/// `count` empty messages in a list, within messages of these numbers.
+fn list_of_nothing(path: &[u32], count: usize) -> Bytes {
+    let tag = |number: u32, to: &mut BytesMut| {
+        encode_varint(u64::from(number << 3 | 2), to);
+    };
+    let (last, outer) = path.split_last().expect("a path");
+    let mut bytes = BytesMut::new();
+    for _ in 0..count {
+        tag(*last, &mut bytes);
+        bytes.put_u8(0);
+    }
+    for number in outer.iter().rev() {
+        let mut around = BytesMut::new();
+        tag(*number, &mut around);
+        prost::encode_length_delimiter(bytes.len(), &mut around).expect("there is room");
+        around.put(bytes);
+        bytes = around;
+    }
+    bytes.freeze()
+}
+
+/// Sends a message of any length; how it ended, if it did not break off.
+async fn send(server: &Server, path: &str, message: &Bytes) -> Option<Status> {
+    let mut connection = connect(server, 1 << 20).await;
+    let sent = connection.send.send_request(call(path), false);
+    let (answer, mut body) = sent.expect("sent");
+    let mut head = BytesMut::with_capacity(5);
+    head.put_u8(0);
+    head.put_u32(u32::try_from(message.len()).expect("not too long"));
+    body.send_data(head.freeze(), false).ok()?;
+    send_all(&mut body, message.clone(), true).await;
+    let answer = timeout(DEADLINE, answer).await.expect("in time").ok()?;
+    if let Some(status) = Status::from_header_map(answer.headers()) {
+        return Some(status);
+    }
+    let mut body = answer.into_body();
+    while let Some(part) = body.data().await {
+        let part = part.ok()?;
+        body.flow_control().release_capacity(part.len()).ok();
+    }
+    let trailers = body.trailers().await.ok().flatten()?;
+    Status::from_header_map(&trailers)
+}
+
+/// The most that a process ever held, in bytes.
+#[cfg(target_os = "linux")]
+fn peak(server: &Server) -> usize {
+    let path = format!("/proc/{}/status", server.id());
+    let status = std::fs::read_to_string(path).expect("a running process");
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().nth(1));
+    kilobytes
+        .and_then(|text| text.parse::<usize>().ok())
+        .expect("a number")
+        << 10
+}
+
+/// What threads and connections take beside what is charged, at most, and what
+/// the allocator keeps of what was given back.
+#[cfg(target_os = "linux")]
+const BASE: usize = 96 << 20;
+
+/// Whatever is sent, and however much of it is taken, the server holds no more
+/// than it says.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_take_no_more_than_is_charged_for_them() {
+    const LIMIT: usize = 160 << 20;
+    const FILTER: &str = "/evenkeel.v1.SpreadService/Filter";
+    const UPDATE: &str = "/evenkeel.v1.SpreadService/UpdateSnapshot";
+    // Tolerations of a pod, candidates, changes, an overlay.
+    let shapes: [(&str, &[u32]); 4] = [
+        (FILTER, &pod_spec_tolerations()),
+        (FILTER, &[3, 1]),
+        (UPDATE, &[2]),
+        (FILTER, &[7]),
+    ];
+    for (path, fields) in shapes {
+        let server = Server::start(&["--max-memory-bytes", &LIMIT.to_string()]);
+        let mut client = Client::new(server.channel());
+        fill(&mut client, 10).await;
+        client
+            .filter(question("web"))
+            .await
+            .expect("a valid question");
+        let base = peak(&server);
+        let mut outcomes = Vec::new();
+        for count in [1 << 15, 1 << 17, 1 << 18, 1 << 19, 1 << 21, 1 << 23] {
+            let message = list_of_nothing(fields, count);
+            let ended = send(&server, path, &message).await;
+            assert_healthy(server.channel()).await;
+            outcomes.push((count, ended.map(|status| status.code())));
+        }
+        let grown = peak(&server) - base;
+        let most = LIMIT / 5 * 6 + BASE;
+        assert!(
+            grown <= most,
+            "{path} {fields:?}: grew by {grown} bytes, over {most}: {outcomes:?}"
+        );
+        let (_, last) = outcomes.last().expect("there are some");
+        assert_eq!(*last, Some(Code::ResourceExhausted), "{path} {fields:?}");
+        client
+            .filter(question("web"))
+            .await
+            .expect("others are answered");
+    }
+}
+
+/// The numbers of the fields from a question to its pod's tolerations.
+fn pod_spec_tolerations() -> [u32; 3] {
+    let bytes = crate::port::tolerations(1).encode_to_vec();
+    // A tag, a length, and the next: each is one byte here.
+    [0, 2, 4].map(|at| u32::from(bytes[at] >> 3))
+}
+
+/// More than there is memory for, all at once.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_calls_at_once_are_refused_for_memory() {
+    const LIMIT: usize = 128 << 20;
+    let server = Server::start(&["--max-memory-bytes", &LIMIT.to_string()]);
+    fill(&mut Client::new(server.channel()), 10).await;
+    let base = peak(&server);
+    let server = std::sync::Arc::new(server);
+    let names = FilterRequest {
+        candidates: Some(NodeNames {
+            names: vec!["n".repeat(4_000); 4_000],
+        }),
+        ..question("web")
+    };
+    let message = Bytes::from(names.encode_to_vec());
+    let mut calls = JoinSet::new();
+    for _ in 0..24 {
+        let (server, message) = (server.clone(), message.clone());
+        calls.spawn(
+            async move { send(&server, "/evenkeel.v1.SpreadService/Filter", &message).await },
+        );
+    }
+    let mut refused = 0;
+    let mut checks = 0;
+    while !calls.is_empty() {
+        assert_healthy(server.channel()).await;
+        checks += 1;
+        while let Some(done) = calls.try_join_next() {
+            match done.expect("no panic") {
+                Some(status) if status.code() == Code::ResourceExhausted => {
+                    assert_eq!(limit_of(&status).as_deref(), Some("max-memory-bytes"));
+                    refused += 1;
+                }
+                _ => {}
+            }
+        }
+    }
+    assert!(refused > 0, "16 MiB each of 24 calls are more than 128 MiB");
+    assert!(checks > 1, "health is asked meanwhile");
+    let grown = peak(&server) - base;
+    assert!(grown <= LIMIT / 5 * 6 + BASE, "grew by {grown} bytes");
+    let mut client = Client::new(server.channel());
+    client
+        .filter(question("web"))
+        .await
+        .expect("there is room again");
+}
+
+/// While one thread serves all, a message is decoded beside it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_message_holds_up_no_other_call() {
+    let server = std::sync::Arc::new(Server::start(&["--threads", "1"]));
+    let mut client = Client::new(server.channel());
+    fill(&mut client, 10).await;
+    // Takes long to decode, and is refused then.
+    let mut update = pods(0..90_000);
+    update.expected_revision = Some(1_000_000);
+    let message = Bytes::from(UpdateSnapshotRequest::encode_to_vec(&update));
+    let large = {
+        let (server, message) = (server.clone(), message.clone());
+        let start = Instant::now();
+        tokio::spawn(async move {
+            let ended = send(
+                &server,
+                "/evenkeel.v1.SpreadService/UpdateSnapshot",
+                &message,
+            )
+            .await;
+            (ended, start.elapsed())
+        })
+    };
+    let mut longest = Duration::ZERO;
+    while !large.is_finished() {
+        let start = Instant::now();
+        assert_healthy(server.channel()).await;
+        client
+            .filter(question("web"))
+            .await
+            .expect("a valid question");
+        longest = longest.max(start.elapsed());
+    }
+    let (ended, took) = large.await.expect("no panic");
+    assert_eq!(ended.expect("an answer").code(), Code::Aborted);
+    assert!(
+        longest < took / 3,
+        "another call took {longest:?} of the {took:?} of a large one"
+    );
+}

@@ -1,0 +1,263 @@
+//! What holds for calls holds for every service on the port: health and
+//! reflection, which ask nobody for a token.
+
+use std::time::Duration;
+
+use evenkeel::proto::v1::{FilterRequest, Pod, PodSpec, Toleration, UpdateSnapshotRequest};
+use h2::RecvStream;
+use http::Response;
+use prost::Message;
+use tokio::time::{Instant, sleep, timeout};
+use tonic::{Code, Status};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
+use tonic_reflection::pb::v1::ServerReflectionRequest;
+use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
+
+use crate::process::{DEADLINE, Server};
+use crate::raw::{self, call, connect, frame};
+use crate::streams::watch;
+use crate::world::{Client, assert_healthy, fill, limit_of, question};
+
+const REFLECTION: [&str; 2] = [
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+];
+const CHECK: &str = "/grpc.health.v1.Health/Check";
+const WATCH: &str = "/grpc.health.v1.Health/Watch";
+const FILTER: &str = "/evenkeel.v1.SpreadService/Filter";
+
+/// Reads an answer to its end; how it ended, and how many bytes it had.
+async fn end(answer: Response<RecvStream>) -> (Option<Status>, usize) {
+    let head = Status::from_header_map(answer.headers());
+    let mut body = answer.into_body();
+    let mut bytes = 0;
+    while let Some(part) = body.data().await {
+        let Ok(part) = part else { return (head, bytes) };
+        bytes += part.len();
+        body.flow_control().release_capacity(part.len()).ok();
+    }
+    let trailers = body.trailers().await.ok().flatten();
+    (
+        head.or(trailers.and_then(|all| Status::from_header_map(&all))),
+        bytes,
+    )
+}
+
+/// Half of a message, for each service that anybody may call.
+#[tokio::test]
+async fn half_a_message_is_given_up_by_every_service() {
+    let server = Server::start(&[
+        "--receive-timeout",
+        "500ms",
+        "--max-reflection-streams",
+        "400",
+    ]);
+    for path in [REFLECTION[0], REFLECTION[1], CHECK, WATCH, FILTER] {
+        let mut connection = connect(&server, 65_535).await;
+        let mut open = Vec::new();
+        for _ in 0..50 {
+            let mut send = connection.send.ready().await.expect("it stands");
+            let (answer, mut body) = send.send_request(call(path), false).expect("sent");
+            body.send_data(frame(&[0; 5_000]).slice(..100), false)
+                .expect("sent");
+            open.push((answer, body));
+            connection.send = send;
+        }
+        assert_healthy(server.channel()).await;
+        for (answer, _body) in open {
+            let ended = async { end(answer.await.expect("a head")).await };
+            let ended = timeout(DEADLINE, ended).await;
+            ended.unwrap_or_else(|_| panic!("{path} waits for ever"));
+        }
+    }
+}
+
+/// Whoever names things needs no megabytes for it.
+#[tokio::test]
+async fn large_messages_are_refused_before_they_arrive() {
+    let server = Server::start(&["--max-reflection-streams", "400"]);
+    for path in [REFLECTION[0], REFLECTION[1], CHECK, WATCH] {
+        let mut connection = connect(&server, 65_535).await;
+        for _ in 0..100 {
+            let mut send = connection.send.ready().await.expect("it stands");
+            let (answer, mut body) = send.send_request(call(path), false).expect("sent");
+            let head = [0, 0, 0x3f, 0xff, 0xff];
+            body.send_data(head.to_vec().into(), false).expect("sent");
+            let ended = async { end(answer.await.expect("a head")).await };
+            let ended = timeout(DEADLINE, ended).await;
+            ended.unwrap_or_else(|_| panic!("{path} waits for 4 MiB"));
+            connection.send = send;
+        }
+    }
+    assert_healthy(server.channel()).await;
+}
+
+#[tokio::test]
+async fn reflection_that_asks_nothing_more_is_ended() {
+    let server = Server::start(&["--receive-timeout", "300ms"]);
+    let mut connection = connect(&server, 1 << 20).await;
+    let request = call(REFLECTION[0]);
+    let (answer, mut body) = connection.send.send_request(request, false).expect("sent");
+    body.send_data(list_services(), false).expect("sent");
+    let ended = async { end(answer.await.expect("a head")).await };
+    let (status, bytes) = timeout(DEADLINE, ended).await.expect("it is ended");
+    assert_eq!(status.map(|status| status.code()), Some(Code::Ok));
+    assert!(bytes > 0, "what was asked for is answered");
+}
+
+fn list_services() -> prost::bytes::Bytes {
+    let request = ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(MessageRequest::ListServices(String::new())),
+    };
+    frame(&request.encode_to_vec())
+}
+
+#[tokio::test]
+async fn answers_that_are_never_read_close_the_connection_of_every_service() {
+    let server = Server::start(&["--send-timeout", "500ms"]);
+    let requests = [
+        (REFLECTION[0], list_services(), false),
+        (REFLECTION[1], list_services(), false),
+        (CHECK, frame(&[]), true),
+        (WATCH, frame(&[]), true),
+    ];
+    let mut stalled = Vec::new();
+    for (path, request, ends) in requests {
+        let mut connection = connect(&server, 0).await;
+        let sent = connection.send.send_request(call(path), false);
+        let (answer, mut body) = sent.expect("sent");
+        body.send_data(request, ends).expect("sent");
+        let answer = timeout(DEADLINE, answer).await.expect("in time");
+        stalled.push((path, connection, answer, body));
+    }
+    assert_healthy(server.channel()).await;
+    for (path, connection, _answer, _body) in stalled {
+        let closed = timeout(DEADLINE, connection.driver).await;
+        closed
+            .unwrap_or_else(|_| panic!("{path} keeps its connection"))
+            .expect("no panic")
+            .ok();
+    }
+}
+
+/// Opens streams of a path until one is refused; how many there are, and the
+/// limit.
+async fn fill_up(
+    connection: &mut raw::Connection,
+    path: &str,
+    request: prost::bytes::Bytes,
+) -> (Vec<RecvStream>, Option<String>) {
+    let mut open = Vec::new();
+    loop {
+        let mut send = connection.send.clone().ready().await.expect("it stands");
+        let (answer, mut body) = send.send_request(call(path), false).expect("sent");
+        body.send_data(request.clone(), true).ok();
+        let answer = timeout(DEADLINE, answer).await.expect("in time");
+        let answer = answer.expect("a head");
+        match Status::from_header_map(answer.headers()) {
+            Some(status) => return (open, limit_of(&status)),
+            None => open.push(answer.into_body()),
+        }
+        assert!(open.len() < 1_000, "there is no limit to {path}");
+    }
+}
+
+#[tokio::test]
+async fn watches_have_a_limit_and_checks_are_always_answered() {
+    let server = Server::start(&["--max-health-watches", "8", "--max-concurrent-calls", "1"]);
+    let mut connection = connect(&server, 65_535).await;
+    let (open, limit) = fill_up(&mut connection, WATCH, frame(&[])).await;
+    assert_eq!(limit.as_deref(), Some("max-health-watches"));
+    assert_eq!(open.len(), 5, "others find as many as one holds");
+    // The one slot of calls is taken, too.
+    let waits = FilterRequest {
+        min_revision: 1_000,
+        ..question("web")
+    };
+    let mut client = Client::new(server.channel());
+    fill(&mut client, 2).await;
+    let waiting = {
+        let mut client = client.clone();
+        tokio::spawn(async move { client.filter(waits).await.map(drop) })
+    };
+    let start = Instant::now();
+    while client.filter(question("web")).await.is_ok() {
+        assert!(start.elapsed() < DEADLINE, "it does not wait");
+        sleep(Duration::from_millis(5)).await;
+    }
+    for _ in 0..20 {
+        assert_healthy(server.channel()).await;
+    }
+    waiting.abort();
+    drop(open);
+    drop(connection);
+    let start = Instant::now();
+    let request = HealthCheckRequest::default();
+    while HealthClient::new(server.channel())
+        .watch(request.clone())
+        .await
+        .is_err()
+    {
+        assert!(start.elapsed() < DEADLINE, "the slots were not given back");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn without_memory_health_is_told_still() {
+    // Less than a call takes.
+    let server = Server::start(&["--max-memory-bytes", "10000"]);
+    let mut client = Client::new(server.channel());
+    let update = client
+        .update_snapshot(UpdateSnapshotRequest::default())
+        .await;
+    let status = update.expect_err("there is no room");
+    assert_eq!(status.code(), Code::ResourceExhausted);
+    assert_eq!(limit_of(&status).as_deref(), Some("max-memory-bytes"));
+    let request = HealthCheckRequest::default();
+    let watch = HealthClient::new(server.channel()).watch(request).await;
+    assert_eq!(watch.expect_err("no room").code(), Code::ResourceExhausted);
+    assert_healthy(server.channel()).await;
+}
+
+/// Snapshots that nobody watches are no work for those who watch others.
+#[tokio::test]
+async fn new_snapshots_wake_no_watches_of_others() {
+    let server = Server::start(&[]);
+    let mut watches = Vec::new();
+    for _ in 0..10 {
+        let channel = server.endpoint().connect().await.expect("it listens");
+        for _ in 0..50 {
+            watches.push(watch(channel.clone(), "").await);
+        }
+    }
+    let mut client = Client::new(server.channel());
+    for number in 0..50 {
+        let update = UpdateSnapshotRequest {
+            snapshot: format!("s{number}"),
+            ..UpdateSnapshotRequest::default()
+        };
+        client.update_snapshot(update).await.expect("valid");
+    }
+    assert_healthy(server.channel()).await;
+    for mut watch in watches {
+        let first = timeout(DEADLINE, watch.message()).await.expect("in time");
+        assert!(first.expect("it goes on").is_some());
+    }
+}
+
+/// A question with as many tolerations as bytes are spent on.
+pub(crate) fn tolerations(count: usize) -> FilterRequest {
+    FilterRequest {
+        pod: Some(Pod {
+            spec: Some(PodSpec {
+                tolerations: vec![Toleration::default(); count],
+                ..PodSpec::default()
+            }),
+            ..Pod::default()
+        }),
+        ..FilterRequest::default()
+    }
+}
