@@ -20,3 +20,4 @@ pub mod spread;
 pub mod store;
 pub mod synth;
 pub mod verify;
+pub mod visible;

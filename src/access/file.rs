@@ -17,6 +17,10 @@ pub enum FileError {
         /// What is wrong.
         message: String,
     },
+    /// It has no rule. That would deny everybody everything, and is how a file
+    /// looks that is being written.
+    #[error("has no rule, which would deny everybody everything")]
+    Empty,
     /// A rule makes no sense.
     #[error("allow[{index}]{field}: {fault}")]
     Rule {
@@ -60,6 +64,9 @@ pub fn parse(text: &str) -> Result<Rules, FileError> {
             message: error.message().replace('\n', ", "),
         }
     })?;
+    if wire.allow.is_empty() {
+        return Err(FileError::Empty);
+    }
     let rules = wire.allow.into_iter().enumerate();
     let rules = rules.map(|(index, wire)| {
         let fault = |(field, fault)| FileError::Rule {

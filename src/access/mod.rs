@@ -8,5 +8,5 @@ mod token;
 
 pub use caller::{Book, Caller, admit};
 pub use file::{FileError, parse};
-pub use rules::{Identity, Role, Rule, Rules, Who};
+pub use rules::{CertificateName, Identity, Role, Rule, Rules, Who};
 pub use token::{Token, TokenHash};

@@ -36,7 +36,8 @@ impl fmt::Display for Role {
 pub enum Who {
     /// Whoever has the token of this hash.
     Token(TokenHash),
-    /// Whoever has a client certificate of this name.
+    /// Whoever has a client certificate of this name, of the kind that it is
+    /// spelled as.
     Certificate(Box<str>),
     /// Everybody, with or without credentials.
     Anyone,
@@ -56,13 +57,47 @@ pub struct Rule {
     pub snapshots: Vec<WildMatch>,
 }
 
+/// A name that a certificate gives its owner, of the kind that the issuer has
+/// vouched for: who may have a DNS name says nothing of who may have a URI.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum CertificateName {
+    /// An alternative name that is a DNS name.
+    Dns(Box<str>),
+    /// An alternative name that is a URI.
+    Uri(Box<str>),
+    /// The common name of a certificate that has neither.
+    Common(Box<str>),
+}
+
+impl CertificateName {
+    /// Whether it is what a rule says. What begins with the scheme of a URI
+    /// (`spiffe:`) means a URI, and anything else none.
+    fn is(&self, rule: &str) -> bool {
+        let (name, is_uri) = match self {
+            Self::Uri(name) => (name, true),
+            Self::Dns(name) | Self::Common(name) => (name, false),
+        };
+        **name == *rule && is_uri == has_scheme(rule)
+    }
+}
+
+/// Whether a text begins as a URI does: with a letter, letters, digits, `+`,
+/// `-` or `.`, and a colon.
+fn has_scheme(text: &str) -> bool {
+    let Some((scheme, _)) = text.split_once(':') else {
+        return false;
+    };
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+    scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.chars().all(is_allowed)
+}
+
 /// By what a caller is known.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Identity {
     /// It sent a token of this hash.
     Token(TokenHash),
     /// It has a client certificate of these names.
-    Certificate(Arc<[String]>),
+    Certificate(Arc<[CertificateName]>),
     /// It showed nothing.
     Nobody,
 }
@@ -73,7 +108,7 @@ impl Rule {
             (Who::Anyone, _) => true,
             (Who::Token(rule), Identity::Token(caller)) => rule == caller,
             (Who::Certificate(rule), Identity::Certificate(names)) => {
-                names.iter().any(|name| **name == **rule)
+                names.iter().any(|name| name.is(rule))
             }
             _ => false,
         }

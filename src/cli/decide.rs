@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use indicatif::ProgressBar;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tonic::{Request, Response, Status};
 
 use super::args;
@@ -180,7 +181,7 @@ impl Question {
 
     /// Prints an answer about the pod called `pod`: `table` and `names` write
     /// it in these formats, `unknown` are candidates that do not exist.
-    pub(crate) fn print<T: Serialize>(
+    pub(crate) fn print<T: Serialize + DeserializeOwned>(
         &self,
         format: Format,
         pod: &str,

@@ -6,6 +6,8 @@ use std::fmt;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
+use crate::visible;
+
 /// The server could not be reached or did not answer in time.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -25,9 +27,11 @@ impl Refused {
     /// or `overlay[3]` can be told by the object's name.
     pub(crate) fn or_unreachable(status: Status, objects: Vec<String>) -> anyhow::Error {
         match status.code() {
-            Code::Unavailable | Code::DeadlineExceeded => {
-                Unreachable(format!("the server did not answer: {}", status.message())).into()
-            }
+            Code::Unavailable | Code::DeadlineExceeded => Unreachable(format!(
+                "the server did not answer: {}",
+                visible::text(status.message())
+            ))
+            .into(),
             Code::Cancelled if is_timeout(&status) => {
                 Unreachable("no answer from the server in time (see --timeout)".to_owned()).into()
             }
@@ -51,7 +55,8 @@ impl Error for Refused {}
 impl fmt::Display for Refused {
     /// The message and code; with violations, a line for each of them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (message, code) = (self.status.message(), self.status.code());
+        // The server may say what others have told it.
+        let (message, code) = (visible::text(self.status.message()), self.status.code());
         let details = self.status.get_error_details();
         let violations = details
             .bad_request()
@@ -62,7 +67,9 @@ impl fmt::Display for Refused {
         write!(f, "the request was refused ({code:?})")?;
         for violation in violations {
             let (object, field) = self.locate(&violation.field);
-            write!(f, "\n  {object}{field}: {}", violation.description)?;
+            let place = format!("{object}{field}");
+            let description = visible::text(&violation.description);
+            write!(f, "\n  {}: {description}", visible::text(&place))?;
         }
         // A long list is cut; the message says so.
         match message.rsplit_once(", ") {

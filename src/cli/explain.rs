@@ -75,7 +75,8 @@ impl Explain {
         let format = match format {
             Format::Html => {
                 let head = question.head(&asked.workload.name);
-                output::print_bytes(render::explain_html(&head, &answer).as_bytes())?;
+                let html = output::shown(&answer, |answer| render::explain_html(&head, answer));
+                output::print_bytes(html.as_bytes())?;
                 question.warn_of_unknown(&answer.unknown_candidates);
                 return Ok(Exit::of_nodes(answer.feasible_count > 0));
             }

@@ -15,6 +15,7 @@ use super::feed::{self, Target};
 use super::manifest::{self, Objects};
 use super::output::{self, Format};
 use crate::proto::v1::{DefaultConstraints, UpdateSnapshotResponse};
+use crate::visible;
 
 /// Files and transfers below these sizes are over before a bar is read.
 const BAR_FROM_BYTES: u64 = 4 << 20;
@@ -265,7 +266,7 @@ pub(crate) fn summary(
         HumanCount(answer.unchanged_count as u64)
     );
     if !skipped.is_empty() {
-        text.push_str(&format!("  skipped  {skipped}\n"));
+        text.push_str(&format!("  skipped  {}\n", visible::text(skipped)));
     }
     text
 }

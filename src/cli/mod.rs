@@ -39,6 +39,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+use crate::visible;
 use exit::Exit;
 
 /// The command line of `evenkeel`.
@@ -166,6 +167,8 @@ fn report(error: &anyhow::Error) -> Exit {
     }
     let style = anstyle::AnsiColor::Red.on_default().bold();
     // Nothing is left to tell when standard error is closed.
-    let _ = writeln!(anstream::stderr(), "{style}error:{style:#} {error:#}");
+    let error_text = format!("{error:#}");
+    let text = visible::lines(&error_text);
+    let _ = writeln!(anstream::stderr(), "{style}error:{style:#} {text}");
     Exit::of_error(error)
 }

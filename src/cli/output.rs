@@ -5,6 +5,9 @@ use std::io::{self, Write};
 use anyhow::Result;
 use clap::ValueEnum;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::visible;
 
 /// How an answer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -26,23 +29,40 @@ impl Format {
     }
 
     /// The text of `answer`; `table` and `names` write it their way.
-    pub(crate) fn render<T: Serialize>(
+    pub(crate) fn render<T: Serialize + DeserializeOwned>(
         self,
         answer: &T,
         table: impl FnOnce(&T) -> String,
         names: impl FnOnce(&T) -> Vec<String>,
     ) -> Result<String> {
         Ok(match self {
-            Format::Table => table(answer),
-            Format::Json => serde_json::to_string_pretty(answer)? + "\n",
+            Format::Table => shown(answer, table),
+            Format::Json => json(answer)?,
             Format::Yaml => serde_saphyr::to_string(answer)?,
-            Format::Name => names(answer).into_iter().map(|name| name + "\n").collect(),
+            Format::Name => {
+                let names = shown(answer, names).into_iter();
+                names.map(|name| name + "\n").collect()
+            }
         })
     }
 }
 
-/// Writes to standard output; styles only where they are wanted.
+/// What is made of an answer for a person, who sees each of its strings as it
+/// is: the answer holds what came from outside.
+pub(crate) fn shown<T: Serialize + DeserializeOwned, R>(answer: &T, of: impl FnOnce(&T) -> R) -> R {
+    of(visible::message(answer).as_ref().unwrap_or(answer))
+}
+
+/// As JSON, indented, that a terminal shows as it is.
+pub(crate) fn json<T: Serialize>(answer: &T) -> Result<String> {
+    let text = serde_json::to_string_pretty(answer)? + "\n";
+    Ok(visible::json(&text).into_owned())
+}
+
+/// Writes to standard output; styles only where they are wanted, and no other
+/// escape sequence.
 pub(crate) fn print(text: &str) -> Result<()> {
+    let text = visible::styled(text);
     finish(anstream::stdout().lock().write_all(text.as_bytes()))
 }
 
@@ -66,5 +86,6 @@ pub(crate) fn finish(written: io::Result<()>) -> Result<()> {
 pub(crate) fn warn(message: &str) {
     let style = anstyle::AnsiColor::Yellow.on_default().bold();
     // Nothing is left to tell when standard error is closed.
+    let message = visible::text(message);
     let _ = writeln!(anstream::stderr(), "{style}warning:{style:#} {message}");
 }

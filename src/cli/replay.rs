@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::args;
 use super::backend::Client;
@@ -52,7 +52,7 @@ pub(crate) struct Replay {
 }
 
 /// What a replay came to.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Replayed {
     /// Name of the snapshot.
@@ -76,7 +76,7 @@ pub(crate) struct Replayed {
 }
 
 /// A decision that came out differently.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Different {
     /// Its id in the log.
@@ -84,7 +84,7 @@ pub(crate) struct Different {
     /// When it was made.
     pub(crate) time: String,
     /// The RPC.
-    pub(crate) rpc: &'static str,
+    pub(crate) rpc: String,
     /// Namespace and name of the pod; the name may be empty.
     pub(crate) pod: String,
     /// Epoch that it saw.
@@ -95,7 +95,7 @@ pub(crate) struct Different {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) same_revision: Option<bool>,
     /// Where it differs.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) differences: Vec<Difference>,
     /// Why it is refused now.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -211,7 +211,7 @@ impl Replay {
             return Ok(());
         }
         replayed.different.push(Different {
-            rpc: line.request.rpc(),
+            rpc: line.request.rpc().to_owned(),
             pod: pod_name(&line.request),
             id: line.id,
             time: line.time,

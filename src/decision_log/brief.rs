@@ -178,7 +178,7 @@ impl Brief {
 }
 
 /// One part in which two answers differ.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
     /// Which part.
     pub part: String,

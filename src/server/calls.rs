@@ -99,8 +99,11 @@ impl CallLimits {
 impl Shared {
     /// Finds out who makes a call, and has a slot and room for it.
     fn admit(&self, kind: Kind, request: &mut Request<Body>) -> Result<Admitted, api::Error> {
-        if let Some(guard) = self.guard.as_ref().filter(|_| kind.is_spread()) {
-            guard.identify(request)?;
+        match &self.guard {
+            Some(guard) if kind.is_spread() => guard.identify(request)?,
+            // Open to everybody, but not about every snapshot.
+            Some(guard) => guard.greet(request),
+            None => {}
         }
         let extensions = request.extensions();
         let identity = extensions.get::<Caller>().map(Caller::identity);

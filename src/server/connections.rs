@@ -19,6 +19,7 @@ use tracing::{debug, warn};
 
 use super::stalls::Doom;
 use super::tls::{self, Tls};
+use crate::access::CertificateName;
 
 /// How long to wait when the system refuses to accept, for want of file
 /// descriptors for instance: asking again at once would only burn a core.
@@ -205,7 +206,7 @@ pub(super) struct Peer {
     /// Where it is.
     pub(super) address: SocketAddr,
     /// The names of its certificate, if it has one that was verified.
-    pub(super) certificate: Option<Arc<[String]>>,
+    pub(super) certificate: Option<Arc<[CertificateName]>>,
     /// Ends the connection.
     pub(super) doom: Arc<Doom>,
 }

@@ -11,7 +11,7 @@ use tracing::debug;
 use super::connections::Peer;
 use super::reload::{self, Watched};
 use super::security::Counts;
-use crate::access::{self, Book, Identity, TokenHash};
+use crate::access::{self, Book, Caller, CertificateName, Identity, Role, TokenHash};
 use crate::api;
 
 /// The rules of the file at `path`, and the file to watch for them.
@@ -39,21 +39,46 @@ impl Guard {
     /// # Errors
     /// When no rule is about it.
     pub(super) fn identify<B>(&self, request: &mut Request<B>) -> Result<(), api::Error> {
-        let peer = request.extensions().get::<Peer>();
-        let address = peer.map(|peer| peer.address);
-        let names = peer.and_then(|peer| peer.certificate.clone());
-        let caller = identify(request.headers(), names)
-            .and_then(|identity| access::admit(&self.0, identity).ok_or(UNKNOWN));
-        match caller {
+        match self.caller(request) {
             Ok(caller) => {
                 request.extensions_mut().insert(caller);
                 Ok(())
             }
             Err(why) => {
+                let peer = request.extensions().get::<Peer>();
+                let address = peer.map(|peer| peer.address);
                 debug!(?address, why, "refused a caller");
                 Err(api::Error::Unauthenticated(why))
             }
         }
+    }
+
+    /// Has a request of a service that is open to everybody carry whom it comes
+    /// from.
+    pub(super) fn greet<B>(&self, request: &mut Request<B>) {
+        let visitor = Visitor(self.caller(request).ok());
+        request.extensions_mut().insert(visitor);
+    }
+
+    /// Whom a request comes from; why that is nobody whom a rule is about.
+    fn caller<B>(&self, request: &Request<B>) -> Result<Caller, &'static str> {
+        let peer = request.extensions().get::<Peer>();
+        let names = peer.and_then(|peer| peer.certificate.clone());
+        let identity = identify(request.headers(), names)?;
+        access::admit(&self.0, identity).ok_or(UNKNOWN)
+    }
+}
+
+/// Whom a call comes from to a service that is open to everybody, where callers
+/// are told apart.
+#[derive(Debug, Clone)]
+pub(super) struct Visitor(Option<Caller>);
+
+impl Visitor {
+    /// Whether it may know of a snapshot.
+    pub(super) fn may_see(&self, snapshot: &str) -> bool {
+        let caller = self.0.as_ref();
+        caller.is_some_and(|caller| caller.may(Role::Reader, snapshot))
     }
 }
 
@@ -61,7 +86,10 @@ const UNKNOWN: &str = "no rule of the access file is about these credentials";
 
 /// By what a caller is to be known: its token if it sends one, else its
 /// certificate.
-fn identify(headers: &HeaderMap, names: Option<Arc<[String]>>) -> Result<Identity, &'static str> {
+fn identify(
+    headers: &HeaderMap,
+    names: Option<Arc<[CertificateName]>>,
+) -> Result<Identity, &'static str> {
     let mut sent = headers.get_all(AUTHORIZATION).iter();
     let Some(value) = sent.next() else {
         return Ok(names.map_or(Identity::Nobody, Identity::Certificate));

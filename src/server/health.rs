@@ -21,6 +21,7 @@ use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use tracing::{info, warn};
 
+use super::guard::Visitor;
 use super::kinds::MAX_NAME_REQUEST_BYTES;
 use crate::api;
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
@@ -161,7 +162,7 @@ impl Board {
     }
 
     /// The status of `name` from now on.
-    fn statuses(&self, name: String) -> Statuses {
+    fn statuses(&self, name: String, visitor: Option<Visitor>) -> Statuses {
         let mut watched = self.0.lock();
         let status = watched.facts.watched(&name);
         let new = || Arc::new(watch::Sender::new(status));
@@ -172,6 +173,7 @@ impl Board {
             changes: WatchStream::new(sender.subscribe()),
             sender,
             name,
+            visitor,
             sent: None,
             board: self.clone(),
         }
@@ -194,6 +196,7 @@ pub(super) struct Statuses {
     changes: WatchStream<ServingStatus>,
     sender: Arc<watch::Sender<ServingStatus>>,
     name: String,
+    visitor: Option<Visitor>,
     sent: Option<ServingStatus>,
     board: Board,
 }
@@ -206,6 +209,10 @@ impl Stream for Statuses {
             let next = Pin::new(&mut self.changes).poll_next(context);
             let Some(status) = std::task::ready!(next) else {
                 return Poll::Ready(None);
+            };
+            let status = match may_see(self.visitor.as_ref(), &self.name) {
+                true => status,
+                false => ServingStatus::ServiceUnknown,
             };
             // It may have changed and changed back.
             if self.sent.replace(status) != Some(status) {
@@ -263,8 +270,10 @@ impl Health for Board {
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<HealthCheckResponse>, Status> {
+        let visitor = request.extensions().get::<Visitor>().cloned();
         let name = request.into_inner().service;
         let status = self.0.lock().facts.status(&name);
+        let status = status.filter(|_| may_see(visitor.as_ref(), &name));
         match status {
             Some(status) => Ok(Response::new(response(status))),
             None => Err(Status::not_found(format!(
@@ -279,8 +288,17 @@ impl Health for Board {
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<Statuses>, Status> {
-        Ok(Response::new(self.statuses(request.into_inner().service)))
+        let visitor = request.extensions().get::<Visitor>().cloned();
+        let name = request.into_inner().service;
+        Ok(Response::new(self.statuses(name, visitor)))
     }
+}
+
+/// Whether a visitor may know of a name: that of a snapshot which it may not
+/// read is answered as one that nobody has.
+fn may_see(visitor: Option<&Visitor>, name: &str) -> bool {
+    let is_open = name.is_empty() || name == SERVICE;
+    is_open || visitor.is_none_or(|visitor| visitor.may_see(name))
 }
 
 fn response(status: ServingStatus) -> HealthCheckResponse {
@@ -323,7 +341,7 @@ mod tests {
         let board = Board::new(["expected".to_owned()]);
         board.started();
         let names = ["", SERVICE, "expected", "other", "never"];
-        let mut watches = names.map(|name| board.statuses(name.to_owned()));
+        let mut watches = names.map(|name| board.statuses(name.to_owned(), None));
         let woken = names.map(|_| Arc::new(Woken::default()));
         let mut after = |change: &dyn Fn()| {
             change();
@@ -360,7 +378,7 @@ mod tests {
             (woken, told.concat()),
             ([1, 1, 1, 1, 0], vec![NotServing; 4])
         );
-        let again = board.statuses("never".to_owned());
+        let again = board.statuses("never".to_owned(), None);
         drop(watches);
         assert_eq!(board.0.lock().watches.len(), 1);
         drop(again);

@@ -8,6 +8,8 @@ use tracing::info;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{EnvFilter, reload};
 
+use crate::visible;
+
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
@@ -65,14 +67,18 @@ pub fn init(format: Format, filter: Option<&str>) -> Result<Levels, FilterError>
         None => filter_from_environment()?,
     };
     let terminal = io::stderr().is_terminal();
+    let human = format == Format::Human || format == Format::Auto && terminal;
     let lines = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(&filter))
-        .with_writer(io::stderr)
+        // Fields hold what clients have sent.
+        .with_writer(move || visible::Lines {
+            to: io::stderr(),
+            are_json: !human,
+        })
         .with_ansi(terminal)
         // It would be told on standard error, and panic: a server outlives the
         // reader of its logs.
         .log_internal_errors(false);
-    let human = format == Format::Human || format == Format::Auto && terminal;
     let reload: Arc<dyn Fn(_) -> _ + Send + Sync> = if human {
         let lines = lines.with_filter_reloading();
         let handle = lines.reload_handle();

@@ -137,6 +137,7 @@ impl Drop for Slot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::CertificateName;
 
     fn caller(last: u8) -> Who {
         Who::new(None, Some(IpAddr::from([10, 0, 0, last])))
@@ -182,7 +183,7 @@ mod tests {
         assert_eq!(address("::ffff:10.0.0.1"), address("10.0.0.1"));
         assert_eq!(address("2001:db8::1"), address("2001:db8::2"));
         assert_ne!(address("2001:db8::1"), address("2001:db8:0:1::1"));
-        let certificate = Identity::Certificate(["a".to_owned()].into());
+        let certificate = Identity::Certificate([CertificateName::Dns("a".into())].into());
         let here = |identity| Who::new(Some(identity), Some(IpAddr::from([10, 0, 0, 1])));
         assert_eq!(here(&Identity::Nobody), address("10.0.0.1"));
         assert_eq!(here(&certificate), Who::Known(certificate.clone()));

@@ -20,6 +20,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use super::config::{ClientAuth, SecuritySettings};
 use super::reload::{self, Live, Watched};
 use super::security::Counts;
+use crate::access::CertificateName;
 
 /// What can be negotiated: gRPC is HTTP/2.
 const ALPN: &[u8] = b"h2";
@@ -197,7 +198,7 @@ fn certificates(
 /// The names of a client's certificate, which the handshake has verified: its
 /// DNS names and URIs, or its common name when it has none of those. Issuers
 /// take more care of the former.
-pub(super) fn names(certificate: &CertificateDer<'_>) -> Vec<String> {
+pub(super) fn names(certificate: &CertificateDer<'_>) -> Vec<CertificateName> {
     let Ok((_, certificate)) = X509Certificate::from_der(certificate) else {
         return Vec::new();
     };
@@ -206,16 +207,17 @@ pub(super) fn names(certificate: &CertificateDer<'_>) -> Vec<String> {
         .iter()
         .flat_map(|found| &found.value.general_names);
     let names = alternatives.filter_map(|name| match name {
-        GeneralName::DNSName(name) | GeneralName::URI(name) => Some((*name).to_owned()),
+        GeneralName::DNSName(name) => Some(CertificateName::Dns((*name).into())),
+        GeneralName::URI(name) => Some(CertificateName::Uri((*name).into())),
         _ => None,
     });
-    let names: Vec<String> = names.collect();
+    let names: Vec<CertificateName> = names.collect();
     if !names.is_empty() {
         return names;
     }
     let common = certificate.subject().iter_common_name();
     common
         .filter_map(|name| name.as_str().ok())
-        .map(str::to_owned)
+        .map(|name| CertificateName::Common(name.into()))
         .collect()
 }

@@ -1,6 +1,7 @@
 //! The command line, through the real binary.
 
 mod evenkeel;
+mod hostile;
 mod in_process;
 mod lint;
 mod odds;

@@ -4,7 +4,10 @@ use evenkeel::proto::v1::stream_snapshot_request::Step;
 use evenkeel::proto::v1::{
     BeginReplace, CommitReplace, GetSnapshotRequest, ListSnapshotsRequest, StreamSnapshotRequest,
 };
-use tonic::{Code, Status};
+use tonic::{Code, Request, Status};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
 
 use crate::client::{Client, batch, client, connect, serve};
 use crate::identity::{Role, access_file, access_text, rule_text};
@@ -218,6 +221,14 @@ async fn certificates_are_known_by_their_names() {
         // A common name does not count beside better names.
         (Some(subject("plain", &["other.test"], &[])), None, none),
         (Some(subject("feeder.test.evil", &[], &[])), None, none),
+        // Nor does a name of one kind that is spelled as one of another.
+        (
+            Some(subject("", &["spiffe://test/reader"], &[])),
+            None,
+            none,
+        ),
+        (Some(subject("spiffe://test/reader", &[], &[])), None, none),
+        (Some(subject("", &[], &["feeder.test"])), None, none),
         (
             Some(subject("", &["feeder.test"], &[])),
             Some("Bearer token"),
@@ -256,4 +267,61 @@ async fn certificates_are_known_by_their_names() {
         .expect("it may connect");
     let mut mistaken = client(channel, Some("Bearer wrong"));
     assert_eq!(get(&mut mistaken, "open").await, Code::Unauthenticated);
+}
+
+/// How health answers about a name: to a check, and first to a watch.
+async fn health(server: &Server, token: Option<&str>, name: &str) -> (Code, ServingStatus) {
+    let mut health = HealthClient::new(server.channel());
+    let request = || {
+        let mut request = Request::new(HealthCheckRequest {
+            service: name.into(),
+        });
+        if let Some(token) = token {
+            let value = format!("Bearer {token}").parse().expect("it can be sent");
+            request.metadata_mut().insert("authorization", value);
+        }
+        request
+    };
+    let checked = health.check(request()).await;
+    let watch = health.watch(request()).await.expect("it is open");
+    let first = watch.into_inner().message().await.expect("it goes on");
+    let code = checked.err().map_or(Code::Ok, |status| status.code());
+    (code, first.expect("it begins with a status").status())
+}
+
+#[tokio::test]
+async fn health_tells_of_a_snapshot_to_those_who_may_read_it() {
+    let files = Files::new();
+    let rules = [
+        access_text(&[
+            ("root", Role::Admin, &["*"]),
+            ("mine", Role::Reader, &["mine"]),
+        ]),
+        rule_text("anyone = true", Role::Reader, &["open"]),
+    ];
+    let access = files.write("access.toml", &rules.concat());
+    let server = serve(&["--access-file".into(), access]);
+    for name in ["mine", "theirs", "open"] {
+        let made = with_token(&server, "root")
+            .update_snapshot(batch(name))
+            .await;
+        made.expect("root may");
+    }
+    let seen = (Code::Ok, ServingStatus::Serving);
+    let unseen = (Code::NotFound, ServingStatus::ServiceUnknown);
+    let service = "evenkeel.v1.SpreadService";
+    // Who asks, and the names that it is told of.
+    let cases: [(Option<&str>, &[&str]); 4] = [
+        (None, &["", service, "open"]),
+        (Some("wrong"), &["", service]),
+        (Some("mine"), &["", service, "open", "mine"]),
+        (Some("root"), &["", service, "open", "mine", "theirs"]),
+    ];
+    for (token, told) in cases {
+        for name in ["", service, "open", "mine", "theirs", "none"] {
+            let expected = if told.contains(&name) { seen } else { unseen };
+            let got = health(&server, token, name).await;
+            assert_eq!(got, expected, "{token:?} {name:?}");
+        }
+    }
 }

@@ -137,13 +137,16 @@ async fn rules_that_change_hold_at_once_for_open_streams_too() {
     let mut feed = feed.expect("a feeder").into_inner();
     feed.message().await.expect("a feeder");
 
-    // What cannot be read takes nothing away.
-    files.write("access.toml", "[[allow]");
-    server.logged("not reloaded: what was in use before stays", "what");
-    feeder
-        .update_snapshot(batch("s"))
-        .await
-        .expect("still a feeder");
+    // What cannot be read takes nothing away, nor does a file that somebody has
+    // emptied to write it.
+    for (text, fault) in [("[[allow]", "line 1"), ("", "no rule")] {
+        files.write("access.toml", text);
+        server.logged_with("not reloaded: what was in use before stays", "error", fault);
+        feeder
+            .update_snapshot(batch("s"))
+            .await
+            .expect("still a feeder");
+    }
 
     access_file(&files, &rule(Role::Reader));
     server.logged("reloaded", "what");
@@ -156,7 +159,7 @@ async fn rules_that_change_hold_at_once_for_open_streams_too() {
     let ended = feed.message().await.expect_err("a reader");
     assert_eq!(ended.code(), Code::PermissionDenied);
 
-    access_file(&files, &[]);
+    access_file(&files, &[("another", Role::Reader, &["s"])]);
     let start = Instant::now();
     loop {
         let status = feeder

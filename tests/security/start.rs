@@ -63,6 +63,9 @@ fn bad_files_exit_with_1_and_are_named() {
         (tls(&good[1], &foreign_key), vec!["tls-cert and tls-key"]),
         (bad_ca, vec!["tls-client-ca", "empty"]),
         (rules("r0", "[[allow]"), vec!["r0", "line 1"]),
+        (rules("none", ""), vec!["none", "no rule"]),
+        (rules("comment", "# rules to come\n"), vec!["no rule"]),
+        (rules("list", "allow = []"), vec!["no rule"]),
         (
             rules("r1", "\nallowed = 1"),
             vec!["r1", "line 2", "allowed"],

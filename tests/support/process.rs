@@ -126,6 +126,11 @@ impl Server {
 
     /// Waits for a log line with `message` and returns its field `field`.
     pub(crate) fn logged(&mut self, message: &str, field: &str) -> String {
+        self.logged_with(message, field, "")
+    }
+
+    /// As [`Self::logged`], for a line whose field holds `part`.
+    pub(crate) fn logged_with(&mut self, message: &str, field: &str, part: &str) -> String {
         let lines = self.lines.clone();
         until(message, || {
             let found = lines
@@ -133,8 +138,9 @@ impl Server {
                 .expect("no holder panics")
                 .iter()
                 .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-                .find(|line| line["message"] == message)
-                .map(|line| line[field].as_str().unwrap_or_default().to_owned());
+                .filter(|line| line["message"] == message)
+                .map(|line| line[field].as_str().unwrap_or_default().to_owned())
+                .find(|value| value.contains(part));
             let exited = self.child.try_wait().expect("a child can be waited for");
             assert!(
                 found.is_some() || exited.is_none(),

@@ -157,9 +157,9 @@ impl Lint {
                     "templates": linted.templates,
                     "findings": linted.findings,
                 });
-                serde_json::to_string_pretty(&value)? + "\n"
+                output::json(&value)?
             }
-            Format::Sarif => serde_json::to_string_pretty(&sarif::log(&linted.findings))? + "\n",
+            Format::Sarif => output::json(&sarif::log(&linted.findings))?,
         })
     }
 }

@@ -5,6 +5,7 @@ use anstyle::{AnsiColor, Style};
 use super::style::{BAD, GOOD, HEADING, styled};
 use crate::cli::lint::{Finding, Severity};
 use crate::explain::plural;
+use crate::visible;
 
 /// The findings, two lines each, and how many there are.
 pub(crate) fn lint(findings: &[Finding], templates: usize, files: usize) -> String {
@@ -25,23 +26,25 @@ fn style(severity: Severity) -> Style {
 }
 
 fn finding(finding: &Finding) -> String {
+    let file = visible::text(&finding.file);
     let place = match finding.line {
-        0 => finding.file.clone(),
-        line => format!("{}:{line}:{}", finding.file, finding.column),
+        0 => file.into_owned(),
+        line => format!("{file}:{line}:{}", finding.column),
     };
     let mut text = format!(
         "{}: {}: {} [{}]\n",
         styled(HEADING, &place),
         styled(style(finding.severity), finding.severity.as_str()),
-        finding.message,
+        visible::text(&finding.message),
         finding.rule.id(),
     );
     if !finding.object.is_empty() {
         let at = match finding.path.is_empty() {
             true => String::new(),
-            false => format!(", {}", finding.path),
+            false => format!(", {}", visible::text(&finding.path)),
         };
-        text.push_str(&format!("    {}{at}\n", finding.object));
+        let object = visible::text(&finding.object);
+        text.push_str(&format!("    {object}{at}\n"));
     }
     text
 }

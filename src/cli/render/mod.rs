@@ -5,6 +5,8 @@ mod bars;
 mod constraint;
 mod explain;
 mod filter;
+#[cfg(test)]
+mod hostile;
 mod html;
 mod lint;
 mod place;
@@ -19,6 +21,8 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod verified;
+
+use crate::visible;
 
 pub(crate) use explain::explain;
 pub(crate) use filter::filter;
@@ -50,7 +54,8 @@ impl Head<'_> {
     fn lines(&self, revision: i64) -> String {
         format!(
             "{}\nsnapshot {:?}, revision {revision}\n",
-            self.pod, self.snapshot
+            visible::text(self.pod),
+            self.snapshot
         )
     }
 

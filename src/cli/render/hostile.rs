@@ -1,0 +1,118 @@
+//! Answers that hold what a terminal would obey.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::cli::output::{Format, json as as_json, shown};
+use crate::cli::replay::Replayed;
+use crate::proto::v1::{ListReservationsResponse, ListSnapshotsResponse};
+
+const HOSTILE: &str = "a\u{1b}[2J\u{1b}]0;t\u{7}\nFORGED\r\t\u{9b}1m\u{202e}b\u{2028}\u{7f}";
+
+/// An answer of which every string is this one.
+fn answer(kind: &str, string: &str) -> Value {
+    let s = string;
+    let constraint = json!({"maxSkew": 1, "topologyKey": s, "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {s: s},
+            "matchExpressions": [{"key": s, "operator": "In", "values": [s]}]},
+        "matchLabelKeys": [s], "minDomains": 1});
+    let report = json!({"constraint": constraint, "domainCount": 1,
+        "domains": [{"value": s, "matchingPods": 2, "skew": 3, "eligibleNodes": 2}]});
+    let reasons = json!([{"reason": s, "count": 1}]);
+    match kind {
+        "filter" => json!({"nodeCount": 2, "feasible": [s], "feasibleCount": 1, "reasons": reasons,
+            "infeasible": [{"node": s, "code": "CODE_UNSCHEDULABLE", "reason": s}],
+            "constraints": [report]}),
+        "score" => json!({"scores": [{"node": s, "score": 1}], "unknownCandidates": [s],
+            "constraints": [report]}),
+        "explain" => json!({"nodeCount": 2, "feasible": [s], "summary": s, "reasons": reasons,
+            "constraints": [report],
+            "insights": [{"minimum": "MINIMUM_BY_DOMAINS", "minimumDomains": [s],
+                "minimumDomainCount": 1, "leftOut": [{"nodeCount": 1, "nodes": [s]}]}],
+            "hints": [{"message": s, "domain": s}]}),
+        "place" => json!({"placements": [{"node": s, "score": 1, "reservationId": s}],
+            "unplaced": 1, "reasons": reasons, "constraintsBefore": [report],
+            "constraints": [report], "removed": [s]}),
+        "reservations" => json!({"reservations": [
+            {"id": s, "owner": s, "namespace": s, "node": s, "pod": {"name": s}},
+            {"id": s, "owner": s, "namespace": s, "node": s, "pod": {"uid": s}}]}),
+        "snapshots" => json!({"snapshots": [{"name": s, "epoch": s}]}),
+        "snapshot" => json!({"name": s, "epoch": s, "defaultConstraints":
+            {"constraints": [constraint]}}),
+        "spread" => json!({"workloadCount": 1, "workloads": [
+            {"namespace": s, "kind": s, "name": s, "labels": {s: s}, "podCount": 1, "topologies": [
+                {"topologyKey": s, "domainCount": 1, "constraint": constraint,
+                 "domains": [{"value": s, "matchingPods": 1}]}]},
+            {"namespace": s, "labels": {s: s}, "podCount": 1, "fault": s}]}),
+        "verified" => json!({"mismatchCount": 1, "mismatches": [
+            {"namespace": s, "subject": s, "aspect": s, "kept": s, "recounted": s}]}),
+        "replayed" => json!({"snapshot": s, "epoch": s, "revision": 1, "same": 0, "leftOut": 0,
+            "ofOtherSnapshots": 0, "unreadable": 0, "different": [
+            {"id": s, "time": s, "rpc": s, "pod": s, "epoch": s, "revision": 1, "refused": s,
+             "differences": [{"part": s, "was": s, "is": s}]}]}),
+        _ => unreachable!("{kind}"),
+    }
+}
+
+fn is_quiet(text: &str) -> bool {
+    let plain = anstream::adapter::strip_str(text).to_string();
+    plain.lines().all(|line| visible::text(line) == line)
+}
+
+/// Shows as text, as names and as JSON what an answer holds.
+fn check<T: Serialize + for<'de> Deserialize<'de>>(kind: &str, table: impl Fn(&T) -> String) {
+    let of = |string: &str| -> T { read(answer(kind, string)) };
+    let hostile = of(HOSTILE);
+    let seen = visible::text(HOSTILE);
+    // As if what is shown had been sent: nothing else of it gets through.
+    let text = shown(&hostile, &table);
+    assert_eq!(text, table(&of(&seen)), "{kind}");
+    assert!(text.contains(&*seen) && is_quiet(&text), "{kind}: {text:?}");
+    let names = Format::Name.render(&hostile, &table, |_| vec![String::new()]);
+    assert!(is_quiet(&names.expect("names")), "{kind}");
+    let json = as_json(&hostile).expect("it is written");
+    assert!(is_quiet(&json), "{kind}: {json:?}");
+    let again: Value = serde_json::from_str(&json).expect("JSON stays JSON");
+    assert_eq!(
+        again,
+        serde_json::to_value(&hostile).expect("it is written")
+    );
+}
+
+fn read<T: DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).expect("the fixture is an answer")
+}
+
+#[test]
+fn nothing_from_outside_moves_the_terminal() {
+    let head = Head {
+        pod: HOSTILE,
+        snapshot: "default",
+        all: false,
+    };
+    check("filter", |answer| filter(&head, answer));
+    check("score", |answer| score(&head, answer));
+    check("explain", |answer| explain(&head, answer));
+    check("place", |answer| place(&head, answer));
+    check("reservations", |all: &ListReservationsResponse| {
+        reservations(&all.reservations)
+    });
+    check("snapshots", |all: &ListSnapshotsResponse| {
+        snapshots(&all.snapshots)
+    });
+    check("snapshot", snapshot);
+    check("verified", |answer| verified("default", answer));
+    check("replayed", |answer: &Replayed| replayed(answer));
+    for bars in [false, true] {
+        let about = SpreadOf {
+            snapshot: "default",
+            by: None,
+            selector: None,
+            all: true,
+            bars,
+        };
+        check("spread", |answer| spread(&about, answer));
+    }
+}

@@ -1,0 +1,242 @@
+//! Text from outside, made visible before a terminal or a log shows it.
+//!
+//! A name, a label or an error message may hold anything: escape sequences that
+//! move the cursor, line ends that begin a line of their own, marks that turn
+//! the direction of writing. What would not be seen as it is is written as an
+//! escape instead, `\n` or `\u{202e}`.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+use std::io;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// A piece of text on one line.
+pub fn text(text: &str) -> Cow<'_, str> {
+    escape(text, |_| false, push_debug)
+}
+
+/// Text of several lines.
+pub fn lines(text: &str) -> Cow<'_, str> {
+    escape(text, |c| c == '\n', push_debug)
+}
+
+/// JSON, which says the same afterwards: only its strings can hold what is not
+/// visible.
+pub fn json(text: &str) -> Cow<'_, str> {
+    escape(text, |c| c == '\n', push_json)
+}
+
+/// Lines of this program with its own styles, whatever else got into them.
+pub fn styled(text: &str) -> String {
+    let mut seen = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\u{1b}') {
+        let (before, after) = rest.split_at(at);
+        let style = style_len(after);
+        seen.push_str(&lines(before));
+        match style {
+            0 => push_debug(&mut seen, '\u{1b}'),
+            len => seen.push_str(&after[..len]),
+        }
+        rest = &after[style.max(1)..];
+    }
+    seen.push_str(&lines(rest));
+    seen
+}
+
+/// A message with each of its strings on one line, which is what a person is
+/// shown of it. `None` when all of them are so already, and when it cannot be
+/// written as JSON and read back.
+pub fn message<T: Serialize + DeserializeOwned>(message: &T) -> Option<T> {
+    let mut value = serde_json::to_value(message).ok()?;
+    make_visible(&mut value)
+        .then(|| serde_json::from_value(value).ok())
+        .flatten()
+}
+
+/// Whether anything was not.
+fn make_visible(value: &mut Value) -> bool {
+    match value {
+        Value::String(string) => match text(string) {
+            Cow::Borrowed(_) => false,
+            Cow::Owned(seen) => {
+                *string = seen;
+                true
+            }
+        },
+        Value::Array(values) => values
+            .iter_mut()
+            .fold(false, |any, v| make_visible(v) | any),
+        Value::Object(fields) => {
+            let hides = fields.keys().any(|key| matches!(text(key), Cow::Owned(_)));
+            if hides {
+                let hidden = std::mem::take(fields).into_iter();
+                fields.extend(hidden.map(|(key, value)| (text(&key).into_owned(), value)));
+            }
+            fields
+                .values_mut()
+                .fold(hides, |any, v| make_visible(v) | any)
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// Writes log lines, one at a time, each on one line.
+pub struct Lines<W> {
+    /// Where they go.
+    pub to: W,
+    /// Whether they are JSON.
+    pub are_json: bool,
+}
+
+impl<W: io::Write> io::Write for Lines<W> {
+    /// Takes a whole line with its end.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        let (text, end) = match text.strip_suffix('\n') {
+            Some(text) => (text, "\n"),
+            None => (&*text, ""),
+        };
+        let seen = match self.are_json {
+            true => json(text).into_owned(),
+            false => styled(text).replace('\n', "\\n"),
+        };
+        self.to.write_all((seen + end).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+fn escape(
+    text: &str,
+    keep: impl Fn(char) -> bool,
+    push: impl Fn(&mut String, char),
+) -> Cow<'_, str> {
+    let is_seen = |c: char| is_visible(c) || keep(c);
+    if text.chars().all(is_seen) {
+        return Cow::Borrowed(text);
+    }
+    let mut seen = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match is_seen(c) {
+            true => seen.push(c),
+            false => push(&mut seen, c),
+        }
+    }
+    Cow::Owned(seen)
+}
+
+fn push_debug(seen: &mut String, c: char) {
+    seen.extend(c.escape_debug());
+}
+
+fn push_json(seen: &mut String, c: char) {
+    for unit in c.encode_utf16(&mut [0; 2]) {
+        // Writing to a string cannot fail.
+        let _ = write!(seen, "\\u{unit:04x}");
+    }
+}
+
+/// Whether a character is seen as it is. Beyond ASCII the standard library
+/// knows: control and format characters, odd spaces and line ends, and what is
+/// not assigned, are not. Marks that belong to the letter before are.
+fn is_visible(c: char) -> bool {
+    if c.is_ascii() {
+        return !c.is_ascii_control();
+    }
+    let mut buffer = [b'x'; 5];
+    let end = 1 + c.encode_utf8(&mut buffer[1..]).len();
+    let after_a_letter = std::str::from_utf8(&buffer[..end]);
+    after_a_letter.is_ok_and(|text| text.escape_debug().nth(1) == Some(c))
+}
+
+/// How long the style is that a text begins with: `ESC [`, numbers and
+/// semicolons, `m`. 0 if it begins with none.
+fn style_len(text: &str) -> usize {
+    let Some(numbers) = text.strip_prefix("\u{1b}[") else {
+        return 0;
+    };
+    let is_number = |c: char| c.is_ascii_digit() || c == ';';
+    match numbers.find(|c| !is_number(c)) {
+        Some(end) if numbers[end..].starts_with('m') => 2 + end + 1,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_seen_is_escaped() {
+        for (given, shown) in [
+            ("plain", "plain"),
+            ("quotes \" ' and \\ stay", "quotes \" ' and \\ stay"),
+            (
+                "Grüße, 東京, नमस्ते, cafe\u{301}",
+                "Grüße, 東京, नमस्ते, cafe\u{301}",
+            ),
+            ("a\nb\r\tc", "a\\nb\\r\\tc"),
+            (
+                "\u{1b}[2J\u{1b}]0;title\u{7}",
+                "\\u{1b}[2J\\u{1b}]0;title\\u{7}",
+            ),
+            ("\u{9b}31m\u{7f}\0", "\\u{9b}31m\\u{7f}\\0"),
+            (
+                "\u{202e}abc\u{2066}\u{200f}",
+                "\\u{202e}abc\\u{2066}\\u{200f}",
+            ),
+            (
+                "\u{2028}\u{200b}\u{feff}\u{e0041}",
+                "\\u{2028}\\u{200b}\\u{feff}\\u{e0041}",
+            ),
+        ] {
+            assert_eq!(text(given), shown, "{given:?}");
+        }
+        assert_eq!(lines("a\nb\u{1b}"), "a\nb\\u{1b}");
+    }
+
+    #[test]
+    fn json_says_the_same() {
+        let given = serde_json::json!({"k\u{9b}": "a\u{202e}\n\u{e0041}\u{1b}"});
+        let written = serde_json::to_string_pretty(&given).expect("it is JSON");
+        let shown = json(&written);
+        assert!(shown.chars().all(|c| c == '\n' || is_visible(c)), "{shown}");
+        let read: Value = serde_json::from_str(&shown).expect("it is JSON still");
+        assert_eq!(read, given);
+    }
+
+    #[test]
+    fn styles_stay_and_nothing_else_that_escapes() {
+        for (given, shown) in [
+            ("\u{1b}[1;31mred\u{1b}[0m\n", "\u{1b}[1;31mred\u{1b}[0m\n"),
+            ("\u{1b}[2J\u{1b}", "\\u{1b}[2J\\u{1b}"),
+            ("\u{1b}[1\u{202e}m", "\\u{1b}[1\\u{202e}m"),
+            ("é\u{1b}é\u{1b}[mé", "é\\u{1b}é\u{1b}[mé"),
+        ] {
+            assert_eq!(styled(given), shown, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn a_log_line_is_one_line() {
+        for (are_json, shown) in [(false, "a\\nb\\u{202e}\n"), (true, "a\nb\\u202e\n")] {
+            let mut written = Vec::new();
+            let mut log = Lines {
+                to: &mut written,
+                are_json,
+            };
+            log.write_all("a\nb\u{202e}\n".as_bytes())
+                .expect("a buffer");
+            assert_eq!(String::from_utf8_lossy(&written), shown);
+        }
+    }
+}
