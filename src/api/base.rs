@@ -106,7 +106,7 @@ impl Service {
         &self,
         (mut asked, on): (Checked<Q>, Arc<Snapshot>),
         metadata: &MetadataMap,
-        answer: fn(&mut Checked<Q>, &Snapshot, Pace) -> Result<A, Delay>,
+        answer: fn(&mut Checked<Q>, &Snapshot, Pace<'_>) -> Result<A, Delay>,
     ) -> Result<Response<A>, Error> {
         let mut at_once = || try_measured(|| answer(&mut asked, &on, Pace::AtOnce));
         let mut answered = at_once();
@@ -134,11 +134,13 @@ impl Service {
         &self,
         (mut asked, on): (Checked<Q>, Arc<Snapshot>),
         metadata: &MetadataMap,
-        answer: fn(&mut Checked<Q>, &Snapshot, Pace) -> Result<A, Delay>,
+        answer: fn(&mut Checked<Q>, &Snapshot, Pace<'_>) -> Result<A, Delay>,
     ) -> Result<Response<A>, Error> {
-        let patiently = move || answer(&mut asked, &on, Pace::Patient).map_err(|_| Error::Internal);
         let deadline = deadline::given(metadata.as_ref());
-        let run = move || try_measured(patiently);
+        let run = move |is_given_up: &dyn Fn() -> bool| {
+            let aside = || answer(&mut asked, &on, Pace::Aside(is_given_up));
+            try_measured(aside).map_err(|_| Error::Deadline)
+        };
         self.lanes.decide(deadline, run).await?
     }
 

@@ -16,8 +16,14 @@ pub trait Ask: Sized {
     /// Every fault of the pod.
     fn compile(pod: Option<v1::Pod>, limits: &Limits, path: Path<'_>) -> Result<Self, Violations>;
 
+    /// What it costs to judge eight nodes by a constraint, in units.
+    const UNITS_PER_VERDICT: usize;
+
     /// Namespace of the pod.
     fn namespace(&self) -> &str;
+
+    /// How many constraints are in force, at most.
+    fn constraints(&self, cut: &Cut<'_>) -> usize;
 
     /// Answers as `Filter`, all but epoch and age.
     fn filter(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::FilterResponse;
@@ -29,18 +35,21 @@ pub trait Ask: Sized {
     fn explain(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::ExplainResponse;
 }
 
-/// Candidates up to which a decision is small.
-const MAX_CANDIDATES_AT_ONCE: usize = 20_000;
-
 /// How long a decision may take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pace {
+#[derive(Clone, Copy)]
+pub enum Pace<'a> {
     /// So short that other calls can wait for it. What would take longer is
     /// not answered.
     AtOnce,
-    /// As long as it needs.
-    Patient,
+    /// As long as it needs, until this says that nobody waits for it.
+    Aside(&'a dyn Fn() -> bool),
 }
+
+/// What it costs to look a candidate up, in units.
+const UNITS_PER_CANDIDATE: usize = 40;
+
+/// What it costs to list a node or a domain.
+const UNITS_PER_NAME: usize = 8;
 
 /// A valid request about one pod.
 #[derive(Debug)]
@@ -102,7 +111,11 @@ impl<Q: Ask> Checked<Q> {
     ///
     /// # Errors
     /// Why it does not, of [`Pace::AtOnce`].
-    pub fn filter(&mut self, snapshot: &Snapshot, pace: Pace) -> Result<v1::FilterResponse, Delay> {
+    pub fn filter(
+        &mut self,
+        snapshot: &Snapshot,
+        pace: Pace<'_>,
+    ) -> Result<v1::FilterResponse, Delay> {
         let answer = self.read(snapshot, pace, Q::filter)?;
         let epoch = snapshot.epoch().to_owned();
         let age = answer::age(snapshot.age());
@@ -117,7 +130,11 @@ impl<Q: Ask> Checked<Q> {
     ///
     /// # Errors
     /// As for [`Self::filter`].
-    pub fn score(&mut self, snapshot: &Snapshot, pace: Pace) -> Result<v1::ScoreResponse, Delay> {
+    pub fn score(
+        &mut self,
+        snapshot: &Snapshot,
+        pace: Pace<'_>,
+    ) -> Result<v1::ScoreResponse, Delay> {
         let answer = self.read(snapshot, pace, Q::score)?;
         let epoch = snapshot.epoch().to_owned();
         let age = answer::age(snapshot.age());
@@ -135,7 +152,7 @@ impl<Q: Ask> Checked<Q> {
     pub fn explain(
         &mut self,
         snapshot: &Snapshot,
-        pace: Pace,
+        pace: Pace<'_>,
     ) -> Result<v1::ExplainResponse, Delay> {
         let answer = self.read(snapshot, pace, Q::explain)?;
         let epoch = snapshot.epoch().to_owned();
@@ -148,28 +165,46 @@ impl<Q: Ask> Checked<Q> {
     }
 
     /// Runs an answer on one cut of the snapshot, with the overlay applied.
-    /// Always does with [`Pace::Patient`].
     fn read<T>(
         &mut self,
         snapshot: &Snapshot,
-        pace: Pace,
+        pace: Pace<'_>,
         answer: impl Fn(&Self, &Cut<'_>) -> T,
     ) -> Result<T, Delay> {
-        if pace == Pace::AtOnce && !self.is_small() {
-            return Err(Delay::Long);
-        }
-        let overlay = std::mem::take(&mut self.overlay);
-        let namespace = self.question.namespace();
         match pace {
-            Pace::AtOnce => snapshot.read_at_once(namespace, |cut| answer(self, &cut)),
-            Pace::Patient => Ok(snapshot.read(namespace, overlay, |cut| answer(self, &cut))),
+            Pace::AtOnce if !self.overlay.is_empty() => Err(Delay::Long),
+            Pace::AtOnce => {
+                let afforded = |cut: Cut<'_>| {
+                    let affords = cut.affords(self.units(&cut));
+                    affords.then(|| answer(self, &cut))
+                };
+                let answered = snapshot.read_at_once(self.question.namespace(), afforded)?;
+                answered.ok_or(Delay::Long)
+            }
+            Pace::Aside(is_given_up) => {
+                let overlay = std::mem::take(&mut self.overlay);
+                let namespace = self.question.namespace();
+                snapshot.read_until(namespace, overlay, is_given_up, |cut| answer(self, &cut))
+            }
         }
     }
 
-    /// Whether its own size lets it be answered at once.
-    fn is_small(&self) -> bool {
-        let candidates = self.candidates.as_ref().map_or(0, |c| c.names.len());
-        self.overlay.is_empty() && candidates <= MAX_CANDIDATES_AT_ONCE
+    /// What an answer costs once all is counted, in units.
+    fn units(&self, cut: &Cut<'_>) -> usize {
+        let nodes = cut.nodes.len();
+        let (named, judged) = match &self.candidates {
+            Some(candidates) => (candidates.names.len(), candidates.names.len()),
+            None => (0, nodes),
+        };
+        let constraints = self.question.constraints(cut);
+        let listed = match self.view {
+            v1::View::Full => 3 * judged,
+            _ if self.lists_nodes() => judged,
+            _ => judged / usize::BITS as usize,
+        };
+        let domains = constraints * self.max_domains.min(nodes);
+        let verdicts = judged * constraints * Q::UNITS_PER_VERDICT / 8;
+        named * UNITS_PER_CANDIDATE + (listed + domains) * UNITS_PER_NAME + verdicts
     }
 
     /// Whether the caller names the nodes to decide about.

@@ -16,6 +16,16 @@ impl Ask for Question {
         &self.namespace
     }
 
+    // Nodes are judged many at once.
+    const UNITS_PER_VERDICT: usize = 4;
+
+    fn constraints(&self, cut: &Cut<'_>) -> usize {
+        self.constraints
+            .all
+            .len()
+            .max(cut.defaults.constraints.len())
+    }
+
     fn filter(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::FilterResponse {
         asked.filter_on(cut)
     }

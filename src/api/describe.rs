@@ -54,6 +54,13 @@ struct Page {
     response: v1::DescribeSpreadResponse,
 }
 
+/// Where it is looked, and for how long.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    snapshot: &'a Snapshot,
+    is_given_up: &'a dyn Fn() -> bool,
+}
+
 impl Checked {
     /// Checks a request.
     ///
@@ -107,12 +114,21 @@ impl Checked {
     /// Looks, and answers.
     ///
     /// # Errors
-    /// [`Error::NoWorkload`] when it is about one that has no pods.
-    pub fn answer(&self, snapshot: &Snapshot) -> Result<v1::DescribeSpreadResponse, Error> {
+    /// [`Error::NoWorkload`] when it is about one that has no pods, and
+    /// [`Error::Deadline`] when `is_given_up` said so.
+    pub fn answer(
+        &self,
+        snapshot: &Snapshot,
+        is_given_up: &dyn Fn() -> bool,
+    ) -> Result<v1::DescribeSpreadResponse, Error> {
+        let at = Place {
+            snapshot,
+            is_given_up,
+        };
         let mut response = match &self.subject {
-            Subject::All(namespace) => self.all(snapshot, namespace.as_deref()),
-            Subject::Workload(namespace, named) => self.workload(snapshot, namespace, named)?,
-            Subject::Selector(namespace, selector) => self.selected(snapshot, namespace, selector),
+            Subject::All(namespace) => self.all(at, namespace.as_deref())?,
+            Subject::Workload(namespace, named) => self.workload(at, namespace, named)?,
+            Subject::Selector(namespace, selector) => self.selected(at, namespace, selector)?,
         };
         response.epoch = snapshot.epoch().to_owned();
         response.age = answer::age(snapshot.age());
@@ -122,38 +138,43 @@ impl Checked {
     /// Looks at the workloads of a namespace.
     fn survey<T>(
         &self,
-        snapshot: &Snapshot,
+        at: Place<'_>,
         namespace: &str,
         look: impl FnOnce(&Survey<'_, '_>) -> T,
-    ) -> (i64, T) {
-        snapshot.survey(namespace, |census| {
+    ) -> Result<(i64, T), Error> {
+        let seen = at.snapshot.survey(namespace, at.is_given_up, |census| {
             let survey = Survey::of(&census, namespace, &self.limits, self.max_domains);
             (census.cut().revision, look(&survey))
-        })
+        });
+        seen.map_err(|_| Error::Deadline)
     }
 
-    fn all(&self, snapshot: &Snapshot, namespace: Option<&str>) -> v1::DescribeSpreadResponse {
+    fn all(
+        &self,
+        at: Place<'_>,
+        namespace: Option<&str>,
+    ) -> Result<v1::DescribeSpreadResponse, Error> {
         let mut page = Page {
             worst: Vec::new(),
             response: v1::DescribeSpreadResponse {
-                revision: snapshot.revision(),
+                revision: at.snapshot.revision(),
                 ..Default::default()
             },
         };
         let namespaces = match namespace {
             Some(namespace) => vec![namespace.into()],
-            None => snapshot.namespace_names(),
+            None => at.snapshot.namespace_names(),
         };
         for namespace in namespaces {
-            let (revision, ()) = self.survey(snapshot, &namespace, |survey| {
+            let (revision, ()) = self.survey(at, &namespace, |survey| {
                 page.response.workload_count += count(survey.len());
                 for judged in survey.judge_all(&self.by) {
                     self.note(&namespace, judged, &mut page);
                 }
-            });
+            })?;
             page.response.revision = page.response.revision.min(revision);
         }
-        page.finish(self.page_size)
+        Ok(page.finish(self.page_size))
     }
 
     /// Notes a workload among the worst, if it is to be listed.
@@ -175,17 +196,17 @@ impl Checked {
 
     fn workload(
         &self,
-        snapshot: &Snapshot,
+        at: Place<'_>,
         namespace: &str,
         named: &v1::WorkloadName,
     ) -> Result<v1::DescribeSpreadResponse, Error> {
-        let (revision, judged) = self.survey(snapshot, namespace, |survey| {
+        let (revision, judged) = self.survey(at, namespace, |survey| {
             let judged = survey.judge_one(&named.kind, &named.name, &self.by)?;
             if !judged.balances.is_empty() || judged.fault.is_some() {
                 return Some(judged);
             }
             survey.judge_one(&named.kind, &named.name, &By::Key(ZONE.into()))
-        });
+        })?;
         let judged = judged.ok_or_else(|| Error::NoWorkload {
             namespace: namespace.to_owned(),
             kind: named.kind.clone(),
@@ -204,18 +225,18 @@ impl Checked {
 
     fn selected(
         &self,
-        snapshot: &Snapshot,
+        at: Place<'_>,
         namespace: &str,
         selector: &Selector,
-    ) -> v1::DescribeSpreadResponse {
+    ) -> Result<v1::DescribeSpreadResponse, Error> {
         let key: Arc<str> = match &self.by {
             By::Constraints => ZONE.into(),
             By::Key(key) => Arc::clone(key),
         };
-        let (revision, (pods, balance)) = self.survey(snapshot, namespace, |survey| {
+        let (revision, (pods, balance)) = self.survey(at, namespace, |survey| {
             survey.judge_selected(selector, &key)
-        });
-        v1::DescribeSpreadResponse {
+        })?;
+        Ok(v1::DescribeSpreadResponse {
             revision,
             workload_count: 1,
             workloads: vec![v1::WorkloadSpread {
@@ -225,7 +246,7 @@ impl Checked {
                 ..Default::default()
             }],
             ..Default::default()
-        }
+        })
     }
 }
 

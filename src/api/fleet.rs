@@ -19,6 +19,13 @@ impl Ask for Question {
         &self.placement.namespace
     }
 
+    // Each cluster is looked up in the order of all domains.
+    const UNITS_PER_VERDICT: usize = 240;
+
+    fn constraints(&self, _: &Cut<'_>) -> usize {
+        self.constraints.len()
+    }
+
     fn filter(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::FilterResponse {
         asked.filter_on(cut)
     }

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
 
+use super::aside::Aside;
 use super::error::Error;
 
 /// Changes from which on a batch is applied beside the reactor.
@@ -57,7 +59,9 @@ pub struct Lanes {
     writes: Arc<Semaphore>,
     looks: Arc<Semaphore>,
     copies: Arc<Semaphore>,
-    /// Work of any kind that is running now.
+    /// Where decisions run.
+    aside: Arc<Aside>,
+    /// Changes and copies that are running now.
     running: Arc<AtomicUsize>,
 }
 
@@ -71,6 +75,7 @@ impl Lanes {
             writes: Arc::new(Semaphore::new(WRITES)),
             looks: Arc::new(Semaphore::new(LOOKS)),
             copies: Arc::new(Semaphore::new(COPIES)),
+            aside: Arc::new(Aside::new(load.running)),
             running: Arc::default(),
         }
     }
@@ -81,15 +86,16 @@ impl Lanes {
         self.running.load(Ordering::Relaxed) > 0
     }
 
-    /// Runs a decision. One that is over the load is refused at once; one
-    /// whose deadline passes while it waits never runs.
+    /// Runs a decision, which is told when its deadline has passed or its caller
+    /// is gone. One that is over the load is refused at once; one whose deadline
+    /// passes while it waits never runs.
     ///
     /// # Errors
     /// [`Error::OverLimit`], [`Error::Deadline`].
     pub async fn decide<T: Send + 'static>(
         &self,
         deadline: Option<Instant>,
-        work: impl FnOnce() -> T + Send + 'static,
+        work: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
     ) -> Result<T, Error> {
         let Ok(place) = Arc::clone(&self.decisions).try_acquire_owned() else {
             return Err(Error::OverLimit {
@@ -99,11 +105,18 @@ impl Lanes {
                 retry_after: Some(RETRY_AFTER),
             });
         };
-        self.run(&self.deciding, deadline, move || {
-            let _place = place;
-            work()
-        })
-        .await
+        // A call that is given up drops its guard.
+        let gone = CancellationToken::new();
+        let _guard = gone.clone().drop_guard();
+        let slot = Arc::clone(&self.deciding).acquire_owned();
+        let slot = until(deadline, slot).await?;
+        let slot = slot.map_err(|_| Error::Internal)?;
+        let done = self.aside.run(move || {
+            let _held = (slot, place);
+            let is_late = || deadline.is_some_and(|at| Instant::now() > at);
+            work(&|| gone.is_cancelled() || is_late())
+        });
+        until(deadline, done).await?
     }
 
     /// Runs what changes a snapshot, however much waits before it: a feed that

@@ -2,6 +2,7 @@
 //! errors to status.
 
 mod answer;
+mod aside;
 mod base;
 mod checked;
 mod deadline;

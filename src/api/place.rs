@@ -114,8 +114,9 @@ impl Checked {
         cancelled: &dyn Fn() -> bool,
     ) -> Result<v1::PlaceResponse, Error> {
         let overlay = std::mem::take(&mut self.overlay);
-        let planned = snapshot.read(self.ask.namespace(), overlay, |cut| self.plan(&cut));
-        let response = self.run(planned, cancelled)?;
+        let namespace = self.ask.namespace();
+        let planned = snapshot.read_until(namespace, overlay, cancelled, |cut| self.plan(&cut));
+        let response = self.run(planned.map_err(|_| Error::Deadline)?, cancelled)?;
         Ok(said_of(snapshot, response))
     }
 
@@ -141,8 +142,9 @@ impl Checked {
         };
         let again = || {
             let answer = try_measured(|| {
-                let planned = snapshot.read_in_turn(&hold.namespace, |cut| self.plan(&cut));
-                self.run(planned, cancelled)
+                let plan = |cut: Cut<'_>| self.plan(&cut);
+                let planned = snapshot.read_in_turn(&hold.namespace, cancelled, plan);
+                self.run(planned.map_err(|_| Error::Deadline)?, cancelled)
             })?;
             Ok::<_, Error>(decided(answer.map(|r| said_of(snapshot, r))))
         };

@@ -167,7 +167,7 @@ impl SpreadService for Service {
             let is_late = || deadline.is_some_and(|at| Instant::now() > at);
             given_up.is_cancelled() || is_late()
         };
-        let run = move || {
+        let run = move |_: &dyn Fn() -> bool| {
             let answer = try_measured(|| checked.answer(&snapshot, &stop));
             answer.map(|answer| (answer, checked, snapshot, stop))
         };
@@ -195,7 +195,9 @@ impl SpreadService for Service {
             .reach(&checked.snapshot, checked.min_revision, &metadata)
             .await?;
         let deadline = deadline::given(metadata.as_ref());
-        let run = move || try_measured(|| checked.answer(&snapshot));
+        let run = move |is_given_up: &dyn Fn() -> bool| {
+            try_measured(|| checked.answer(&snapshot, is_given_up))
+        };
         Ok(self.lanes.decide(deadline, run).await??)
     }
 

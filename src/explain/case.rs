@@ -10,6 +10,9 @@ use crate::spread::{
     Scores, Subject,
 };
 
+/// What it costs to look at a node and its labels, in units.
+const UNITS_PER_NODE: usize = 20;
+
 /// A decision and what it was made from.
 pub struct Case<'a> {
     question: &'a Question,
@@ -115,9 +118,18 @@ impl<'a> Case<'a> {
         self.checks == NodeChecks::SpreadOnly || node.check.is_none()
     }
 
+    /// Whether somebody still waits, before so many nodes are looked at.
+    pub fn affords(&self, nodes: usize) -> bool {
+        self.cut.affords(nodes.saturating_mul(UNITS_PER_NODE))
+    }
+
     /// The nodes that pass the checks and all hard constraints but one.
     pub fn admitted_but_for(&self, but: usize) -> impl Iterator<Item = &Judged<'a>> {
-        self.nodes.iter().filter(move |node| {
+        let nodes = match self.affords(self.nodes.len().saturating_mul(self.hard.len())) {
+            true => &self.nodes[..],
+            false => &[],
+        };
+        nodes.iter().filter(move |node| {
             let others = self.hard.iter().filter(|hard| hard.place != but);
             self.passes_checks(node) && others.into_iter().all(|hard| hard.admits(node.node))
         })
@@ -144,7 +156,11 @@ impl<'a> Case<'a> {
     /// All nodes of the snapshot, judged or not.
     pub fn all_nodes(&self) -> impl Iterator<Item = (Slot, NodeRef<'a>)> {
         let nodes = self.cut.nodes;
-        let slots = nodes.order().iter();
+        let slots = match self.affords(nodes.len()) {
+            true => nodes.order(),
+            false => &[],
+        };
+        let slots = slots.iter();
         slots.filter_map(|slot| Some((*slot, nodes.get(*slot)?)))
     }
 

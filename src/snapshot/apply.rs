@@ -79,7 +79,6 @@ impl State {
             shared.defaults = defaults;
         }
         self.sync_views(locked);
-        shared.nodes.free_unnamed();
         match shared.apply(batch, applied) {
             Followed::Moved(moves) if moves.is_empty() => {}
             Followed::Moved(moves) => {
@@ -184,28 +183,40 @@ impl Shared {
 
     /// Changes nodes and gives slots out to nodes that pods name; what that
     /// means for views.
-    pub(super) fn apply(&mut self, batch: &Batch, applied: &mut Applied) -> Followed {
-        for object in batch.objects() {
-            match object {
-                Object::Node(node) => applied.note(self.nodes.put(node)),
-                Object::Delete(reference) if Identity::of(object).kind == Kind::Node => {
-                    applied.note(self.nodes.remove(&reference.name, &reference.uid));
-                }
-                _ => {}
-            }
-        }
-        self.nodes.settle();
-        let followed = self.nodes.follow();
-        for object in batch.objects() {
-            if let Object::Pod(v1::Pod {
-                spec: Some(spec), ..
-            }) = object
-                && !spec.node_name.is_empty()
-            {
-                self.nodes.reserve(&spec.node_name);
-            }
-        }
+    fn apply(&mut self, batch: &Batch, applied: &mut Applied) -> Followed {
+        let nodes = Nodes::to_change(&mut self.nodes);
+        nodes.free_unnamed();
+        apply_to_nodes(nodes, batch, applied);
+        nodes.settle();
+        let followed = nodes.follow();
+        reserve_slots(nodes, batch);
         followed
+    }
+}
+
+/// Applies the changes of nodes in a batch.
+pub(super) fn apply_to_nodes(nodes: &mut Nodes, batch: &Batch, applied: &mut Applied) {
+    for object in batch.objects() {
+        match object {
+            Object::Node(node) => applied.note(nodes.put(node)),
+            Object::Delete(reference) if Identity::of(object).kind == Kind::Node => {
+                applied.note(nodes.remove(&reference.name, &reference.uid));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Gives slots out to the nodes that the pods of a batch name.
+pub(super) fn reserve_slots(nodes: &mut Nodes, batch: &Batch) {
+    for object in batch.objects() {
+        if let Object::Pod(v1::Pod {
+            spec: Some(spec), ..
+        }) = object
+            && !spec.node_name.is_empty()
+        {
+            nodes.reserve(&spec.node_name);
+        }
     }
 }
 

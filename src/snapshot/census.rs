@@ -14,6 +14,9 @@ use super::templates::TemplateId;
 use super::view::View;
 use crate::proto::v1;
 
+/// What it costs to look at a pod, in units.
+const UNITS_PER_POD: usize = 20;
+
 /// The pods of a namespace, grouped.
 pub struct Census<'a> {
     cut: Cut<'a>,
@@ -39,6 +42,9 @@ impl<'a> Cut<'a> {
         let mut groups: Vec<Group> = Vec::new();
         let mut places = HashMap::new();
         for (name, pod) in self.namespace.pods() {
+            if !self.affords(UNITS_PER_POD) {
+                break;
+            }
             // What is reserved is no pod yet.
             if !pod.life.counts() || is_reservation(name) {
                 continue;
@@ -98,7 +104,7 @@ impl<'a> Census<'a> {
     /// Answers a query, without keeping the view.
     pub fn count(&self, query: Query<'_>) -> Counted<'a> {
         let sets = self.cut.namespace.label_sets();
-        let matching = sets.matching_of(query.selector, &self.pairs);
+        let matching = sets.matching_of(query.selector, &self.pairs, self.cut.budget);
         let nodes = matching.into_iter().flat_map(|set| sets.counts(set));
         self.count_nodes(query.partition, nodes)
     }

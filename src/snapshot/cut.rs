@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::budget::{Budget, Delay};
 use super::counted::Counted;
 use super::defaults::Defaults;
-use super::hurry::{Delay, Hurry};
+use super::fork::{Fork, keep_in};
 use super::label_sets::{LabelSetId, LabelSets};
 use super::lenses::Lens;
 use super::namespace::Namespace;
@@ -16,8 +17,10 @@ use super::partition;
 use super::slots::Slot;
 use super::upkeep::Upkeep;
 use super::view::View;
-use super::views::Views;
 use crate::matching::Selector;
+
+/// What it costs to add a count up, in units.
+const UNITS_PER_COUNT: usize = 2;
 
 /// One revision of one namespace.
 #[derive(Clone, Copy)]
@@ -31,8 +34,20 @@ pub struct Cut<'a> {
     /// The namespace; an empty one if the snapshot has none of the name.
     pub(super) namespace: &'a Namespace,
     pub(super) upkeep: &'a Upkeep,
-    /// Whether it has to be over at once.
-    pub(super) hurry: Option<&'a Hurry>,
+    /// What may be spent on a decision.
+    pub(super) budget: &'a Budget<'a>,
+    pub(super) source: Source<'a>,
+}
+
+/// Where views are found and kept.
+#[derive(Clone, Copy)]
+pub(super) enum Source<'a> {
+    /// In the namespace of the state, which is locked for reading.
+    State,
+    /// In a fork of it.
+    Fork(&'a Fork<'a>),
+    /// Nowhere: the namespace is not there.
+    Nowhere,
 }
 
 /// A question: how many pods that match `selector` count in each domain of a
@@ -74,55 +89,80 @@ impl<'a> Cut<'a> {
         self.namespace.owners().deduce(labels, controller)
     }
 
-    /// The nodes of a partition.
+    /// Takes what a piece of work costs from the budget, which may begin if this
+    /// says so. Otherwise the decision is worth nothing, whatever it is.
+    pub fn affords(&self, units: usize) -> bool {
+        self.budget.takes(units)
+    }
+
+    /// Whether to go on: somebody still waits, and there is something left to
+    /// spend.
+    pub fn goes_on(&self) -> bool {
+        self.budget.delay().is_none()
+    }
+
+    /// The nodes of a partition; none of them when the budget does not allow
+    /// looking.
     pub fn lens(&self, key: &partition::Key) -> Lens {
         let upkeep = self.upkeep;
-        self.nodes.lens(key, upkeep.tick(), upkeep.max_view_bytes())
+        let (now, room) = (upkeep.tick(), upkeep.max_view_bytes());
+        let lens = self.nodes.lens(key, now, room, self.budget);
+        lens.unwrap_or_else(|| Lens::none(key))
     }
 
     /// Answers a query: from a view that is kept, or by counting label sets
     /// and keeping the view.
     pub fn count(&self, query: Query<'_>) -> Counted<'a> {
-        let now = self.upkeep.tick();
         let lens = self.lens(query.partition);
-        let views = self.namespace.views();
-        let views = match self.hurry {
-            None => views.read(),
-            Some(hurry) => match views.try_read() {
-                Some(views) => views,
-                None => return self.give_up(hurry, Delay::Held, lens),
+        if !self.goes_on() {
+            return self.nothing(lens);
+        }
+        let kept = match self.source {
+            Source::Nowhere => None,
+            Source::Fork(fork) => fork.find(query, &lens),
+            Source::State => match self.namespace.views().try_read() {
+                Some(views) => (views.version() == self.upkeep.version())
+                    .then(|| views.find(query.selector, lens.id))
+                    .flatten()
+                    .map(Arc::clone),
+                None => {
+                    self.budget.give_up(Delay::Held);
+                    return self.nothing(lens);
+                }
             },
         };
-        let kept = (views.version() == self.upkeep.version())
-            .then(|| views.find(query.selector, lens.id))
-            .flatten()
-            .map(Arc::clone);
-        drop(views);
-        let view = match kept {
-            Some(view) => {
-                view.touch(now);
-                self.upkeep.tally().view_hits.count_one();
-                view
-            }
-            None => {
-                if let Some(hurry) = self.hurry
-                    && self.namespace.label_sets().len() > Hurry::MAX_LABEL_SETS
-                {
-                    return self.give_up(hurry, Delay::Long, lens);
-                }
-                self.upkeep.tally().view_builds.count_one();
-                let sets = self.namespace.label_sets();
-                let matched: Vec<_> = sets.matching(query.selector).collect();
-                let view = self.build(&matched, &lens, now);
-                self.keep(query, view, matched)
-            }
+        if let Some(view) = kept {
+            view.touch(self.upkeep.tick());
+            self.upkeep.tally().view_hits.count_one();
+            return Counted::of(lens, view, self.nodes);
+        }
+        let sets = self.namespace.label_sets();
+        if !self.budget.affords(sets.units(query.selector)) {
+            return self.nothing(lens);
+        }
+        let matched: Vec<_> = sets.matching(query.selector, self.budget).collect();
+        let nodes = matched.iter().map(|set| sets.nodes_of(*set));
+        if !self
+            .budget
+            .takes(nodes.sum::<usize>().saturating_mul(UNITS_PER_COUNT))
+        {
+            return self.nothing(lens);
+        }
+        self.upkeep.tally().view_builds.count_one();
+        let view = self.build(&matched, &lens);
+        let view = match self.source {
+            Source::Nowhere => Arc::new(view),
+            Source::Fork(fork) => fork.keep(query, view, matched, &lens),
+            Source::State => match self.namespace.views().try_write() {
+                Some(mut views) => keep_in(&mut views, self.upkeep, query, view, matched),
+                None => Arc::new(view),
+            },
         };
         Counted::of(lens, view, self.nodes)
     }
 
-    /// Counts nothing, for a decision that will be made again.
-    fn give_up(&self, hurry: &Hurry, delay: Delay, lens: Lens) -> Counted<'a> {
-        hurry.give_up(delay);
+    /// Counts nothing, for a decision that is worth nothing.
+    fn nothing(&self, lens: Lens) -> Counted<'a> {
         let nothing = View::counting(std::iter::empty(), lens.id, &lens.partition, 0);
         Counted::of(lens, Arc::new(nothing), self.nodes)
     }
@@ -131,7 +171,8 @@ impl<'a> Cut<'a> {
     /// count on each node. Looks at all label sets.
     pub fn matching_sets(&self, selector: &Selector) -> impl Iterator<Item = CountedSet<'a>> {
         let sets = self.namespace.label_sets();
-        sets.matching(selector).map(|id| CountedSet { sets, id })
+        let matching = sets.matching(selector, self.budget);
+        matching.map(|id| CountedSet { sets, id })
     }
 
     /// Where terminating pods are that a selector would count otherwise. Looks
@@ -139,7 +180,7 @@ impl<'a> Cut<'a> {
     pub fn terminating(&self, selector: &Selector) -> impl Iterator<Item = Slot> {
         let sets = self.namespace.label_sets();
         let mut matching = vec![false; sets.slot_count()];
-        for set in sets.matching(selector) {
+        for set in sets.matching(selector, self.budget) {
             matching[set.index()] = true;
         }
         let pods = self.namespace.pods().map(|(_, pod)| pod);
@@ -147,33 +188,9 @@ impl<'a> Cut<'a> {
             .filter_map(|pod| pod.node)
     }
 
-    fn build(&self, matched: &[LabelSetId], lens: &Lens, now: u64) -> View {
+    fn build(&self, matched: &[LabelSetId], lens: &Lens) -> View {
         let sets = self.namespace.label_sets();
         let nodes = matched.iter().flat_map(|set| sets.counts(*set));
-        View::counting(nodes, lens.id, &lens.partition, now)
-    }
-
-    /// Keeps a view, if its question is likely to come again and there is
-    /// room.
-    fn keep(&self, query: Query<'_>, view: View, matched: Vec<LabelSetId>) -> Arc<View> {
-        let bytes = view.memory_bytes();
-        let mut views = self.namespace.views().write();
-        let version = self.upkeep.version();
-        self.upkeep.account(&mut views, |views| views.sync(version));
-        if !views.admits(query) {
-            return Arc::new(view);
-        }
-        if !self.upkeep.has_view_room(bytes) {
-            self.upkeep.account(&mut views, Views::evict_some);
-        }
-        if !self.upkeep.has_view_room(bytes) {
-            // Other namespaces have taken the room: use it and lose it, and have
-            // all of them give some up.
-            self.upkeep.note_want();
-            return Arc::new(view);
-        }
-        self.upkeep.account(&mut views, |views| {
-            views.insert(query.selector, view, matched)
-        })
+        View::counting(nodes, lens.id, &lens.partition, self.upkeep.tick())
     }
 }

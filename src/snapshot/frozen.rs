@@ -19,7 +19,7 @@ pub struct Frozen {
     /// How much it said to hold.
     pub sizes: Sizes,
     /// The nodes.
-    pub nodes: Nodes,
+    pub nodes: Arc<Nodes>,
     /// The default constraints.
     pub defaults: Arc<Defaults>,
     /// The namespaces, ascending by name.
@@ -53,20 +53,19 @@ impl State {
     }
 
     /// As [`Self::freeze_kept`], of one namespace: what a decision in it reads.
-    /// Sizes and defaults are those of the moment before.
     pub fn freeze_kept_of(&self, name: &str) -> (Frozen, Kept) {
-        let (sizes, defaults) = (self.sizes(), self.defaults());
-        self.read_patiently(name, false, |cut| {
+        self.locked(name, |locked| {
+            let (shared, namespace) = (locked.shared, locked.namespace);
             let frozen = Frozen {
-                revision: cut.revision,
-                sizes,
-                nodes: cut.nodes.clone(),
-                defaults,
-                namespaces: vec![(name.into(), cut.namespace.clone())],
+                revision: locked.revision,
+                sizes: self.sizes_with(shared),
+                nodes: Arc::clone(&shared.nodes),
+                defaults: Arc::clone(&shared.defaults),
+                namespaces: vec![(name.into(), namespace.clone())],
             };
             let kept = Kept {
-                lenses: cut.nodes.lenses().copy(),
-                views: vec![self.live_views(cut.namespace)],
+                lenses: shared.nodes.lenses().copy(),
+                views: vec![self.live_views(namespace)],
             };
             (frozen, kept)
         })
@@ -81,17 +80,15 @@ impl State {
 
     /// Copies nodes and namespaces, and what is wanted beside each: of one
     /// moment, because nothing can change while this runs. Who has the turn
-    /// keeps batches out, and `overlays` what is taken back again. So one of
-    /// the other locks at a time is enough.
+    /// keeps batches out, so one of the other locks at a time is enough.
     fn copy<L, V>(
         &self,
         _no_batch: &Turn,
         lenses: impl FnOnce(&Shared) -> L,
         views: impl Fn(&Namespace) -> V,
     ) -> (Frozen, L, Vec<V>) {
-        let _no_overlay = self.overlays.write();
         let shared = self.shared.read();
-        let (nodes, defaults) = (shared.nodes.clone(), Arc::clone(&shared.defaults));
+        let (nodes, defaults) = (Arc::clone(&shared.nodes), Arc::clone(&shared.defaults));
         let sizes = self.sizes_with(&shared);
         let lenses = lenses(&shared);
         drop(shared);

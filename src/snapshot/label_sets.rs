@@ -7,10 +7,18 @@ use std::hash::{BuildHasher, Hash, Hasher};
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
+use super::blocks::Blocks;
+use super::budget::Budget;
 use super::room;
 use super::slots::Slot;
 use super::symbols::{self, Labels, Symbol, Symbols};
 use crate::matching::Selector;
+
+/// What it costs to look at a label set, in units.
+const UNITS_PER_SET: usize = 3;
+
+/// How many label sets are copied to change one of them.
+const BLOCK: usize = 32;
 
 /// Which label sets have a pair of key and value: for whoever matches many
 /// selectors at once.
@@ -27,7 +35,7 @@ pub struct LabelSets {
     symbols: Symbols,
     by_labels: HashTable<LabelSetId>,
     /// The last one is in use.
-    sets: Vec<LabelSet>,
+    sets: Blocks<LabelSet, BLOCK>,
     /// Numbers to give out again. Some may be past the end of `sets`.
     free: Vec<LabelSetId>,
     hasher: DefaultHashBuilder,
@@ -79,7 +87,7 @@ impl LabelSets {
         labels: &BTreeMap<String, String>,
     ) -> (LabelSetId, bool) {
         if let Some(id) = known {
-            self.sets[id.index()].pods += 1;
+            self.sets.get_mut(id.index()).pods += 1;
             return (id, false);
         }
         let set = LabelSet {
@@ -90,7 +98,7 @@ impl LabelSets {
         self.label_count += set.labels.len();
         let id = match self.pop_free() {
             Some(id) => {
-                self.sets[id.index()] = set;
+                *self.sets.get_mut(id.index()) = set;
                 id
             }
             None => {
@@ -112,7 +120,7 @@ impl LabelSets {
 
     /// Takes a pod away from a label set; whether it was the last.
     pub fn release(&mut self, id: LabelSetId) -> bool {
-        let set = &mut self.sets[id.index()];
+        let set = self.sets.get_mut(id.index());
         set.pods -= 1;
         if set.pods > 0 {
             return false;
@@ -122,7 +130,7 @@ impl LabelSets {
             .find_entry(hash, |other| *other == id)
             .expect("a label set in use is in the table")
             .remove();
-        let set = std::mem::take(&mut self.sets[id.index()]);
+        let set = std::mem::take(self.sets.get_mut(id.index()));
         self.symbols.release_labels(&set.labels);
         self.label_count -= set.labels.len();
         self.count_room -= set.counted.capacity();
@@ -144,7 +152,7 @@ impl LabelSets {
             self.sets.pop();
         }
         let len = self.sets.len();
-        if let Some(capacity) = room::shrunk(len, self.sets.capacity()) {
+        if let Some(capacity) = room::shrunk(len, self.by_labels.capacity()) {
             let Self {
                 sets,
                 by_labels,
@@ -153,7 +161,7 @@ impl LabelSets {
                 free,
                 ..
             } = self;
-            sets.shrink_to(capacity);
+            sets.shrink();
             by_labels.shrink_to(capacity, |id| {
                 hash(hasher, symbols.label_texts(&sets[id.index()].labels))
             });
@@ -169,7 +177,7 @@ impl LabelSets {
 
     /// Counts a pod of a label set on a node.
     pub fn count(&mut self, id: LabelSetId, slot: Slot) {
-        let counted = &mut self.sets[id.index()].counted;
+        let counted = &mut self.sets.get_mut(id.index()).counted;
         self.count_room -= counted.capacity();
         *counted.entry(slot).or_default() += 1;
         self.count_room += counted.capacity();
@@ -177,7 +185,7 @@ impl LabelSets {
 
     /// Takes a counted pod back.
     pub fn uncount(&mut self, id: LabelSetId, slot: Slot) {
-        let counted = &mut self.sets[id.index()].counted;
+        let counted = &mut self.sets.get_mut(id.index()).counted;
         let count = counted.get_mut(&slot).expect("a counted pod was counted");
         *count -= 1;
         if *count == 0 {
@@ -191,7 +199,11 @@ impl LabelSets {
     }
 
     /// The label sets that a selector matches.
-    pub fn matching(&self, selector: &Selector) -> impl Iterator<Item = LabelSetId> {
+    pub fn matching<'s>(
+        &'s self,
+        selector: &Selector,
+        budget: &'s Budget<'s>,
+    ) -> impl Iterator<Item = LabelSetId> + use<'s> {
         // An empty selector counts nothing: the plugin's own rule.
         let selector = if selector.is_empty() {
             &Selector::Nothing
@@ -199,12 +211,22 @@ impl LabelSets {
             selector
         };
         let selector = selector.map(|text| self.symbols.find(text).unwrap_or(Symbol::ABSENT));
+        let each = UNITS_PER_SET + selector.len();
         let matches = move |set: &LabelSet| {
-            set.pods > 0 && selector.matches(|key| symbols::label_value(&set.labels, *key))
+            budget.goes_on(each)
+                && set.pods > 0
+                && selector.matches(|key| symbols::label_value(&set.labels, *key))
         };
         let all = self.sets.iter().enumerate();
         all.filter(move |(_, set)| matches(set))
             .map(|(i, _)| LabelSetId::at(i))
+    }
+
+    /// What it costs to hold a selector against all of them.
+    pub fn units(&self, selector: &Selector) -> usize {
+        let each = UNITS_PER_SET + selector.len();
+        let all = self.sets.len().saturating_mul(each);
+        all.saturating_add(selector.size().saturating_mul(10))
     }
 
     /// Which label sets have which pairs.
@@ -220,9 +242,14 @@ impl LabelSets {
 
     /// As [`Self::matching`]: of the few sets that have a pair, where the
     /// selector requires one.
-    pub fn matching_of(&self, selector: &Selector, pairs: &Pairs) -> Vec<LabelSetId> {
+    pub fn matching_of(
+        &self,
+        selector: &Selector,
+        pairs: &Pairs,
+        budget: &Budget<'_>,
+    ) -> Vec<LabelSetId> {
         let Some((key, value)) = selector.required_pair() else {
-            return self.matching(selector).collect();
+            return self.matching(selector, budget).collect();
         };
         let pair = self.symbols.find(key).zip(self.symbols.find(value));
         let having = pair.and_then(|pair| pairs.0.get(&pair));
@@ -240,6 +267,19 @@ impl LabelSets {
         !selector.is_empty() && selector.matches::<str>(value)
     }
 
+    /// Whether a number is that of a label set.
+    pub fn is_in_use(&self, id: LabelSetId) -> bool {
+        id.index() < self.sets.len() && self.sets[id.index()].pods > 0
+    }
+
+    /// The numbers of label sets that may be others than before, or count other
+    /// pods; those that are gone as well.
+    pub fn changed_since(&self, before: &Self) -> Vec<LabelSetId> {
+        let now = self.sets.changed(&before.sets);
+        let gone = self.sets.len()..before.sets.len().max(self.sets.len());
+        now.chain([gone]).flatten().map(LabelSetId::at).collect()
+    }
+
     /// The label sets in use, each with how many pods have it.
     pub fn in_use(&self) -> impl Iterator<Item = (LabelSetId, u32)> {
         let all = self.sets.iter().enumerate();
@@ -254,6 +294,11 @@ impl LabelSets {
             .get(&slot)
             .copied()
             .unwrap_or(0)
+    }
+
+    /// On how many nodes pods of a label set count.
+    pub fn nodes_of(&self, id: LabelSetId) -> usize {
+        self.sets[id.index()].counted.len()
     }
 
     /// How many pods of a label set count on each node that has any.

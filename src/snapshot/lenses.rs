@@ -8,7 +8,6 @@ use hashbrown::HashMap;
 use slab::Slab;
 
 use super::node::NodeRef;
-use super::nodes::Nodes;
 use super::partition::{self, Move, Partition};
 use super::slots::Slot;
 use super::topology::{self, Topology};
@@ -45,16 +44,19 @@ pub struct Moves {
 
 /// The topologies and partitions in use.
 ///
-/// Whoever reads holds a clone of an `Arc` for as long as nodes cannot
-/// change, so a change of a node finds each of them unshared.
+/// Whoever reads holds a clone of an `Arc`. Who decides aside may hold it while
+/// nodes change: a change then copies it first.
 #[derive(Debug, Default)]
 pub struct Lenses {
     topologies: HashMap<topology::Key, usize>,
     topology: Slab<Arc<Topology>>,
     by_key: HashMap<Arc<partition::Key>, usize>,
     entries: Slab<Entry>,
-    next_serial: u64,
 }
+
+/// The serial number of the next partition. One for all, so that partitions of
+/// a copy of the nodes are not mistaken for others either.
+static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);
 
 #[derive(Debug)]
 struct Entry {
@@ -105,22 +107,10 @@ impl Lenses {
         }
     }
 
-    /// A copy of all of them, shared with nobody.
+    /// All of them, as they are now.
     pub fn copy(&self) -> Vec<Lens> {
-        let topologies: HashMap<usize, Arc<Topology>> = self
-            .topology
-            .iter()
-            .map(|(index, topology)| (index, Arc::new(Topology::clone(topology))))
-            .collect();
-        let lens = |(index, entry): (usize, &Entry)| Lens {
-            id: PartitionId {
-                index,
-                serial: entry.serial,
-            },
-            partition: Arc::new(Partition::clone(&entry.partition)),
-            topology: Arc::clone(&topologies[&entry.topology]),
-        };
-        self.entries.iter().map(lens).collect()
+        let all = self.entries.iter();
+        all.map(|(index, _)| self.lens(index)).collect()
     }
 
     /// A partition by number, if it is still in use.
@@ -129,30 +119,55 @@ impl Lenses {
         (entry.serial == id.serial).then_some(&*entry.partition)
     }
 
-    /// A partition, made if need be.
-    pub fn insert(&mut self, key: &partition::Key, nodes: &Nodes, now: u64) -> Lens {
+    /// The topology of a key, if it is in use.
+    pub fn topology(&self, key: &topology::Key) -> Option<Arc<Topology>> {
+        let index = self.topologies.get(key)?;
+        Some(Arc::clone(&self.topology[*index]))
+    }
+
+    /// Takes a partition of a topology up, or finds the one of its key. `None`
+    /// when another topology took the place of this one meanwhile.
+    pub fn insert(
+        &mut self,
+        topology: &Arc<Topology>,
+        partition: &Arc<Partition>,
+        now: u64,
+    ) -> Option<Lens> {
+        let key = partition.key();
         if let Some(lens) = self.find(key, now) {
-            return lens;
+            return Some(lens);
         }
         let slab = &mut self.topology;
-        let make = || slab.insert(Arc::new(Topology::of(&key.topology, nodes)));
-        let topology = *self
+        let index = *self
             .topologies
             .entry(key.topology.clone())
-            .or_insert_with(make);
-        let partition = Partition::of(key.clone(), &self.topology[topology], nodes);
-        self.next_serial += 1;
+            .or_insert_with(|| slab.insert(Arc::clone(topology)));
+        if !Arc::ptr_eq(&self.topology[index], topology) {
+            return None;
+        }
         let key = Arc::new(key.clone());
-        let index = self.entries.insert(Entry {
-            serial: self.next_serial,
+        let entry = self.entries.insert(Entry {
+            serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
             key: Arc::clone(&key),
-            topology,
-            partition: Arc::new(partition),
+            topology: index,
+            partition: Arc::clone(partition),
             last_used: AtomicU64::new(now),
             reused: AtomicBool::new(false),
         });
-        self.by_key.insert(key, index);
-        self.lens(index)
+        self.by_key.insert(key, entry);
+        Some(self.lens(entry))
+    }
+
+    /// What it costs all of them to follow one node.
+    pub fn units_per_node(&self) -> usize {
+        let all = self.entries.iter();
+        all.map(|(_, entry)| entry.key.eligibility.units_per_node())
+            .sum()
+    }
+
+    /// Drops those for which following one node costs more than `units`.
+    pub fn drop_costly(&mut self, units: usize) {
+        self.retain(|entry| entry.key.eligibility.units_per_node() <= units);
     }
 
     /// Follows changes of nodes, of which `node` tells already; what moved in
@@ -166,11 +181,11 @@ impl Lenses {
         for slot in changed {
             let node = node(*slot);
             for (_, topology) in &mut self.topology {
-                unshared(topology).update(*slot, node);
+                Arc::make_mut(topology).update(*slot, node);
             }
             for (index, entry) in &mut self.entries {
                 let topology = &self.topology[entry.topology];
-                let moved = unshared(&mut entry.partition).update(*slot, node, topology);
+                let moved = Arc::make_mut(&mut entry.partition).update(*slot, node, topology);
                 if let Some(moved) = moved {
                     let id = PartitionId {
                         index,
@@ -266,7 +281,17 @@ impl Lenses {
     }
 }
 
-/// The only reference to a shared value.
-pub(super) fn unshared<T>(shared: &mut Arc<T>) -> &mut T {
-    Arc::get_mut(shared).expect("nobody reads what is locked for a change")
+impl Lens {
+    /// One of no nodes, for a decision that is worth nothing.
+    pub fn none(key: &partition::Key) -> Self {
+        let topology = Topology::default();
+        Self {
+            id: PartitionId {
+                index: usize::MAX,
+                serial: 0,
+            },
+            partition: Arc::new(Partition::empty(key.clone(), &topology)),
+            topology: Arc::new(topology),
+        }
+    }
 }

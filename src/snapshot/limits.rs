@@ -9,8 +9,7 @@ pub struct Limits {
     /// Changes in one `UpdateSnapshotRequest`: a batch is applied while
     /// readers of its namespaces wait.
     pub max_changes_per_batch: usize,
-    /// Changes in one what-if overlay: it is applied and taken back while
-    /// readers of its namespace wait.
+    /// Changes in one what-if overlay: it is applied to a fork of the state.
     pub max_overlay_changes: usize,
     /// Spread constraints of one pod, and default constraints.
     pub max_constraints_per_pod: usize,

@@ -8,6 +8,7 @@ use event_listener::{Event, EventListener};
 use parking_lot::{Mutex, RwLock};
 use uuid::Uuid;
 
+use super::budget::Delay;
 use super::census::Census;
 use super::change::Batch;
 use super::clock::{Clock, Moment, Now};
@@ -18,7 +19,6 @@ use super::defaults::Defaults;
 use super::error::Error;
 use super::freshness::{Freshness, MaxAges};
 use super::frozen::{Frozen, Kept};
-use super::hurry::Delay;
 use super::journal::Journal;
 use super::registry::Observer;
 use super::reservations::Book;
@@ -226,15 +226,30 @@ impl Snapshot {
     }
 
     /// Runs a decision on one revision of a namespace, with an overlay
-    /// applied for it alone.
+    /// applied for it alone. Holds up nobody.
     pub fn read<T>(&self, namespace: &str, overlay: Batch, decide: impl FnOnce(Cut<'_>) -> T) -> T {
+        let decided = self.read_until(namespace, overlay, &|| false, decide);
+        decided.expect("nobody gives it up")
+    }
+
+    /// As [`Self::read`], until `is_given_up` says so.
+    ///
+    /// # Errors
+    /// It was given up.
+    pub fn read_until<T>(
+        &self,
+        namespace: &str,
+        overlay: Batch,
+        is_given_up: &dyn Fn() -> bool,
+        decide: impl FnOnce(Cut<'_>) -> T,
+    ) -> Result<T, Delay> {
         let live = self.live();
         if overlay.is_empty() {
-            return live.read(namespace, decide);
+            return live.read_until(namespace, is_given_up, decide);
         }
         let taken = self.book.lock().taken_over(overlay.objects());
         let overlay = self.with_deletions(&overlay, &taken).into_owned();
-        live.read_overlaid(namespace, overlay, decide)
+        live.read_overlaid(namespace, overlay, is_given_up, decide)
     }
 
     /// The namespaces that hold something, ascending by name.
@@ -242,15 +257,22 @@ impl Snapshot {
         self.live().namespace_names()
     }
 
-    /// Looks at all pods of one revision of a namespace. Changes of the
-    /// namespace, and of nodes, wait meanwhile.
-    pub fn survey<T>(&self, namespace: &str, look: impl FnOnce(Census<'_>) -> T) -> T {
-        self.live().survey(namespace, look)
+    /// Looks at all pods of one revision of a namespace, until `is_given_up`
+    /// says so.
+    ///
+    /// # Errors
+    /// It was given up.
+    pub fn survey<T>(
+        &self,
+        namespace: &str,
+        is_given_up: &dyn Fn() -> bool,
+        look: impl FnOnce(Census<'_>) -> T,
+    ) -> Result<T, Delay> {
+        self.live().survey(namespace, is_given_up, look)
     }
 
     /// As [`Self::read`], if it is over at once: nobody changes what it reads,
-    /// the snapshot is of a common size, and no count is missing that takes
-    /// long. `decide` may have run in vain otherwise.
+    /// and it costs little. `decide` may have run in vain otherwise.
     ///
     /// # Errors
     /// Why it is not.
@@ -262,10 +284,18 @@ impl Snapshot {
         self.live().read_at_once(namespace, decide)
     }
 
-    /// As [`Self::read`], for whoever decides what to reserve and has the
+    /// As [`Self::read_until`], for whoever decides what to reserve and has the
     /// turn.
-    pub fn read_in_turn<T>(&self, namespace: &str, decide: impl FnOnce(Cut<'_>) -> T) -> T {
-        self.live().read(namespace, decide)
+    ///
+    /// # Errors
+    /// It was given up.
+    pub fn read_in_turn<T>(
+        &self,
+        namespace: &str,
+        is_given_up: &dyn Fn() -> bool,
+        decide: impl FnOnce(Cut<'_>) -> T,
+    ) -> Result<T, Delay> {
+        self.live().read_until(namespace, is_given_up, decide)
     }
 
     /// Looks at its age, and starts a new tick for the views of the live state;
@@ -350,7 +380,7 @@ impl Snapshot {
         }
     }
 
-    /// A copy of everything, of one moment. Batches and overlays wait while it
+    /// A copy of everything, of one moment. Batches wait while it
     /// is made.
     pub fn freeze(&self) -> Frozen {
         let turn = self.turn.lock();

@@ -1,6 +1,7 @@
 //! One shard of a snapshot: the pods of a namespace and what selects them.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use parking_lot::RwLock;
 
@@ -18,12 +19,12 @@ use super::upkeep::Upkeep;
 use super::views::Views;
 use crate::proto::v1;
 
-/// The pods and owners of one namespace.
+/// The pods and owners of one namespace. Copies share them until they change.
 #[derive(Debug, Default)]
 pub struct Namespace {
-    pods: PodTable,
-    label_sets: LabelSets,
-    templates: Templates,
+    pods: Arc<PodTable>,
+    label_sets: Arc<LabelSets>,
+    templates: Arc<Templates>,
     owners: Owners,
     views: RwLock<Views>,
     /// Set when the namespace became empty and left the snapshot; whoever
@@ -42,7 +43,7 @@ impl Namespace {
         let node_name = wire.spec.as_ref().map_or("", |s| &s.node_name);
         let node = nodes.slot(node_name);
         debug_assert!(node.is_some() || node_name.is_empty());
-        let life = Life::of(wire, self.templates.acquire(wire));
+        let life = Life::of(wire, Arc::make_mut(&mut self.templates).acquire(wire));
 
         let place = self.pods.find(&metadata.name);
         let old = self.pods.pod(place);
@@ -51,10 +52,11 @@ impl Namespace {
         let known = self.label_sets.find_near(guess, &metadata.labels);
         if old.is_some_and(|old| old.node == node && old.life == life && Some(old.labels) == known)
         {
-            self.templates.release(life.template);
+            Arc::make_mut(&mut self.templates).release(life.template);
             return false;
         }
-        let (labels, is_first) = self.label_sets.acquire(known, &metadata.labels);
+        let (labels, is_first) =
+            Arc::make_mut(&mut self.label_sets).acquire(known, &metadata.labels);
         if is_first {
             self.views.get_mut().add_set(labels, &self.label_sets);
         }
@@ -62,11 +64,11 @@ impl Namespace {
         if let Some(slot) = node {
             nodes.add_pod(slot);
             if record.life.counts() {
-                self.label_sets.count(labels, slot);
+                Arc::make_mut(&mut self.label_sets).count(labels, slot);
                 self.views.get_mut().add_pod(labels, slot, nodes);
             }
         }
-        let old = self.pods.put(place, &metadata.name, record);
+        let old = Arc::make_mut(&mut self.pods).put(place, &metadata.name, record);
         self.forget(old, nodes);
         true
     }
@@ -78,22 +80,22 @@ impl Namespace {
         if !self.pods.get(name).is_some_and(meant) {
             return false;
         }
-        let old = self.pods.remove(name);
+        let old = Arc::make_mut(&mut self.pods).remove(name);
         self.forget(old, nodes);
         true
     }
 
     fn forget(&mut self, pod: Option<PodRecord>, nodes: &Nodes) {
         let Some(pod) = pod else { return };
-        self.templates.release(pod.life.template);
+        Arc::make_mut(&mut self.templates).release(pod.life.template);
         if let Some(slot) = pod.node {
             if pod.life.counts() {
-                self.label_sets.uncount(pod.labels, slot);
+                Arc::make_mut(&mut self.label_sets).uncount(pod.labels, slot);
                 self.views.get_mut().remove_pod(pod.labels, slot, nodes);
             }
             nodes.remove_pod(slot);
         }
-        if self.label_sets.release(pod.labels) {
+        if Arc::make_mut(&mut self.label_sets).release(pod.labels) {
             let slots = self.label_sets.slot_count();
             self.views.get_mut().remove_set(pod.labels, slots);
         }
@@ -123,7 +125,7 @@ impl Namespace {
     /// The label sets, for tests that tamper with them.
     #[cfg(test)]
     pub fn label_sets_mut(&mut self) -> &mut LabelSets {
-        &mut self.label_sets
+        Arc::make_mut(&mut self.label_sets)
     }
 
     /// Its views.
@@ -243,7 +245,6 @@ impl Clone for Namespace {
             label_sets: self.label_sets.clone(),
             templates: self.templates.clone(),
             owners: self.owners.clone(),
-            // A copy is for writing out, not for deciding.
             views: RwLock::default(),
             retired: self.retired,
         }

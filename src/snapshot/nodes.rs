@@ -1,13 +1,17 @@
 //! The nodes of a snapshot, shared by all of its namespaces.
 
-use parking_lot::{RwLock, RwLockReadGuard};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+
+use super::budget::Budget;
 use super::lenses::{Lens, Lenses, Moves};
 use super::node::{Node, NodeRef};
 use super::node_order::NodeOrder;
-use super::partition;
+use super::partition::{self, Partition};
 use super::slots::{Slot, Slots};
 use super::symbols::{Symbol, Symbols};
+use super::topology::Topology;
 use crate::matching::{NodeAffinity, Path, Taint, Violations};
 use crate::proto::v1;
 
@@ -16,19 +20,41 @@ use crate::proto::v1;
 pub struct Nodes {
     symbols: Symbols,
     slots: Slots,
-    /// By slot; slots past its end have no node.
-    nodes: Vec<Option<Node>>,
+    /// By slot; slots past its end have no node. Copies share them.
+    nodes: Vec<Option<Arc<Node>>>,
     /// What the nodes have on the heap.
     heap_bytes: usize,
     order: NodeOrder,
     /// Slots whose nodes changed since the lenses last followed.
     changed: Vec<Slot>,
     lenses: RwLock<Lenses>,
+    /// What these were copied from to be changed, while following that is
+    /// cheaper than looking anew.
+    base: Option<Base>,
 }
+
+/// Nodes as they were, and where others differ from them.
+#[derive(Debug)]
+struct Base {
+    nodes: Arc<Nodes>,
+    changed: Vec<Slot>,
+    /// Topologies of theirs, each with what became of it.
+    topologies: Mutex<Vec<(Arc<Topology>, Arc<Topology>)>>,
+}
+
+/// What all partitions together may cost to follow a batch of nodes, in units;
+/// about 10 ms. Those that cost more than their share are dropped first.
+const MAX_FOLLOWING: usize = 2_000_000;
 
 /// How many nodes may change in a batch before looking at all of them anew is
 /// considered; it is done once a quarter of them changed.
 const MIN_UPHEAVAL: usize = 64;
+
+/// What it costs to find the domain of a node, in units.
+const UNITS_PER_DOMAIN: usize = 5;
+
+/// How many partitions share what following may cost.
+const SHARES: usize = 64;
 
 /// How many ways of looking at the nodes are kept, at most.
 const MAX_PARTITIONS: usize = 4_096;
@@ -76,7 +102,7 @@ impl Nodes {
             unschedulable,
         };
         self.heap_bytes += node.heap_bytes();
-        let old = self.nodes[slot.index()].replace(node);
+        let old = self.nodes[slot.index()].replace(Arc::new(node));
         self.release(old);
         self.changed.push(slot);
         true
@@ -98,7 +124,7 @@ impl Nodes {
         true
     }
 
-    fn release(&mut self, node: Option<Node>) {
+    fn release(&mut self, node: Option<Arc<Node>>) {
         if let Some(node) = node {
             self.heap_bytes -= node.heap_bytes();
             self.symbols.release(node.name);
@@ -118,9 +144,8 @@ impl Nodes {
         order.settle(exists, |slot| slots.name(slot));
     }
 
-    /// Frees the slots that nothing names. Not for the middle of changes that
-    /// are taken back: what they took away is named again in the end, and its
-    /// number must be what it was.
+    /// Frees the slots that nothing names. Not for a copy, whose pods are not
+    /// counted with it.
     pub fn free_unnamed(&mut self) {
         let Self { nodes, slots, .. } = self;
         let exists = |slot: Slot| nodes.get(slot.index()).is_some_and(Option::is_some);
@@ -137,23 +162,134 @@ impl Nodes {
             lenses.clear();
             Followed::Dropped
         } else {
+            let most = MAX_FOLLOWING / changed.len();
+            if lenses.units_per_node() > most {
+                lenses.drop_costly(most / SHARES);
+            }
             Followed::Moved(lenses.update(&changed, |slot| self.get(slot)))
         };
         *self.lenses.get_mut() = lenses;
         followed
     }
 
-    /// The lens of a key, made if need be, at tick `now`. All lenses may take
-    /// about `max_bytes`.
-    pub fn lens(&self, key: &partition::Key, now: u64, max_bytes: usize) -> Lens {
-        if let Some(lens) = self.lenses.read().find(key, now) {
-            return lens;
+    /// The lens of a key at tick `now`, made if need be and if the budget
+    /// allows it. All lenses may take about `max_bytes`.
+    pub fn lens(
+        &self,
+        key: &partition::Key,
+        now: u64,
+        max_bytes: usize,
+        budget: &Budget<'_>,
+    ) -> Option<Lens> {
+        loop {
+            if let Some(lens) = self.lenses.read().find(key, now) {
+                return Some(lens);
+            }
+            // Made without a lock: others look up theirs meanwhile.
+            let (topology, partition) = match &self.base {
+                Some(base) => self.follow_base(base, key, (now, max_bytes), budget)?,
+                None => self.look(key, budget)?,
+            };
+            let mut lenses = self.lenses.write();
+            if lenses.len() >= MAX_PARTITIONS || lenses.memory_bytes() > max_bytes {
+                lenses.drop_half();
+            }
+            if let Some(lens) = lenses.insert(&topology, &partition, now) {
+                return Some(lens);
+            }
         }
-        let mut lenses = self.lenses.write();
-        if lenses.len() >= MAX_PARTITIONS || lenses.memory_bytes() > max_bytes {
-            lenses.drop_half();
+    }
+
+    /// Looks at all nodes for what a key asks for.
+    fn look(
+        &self,
+        key: &partition::Key,
+        budget: &Budget<'_>,
+    ) -> Option<(Arc<Topology>, Arc<Partition>)> {
+        let known = self.lenses.read().topology(&key.topology);
+        let topology = match known {
+            Some(topology) => topology,
+            None => {
+                if !budget.takes(self.len().saturating_mul(UNITS_PER_DOMAIN)) {
+                    return None;
+                }
+                Arc::new(Topology::of(&key.topology, self))
+            }
+        };
+        if !budget.affords(Partition::units(key, self.len())) {
+            return None;
         }
-        lenses.insert(key, self, now)
+        let partition = Partition::of(key.clone(), &topology, self, budget)?;
+        Some((topology, Arc::new(partition)))
+    }
+
+    /// What became of the base's lens of a key.
+    fn follow_base(
+        &self,
+        base: &Base,
+        key: &partition::Key,
+        (now, max_bytes): (u64, usize),
+        budget: &Budget<'_>,
+    ) -> Option<(Arc<Topology>, Arc<Partition>)> {
+        let lens = base.nodes.lens(key, now, max_bytes, budget)?;
+        let units = base.changed.len() * key.eligibility.units_per_node();
+        if !budget.takes(self.slot_count() + units) {
+            return None;
+        }
+        let mut topologies = base.topologies.lock();
+        let known = topologies
+            .iter()
+            .find(|(before, _)| Arc::ptr_eq(before, &lens.topology));
+        let topology = match known {
+            Some((_, after)) => Arc::clone(after),
+            None if self.lenses.read().topology(&key.topology).is_some() => {
+                // Another one took its place in the base meanwhile.
+                drop(topologies);
+                return self.look(key, budget);
+            }
+            None => {
+                let mut topology = Topology::clone(&lens.topology);
+                for slot in &base.changed {
+                    topology.update(*slot, self.get(*slot));
+                }
+                let topology = Arc::new(topology);
+                topologies.push((lens.topology, Arc::clone(&topology)));
+                topology
+            }
+        };
+        let mut partition = Partition::clone(&lens.partition);
+        for slot in &base.changed {
+            partition.update(*slot, self.get(*slot), &topology);
+        }
+        Some((topology, Arc::new(partition)))
+    }
+
+    /// The nodes behind a reference, to change them: apart from whoever holds
+    /// another reference, and with the lenses.
+    pub fn to_change(this: &mut Arc<Self>) -> &mut Self {
+        if Arc::get_mut(this).is_none() {
+            let mut own = Self::clone(this);
+            *own.lenses.get_mut() = std::mem::take(&mut *this.lenses.write());
+            *this = Arc::new(own);
+        }
+        Arc::get_mut(this).expect("it is shared with nobody, or was just made")
+    }
+
+    /// A copy that is changed by `change` and looked at, and dropped then: its
+    /// slots are never freed.
+    pub fn imagined(this: &Arc<Self>, change: impl FnOnce(&mut Self)) -> Self {
+        let mut own = Self::clone(this);
+        change(&mut own);
+        own.settle();
+        let changed = std::mem::take(&mut own.changed);
+        if changed.len() <= MIN_UPHEAVAL.max(own.len() / 4) {
+            own.base = Some(Base {
+                nodes: Arc::clone(this),
+                changed,
+                topologies: Mutex::default(),
+            });
+        }
+        own
     }
 
     /// The lenses in use.
@@ -243,7 +379,8 @@ impl Nodes {
     /// estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.heap_bytes
-            + self.nodes.capacity() * size_of::<Option<Node>>()
+            + self.nodes.capacity() * size_of::<Option<Arc<Node>>>()
+            + self.len() * size_of::<Node>()
             + size_of_val(self.order())
             + self.slots.memory_bytes()
             + self.symbols.memory_bytes()
@@ -259,8 +396,8 @@ impl Clone for Nodes {
             heap_bytes: self.heap_bytes,
             order: self.order.clone(),
             changed: Vec::new(),
-            // A copy is for writing out, not for deciding.
             lenses: RwLock::default(),
+            base: None,
         }
     }
 }

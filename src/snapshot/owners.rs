@@ -2,14 +2,18 @@
 //! constraints get from it (`docs/semantics.md`, "Constraints of a pod").
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::change::OwnerKind;
 use crate::matching::{Path, Selector, Violations};
 use crate::proto::v1;
 
-/// The services and controllers of a namespace, by kind and name.
+/// The services and controllers of a namespace, by kind and name. Copies share
+/// them.
 #[derive(Debug, Clone, Default)]
-pub struct Owners(BTreeMap<(OwnerKind, Box<str>), Owner>);
+pub struct Owners(Arc<ByName>);
+
+type ByName = BTreeMap<(OwnerKind, Box<str>), Arc<Owner>>;
 
 /// A service or a controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,8 +79,9 @@ impl Owner {
 impl Owners {
     /// Creates or updates one; whether that made a difference.
     pub fn put(&mut self, kind: OwnerKind, name: &str, owner: Owner) -> bool {
-        let old = self.0.insert((kind, name.into()), owner);
-        old.as_ref() != self.0.get(&(kind, name.into()))
+        let owner = Arc::new(owner);
+        let old = Arc::make_mut(&mut self.0).insert((kind, name.into()), Arc::clone(&owner));
+        old != Some(owner)
     }
 
     /// Deletes one, if it is there and `uid` is empty or its own; whether that
@@ -87,7 +92,7 @@ impl Owners {
             .0
             .get(&key)
             .is_some_and(|o| uid.is_empty() || *o.uid == *uid);
-        meant && self.0.remove(&key).is_some()
+        meant && Arc::make_mut(&mut self.0).remove(&key).is_some()
     }
 
     /// Whether one is there.
@@ -136,7 +141,7 @@ impl Owners {
 
     /// All of them for the wire, ascending by kind and name.
     pub fn to_wire<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = v1::Change> + 'a {
-        let change = |((kind, name), owner): (&(OwnerKind, Box<str>), &Owner)| {
+        let change = |((kind, name), owner): (&(OwnerKind, Box<str>), &Arc<Owner>)| {
             owner.to_wire(*kind, namespace, name)
         };
         self.0.iter().map(change)
@@ -152,7 +157,7 @@ impl Owners {
         let from = (kind, Box::default());
         let all = self.0.range(from..);
         all.take_while(move |((k, _), _)| *k == kind)
-            .map(|(_, owner)| owner)
+            .map(|(_, owner)| &**owner)
     }
 
     /// What they take in memory: an estimate, in bytes.

@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use fixedbitset::FixedBitSet;
 
+use super::budget::Budget;
 use super::layout;
 use super::node::NodeRef;
 use super::nodes::Nodes;
@@ -11,6 +12,9 @@ use super::slots::Slot;
 use super::symbols::Symbol;
 use super::topology::{self, DomainId, Topology};
 use crate::matching::{Effect, NodeAffinity, Tolerations};
+
+/// How many nodes are looked at before looking whether to go on.
+const NODES_PER_LOOK: usize = 64;
 
 /// The taint of a cordoned node; a pod that tolerates it may go there.
 const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";
@@ -85,6 +89,17 @@ impl Eligibility {
             && self.admits_cordon(node)
     }
 
+    /// What it costs to look at one node.
+    pub fn units_per_node(&self) -> usize {
+        let tolerations = |t: &Option<Tolerations>| {
+            let t = t.as_ref().filter(|t| !t.is_empty());
+            t.map_or(0, |t| 2 * t.len().ilog2() as usize + 2)
+        };
+        4 + 2 * self.required_keys.len()
+            + self.affinity.as_ref().map_or(0, |a| 4 * a.per_node())
+            + tolerations(&self.tolerations)
+    }
+
     /// Whether a node is eligible as far as its taints go.
     pub fn admits_taints(&self, node: NodeRef<'_>) -> bool {
         let tolerations = self.tolerations.as_ref();
@@ -101,8 +116,16 @@ impl Eligibility {
 }
 
 impl Partition {
-    /// Parts the nodes that are eligible.
-    pub fn of(key: Key, topology: &Topology, nodes: &Nodes) -> Self {
+    /// What it costs to make one of so many nodes.
+    pub fn units(key: &Key, nodes: usize) -> usize {
+        let affinity = key.eligibility.affinity.as_ref();
+        let resolved = affinity.map_or(0, |affinity| 20 * affinity.size());
+        let each = key.eligibility.units_per_node();
+        nodes.saturating_mul(each).saturating_add(resolved)
+    }
+
+    /// Parts the nodes that are eligible. `None` when the budget says to stop.
+    pub fn of(key: Key, topology: &Topology, nodes: &Nodes, budget: &Budget<'_>) -> Option<Self> {
         let eligibility = &key.eligibility;
         let symbol = |text: &Arc<str>| nodes.symbols().find(text).unwrap_or(Symbol::ABSENT);
         let required: Vec<Symbol> = eligibility.required_keys.iter().map(symbol).collect();
@@ -118,10 +141,15 @@ impl Partition {
                 && eligibility.admits_taints(node)
                 && eligibility.admits_cordon(node)
         };
-        let slots = nodes.order().iter().copied();
-        let eligible: Vec<Slot> = slots
-            .filter(|slot| nodes.get(*slot).is_some_and(admits))
-            .collect();
+        let each = eligibility.units_per_node();
+        let mut eligible: Vec<Slot> = Vec::new();
+        for slots in nodes.order().chunks(NODES_PER_LOOK) {
+            if !budget.goes_on(slots.len().saturating_mul(each)) {
+                return None;
+            }
+            let slots = slots.iter().copied();
+            eligible.extend(slots.filter(|slot| nodes.get(*slot).is_some_and(admits)));
+        }
         let mut partition = Self {
             members: vec![DomainId::NONE; nodes.slot_count()],
             eligible: vec![false; nodes.slot_count()],
@@ -134,7 +162,20 @@ impl Partition {
         for slot in eligible {
             partition.set(slot, true, topology);
         }
-        partition
+        Some(partition)
+    }
+
+    /// One of no nodes.
+    pub fn empty(key: Key, topology: &Topology) -> Self {
+        Self {
+            key,
+            members: Vec::new(),
+            eligible: Vec::new(),
+            eligible_in_order: OnceLock::new(),
+            eligible_total: 0,
+            eligible_nodes: vec![0; topology.id_bound()],
+            domain_count: 0,
+        }
     }
 
     /// Follows a change of a node, of which `topology` knows already; how its

@@ -5,20 +5,20 @@ use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
+use super::blocks::Blocks;
 use super::pods::PodRecord;
 use super::room;
 
 /// Pods are kept in blocks of so many, so that growing moves none of them and
 /// wastes less than a block.
-const BLOCK: usize = 1 << BLOCK_BITS;
-const BLOCK_BITS: u32 = 10;
+const BLOCK: usize = 256;
 
 /// Pods by name.
 #[derive(Debug, Clone, Default)]
 pub struct PodTable {
     /// Where each pod is, by its name.
     by_name: HashTable<u32>,
-    blocks: Vec<Vec<Entry>>,
+    pods: Blocks<Entry, BLOCK>,
     hasher: DefaultHashBuilder,
     /// What names and rare parts of pods take.
     heap_bytes: usize,
@@ -66,11 +66,11 @@ impl PodTable {
     }
 
     fn entry(&self, at: u32) -> &Entry {
-        &self.blocks[(at >> BLOCK_BITS) as usize][at as usize % BLOCK]
+        &self.pods[at as usize]
     }
 
     fn entry_mut(&mut self, at: u32) -> &mut Entry {
-        &mut self.blocks[(at >> BLOCK_BITS) as usize][at as usize % BLOCK]
+        self.pods.get_mut(at as usize)
     }
 
     /// Puts a pod in place of the one of its name, which is returned; `place`
@@ -83,30 +83,20 @@ impl PodTable {
             return Some(old);
         }
         let at = u32::try_from(self.len()).expect("fewer than 2^32 pods");
-        if (at as usize).is_multiple_of(BLOCK) {
-            // The first one grows: most namespaces have few pods.
-            let room = if self.blocks.is_empty() { 0 } else { BLOCK };
-            self.blocks.push(Vec::with_capacity(room));
-        }
-        let block = self
-            .blocks
-            .last_mut()
-            .expect("a block was just made sure of");
         let entry = Entry {
             name: name.into(),
             pod,
         };
         self.heap_bytes += entry.heap_bytes();
-        block.push(entry);
+        self.pods.push(entry);
         let Self {
             by_name,
-            blocks,
+            pods,
             hasher,
             ..
         } = self;
         by_name.insert_unique(place.hash, at, |at| {
-            let block = &blocks[(*at >> BLOCK_BITS) as usize];
-            hasher.hash_one(&*block[*at as usize % BLOCK].name)
+            hasher.hash_one(&*pods[*at as usize].name)
         });
         None
     }
@@ -117,11 +107,7 @@ impl PodTable {
         self.heap_bytes -= self.entry(at).heap_bytes();
         self.unlink(at);
         // The last pod moves into the gap.
-        let block = self.blocks.last_mut().expect("a found pod is in a block");
-        let last = block.pop().expect("no block is empty");
-        if block.is_empty() {
-            self.blocks.pop();
-        }
+        let last = self.pods.pop().expect("a found pod is in the table");
         let from = u32::try_from(self.by_name.len()).expect("fewer than 2^32 pods");
         if from == at {
             return Some(last.pod);
@@ -139,21 +125,17 @@ impl PodTable {
         if let Some(capacity) = room::shrunk(self.by_name.len(), self.by_name.capacity()) {
             let Self {
                 by_name,
-                blocks,
+                pods,
                 hasher,
                 ..
             } = self;
-            by_name.shrink_to(capacity, |at| {
-                let block = &blocks[(*at >> BLOCK_BITS) as usize];
-                hasher.hash_one(&*block[*at as usize % BLOCK].name)
-            });
+            by_name.shrink_to(capacity, |at| hasher.hash_one(&*pods[*at as usize].name));
         }
     }
 
     /// All pods with their names, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &PodRecord)> {
-        let entries = self.blocks.iter().flatten();
-        entries.map(|entry| (&*entry.name, &entry.pod))
+        self.pods.iter().map(|entry| (&*entry.name, &entry.pod))
     }
 
     /// How many pods there are.
@@ -169,7 +151,7 @@ impl PodTable {
     /// What it takes in memory: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.heap_bytes
-            + self.blocks.iter().map(Vec::capacity).sum::<usize>() * size_of::<Entry>()
+            + self.pods.capacity() * size_of::<Entry>()
             + self.by_name.capacity() * (size_of::<u32>() + 1)
     }
 }

@@ -1,26 +1,80 @@
-//! Deciding on one revision of a namespace: at once, patiently, or as if a batch
-//! had been applied.
+//! Deciding on one revision of a namespace: at once, under its locks; or aside,
+//! on a fork of it, for as long as somebody waits.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::budget::{AT_ONCE, Budget, Delay};
 use super::census::Census;
 use super::change::Batch;
-use super::cut::Cut;
-use super::hurry::{Delay, Hurry};
+use super::cut::{Cut, Source};
 use super::namespace::Namespace;
-use super::state::{Shared, State};
-use super::undo::Undo;
-use super::views::Views;
+use super::state::{Shard, Shared, State};
+
+/// One revision of a namespace, which cannot change.
+pub(super) struct Locked<'a> {
+    pub revision: i64,
+    pub shared: &'a Shared,
+    /// An empty one if there is none of the name.
+    pub namespace: &'a Namespace,
+    pub shard: Option<&'a Arc<Shard>>,
+}
 
 impl State {
-    /// Runs a decision on one revision of a namespace.
-    pub fn read<T>(&self, namespace: &str, decide: impl FnOnce(Cut<'_>) -> T) -> T {
-        self.read_patiently(namespace, true, decide)
+    /// Runs a decision on one revision of a namespace, until `is_given_up` says
+    /// so. Holds no lock while it decides.
+    ///
+    /// # Errors
+    /// It was given up.
+    pub fn read_until<T>(
+        &self,
+        namespace: &str,
+        is_given_up: &dyn Fn() -> bool,
+        decide: impl FnOnce(Cut<'_>) -> T,
+    ) -> Result<T, Delay> {
+        let fork = self.fork(namespace, true);
+        let budget = Budget::until(is_given_up);
+        let decided = decide(fork.cut(&budget));
+        budget.delay().map_or(Ok(decided), Err)
     }
 
-    /// As [`Self::read`], if it is over at once. `decide` may have run in vain
-    /// otherwise.
+    /// As [`Self::read_until`], as if a batch had been applied.
+    ///
+    /// # Errors
+    /// It was given up.
+    pub fn read_overlaid<T>(
+        &self,
+        namespace: &str,
+        overlay: Batch,
+        is_given_up: &dyn Fn() -> bool,
+        decide: impl FnOnce(Cut<'_>) -> T,
+    ) -> Result<T, Delay> {
+        let mut fork = self.fork(namespace, false);
+        fork.apply(&overlay.within(namespace));
+        let budget = Budget::until(is_given_up);
+        let decided = decide(fork.cut(&budget));
+        budget.delay().map_or(Ok(decided), Err)
+    }
+
+    /// Looks at all pods of one revision of a namespace, until `is_given_up`
+    /// says so.
+    ///
+    /// # Errors
+    /// It was given up.
+    pub fn survey<T>(
+        &self,
+        namespace: &str,
+        is_given_up: &dyn Fn() -> bool,
+        look: impl FnOnce(Census<'_>) -> T,
+    ) -> Result<T, Delay> {
+        let fork = self.fork(namespace, false);
+        let budget = Budget::until(is_given_up);
+        let seen = look(fork.cut(&budget).census());
+        budget.delay().map_or(Ok(seen), Err)
+    }
+
+    /// As [`Self::read_until`], if it is over at once: nobody changes what it reads,
+    /// and it costs little. `decide` may have run in vain otherwise.
     ///
     /// # Errors
     /// Why it is not.
@@ -29,79 +83,76 @@ impl State {
         namespace: &str,
         decide: impl FnOnce(Cut<'_>) -> T,
     ) -> Result<T, Delay> {
-        let hurry = Hurry::default();
-        let decided = self.read_cut(namespace, true, Some(&hurry), decide)?;
-        match hurry.gave_up() {
-            Some(delay) => Err(delay),
-            None => Ok(decided),
-        }
+        let budget = Budget::of(AT_ONCE);
+        let decided = self.try_locked(namespace, false, |locked| {
+            if let Some(shard) = locked.shard
+                && !shard.viewed.load(Ordering::Relaxed)
+            {
+                shard.viewed.store(true, Ordering::Relaxed);
+            }
+            decide(Cut {
+                revision: locked.revision,
+                nodes: &locked.shared.nodes,
+                defaults: &locked.shared.defaults,
+                namespace: locked.namespace,
+                upkeep: &self.upkeep,
+                budget: &budget,
+                source: match locked.shard {
+                    Some(_) => Source::State,
+                    None => Source::Nowhere,
+                },
+            })
+        })?;
+        budget.delay().map_or(Ok(decided), Err)
     }
 
-    /// Looks at all pods of one revision of a namespace.
-    pub fn survey<T>(&self, namespace: &str, look: impl FnOnce(Census<'_>) -> T) -> T {
-        self.read_patiently(namespace, false, |cut| look(cut.census()))
+    /// Looks at one revision of a namespace while its locks are held: what does
+    /// not take long.
+    pub(super) fn locked<T>(&self, namespace: &str, look: impl FnOnce(Locked<'_>) -> T) -> T {
+        let looked = self.try_locked(namespace, true, look);
+        looked.expect("who waits gets the locks")
     }
 
-    /// As [`Self::read`]; views are made only if it `keeps_views`.
-    pub(super) fn read_patiently<T>(
+    fn try_locked<T>(
         &self,
-        namespace: &str,
-        keeps_views: bool,
-        decide: impl FnOnce(Cut<'_>) -> T,
-    ) -> T {
-        let decided = self.read_cut(namespace, keeps_views, None, decide);
-        decided.expect("who is patient gets an answer")
-    }
-
-    fn read_cut<T>(
-        &self,
-        namespace: &str,
-        keeps_views: bool,
-        hurry: Option<&Hurry>,
-        decide: impl FnOnce(Cut<'_>) -> T,
+        name: &str,
+        waits: bool,
+        look: impl FnOnce(Locked<'_>) -> T,
     ) -> Result<T, Delay> {
         loop {
-            let shard = self
-                .namespaces
-                .get(namespace)
-                .map(|shard| Arc::clone(&shard));
-            let mut none = Namespace::default();
-            let locked = shard.as_ref().map(|shard| match hurry {
-                Some(_) => shard.namespace.try_read(),
-                None => Some(shard.namespace.read()),
+            let shard = self.namespaces.get(name).map(|shard| Arc::clone(&shard));
+            let locked = shard.as_ref().map(|shard| match waits {
+                true => Some(shard.namespace.read()),
+                false => shard.namespace.try_read(),
             });
             let locked = match locked {
                 Some(None) => return Err(Delay::Held),
                 Some(locked) => locked,
                 None => None,
             };
-            let shared = match hurry {
-                Some(_) => self.shared.try_read().ok_or(Delay::Held)?,
-                None => self.shared.read(),
+            let shared = match waits {
+                true => self.shared.read(),
+                false => self.shared.try_read().ok_or(Delay::Held)?,
             };
-            if hurry.is_some() && shared.nodes.len() > Hurry::MAX_NODES {
-                return Err(Delay::Long);
-            }
             let revision = match &locked {
                 Some(namespace) => (!namespace.retired).then(|| self.revision()),
-                None => self.without(namespace),
+                None => self.without(name),
             };
             if let Some(revision) = revision {
-                if let Some(shard) = &shard
-                    && keeps_views
-                    && !shard.viewed.load(Ordering::Relaxed)
-                {
-                    shard.viewed.store(true, Ordering::Relaxed);
-                }
-                let namespace = locked.as_deref().unwrap_or(&none);
-                let cut = Cut {
-                    revision,
-                    hurry,
-                    ..self.cut(&shared, namespace)
+                let none;
+                let namespace = match locked.as_deref() {
+                    Some(namespace) => namespace,
+                    None => {
+                        none = Namespace::default();
+                        &none
+                    }
                 };
-                let decided = decide(cut);
-                self.upkeep.account(none.views_mut(), Views::clear);
-                return Ok(decided);
+                return Ok(look(Locked {
+                    revision,
+                    shared: &shared,
+                    namespace,
+                    shard: shard.as_ref(),
+                }));
             }
         }
     }
@@ -122,58 +173,6 @@ impl State {
         #[cfg(test)]
         std::thread::yield_now();
         (self.revision() == revision).then_some(revision)
-    }
-
-    /// Runs a decision as if a batch had been applied, and takes it back.
-    pub fn read_overlaid<T>(
-        &self,
-        namespace: &str,
-        overlay: Batch,
-        decide: impl FnOnce(Cut<'_>) -> T,
-    ) -> T {
-        let overlay = overlay.within(namespace);
-        // Waited for with no other lock held: nobody waits for who waits here.
-        let _no_copy = self.overlays.read();
-        loop {
-            // An empty shard made for this stays out of the map, unless a
-            // batch makes it real meanwhile; then this looks again.
-            let known = self
-                .namespaces
-                .get(namespace)
-                .map(|shard| Arc::clone(&shard));
-            let shard = known.clone().unwrap_or_default();
-            let mut locked = shard.namespace.write();
-            let mut shared = self.shared.write();
-            let current = match known {
-                Some(_) => !locked.retired,
-                None => !self.namespaces.contains_key(namespace),
-            };
-            if current {
-                shard.viewed.store(true, Ordering::Relaxed);
-                let (locked, shared) = (&mut *locked, &mut *shared);
-                let version = self.upkeep.version();
-                self.upkeep
-                    .account(locked.views_mut(), |views| views.sync(version));
-                let undo = Undo::apply(&overlay, namespace, locked, shared, &self.upkeep);
-                let decided = decide(self.cut(undo.shared(), undo.namespace()));
-                drop(undo);
-                if known.is_none() {
-                    self.upkeep.account(locked.views_mut(), Views::clear);
-                }
-                return decided;
-            }
-        }
-    }
-
-    fn cut<'a>(&'a self, shared: &'a Shared, namespace: &'a Namespace) -> Cut<'a> {
-        Cut {
-            revision: self.revision(),
-            nodes: &shared.nodes,
-            defaults: &shared.defaults,
-            namespace,
-            upkeep: &self.upkeep,
-            hurry: None,
-        }
     }
 }
 
@@ -211,8 +210,8 @@ mod tests {
         let (state, done) = (State::new(1 << 20), AtomicBool::new(false));
         let read = || {
             while !done.load(Ordering::Relaxed) {
-                let of = |cut: Cut<'_>| (cut.revision, cut.namespace.pod_count() as i64);
-                let (revision, pods) = state.read("brief", of);
+                let of = |at: Locked<'_>| (at.revision, at.namespace.pod_count() as i64);
+                let (revision, pods) = state.locked("brief", of);
                 assert_eq!(pods, revision % 2, "pods of revision {revision}");
             }
         };

@@ -2,6 +2,7 @@
 //! a number may stand for a name alone.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use hashbrown::HashMap;
@@ -30,7 +31,7 @@ impl Slot {
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     entries: Vec<Entry>,
-    by_name: HashMap<Box<str>, Slot>,
+    by_name: HashMap<Arc<str>, Slot>,
     free: Vec<Slot>,
     /// Slots that may have lost their last use while only a read lock was
     /// held; looked at by [`Self::settle`].
@@ -39,7 +40,8 @@ pub(super) struct Slots {
 
 #[derive(Debug, Default)]
 struct Entry {
-    name: Box<str>,
+    /// Shared by copies.
+    name: Arc<str>,
     /// Whether the slot is among those to look at; see [`Slots::settle`].
     idle: AtomicBool,
     /// Pods that name the node. Counted through a shared reference, because
@@ -62,8 +64,9 @@ impl Slots {
             self.entries.push(Entry::default());
             Slot::at(self.entries.len() - 1)
         });
-        self.entries[slot.index()].name = name.into();
-        self.by_name.insert(name.into(), slot);
+        let name: Arc<str> = name.into();
+        self.entries[slot.index()].name = Arc::clone(&name);
+        self.by_name.insert(name, slot);
         self.note_idle(slot);
         slot
     }
@@ -83,7 +86,7 @@ impl Slots {
             *entry.idle.get_mut() = false;
             let named = exists(slot) || *entry.pods.get_mut() > 0;
             if !named && self.by_name.remove(&entry.name).is_some() {
-                entry.name = Box::default();
+                entry.name = Arc::default();
                 self.free.push(slot);
             }
         }
@@ -122,7 +125,7 @@ impl Slots {
 impl Clone for Slots {
     fn clone(&self) -> Self {
         let entry = |entry: &Entry| Entry {
-            name: entry.name.clone(),
+            name: Arc::clone(&entry.name),
             idle: AtomicBool::new(entry.idle.load(Ordering::Relaxed)),
             pods: AtomicU32::new(entry.pods.load(Ordering::Relaxed)),
         };

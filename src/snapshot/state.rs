@@ -1,7 +1,7 @@
 //! One state of a snapshot: shards by namespace, the nodes that they share,
 //! and the locks that make every batch and every decision whole.
 //!
-//! Locks are taken in one order: `overlays`, shards ascending by name, then
+//! Locks are taken in one order: shards ascending by name, then
 //! `shared`. A batch holds all that it touches until it is applied, so a decision, which
 //! holds one shard and `shared`, sees all of it or nothing.
 
@@ -27,9 +27,6 @@ use crate::proto::v1::change::Object;
 pub struct State {
     pub(super) revision: AtomicI64,
     pub(super) shared: RwLock<Shared>,
-    /// Held for reading by whoever has an overlay applied, and for writing
-    /// while the state is copied.
-    pub(super) overlays: RwLock<()>,
     pub(super) namespaces: DashMap<Box<str>, Arc<Shard>>,
     pub(super) upkeep: Upkeep,
     pub(super) pods: AtomicUsize,
@@ -48,7 +45,8 @@ pub(super) struct Shard {
 /// What all namespaces share.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    pub(super) nodes: Nodes,
+    /// Shared with forks of this state.
+    pub(super) nodes: Arc<Nodes>,
     pub(super) defaults: Arc<Defaults>,
 }
 
@@ -145,7 +143,6 @@ impl State {
         Self {
             revision: AtomicI64::new(0),
             shared: RwLock::default(),
-            overlays: RwLock::default(),
             namespaces: DashMap::new(),
             upkeep: Upkeep::new(max_view_bytes),
             pods: AtomicUsize::new(0),

@@ -4,7 +4,11 @@ use std::hash::{BuildHasher, Hash};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
+use super::blocks::Blocks;
 use super::room;
+
+/// How many texts are copied to change one of them.
+const BLOCK: usize = 64;
 
 /// The number of an interned text, valid in the table that gave it out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -27,7 +31,7 @@ impl Symbol {
 pub struct Symbols<T: ?Sized = str> {
     by_text: HashTable<Symbol>,
     /// The last one is in use.
-    entries: Vec<Entry<T>>,
+    entries: Blocks<Entry<T>, BLOCK>,
     /// Symbols to give out again. Some may be past the end of `entries`.
     free: Vec<Symbol>,
     hasher: DefaultHashBuilder,
@@ -71,7 +75,7 @@ impl<T: ?Sized> Default for Symbols<T> {
     fn default() -> Self {
         Self {
             by_text: HashTable::default(),
-            entries: Vec::default(),
+            entries: Blocks::default(),
             free: Vec::default(),
             hasher: DefaultHashBuilder::default(),
             text_bytes: 0,
@@ -82,7 +86,7 @@ impl<T: ?Sized> Default for Symbols<T> {
 impl<T> Symbols<T>
 where
     T: Hash + Eq + ?Sized,
-    Box<T>: for<'t> From<&'t T> + Default,
+    Box<T>: for<'t> From<&'t T> + Default + Clone,
 {
     /// The symbol of `text`, if it is in the table.
     pub fn find(&self, text: &T) -> Option<Symbol> {
@@ -94,7 +98,7 @@ where
     /// [`Self::release`].
     pub fn acquire(&mut self, text: &T) -> Symbol {
         if let Some(symbol) = self.find(text) {
-            self.entries[symbol.index()].uses += 1;
+            self.entries.get_mut(symbol.index()).uses += 1;
             return symbol;
         }
         let entry = Entry {
@@ -104,7 +108,7 @@ where
         self.text_bytes += size_of_val(text);
         let symbol = match self.pop_free() {
             Some(symbol) => {
-                self.entries[symbol.index()] = entry;
+                *self.entries.get_mut(symbol.index()) = entry;
                 symbol
             }
             None => {
@@ -126,7 +130,7 @@ where
 
     /// Gives one use of a symbol back.
     pub fn release(&mut self, symbol: Symbol) {
-        let entry = &mut self.entries[symbol.index()];
+        let entry = self.entries.get_mut(symbol.index());
         entry.uses -= 1;
         if entry.uses > 0 {
             return;
@@ -155,7 +159,7 @@ where
             self.entries.pop();
         }
         let len = self.entries.len();
-        if let Some(capacity) = room::shrunk(len, self.entries.capacity()) {
+        if let Some(capacity) = room::shrunk(len, self.by_text.capacity()) {
             let Self {
                 entries,
                 by_text,
@@ -163,7 +167,7 @@ where
                 free,
                 ..
             } = self;
-            entries.shrink_to(capacity);
+            entries.shrink();
             by_text.shrink_to(capacity, |s| hasher.hash_one(&*entries[s.index()].text));
             free.retain(|symbol| symbol.index() < len);
             free.shrink_to_fit();

@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use super::named::Snapshot;
+use super::nodes::Nodes;
 use crate::proto::v1;
 
 /// A way for what is kept to be wrong.
@@ -49,13 +50,13 @@ impl Snapshot {
             Fault::UnfollowedNode => {
                 let mut node = v1::Node::default();
                 node.metadata.get_or_insert_default().name = shared.nodes.name(slot).to_owned();
-                shared.nodes.put(&node);
+                Nodes::to_change(&mut shared.nodes).put(&node);
             }
             Fault::PodTotal => {
                 state.pods.fetch_add(1, Ordering::Relaxed);
             }
             Fault::UnknownSlot => {
-                let mut others = shared.nodes.clone();
+                let mut others = Nodes::clone(&shared.nodes);
                 others.reserve("elsewhere");
                 let mut pod = v1::Pod::default();
                 pod.metadata.get_or_insert_default().name = "astray".to_owned();

@@ -23,6 +23,18 @@ pub struct View {
     asked_again: AtomicBool,
 }
 
+impl Clone for View {
+    fn clone(&self) -> Self {
+        Self {
+            partition: self.partition,
+            counts: self.counts.clone(),
+            levels: self.levels.clone(),
+            last_used: AtomicU64::new(self.last_used()),
+            asked_again: AtomicBool::new(self.worth().0),
+        }
+    }
+}
+
 impl View {
     /// A view of these counts, by domain.
     pub fn of(id: PartitionId, partition: &Partition, counts: Vec<u32>, now: u64) -> Self {
@@ -57,17 +69,6 @@ impl View {
             }
         }
         Self::of(id, partition, counts, now)
-    }
-
-    /// A copy of its counts.
-    pub fn copy(&self) -> Self {
-        Self {
-            partition: self.partition,
-            counts: self.counts.clone(),
-            levels: self.levels.clone(),
-            last_used: AtomicU64::new(self.last_used()),
-            asked_again: AtomicBool::new(self.worth().0),
-        }
     }
 
     /// The partition that it is of.

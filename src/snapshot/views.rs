@@ -9,7 +9,7 @@ use slab::Slab;
 use super::asked::Asked;
 use super::cut::Query;
 use super::label_sets::{LabelSetId, LabelSets};
-use super::lenses::{Moves, PartitionId, unshared};
+use super::lenses::{Moves, PartitionId};
 use super::nodes::Nodes;
 use super::room;
 use super::slots::Slot;
@@ -60,7 +60,7 @@ pub struct Watch {
     /// The label sets that it matches, in no order.
     pub sets: Vec<LabelSetId>,
     /// Its views.
-    pub views: Vec<View>,
+    pub views: Vec<Arc<View>>,
 }
 
 /// A selector that matches a label set.
@@ -278,7 +278,7 @@ impl Views {
                 };
                 let domain = partition.member(slot);
                 if domain.is_some() {
-                    change(unshared(view), domain, 1);
+                    change(Arc::make_mut(view), domain, 1);
                 }
             }
         }
@@ -302,7 +302,7 @@ impl Views {
                         .iter()
                         .map(|set| sets.counted(*set, change.slot))
                         .sum::<u32>();
-                    unshared(view).follow(change, pods);
+                    Arc::make_mut(view).follow(change, pods);
                 }
                 true
             });
@@ -368,7 +368,7 @@ impl Views {
         let watch = |(_, watched): (usize, &Watched)| Watch {
             selector: Arc::clone(&watched.selector),
             sets: watched.sets.clone(),
-            views: watched.views.iter().map(|view| view.copy()).collect(),
+            views: watched.views.clone(),
         };
         self.watched.iter().map(watch).collect()
     }

@@ -2,6 +2,7 @@
 //! recounted.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use super::Report;
 use super::finding::Findings;
@@ -16,7 +17,7 @@ struct Watched<'a> {
     namespace: &'a str,
     selector: Option<v1::LabelSelector>,
     matched: Vec<&'a Set>,
-    views: &'a [View],
+    views: &'a [Arc<View>],
 }
 
 /// Compares all partitions and all live views.

@@ -10,6 +10,9 @@ use crate::proto::v1::left_out::Cause;
 use crate::snapshot::{Cut, NodeRef, Slot};
 use crate::spread::fleet::{Effect, Judge, Question, Refused, Spread, holders, score};
 
+/// What it costs to look at a cluster and its labels, in units.
+const UNITS_PER_CLUSTER: usize = 20;
+
 /// Names that an insight lists.
 const LISTED: usize = 10;
 
@@ -109,7 +112,14 @@ impl<'a> Case<'a> {
     /// All clusters of the snapshot, judged or not.
     pub fn all_clusters(&self) -> impl Iterator<Item = NodeRef<'a>> {
         let nodes = self.cut.nodes;
-        nodes.order().iter().filter_map(|slot| nodes.get(*slot))
+        let slots = match self
+            .cut
+            .affords(nodes.len().saturating_mul(UNITS_PER_CLUSTER))
+        {
+            true => nodes.order(),
+            false => &[],
+        };
+        slots.iter().filter_map(|slot| nodes.get(*slot))
     }
 
     /// What stands behind each constraint, by index.

@@ -1,7 +1,7 @@
 //! No node is feasible: how far off it is, for each constraint that alone
 //! stands in the way of some node.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::Finding;
 use crate::explain::case::{Case, Hard, Judged, hint};
@@ -9,6 +9,7 @@ use crate::explain::words::{among, joined, plural, quoted};
 use crate::matching::Constraint;
 use crate::proto::v1;
 use crate::proto::v1::hint::Kind;
+use crate::snapshot::NodeRef;
 
 /// The smallest `maxSkew` that would admit a node.
 pub fn max_skew(case: &Case<'_>) -> Vec<Finding> {
@@ -181,13 +182,16 @@ fn in_the_way(
     node: &Judged<'_>,
     arriving: &[(&str, i64)],
 ) -> bool {
+    let arriving: HashSet<&str> = arriving.iter().map(|(value, _)| *value).collect();
+    let is_near = |near: &NodeRef<'_>| {
+        let value = near.label_text(hard.key());
+        value.is_some_and(|value| arriving.contains(value))
+    };
+    let near = case.all_nodes().map(|(_, near)| near).filter(is_near);
+    let near: Vec<NodeRef<'_>> = near.collect();
     let others = case.hard.iter().filter(|other| other.place != hard.place);
     others.into_iter().any(|other| {
         let here = node.node.label_text(other.key());
-        case.all_nodes().any(|(_, near)| {
-            let value = near.label_text(hard.key());
-            near.label_text(other.key()) == here
-                && value.is_some_and(|value| arriving.iter().any(|(to, _)| *to == value))
-        })
+        case.affords(near.len()) && near.iter().any(|near| near.label_text(other.key()) == here)
     })
 }

@@ -12,6 +12,9 @@ use crate::proto::v1;
 use crate::snapshot::{Census, Eligibility, Group, Limits, Query, Slot, partition, topology};
 use crate::spread::{Active, Constraints, Question};
 
+/// What it costs to take a group of pods up, in units.
+const UNITS_PER_GROUP: usize = 500;
+
 /// What workloads are judged by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum By {
@@ -70,6 +73,9 @@ impl<'c, 'a> Survey<'c, 'a> {
     ) -> Self {
         let mut workloads: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for group in census.groups() {
+            if !census.cut().affords(UNITS_PER_GROUP) {
+                break;
+            }
             let mut pod = census.pod(group);
             pod.metadata.get_or_insert_default().namespace = namespace.to_owned();
             let workload = Workload::of(&pod);
@@ -107,6 +113,7 @@ impl<'c, 'a> Survey<'c, 'a> {
     /// Judges every workload.
     pub fn judge_all<'s>(&'s self, by: &'s By) -> impl Iterator<Item = Judged> + 's {
         let all = self.workloads.iter();
+        let all = all.take_while(|_| self.census.cut().goes_on());
         all.map(|(workload, members)| self.judge(workload, &members.iter().collect::<Vec<_>>(), by))
     }
 

@@ -68,7 +68,8 @@ impl Spread {
         }
         let domain_of = lens.topology.domains_by_slot().to_vec();
         for slot in cut.nodes.order().iter().filter(|slot| held(**slot)) {
-            if let Some(domain) = domains.get_mut(domain_of[slot.index()].index()) {
+            let domain = lens.topology.domain_of(*slot);
+            if let Some(domain) = domains.get_mut(domain.index()) {
                 domain.holders += 1;
             }
         }

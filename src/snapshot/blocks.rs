@@ -1,0 +1,123 @@
+//! A list in blocks that copies share. A copy costs a reference for each block;
+//! who changes an element then first copies the block that it is in.
+
+use std::ops::{Index, Range};
+use std::sync::Arc;
+
+/// A list in blocks of `SIZE`, of which all but the last are full.
+#[derive(Debug)]
+pub struct Blocks<T, const SIZE: usize>(Vec<Arc<Vec<T>>>);
+
+impl<T, const SIZE: usize> Default for Blocks<T, SIZE> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T, const SIZE: usize> Clone for Blocks<T, SIZE> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T, const SIZE: usize> Index<usize> for Blocks<T, SIZE> {
+    type Output = T;
+
+    fn index(&self, at: usize) -> &T {
+        &self.0[at / SIZE][at % SIZE]
+    }
+}
+
+impl<T, const SIZE: usize> Blocks<T, SIZE> {
+    /// How many elements there are.
+    pub fn len(&self) -> usize {
+        match &*self.0 {
+            [full @ .., last] => full.len() * SIZE + last.len(),
+            [] => 0,
+        }
+    }
+
+    /// The last element.
+    pub fn last(&self) -> Option<&T> {
+        self.0.last()?.last()
+    }
+
+    /// The elements in order.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().flat_map(|block| block.iter())
+    }
+
+    /// Room for so many elements was made.
+    pub fn capacity(&self) -> usize {
+        self.0.iter().map(|block| block.capacity()).sum()
+    }
+
+    /// The elements that may differ from those of another list, of which this
+    /// one or which of this one was copied.
+    pub fn changed(&self, other: &Self) -> impl Iterator<Item = Range<usize>> {
+        let (mine, theirs) = (self.0.iter(), other.0.iter().map(Some));
+        let pairs = mine.zip(theirs.chain(std::iter::repeat(None)));
+        let changed = pairs.enumerate().filter(|(_, (mine, theirs))| {
+            let same = |theirs: &Arc<Vec<T>>| Arc::ptr_eq(mine, theirs);
+            !theirs.is_some_and(same)
+        });
+        changed.map(|(i, (mine, _))| i * SIZE..i * SIZE + mine.len())
+    }
+
+    /// Gives room back that was made for blocks.
+    pub fn shrink(&mut self) {
+        self.0.shrink_to_fit();
+    }
+}
+
+impl<T: Clone, const SIZE: usize> Blocks<T, SIZE> {
+    /// An element, to change it.
+    pub fn get_mut(&mut self, at: usize) -> &mut T {
+        &mut Arc::make_mut(&mut self.0[at / SIZE])[at % SIZE]
+    }
+
+    /// Adds an element at the end.
+    pub fn push(&mut self, element: T) {
+        match self.0.last_mut() {
+            Some(last) if last.len() < SIZE => Arc::make_mut(last).push(element),
+            last => {
+                // The first block grows: most lists are short.
+                let room = if last.is_some() { SIZE } else { 1 };
+                let mut block = Vec::with_capacity(room);
+                block.push(element);
+                self.0.push(Arc::new(block));
+            }
+        }
+    }
+
+    /// Takes the last element away.
+    pub fn pop(&mut self) -> Option<T> {
+        let last = Arc::make_mut(self.0.last_mut()?);
+        let element = last.pop();
+        if last.is_empty() {
+            self.0.pop();
+        }
+        element
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_stays_as_it_was_and_tells_what_changed_since() {
+        let mut list = Blocks::<usize, 4>::default();
+        (0..10).for_each(|i| list.push(i));
+        let copy = list.clone();
+        *list.get_mut(5) = 50;
+        list.push(10);
+        assert_eq!(list.pop(), Some(10));
+        assert_eq!(list.pop(), Some(9));
+        assert_eq!((list.len(), list.last()), (9, Some(&8)));
+        assert!(copy.iter().copied().eq(0..10));
+        let changed: Vec<_> = copy.changed(&list).collect();
+        assert_eq!(changed, [4..8, 8..10]);
+        assert_eq!(list[5], 50);
+    }
+}

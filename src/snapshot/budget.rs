@@ -1,0 +1,102 @@
+//! What a decision may cost. Whoever serves others meanwhile decides within a
+//! budget, which every piece of work is taken from before it begins; whoever
+//! decides aside looks up now and then whether anybody still waits.
+
+use std::cell::Cell;
+
+/// Why a decision was not made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delay {
+    /// Somebody changes what it reads, and will soon be done.
+    Held,
+    /// It costs more than was allowed, or nobody waits for it any more.
+    Long,
+}
+
+/// A look at one thing: a requirement held against a node, a count added up.
+/// About 5 ns.
+pub type Units = u64;
+
+/// What a decision costs at most on a thread that serves others: about 5 ms.
+pub const AT_ONCE: Units = 1_000_000;
+
+/// How much work is done between two looks at whether to go on: about 1 ms.
+const SLICE: Units = 200_000;
+
+/// What is left of what a decision may cost.
+pub struct Budget<'a> {
+    left: Cell<Units>,
+    /// Since when, in units, nobody looked whether to go on.
+    unlooked: Cell<Units>,
+    is_given_up: Option<&'a (dyn Fn() -> bool + 'a)>,
+    delay: Cell<Option<Delay>>,
+}
+
+impl<'a> Budget<'a> {
+    /// One of so many units.
+    pub fn of(units: Units) -> Self {
+        Self {
+            left: Cell::new(units),
+            unlooked: Cell::new(0),
+            is_given_up: None,
+            delay: Cell::new(None),
+        }
+    }
+
+    /// One that lasts until `is_given_up` says so.
+    pub fn until(is_given_up: &'a (dyn Fn() -> bool + 'a)) -> Self {
+        Self {
+            is_given_up: Some(is_given_up),
+            ..Self::of(Units::MAX)
+        }
+    }
+
+    /// Takes what a piece of work costs, which may begin if this says so. Whoever
+    /// decides aside may begin with anything, and asks [`Self::goes_on`].
+    pub fn affords(&self, units: impl TryInto<Units>) -> bool {
+        if self.is_given_up.is_none() && self.delay.get().is_none() {
+            let units = units.try_into().unwrap_or(Units::MAX);
+            match self.left.get().checked_sub(units) {
+                Some(left) => self.left.set(left),
+                None => self.give_up(Delay::Long),
+            }
+        }
+        self.delay.get().is_none()
+    }
+
+    /// Whether to go on with a piece of work that was begun, of which so much
+    /// comes next.
+    pub fn goes_on(&self, units: impl TryInto<Units>) -> bool {
+        if let Some(is_given_up) = self.is_given_up {
+            let units = units.try_into().unwrap_or(Units::MAX);
+            let unlooked = self.unlooked.get().saturating_add(units);
+            self.unlooked.set(unlooked % SLICE);
+            if unlooked >= SLICE && is_given_up() {
+                self.give_up(Delay::Long);
+            }
+        }
+        self.delay.get().is_none()
+    }
+
+    /// As both, for work that is done in one go.
+    pub fn takes(&self, units: usize) -> bool {
+        self.affords(units) && self.goes_on(units)
+    }
+
+    /// Whether what takes so long that others wait for it may be waited for.
+    pub fn is_patient(&self) -> bool {
+        self.is_given_up.is_some()
+    }
+
+    /// Notes that something was left out: what is decided is worth nothing.
+    pub fn give_up(&self, delay: Delay) {
+        if self.delay.get() != Some(Delay::Long) {
+            self.delay.set(Some(delay));
+        }
+    }
+
+    /// Why something was left out, if it was.
+    pub fn delay(&self) -> Option<Delay> {
+        self.delay.get()
+    }
+}

@@ -1,0 +1,216 @@
+//! Decisions that take long hold up nobody: what a snapshot holds may change
+//! while one is made, and it is of one revision all the same. What costs too
+//! much is known before it is begun, and what nobody waits for ends.
+
+mod support;
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use evenkeel::matching::Path;
+use evenkeel::proto::v1::{Change, NodeSelectorTerm, Pod};
+use evenkeel::snapshot::{Batch, Cut, Delay, Limits, Observer, Offer, Registry, Snapshot};
+use evenkeel::spread::{Constraints, Filter, NodeChecks, Question};
+use evenkeel::verify::verify;
+use support::build::{
+    HOSTNAME, ZONE, hard, node, node_requirement, on, pod, requiring_terms, spread,
+};
+use support::model::{Stored, delete};
+
+const APP: [(&str, &str); 1] = [("app", "web")];
+
+struct Unobserved;
+
+impl Observer for Unobserved {
+    fn snapshot_changed(&self, _: &str, _: bool) {}
+    fn snapshot_deleted(&self, _: &str) {}
+}
+
+struct World {
+    registry: Registry,
+    snapshot: Arc<Snapshot>,
+}
+
+impl World {
+    /// So many nodes in three zones, and a pod with a label set of its own on
+    /// each.
+    fn new(nodes: usize) -> Self {
+        let registry = Registry::new(Limits::default(), Arc::new(Unobserved));
+        let changes = (0..nodes).flat_map(|i| [zoned(i, i % 3), worker(i, i)]);
+        update(&registry, changes.collect());
+        Self {
+            snapshot: registry.get("default").expect("it was made"),
+            registry,
+        }
+    }
+
+    fn question(&self, pod: &Pod) -> Question {
+        let question = Question::compile(Some(pod), self.registry.limits(), Path::root("pod"));
+        question.expect("a valid pod")
+    }
+
+    fn overlay(&self, changes: Vec<Change>) -> Batch {
+        let overlay = Batch::check(changes, self.registry.limits(), Path::root("overlay"));
+        overlay.expect("valid changes")
+    }
+
+    /// Asks at leisure.
+    fn ask(&self, question: &Question, overlay: Vec<Change>) -> Numbers {
+        let overlay = self.overlay(overlay);
+        let look = |cut: Cut<'_>| numbers(question, &cut);
+        self.snapshot.read("default", overlay, look)
+    }
+
+    /// Nothing that is kept has drifted; how many views there are.
+    #[track_caller]
+    fn verify(&self) -> usize {
+        let (frozen, kept) = self.snapshot.freeze_kept();
+        let report = verify(&frozen, &kept, &|| false).expect("it is not cancelled");
+        assert_eq!(report.findings.described, []);
+        report.views
+    }
+}
+
+/// Feasible nodes, and by hard constraint the domains and the minimum.
+type Numbers = (usize, Vec<(usize, i64)>);
+
+fn numbers(question: &Question, cut: &Cut<'_>) -> Numbers {
+    let constraints = Constraints::of(question, cut);
+    let filter = Filter::of(question, &constraints, NodeChecks::All, cut);
+    let reports = filter.reports(usize::MAX);
+    let reports = reports.iter().map(|r| (r.domain_count, r.global_minimum));
+    (filter.tally_all().feasible, reports.collect())
+}
+
+fn update(registry: &Registry, changes: Vec<Change>) {
+    let batch = Batch::check(changes, registry.limits(), Path::root("changes"));
+    let offer = Offer {
+        batch: Arc::new(batch.expect("valid changes")),
+        defaults: None,
+        expected_revision: None,
+        arrived: registry.now().steady,
+    };
+    registry.update("default", offer).expect("it is applied");
+}
+
+fn zoned(index: usize, zone: usize) -> Change {
+    let name = format!("n{index}");
+    let labels = [(ZONE, &*format!("z{zone}")), (HOSTNAME, &*name)];
+    node(&name, &labels).change()
+}
+
+fn worker(index: usize, on_node: usize) -> Change {
+    let labels = [APP[0], ("ordinal", &*index.to_string())];
+    on(pod(&format!("w{index}"), &labels), &format!("n{on_node}")).change()
+}
+
+fn asker() -> Pod {
+    let constraints = vec![hard(1, ZONE, &APP), hard(1, HOSTNAME, &APP)];
+    spread(pod("asker", &APP), constraints)
+}
+
+/// What changes while a decision is made: pods that come, move and go, and
+/// nodes likewise.
+fn changes(nodes: bool) -> Vec<Change> {
+    let mut changes = vec![worker(0, 1), worker(100, 3), worker(101, 4)];
+    changes.push(delete("Pod", "default", "w5"));
+    if nodes {
+        changes.extend([zoned(2, 0), zoned(60, 1), delete("Node", "", "n7")]);
+        changes.push(worker(102, 60));
+    }
+    changes
+}
+
+#[test]
+fn what_changes_meanwhile_is_not_seen_and_not_held_up() {
+    for (with_nodes, counts_first) in [(false, false), (false, true), (true, false), (true, true)] {
+        let world = World::new(30);
+        let question = world.question(&asker());
+        let expected = World::new(30).ask(&question, Vec::new());
+        let overlay = changes(true);
+        let imagined = World::new(30).ask(&question, overlay.clone());
+        assert_ne!(expected, imagined);
+
+        let decided = world.snapshot.read("default", Batch::default(), |cut| {
+            if counts_first {
+                assert_eq!(numbers(&question, &cut), expected);
+            }
+            // Whoever waited for this decision would wait for ever.
+            assert_eq!(world.ask(&question, overlay.clone()), imagined);
+            update(&world.registry, changes(with_nodes));
+            numbers(&question, &cut)
+        });
+        assert_eq!(decided, expected, "{with_nodes} {counts_first}");
+        world.verify();
+
+        // What comes next is of the next revision, from what was kept or not.
+        let fresh = World::new(30);
+        update(&fresh.registry, changes(with_nodes));
+        let after = fresh.ask(&question, Vec::new());
+        let at_once = |cut: Cut<'_>| numbers(&question, &cut);
+        let next = world.snapshot.read_at_once("default", at_once);
+        assert_eq!(next, Ok(after), "{with_nodes} {counts_first}");
+        assert!(world.verify() >= 2, "views are kept");
+    }
+}
+
+#[test]
+fn an_overlay_holds_up_nobody_and_sees_nothing_of_others() {
+    let world = World::new(30);
+    let question = world.question(&asker());
+    let imagined = world.ask(&question, changes(true));
+    let overlay = world.overlay(changes(true));
+    let decided = world.snapshot.read("default", overlay, |cut| {
+        update(&world.registry, vec![zoned(3, 2), worker(200, 3)]);
+        numbers(&question, &cut)
+    });
+    assert_eq!(decided, imagined);
+    world.verify();
+}
+
+/// A pod with so many terms, each of which asks for what no label index helps
+/// with, and none of which matches.
+fn costly(terms: usize) -> Pod {
+    let term = |i: usize| NodeSelectorTerm {
+        match_expressions: vec![
+            node_requirement(HOSTNAME, "Exists", &[]),
+            node_requirement(ZONE, "NotIn", &["z0", "z1", "z2", &format!("x{i}")]),
+        ],
+        ..Default::default()
+    };
+    requiring_terms(asker(), (0..terms).map(term).collect())
+}
+
+#[test]
+fn what_costs_too_much_is_not_begun_at_once() {
+    let world = World::new(500);
+    for (terms, is_afforded) in [(1, true), (5_000, false)] {
+        let question = world.question(&costly(terms));
+        let at_once = |cut: Cut<'_>| numbers(&question, &cut);
+        let answered = world.snapshot.read_at_once("default", at_once);
+        match is_afforded {
+            true => assert_eq!(answered.map(|(feasible, _)| feasible), Ok(0)),
+            false => assert_eq!(answered, Err(Delay::Long)),
+        }
+    }
+}
+
+#[test]
+fn what_nobody_waits_for_ends_soon() {
+    let world = World::new(500);
+    let question = world.question(&costly(5_000));
+    let looks = Cell::new(0);
+    let is_given_up = || {
+        looks.set(looks.get() + 1);
+        looks.get() >= 3
+    };
+    let read = world
+        .snapshot
+        .read_until("default", Batch::default(), &is_given_up, |cut| {
+            numbers(&question, &cut)
+        });
+    assert_eq!(read, Err(Delay::Long));
+    assert_eq!(looks.get(), 3, "it went on after it was given up");
+    // Nothing of it was kept.
+    assert_eq!(world.verify(), 0);
+}
