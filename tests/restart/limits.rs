@@ -10,6 +10,7 @@ use tonic::Code;
 
 use crate::directories::state;
 use crate::home::{Home, Running, reserve};
+use crate::http::get;
 use crate::support::build::{ZONE, hard, meta, node, on, pairs, pod, requiring, soft, spread};
 use crate::support::model::Stored;
 
@@ -177,4 +178,29 @@ async fn limits_refuse_only_what_is_new() {
         let refused = refused.expect_err("it is over the limit");
         assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
     }
+}
+
+#[tokio::test]
+async fn what_was_stored_comes_back_whatever_the_process_may_take() {
+    let home = Home::new();
+    let server = home.start(&flags(|limit| limit.1));
+    store(&server).await;
+    let before = kept(&server).await;
+    server.kill().await;
+
+    // Calls may be refused then, so another port tells.
+    let mut server = home.start(&["--max-memory-bytes", "1", "--admin-listen", "127.0.0.1:0"]);
+    let admin = server.server.logged("admin listening", "address");
+    for (name, described) in SNAPSHOTS.iter().zip(&before.described) {
+        let page = get(&admin, &format!("/debug/snapshot/{name}"));
+        let told: serde_json::Value = serde_json::from_str(&page.body).expect("it is JSON");
+        let described = described.as_ref().expect("it was there");
+        let told = ["epoch", "revision", "nodeCount", "podCount"].map(|field| told[field].as_str());
+        let revision = described.revision.to_string();
+        let [nodes, pods] = [described.node_count, described.pod_count].map(|n| n.to_string());
+        let wanted = [&described.epoch, &revision, &nodes, &pods];
+        assert_eq!(told, wanted.map(|text| Some(text.as_str())), "{name}");
+    }
+    server.kill().await;
+    assert_eq!(kept(&home.start(&[])).await, before);
 }
