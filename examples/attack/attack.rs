@@ -8,14 +8,11 @@ use std::time::Duration;
 use anyhow::Result;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
-use tonic::Status;
-use tonic_types::StatusExt;
 
 use crate::held::{HELD, Held};
 use crate::pods::Scale;
 use crate::questions::{self, Hostile};
-use crate::request::Request;
-use crate::server::client;
+use crate::request::{Request, client, outcome, small};
 
 /// The longest that an attacker waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -70,7 +67,7 @@ impl Attack {
         match self {
             Self::Nothing => tokio::time::sleep_until(it.end).await,
             Self::Ordinary => {
-                ask(it, clients, |_, _| Request::Filter(questions::small())).await?;
+                ask(it, clients, |_, _| Request::Filter(small())).await?;
             }
             Self::Questions(hostile) => ask(it, clients, hostile.make).await?,
             Self::Held((_, run)) => run(it).await?,
@@ -138,13 +135,4 @@ impl Context {
     pub fn outcomes(&self) -> BTreeMap<String, usize> {
         self.outcomes.lock().expect("no holder panics").clone()
     }
-}
-
-/// A refusal in a few words: its limit, or its reason.
-pub fn outcome(status: &Status) -> String {
-    let Some(info) = status.get_details_error_info() else {
-        return format!("{:?} ({})", status.code(), status.message());
-    };
-    let limit = info.metadata.get("limit");
-    limit.cloned().unwrap_or(info.reason)
 }

@@ -1,6 +1,7 @@
 //! Everybody else: clients that ask small things at a steady rate, and note how
 //! long they wait.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -14,8 +15,7 @@ use tonic::Status;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
-use crate::questions::small;
-use crate::server::{channel, client};
+use crate::request::{channel, client, outcome, small};
 
 /// How often each of them asks.
 const EVERY: Duration = Duration::from_millis(10);
@@ -25,14 +25,22 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long calls took; those that failed took as long as anybody waits.
 #[derive(Debug, Clone, Default)]
-pub struct Waits(Vec<Duration>);
+pub struct Waits {
+    sorted: Vec<Duration>,
+    failures: BTreeMap<String, usize>,
+}
 
 impl Waits {
     /// The wait that so many in a hundred do not exceed, in milliseconds.
     pub fn percentile(&self, percent: usize) -> f64 {
-        let index = (self.0.len() * percent).div_ceil(100).max(1) - 1;
-        let wait = self.0.get(index).copied().unwrap_or(PATIENCE);
+        let index = (self.sorted.len() * percent).div_ceil(100).max(1) - 1;
+        let wait = self.sorted.get(index).copied().unwrap_or(PATIENCE);
         wait.as_secs_f64() * 1_000.0
+    }
+
+    /// Why calls failed, and how many did so.
+    pub fn failures(&self) -> &BTreeMap<String, usize> {
+        &self.failures
     }
 
     /// The longest wait, in milliseconds.
@@ -86,7 +94,7 @@ async fn ask<F: Future<Output = Result<(), Status>> + Send + 'static>(
     stop: &CancellationToken,
     call: impl Fn() -> F,
 ) -> Waits {
-    let waits = Arc::new(Mutex::new(Vec::new()));
+    let waits = Arc::new(Mutex::new(Waits::default()));
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
     let mut calls = JoinSet::new();
@@ -94,16 +102,20 @@ async fn ask<F: Future<Output = Result<(), Status>> + Send + 'static>(
         let due: Instant = ticks.tick().await;
         let (call, waits) = (call(), Arc::clone(&waits));
         calls.spawn(async move {
-            let answered = timeout(PATIENCE, call)
-                .await
-                .is_ok_and(|answer| answer.is_ok());
-            let wait = if answered { due.elapsed() } else { PATIENCE };
-            waits.lock().expect("no holder panics").push(wait);
+            let answer = timeout(PATIENCE, call).await;
+            let mut waits = waits.lock().expect("no holder panics");
+            let why = match answer {
+                Ok(Ok(())) => return waits.sorted.push(due.elapsed()),
+                Ok(Err(status)) => outcome(&status),
+                Err(_) => "no answer".to_owned(),
+            };
+            waits.sorted.push(PATIENCE);
+            *waits.failures.entry(why).or_default() += 1;
         });
         while calls.try_join_next().is_some() {}
     }
     while calls.join_next().await.is_some() {}
     let mut waits = std::mem::take(&mut *waits.lock().expect("no holder panics"));
-    waits.sort_unstable();
-    Waits(waits)
+    waits.sorted.sort_unstable();
+    waits
 }

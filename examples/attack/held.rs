@@ -19,7 +19,7 @@ use tonic_health::pb::HealthCheckRequest;
 use crate::attack::Context;
 use crate::questions;
 use crate::raw::{Connection, REFLECT, WATCH, frame, prefix, spread};
-use crate::server::client;
+use crate::request::{client, outcome, small};
 
 /// What runs until the end of an attack.
 type Running = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
@@ -68,7 +68,7 @@ pub const HELD: [Held; 13] = [
         let request = v1::FilterRequest {
             view: v1::View::Full as i32,
             max_domains: Some(0),
-            ..questions::small()
+            ..small()
         };
         let message = frame(&request.encode_to_vec());
         calls(it, 16, 16, spread("Filter"), message, true)
@@ -223,7 +223,7 @@ async fn finish(mut all: JoinSet<Result<()>>, it: &Context) -> Result<()> {
 
 fn describe(error: &anyhow::Error) -> String {
     match error.downcast_ref::<tonic::Status>() {
-        Some(status) => crate::attack::outcome(status),
+        Some(status) => outcome(status),
         None => "connection or stream closed".to_owned(),
     }
 }

@@ -410,12 +410,3 @@ pub fn cluster(scale: &Scale, pods: usize) -> impl Iterator<Item = Vec<Change>> 
         batch
     })
 }
-
-/// What everybody else asks: a Filter that is answered from memory.
-pub fn small() -> v1::FilterRequest {
-    v1::FilterRequest {
-        pod: Some(pods::small()),
-        view: View::Domains as i32,
-        ..Default::default()
-    }
-}

@@ -1,9 +1,12 @@
 //! A request of any method of the service.
 
-use evenkeel::proto::v1;
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
-use tonic::transport::Channel;
+use evenkeel::proto::v1::{self, View};
+use tonic::transport::{Channel, Endpoint};
 use tonic::{Response, Status};
+use tonic_types::StatusExt;
+
+use crate::pods;
 
 /// A client with room for whole answers.
 pub type Client = SpreadServiceClient<Channel>;
@@ -58,5 +61,36 @@ impl Request {
                 Ok(())
             }
         }
+    }
+}
+
+/// A connection to an address, made when it is first used.
+pub fn channel(address: &str) -> Channel {
+    let endpoint = Endpoint::from_shared(format!("http://{address}"));
+    endpoint.expect("the server's address").connect_lazy()
+}
+
+/// A client on a connection of its own.
+pub fn client(address: &str) -> Client {
+    Client::new(channel(address))
+        .max_decoding_message_size(1 << 30)
+        .max_encoding_message_size(1 << 30)
+}
+
+/// A refusal in a few words: its limit, or its reason.
+pub fn outcome(status: &Status) -> String {
+    let Some(info) = status.get_details_error_info() else {
+        return format!("{:?} ({})", status.code(), status.message());
+    };
+    let limit = info.metadata.get("limit");
+    limit.cloned().unwrap_or(info.reason)
+}
+
+/// What everybody else asks: a Filter that is answered from memory.
+pub fn small() -> v1::FilterRequest {
+    v1::FilterRequest {
+        pod: Some(pods::small()),
+        view: View::Domains as i32,
+        ..Default::default()
     }
 }

@@ -12,9 +12,9 @@ use anyhow::{Context, Result, ensure};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 
-use crate::request::Client;
+use crate::request::{Client, channel, client};
 
 /// How long a start may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const SCRAPE: Duration = Duration::from_secs(2);
 
 /// What the server says that it accounts for.
-const ACCOUNTED: &str = "evenkeel_memory_accounted_bytes";
+const ACCOUNTED: &str = "evenkeel_accounted_memory_bytes";
 /// The same of a server that has no account: the state alone.
 const ESTIMATED: &str = "evenkeel_snapshot_memory_bytes";
 
@@ -125,19 +125,6 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// A connection to an address, made when it is first used.
-pub fn channel(address: &str) -> Channel {
-    let endpoint = Endpoint::from_shared(format!("http://{address}"));
-    endpoint.expect("the server's address").connect_lazy()
-}
-
-/// A client on a connection of its own.
-pub fn client(address: &str) -> Client {
-    Client::new(channel(address))
-        .max_decoding_message_size(1 << 30)
-        .max_encoding_message_size(1 << 30)
 }
 
 /// The body of a page over HTTP.

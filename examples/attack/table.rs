@@ -63,6 +63,7 @@ impl Table {
                 "attack": row.name,
                 "tries": tries,
                 "outcomes": row.outcomes,
+                "failures_of_others": [row.health.failures(), row.filter.failures()],
                 "health_ms": [row.health.percentile(50), row.health.percentile(99), row.health.longest()],
                 "filter_ms": [row.filter.percentile(50), filtered, row.filter.longest()],
                 "filter_of_normal": times,
@@ -74,7 +75,10 @@ impl Table {
             return;
         }
         let count = |(outcome, count): (&String, &usize)| format!("{count} {outcome}");
-        let outcomes: Vec<String> = row.outcomes.iter().map(count).collect();
+        let failed = |(why, count): (&String, &usize)| format!("{count} of the others: {why}");
+        let failures = [&row.health, &row.filter].map(|waits| waits.failures().iter().map(failed));
+        let outcomes = row.outcomes.iter().map(count);
+        let outcomes: Vec<String> = outcomes.chain(failures.into_iter().flatten()).collect();
         println!(
             "| {} | {tries} | {:.1} / {:.1} / {:.0} | {:.1} / {filtered:.1} | {times:.1} | {} | {} | {} |",
             row.name,

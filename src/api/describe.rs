@@ -156,11 +156,9 @@ impl Checked {
     ) -> Result<v1::DescribeSpreadResponse, Error> {
         let mut page = Page {
             worst: Vec::new(),
-            response: v1::DescribeSpreadResponse {
-                revision: at.snapshot.revision(),
-                ..Default::default()
-            },
+            response: v1::DescribeSpreadResponse::default(),
         };
+        let mut oldest: Option<i64> = None;
         let namespaces = match namespace {
             Some(namespace) => vec![namespace.into()],
             None => at.snapshot.namespace_names(),
@@ -172,8 +170,10 @@ impl Checked {
                     self.note(&namespace, judged, &mut page);
                 }
             })?;
-            page.response.revision = page.response.revision.min(revision);
+            // Of what was looked at: the snapshot may have moved on before.
+            oldest = Some(oldest.map_or(revision, |oldest| oldest.min(revision)));
         }
+        page.response.revision = oldest.unwrap_or_else(|| at.snapshot.revision());
         Ok(page.finish(self.page_size))
     }
 

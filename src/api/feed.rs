@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
+
 use super::error::Error;
 use super::update::{self, Checked};
 use super::{permission, request};
@@ -22,6 +24,17 @@ pub struct Feed {
     caller: Option<Caller>,
     /// The replaces that are being built, by snapshot.
     staged: HashMap<String, Staged>,
+}
+
+impl Drop for Feed {
+    /// What was begun may be large, and the thread that a stream ends on serves
+    /// connections.
+    fn drop(&mut self) {
+        let staged = std::mem::take(&mut self.staged);
+        if let (false, Ok(runtime)) = (staged.is_empty(), Handle::try_current()) {
+            runtime.spawn_blocking(move || drop(staged));
+        }
+    }
 }
 
 /// A step that passed its checks.

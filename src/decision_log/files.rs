@@ -4,7 +4,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// Where the log is, and how large it may become.
@@ -22,7 +22,16 @@ pub struct FileSettings {
 #[derive(Debug)]
 pub(super) struct Files {
     settings: FileSettings,
-    open: Option<(File, u64)>,
+    open: Option<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    file: File,
+    /// How many bytes of it are whole lines, and what was there before.
+    whole: u64,
+    /// Whether something that is no whole line stands behind them.
+    is_torn: bool,
 }
 
 impl Files {
@@ -33,43 +42,48 @@ impl Files {
         }
     }
 
-    /// Writes whole lines, and takes what was written from the front of
-    /// `lines`. They go to one file. What is left after an error is to be
-    /// written before anything else: it may begin within a line.
-    pub(super) fn write(&mut self, lines: &mut Vec<u8>, is_line_start: bool) -> io::Result<()> {
-        if is_line_start && self.is_full() {
+    /// Writes whole lines, and takes those that were written from the front of
+    /// `lines`. They go to one file. A line that was written in part is taken
+    /// out of it again, so that nobody reads half a line, or two as one.
+    pub(super) fn write(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
+        // Before anything else, for what is full is not written any more.
+        self.open.as_mut().map_or(Ok(()), Open::mend)?;
+        if self.is_full() {
             self.rotate()?;
         }
-        let (file, size) = self.file()?;
+        let open = self.file()?;
         let mut written = 0;
         let result = loop {
-            match file.write(&lines[written..]) {
-                _ if written == lines.len() => break Ok(()),
+            if written == lines.len() {
+                break Ok(());
+            }
+            match open.file.write(&lines[written..]) {
                 Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
                 Ok(bytes) => written += bytes,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => break Err(error),
             }
         };
-        *size += written as u64;
-        lines.drain(..written);
+        let end = lines[..written].iter().rposition(|byte| *byte == b'\n');
+        let whole = end.map_or(0, |end| end + 1);
+        lines.drain(..whole);
+        open.whole += whole as u64;
+        if whole < written {
+            open.is_torn = true;
+            // What cannot be mended now is before the next write.
+            let _ = open.mend();
+        }
         result
     }
 
     fn is_full(&self) -> bool {
-        let size = self.open.as_ref().map(|(_, size)| *size);
+        let size = self.open.as_ref().map(|open| open.whole);
         size.is_some_and(|size| size >= self.settings.max_bytes)
     }
 
-    fn file(&mut self) -> io::Result<&mut (File, u64)> {
+    fn file(&mut self) -> io::Result<&mut Open> {
         if self.open.is_none() {
-            let mut options = OpenOptions::new();
-            let file = options
-                .create(true)
-                .append(true)
-                .open(&self.settings.path)?;
-            let size = file.metadata()?.len();
-            self.open = Some((file, size));
+            self.open = Some(Open::at(&self.settings.path)?);
             if self.is_full() {
                 self.rotate()?;
                 return self.file();
@@ -95,6 +109,53 @@ impl Files {
         self.open = None;
         Ok(())
     }
+}
+
+impl Open {
+    /// Opens a file to add lines to it. One whose last line was cut off, when
+    /// its writer was killed for instance, gets an end for that line first.
+    fn at(path: &Path) -> io::Result<Self> {
+        let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+        if ends_within_a_line(path) {
+            file.write_all(b"\n")?;
+        }
+        let whole = file.metadata()?.len();
+        Ok(Self {
+            file,
+            whole,
+            is_torn: false,
+        })
+    }
+
+    /// Takes away what stands behind the last whole line. What is no regular
+    /// file keeps it, as a line that cannot be read.
+    fn mend(&mut self) -> io::Result<()> {
+        if self.is_torn {
+            if self.file.metadata()?.is_file() {
+                self.file.set_len(self.whole)?;
+            } else {
+                self.file.write_all(b"\n")?;
+            }
+            self.is_torn = false;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a file ends before a line does. One that cannot be read is taken to
+/// end with one.
+fn ends_within_a_line(path: &Path) -> bool {
+    let last = || {
+        let mut file = File::open(path)?;
+        if !file.metadata()?.is_file() || file.metadata()?.len() == 0 {
+            return Ok(b'\n');
+        }
+        file.seek(SeekFrom::End(-1))?;
+        let mut last = [0];
+        file.read_exact(&mut last)?;
+        io::Result::Ok(last[0])
+    };
+    last().is_ok_and(|last| last != b'\n')
 }
 
 /// `FILE.2` for 2, and `FILE` itself for 0.

@@ -25,7 +25,7 @@ pub use writer::Writer;
 /// Records that wait for the writer, at most.
 const MAX_WAITING: usize = 16_384;
 
-/// Bytes that waiting records may take, about.
+/// Bytes that waiting records may take.
 const MAX_WAITING_BYTES: usize = 64 << 20;
 
 /// What is logged, and where.
@@ -173,7 +173,7 @@ impl Pending {
 
 impl Shared {
     fn hand_over(&self, decided: Decided) {
-        let bytes = decided.request.encoded_len() + size_of::<Waiting>();
+        let bytes = decided.request.memory_bytes() + size_of::<Waiting>();
         let waiting = self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
         let fits = waiting + bytes <= MAX_WAITING_BYTES && !self.closed.load(Ordering::Relaxed);
         if !fits || self.queue.try_send(Waiting { decided, bytes }).is_err() {

@@ -28,6 +28,11 @@ pub struct Decided {
     pub answer: Brief,
 }
 
+/// At most how many bytes of memory a valid request takes for each that it has
+/// on the wire, but for the changes of an overlay: a toleration of all keys has
+/// 11 there, and takes 112 and its operator.
+const MEMORY_PER_BYTE: usize = 16;
+
 macro_rules! requests {
     ($($(#[$doc:meta])* $rpc:ident $request:ident;)*) => {
         /// What was asked.
@@ -58,10 +63,13 @@ macro_rules! requests {
                 }
             }
 
-            /// How many bytes it has on the wire.
-            pub fn encoded_len(&self) -> usize {
+            /// At most how many bytes it takes in memory.
+            pub fn memory_bytes(&self) -> usize {
                 match self {
-                    $(Self::$rpc(request) => request.encoded_len(),)*
+                    $(Self::$rpc(request) => {
+                        let overlay = request.overlay.len() * size_of::<v1::Change>();
+                        size_of::<Self>() + overlay + request.encoded_len() * MEMORY_PER_BYTE
+                    })*
                 }
             }
 

@@ -42,7 +42,7 @@ impl Writer {
             path,
             lines: Vec::new(),
             whole: 0,
-            is_line_start: true,
+            failing: false,
             warned: None,
             told: 0,
         };
@@ -67,13 +67,13 @@ struct Work {
     queue: Receiver<Waiting>,
     files: Files,
     path: String,
-    /// What is gathered and not yet written.
+    /// What is gathered and not yet written: whole lines.
     lines: Vec<u8>,
-    /// How many lines end in it.
+    /// How many.
     whole: u64,
-    /// Whether it starts with a whole line.
-    is_line_start: bool,
-    /// When it was last said that the log is incomplete.
+    /// Whether the last attempt to write failed.
+    failing: bool,
+    /// When it was last said that the log cannot be written, or is incomplete.
     warned: Option<Instant>,
     /// How much was missing then.
     told: u64,
@@ -127,7 +127,7 @@ impl Work {
         }
         let counts = &self.shared.counts;
         let before = self.lines.len();
-        let result = self.files.write(&mut self.lines, self.is_line_start);
+        let result = self.files.write(&mut self.lines);
         let bytes = before - self.lines.len();
         counts.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         let left = self.lines.iter().filter(|byte| **byte == b'\n').count() as u64;
@@ -137,27 +137,45 @@ impl Work {
         self.whole = left;
         match result {
             Ok(()) => {
-                self.is_line_start = true;
+                if std::mem::take(&mut self.failing) {
+                    self.resume();
+                }
                 true
             }
             Err(error) => {
-                self.is_line_start &= bytes == 0;
                 counts.write_errors.fetch_add(1, Ordering::Relaxed);
+                self.failing = true;
                 self.warn_of(&error);
                 false
             }
         }
     }
 
+    /// Says that the log cannot be written, and what is missing by now: as long
+    /// as it cannot, nothing else is said of that.
     fn warn_of(&mut self, error: &std::io::Error) {
         if self.may_warn() {
-            warn!(file = %self.path, %error, "cannot write the decision log, trying again");
+            let dropped = self.dropped();
+            self.told = dropped;
+            warn!(file = %self.path, %error, dropped, "cannot write the decision log, trying again");
         }
+    }
+
+    /// Says that the log is written again, and what is missing of it.
+    fn resume(&mut self) {
+        let dropped = self.dropped();
+        self.told = dropped;
+        self.warned = Some(Instant::now());
+        warn!(file = %self.path, dropped, "the decision log is written again");
+    }
+
+    fn dropped(&self) -> u64 {
+        self.shared.counts.dropped.load(Ordering::Relaxed)
     }
 
     /// Says how many decisions are missing, once in a while.
     fn tell(&mut self) {
-        let dropped = self.shared.counts.dropped.load(Ordering::Relaxed);
+        let dropped = self.dropped();
         if dropped > self.told && self.may_warn() {
             self.told = dropped;
             warn!(file = %self.path, dropped, "the decision log is incomplete");

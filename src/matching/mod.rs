@@ -15,6 +15,7 @@ mod selector;
 mod selector_text;
 mod taints;
 mod term_index;
+pub mod times;
 mod violations;
 
 pub use constraint::{Action, Constraint, Policy};

@@ -5,7 +5,7 @@ use hashbrown::HashSet;
 use super::limits::Limits;
 use super::pods::Phase;
 use super::templates;
-use crate::matching::{Path, Selector, Taint, Violations, names};
+use crate::matching::{Path, Selector, Taint, Violations, names, times};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 
@@ -248,17 +248,6 @@ fn check_object(object: &Object, limits: &Limits, path: Path<'_>, faults: &mut V
 
 fn check_pod(pod: &v1::Pod, limits: &Limits, path: Path<'_>, faults: &mut Violations) {
     check_metadata(pod.metadata.as_ref(), limits, path, faults);
-    let deletion = pod
-        .metadata
-        .as_ref()
-        .and_then(|m| m.deletion_timestamp.as_ref());
-    if deletion.is_some_and(|t| !is_rfc3339(t)) {
-        let path = path.field("metadata");
-        faults.add(
-            path.field("deletionTimestamp"),
-            "must be in the years 1 to 9999",
-        );
-    }
     let node_name = pod.spec.as_ref().map_or("", |s| &s.node_name);
     if !node_name.is_empty() {
         names::check_name(node_name, path.field("spec").field("nodeName"), faults);
@@ -272,13 +261,6 @@ fn check_pod(pod: &v1::Pod, limits: &Limits, path: Path<'_>, faults: &mut Violat
         let known = "must be Pending, Running, Succeeded, Failed or Unknown";
         faults.add(path.field("status").field("phase"), known);
     }
-}
-
-/// Whether a timestamp can be written as JSON.
-fn is_rfc3339(time: &pbjson_types::Timestamp) -> bool {
-    const YEAR_1: i64 = -62_135_596_800;
-    const YEAR_10000: i64 = 253_402_300_800;
-    (YEAR_1..YEAR_10000).contains(&time.seconds) && (0..1_000_000_000).contains(&time.nanos)
 }
 
 fn check_metadata(
@@ -295,6 +277,7 @@ fn check_metadata(
     names::check_name(&metadata.name, path.field("name"), faults);
     names::check_namespace(&metadata.namespace, path.field("namespace"), faults);
     names::check_labels(&metadata.labels, path.field("labels"), faults);
+    times::check_deletion(metadata, path, faults);
     check_text(&metadata.uid, limits, path.field("uid"), faults);
 }
 

@@ -43,6 +43,7 @@ mod registry;
 mod reservations;
 mod reserving;
 mod restoring;
+mod retired;
 mod room;
 mod slots;
 mod staged;

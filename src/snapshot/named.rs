@@ -23,6 +23,7 @@ use super::journal::Journal;
 use super::registry::Observer;
 use super::reservations::Book;
 use super::restoring::Restoring;
+use super::retired::Retired;
 use super::state::{Applied, Memory, Sizes, State};
 use super::tally::{self, Tally};
 
@@ -35,6 +36,8 @@ pub struct Snapshot {
     expected: bool,
     pub(super) synced: AtomicBool,
     live: RwLock<Arc<State>>,
+    /// Those that answered before.
+    retired: Retired<State>,
     /// Held by whoever applies a batch.
     pub(super) turn: Mutex<Turn>,
     pub(super) updated: Mutex<Now>,
@@ -136,6 +139,7 @@ impl Snapshot {
             observer: around.observer,
             synced: AtomicBool::new(false),
             live: RwLock::new(Arc::new(State::new(around.max_view_bytes))),
+            retired: Retired::default(),
             turn: Mutex::default(),
             updated: Mutex::new(at),
             clock: around.clock,
@@ -173,6 +177,7 @@ impl Snapshot {
             created: saved.created,
             synced: AtomicBool::new(saved.synced || !expected),
             live: RwLock::new(Arc::new(state)),
+            retired: Retired::default(),
             turn: Mutex::new(turn),
             updated: Mutex::new(updated),
             book: Mutex::new(book),
@@ -302,6 +307,7 @@ impl Snapshot {
     /// see [`State::sweep`].
     pub(super) fn sweep(&self, idle_ticks: u64) {
         self.look_at_age();
+        self.retired.drop_unread();
         self.live().sweep(idle_ticks);
     }
 
@@ -318,7 +324,9 @@ impl Snapshot {
 
     /// Has a new state answer.
     pub(super) fn put_live(&self, state: State) {
-        *self.live.write() = Arc::new(state);
+        // Not dropped where it is replaced: decisions wait for that lock.
+        let old = std::mem::replace(&mut *self.live.write(), Arc::new(state));
+        self.retired.add(old);
     }
 
     pub(super) fn moved_on(&self, revision: i64, applied: Applied, syncs: bool) -> Update {

@@ -15,6 +15,7 @@ use super::journal::Journal;
 use super::limits::Limits;
 use super::named::{Snapshot, Surroundings, Update};
 use super::restoring::Restoring;
+use super::retired::Retired;
 use super::staged::Staged;
 use super::tally::Tally;
 use crate::account::Account;
@@ -44,6 +45,8 @@ pub struct Registry {
     journal: Option<Arc<dyn Journal>>,
     account: Arc<Account>,
     snapshots: DashMap<String, Arc<Snapshot>>,
+    /// Those that were deleted.
+    retired: Retired<Snapshot>,
     /// Names of snapshots that are synced only from their first replace on.
     expected: RwLock<HashSet<String>>,
     tally: Arc<Tally>,
@@ -71,6 +74,7 @@ impl Registry {
             journal: None,
             account: Account::unlimited(),
             snapshots: DashMap::new(),
+            retired: Retired::default(),
             expected: RwLock::default(),
             tally: Arc::default(),
         }
@@ -198,6 +202,7 @@ impl Registry {
     /// not used for `idle_ticks` of them, and more while they take too much
     /// room. Meant to be called at a steady pace.
     pub fn sweep(&self, idle_ticks: u64) {
+        self.retired.drop_unread();
         for snapshot in self.list("") {
             snapshot.sweep(idle_ticks);
         }
@@ -331,11 +336,15 @@ impl Registry {
             return Err(Error::NotFound(name.to_owned()));
         }
         self.remove(&snapshot);
+        drop(snapshot);
+        self.retired.drop_unread();
         Ok(())
     }
 
     fn remove(&self, snapshot: &Arc<Snapshot>) {
         let same = |_: &String, other: &Arc<Snapshot>| Arc::ptr_eq(snapshot, other);
-        self.snapshots.remove_if(snapshot.name(), same);
+        let gone = self.snapshots.remove_if(snapshot.name(), same);
+        gone.into_iter()
+            .for_each(|(_, gone)| self.retired.add(gone));
     }
 }

@@ -258,11 +258,11 @@ impl State {
     pub fn sweep(&self, idle_ticks: u64) {
         let since = self.upkeep.next_tick().saturating_sub(idle_ticks);
         let is_short = self.upkeep.takes_want();
-        let all = self
+        let viewed = self
             .namespaces
             .iter()
+            .filter(|entry| entry.viewed.load(Ordering::Relaxed))
             .map(|entry| Arc::clone(entry.value()));
-        let viewed = all.filter(|shard| shard.viewed.load(Ordering::Relaxed));
         for shard in viewed.collect::<Vec<_>>() {
             let namespace = shard.namespace.read();
             let shared = self.shared.read();

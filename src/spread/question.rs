@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::active::{Constraints, Subject};
 use super::checks::Checks;
-use crate::matching::{Constraint, NodeAffinity, Path, Tolerations, Violations, names};
+use crate::matching::{Constraint, NodeAffinity, Path, Tolerations, Violations, names, times};
 use crate::proto::v1;
 use crate::snapshot::{Controller, Limits};
 
@@ -106,4 +106,6 @@ fn check_metadata(metadata: &v1::ObjectMeta, path: Path<'_>, faults: &mut Violat
     }
     names::check_namespace(&metadata.namespace, path.field("namespace"), faults);
     names::check_labels(&metadata.labels, path.field("labels"), faults);
+    // Not read, but written to the decision log.
+    times::check_deletion(metadata, path, faults);
 }

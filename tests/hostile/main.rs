@@ -1,6 +1,16 @@
 //! Clients that mean harm, or do it: each goes past a limit, and others are
 //! served as if it were not there.
 
+// What `bench/attack` asks, and how it measures, on a smaller scale.
+#[path = "../../examples/attack/questions.rs"]
+mod asked;
+#[path = "../../examples/attack/beside.rs"]
+mod beside;
+#[path = "../../examples/attack/pods.rs"]
+mod pods;
+#[path = "../../examples/attack/request.rs"]
+mod request;
+
 mod crowd;
 mod deadlines;
 mod feeds;
@@ -10,6 +20,7 @@ mod overload;
 mod port;
 #[path = "../support/process.rs"]
 mod process;
+mod questions;
 mod raw;
 mod silent;
 #[path = "../support/streams.rs"]

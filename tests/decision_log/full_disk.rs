@@ -1,0 +1,98 @@
+//! A disk that has no room: decisions go on, what the log loses is counted and
+//! said, and no line of it is half of one or two in one.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
+use super::{Logging, lines};
+use crate::process::{command, until};
+
+/// Files of the server may not grow beyond so much, which no line ends at.
+const ROOM: u64 = 20_001;
+
+/// A server whose files may grow only so far. Growing further is an error, as
+/// on a full disk, and not the end of the process.
+fn bounded() -> Command {
+    let serve = command(&["serve"]);
+    let mut shell = Command::new("sh");
+    let script = "trap '' XFSZ; exec \"$0\" serve \"$@\"";
+    shell.args(["-c", script]).arg(serve.get_program());
+    shell
+}
+
+fn limit(log: &Logging, most_bytes: u64) {
+    let pid = i32::try_from(log.server.id()).expect("a process has a small id");
+    let limit = Rlimit {
+        current: Some(most_bytes),
+        maximum: None,
+    };
+    prlimit(Pid::from_raw(pid), Resource::Fsize, limit).expect("it is our child");
+}
+
+#[tokio::test]
+async fn a_disk_that_fills_up_tears_no_line_and_is_written_again() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let mut log = Logging::within(directory, "log.jsonl", &mut bounded(), &[]).await;
+    let path = log.path("log.jsonl");
+    limit(&log, ROOM);
+    let mut ids = Vec::new();
+    for _ in 0..200 {
+        ids.push(log.filter().await.decision_id);
+    }
+    log.server
+        .logged("cannot write the decision log, trying again", "file");
+    // Nobody reads half a line, however often it is tried.
+    let text = fs::read_to_string(&path).expect("it is written");
+    assert!(text.ends_with('\n'), "{:?}", text.lines().last());
+    let written = lines(&path).len();
+    assert!(0 < written && written < ids.len(), "{written} lines");
+    assert_eq!(log.filter().await.feasible.len(), 3, "decisions go on");
+
+    limit(&log, 1 << 30);
+    let whole = until("all of it is written", || {
+        let lines = lines(&path);
+        (lines.len() > ids.len()).then_some(lines)
+    });
+    let logged: Vec<&str> = whole
+        .iter()
+        .filter_map(|line| line["id"].as_str())
+        .collect();
+    assert_eq!(logged[..ids.len()], ids, "each once, in order");
+    log.server
+        .logged("the decision log is written again", "file");
+}
+
+#[tokio::test]
+async fn a_line_that_was_cut_off_takes_no_other_with_it() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("log.jsonl");
+    fs::write(&path, "{\"id\":\"of-a-server-that-was-ki").expect("it can be written");
+    let mut serve = command(&["serve"]);
+    let mut log = Logging::within(directory, "log.jsonl", &mut serve, &[]).await;
+    let id = log.filter().await.decision_id;
+    let second = until("it is logged", || {
+        let text = fs::read_to_string(&path).expect("it is there");
+        text.lines().nth(1).map(str::to_owned)
+    });
+    let second: serde_json::Value = serde_json::from_str(&second).expect("a whole line");
+    assert_eq!(second["id"], *id);
+}
+
+/// While nothing can be written, the loss is said as well, and at the end.
+#[tokio::test]
+async fn a_full_disk_fails_no_decision() {
+    if !Path::new("/dev/full").exists() {
+        println!("skipped: there is no /dev/full here");
+        return;
+    }
+    let mut log = Logging::to("/dev/full", &[]).await;
+    assert_eq!(log.filter().await.feasible.len(), 3);
+    log.server
+        .logged("cannot write the decision log, trying again", "file");
+    assert_eq!(log.filter().await.feasible.len(), 3);
+    log.stop().await;
+    log.server.logged("the decision log is incomplete", "file");
+}

@@ -1,0 +1,121 @@
+//! The dearest questions of every method: whoever asks small ones beside them
+//! waits for none of them to be over.
+
+use evenkeel::proto::v1::UpdateSnapshotRequest;
+use tokio::time::{Instant, timeout};
+use tonic::Code;
+
+use crate::asked::all;
+use crate::beside::Bystanders;
+use crate::pods::Scale;
+use crate::process::{DEADLINE, Server};
+use crate::request::client;
+
+/// A tenth of what the limits allow, on a cluster of this size.
+const SCALE: Scale = Scale {
+    nodes: 2_000,
+    terms: 1_000,
+    values: 1_600,
+    tolerations: 10_000,
+    requirements: 500,
+    names: 20_000,
+    replicas: 10_000,
+    overlay: 100,
+    batch: 10_000,
+};
+
+/// Pods of the cluster.
+const PODS: usize = 5_000;
+
+/// What anybody may wait on a machine that has other work, in milliseconds.
+const FLOOR: f64 = 750.0;
+
+/// The others wait less than this share of what the hostile question takes.
+const SHARE: f64 = 0.5;
+
+/// Asks each hostile question whose name begins so, once, and measures what the
+/// others wait meanwhile.
+async fn hold_up_nobody(methods: &[&str]) {
+    // One thread for all connections: whatever holds it up holds up everybody.
+    let server = Server::start(&["--threads", "1"]);
+    let mut attacker = client(server.address());
+    for changes in crate::asked::cluster(&SCALE, PODS) {
+        let batch = UpdateSnapshotRequest {
+            changes,
+            ..Default::default()
+        };
+        attacker
+            .update_snapshot(batch)
+            .await
+            .expect("a valid batch");
+    }
+    let mut late = Vec::new();
+    let hostile = all().into_iter().enumerate();
+    for (salt, hostile) in hostile.filter(|(_, it)| methods.iter().any(|m| it.name.starts_with(m)))
+    {
+        let request = (hostile.make)(&SCALE, salt);
+        let bystanders = Bystanders::start(server.address());
+        let begun = Instant::now();
+        let answer = timeout(DEADLINE, request.ask(&mut attacker)).await;
+        let took = begun.elapsed();
+        let (health, filter) = bystanders.stop();
+        let name = &hostile.name;
+        if let Err(status) = answer.unwrap_or_else(|_| panic!("{name}: no answer")) {
+            let refused = [
+                Code::ResourceExhausted,
+                Code::DeadlineExceeded,
+                Code::NotFound,
+            ];
+            assert!(refused.contains(&status.code()), "{name}: {status}");
+        }
+        let most = (took.as_secs_f64() * 1_000.0 * SHARE).max(FLOOR);
+        for (who, waits) in [("health", health), ("a small Filter", filter)] {
+            assert!(waits.failures().is_empty(), "{name}: {who}: {waits:?}");
+            let longest = waits.longest();
+            if longest > most {
+                late.push(format!(
+                    "{name} took {took:.1?}, {who} waited {longest:.0} ms"
+                ));
+            }
+        }
+    }
+    assert!(late.is_empty(), "{late:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "until every decision keeps to its budget"]
+async fn of_filter() {
+    hold_up_nobody(&["Filter"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "until every decision keeps to its budget"]
+async fn of_score() {
+    hold_up_nobody(&["Score"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "until every decision keeps to its budget"]
+async fn of_explain() {
+    hold_up_nobody(&["Explain"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "until every decision keeps to its budget"]
+async fn of_place() {
+    hold_up_nobody(&["Place"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "until every decision keeps to its budget"]
+async fn of_reading() {
+    let methods = ["Describe", "List", "Get", "Export", "Verify"];
+    hold_up_nobody(&methods).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "until every decision keeps to its budget"]
+async fn of_writing() {
+    let methods = ["Update", "Stream", "Release", "Confirm", "Delete"];
+    hold_up_nobody(&methods).await;
+}
