@@ -13,10 +13,8 @@ use prost::bytes::Bytes;
 use tonic::Status;
 use tonic::body::Body;
 
-pub(super) use super::messages::{HEAD, Whole};
-
 use super::kinds::Kind;
-use super::messages::Messages;
+use super::messages::{Messages, Whole};
 use super::weight::{self, Weights};
 use crate::account::{Account, Charge, Part};
 use crate::api;
@@ -26,8 +24,44 @@ pub(super) struct Terms {
     pub(super) kind: Kind,
     pub(super) max_message_bytes: usize,
     pub(super) patience: Duration,
+    pub(super) means: Arc<Means>,
+}
+
+/// What all requests share.
+pub(super) struct Means {
     pub(super) account: Arc<Account>,
-    pub(super) weights: Arc<Weights>,
+    pub(super) weights: Weights,
+}
+
+/// What the room of a call covers of its request, without a charge of its own.
+const COVERED: usize = 4 << 10;
+
+/// What is charged for a request so far. Most are small and cost no charge.
+pub(super) struct Bill {
+    means: Arc<Means>,
+    charge: Option<Charge>,
+}
+
+impl Bill {
+    fn new(means: Arc<Means>) -> Self {
+        Self {
+            means,
+            charge: None,
+        }
+    }
+
+    /// Charges so many bytes more.
+    ///
+    /// # Errors
+    /// When there is no memory for them.
+    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Status> {
+        if self.charge.is_none() && bytes <= COVERED {
+            return Ok(());
+        }
+        let open = || self.means.account.open(Part::Requests);
+        let charge = self.charge.get_or_insert_with(open);
+        Ok(charge.grow(bytes).map_err(api::Error::from)?)
+    }
 }
 
 /// The request of a call.
@@ -36,10 +70,8 @@ pub(super) struct Arriving {
     kind: Kind,
     /// What its messages are, if they are of the service.
     request: Option<weight::Request>,
-    weights: Arc<Weights>,
-    account: Arc<Account>,
     /// For what is arriving.
-    charge: Charge,
+    bill: Bill,
     /// The message that is being passed on.
     current: Whole,
     given: Given,
@@ -49,7 +81,7 @@ pub(super) struct Arriving {
 /// The messages of a stream that were passed on and may still be worked on.
 #[derive(Default)]
 struct Given {
-    charges: VecDeque<Charge>,
+    charges: VecDeque<Option<Charge>>,
     /// Whether there was nothing to pass on when it was last asked for.
     waited: bool,
     /// The longest message: its decoder keeps as much room for the next.
@@ -59,14 +91,12 @@ struct Given {
 impl Arriving {
     /// The request in a body, to a path.
     pub(super) fn new(body: Body, path: &str, terms: Terms) -> Self {
-        let Terms { kind, account, .. } = terms;
+        let Terms { kind, means, .. } = terms;
         Self {
             messages: Messages::new(body, kind, terms.max_message_bytes, terms.patience),
             kind,
-            request: terms.weights.request(path),
-            weights: terms.weights,
-            charge: account.open(Part::Requests),
-            account,
+            request: means.weights.request(path),
+            bill: Bill::new(means),
             current: Whole::default(),
             given: Given::default(),
             is_over: false,
@@ -78,7 +108,7 @@ impl Arriving {
     /// # Errors
     /// How the call ends without one.
     pub(super) async fn first(&mut self) -> Result<(), Status> {
-        let next = poll_fn(|context| self.messages.poll_next(context, &mut self.charge)).await;
+        let next = poll_fn(|context| self.messages.poll_next(context, &mut self.bill)).await;
         match next.transpose()? {
             Some(whole) => self.current = whole,
             None => self.is_over = true,
@@ -101,20 +131,18 @@ impl Arriving {
         if self.kind == Kind::Check || self.current.is_empty() {
             return Ok(());
         }
-        let weigh = |request| self.weights.of(request, &self.current);
+        let weigh = |request| self.bill.means.weights.of(request, &self.current);
         let decoded = self.request.map_or(0, weigh);
         // Decoders gather a message before they decode it. Then it is compiled,
         // to something of its size, and an answer may repeat what it says.
         let takes = decoded.saturating_add(self.current.len()).saturating_mul(2);
-        let grown = self.charge.grow(takes).map_err(api::Error::from);
-        Ok(grown?)
+        self.bill.grow(takes)
     }
 
     /// Takes the charge of what has arrived, to hold it for as long as the call
     /// works on it.
-    pub(super) fn take_charge(&mut self) -> Charge {
-        let empty = self.account.open(Part::Requests);
-        std::mem::replace(&mut self.charge, empty)
+    pub(super) fn take_charge(&mut self) -> Option<Charge> {
+        self.bill.charge.take()
     }
 
     /// The next message of a stream.
@@ -123,7 +151,7 @@ impl Arriving {
             // Whoever asks again has worked on what it was given.
             self.given.charges.clear();
         }
-        let Poll::Ready(next) = self.messages.poll_next(context, &mut self.charge) else {
+        let Poll::Ready(next) = self.messages.poll_next(context, &mut self.bill) else {
             self.given.waited = true;
             return Poll::Pending;
         };
@@ -147,10 +175,7 @@ impl Arriving {
         }
         let charge = self.take_charge();
         self.given.charges.push_back(charge);
-        self.charge
-            .grow(self.given.longest)
-            .map_err(api::Error::from)?;
-        Ok(())
+        self.bill.grow(self.given.longest)
     }
 }
 
@@ -174,7 +199,7 @@ impl http_body::Body for Arriving {
                 true => ready!(this.poll_more(context)),
                 // There has to be an end now, and no second message.
                 false => {
-                    let next = this.messages.poll_next(context, &mut this.charge);
+                    let next = this.messages.poll_next(context, &mut this.bill);
                     ready!(next).map(|next| match next {
                         Ok(_) => {
                             let fault = "this call takes one message".to_owned();
@@ -188,6 +213,7 @@ impl http_body::Body for Arriving {
                 Some(Ok(())) => {}
                 Some(Err(status)) => {
                     this.is_over = true;
+                    this.current = Whole::default();
                     return Poll::Ready(Some(Err(status)));
                 }
                 None => this.is_over = true,

@@ -16,7 +16,7 @@ use tonic::body::Body;
 use tower::{Layer, Service};
 
 use super::Error;
-use super::arriving::{Arriving, Terms};
+use super::arriving::{Arriving, Means, Terms};
 use super::aside::{AsideHandle, LARGE};
 use super::config::Config;
 use super::connections::Peer;
@@ -33,9 +33,9 @@ use crate::access::Caller;
 use crate::account::{Account, Charge, Part};
 use crate::api;
 
-/// What a call takes beside its messages: an HTTP/2 stream, and a decoder and an
+/// What a call takes with small messages: an HTTP/2 stream, and a decoder and an
 /// encoder with 8 KiB each.
-const CALL_BYTES: usize = 20 << 10;
+const CALL_BYTES: usize = 24 << 10;
 
 /// The terms on which calls are taken.
 #[derive(Clone)]
@@ -50,8 +50,7 @@ struct Shared {
     kinds: Kinds,
     guard: Option<Guard>,
     aside: AsideHandle,
-    account: Arc<Account>,
-    weights: Arc<Weights>,
+    means: Arc<Means>,
     refusals: Refusals,
     receive_timeout: Duration,
 }
@@ -70,8 +69,10 @@ impl CallLimits {
                 kinds: Kinds::new(config),
                 guard,
                 aside,
-                account: Arc::clone(account),
-                weights: Arc::new(weights),
+                means: Arc::new(Means {
+                    account: Arc::clone(account),
+                    weights,
+                }),
                 refusals: Refusals { max_message_bytes },
                 receive_timeout: config.clients.receive_timeout,
             }),
@@ -115,7 +116,7 @@ impl Shared {
             false => Part::Requests,
         };
         // Health checks have their slots to themselves, and so their memory.
-        let base = (kind != Kind::Check).then(|| self.account.charge(part, CALL_BYTES));
+        let base = (kind != Kind::Check).then(|| self.means.account.charge(part, CALL_BYTES));
         Ok(Admitted {
             who,
             slot,
@@ -128,8 +129,7 @@ impl Shared {
             kind,
             max_message_bytes: self.kinds.max_message_bytes(kind),
             patience: self.receive_timeout,
-            account: Arc::clone(&self.account),
-            weights: Arc::clone(&self.weights),
+            means: Arc::clone(&self.means),
         }
     }
 }
@@ -220,7 +220,7 @@ where
     let answered = by(last_moment, answer).await;
     let refused = |status: Status| {
         let head = status.into_http();
-        head.map(|body| Encoded::empty(body, &shared.account))
+        head.map(|body| Encoded::empty(body, Arc::clone(&shared.means)))
     };
     let mut response = answered.unwrap_or_else(refused);
     shared.refusals.amend(response.headers_mut());
@@ -260,7 +260,7 @@ where
     }
     let is_aside = arriving.len() > LARGE;
     let request = Request::from_parts(parts, arriving);
-    let answer = run(inner, request, Arc::clone(&shared.account));
+    let answer = run(inner, request, Arc::clone(&shared.means));
     match is_aside {
         false => answer.await,
         true => shared.aside.run(who, answer).await?,
@@ -271,7 +271,7 @@ where
 async fn run<S>(
     mut inner: S,
     mut request: Request<Arriving>,
-    account: Arc<Account>,
+    means: Arc<Means>,
 ) -> Result<Response<Encoded>, Status>
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
@@ -280,7 +280,7 @@ where
     let _held = request.body_mut().take_charge();
     let Ok(response) = inner.call(request.map(Body::new)).await;
     let (parts, body) = response.into_parts();
-    Ok(Response::from_parts(parts, Encoded::begin(body, &account)?))
+    Ok(Response::from_parts(parts, Encoded::begin(body, means)?))
 }
 
 /// `answer`, or that it is too late.

@@ -20,13 +20,21 @@ use tracing::{debug, warn};
 use super::stalls::Doom;
 use super::tls::{self, Tls};
 use crate::access::CertificateName;
+use crate::account::{Account, Charge, Part};
 
 /// How long to wait when the system refuses to accept, for want of file
 /// descriptors for instance: asking again at once would only burn a core.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
+/// What an idle connection takes: its buffers, and the state of HTTP/2.
+const CONNECTION_BYTES: usize = 36 << 10;
+
+/// What encryption adds: a record each way, and keys.
+const TLS_BYTES: usize = 36 << 10;
+
 /// How many connections there are and were.
 pub(super) struct Counts {
+    account: Arc<Account>,
     slots: Arc<Semaphore>,
     max_connections: usize,
     accepted: AtomicU64,
@@ -62,12 +70,17 @@ pub(super) struct Listener {
 
 impl Listener {
     /// Binds `address`; connections queue from here on.
-    pub(super) async fn bind(address: SocketAddr, max_connections: usize) -> io::Result<Self> {
+    pub(super) async fn bind(
+        address: SocketAddr,
+        max_connections: usize,
+        account: &Arc<Account>,
+    ) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         Ok(Self {
             address: listener.local_addr()?,
             listener,
             counts: Arc::new(Counts {
+                account: Arc::clone(account),
                 slots: Arc::new(Semaphore::new(max_connections)),
                 max_connections,
                 accepted: AtomicU64::new(0),
@@ -110,9 +123,14 @@ impl Listener {
         let stream = stream.inspect_err(|error| {
             debug!(%error, "connection was closed before it was served");
         });
+        // Taken whatever the limit of the account: a health check may come on it,
+        // and there are no more than max-connections.
+        let mut charge = counts.account.open(Part::Streams);
+        charge.set(CONNECTION_BYTES);
         Some(Accepted {
             stream: stream.ok()?,
             slot,
+            charge,
         })
     }
 }
@@ -165,17 +183,19 @@ pub(super) struct Welcome {
 pub(super) struct Accepted {
     stream: std::net::TcpStream,
     slot: OwnedSemaphorePermit,
+    charge: Charge,
 }
 
 impl Accepted {
     /// The connection, served by the runtime that this is called on, after the
     /// handshake if there is to be one.
-    pub(super) async fn adopt(self, welcome: &Welcome) -> io::Result<Connection> {
+    pub(super) async fn adopt(mut self, welcome: &Welcome) -> io::Result<Connection> {
         let stream = TcpStream::from_std(self.stream)?;
         let address = stream.peer_addr()?;
         let (stream, names) = match &welcome.tls {
             None => (Transport::Plain(stream), None),
             Some(tls) => {
+                self.charge.set(CONNECTION_BYTES + TLS_BYTES);
                 let stream = tls.accept(stream).await?;
                 let chain = stream.get_ref().1.peer_certificates();
                 let names = chain.and_then(<[_]>::first).map(tls::names);
@@ -195,6 +215,7 @@ impl Accepted {
                 deadline: Box::pin(tokio::time::sleep(welcome.patience)),
             }),
             _slot: self.slot,
+            _charge: self.charge,
         })
     }
 }
@@ -220,6 +241,7 @@ pub(super) struct Connection {
     /// What is waited for before HTTP/2's own pings watch the connection.
     preface: Option<Preface>,
     _slot: OwnedSemaphorePermit,
+    _charge: Charge,
 }
 
 enum Transport {

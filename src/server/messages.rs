@@ -10,13 +10,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use http_body::Body as _;
 use prost::bytes::{Bytes, BytesMut};
 use tokio::time::{Sleep, sleep};
 use tonic::Status;
 use tonic::body::Body;
 
+use super::arriving::Bill;
 use super::kinds::Kind;
-use crate::account::Charge;
 use crate::api;
 
 /// What stands before each message: whether it is compressed, and its length.
@@ -80,13 +81,13 @@ struct Partial {
 
 impl Partial {
     /// Adds what has come of a message of `whole` bytes.
-    fn add(&mut self, mut data: &[u8], whole: usize, charge: &mut Charge) -> Result<(), Status> {
+    fn add(&mut self, mut data: &[u8], whole: usize, bill: &mut Bill) -> Result<(), Status> {
         while !data.is_empty() {
             let mut room = self.last.capacity() - self.last.len();
             if room == 0 {
                 let missing = whole - self.length;
                 room = self.length.clamp(BLOCK.0, BLOCK.1).min(missing);
-                charge.grow(room).map_err(api::Error::from)?;
+                bill.grow(room)?;
                 let last = std::mem::replace(&mut self.last, BytesMut::with_capacity(room));
                 if !last.is_empty() {
                     self.full.push_back(last.freeze());
@@ -164,10 +165,10 @@ impl Messages {
     pub(super) fn poll_next(
         &mut self,
         context: &mut Context<'_>,
-        charge: &mut Charge,
+        bill: &mut Bill,
     ) -> Poll<Option<Result<Whole, Status>>> {
         loop {
-            match self.take(charge) {
+            match self.take(bill) {
                 Ok(None) => {}
                 Ok(Some(whole)) => {
                     self.late = None;
@@ -198,7 +199,7 @@ impl Messages {
     }
 
     /// A message out of what has come, if it is whole.
-    fn take(&mut self, charge: &mut Charge) -> Result<Option<Whole>, Status> {
+    fn take(&mut self, bill: &mut Bill) -> Result<Option<Whole>, Status> {
         if self.fresh.is_empty() {
             return Ok(None);
         }
@@ -220,11 +221,11 @@ impl Messages {
         if had < HEAD {
             let head = self.head.0;
             self.fresh = self.fresh.slice(HEAD - had..);
-            self.partial.add(&head, whole, charge)?;
+            self.partial.add(&head, whole, bill)?;
         }
         let now = (whole - self.partial.length).min(self.fresh.len());
         let now = self.fresh.split_to(now);
-        self.partial.add(&now, whole, charge)?;
+        self.partial.add(&now, whole, bill)?;
         if self.partial.length < whole {
             return Ok(None);
         }
@@ -270,5 +271,3 @@ impl Messages {
         Poll::Ready(Some(Err(api::Error::NotReceived(patience).into())))
     }
 }
-
-use http_body::Body as _;

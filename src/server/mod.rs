@@ -12,6 +12,7 @@ pub mod ends;
 mod guard;
 mod health;
 mod kinds;
+mod layout;
 pub mod logging;
 mod memory;
 mod messages;
@@ -66,6 +67,7 @@ use self::signals::Signals;
 use self::stalls::Answers;
 use self::telemetry::Telemetry;
 use self::workers::Workers;
+use crate::account::Account;
 use crate::api;
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
 use crate::snapshot::{Limits, MaxAges, Registry};
@@ -205,7 +207,7 @@ where
         router(&config, service.clone(), limits, &health, &draining)
     });
     let routers = routers.collect::<Result<_, _>>()?;
-    let listener = bind(&config).await?;
+    let listener = bind(&config, registry.account()).await?;
     let threads = Arc::new(Threads::default());
     let sources = Sources {
         limits,
@@ -256,8 +258,8 @@ where
     ended
 }
 
-async fn bind(config: &Config) -> Result<Listener, Error> {
-    Listener::bind(config.listen, config.limits.max_connections)
+async fn bind(config: &Config, account: &Arc<Account>) -> Result<Listener, Error> {
+    Listener::bind(config.listen, config.limits.max_connections, account)
         .await
         .map_err(|source| Error::Bind {
             address: config.listen,

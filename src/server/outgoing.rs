@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use http::HeaderMap;
 use http_body::{Body as _, Frame, SizeHint};
@@ -10,12 +10,13 @@ use prost::bytes::Bytes;
 use tonic::Status;
 use tonic::body::Body;
 
+use super::arriving::Means;
 use super::observe::Call;
-use super::pieces::Pieces;
+use super::pieces::{self, Pieces};
 use super::refusals::Refusals;
 use super::slots::Slot;
 use super::stalls::Watch;
-use crate::account::{Account, Charge, Part};
+use crate::account::{Charge, Part};
 use crate::api;
 
 /// What is encoded of an answer, and what is to come.
@@ -23,17 +24,20 @@ pub(super) struct Encoded {
     /// Its beginning, if it is there.
     first: Option<Frame<Bytes>>,
     rest: Body,
-    /// For the beginning.
-    charge: Charge,
+    means: Arc<Means>,
+    /// For the part that is being sent, if it is larger than what a call takes
+    /// anyway.
+    charge: Option<Charge>,
 }
 
 impl Encoded {
     /// Of an answer that has nothing but its head.
-    pub(super) fn empty(rest: Body, account: &Arc<Account>) -> Self {
+    pub(super) fn empty(rest: Body, means: Arc<Means>) -> Self {
         Self {
             first: None,
             rest,
-            charge: account.open(Part::Answers),
+            means,
+            charge: None,
         }
     }
 
@@ -42,24 +46,30 @@ impl Encoded {
     ///
     /// # Errors
     /// When there is no memory for it.
-    pub(super) fn begin(mut rest: Body, account: &Arc<Account>) -> Result<Self, Status> {
-        let mut charge = account.open(Part::Answers);
+    pub(super) fn begin(rest: Body, means: Arc<Means>) -> Result<Self, Status> {
+        let mut begun = Self::empty(rest, means);
         // Whoever polls it next is told when there is more.
-        let mut context = Context::from_waker(std::task::Waker::noop());
-        let first = match Pin::new(&mut rest).poll_frame(&mut context) {
-            Poll::Ready(Some(frame)) => Some(frame?),
-            _ => None,
-        };
-        let bytes = first
-            .as_ref()
-            .and_then(Frame::data_ref)
-            .map_or(0, Bytes::len);
-        charge.grow(bytes).map_err(api::Error::from)?;
-        Ok(Self {
-            first,
-            rest,
-            charge,
-        })
+        let mut context = Context::from_waker(Waker::noop());
+        if let Poll::Ready(Some(frame)) = Pin::new(&mut begun.rest).poll_frame(&mut context) {
+            let frame = frame?;
+            begun.charge(frame.data_ref().map_or(0, Bytes::len))?;
+            begun.first = Some(frame);
+        }
+        Ok(begun)
+    }
+
+    /// Charges a part; those before it are sent.
+    fn charge(&mut self, bytes: usize) -> Result<(), Status> {
+        if bytes <= pieces::SMALL {
+            self.charge = None;
+            return Ok(());
+        }
+        let open = || self.means.account.open(Part::Answers);
+        let charge = self.charge.get_or_insert_with(open);
+        let more = bytes.saturating_sub(charge.bytes());
+        charge.grow(more).map_err(api::Error::from)?;
+        charge.set(bytes);
+        Ok(())
     }
 }
 
@@ -90,7 +100,7 @@ impl Outgoing {
     /// A frame as it is sent.
     fn amend(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
         match frame.into_data() {
-            Ok(data) => match self.charge(data.len()) {
+            Ok(data) => match self.encoded.charge(data.len()) {
                 Ok(()) => Frame::data(self.pieces.cut(data)),
                 Err(status) => self.end(&status),
             },
@@ -104,15 +114,6 @@ impl Outgoing {
                 frame
             }
         }
-    }
-
-    /// Charges a part; those before it are sent.
-    fn charge(&mut self, bytes: usize) -> Result<(), Status> {
-        let charge = &mut self.encoded.charge;
-        let more = bytes.saturating_sub(charge.bytes());
-        charge.grow(more).map_err(api::Error::from)?;
-        charge.set(bytes);
-        Ok(())
     }
 
     /// The end of an answer that cannot go on.

@@ -9,7 +9,7 @@ use prost::bytes::Bytes;
 
 /// What is not larger is handed over as a whole: it takes no more than its
 /// stream does.
-const SMALL: usize = 1 << 10;
+pub(super) const SMALL: usize = 1 << 10;
 
 /// A client has to take so much for an answer to count as being read.
 const PIECE: usize = 256 << 10;
