@@ -7,8 +7,8 @@
 
 use prost::bytes::Bytes;
 
-/// What is not larger is handed over as a whole: it takes no more than its
-/// stream does.
+/// An answer that is not larger is handed over as a whole: it takes no more
+/// than its stream does.
 pub(super) const SMALL: usize = 1 << 10;
 
 /// A client has to take so much for an answer to count as being read.
@@ -18,12 +18,16 @@ const PIECE: usize = 256 << 10;
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
     rest: Bytes,
+    /// Whether a part of the answer was larger than [`SMALL`]: whoever leaves the
+    /// end of a long answer is noticed however short its last part is.
+    is_long: bool,
 }
 
 impl Pieces {
     /// Takes a part of an answer; its first piece.
     pub(super) fn cut(&mut self, part: Bytes) -> Bytes {
-        if part.len() <= SMALL {
+        self.is_long |= part.len() > SMALL;
+        if !self.is_long || part.is_empty() {
             return part;
         }
         self.rest = part;
