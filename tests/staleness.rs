@@ -2,7 +2,7 @@
 //! and by refusing to answer if it is told to.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
@@ -10,7 +10,7 @@ use evenkeel::proto::v1::{
     DescribeSpreadRequest, ExplainRequest, FilterRequest, Mode, PlaceRequest, Pod, ScoreRequest,
     UpdateSnapshotRequest,
 };
-use evenkeel::snapshot::{Limits, MaxAges, Observer, Registry};
+use evenkeel::snapshot::{Limits, MaxAges, Now, Observer, Registry};
 use parking_lot::Mutex;
 use tonic::{Code, Status};
 use tonic_health::pb::health_check_response::ServingStatus::{NotServing, Serving};
@@ -43,6 +43,8 @@ impl Observer for Told {
 struct World {
     server: Server,
     seconds: Arc<AtomicU64>,
+    /// How far the wall clock is from the time that passes.
+    set_by: Arc<AtomicI64>,
     told: Arc<Told>,
 }
 
@@ -50,9 +52,17 @@ impl World {
     /// Snapshots may be 30 s old, but `any` of any age.
     async fn new(refuse: bool) -> Self {
         let seconds = Arc::new(AtomicU64::new(1_000_000));
-        let clock = Arc::clone(&seconds);
-        let now =
-            move || SystemTime::UNIX_EPOCH + Duration::from_secs(clock.load(Ordering::Relaxed));
+        let set_by = Arc::new(AtomicI64::new(0));
+        let clocks = (Arc::clone(&seconds), Arc::clone(&set_by));
+        let at = |second: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(second);
+        let now = move || {
+            let passed = clocks.0.load(Ordering::Relaxed);
+            let shown = passed.saturating_add_signed(clocks.1.load(Ordering::Relaxed));
+            Now {
+                wall: at(shown),
+                ..Now::from(at(passed))
+            }
+        };
         let told = Arc::new(Told::default());
         let observer: Arc<dyn Observer> = Arc::clone(&told) as Arc<dyn Observer>;
         let ages = MaxAges {
@@ -65,8 +75,15 @@ impl World {
         Self {
             server,
             seconds,
+            set_by,
             told,
         }
+    }
+
+    /// Sets the wall clock so many seconds forward, or back.
+    fn set_wall_clock(&self, by: i64) {
+        self.set_by.fetch_add(by, Ordering::Relaxed);
+        self.server.registry.sweep(600);
     }
 
     fn wait(&self, seconds: u64) {
@@ -212,6 +229,24 @@ async fn old_snapshots_refuse_to_answer_if_they_are_told_to() {
         .replace("fed", Vec::new(), Default::default())
         .await;
     world.all_answer("fed", Some(0)).await;
+}
+
+#[tokio::test]
+async fn nobody_grows_older_or_younger_when_the_wall_clock_is_set() {
+    const HOUR: i64 = 3_600;
+    for by in [HOUR, -HOUR] {
+        let world = World::new(false).await;
+        world.server.update("fed", Vec::new()).await;
+        world.wait(29);
+        world.set_wall_clock(by);
+        assert_eq!(world.told(), [], "set by {by} s");
+        world.all_answer("fed", Some(29)).await;
+        world.wait(2);
+        assert_eq!(world.told(), [("fed".to_owned(), true)], "set by {by} s");
+        world.set_wall_clock(-by);
+        assert_eq!(world.told(), [], "set back");
+        world.all_answer("fed", Some(31)).await;
+    }
 }
 
 #[tokio::test]

@@ -80,7 +80,8 @@ class Server:
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(
                 [BINARY, "serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]
-                + ["--log-format", "json", "--drain-pause", "0s", "--max-replicas", "1000"],
+                + ["--log-format", "json", "--drain-pause", "0s", "--max-replicas", "1000"]
+                + ["--state-dir", str(directory / "state")],
                 stderr=log,
             )
         self.address = until("the server listens", lambda: self.logged("listening"))
