@@ -217,7 +217,7 @@ async fn what_could_not_be_written_is_not_answered() {
     let mut leaving = node("d1", &[]);
     let mut going = web();
     for time in times {
-        going.metadata.get_or_insert_default().deletion_timestamp = Some(time.clone());
+        going.metadata.get_or_insert_default().deletion_timestamp = Some(time);
         leaving.metadata.get_or_insert_default().deletion_timestamp = Some(time);
         let requests = [
             (going.clone(), vec![]),
