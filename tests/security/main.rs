@@ -10,6 +10,7 @@ mod pki;
 mod process;
 mod reload;
 mod roles;
+mod slow;
 mod start;
 #[path = "../support/streams.rs"]
 mod streams;
