@@ -148,7 +148,7 @@ fn what_changes_meanwhile_is_not_seen_and_not_held_up() {
         update(&fresh.registry, changes(with_nodes));
         let after = fresh.ask(&question, Vec::new());
         let at_once = |cut: Cut<'_>| numbers(&question, &cut);
-        let next = world.snapshot.read_at_once("default", at_once);
+        let next = world.snapshot.read_at_once("default", false, at_once);
         assert_eq!(next, Ok(after), "{with_nodes} {counts_first}");
         assert!(world.verify() >= 2, "views are kept");
     }
@@ -187,7 +187,7 @@ fn what_costs_too_much_is_not_begun_at_once() {
     for (terms, is_afforded) in [(1, true), (5_000, false)] {
         let question = world.question(&costly(terms));
         let at_once = |cut: Cut<'_>| numbers(&question, &cut);
-        let answered = world.snapshot.read_at_once("default", at_once);
+        let answered = world.snapshot.read_at_once("default", false, at_once);
         match is_afforded {
             true => assert_eq!(answered.map(|(feasible, _)| feasible), Ok(0)),
             false => assert_eq!(answered, Err(Delay::Long)),

@@ -24,8 +24,8 @@ use crate::snapshot::{Delay, Registry, Snapshot};
 const MAX_EXPORTS: usize = 4;
 
 /// How long a decision that something holds up waits for it here, each time in
-/// milliseconds: batches take no longer as a rule. What waits in a lane instead
-/// takes room there, and that is limited.
+/// milliseconds: batches take no longer as a rule. What waits longer takes a
+/// thread for it.
 const HELD_WAITS_MS: [u64; 5] = [1, 2, 4, 8, 16];
 
 /// Implements `evenkeel.v1.SpreadService` on a registry of snapshots.
@@ -125,7 +125,27 @@ impl Service {
         }
         match answered {
             Ok(answered) => Ok(answered),
-            Err(_) => self.decide_aside((asked, on), metadata, answer).await,
+            Err(Delay::Held) => self.decide_soon((asked, on), metadata, answer).await,
+            Err(Delay::Long) => self.decide_aside((asked, on), metadata, answer).await,
+        }
+    }
+
+    /// As [`Self::decide`], of what waits for somebody who changes what it reads.
+    /// It is small, so it does not queue up behind what takes long.
+    async fn decide_soon<Q: Ask + Send + 'static, A: Answer + Send + 'static>(
+        &self,
+        (mut asked, on): (Checked<Q>, Arc<Snapshot>),
+        metadata: &MetadataMap,
+        answer: fn(&mut Checked<Q>, &Snapshot, Pace<'_>) -> Result<A, Delay>,
+    ) -> Result<Response<A>, Error> {
+        let run = move || {
+            let answered = try_measured(|| answer(&mut asked, &on, Pace::Soon));
+            answered.map_err(|_| (asked, on))
+        };
+        let deadline = deadline::given(metadata.as_ref());
+        match self.lanes.wait(deadline, run).await? {
+            Ok(answered) => Ok(answered),
+            Err(asked) => self.decide_aside(asked, metadata, answer).await,
         }
     }
 

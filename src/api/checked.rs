@@ -41,6 +41,8 @@ pub enum Pace<'a> {
     /// So short that other calls can wait for it. What would take longer is
     /// not answered.
     AtOnce,
+    /// As short, once whoever changes what it reads is done.
+    Soon,
     /// As long as it needs, until this says that nobody waits for it.
     Aside(&'a dyn Fn() -> bool),
 }
@@ -110,7 +112,7 @@ impl<Q: Ask> Checked<Q> {
     /// Answers as `Filter`.
     ///
     /// # Errors
-    /// Why it does not, of [`Pace::AtOnce`].
+    /// Why it does not.
     pub fn filter(
         &mut self,
         snapshot: &Snapshot,
@@ -172,13 +174,15 @@ impl<Q: Ask> Checked<Q> {
         answer: impl Fn(&Self, &Cut<'_>) -> T,
     ) -> Result<T, Delay> {
         match pace {
-            Pace::AtOnce if !self.overlay.is_empty() => Err(Delay::Long),
-            Pace::AtOnce => {
+            Pace::AtOnce | Pace::Soon if !self.overlay.is_empty() => Err(Delay::Long),
+            Pace::AtOnce | Pace::Soon => {
+                let waits = matches!(pace, Pace::Soon);
                 let afforded = |cut: Cut<'_>| {
                     let affords = cut.affords(self.units(&cut));
                     affords.then(|| answer(self, &cut))
                 };
-                let answered = snapshot.read_at_once(self.question.namespace(), afforded)?;
+                let namespace = self.question.namespace();
+                let answered = snapshot.read_at_once(namespace, waits, afforded)?;
                 answered.ok_or(Delay::Long)
             }
             Pace::Aside(is_given_up) => {

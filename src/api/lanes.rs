@@ -20,7 +20,8 @@ pub const LARGE_BATCH: usize = 256;
 /// for a disk, so most of these wait.
 const WRITES: usize = 64;
 
-/// Small looks at snapshots at once, where they are taken aside.
+/// Small looks at snapshots at once, where they are taken aside, and as many small
+/// decisions that wait for a lock.
 const LOOKS: usize = 16;
 
 /// Copies of snapshots that are made at once.
@@ -58,6 +59,7 @@ pub struct Lanes {
     decisions: Arc<Semaphore>,
     writes: Arc<Semaphore>,
     looks: Arc<Semaphore>,
+    held: Arc<Semaphore>,
     copies: Arc<Semaphore>,
     /// Where decisions run.
     aside: Arc<Aside>,
@@ -74,6 +76,7 @@ impl Lanes {
             decisions: Arc::new(Semaphore::new(load.running + load.waiting)),
             writes: Arc::new(Semaphore::new(WRITES)),
             looks: Arc::new(Semaphore::new(LOOKS)),
+            held: Arc::new(Semaphore::new(LOOKS)),
             copies: Arc::new(Semaphore::new(COPIES)),
             aside: Arc::new(Aside::new(load.running)),
             running: Arc::default(),
@@ -148,6 +151,19 @@ impl Lanes {
         Ok(work())
     }
 
+    /// Runs a small decision that waits for a lock, however much waits before
+    /// it.
+    ///
+    /// # Errors
+    /// Those of [`Self::change`].
+    pub async fn wait<T: Send + 'static>(
+        &self,
+        deadline: Option<Instant>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        in_slot(&self.held, deadline, work).await
+    }
+
     /// Runs what copies a snapshot, which waits for the batch under way.
     ///
     /// # Errors
@@ -182,16 +198,29 @@ impl Lanes {
         deadline: Option<Instant>,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
-        let slot = Arc::clone(slots).acquire_owned();
-        let slot = until(deadline, slot).await?;
-        let slot = slot.map_err(|_| Error::Internal)?;
         let running = Running::one(&self.running);
-        let done = tokio::task::spawn_blocking(move || {
-            let _held = (slot, running);
+        let work = move || {
+            let _running = running;
             work()
-        });
-        until(deadline, done).await?.map_err(|_| Error::Internal)
+        };
+        in_slot(slots, deadline, work).await
     }
+}
+
+/// Runs `work` on a thread that may wait, once there is a slot for it.
+async fn in_slot<T: Send + 'static>(
+    slots: &Arc<Semaphore>,
+    deadline: Option<Instant>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Error> {
+    let slot = Arc::clone(slots).acquire_owned();
+    let slot = until(deadline, slot).await?;
+    let slot = slot.map_err(|_| Error::Internal)?;
+    let done = tokio::task::spawn_blocking(move || {
+        let _slot = slot;
+        work()
+    });
+    until(deadline, done).await?.map_err(|_| Error::Internal)
 }
 
 /// One more at work, until it is dropped.

@@ -276,17 +276,18 @@ impl Snapshot {
         self.live().survey(namespace, is_given_up, look)
     }
 
-    /// As [`Self::read`], if it is over at once: nobody changes what it reads,
-    /// and it costs little. `decide` may have run in vain otherwise.
+    /// As [`Self::read`], if it costs little. Unless it `waits`, nobody may be
+    /// changing what it reads either. `decide` may have run in vain otherwise.
     ///
     /// # Errors
     /// Why it is not.
     pub fn read_at_once<T>(
         &self,
         namespace: &str,
+        waits: bool,
         decide: impl FnOnce(Cut<'_>) -> T,
     ) -> Result<T, Delay> {
-        self.live().read_at_once(namespace, decide)
+        self.live().read_at_once(namespace, waits, decide)
     }
 
     /// As [`Self::read_until`], for whoever decides what to reserve and has the

@@ -73,18 +73,19 @@ impl State {
         budget.delay().map_or(Ok(seen), Err)
     }
 
-    /// As [`Self::read_until`], if it is over at once: nobody changes what it reads,
-    /// and it costs little. `decide` may have run in vain otherwise.
+    /// As [`Self::read_until`], if it costs little. Unless it `waits`, nobody may
+    /// be changing what it reads either. `decide` may have run in vain otherwise.
     ///
     /// # Errors
     /// Why it is not.
     pub fn read_at_once<T>(
         &self,
         namespace: &str,
+        waits: bool,
         decide: impl FnOnce(Cut<'_>) -> T,
     ) -> Result<T, Delay> {
         let budget = Budget::of(AT_ONCE);
-        let decided = self.try_locked(namespace, false, |locked| {
+        let decided = self.try_locked(namespace, waits, |locked| {
             if let Some(shard) = locked.shard
                 && !shard.viewed.load(Ordering::Relaxed)
             {
