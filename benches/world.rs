@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use evenkeel::matching::Path;
 use evenkeel::proto::v1;
-use evenkeel::snapshot::{Batch, Limits, Observer, Registry, Snapshot, Staged};
+use evenkeel::snapshot::{Batch, Limits, Observer, Registry, Snapshot};
 
 /// Name of the snapshot.
 pub const NAME: &str = "default";
@@ -26,7 +26,7 @@ impl World {
     /// A snapshot with all that `batches` hold, built aside and swapped in.
     pub fn of(batches: impl Iterator<Item = Vec<v1::Change>>) -> Self {
         let registry = Arc::new(Registry::new(Limits::default(), Arc::new(Unobserved)));
-        let mut staged = Staged::new(registry.limits());
+        let mut staged = registry.stage().expect("memory without a limit");
         for changes in batches {
             let applied = staged.apply(&batch(changes), None, registry.limits());
             applied.expect("it is within limits");

@@ -126,10 +126,20 @@ impl Account {
         }
     }
 
-    /// Whether so many more bytes would be within the limit now.
-    pub fn has_room(&self, bytes: usize) -> bool {
+    /// Whether so many more bytes of a part would be allowed now.
+    pub fn has_room(&self, part: Part, bytes: usize) -> bool {
         let sum = self.used().checked_add(bytes);
-        bytes == 0 || sum.is_some_and(|sum| sum <= self.limit)
+        bytes == 0 || sum.is_some_and(|sum| sum <= self.limit - self.reserve(part))
+    }
+
+    /// What a part has to leave free, so that what is kept never keeps out
+    /// requests, and what is kept to be faster never keeps out objects.
+    fn reserve(&self, part: Part) -> usize {
+        match part {
+            Part::Views => self.limit / 8,
+            Part::Objects | Part::Staged => self.limit / 16,
+            Part::Requests | Part::Answers | Part::Streams => 0,
+        }
     }
 
     /// A charge of so many bytes.
@@ -180,7 +190,8 @@ impl Charge {
         // same room.
         self.account.add(self.part, bytes);
         let used = self.account.used();
-        if used <= self.account.limit {
+        let reserve = self.account.reserve(self.part);
+        if used <= self.account.limit - reserve {
             self.bytes += bytes;
             return Ok(());
         }
@@ -189,7 +200,7 @@ impl Charge {
         Err(Exhausted {
             limit: self.account.limit,
             used: used.saturating_sub(bytes),
-            wanted: bytes,
+            wanted: bytes.saturating_add(reserve),
         })
     }
 

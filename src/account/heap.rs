@@ -1,13 +1,19 @@
 //! What things take on the heap: bytes as an allocator hands them out, which
 //! are more than were asked for.
 
+/// From here on allocations are of their own, in so many bytes at a time.
+const LARGE: usize = 4 << 20;
+const PAGES: usize = 64 << 10;
+
 /// What an allocation of so many bytes takes. Allocators hand out a few sizes
 /// only: in steps of 16 bytes first, of a quarter of a power of two later.
-pub fn block(bytes: usize) -> usize {
+pub const fn block(bytes: usize) -> usize {
     match bytes {
         0 => 0,
         1..=8 => 8,
         9..=128 => bytes.next_multiple_of(16),
+        // What is very large comes in pages.
+        LARGE.. => bytes.next_multiple_of(PAGES),
         _ => bytes.next_multiple_of(bytes.next_power_of_two() / 8),
     }
 }
@@ -17,14 +23,21 @@ pub fn list<T>(capacity: usize) -> usize {
     block(capacity * size_of::<T>())
 }
 
+/// What a list or table that takes `bytes` takes more at once when it has no
+/// room for so many more: it doubles.
+pub fn doubling(bytes: usize, len: usize, capacity: usize, more: usize) -> usize {
+    if len + more > capacity { bytes } else { 0 }
+}
+
 /// What is behind an `Arc` to a value that takes so many bytes.
-pub fn shared(bytes: usize) -> usize {
+pub const fn shared(bytes: usize) -> usize {
     // Two counts stand before it.
     block(2 * size_of::<usize>() + bytes)
 }
 
-/// What a hash table with room for so many entries takes.
-pub fn table<T>(capacity: usize) -> usize {
+/// What a hash table of the standard library takes with room for so many
+/// entries, without what they own.
+pub fn table<K, V>(capacity: usize) -> usize {
     // An eighth of the places stays free. Each has a byte of its own, and so
     // has a group at the end.
     let places = match capacity {
@@ -33,7 +46,7 @@ pub fn table<T>(capacity: usize) -> usize {
         4..=7 => 8,
         _ => capacity * 8 / 7,
     };
-    block(places * (size_of::<T>() + 1) + 16)
+    block(places * (size_of::<(K, V)>() + 1) + 16)
 }
 
 /// What a B-tree of so many entries takes, without what they own.

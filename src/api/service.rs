@@ -307,6 +307,7 @@ impl SpreadService for Service {
         let snapshot = self.named(&request.snapshot)?;
         let turn = Arc::clone(&self.exporting).acquire_owned();
         let turn = until(deadline, turn).await?.map_err(|_| Error::Internal)?;
+        snapshot.check_copy().map_err(Error::from)?;
         let freeze = move || (snapshot.freeze(), snapshot);
         let (frozen, snapshot) = self.lanes.copy(deadline, freeze).await?;
         let (parts, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
@@ -331,6 +332,7 @@ impl SpreadService for Service {
         let turn = Arc::clone(&self.verifying).acquire_owned();
         let turn = until(deadline, turn).await?.map_err(|_| Error::Internal)?;
         // Cancelled when this future is dropped: nobody waits any more.
+        snapshot.check_copy().map_err(Error::from)?;
         let abandoned = self.draining.child_token();
         let _abandon = abandoned.clone().drop_guard();
         let run = move || {

@@ -10,6 +10,7 @@ use super::names;
 use super::requirement::{Operator, Requirement, parse_int, value_set};
 use super::term_index::TermIndex;
 use super::violations::{Path, Violations};
+use crate::account::heap;
 use crate::proto::v1;
 
 /// From how many terms on they are looked up by what they require.
@@ -136,6 +137,23 @@ impl NodeAffinity {
                 ..Default::default()
             }),
         });
+    }
+}
+
+impl NodeAffinity {
+    /// What it takes on the heap, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        let term = |term: &Term<Box<str>>| {
+            Requirement::list_bytes(&term.labels) + Requirement::list_bytes(&term.names)
+        };
+        let rules = &*self.0;
+        let list = |terms: &[Term<Box<str>>]| {
+            heap::block(size_of_val(terms)) + terms.iter().map(term).sum::<usize>()
+        };
+        heap::shared(size_of::<Rules<Box<str>>>())
+            + Requirement::list_bytes(&rules.labels)
+            + rules.terms.as_deref().map_or(0, list)
+            + rules.index.as_ref().map_or(0, TermIndex::heap_bytes)
     }
 }
 

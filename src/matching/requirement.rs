@@ -3,6 +3,8 @@
 
 use std::borrow::Borrow;
 
+use crate::account::heap;
+
 /// A requirement on the value that a key has, if it has one.
 ///
 /// Generic in how strings are held: as text when a request is compiled, as
@@ -112,6 +114,25 @@ impl<A> Operator<A> {
 /// sign and digits, nothing else.
 pub(super) fn parse_int(text: &str) -> Option<i64> {
     text.parse().ok()
+}
+
+impl Requirement<Box<str>> {
+    /// What it takes on the heap, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        let values = match &self.operator {
+            Operator::In(values) | Operator::NotIn(values) => {
+                let texts = values.iter().map(|value| heap::block(value.len()));
+                heap::list::<Box<str>>(values.len()) + texts.sum::<usize>()
+            }
+            Operator::Exists | Operator::DoesNotExist | Operator::Gt(_) | Operator::Lt(_) => 0,
+        };
+        heap::block(self.key.len()) + values
+    }
+
+    /// What a list of them takes on the heap, in bytes.
+    pub fn list_bytes(all: &[Self]) -> usize {
+        heap::list::<Self>(all.len()) + all.iter().map(Self::heap_bytes).sum::<usize>()
+    }
 }
 
 /// The values of an `In` or `NotIn`: sorted and without repetitions, so that

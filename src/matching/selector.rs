@@ -122,6 +122,14 @@ impl Selector {
         Some(wire)
     }
 
+    /// What it takes on the heap, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::All(all) => Requirement::list_bytes(all),
+        }
+    }
+
     fn from_requirements(mut requirements: Vec<Requirement<Box<str>>>) -> Self {
         requirements.sort_unstable();
         requirements.dedup();

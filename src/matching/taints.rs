@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::keyed::Keyed;
 use super::names;
 use super::violations::{Path, Violations};
+use crate::account::heap;
 use crate::proto::v1;
 
 /// What a taint does to pods that do not tolerate it.
@@ -87,6 +88,11 @@ impl Taint {
         taints.into()
     }
 
+    /// What it takes on the heap, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        heap::block(self.key.len()) + heap::block(self.value.len())
+    }
+
     /// Whether pods that do not tolerate it are kept off.
     pub fn repels(&self) -> bool {
         self.effect != Effect::PreferNoSchedule
@@ -113,6 +119,15 @@ impl Tolerations {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// What they take on the heap, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        let text = |text: &Option<Box<str>>| text.as_ref().map_or(0, |t| heap::block(t.len()));
+        let each = self.0.iter().map(|t| text(&t.key) + text(&t.value));
+        heap::shared(2 * size_of::<usize>())
+            + heap::block(size_of_val(&**self.0))
+            + each.sum::<usize>()
     }
 
     /// Writes them for the wire. Those that tolerate nothing are not written.

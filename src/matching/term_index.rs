@@ -7,6 +7,7 @@ use std::hash::Hash;
 
 use super::node_affinity::{NodeLabels, Term};
 use super::requirement::{Operator, Requirement};
+use crate::account::heap;
 
 /// Terms by what they cannot do without. A term stands in one place, or under
 /// each of the values that it asks for.
@@ -60,6 +61,26 @@ impl<A: Hash + Eq + Clone> TermIndex<A> {
         } else {
             self.rest.push(i);
         }
+    }
+}
+
+impl TermIndex<Box<str>> {
+    /// What it takes on the heap, in bytes.
+    pub(super) fn heap_bytes(&self) -> usize {
+        let lists = |map: &HashMap<Box<str>, Vec<usize>>| {
+            let texts = map.keys().map(|text| heap::block(text.len()));
+            let terms = map.values().map(|t| heap::list::<usize>(t.capacity()));
+            heap::table::<Box<str>, Vec<usize>>(map.capacity())
+                + texts.sum::<usize>()
+                + terms.sum::<usize>()
+        };
+        let by_label = self.by_label.iter();
+        let by_label = by_label.map(|(key, values)| heap::block(key.len()) + lists(values));
+        heap::table::<Box<str>, HashMap<Box<str>, Vec<usize>>>(self.by_label.capacity())
+            + by_label.sum::<usize>()
+            + lists(&self.by_name)
+            + lists(&self.by_key)
+            + heap::list::<usize>(self.rest.capacity())
     }
 }
 

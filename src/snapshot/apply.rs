@@ -8,11 +8,11 @@ use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 
 use super::change::{Batch, Identity, Kind};
 use super::defaults::Defaults;
+use super::footprint::Memory;
 use super::namespace::Namespace;
 use super::nodes::{Followed, Nodes};
 use super::owners::Owner;
 use super::state::{Applied, Shard, Shared, Sizes, State};
-use super::views::Views;
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 
@@ -26,7 +26,7 @@ impl State {
         for (name, shard) in &shards {
             locked.push((name, shard.namespace.write()));
         }
-        let before = Sizes::of(&locked);
+        let before = (Sizes::of(&locked), memory_of(&locked));
 
         let mut applied = Applied::default();
         let shared = self.prepare_shared(batch, defaults, revision, &mut locked, &mut applied);
@@ -43,12 +43,16 @@ impl State {
             }));
         }
 
-        self.recount_sizes(before, Sizes::of(&locked));
+        self.recount_sizes(before.0, Sizes::of(&locked));
+        self.footprint.change(before.1, memory_of(&locked));
         for (name, mut namespace) in locked {
             if namespace.is_empty() {
                 namespace.retired = true;
-                self.upkeep.account(namespace.views_mut(), Views::clear);
+                self.upkeep.drop_views(namespace.views_mut());
                 self.namespaces.remove(name);
+            } else {
+                // They have grown with label sets.
+                self.upkeep.account(namespace.views_mut(), |_| ());
             }
         }
         drop(shared);
@@ -76,6 +80,7 @@ impl State {
         }
         let mut shared = self.shared.write();
         if let Some(defaults) = defaults {
+            *self.told_defaults.write() = Arc::clone(&defaults);
             shared.defaults = defaults;
         }
         self.sync_views(locked);
@@ -93,8 +98,17 @@ impl State {
                 self.sync_views(locked);
             }
         }
+        self.note_nodes(&shared.nodes);
         self.revision.store(revision, Ordering::Release);
         RwLockWriteGuard::downgrade(shared)
+    }
+
+    /// Notes how many nodes there are and what they take. For whoever has
+    /// locked them.
+    pub(super) fn note_nodes(&self, nodes: &Nodes) {
+        self.nodes.store(nodes.len(), Ordering::Relaxed);
+        self.footprint.note_nodes(nodes.memory_bytes());
+        self.upkeep.note_lenses(nodes.lenses().memory_bytes());
     }
 
     /// Drops the views that missed a move of nodes.
@@ -155,6 +169,15 @@ impl State {
         count(&self.label_sets, before.label_sets, after.label_sets);
         count(&self.owners, before.owners, after.owners);
     }
+}
+
+/// What namespaces take, without their views.
+fn memory_of(locked: &[(&str, RwLockWriteGuard<'_, Namespace>)]) -> Memory {
+    let mut memory = Memory::default();
+    for (name, namespace) in locked {
+        memory += Memory::of(name, namespace);
+    }
+    memory
 }
 
 impl Sizes {

@@ -4,6 +4,7 @@
 use std::hash::{BuildHasher, RandomState};
 
 use super::cut::Query;
+use crate::account::heap;
 
 /// Questions that are remembered, each by a hash in a place of its own. A
 /// question whose place another one took has to come twice more.
@@ -19,6 +20,11 @@ pub struct Asked {
 }
 
 impl Asked {
+    /// What they take in memory, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        heap::list::<u32>(self.places.capacity())
+    }
+
     /// Notes a question; whether it was asked before.
     pub fn note(&mut self, query: Query<'_>) -> bool {
         if self.places.is_empty() {

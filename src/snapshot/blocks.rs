@@ -4,6 +4,8 @@
 use std::ops::{Index, Range};
 use std::sync::Arc;
 
+use crate::account::heap;
+
 /// A list in blocks of `SIZE`, of which all but the last are full.
 #[derive(Debug)]
 pub struct Blocks<T, const SIZE: usize>(Vec<Arc<Vec<T>>>);
@@ -45,6 +47,16 @@ impl<T, const SIZE: usize> Blocks<T, SIZE> {
     /// The elements in order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.0.iter().flat_map(|block| block.iter())
+    }
+
+    /// What it takes in memory, without what elements own.
+    pub fn memory_bytes(&self) -> usize {
+        let block = |room: usize| heap::shared(size_of::<Vec<T>>()) + heap::list::<T>(room);
+        let blocks = match &*self.0 {
+            [full @ .., last] => full.len() * block(SIZE) + block(last.capacity()),
+            [] => 0,
+        };
+        blocks + heap::list::<Arc<Vec<T>>>(self.0.capacity())
     }
 
     /// Room for so many elements was made.

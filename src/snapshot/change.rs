@@ -2,6 +2,7 @@
 
 use hashbrown::HashSet;
 
+use super::growth;
 use super::limits::Limits;
 use super::pods::Phase;
 use super::templates;
@@ -35,7 +36,11 @@ pub enum OwnerKind {
 
 /// Valid changes, at most one per object.
 #[derive(Debug, Clone, Default)]
-pub struct Batch(Vec<Object>);
+pub struct Batch {
+    objects: Vec<Object>,
+    /// What they take in memory where they are kept, at most.
+    bytes: usize,
+}
 
 /// What a change is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -96,38 +101,46 @@ impl Batch {
         if faults.is_empty() {
             check_unique(&changes, path, &mut faults);
         }
-        faults.finish(Self(changes.into_iter().filter_map(|c| c.object).collect()))
+        faults.finish(())?;
+        Ok(Self::trusted(changes.into_iter().filter_map(|c| c.object)))
     }
 
     /// Changes of the snapshot's own making, which need no check.
     pub(super) fn trusted(objects: impl IntoIterator<Item = Object>) -> Self {
-        Self(objects.into_iter().collect())
+        let objects: Vec<Object> = objects.into_iter().collect();
+        let bytes = objects.iter().map(growth::most).sum();
+        Self { objects, bytes }
     }
 
     /// The batch with more changes of the snapshot's own making.
     pub(super) fn and(&self, objects: Vec<Object>) -> Self {
-        Self(self.0.iter().cloned().chain(objects).collect())
+        Self::trusted(self.objects.iter().cloned().chain(objects))
     }
 
     /// How many changes there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.objects.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.objects.is_empty()
     }
 
     /// The changes.
     pub fn objects(&self) -> &[Object] {
-        &self.0
+        &self.objects
+    }
+
+    /// What they take in memory where they are kept, at most.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// The batch without the pods and owners of other namespaces.
     #[must_use]
     pub fn within(mut self, namespace: &str) -> Self {
-        self.0.retain(|object| {
+        self.objects.retain(|object| {
             let id = Identity::of(object);
             id.kind == Kind::Node || id.namespace == namespace
         });

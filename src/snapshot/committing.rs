@@ -17,6 +17,7 @@ use super::reservations::Serial;
 use super::staged::{Staged, check_room, is_roomy};
 use super::state::State;
 use super::tally;
+use crate::account::Charge;
 
 /// A batch that a client wants applied.
 #[derive(Debug, Clone)]
@@ -63,6 +64,8 @@ struct Planned {
     revision: i64,
     /// The reservations that end: its pods take over, or their time is over.
     ended: Vec<Serial>,
+    /// Holds the memory that a batch will take.
+    _room: Option<Charge>,
     at: Now,
 }
 
@@ -107,7 +110,8 @@ impl Snapshot {
                 continue;
             }
             let changes = group.changes + want.len();
-            let fits = changes <= MAX_GROUP_CHANGES && is_roomy(&live, changes, limits);
+            let fits =
+                changes <= MAX_GROUP_CHANGES && is_roomy(&live, changes, want.bytes(), limits);
             let mut planned = self.plan(job, want, &live, &group, limits);
             // Alone it is judged by the state itself.
             if !group.planned.is_empty() && (!fits || planned.is_err()) {
@@ -115,6 +119,8 @@ impl Snapshot {
                 if outcomes[job].last().is_some_and(refused) {
                     continue;
                 }
+                // What it holds of memory is looked for anew.
+                drop(planned);
                 planned = self.plan(job, want, &live, &group, limits);
             }
             match planned {
@@ -140,10 +146,11 @@ impl Snapshot {
     ) -> Result<Option<Planned>, Error> {
         let at = (self.clock)();
         let before = live.revision() + group.planned.len() as i64;
+        let mut room = None;
         let mut ended = match want {
             Want::Batch(offer) => {
                 self.check_revision(before, offer.expected_revision)?;
-                check_room(live, &offer.batch, limits)?;
+                room = Some(check_room(live, &offer.batch, limits)?);
                 self.book.lock().taken_over(offer.batch.objects())
             }
             Want::Ends => self.book.lock().expired(at.steady),
@@ -163,6 +170,7 @@ impl Snapshot {
             offer,
             revision: before + 1,
             ended,
+            _room: room,
             at,
         }))
     }
@@ -333,6 +341,14 @@ impl Want<'_> {
     fn len(&self) -> usize {
         match self {
             Self::Batch(offer) => offer.batch.len(),
+            Self::Ends => 0,
+        }
+    }
+
+    /// What these take in memory, at most.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Batch(offer) => offer.batch.bytes(),
             Self::Ends => 0,
         }
     }

@@ -1,8 +1,10 @@
 //! What a decision reads: one revision of one namespace, and the counts that
 //! it asks for.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::budget::{Budget, Delay};
 use super::counted::Counted;
@@ -34,6 +36,8 @@ pub struct Cut<'a> {
     /// The namespace; an empty one if the snapshot has none of the name.
     pub(super) namespace: &'a Namespace,
     pub(super) upkeep: &'a Upkeep,
+    /// Which decision it is for.
+    pub(super) id: DecisionId,
     /// What may be spent on a decision.
     pub(super) budget: &'a Budget<'a>,
     pub(super) source: Source<'a>,
@@ -48,6 +52,22 @@ pub(super) enum Source<'a> {
     Fork(&'a Fork<'a>),
     /// Nowhere: the namespace is not there.
     Nowhere,
+}
+
+/// Tells decisions apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DecisionId(u64);
+
+impl DecisionId {
+    /// One that no other decision has. Each thread counts its own, for one
+    /// count would be a cache line that all threads take from each other.
+    pub(super) fn next() -> Self {
+        static NEXT_THREAD: AtomicU64 = AtomicU64::new(0);
+        thread_local! {
+            static NEXT: Cell<u64> = Cell::new(NEXT_THREAD.fetch_add(1, Ordering::Relaxed) << 40);
+        }
+        Self(NEXT.replace(NEXT.get() + 1))
+    }
 }
 
 /// A question: how many pods that match `selector` count in each domain of a
@@ -105,8 +125,7 @@ impl<'a> Cut<'a> {
     /// looking.
     pub fn lens(&self, key: &partition::Key) -> Lens {
         let upkeep = self.upkeep;
-        let (now, room) = (upkeep.tick(), upkeep.max_view_bytes());
-        let lens = self.nodes.lens(key, now, room, self.budget);
+        let lens = self.nodes.lens(key, upkeep, self.id, self.budget);
         lens.unwrap_or_else(|| Lens::none(key))
     }
 

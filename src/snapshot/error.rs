@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::journal::Refusal;
+use crate::account::Exhausted;
 use crate::matching::Violations;
 
 /// Why the registry refuses.
@@ -66,6 +67,17 @@ pub enum Error {
         /// What there would be.
         actual: usize,
     },
+}
+
+impl From<Exhausted> for Error {
+    fn from(exhausted: Exhausted) -> Self {
+        Self::OverLimit {
+            what: "bytes of memory",
+            name: "max-memory-bytes",
+            limit: exhausted.limit,
+            actual: exhausted.used.saturating_add(exhausted.wanted),
+        }
+    }
 }
 
 impl From<Violations> for Error {

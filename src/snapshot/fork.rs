@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use super::apply::{apply_to_namespace, apply_to_nodes, reserve_slots};
 use super::budget::Budget;
 use super::change::{Batch, Identity, Kind};
-use super::cut::{Cut, Query, Source};
+use super::cut::{Cut, DecisionId, Query, Source};
 use super::defaults::Defaults;
 use super::label_sets::{LabelSetId, LabelSets};
 use super::lenses::Lens;
@@ -96,6 +96,7 @@ impl Fork<'_> {
             defaults: &self.defaults,
             namespace: &self.namespace,
             upkeep: &self.state.upkeep,
+            id: DecisionId::next(),
             budget,
             source: Source::Fork(self),
         }
@@ -173,12 +174,15 @@ pub(super) fn keep_in(
     view: View,
     matched: Vec<LabelSetId>,
 ) -> Arc<View> {
-    let bytes = view.memory_bytes();
-    let version = upkeep.version();
-    upkeep.account(views, |views| views.sync(version));
-    if !views.admits(query) {
+    if !view.partition().is_kept() {
         return Arc::new(view);
     }
+    let version = upkeep.version();
+    upkeep.account(views, |views| views.sync(version));
+    if !upkeep.account(views, |views| views.admits(query)) {
+        return Arc::new(view);
+    }
+    let bytes = views.cost(query.selector, &view, &matched);
     if !upkeep.has_view_room(bytes) {
         upkeep.account(views, Views::evict_some);
     }

@@ -4,12 +4,18 @@
 use std::sync::Arc;
 
 use super::defaults::Defaults;
+use super::footprint::Measured;
 use super::lenses::Lens;
 use super::named::Turn;
 use super::namespace::Namespace;
 use super::nodes::Nodes;
 use super::state::{Shared, Sizes, State};
 use super::views::Watch;
+use crate::account::{Charge, Part};
+
+/// A copy shares what it is of until that changes: so much of it is taken to be
+/// its own.
+pub(super) const COPY_SHARE: usize = 8;
 
 /// A copy of a state, without what it keeps up to date.
 #[derive(Debug)]
@@ -24,6 +30,8 @@ pub struct Frozen {
     pub defaults: Arc<Defaults>,
     /// The namespaces, ascending by name.
     pub namespaces: Vec<(Box<str>, Namespace)>,
+    /// What the copy takes, on the account of the process.
+    pub(super) _charge: Charge,
 }
 
 /// A copy of what a state keeps up to date, of the same revision.
@@ -33,6 +41,9 @@ pub struct Kept {
     pub lenses: Vec<Lens>,
     /// The live views by namespace, in the order of [`Frozen::namespaces`].
     pub views: Vec<Vec<Watch>>,
+    /// What is kept of the memory that they and the objects take: by
+    /// namespace, and in all.
+    pub memory: Vec<Measured>,
 }
 
 impl State {
@@ -43,13 +54,27 @@ impl State {
 
     /// As [`Self::freeze`], with what is kept up to date.
     pub(super) fn freeze_kept(&self, turn: &Turn) -> (Frozen, Kept) {
-        let lenses = |shared: &Shared| shared.nodes.lenses().copy();
+        let lenses = |shared: &Shared| {
+            let lenses = shared.nodes.lenses().copy();
+            (lenses, self.measure_shared(shared))
+        };
         let views = |namespace: &Namespace| {
             let _still = self.shared.read();
-            self.live_views(namespace)
+            (self.live_views(namespace), Measured::of(namespace))
         };
-        let (frozen, lenses, views) = self.copy(turn, lenses, views);
-        (frozen, Kept { lenses, views })
+        let (frozen, (lenses, mut total), views) = self.copy(turn, lenses, views);
+        let (views, mut memory): (Vec<_>, Vec<_>) = views.into_iter().unzip();
+        for (measured, (name, _)) in memory.iter_mut().zip(&frozen.namespaces) {
+            measured.namespace.clone_from(name);
+            total += measured;
+        }
+        memory.push(total);
+        let kept = Kept {
+            lenses,
+            views,
+            memory,
+        };
+        (frozen, kept)
     }
 
     /// As [`Self::freeze_kept`], of one namespace: what a decision in it reads.
@@ -58,17 +83,29 @@ impl State {
             let (shared, namespace) = (locked.shared, locked.namespace);
             let frozen = Frozen {
                 revision: locked.revision,
-                sizes: self.sizes_with(shared),
+                sizes: self.sizes(),
                 nodes: Arc::clone(&shared.nodes),
                 defaults: Arc::clone(&shared.defaults),
                 namespaces: vec![(name.into(), namespace.clone())],
+                _charge: self.charge_copy(namespace.memory().total()),
             };
             let kept = Kept {
                 lenses: shared.nodes.lenses().copy(),
                 views: vec![self.live_views(namespace)],
+                memory: vec![Measured {
+                    namespace: name.into(),
+                    ..Measured::of(namespace)
+                }],
             };
             (frozen, kept)
         })
+    }
+
+    /// What a copy takes of a state that takes so many bytes.
+    fn charge_copy(&self, bytes: usize) -> Charge {
+        let mut charge = self.footprint.account().open(Part::Staged);
+        charge.set(bytes / COPY_SHARE);
+        charge
     }
 
     /// The views that the next question may be answered from.
@@ -89,7 +126,7 @@ impl State {
     ) -> (Frozen, L, Vec<V>) {
         let shared = self.shared.read();
         let (nodes, defaults) = (Arc::clone(&shared.nodes), Arc::clone(&shared.defaults));
-        let sizes = self.sizes_with(&shared);
+        let sizes = self.sizes();
         let lenses = lenses(&shared);
         drop(shared);
         let shards = self.namespaces.iter();
@@ -109,6 +146,7 @@ impl State {
             nodes,
             defaults,
             namespaces,
+            _charge: self.charge_copy(self.footprint.memory().total()),
         };
         (frozen, lenses, all_views)
     }

@@ -12,6 +12,7 @@ use super::budget::Budget;
 use super::room;
 use super::slots::Slot;
 use super::symbols::{self, Labels, Symbol, Symbols};
+use crate::account::heap;
 use crate::matching::Selector;
 
 /// What it costs to look at a label set, in units.
@@ -39,10 +40,10 @@ pub struct LabelSets {
     /// Numbers to give out again. Some may be past the end of `sets`.
     free: Vec<LabelSetId>,
     hasher: DefaultHashBuilder,
-    /// Labels of all sets together.
-    label_count: usize,
-    /// Room for counts in all sets together.
-    count_room: usize,
+    /// What the labels of all sets take.
+    label_bytes: usize,
+    /// What the counts of all sets take.
+    count_bytes: usize,
 }
 
 /// One label set.
@@ -95,7 +96,7 @@ impl LabelSets {
             pods: 1,
             counted: HashMap::default(),
         };
-        self.label_count += set.labels.len();
+        self.label_bytes += heap::block(size_of_val(&*set.labels));
         let id = match self.pop_free() {
             Some(id) => {
                 *self.sets.get_mut(id.index()) = set;
@@ -132,8 +133,8 @@ impl LabelSets {
             .remove();
         let set = std::mem::take(self.sets.get_mut(id.index()));
         self.symbols.release_labels(&set.labels);
-        self.label_count -= set.labels.len();
-        self.count_room -= set.counted.capacity();
+        self.label_bytes -= heap::block(size_of_val(&*set.labels));
+        self.count_bytes -= heap::block(set.counted.allocation_size());
         self.free.push(id);
         self.trim();
         true
@@ -178,9 +179,12 @@ impl LabelSets {
     /// Counts a pod of a label set on a node.
     pub fn count(&mut self, id: LabelSetId, slot: Slot) {
         let counted = &mut self.sets.get_mut(id.index()).counted;
-        self.count_room -= counted.capacity();
+        let room = counted.allocation_size();
         *counted.entry(slot).or_default() += 1;
-        self.count_room += counted.capacity();
+        if counted.allocation_size() != room {
+            self.count_bytes -= heap::block(room);
+            self.count_bytes += heap::block(counted.allocation_size());
+        }
     }
 
     /// Takes a counted pod back.
@@ -189,12 +193,12 @@ impl LabelSets {
         let count = counted.get_mut(&slot).expect("a counted pod was counted");
         *count -= 1;
         if *count == 0 {
-            self.count_room -= counted.capacity();
             counted.remove(&slot);
             if let Some(capacity) = room::shrunk(counted.len(), counted.capacity()) {
+                self.count_bytes -= heap::block(counted.allocation_size());
                 counted.shrink_to(capacity);
+                self.count_bytes += heap::block(counted.allocation_size());
             }
-            self.count_room += counted.capacity();
         }
     }
 
@@ -324,13 +328,30 @@ impl LabelSets {
         self.by_labels.is_empty()
     }
 
+    /// What its tables take more at once with so many more sets and texts.
+    pub fn doubling(&self, sets: usize, texts: usize) -> usize {
+        let table = heap::block(self.by_labels.allocation_size());
+        heap::doubling(table, self.sets.len(), self.by_labels.capacity(), sets)
+            + self.symbols.doubling(texts)
+    }
+
+    /// As [`Self::memory_bytes`], with every set measured anew.
+    pub fn measured_bytes(&self) -> usize {
+        let set = |set: &LabelSet| {
+            heap::block(size_of_val(&*set.labels)) + heap::block(set.counted.allocation_size())
+        };
+        let sets: usize = self.sets.iter().map(set).sum();
+        let kept = self.label_bytes + self.count_bytes + self.symbols.memory_bytes();
+        self.memory_bytes() - kept + sets + self.symbols.measured_bytes()
+    }
+
     /// What the table takes in memory: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.label_count * size_of::<(Symbol, Symbol)>()
-            + self.count_room * (size_of::<(Slot, u32)>() + 1)
-            + self.sets.capacity() * size_of::<LabelSet>()
-            + self.by_labels.capacity() * (size_of::<LabelSetId>() + 1)
-            + self.free.capacity() * size_of::<LabelSetId>()
+        self.label_bytes
+            + self.count_bytes
+            + self.sets.memory_bytes()
+            + heap::block(self.by_labels.allocation_size())
+            + heap::list::<LabelSetId>(self.free.capacity())
             + self.symbols.memory_bytes()
     }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use hashbrown::HashMap;
 use slab::Slab;
 
+use super::cut::DecisionId;
 use super::node::NodeRef;
 use super::partition::{self, Move, Partition};
 use super::slots::Slot;
@@ -18,6 +19,30 @@ use super::topology::{self, Topology};
 pub struct PartitionId {
     index: usize,
     serial: u64,
+}
+
+impl Lens {
+    /// One that is not kept.
+    pub(super) fn unkept(topology: Arc<Topology>, partition: Arc<Partition>) -> Self {
+        Self {
+            id: PartitionId::UNKEPT,
+            partition,
+            topology,
+        }
+    }
+}
+
+impl PartitionId {
+    /// Of partitions that are not kept: no view of them is found again.
+    const UNKEPT: Self = Self {
+        index: usize::MAX,
+        serial: 0,
+    };
+
+    /// Whether the partition is kept.
+    pub fn is_kept(self) -> bool {
+        self != Self::UNKEPT
+    }
 }
 
 /// A partition and the topology that it is of.
@@ -52,6 +77,8 @@ pub struct Lenses {
     topology: Slab<Arc<Topology>>,
     by_key: HashMap<Arc<partition::Key>, usize>,
     entries: Slab<Entry>,
+    /// What partitions take, with their keys.
+    bytes: usize,
 }
 
 /// The serial number of the next partition. One for all, so that partitions of
@@ -65,7 +92,12 @@ struct Entry {
     topology: usize,
     partition: Arc<Partition>,
     last_used: AtomicU64,
-    /// Whether it was found again after it was made.
+    /// How many partitions had been made when it was found last: finer than
+    /// ticks.
+    found_at: AtomicU64,
+    /// The decision that it was made for.
+    made_for: DecisionId,
+    /// Whether another decision found it after that.
     reused: AtomicBool,
 }
 
@@ -76,20 +108,26 @@ impl Entry {
 
     /// What is kept longer is worth more: what was used more than once, then
     /// what was used last.
-    fn worth(&self) -> (bool, u64) {
-        (self.reused.load(Ordering::Relaxed), self.last_used())
+    fn worth(&self) -> (bool, u64, u64) {
+        let found_at = self.found_at.load(Ordering::Relaxed);
+        let reused = self.reused.load(Ordering::Relaxed);
+        (reused, self.last_used(), found_at)
     }
 }
 
 impl Lenses {
-    /// A partition that is in use, used once more at tick `now`.
-    pub fn find(&self, key: &partition::Key, now: u64) -> Option<Lens> {
+    /// A partition that is in use, used once more at tick `now` by a decision.
+    pub fn find(&self, key: &partition::Key, now: u64, by: DecisionId) -> Option<Lens> {
         let index = *self.by_key.get(key)?;
         let entry = &self.entries[index];
         if entry.last_used.load(Ordering::Relaxed) != now {
             entry.last_used.store(now, Ordering::Relaxed);
         }
-        if !entry.reused.load(Ordering::Relaxed) {
+        let made = NEXT_SERIAL.load(Ordering::Relaxed);
+        if entry.found_at.load(Ordering::Relaxed) != made {
+            entry.found_at.store(made, Ordering::Relaxed);
+        }
+        if entry.made_for != by && !entry.reused.load(Ordering::Relaxed) {
             entry.reused.store(true, Ordering::Relaxed);
         }
         Some(self.lens(index))
@@ -132,9 +170,10 @@ impl Lenses {
         topology: &Arc<Topology>,
         partition: &Arc<Partition>,
         now: u64,
+        by: DecisionId,
     ) -> Option<Lens> {
         let key = partition.key();
-        if let Some(lens) = self.find(key, now) {
+        if let Some(lens) = self.find(key, now, by) {
             return Some(lens);
         }
         let slab = &mut self.topology;
@@ -145,13 +184,16 @@ impl Lenses {
         if !Arc::ptr_eq(&self.topology[index], topology) {
             return None;
         }
-        let key = Arc::new(key.clone());
+        let key = Arc::clone(key);
+        self.bytes += partition.memory_bytes();
         let entry = self.entries.insert(Entry {
             serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
             key: Arc::clone(&key),
             topology: index,
             partition: Arc::clone(partition),
             last_used: AtomicU64::new(now),
+            found_at: AtomicU64::new(NEXT_SERIAL.load(Ordering::Relaxed)),
+            made_for: by,
             reused: AtomicBool::new(false),
         });
         self.by_key.insert(key, entry);
@@ -211,6 +253,7 @@ impl Lenses {
         if !grown.is_empty() {
             self.retain(|entry| !grown.contains(&entry.topology));
         }
+        self.measure();
         moves.into_values().collect()
     }
 
@@ -239,14 +282,18 @@ impl Lenses {
     pub fn drop_half(&mut self) {
         let entries = self.entries.iter();
         let mut uses: Vec<_> = entries.map(|(_, entry)| entry.worth()).collect();
+        if uses.is_empty() {
+            return;
+        }
         let (middle, mut spared) = (uses.len() / 2, uses.len().div_ceil(2));
         let (_, median, _) = uses.select_nth_unstable(middle);
         let median = *median;
         // Of those worth the same as the middle one, some have to go.
+        spared -= uses.iter().filter(|worth| **worth > median).count();
         self.retain(|entry| {
-            let stays = entry.worth() >= median && spared > 0;
+            let stays = entry.worth() == median && spared > 0;
             spared -= usize::from(stays);
-            stays
+            stays || entry.worth() > median
         });
     }
 
@@ -262,6 +309,13 @@ impl Lenses {
         let used = |index: usize| entries.iter().any(|(_, entry)| entry.topology == index);
         self.topologies.retain(|_, index| used(*index));
         self.topology.retain(|index, _| used(index));
+        self.measure();
+    }
+
+    fn measure(&mut self) {
+        let entries = self.entries.iter();
+        let partitions = entries.map(|(_, entry)| entry.partition.memory_bytes());
+        self.bytes = partitions.sum();
     }
 
     /// The keys of all partitions.
@@ -270,14 +324,18 @@ impl Lenses {
         (entry.serial == id.serial).then_some(&entry.key)
     }
 
+    /// As [`Self::memory_bytes`], with each of them measured anew.
+    pub fn measured_bytes(&self) -> usize {
+        let topologies = self.topology.iter().map(|(_, t)| t.measured_bytes());
+        let entries = self.entries.iter();
+        let partitions = entries.map(|(_, entry)| entry.partition.memory_bytes());
+        topologies.sum::<usize>() + partitions.sum::<usize>()
+    }
+
     /// What they take in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        let topologies: usize = self.topology.iter().map(|(_, t)| t.memory_bytes()).sum();
-        let partitions = self
-            .entries
-            .iter()
-            .map(|(_, entry)| entry.partition.memory_bytes());
-        topologies + partitions.sum::<usize>()
+        let topologies = self.topology.iter().map(|(_, t)| t.memory_bytes());
+        topologies.sum::<usize>() + self.bytes
     }
 }
 

@@ -17,6 +17,7 @@ use super::convoy::Convoy;
 use super::cut::Cut;
 use super::defaults::Defaults;
 use super::error::Error;
+use super::footprint::Memory;
 use super::freshness::{Freshness, MaxAges};
 use super::frozen::{Frozen, Kept};
 use super::journal::Journal;
@@ -24,8 +25,9 @@ use super::registry::Observer;
 use super::reservations::Book;
 use super::restoring::Restoring;
 use super::retired::Retired;
-use super::state::{Applied, Memory, Sizes, State};
+use super::state::{Applied, Sizes, State};
 use super::tally::{self, Tally};
+use crate::account::{Account, Gauge, Part};
 
 /// A named snapshot.
 pub struct Snapshot {
@@ -44,6 +46,8 @@ pub struct Snapshot {
     pub(super) clock: Clock,
     /// Changed by whoever has the turn.
     pub(super) book: Mutex<Book>,
+    /// What the book takes.
+    pub(super) held_bytes: Gauge,
     /// The [`Moment`] when the time of the next reservation is over.
     pub(super) next_expiry: AtomicI64,
     /// Is notified when that becomes earlier.
@@ -63,6 +67,7 @@ pub struct Snapshot {
 #[derive(Clone)]
 pub(super) struct Surroundings {
     pub max_view_bytes: usize,
+    pub account: Arc<Account>,
     pub max_ages: MaxAges,
     pub observer: Arc<dyn Observer>,
     pub clock: Clock,
@@ -138,12 +143,17 @@ impl Snapshot {
             expected,
             observer: around.observer,
             synced: AtomicBool::new(false),
-            live: RwLock::new(Arc::new(State::new(around.max_view_bytes))),
+            live: RwLock::new(Arc::new(State::on(
+                &around.account,
+                Part::Objects,
+                around.max_view_bytes,
+            ))),
             retired: Retired::default(),
             turn: Mutex::default(),
             updated: Mutex::new(at),
             clock: around.clock,
             book: Mutex::default(),
+            held_bytes: around.account.gauge(Part::Objects),
             next_expiry: AtomicI64::new(Moment::NEVER.to_number()),
             ends_changed: around.ends_changed,
             moved: Event::new(),
@@ -379,7 +389,10 @@ impl Snapshot {
             defaults: live.defaults(),
             namespaces: live.namespace_count(),
             views: live.view_count(),
-            memory: live.memory(),
+            memory: Memory {
+                reservations: self.held_bytes.bytes(),
+                ..live.memory()
+            },
             created: self.created,
             updated: updated.wall,
             unchanged_for: (self.clock)().steady.since(updated.steady),
@@ -387,6 +400,16 @@ impl Snapshot {
             stale: self.is_stale(),
             lag: self.lag(),
         }
+    }
+
+    /// Whether there is memory for a copy of it.
+    ///
+    /// # Errors
+    /// [`Error::OverLimit`].
+    pub fn check_copy(&self) -> Result<(), Error> {
+        let bytes = self.live().footprint.memory().total() / super::frozen::COPY_SHARE;
+        let room = self.live().footprint.account().charge(Part::Staged, bytes);
+        Ok(room.map(drop)?)
     }
 
     /// A copy of everything, of one moment. Batches wait while it

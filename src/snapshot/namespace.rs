@@ -6,6 +6,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 
 use super::change::OwnerKind;
+use super::footprint::Memory;
 use super::label_sets::LabelSets;
 use super::lenses::Moves;
 use super::nodes::Nodes;
@@ -13,10 +14,10 @@ use super::owners::{Owner, Owners};
 use super::pod_table::PodTable;
 use super::pods::{Life, PodRecord};
 use super::reservations::{Claim, Serial};
-use super::state::Memory;
 use super::templates::Templates;
 use super::upkeep::Upkeep;
 use super::views::Views;
+use crate::account::heap;
 use crate::proto::v1;
 
 /// The pods and owners of one namespace. Copies share them until they change.
@@ -33,6 +34,12 @@ pub struct Namespace {
 }
 
 impl Namespace {
+    /// What its parts take on the heap before anything is in them.
+    pub const EMPTY_BYTES: usize = heap::shared(size_of::<PodTable>())
+        + heap::shared(size_of::<LabelSets>())
+        + heap::shared(size_of::<Templates>())
+        + Owners::EMPTY_BYTES;
+
     /// Creates or updates a valid pod; whether that made a difference. The
     /// node that it names has a slot.
     pub fn put_pod(&mut self, wire: &v1::Pod, nodes: &Nodes) -> bool {
@@ -229,12 +236,33 @@ impl Namespace {
         Some(record.life.to_wire(metadata, node_name))
     }
 
-    /// Adds what it takes in memory without its views, whose room is known.
-    pub fn add_memory(&self, memory: &mut Memory) {
-        memory.pods += self.pods.memory_bytes();
-        memory.label_sets += self.label_sets.memory_bytes();
-        memory.templates += self.templates.memory_bytes();
-        memory.owners += self.owners.memory_bytes();
+    /// What its tables take more at once with so many more pods and texts.
+    pub fn doubling(&self, pods: usize, texts: usize) -> usize {
+        self.pods.doubling(pods)
+            + self.label_sets.doubling(pods, texts)
+            + self.templates.doubling(pods)
+    }
+
+    /// As [`Self::memory`], with everything measured anew.
+    pub fn measured(&self) -> Memory {
+        Memory {
+            pods: self.pods.measured_bytes(),
+            label_sets: self.label_sets.measured_bytes(),
+            templates: self.templates.measured_bytes(),
+            owners: self.owners.measured_bytes(),
+            ..Memory::default()
+        }
+    }
+
+    /// What it takes in memory without its views, whose room is known.
+    pub fn memory(&self) -> Memory {
+        Memory {
+            pods: self.pods.memory_bytes(),
+            label_sets: self.label_sets.memory_bytes(),
+            templates: self.templates.memory_bytes(),
+            owners: self.owners.memory_bytes(),
+            ..Memory::default()
+        }
     }
 }
 

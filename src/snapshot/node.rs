@@ -1,6 +1,7 @@
 //! A node that exists.
 
 use super::symbols::{self, Labels, Symbol, Symbols};
+use crate::account::heap;
 use crate::matching::{NodeLabels, Taint};
 use crate::proto::v1;
 
@@ -17,7 +18,11 @@ pub(super) struct Node {
 impl Node {
     /// What it takes on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
-        size_of_val(&*self.labels) + size_of_val(&*self.taints) + self.uid.len()
+        let taints = self.taints.iter();
+        heap::block(size_of_val(&*self.labels))
+            + heap::block(size_of_val(&*self.taints))
+            + taints.map(Taint::heap_bytes).sum::<usize>()
+            + heap::block(self.uid.len())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Node order: the nodes that exist, ascending by name.
 
 use super::slots::Slot;
+use crate::account::heap;
 
 /// Up to how many new nodes are inserted one by one.
 const MAX_INSERTIONS: usize = 64;
@@ -50,6 +51,11 @@ impl NodeOrder {
             slots.sort_by_key(name);
             slots.dedup();
         }
+    }
+
+    /// What it takes in memory, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        heap::list::<Slot>(self.slots.capacity()) + heap::list::<Slot>(self.added.capacity())
     }
 
     /// The slots.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use super::budget::Budget;
+use super::cut::DecisionId;
 use super::lenses::{Lens, Lenses, Moves};
 use super::node::{Node, NodeRef};
 use super::node_order::NodeOrder;
@@ -12,6 +13,8 @@ use super::partition::{self, Partition};
 use super::slots::{Slot, Slots};
 use super::symbols::{Symbol, Symbols};
 use super::topology::Topology;
+use super::upkeep::Upkeep;
+use crate::account::heap;
 use crate::matching::{NodeAffinity, Path, Taint, Violations};
 use crate::proto::v1;
 
@@ -172,29 +175,42 @@ impl Nodes {
         followed
     }
 
-    /// The lens of a key at tick `now`, made if need be and if the budget
-    /// allows it. All lenses may take about `max_bytes`.
+    /// The lens of a key, made if need be and if the budget allows it, and kept
+    /// if there is room.
     pub fn lens(
         &self,
         key: &partition::Key,
-        now: u64,
-        max_bytes: usize,
+        upkeep: &Upkeep,
+        by: DecisionId,
         budget: &Budget<'_>,
     ) -> Option<Lens> {
+        let now = upkeep.tick();
         loop {
-            if let Some(lens) = self.lenses.read().find(key, now) {
+            if let Some(lens) = self.lenses.read().find(key, now, by) {
                 return Some(lens);
             }
             // Made without a lock: others look up theirs meanwhile.
             let (topology, partition) = match &self.base {
-                Some(base) => self.follow_base(base, key, (now, max_bytes), budget)?,
+                Some(base) => self.follow_base(base, key, (upkeep, by), budget)?,
                 None => self.look(key, budget)?,
             };
             let mut lenses = self.lenses.write();
-            if lenses.len() >= MAX_PARTITIONS || lenses.memory_bytes() > max_bytes {
+            let bytes = partition.memory_bytes();
+            // Lenses of what is imagined are gone with the decision.
+            let counts = self.base.is_none();
+            if lenses.len() >= MAX_PARTITIONS || !upkeep.has_lens_room(bytes) {
                 lenses.drop_half();
+                if counts {
+                    upkeep.note_lenses(lenses.memory_bytes());
+                }
             }
-            if let Some(lens) = lenses.insert(&topology, &partition, now) {
+            if !upkeep.has_lens_room(bytes) {
+                return Some(Lens::unkept(topology, partition));
+            }
+            if let Some(lens) = lenses.insert(&topology, &partition, now, by) {
+                if counts {
+                    upkeep.note_lenses(lenses.memory_bytes());
+                }
                 return Some(lens);
             }
         }
@@ -228,10 +244,10 @@ impl Nodes {
         &self,
         base: &Base,
         key: &partition::Key,
-        (now, max_bytes): (u64, usize),
+        (upkeep, by): (&Upkeep, DecisionId),
         budget: &Budget<'_>,
     ) -> Option<(Arc<Topology>, Arc<Partition>)> {
-        let lens = base.nodes.lens(key, now, max_bytes, budget)?;
+        let lens = base.nodes.lens(key, upkeep, by, budget)?;
         let units = base.changed.len() * key.eligibility.units_per_node();
         if !budget.takes(self.slot_count() + units) {
             return None;
@@ -298,8 +314,13 @@ impl Nodes {
     }
 
     /// Drops the lenses that were last used before tick `since`.
-    pub fn drop_idle_lenses(&self, since: u64) {
-        self.lenses.write().drop_idle(since);
+    pub fn drop_idle_lenses(&self, since: u64, upkeep: &Upkeep) {
+        let mut lenses = self.lenses.write();
+        lenses.drop_idle(since);
+        if upkeep.is_process_full() {
+            lenses.drop_half();
+        }
+        upkeep.note_lenses(lenses.memory_bytes());
     }
 
     /// The slot of a name, given out if need be, for a node or pods to come.
@@ -375,13 +396,31 @@ impl Nodes {
         affinity.map(|text| self.symbols.find(text).unwrap_or(Symbol::ABSENT))
     }
 
+    /// What its tables take more at once with so many more nodes and texts.
+    pub fn doubling(&self, nodes: usize, texts: usize) -> usize {
+        let (len, room) = (self.nodes.len(), self.nodes.capacity());
+        heap::doubling(heap::list::<Option<Arc<Node>>>(room), len, room, nodes)
+            + self.slots.doubling(nodes)
+            + self.symbols.doubling(texts)
+    }
+
+    /// As [`Self::memory_bytes`], with every node measured anew.
+    pub fn measured_bytes(&self) -> usize {
+        let nodes = self.nodes.iter().flatten().map(|node| node.heap_bytes());
+        let kept = self.heap_bytes + self.slots.memory_bytes() + self.symbols.memory_bytes();
+        self.memory_bytes() - kept
+            + nodes.sum::<usize>()
+            + self.slots.measured_bytes()
+            + self.symbols.measured_bytes()
+    }
+
     /// What the nodes take in memory without topologies and partitions: an
     /// estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.heap_bytes
-            + self.nodes.capacity() * size_of::<Option<Arc<Node>>>()
-            + self.len() * size_of::<Node>()
-            + size_of_val(self.order())
+            + heap::list::<Option<Arc<Node>>>(self.nodes.capacity())
+            + self.len() * heap::shared(size_of::<Node>())
+            + self.order.memory_bytes()
             + self.slots.memory_bytes()
             + self.symbols.memory_bytes()
     }

@@ -2,16 +2,22 @@
 //! constraints get from it (`docs/semantics.md`, "Constraints of a pod").
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use super::change::OwnerKind;
+use crate::account::heap;
 use crate::matching::{Path, Selector, Violations};
 use crate::proto::v1;
 
 /// The services and controllers of a namespace, by kind and name. Copies share
 /// them.
 #[derive(Debug, Clone, Default)]
-pub struct Owners(Arc<ByName>);
+pub struct Owners {
+    by_name: Arc<ByName>,
+    /// What names and owners have on the heap.
+    heap_bytes: usize,
+}
 
 type ByName = BTreeMap<(OwnerKind, Box<str>), Arc<Owner>>;
 
@@ -77,37 +83,56 @@ impl Owner {
 }
 
 impl Owners {
+    /// What they take on the heap before there are any.
+    pub const EMPTY_BYTES: usize = heap::shared(size_of::<ByName>());
+
     /// Creates or updates one; whether that made a difference.
     pub fn put(&mut self, kind: OwnerKind, name: &str, owner: Owner) -> bool {
-        let owner = Arc::new(owner);
-        let old = Arc::make_mut(&mut self.0).insert((kind, name.into()), Arc::clone(&owner));
-        old != Some(owner)
+        let new_bytes = owner.heap_bytes();
+        match Arc::make_mut(&mut self.by_name).entry((kind, name.into())) {
+            Entry::Vacant(place) => {
+                self.heap_bytes += heap::block(name.len()) + new_bytes;
+                place.insert(Arc::new(owner));
+                true
+            }
+            Entry::Occupied(mut place) => {
+                if **place.get() == owner {
+                    return false;
+                }
+                self.heap_bytes += new_bytes;
+                self.heap_bytes -= place.insert(Arc::new(owner)).heap_bytes();
+                true
+            }
+        }
     }
 
     /// Deletes one, if it is there and `uid` is empty or its own; whether that
     /// made a difference.
     pub fn remove(&mut self, kind: OwnerKind, name: &str, uid: &str) -> bool {
         let key = (kind, name.into());
-        let meant = self
-            .0
-            .get(&key)
-            .is_some_and(|o| uid.is_empty() || *o.uid == *uid);
-        meant && Arc::make_mut(&mut self.0).remove(&key).is_some()
+        let meant = |o: &Arc<Owner>| uid.is_empty() || *o.uid == *uid;
+        if !self.by_name.get(&key).is_some_and(meant) {
+            return false;
+        }
+        let old = Arc::make_mut(&mut self.by_name).remove(&key);
+        let old_bytes = old.map_or(0, |old| old.heap_bytes());
+        self.heap_bytes -= heap::block(name.len()) + old_bytes;
+        true
     }
 
     /// Whether one is there.
     pub fn contains(&self, kind: OwnerKind, name: &str) -> bool {
-        self.0.contains_key(&(kind, name.into()))
+        self.by_name.contains_key(&(kind, name.into()))
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.by_name.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.by_name.is_empty()
     }
 
     /// The selector of default constraints for a pod: the merged pairs of the
@@ -128,7 +153,7 @@ impl Owners {
                 merged.extend(labels.clone());
             }
         }
-        let controller = controller.and_then(|c| self.0.get(&(c.kind, c.name.clone())));
+        let controller = controller.and_then(|c| self.by_name.get(&(c.kind, c.name.clone())));
         let mut required = Vec::new();
         match controller.map(|owner| &owner.selects) {
             Some(Selects::Labels(labels)) => merged.extend(labels.clone()),
@@ -144,30 +169,45 @@ impl Owners {
         let change = |((kind, name), owner): (&(OwnerKind, Box<str>), &Arc<Owner>)| {
             owner.to_wire(*kind, namespace, name)
         };
-        self.0.iter().map(change)
+        self.by_name.iter().map(change)
     }
 
     /// One of them for the wire.
     pub fn get_wire(&self, kind: OwnerKind, namespace: &str, name: &str) -> Option<v1::Change> {
-        let owner = self.0.get(&(kind, name.into()))?;
+        let owner = self.by_name.get(&(kind, name.into()))?;
         Some(owner.to_wire(kind, namespace, name))
     }
 
     fn of_kind(&self, kind: OwnerKind) -> impl Iterator<Item = &Owner> {
         let from = (kind, Box::default());
-        let all = self.0.range(from..);
+        let all = self.by_name.range(from..);
         all.take_while(move |((k, _), _)| *k == kind)
             .map(|(_, owner)| &**owner)
     }
 
+    /// As [`Self::memory_bytes`], with every owner measured anew.
+    pub fn measured_bytes(&self) -> usize {
+        let owners = self.by_name.iter();
+        let each = owners.map(|((_, name), owner)| heap::block(name.len()) + owner.heap_bytes());
+        self.memory_bytes() - self.heap_bytes + each.sum::<usize>()
+    }
+
     /// What they take in memory: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        // An owner holds a few short strings, each its own allocation.
-        self.0.len() * (size_of::<((OwnerKind, Box<str>), Owner)>() + 256)
+        heap::tree::<(OwnerKind, Box<str>), Arc<Owner>>(self.by_name.len()) + self.heap_bytes
     }
 }
 
 impl Owner {
+    /// What it takes on the heap, in bytes.
+    fn heap_bytes(&self) -> usize {
+        let selects = match &self.selects {
+            Selects::Labels(labels) => heap::texts(labels),
+            Selects::Selector(selector) => selector.heap_bytes(),
+        };
+        heap::shared(size_of::<Self>()) + heap::block(self.uid.len()) + selects
+    }
+
     fn to_wire(&self, kind: OwnerKind, namespace: &str, name: &str) -> v1::Change {
         use v1::change::Object;
         let metadata = Some(v1::ObjectMeta {

@@ -11,6 +11,7 @@ use super::nodes::Nodes;
 use super::slots::Slot;
 use super::symbols::Symbol;
 use super::topology::{self, DomainId, Topology};
+use crate::account::heap;
 use crate::matching::{Effect, NodeAffinity, Tolerations};
 
 /// How many nodes are looked at before looking whether to go on.
@@ -47,7 +48,9 @@ pub struct Key {
 /// The eligible nodes, parted into the domains of a topology.
 #[derive(Debug, Clone)]
 pub struct Partition {
-    key: Key,
+    key: Arc<Key>,
+    /// What the key takes, with the place that it is found in.
+    key_bytes: usize,
     /// By slot: the domain that an eligible node is in.
     members: Vec<DomainId>,
     eligible: Vec<bool>,
@@ -73,6 +76,28 @@ pub struct Move {
     pub from_vanishes: bool,
     /// Whether nobody was in `to` before.
     pub to_appears: bool,
+}
+
+impl Key {
+    /// What it takes in memory where it finds a partition, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let Eligibility {
+            required_keys,
+            affinity,
+            tolerations,
+            cordon_tolerations,
+        } = &self.eligibility;
+        let texts = required_keys.iter().map(|key| heap::shared(key.len()));
+        let tolerations = [tolerations, cordon_tolerations].into_iter().flatten();
+        // A partition stands in a list and in a map, which double.
+        const PLACES: usize = 192;
+        heap::shared(size_of::<Self>())
+            + PLACES
+            + heap::block(size_of_val(&**required_keys))
+            + texts.sum::<usize>()
+            + affinity.as_ref().map_or(0, NodeAffinity::heap_bytes)
+            + tolerations.map(Tolerations::heap_bytes).sum::<usize>()
+    }
 }
 
 impl Eligibility {
@@ -157,7 +182,8 @@ impl Partition {
             eligible_total: 0,
             eligible_nodes: vec![0; topology.id_bound()],
             domain_count: 0,
-            key,
+            key_bytes: key.memory_bytes(),
+            key: Arc::new(key),
         };
         for slot in eligible {
             partition.set(slot, true, topology);
@@ -168,7 +194,8 @@ impl Partition {
     /// One of no nodes.
     pub fn empty(key: Key, topology: &Topology) -> Self {
         Self {
-            key,
+            key_bytes: key.memory_bytes(),
+            key: Arc::new(key),
             members: Vec::new(),
             eligible: Vec::new(),
             eligible_in_order: OnceLock::new(),
@@ -233,7 +260,7 @@ impl Partition {
     }
 
     /// Which nodes it is of, and what parts them.
-    pub fn key(&self) -> &Key {
+    pub fn key(&self) -> &Arc<Key> {
         &self.key
     }
 
@@ -295,8 +322,12 @@ impl Partition {
 
     /// What it takes in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.members.capacity() * (size_of::<DomainId>() + 1)
-            + self.members.len() / 8
-            + self.eligible_nodes.capacity() * size_of::<u32>()
+        self.key_bytes
+            + heap::shared(size_of::<Self>())
+            + heap::list::<DomainId>(self.members.capacity())
+            + heap::list::<bool>(self.eligible.capacity())
+            // The same in node order, as bits.
+            + heap::block(self.members.len() / 8)
+            + heap::list::<u32>(self.eligible_nodes.capacity())
     }
 }

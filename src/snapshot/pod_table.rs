@@ -8,6 +8,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use super::blocks::Blocks;
 use super::pods::PodRecord;
 use super::room;
+use crate::account::heap;
 
 /// Pods are kept in blocks of so many, so that growing moves none of them and
 /// wastes less than a block.
@@ -32,7 +33,7 @@ struct Entry {
 
 impl Entry {
     fn heap_bytes(&self) -> usize {
-        self.name.len() + self.pod.life.heap_bytes()
+        heap::block(self.name.len()) + self.pod.life.heap_bytes()
     }
 }
 
@@ -148,10 +149,20 @@ impl PodTable {
         self.by_name.is_empty()
     }
 
+    /// What its table takes more at once with so many more pods.
+    pub fn doubling(&self, more: usize) -> usize {
+        let table = heap::block(self.by_name.allocation_size());
+        heap::doubling(table, self.len(), self.by_name.capacity(), more)
+    }
+
+    /// As [`Self::memory_bytes`], with every pod measured anew.
+    pub fn measured_bytes(&self) -> usize {
+        let pods = self.pods.iter().map(Entry::heap_bytes);
+        self.memory_bytes() - self.heap_bytes + pods.sum::<usize>()
+    }
+
     /// What it takes in memory: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.heap_bytes
-            + self.pods.capacity() * size_of::<Entry>()
-            + self.by_name.capacity() * (size_of::<u32>() + 1)
+        self.heap_bytes + self.pods.memory_bytes() + heap::block(self.by_name.allocation_size())
     }
 }

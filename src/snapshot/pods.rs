@@ -5,6 +5,7 @@ use uuid::Uuid;
 use super::label_sets::LabelSetId;
 use super::slots::Slot;
 use super::templates::TemplateId;
+use crate::account::heap;
 use crate::proto::v1;
 
 /// A pod that exists, without its name.
@@ -155,8 +156,8 @@ impl Life {
 
     /// What it takes on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
-        self.rare
-            .as_ref()
-            .map_or(0, |rare| size_of::<Rare>() + rare.uid.len())
+        self.rare.as_ref().map_or(0, |rare| {
+            heap::list::<Rare>(1) + heap::block(rare.uid.len())
+        })
     }
 }

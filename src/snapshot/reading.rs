@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use super::budget::{AT_ONCE, Budget, Delay};
 use super::census::Census;
 use super::change::Batch;
-use super::cut::{Cut, Source};
+use super::cut::{Cut, DecisionId, Source};
 use super::namespace::Namespace;
 use super::state::{Shard, Shared, State};
 
@@ -97,6 +97,7 @@ impl State {
                 defaults: &locked.shared.defaults,
                 namespace: locked.namespace,
                 upkeep: &self.upkeep,
+                id: DecisionId::next(),
                 budget: &budget,
                 source: match locked.shard {
                     Some(_) => Source::State,

@@ -4,6 +4,7 @@
 use super::change::Batch;
 use super::named::Snapshot;
 use super::state::State;
+use crate::account::Part;
 
 /// Objects that are on the wire at a time.
 const CHUNK: usize = 10_000;
@@ -18,7 +19,8 @@ impl Snapshot {
         };
         let live = self.live();
         let frozen = live.freeze(&turn);
-        let fresh = State::new(live.upkeep.max_view_bytes());
+        let account = live.footprint.account();
+        let fresh = State::on(account, Part::Objects, live.upkeep.max_view_bytes());
         let mut objects = frozen.changes().filter_map(|change| change.object);
         loop {
             let chunk = Batch::trusted(objects.by_ref().take(CHUNK));

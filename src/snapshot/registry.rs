@@ -10,6 +10,7 @@ use parking_lot::RwLock;
 use super::clock::{self, Clock, Moment, Now};
 use super::committing::Offer;
 use super::error::{Error, check_limit};
+use super::footprint::state_bytes;
 use super::freshness::MaxAges;
 use super::journal::Journal;
 use super::limits::Limits;
@@ -18,7 +19,7 @@ use super::restoring::Restoring;
 use super::retired::Retired;
 use super::staged::Staged;
 use super::tally::Tally;
-use crate::account::Account;
+use crate::account::{Account, Part};
 
 /// Told when a snapshot starts or stops being able to answer. Called by
 /// whoever changes the snapshot, so it must not wait for anything.
@@ -131,11 +132,11 @@ impl Registry {
     /// A state to be built aside and swapped in by [`Self::replace`].
     ///
     /// # Errors
-    /// [`Error::NotStored`].
+    /// [`Error::OverLimit`] and [`Error::NotStored`].
     pub fn stage(&self) -> Result<Staged, Error> {
         match &self.journal {
-            None => Ok(Staged::new(&self.limits)),
-            Some(journal) => Staged::journaled(&self.limits, journal),
+            None => Staged::new(&self.limits, &self.account),
+            Some(journal) => Staged::journaled(&self.limits, &self.account, journal),
         }
     }
 
@@ -168,6 +169,7 @@ impl Registry {
     fn surroundings(&self) -> Surroundings {
         Surroundings {
             max_view_bytes: self.limits.max_view_bytes,
+            account: Arc::clone(&self.account),
             max_ages: self.max_ages.clone(),
             observer: Arc::clone(&self.observer),
             clock: Arc::clone(&self.clock),
@@ -315,6 +317,7 @@ impl Registry {
             self.limits.max_snapshots,
             count,
         )?;
+        self.account.charge(Part::Objects, state_bytes())?;
         let entry = self.snapshots.entry(name.to_owned());
         Ok(Arc::clone(&entry.or_insert_with(|| self.create(name))))
     }

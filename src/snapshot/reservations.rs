@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use super::change::Identity;
 use super::clock::{Moment, Now};
+use crate::account::heap;
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 
@@ -65,6 +66,10 @@ pub struct Book {
     /// Confirmed ones, by namespace and what their pod is known by.
     claims: HashMap<(Box<str>, Known), Vec<Serial>>,
     last: Serial,
+    /// How many picks share a hold, by where its owner is.
+    sharing: HashMap<usize, usize>,
+    /// What holds, nodes and claims take.
+    heap_bytes: usize,
 }
 
 /// What a confirmed reservation's pod is looked up by.
@@ -96,7 +101,35 @@ impl Claim {
     }
 }
 
+impl Hold {
+    /// What it takes in memory, shared by all picks that are held so.
+    pub fn memory_bytes(&self) -> usize {
+        heap::shared(self.owner.len())
+            + heap::shared(self.namespace.len())
+            + heap::shared(size_of_val(&*self.labels))
+            + heap::texts(&self.labels)
+    }
+
+    /// What tells it from others that are equal.
+    fn place(&self) -> usize {
+        Arc::as_ptr(&self.owner).cast::<u8>() as usize
+    }
+}
+
 impl Held {
+    /// What it takes in memory, without what it shares, where it is kept.
+    pub fn memory_bytes(&self) -> usize {
+        // It is in two trees, which are half full at worst.
+        const PLACES: usize = 2 * (size_of::<Held>() + 64);
+        let claim = self.claim.as_ref().map_or(0, |claim| {
+            let (name, uid) = (heap::block(claim.name.len()), heap::block(claim.uid.len()));
+            // It is found by one of them, in its namespace.
+            let list = heap::list::<Serial>(4) + 2 * size_of::<(Box<str>, Known)>();
+            2 * (name + uid) + heap::block(self.hold.namespace.len()) + list
+        });
+        PLACES + heap::block(self.node.len()) + claim
+    }
+
     /// When it ends by itself, if it is so now. The time that is left is what
     /// the wall clock says, and never more than it was to be held for: somebody
     /// may have set that clock since.
@@ -159,6 +192,12 @@ impl Book {
             let key = (Box::from(&*held.hold.namespace), claim.known());
             self.claims.entry(key).or_default().push(serial);
         }
+        self.heap_bytes += held.memory_bytes();
+        let sharing = self.sharing.entry(held.hold.place()).or_default();
+        *sharing += 1;
+        if *sharing == 1 {
+            self.heap_bytes += held.hold.memory_bytes();
+        }
         self.held.insert(serial, (held, ends));
     }
 
@@ -191,6 +230,15 @@ impl Book {
             return false;
         };
         self.by_expiry.remove(&(ends, serial));
+        self.heap_bytes -= held.memory_bytes();
+        let place = held.hold.place();
+        if let Some(sharing) = self.sharing.get_mut(&place) {
+            *sharing -= 1;
+            if *sharing == 0 {
+                self.sharing.remove(&place);
+                self.heap_bytes -= held.hold.memory_bytes();
+            }
+        }
         self.unclaim(serial, &held);
         true
     }
@@ -290,6 +338,11 @@ impl Book {
     /// All numbers, ascending.
     pub fn serials(&self) -> Vec<Serial> {
         self.held.keys().copied().collect()
+    }
+
+    /// What they take in memory: an estimate, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.heap_bytes + heap::table::<usize, usize>(self.sharing.len())
     }
 
     /// How many there are.

@@ -15,6 +15,7 @@ use super::reservations::{Claim, Held, Hold, Serial};
 use super::staged::check_room;
 use super::state::State;
 use super::tally;
+use crate::account::{Charge, Part};
 
 /// What was reserved.
 #[derive(Debug)]
@@ -91,7 +92,8 @@ impl Snapshot {
         let held = self.book.lock().draft(hold, nodes, now);
         let pods = held.iter().map(|(serial, held)| held.pod(*serial));
         let pods = Batch::trusted(pods);
-        check_room(&live, &pods, limits)?;
+        let _room = check_room(&live, &pods, limits)?;
+        let _book_room = self.check_book(&held)?;
         let ids = held.iter().map(|(serial, _)| self.id(*serial)).collect();
         if let Some((last, _)) = held.last() {
             let step = Step {
@@ -120,7 +122,7 @@ impl Snapshot {
     /// already end.
     ///
     /// # Errors
-    /// [`Error::NotStored`]; nothing was noted then.
+    /// [`Error::OverLimit`] and [`Error::NotStored`]; nothing was noted then.
     pub fn confirm(&self, claims: Vec<(String, Claim)>) -> Result<Ended, Error> {
         let mut turn = self.turn.lock();
         let now = (self.clock)();
@@ -143,6 +145,7 @@ impl Snapshot {
         let arrived = live.arrived(claims);
         let kept = |(serial, _): &(Serial, Held)| arrived.binary_search(serial).is_err();
         confirmed.retain(kept);
+        let _room = self.check_book(&confirmed)?;
         self.end_in_turn(&mut turn, &live, confirmed, &arrived, now)?;
         Ok(Ended {
             revision: self.revision(),
@@ -255,6 +258,16 @@ impl Snapshot {
         update
     }
 
+    /// Checks that the book may grow; room in memory for that, to be held until
+    /// it has.
+    fn check_book(&self, held: &[(Serial, Held)]) -> Result<Charge, Error> {
+        let each = held.iter().map(|(_, held)| held.memory_bytes());
+        let shared = held.first().map_or(0, |(_, held)| held.hold.memory_bytes());
+        let bytes = each.sum::<usize>() + shared;
+        let account = self.held_bytes.account();
+        Ok(account.charge(Part::Objects, bytes)?)
+    }
+
     /// Notes reservations as they are from now on.
     fn put(&self, held: Vec<(Serial, Held)>, now: Now) {
         let mut book = self.book.lock();
@@ -284,10 +297,13 @@ impl Snapshot {
         self.moved_on(revision, applied, false)
     }
 
-    /// Notes when the next one ends, and tells whoever waits for that if it is
+    /// Notes what the book takes and when the next one ends, and tells whoever waits for that if it is
     /// earlier than it was.
     pub(super) fn note_expiry(&self) {
-        let next = self.book.lock().next_expiry().unwrap_or(Moment::NEVER);
+        let book = self.book.lock();
+        let next = book.next_expiry().unwrap_or(Moment::NEVER);
+        self.held_bytes.set(book.memory_bytes());
+        drop(book);
         let before = self.next_expiry.swap(next.to_number(), Ordering::AcqRel);
         if next.to_number() < before {
             self.ends_changed.notify(usize::MAX);

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::change::Batch;
 use super::journal::Saved;
-use super::limits::Limits;
+use super::registry::Registry;
 use super::state::State;
+use crate::account::Part;
 
 /// A snapshot that is read back.
 #[derive(Debug)]
@@ -15,11 +16,12 @@ pub struct Restoring {
 }
 
 impl Restoring {
-    /// One without objects yet.
-    pub fn new(saved: Saved, limits: &Limits) -> Self {
+    /// One without objects yet, of a registry to be.
+    pub fn new(saved: Saved, registry: &Registry) -> Self {
+        let max_view_bytes = registry.limits().max_view_bytes;
         Self {
             saved,
-            state: State::new(limits.max_view_bytes),
+            state: State::on(registry.account(), Part::Objects, max_view_bytes),
         }
     }
 

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 
+use crate::account::heap;
+
 /// The number of a node, whether it exists or is only named by pods. Reused
 /// once nothing names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -36,6 +38,8 @@ pub(super) struct Slots {
     /// Slots that may have lost their last use while only a read lock was
     /// held; looked at by [`Self::settle`].
     idle: Mutex<Vec<Slot>>,
+    /// What the names take.
+    name_bytes: usize,
 }
 
 #[derive(Debug, Default)]
@@ -65,6 +69,7 @@ impl Slots {
             Slot::at(self.entries.len() - 1)
         });
         let name: Arc<str> = name.into();
+        self.name_bytes += heap::shared(name.len());
         self.entries[slot.index()].name = Arc::clone(&name);
         self.by_name.insert(name, slot);
         self.note_idle(slot);
@@ -86,6 +91,7 @@ impl Slots {
             *entry.idle.get_mut() = false;
             let named = exists(slot) || *entry.pods.get_mut() > 0;
             if !named && self.by_name.remove(&entry.name).is_some() {
+                self.name_bytes -= heap::shared(entry.name.len());
                 entry.name = Arc::default();
                 self.free.push(slot);
             }
@@ -114,11 +120,31 @@ impl Slots {
         self.entries.len()
     }
 
+    /// What its tables take more at once with so many more names.
+    pub fn doubling(&self, more: usize) -> usize {
+        let (len, room) = (self.entries.len(), self.entries.capacity());
+        let table = heap::block(self.by_name.allocation_size());
+        heap::doubling(heap::list::<Entry>(room), len, room, more)
+            + heap::doubling(table, len, self.by_name.capacity(), more)
+    }
+
+    /// As [`Self::memory_bytes`], with every name measured anew.
+    pub fn measured_bytes(&self) -> usize {
+        let names = self.entries.iter().map(|e| match e.name.is_empty() {
+            true => 0,
+            false => heap::shared(e.name.len()),
+        });
+        self.memory_bytes() - self.name_bytes + names.sum::<usize>()
+    }
+
     /// What they take in memory: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        let entry = size_of::<Entry>() + size_of::<(Box<str>, Slot)>() + 2 * size_of::<Slot>();
-        let idle = self.idle.lock().capacity() * size_of::<Slot>();
-        self.entries.capacity() * entry + idle
+        self.name_bytes
+            + heap::list::<Entry>(self.entries.capacity())
+            + heap::block(self.by_name.allocation_size())
+            + heap::list::<Slot>(self.free.capacity())
+            // As much as it may be: it grows without a lock on the rest.
+            + heap::list::<Slot>(self.entries.len())
     }
 }
 
@@ -134,6 +160,7 @@ impl Clone for Slots {
             by_name: self.by_name.clone(),
             free: self.free.clone(),
             idle: Mutex::new(self.idle.lock().clone()),
+            name_bytes: self.name_bytes,
         }
     }
 }

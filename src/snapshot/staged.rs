@@ -5,9 +5,11 @@ use std::sync::Arc;
 use super::change::Batch;
 use super::defaults::Defaults;
 use super::error::{Error, check_limit};
+use super::footprint::state_bytes;
 use super::journal::{Aside, Journal, Refusal};
 use super::limits::Limits;
 use super::state::{Applied, State};
+use crate::account::{Account, Charge, Part};
 
 /// A new state that is built aside, to be swapped in whole.
 pub struct Staged {
@@ -28,21 +30,31 @@ struct Written {
 
 impl Staged {
     /// An empty state.
-    pub fn new(limits: &Limits) -> Self {
-        Self {
-            state: State::new(limits.max_view_bytes),
+    ///
+    /// # Errors
+    /// [`Error::OverLimit`].
+    pub fn new(limits: &Limits, account: &Arc<Account>) -> Result<Self, Error> {
+        // What every state takes is little, but there may be many.
+        account.charge(Part::Staged, state_bytes())?;
+        Ok(Self {
+            state: State::on(account, Part::Staged, limits.max_view_bytes),
             applied: Applied::default(),
             defaults: None,
             batches: 0,
             written: None,
-        }
+        })
     }
 
     /// An empty state that is written to a journal as well.
     ///
     /// # Errors
-    /// [`Error::NotStored`].
-    pub(super) fn journaled(limits: &Limits, journal: &Arc<dyn Journal>) -> Result<Self, Error> {
+    /// [`Error::OverLimit`] and [`Error::NotStored`].
+    pub(super) fn journaled(
+        limits: &Limits,
+        account: &Arc<Account>,
+        journal: &Arc<dyn Journal>,
+    ) -> Result<Self, Error> {
+        let staged = Self::new(limits, account)?;
         let aside = journal.open_aside().map_err(not_stored)?;
         let written = Written {
             journal: Arc::clone(journal),
@@ -51,7 +63,7 @@ impl Staged {
         };
         Ok(Self {
             written: Some(written),
-            ..Self::new(limits)
+            ..staged
         })
     }
 
@@ -65,6 +77,7 @@ impl Staged {
         if let Some(written) = &mut self.written {
             written.is_kept = true;
         }
+        self.state.footprint.move_to(Part::Objects);
         (self.state, self.applied)
     }
 
@@ -79,7 +92,7 @@ impl Staged {
         defaults: Option<Arc<Defaults>>,
         limits: &Limits,
     ) -> Result<Applied, Error> {
-        check_room(&self.state, batch, limits)?;
+        let _room = check_room(&self.state, batch, limits)?;
         if let Some(Written { journal, aside, .. }) = &self.written {
             let written = journal.write_aside(*aside, batch.objects());
             written.map_err(not_stored)?;
@@ -104,20 +117,29 @@ fn not_stored(refusal: Refusal) -> Error {
     Error::NotStored(refusal)
 }
 
-/// Whether a state may grow by so many changes, whatever they are.
-pub(super) fn is_roomy(state: &State, most: usize, limits: &Limits) -> bool {
+/// Whether a state may grow by so many changes that take so many bytes, whatever
+/// they are.
+pub(super) fn is_roomy(state: &State, most: usize, bytes: usize, limits: &Limits) -> bool {
     let now = state.sizes();
     now.nodes + most <= limits.max_nodes
         && now.pods + most <= limits.max_pods
         && now.label_sets + most <= limits.max_label_sets
         && now.owners + most <= limits.max_owners
+        && state.footprint.account().has_room(Part::Objects, bytes)
 }
 
-/// Checks that a state may grow by a batch.
-pub(super) fn check_room(state: &State, batch: &Batch, limits: &Limits) -> Result<(), Error> {
-    if is_roomy(state, batch.len(), limits) {
-        return Ok(());
+/// Checks that a state may grow by a batch; room in memory for it, to be held
+/// until it is applied.
+pub(super) fn check_room(state: &State, batch: &Batch, limits: &Limits) -> Result<Charge, Error> {
+    if !is_roomy(state, batch.len(), 0, limits) {
+        check_counts(state, batch, limits)?;
     }
+    let room = state.room_for(batch);
+    Ok(room.inspect_err(|_| state.upkeep.note_want())?)
+}
+
+/// Checks that a state may have as many objects more.
+fn check_counts(state: &State, batch: &Batch, limits: &Limits) -> Result<(), Error> {
     let now = state.sizes();
     let new = state.additions(batch);
     let check = |what, name, limit, now: usize, new: usize| {

@@ -14,11 +14,13 @@ use parking_lot::RwLock;
 
 use super::change::{Batch, Identity, Kind};
 use super::defaults::Defaults;
+use super::footprint::{Footprint, Memory};
 use super::namespace::Namespace;
 use super::nodes::Nodes;
 use super::reservations::{Claim, Serial};
 use super::upkeep::Upkeep;
 use super::views::Views;
+use crate::account::{Account, Part};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 
@@ -29,6 +31,11 @@ pub struct State {
     pub(super) shared: RwLock<Shared>,
     pub(super) namespaces: DashMap<Box<str>, Arc<Shard>>,
     pub(super) upkeep: Upkeep,
+    pub(super) footprint: Footprint,
+    /// The default constraints again, for whoever describes the state: it must
+    /// not wait for a batch.
+    pub(super) told_defaults: RwLock<Arc<Defaults>>,
+    pub(super) nodes: AtomicUsize,
     pub(super) pods: AtomicUsize,
     pub(super) label_sets: AtomicUsize,
     pub(super) owners: AtomicUsize,
@@ -72,56 +79,6 @@ pub struct Sizes {
     pub owners: usize,
 }
 
-/// What a state takes in memory, by part: an estimate, in bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Memory {
-    /// Nodes with their labels and taints.
-    pub nodes: usize,
-    /// Topologies and partitions.
-    pub partitions: usize,
-    /// Pods and their names.
-    pub pods: usize,
-    /// Label sets and their counts by node.
-    pub label_sets: usize,
-    /// What stored pods ask for.
-    pub templates: usize,
-    /// Services and controllers.
-    pub owners: usize,
-    /// Views.
-    pub views: usize,
-}
-
-impl Memory {
-    /// All parts by name.
-    pub fn parts(&self) -> [(&'static str, usize); 7] {
-        [
-            ("nodes", self.nodes),
-            ("partitions", self.partitions),
-            ("pods", self.pods),
-            ("label_sets", self.label_sets),
-            ("templates", self.templates),
-            ("owners", self.owners),
-            ("views", self.views),
-        ]
-    }
-
-    /// The sum of all parts.
-    pub fn total(&self) -> usize {
-        self.parts().iter().map(|(_, bytes)| bytes).sum()
-    }
-
-    /// Adds another's parts.
-    pub fn add(&mut self, other: &Self) {
-        self.nodes += other.nodes;
-        self.partitions += other.partitions;
-        self.pods += other.pods;
-        self.label_sets += other.label_sets;
-        self.templates += other.templates;
-        self.owners += other.owners;
-        self.views += other.views;
-    }
-}
-
 impl Applied {
     pub(super) fn add(&mut self, other: Self) {
         self.changed += other.changed;
@@ -138,13 +95,23 @@ impl Applied {
 }
 
 impl State {
-    /// An empty state whose views may take so many bytes.
+    /// An empty state whose views may take so many bytes, on no account.
+    #[cfg(test)]
     pub fn new(max_view_bytes: usize) -> Self {
+        Self::on(&Account::unlimited(), Part::Objects, max_view_bytes)
+    }
+
+    /// An empty state whose objects are a part of an account, and whose views
+    /// may take so many bytes.
+    pub fn on(account: &Arc<Account>, part: Part, max_view_bytes: usize) -> Self {
         Self {
             revision: AtomicI64::new(0),
             shared: RwLock::default(),
             namespaces: DashMap::new(),
-            upkeep: Upkeep::new(max_view_bytes),
+            upkeep: Upkeep::new(max_view_bytes, account),
+            footprint: Footprint::new(account, part),
+            told_defaults: RwLock::default(),
+            nodes: AtomicUsize::new(0),
             pods: AtomicUsize::new(0),
             label_sets: AtomicUsize::new(0),
             owners: AtomicUsize::new(0),
@@ -159,22 +126,19 @@ impl State {
     /// Gives a state that nobody reads yet its place in a history.
     pub fn adopt(&mut self, revision: i64, defaults: Arc<Defaults>) {
         *self.revision.get_mut() = revision;
+        *self.told_defaults.get_mut() = Arc::clone(&defaults);
         self.shared.get_mut().defaults = defaults;
     }
 
     /// The default constraints.
     pub fn defaults(&self) -> Arc<Defaults> {
-        Arc::clone(&self.shared.read().defaults)
+        Arc::clone(&self.told_defaults.read())
     }
 
     /// How many objects it holds.
     pub fn sizes(&self) -> Sizes {
-        self.sizes_with(&self.shared.read())
-    }
-
-    pub(super) fn sizes_with(&self, shared: &Shared) -> Sizes {
         Sizes {
-            nodes: shared.nodes.len(),
+            nodes: self.nodes.load(Ordering::Relaxed),
             pods: self.pods.load(Ordering::Relaxed),
             label_sets: self.label_sets.load(Ordering::Relaxed),
             owners: self.owners.load(Ordering::Relaxed),
@@ -277,7 +241,8 @@ impl State {
             }
             drop(shared);
         }
-        self.shared.read().nodes.drop_idle_lenses(since);
+        let shared = self.shared.read();
+        shared.nodes.drop_idle_lenses(since, &self.upkeep);
     }
 
     /// How many namespaces there are.
@@ -292,21 +257,10 @@ impl State {
 
     /// What the state takes in memory.
     pub fn memory(&self) -> Memory {
-        let shards: Vec<Arc<Shard>> = self
-            .namespaces
-            .iter()
-            .map(|e| Arc::clone(e.value()))
-            .collect();
-        let mut memory = Memory {
+        Memory {
+            partitions: self.upkeep.lens_bytes(),
             views: self.upkeep.view_bytes(),
-            ..Memory::default()
-        };
-        for shard in shards {
-            shard.namespace.read().add_memory(&mut memory);
+            ..self.footprint.memory()
         }
-        let shared = self.shared.read();
-        memory.nodes = shared.nodes.memory_bytes();
-        memory.partitions = shared.nodes.lenses().memory_bytes();
-        memory
     }
 }

@@ -6,6 +6,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::blocks::Blocks;
 use super::room;
+use crate::account::heap;
 
 /// How many texts are copied to change one of them.
 const BLOCK: usize = 64;
@@ -35,6 +36,7 @@ pub struct Symbols<T: ?Sized = str> {
     /// Symbols to give out again. Some may be past the end of `entries`.
     free: Vec<Symbol>,
     hasher: DefaultHashBuilder,
+    /// What the texts take.
     text_bytes: usize,
 }
 
@@ -105,7 +107,7 @@ where
             text: text.into(),
             uses: 1,
         };
-        self.text_bytes += size_of_val(text);
+        self.text_bytes += heap::block(size_of_val(text));
         let symbol = match self.pop_free() {
             Some(symbol) => {
                 *self.entries.get_mut(symbol.index()) = entry;
@@ -136,7 +138,7 @@ where
             return;
         }
         let text = std::mem::take(&mut entry.text);
-        self.text_bytes -= size_of_val(&*text);
+        self.text_bytes -= heap::block(size_of_val(&*text));
         let hash = self.hasher.hash_one(&*text);
         self.by_text
             .find_entry(hash, |other| *other == symbol)
@@ -184,12 +186,29 @@ where
         &self.entries[symbol.index()].text
     }
 
+    /// What its tables take more at once with so many more texts.
+    pub fn doubling(&self, more: usize) -> usize {
+        let (len, room) = (self.entries.len(), self.entries.capacity());
+        let table = heap::block(self.by_text.allocation_size());
+        heap::doubling(heap::list::<Entry<T>>(room), len, room, more)
+            + heap::doubling(table, len, self.by_text.capacity(), more)
+    }
+
+    /// As [`Self::memory_bytes`], with every text measured anew.
+    pub fn measured_bytes(&self) -> usize {
+        let texts = self
+            .entries
+            .iter()
+            .map(|e| heap::block(size_of_val(&*e.text)));
+        self.memory_bytes() - self.text_bytes + texts.sum::<usize>()
+    }
+
     /// What the table takes in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.text_bytes
-            + self.entries.capacity() * size_of::<Entry<T>>()
-            + self.free.capacity() * size_of::<Symbol>()
-            + self.by_text.capacity() * (size_of::<Symbol>() + 1)
+            + heap::list::<Entry<T>>(self.entries.capacity())
+            + heap::list::<Symbol>(self.free.capacity())
+            + heap::block(self.by_text.allocation_size())
     }
 }
 

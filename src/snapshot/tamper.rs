@@ -3,6 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
+use super::footprint::Memory;
 use super::named::Snapshot;
 use super::nodes::Nodes;
 use crate::proto::v1;
@@ -22,6 +23,8 @@ pub(crate) enum Fault {
     PodTotal,
     /// A pod is on a node whose slot no node has.
     UnknownSlot,
+    /// A byte of nothing is on the account.
+    MemoryTotal,
 }
 
 impl Snapshot {
@@ -63,6 +66,13 @@ impl Snapshot {
                 pod.spec.get_or_insert_default().node_name = "elsewhere".to_owned();
                 namespace.put_pod(&pod, &others);
             }
+            Fault::MemoryTotal => state.footprint.change(
+                Memory::default(),
+                Memory {
+                    owners: 1,
+                    ..Memory::default()
+                },
+            ),
         }
     }
 }

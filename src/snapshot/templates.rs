@@ -5,6 +5,7 @@
 use prost::Message;
 
 use super::symbols::{Symbol, Symbols};
+use crate::account::heap;
 use crate::proto::v1;
 
 /// The number of a template, valid in the table that gave it out;
@@ -13,6 +14,9 @@ pub type TemplateId = Symbol;
 
 /// The only field of a node that terms select by.
 const NODE_NAME_FIELD: &str = "metadata.name";
+
+/// How much room to encode in is kept.
+const MAX_SCRATCH: usize = 4_096;
 
 /// A table of templates, each dropped with its last pod.
 #[derive(Debug, Clone, Default)]
@@ -41,7 +45,12 @@ impl Templates {
         }
         self.scratch.clear();
         encode(pod, &mut self.scratch);
-        self.encoded.acquire(&self.scratch)
+        let id = self.encoded.acquire(&self.scratch);
+        // There is one for each namespace.
+        if self.scratch.capacity() > MAX_SCRATCH {
+            self.scratch = Vec::new();
+        }
+        id
     }
 
     /// Takes a pod away from its template.
@@ -67,9 +76,19 @@ impl Templates {
         id != TemplateId::ABSENT && self.encoded.text(id).first() == Some(&(Kept::Pinned as u8))
     }
 
+    /// What its tables take more at once with so many more templates.
+    pub fn doubling(&self, more: usize) -> usize {
+        self.encoded.doubling(more)
+    }
+
+    /// As [`Self::memory_bytes`], with every template measured anew.
+    pub fn measured_bytes(&self) -> usize {
+        self.encoded.measured_bytes() + heap::block(self.scratch.capacity())
+    }
+
     /// What the table takes in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.encoded.memory_bytes() + self.scratch.capacity()
+        self.encoded.memory_bytes() + heap::block(self.scratch.capacity())
     }
 }
 
@@ -90,6 +109,16 @@ pub fn size_bytes(pod: &v1::Pod) -> usize {
             + all(&spec.topology_spread_constraints)
     });
     owners + spec
+}
+
+/// Whether two pods ask for the same.
+pub fn are_same(a: &v1::Pod, b: &v1::Pod) -> bool {
+    let encoded = |pod: &v1::Pod| {
+        let mut out = Vec::new();
+        encode(pod, &mut out);
+        out
+    };
+    encoded(a) == encoded(b)
 }
 
 fn asks_nothing(pod: &v1::Pod) -> bool {

@@ -9,6 +9,7 @@ use super::layout::Layout;
 use super::node::NodeRef;
 use super::nodes::Nodes;
 use super::slots::Slot;
+use crate::account::heap;
 
 /// The number of a domain: a value of a topology key. Not reused while its
 /// topology lives, so that counts by number stay meaningful.
@@ -39,6 +40,8 @@ pub struct Topology {
     /// How many nodes have the label.
     keyed: usize,
     values: Vec<Box<str>>,
+    /// What the values have on the heap.
+    text_bytes: usize,
     by_value: HashTable<DomainId>,
     hasher: DefaultHashBuilder,
     /// Made when first asked for, and again after a change.
@@ -139,6 +142,7 @@ impl Topology {
             by_value,
             hasher,
             ascending,
+            text_bytes,
             ..
         } = self;
         let hash = hasher.hash_one(value);
@@ -147,6 +151,7 @@ impl Topology {
         }
         let id = DomainId::at(values.len());
         values.push(value.into());
+        *text_bytes += heap::block(value.len());
         ascending.take();
         by_value.insert_unique(hash, id, |id| hasher.hash_one(&*values[id.index()]));
         id
@@ -248,13 +253,21 @@ impl Topology {
         })
     }
 
+    /// As [`Self::memory_bytes`], with every value measured anew.
+    pub fn measured_bytes(&self) -> usize {
+        let values = self.values.iter().map(|value| heap::block(value.len()));
+        self.memory_bytes() - self.text_bytes + values.sum::<usize>()
+    }
+
     /// What it takes in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        let texts: usize = self.values.iter().map(|value| value.len()).sum();
-        texts
-            + Layout::memory_bytes(self.keyed, self.id_bound())
-            + self.id_bound() * size_of::<DomainId>()
-            + (self.domain_of.capacity() + self.nodes_in.capacity()) * size_of::<DomainId>()
-            + self.values.capacity() * (size_of::<Box<str>>() + size_of::<DomainId>() + 1)
+        heap::shared(size_of::<Self>())
+            + self.text_bytes
+            + Layout::memory_bytes(self.domain_of.len(), self.id_bound())
+            + heap::list::<DomainId>(self.id_bound())
+            + heap::list::<DomainId>(self.domain_of.capacity())
+            + heap::list::<u32>(self.nodes_in.capacity())
+            + heap::list::<Box<str>>(self.values.capacity())
+            + heap::block(self.by_value.allocation_size())
     }
 }

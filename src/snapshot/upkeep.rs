@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use super::tally::{self, Tally};
 use super::views::Views;
+use crate::account::{Account, Gauge, Part};
 
 /// The books on the views of a state.
 #[derive(Debug)]
@@ -15,7 +16,8 @@ pub struct Upkeep {
     version: AtomicU64,
     /// Grows with each sweep: a clock for "last used".
     tick: AtomicU64,
-    view_bytes: AtomicUsize,
+    view_bytes: Gauge,
+    lens_bytes: Gauge,
     view_count: AtomicUsize,
     max_view_bytes: usize,
     /// Whether a view was not kept because others have taken the room.
@@ -25,12 +27,13 @@ pub struct Upkeep {
 }
 
 impl Upkeep {
-    /// Of a state whose views may take so many bytes.
-    pub fn new(max_view_bytes: usize) -> Self {
+    /// Of a state whose views may take so many bytes, on an account.
+    pub fn new(max_view_bytes: usize, account: &Arc<Account>) -> Self {
         Self {
             version: AtomicU64::new(0),
             tick: AtomicU64::new(0),
-            view_bytes: AtomicUsize::new(0),
+            view_bytes: account.gauge(Part::Views),
+            lens_bytes: account.gauge(Part::Views),
             view_count: AtomicUsize::new(0),
             max_view_bytes,
             wanted: AtomicBool::new(false),
@@ -70,7 +73,32 @@ impl Upkeep {
 
     /// What views take, in bytes.
     pub fn view_bytes(&self) -> usize {
-        self.view_bytes.load(Ordering::Relaxed)
+        self.view_bytes.bytes()
+    }
+
+    /// What topologies and partitions take, in bytes.
+    pub fn lens_bytes(&self) -> usize {
+        self.lens_bytes.bytes()
+    }
+
+    /// Notes what topologies and partitions take. For whoever has locked them.
+    pub fn note_lenses(&self, bytes: usize) {
+        self.lens_bytes.set(bytes);
+    }
+
+    /// Whether topologies and partitions may take so many bytes more.
+    pub fn has_lens_room(&self, bytes: usize) -> bool {
+        self.lens_bytes() + bytes <= self.max_view_bytes
+            && self.process().has_room(Part::Views, bytes)
+    }
+
+    /// Whether the process has no room for anything.
+    pub fn is_process_full(&self) -> bool {
+        !self.process().has_room(Part::Views, 1)
+    }
+
+    fn process(&self) -> &Account {
+        self.view_bytes.account()
     }
 
     /// How many views there are.
@@ -86,9 +114,11 @@ impl Upkeep {
     /// Whether a view of so many bytes may be kept.
     pub fn has_view_room(&self, bytes: usize) -> bool {
         self.view_bytes() + bytes <= self.max_view_bytes
+            && self.process().has_room(Part::Views, bytes)
     }
 
-    /// Notes that a view found no room.
+    /// Notes that a view found no room, or something else did that is worth
+    /// more than views.
     pub fn note_want(&self) {
         self.wanted.store(true, Ordering::Relaxed);
     }
@@ -96,19 +126,20 @@ impl Upkeep {
     /// Whether views should make room: there are too many, or one found no room
     /// since this was last asked.
     pub fn takes_want(&self) -> bool {
-        self.wanted.swap(false, Ordering::Relaxed) || !self.has_view_room(0)
+        self.wanted.swap(false, Ordering::Relaxed)
+            || self.view_bytes() > self.max_view_bytes
+            || self.is_process_full()
     }
 
     /// Changes the views of a namespace and notes what they take then. The
     /// only way to change which views there are: so the total is always the
-    /// sum of what namespaces say, however views grew meanwhile.
+    /// sum of what namespaces said last, however views grew meanwhile.
     pub fn account<T>(&self, views: &mut Views, change: impl FnOnce(&mut Views) -> T) -> T {
-        let (before, count) = (views.memory_bytes(), views.count());
+        let (noted, count) = (views.noted(), views.count());
         let changed = change(views);
-        let more = views.memory_bytes().wrapping_sub(before);
-        if more != 0 {
-            self.view_bytes.fetch_add(more, Ordering::Relaxed);
-        }
+        let bytes = views.memory_bytes();
+        self.view_bytes.change(noted, bytes);
+        views.note(bytes);
         let more = views.count().wrapping_sub(count);
         if more != 0 {
             self.view_count.fetch_add(more, Ordering::Relaxed);
@@ -118,5 +149,10 @@ impl Upkeep {
             count.saturating_sub(views.count()),
         );
         changed
+    }
+
+    /// Drops the views of a namespace that goes.
+    pub fn drop_views(&self, views: &mut Views) {
+        self.account(views, |views| *views = Views::default());
     }
 }

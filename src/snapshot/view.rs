@@ -7,6 +7,7 @@ use super::lenses::PartitionId;
 use super::partition::{Move, Partition};
 use super::slots::Slot;
 use super::topology::DomainId;
+use crate::account::heap;
 
 /// From how many domains on the counts are also kept in order, so that the
 /// smallest is known without looking at all of them.
@@ -19,6 +20,8 @@ pub struct View {
     counts: Vec<u32>,
     /// How many domains stand at each count; only for many domains.
     levels: Option<BTreeMap<u32, u32>>,
+    /// What it took when it was made, or last got more domains.
+    bytes: usize,
     last_used: AtomicU64,
     asked_again: AtomicBool,
 }
@@ -29,6 +32,7 @@ impl Clone for View {
             partition: self.partition,
             counts: self.counts.clone(),
             levels: self.levels.clone(),
+            bytes: self.bytes,
             last_used: AtomicU64::new(self.last_used()),
             asked_again: AtomicBool::new(self.worth().0),
         }
@@ -45,13 +49,23 @@ impl View {
             }
             levels
         });
-        Self {
+        let mut view = Self {
             partition: id,
             counts,
             levels,
+            bytes: 0,
             last_used: AtomicU64::new(now),
             asked_again: AtomicBool::new(false),
-        }
+        };
+        view.measure();
+        view
+    }
+
+    fn measure(&mut self) {
+        let levels = self.levels.as_ref().map_or(0, BTreeMap::len);
+        self.bytes = heap::shared(size_of::<Self>())
+            + heap::list::<u32>(self.counts.capacity())
+            + heap::tree::<u32, u32>(levels);
     }
 
     /// A view of so many pods on each of these nodes.
@@ -148,6 +162,7 @@ impl View {
     fn write(&mut self, domain: DomainId, count: u32) {
         if self.counts.len() <= domain.index() {
             self.counts.resize(domain.index() + 1, 0);
+            self.measure();
         }
         self.counts[domain.index()] = count;
     }
@@ -201,7 +216,6 @@ impl View {
 
     /// What it takes in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        let levels = self.levels.as_ref().map_or(0, BTreeMap::len);
-        size_of::<Self>() + self.counts.capacity() * size_of::<u32>() + levels * 16
+        self.bytes
     }
 }

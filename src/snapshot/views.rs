@@ -15,6 +15,7 @@ use super::room;
 use super::slots::Slot;
 use super::topology::DomainId;
 use super::view::View;
+use crate::account::heap;
 use crate::matching::Selector;
 
 /// How many look-ups of a pod count a view may cost to follow nodes that
@@ -37,7 +38,12 @@ pub struct Views {
     unpaired: Vec<usize>,
     /// By label set: the selectors that match it.
     watchers: Vec<Vec<Watcher>>,
+    /// What selectors and views take, without `watchers`.
     bytes: usize,
+    /// What the lists of `watchers` take.
+    watcher_bytes: usize,
+    /// What the books have of it; see [`Upkeep`](super::upkeep::Upkeep).
+    noted: usize,
     count: usize,
     /// Questions asked lately, for whether to keep their views.
     asked: Asked,
@@ -47,6 +53,8 @@ pub struct Views {
 #[derive(Debug)]
 struct Watched {
     selector: Arc<Selector>,
+    /// What the selector takes, with all that it is found by.
+    key_bytes: usize,
     /// The label sets that it matches, in no order.
     sets: Vec<LabelSetId>,
     views: Vec<Arc<View>>,
@@ -75,9 +83,37 @@ struct Watcher {
 impl Watched {
     /// What it takes in memory with its views, in bytes.
     fn memory_bytes(&self) -> usize {
-        let views: usize = self.views.iter().map(|view| view.memory_bytes()).sum();
-        let sets = self.sets.capacity() * size_of::<LabelSetId>();
-        size_of::<Self>() + views + sets + self.sets.len() * size_of::<Watcher>()
+        let views = self.views.iter().map(|view| view.memory_bytes());
+        let sets = heap::list::<LabelSetId>(self.sets.capacity());
+        self.key_bytes + views.sum::<usize>() + sets + view_list(&self.views)
+    }
+}
+
+/// What a selector takes, with all that it is found by.
+fn key_bytes(selector: &Selector) -> usize {
+    let shared = heap::shared(size_of::<Selector>() + selector.heap_bytes());
+    // Maps double: of their places, two thirds are in use.
+    let by_selector = (size_of::<(Arc<Selector>, usize)>() + 1) * 3 / 2;
+    let by_pair = selector.required_pair().map_or(0, |(key, value)| {
+        let place = (size_of::<((Box<str>, Box<str>), Vec<usize>)>() + 1) * 3 / 2;
+        // The least that a list has room for.
+        let list = heap::list::<usize>(4);
+        place + heap::block(key.len()) + heap::block(value.len()) + list
+    });
+    size_of::<Watched>() * 3 / 2 + shared + by_selector + by_pair
+}
+
+fn view_list(views: &Vec<Arc<View>>) -> usize {
+    heap::list::<Arc<View>>(views.capacity())
+}
+
+/// Adds to a list whose room is counted in `bytes`.
+fn push<T>(list: &mut Vec<T>, item: T, bytes: &mut usize) {
+    let room = list.capacity();
+    list.push(item);
+    if list.capacity() != room {
+        *bytes -= heap::list::<T>(room);
+        *bytes += heap::list::<T>(list.capacity());
     }
 }
 
@@ -92,6 +128,7 @@ impl Views {
         if self.version != version {
             *self = Self {
                 version,
+                noted: self.noted,
                 asked: std::mem::take(&mut self.asked),
                 ..Self::default()
             };
@@ -102,6 +139,7 @@ impl Views {
     pub fn clear(&mut self) {
         *self = Self {
             version: self.version,
+            noted: self.noted,
             asked: std::mem::take(&mut self.asked),
             ..Self::default()
         };
@@ -147,13 +185,18 @@ impl Views {
         let view = Arc::new(view);
         self.bytes += view.memory_bytes();
         self.count += 1;
-        self.watched[index].views.push(Arc::clone(&view));
+        push(
+            &mut self.watched[index].views,
+            Arc::clone(&view),
+            &mut self.bytes,
+        );
         view
     }
 
     fn watch(&mut self, selector: &Selector, matched: Vec<LabelSetId>) -> usize {
         let selector = Arc::new(selector.clone());
         let index = self.watched.insert(Watched {
+            key_bytes: key_bytes(&selector),
             selector: Arc::clone(&selector),
             sets: matched,
             views: Vec::new(),
@@ -162,10 +205,12 @@ impl Views {
             if self.watchers.len() <= set.index() {
                 self.watchers.resize_with(set.index() + 1, Vec::new);
             }
-            self.watchers[set.index()].push(Watcher {
+            let watcher = Watcher {
                 selector: index,
                 at,
-            });
+            };
+            let watchers = &mut self.watchers[set.index()];
+            push(watchers, watcher, &mut self.watcher_bytes);
         }
         self.bytes += self.watched[index].memory_bytes();
         match selector.required_pair() {
@@ -223,8 +268,9 @@ impl Views {
                     selector: index,
                     at: watched.sets.len(),
                 };
-                self.watchers[set.index()].push(watcher);
-                watched.sets.push(set);
+                let watchers = &mut self.watchers[set.index()];
+                push(watchers, watcher, &mut self.watcher_bytes);
+                push(&mut watched.sets, set, &mut self.bytes);
             }
         }
     }
@@ -235,10 +281,13 @@ impl Views {
         let Some(watchers) = self.watchers.get_mut(set.index()) else {
             return;
         };
+        self.watcher_bytes -= heap::list::<Watcher>(watchers.capacity());
         for Watcher { selector, at } in std::mem::take(watchers) {
             let sets = &mut self.watched[selector].sets;
             sets.swap_remove(at);
+            self.bytes -= heap::list::<LabelSetId>(sets.capacity());
             room::shrink_list(sets);
+            self.bytes += heap::list::<LabelSetId>(sets.capacity());
             if let Some(moved) = sets.get(at) {
                 let watchers = self.watchers[moved.index()].iter_mut();
                 let mut watchers = watchers.filter(|watcher| watcher.selector == selector);
@@ -346,10 +395,11 @@ impl Views {
         }
         if self.watched.is_empty() {
             self.watchers = Vec::new();
+            self.watcher_bytes = 0;
+            self.asked = Asked::default();
         }
         let watched = self.watched.iter().map(|(_, w)| w.memory_bytes());
-        let watchers = self.watchers.capacity() * size_of::<Vec<Watcher>>();
-        self.bytes = watched.sum::<usize>() + watchers;
+        self.bytes = watched.sum::<usize>();
         self.count = self.iter().count();
     }
 
@@ -383,10 +433,42 @@ impl Views {
         self.count
     }
 
-    /// What they take in memory, in bytes, as measured when one was last added
-    /// or dropped: the counts of a view grow a little meanwhile.
+    /// As [`Self::memory_bytes`], with each of them measured anew, but for the
+    /// counts of views.
+    pub fn measured_bytes(&self) -> usize {
+        let watched = self.watched.iter().map(|(_, w)| w.memory_bytes());
+        let watchers = self.watchers.iter();
+        let lists = watchers.map(|list| heap::list::<Watcher>(list.capacity()));
+        let kept = self.bytes + self.watcher_bytes;
+        self.memory_bytes() - kept + watched.sum::<usize>() + lists.sum::<usize>()
+    }
+
+    /// What they take in memory, in bytes. The counts of views are as large as
+    /// when one was last added or dropped, or nodes moved.
     pub fn memory_bytes(&self) -> usize {
-        self.bytes
+        let watchers = heap::list::<Vec<Watcher>>(self.watchers.capacity());
+        self.bytes + watchers + self.watcher_bytes + self.asked.memory_bytes()
+    }
+
+    /// What a view would take that is kept here, in bytes.
+    pub fn cost(&self, selector: &Selector, view: &View, matched: &Vec<LabelSetId>) -> usize {
+        let view = view.memory_bytes() + size_of::<Arc<View>>();
+        if self.by_selector.contains_key(selector) {
+            return view;
+        }
+        let watcher = heap::list::<Watcher>(1) + size_of::<Vec<Watcher>>();
+        let sets = heap::list::<LabelSetId>(matched.capacity()) + matched.len() * watcher;
+        view + key_bytes(selector) + sets
+    }
+
+    /// What the books have of it.
+    pub fn noted(&self) -> usize {
+        self.noted
+    }
+
+    /// Notes what the books have of it.
+    pub fn note(&mut self, bytes: usize) {
+        self.noted = bytes;
     }
 }
 

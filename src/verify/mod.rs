@@ -59,6 +59,7 @@ fn verify_parts(frozen: &Frozen, kept: &Kept, is_cancelled: &dyn Fn() -> bool) -
         partitions: kept.lenses.len(),
         ..Report::default()
     };
+    compare_memory(kept, &mut report.findings);
     let nodes = NodeList::of(&frozen.nodes);
     nodes.compare(&frozen.nodes, &mut report.findings);
     let mut tallies = Vec::with_capacity(frozen.namespaces.len());
@@ -71,6 +72,18 @@ fn verify_parts(frozen: &Frozen, kept: &Kept, is_cancelled: &dyn Fn() -> bool) -
     }
     views::compare(frozen, kept, &nodes, &tallies, &mut report, is_cancelled)?;
     Some(report)
+}
+
+/// What is kept of the memory that all takes.
+fn compare_memory(kept: &Kept, findings: &mut Findings) {
+    for memory in &kept.memory {
+        let measured = memory.measured.parts();
+        for ((part, kept), (_, measured)) in memory.kept.parts().into_iter().zip(measured) {
+            let aspect = || format!("bytes of {part}");
+            let subject = || "memory".to_owned();
+            findings.compare(&memory.namespace, subject, aspect, kept, measured);
+        }
+    }
 }
 
 /// The totals that a snapshot is described by.

@@ -102,6 +102,7 @@ fn each_fault_is_found() {
         ),
         (Fault::UnfollowedNode, "domain of node \"n1\"", "a", "none"),
         (Fault::PodTotal, "number of pods", "3", "2"),
+        (Fault::MemoryTotal, "bytes of owners", "1", "0"),
     ];
     for (fault, aspect, kept, recounted) in cases {
         let snapshot = registry().get("default").expect("it exists");

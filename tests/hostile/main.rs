@@ -14,8 +14,13 @@ mod request;
 mod crowd;
 mod deadlines;
 mod feeds;
+#[path = "../support/http.rs"]
+mod http;
 mod idle;
 mod large;
+mod memory;
+#[path = "../support/metrics.rs"]
+mod metrics;
 mod overload;
 mod port;
 #[path = "../support/process.rs"]

@@ -15,7 +15,7 @@ const ACCOUNTED: Family = bytes(
 );
 const REFUSED: Family = plain(
     "memory_refusals",
-    "How often something was refused or not kept because of max-memory-bytes",
+    "How often something was refused because of max-memory-bytes",
 );
 
 /// The account of the process.

@@ -101,7 +101,7 @@ impl Told {
         }
         self.views += other.views;
         self.reservations += other.reservations;
-        self.memory.add(&other.memory);
+        self.memory += other.memory;
         self
     }
 }
