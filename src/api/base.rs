@@ -140,12 +140,12 @@ impl Service {
     ) -> Result<Response<A>, Error> {
         let run = move || {
             let answered = try_measured(|| answer(&mut asked, &on, Pace::Soon));
-            answered.map_err(|_| (asked, on))
+            answered.map_err(|_| Box::new((asked, on)))
         };
         let deadline = deadline::given(metadata.as_ref());
         match self.lanes.wait(deadline, run).await? {
             Ok(answered) => Ok(answered),
-            Err(asked) => self.decide_aside(asked, metadata, answer).await,
+            Err(asked) => self.decide_aside(*asked, metadata, answer).await,
         }
     }
 
