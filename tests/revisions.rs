@@ -53,7 +53,7 @@ type Version = (String, i64);
 enum Moved {
     Batch(Vec<Change>),
     Replace(Vec<Change>),
-    Reserved(PlaceRequest, Vec<(String, String)>),
+    Reserved(Box<PlaceRequest>, Vec<(String, String)>),
     Released(Vec<String>),
 }
 
@@ -384,7 +384,7 @@ async fn reserve(mut client: Client, shared: Arc<Shared>) {
         shared.note(
             placed.epoch,
             placed.revision,
-            Moved::Reserved(request, picks.clone()),
+            Moved::Reserved(Box::new(request), picks.clone()),
         );
         if number % 3 == 0 {
             let name = format!("became-{number}");
