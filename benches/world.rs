@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use evenkeel::matching::Path;
 use evenkeel::proto::v1;
-use evenkeel::snapshot::{Batch, Limits, Observer, Registry, Snapshot};
+use evenkeel::snapshot::{Batch, Limits, Registry, Snapshot, Unobserved};
 
 /// Name of the snapshot.
 pub const NAME: &str = "default";
@@ -13,13 +13,6 @@ pub const NAME: &str = "default";
 pub struct World {
     /// The registry.
     pub registry: Arc<Registry>,
-}
-
-struct Unobserved;
-
-impl Observer for Unobserved {
-    fn snapshot_changed(&self, _: &str, _: bool) {}
-    fn snapshot_deleted(&self, _: &str) {}
 }
 
 impl World {

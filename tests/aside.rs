@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use evenkeel::matching::Path;
 use evenkeel::proto::v1::{Change, NodeSelectorTerm, Pod};
-use evenkeel::snapshot::{Batch, Cut, Delay, Limits, Observer, Offer, Registry, Snapshot};
+use evenkeel::snapshot::{Batch, Cut, Delay, Limits, Offer, Registry, Snapshot, Unobserved};
 use evenkeel::spread::{Constraints, Filter, NodeChecks, Question};
 use evenkeel::verify::verify;
 use support::build::{
@@ -18,13 +18,6 @@ use support::build::{
 use support::model::{Stored, delete};
 
 const APP: [(&str, &str); 1] = [("app", "web")];
-
-struct Unobserved;
-
-impl Observer for Unobserved {
-    fn snapshot_changed(&self, _: &str, _: bool) {}
-    fn snapshot_deleted(&self, _: &str) {}
-}
 
 struct World {
     registry: Registry,

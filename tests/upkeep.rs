@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel::matching::Path;
 use evenkeel::proto::v1::{Change, Pod};
-use evenkeel::snapshot::{Batch, Limits, Observer, Offer, Registry, Snapshot, Summary};
+use evenkeel::snapshot::{Batch, Limits, Offer, Registry, Snapshot, Summary, Unobserved};
 use evenkeel::spread::{Constraints, Filter, NodeChecks, Question};
 use evenkeel::verify::verify;
 use support::build::{HOSTNAME, ZONE, hard, node, on, pod, spread, tolerating};
@@ -19,13 +19,6 @@ const NODES: usize = 50;
 
 /// The label that the pods of a job share.
 const JOB: [(&str, &str); 1] = [("app", "job")];
-
-struct Unobserved;
-
-impl Observer for Unobserved {
-    fn snapshot_changed(&self, _: &str, _: bool) {}
-    fn snapshot_deleted(&self, _: &str) {}
-}
 
 /// A snapshot, without a server around it.
 struct World {

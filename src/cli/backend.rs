@@ -19,7 +19,7 @@ use super::errors::{Refused, Unreachable};
 use crate::api;
 use crate::proto::v1::spread_service_client::SpreadServiceClient;
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
-use crate::snapshot::{Limits, Observer, Registry};
+use crate::snapshot::{Limits, Registry, Unobserved};
 
 /// Largest message to send or take, in bytes. A client trusts the server that
 /// it was pointed at, and the answer about a large cluster is large.
@@ -40,14 +40,6 @@ pub(crate) type Rpc = SpreadServiceClient<Transport>;
 pub(crate) struct Client {
     rpc: Rpc,
     timeout: Option<Duration>,
-}
-
-/// Nobody watches the snapshots of an in-process service.
-struct Unobserved;
-
-impl Observer for Unobserved {
-    fn snapshot_changed(&self, _: &str, _: bool) {}
-    fn snapshot_deleted(&self, _: &str) {}
 }
 
 impl Client {

@@ -84,7 +84,7 @@ pub use node::NodeRef;
 pub use nodes::Nodes;
 pub use owners::Controller;
 pub use partition::{Eligibility, Partition};
-pub use registry::{Observer, Registry};
+pub use registry::{Observer, Registry, Unobserved};
 pub use reservations::{Claim, Held, Hold, Serial};
 pub use reserving::{Decided, Ended, Listed, Reserved};
 pub use restoring::Restoring;

@@ -34,6 +34,15 @@ pub trait Observer: Send + Sync {
     fn snapshot_deleted(&self, name: &str);
 }
 
+/// Takes no notice of anything.
+#[derive(Debug, Clone, Copy)]
+pub struct Unobserved;
+
+impl Observer for Unobserved {
+    fn snapshot_changed(&self, _: &str, _: bool) {}
+    fn snapshot_deleted(&self, _: &str) {}
+}
+
 /// The named snapshots.
 pub struct Registry {
     limits: Limits,

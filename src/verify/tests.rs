@@ -8,15 +8,8 @@ use serde_json::{Value, json};
 use super::{Patrol, verify};
 use crate::matching::Path;
 use crate::proto::v1;
-use crate::snapshot::{Batch, Fault, Limits, Observer, Offer, Registry, Snapshot};
+use crate::snapshot::{Batch, Fault, Limits, Offer, Registry, Snapshot, Unobserved};
 use crate::spread::{Constraints, Filter, NodeChecks, Question};
-
-struct Unobserved;
-
-impl Observer for Unobserved {
-    fn snapshot_changed(&self, _: &str, _: bool) {}
-    fn snapshot_deleted(&self, _: &str) {}
-}
 
 /// A registry whose snapshot `default` has two zones, two pods and live views.
 pub(crate) fn registry() -> Arc<Registry> {

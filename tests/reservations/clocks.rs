@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use evenkeel::snapshot::{Batch, Decided, Error, Hold, Limits, Now, Offer, Registry};
+use evenkeel::snapshot::{Batch, Decided, Error, Hold, Limits, Now, Offer, Registry, Unobserved};
 
-use super::slow_disk::{Disk, Unobserved};
+use super::slow_disk::Disk;
 
 const HOUR: i64 = 3_600;
 

@@ -9,7 +9,7 @@ use evenkeel::proto::v1::{
     UpdateSnapshotRequest,
 };
 use evenkeel::snapshot::{
-    Aside, Entry, Journal, Limits, Observer, Refusal, Registry, Serial, Snapshot,
+    Aside, Entry, Journal, Limits, Refusal, Registry, Serial, Snapshot, Unobserved,
 };
 use evenkeel::store::{Durability, Store};
 use parking_lot::{Condvar, Mutex};
@@ -108,13 +108,6 @@ impl Journal for Disk {
     fn drop_aside(&self, aside: Aside) {
         self.store.drop_aside(aside);
     }
-}
-
-pub struct Unobserved;
-
-impl Observer for Unobserved {
-    fn snapshot_changed(&self, _: &str, _: bool) {}
-    fn snapshot_deleted(&self, _: &str) {}
 }
 
 fn new_registry() -> Registry {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use evenkeel::snapshot::{Limits, Observer, Registry};
+use evenkeel::snapshot::{Limits, Registry, Unobserved};
 use evenkeel::store::{self, Durability, Error, FILE, Loss, Store};
 
 use crate::process::DEADLINE;
@@ -22,13 +22,6 @@ const HEAD_BYTES: usize = 336;
 
 /// Epoch, revision and number of pods by snapshot.
 type Known = BTreeMap<String, (String, i64, usize)>;
-
-struct Unobserved;
-
-impl Observer for Unobserved {
-    fn snapshot_changed(&self, _: &str, _: bool) {}
-    fn snapshot_deleted(&self, _: &str) {}
-}
 
 fn known(registry: &Registry) -> Known {
     let all = registry.list("").into_iter().map(|snapshot| {

@@ -12,7 +12,7 @@ use evenkeel::proto::v1::{
     UpdateSnapshotRequest, UpdateSnapshotResponse,
 };
 use evenkeel::server::ends;
-use evenkeel::snapshot::{Limits, Now, Observer, Registry};
+use evenkeel::snapshot::{Limits, Now, Registry, Unobserved};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
@@ -34,13 +34,6 @@ pub struct Server {
     pub draining: CancellationToken,
     client: Client,
     task: tokio::task::JoinHandle<()>,
-}
-
-struct Unobserved;
-
-impl Observer for Unobserved {
-    fn snapshot_changed(&self, _: &str, _: bool) {}
-    fn snapshot_deleted(&self, _: &str) {}
 }
 
 /// A registry that nobody observes.
