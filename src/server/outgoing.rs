@@ -4,7 +4,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use http::HeaderMap;
 use http_body::{Body as _, Frame, SizeHint};
 use prost::bytes::Bytes;
 use tonic::Status;
@@ -13,7 +12,7 @@ use tonic::body::Body;
 use super::arriving::Means;
 use super::observe::Call;
 use super::pieces::{self, Pieces};
-use super::refusals::Refusals;
+use super::refusals::{self, Refusals};
 use super::slots::Slot;
 use super::stalls::Watch;
 use crate::account::{Charge, Part};
@@ -119,10 +118,7 @@ impl Outgoing {
     /// The end of an answer that cannot go on.
     fn end(&mut self, status: &Status) -> Frame<Bytes> {
         self.is_over = true;
-        let mut trailers = HeaderMap::new();
-        status
-            .add_header(&mut trailers)
-            .expect("text and details are encoded for headers");
+        let trailers = refusals::trailers(status);
         if let Some(call) = &mut self.call {
             call.status(&trailers);
         }

@@ -5,6 +5,19 @@ use tonic::{Code, Status};
 
 use crate::api;
 
+/// What ends an answer with a status.
+pub(super) fn trailers(status: &Status) -> HeaderMap {
+    let mut trailers = HeaderMap::new();
+    put(status, &mut trailers);
+    trailers
+}
+
+fn put(status: &Status, headers: &mut HeaderMap) {
+    status
+        .add_header(headers)
+        .expect("text and details are encoded for headers");
+}
+
 /// Looks at how calls end.
 #[derive(Clone, Copy)]
 pub(super) struct Refusals {
@@ -23,9 +36,7 @@ impl Refusals {
             return;
         }
         if let Some(error) = self.of_library(code, headers) {
-            Status::from(error)
-                .add_header(headers)
-                .expect("text and details are encoded for headers");
+            put(&error.into(), headers);
         }
     }
 

@@ -12,6 +12,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::Status;
 use tonic::body::Body;
 
+use super::refusals;
 use crate::api;
 
 /// `request`, whose messages end when `draining` is cancelled: a service may
@@ -84,9 +85,5 @@ impl http_body::Body for EndingBody {
 }
 
 fn unavailable() -> HeaderMap {
-    let mut trailers = HeaderMap::new();
-    Status::from(api::Error::Draining)
-        .add_header(&mut trailers)
-        .expect("text and details are encoded for headers");
-    trailers
+    refusals::trailers(&api::Error::Draining.into())
 }
