@@ -1,6 +1,8 @@
 //! What things take on the heap: bytes as an allocator hands them out, which
 //! are more than were asked for.
 
+use std::collections::BTreeMap;
+
 /// From here on allocations are of their own, in so many bytes at a time.
 const LARGE: usize = 4 << 20;
 const PAGES: usize = 64 << 10;
@@ -49,6 +51,12 @@ pub fn table<K, V>(capacity: usize) -> usize {
     block(places * (size_of::<(K, V)>() + 1) + 16)
 }
 
+/// What an entry takes of a table that is as full as tables are: they double, so
+/// two thirds of their places are in use.
+pub const fn entry<T>() -> usize {
+    (size_of::<T>() + 1) * 3 / 2
+}
+
 /// What a B-tree of so many entries takes, without what they own.
 pub fn tree<K, V>(len: usize) -> usize {
     // A node has room for eleven, and half of that is used when they came in
@@ -62,10 +70,16 @@ pub fn tree<K, V>(len: usize) -> usize {
     nodes * block(ROOM * (size_of::<K>() + size_of::<V>()) + 16)
 }
 
+/// What the texts of a map take, without the map.
+pub fn pairs(map: &BTreeMap<String, String>) -> usize {
+    map.iter()
+        .map(|(key, value)| block(key.len()) + block(value.len()))
+        .sum()
+}
+
 /// What a map of texts takes with them.
-pub fn texts(map: &std::collections::BTreeMap<String, String>) -> usize {
-    let each = map.iter().map(|(k, v)| block(k.len()) + block(v.len()));
-    tree::<String, String>(map.len()) + each.sum::<usize>()
+pub fn texts(map: &BTreeMap<String, String>) -> usize {
+    tree::<String, String>(map.len()) + pairs(map)
 }
 
 #[cfg(test)]

@@ -159,8 +159,7 @@ impl Footprint {
 
 /// What a namespace takes without what is in it.
 pub(super) fn shard_bytes(name: &str) -> usize {
-    // The map of namespaces doubles: of its places, two thirds are in use.
-    let entry = (size_of::<(Box<str>, Arc<Shard>)>() + 1) * 3 / 2;
+    let entry = heap::entry::<(Box<str>, Arc<Shard>)>();
     heap::block(name.len()) + heap::shared(size_of::<Shard>()) + Namespace::EMPTY_BYTES + entry
 }
 

@@ -47,10 +47,7 @@ fn names(metadata: &v1::ObjectMeta) -> usize {
 }
 
 fn pairs(labels: &BTreeMap<String, String>) -> usize {
-    let each = labels
-        .iter()
-        .map(|(k, v)| heap::block(k.len()) + heap::block(v.len()));
-    each.sum::<usize>() + labels.len() * LABEL_PLACES
+    heap::pairs(labels) + labels.len() * LABEL_PLACES
 }
 
 fn node_bytes(node: &v1::Node) -> usize {

@@ -92,10 +92,9 @@ impl Watched {
 /// What a selector takes, with all that it is found by.
 fn key_bytes(selector: &Selector) -> usize {
     let shared = heap::shared(size_of::<Selector>() + selector.heap_bytes());
-    // Maps double: of their places, two thirds are in use.
-    let by_selector = (size_of::<(Arc<Selector>, usize)>() + 1) * 3 / 2;
+    let by_selector = heap::entry::<(Arc<Selector>, usize)>();
     let by_pair = selector.required_pair().map_or(0, |(key, value)| {
-        let place = (size_of::<((Box<str>, Box<str>), Vec<usize>)>() + 1) * 3 / 2;
+        let place = heap::entry::<((Box<str>, Box<str>), Vec<usize>)>();
         // The least that a list has room for.
         let list = heap::list::<usize>(4);
         place + heap::block(key.len()) + heap::block(value.len()) + list
