@@ -143,7 +143,8 @@ impl Checked {
         let again = || {
             let answer = try_measured(|| {
                 let plan = |cut: Cut<'_>| self.plan(&cut);
-                let planned = snapshot.read_in_turn(&hold.namespace, cancelled, plan);
+                let as_it_is = Batch::default();
+                let planned = snapshot.read_until(&hold.namespace, as_it_is, cancelled, plan);
                 self.run(planned.map_err(|_| Error::Deadline)?, cancelled)
             })?;
             Ok::<_, Error>(decided(answer.map(|r| said_of(snapshot, r))))

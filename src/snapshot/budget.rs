@@ -83,11 +83,6 @@ impl<'a> Budget<'a> {
         self.affords(units) && self.goes_on(units)
     }
 
-    /// Whether what takes so long that others wait for it may be waited for.
-    pub fn is_patient(&self) -> bool {
-        self.is_given_up.is_some()
-    }
-
     /// Notes that something was left out: what is decided is worth nothing.
     pub fn give_up(&self, delay: Delay) {
         if self.delay.get() != Some(Delay::Long) {

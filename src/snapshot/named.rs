@@ -300,20 +300,6 @@ impl Snapshot {
         self.live().read_at_once(namespace, waits, decide)
     }
 
-    /// As [`Self::read_until`], for whoever decides what to reserve and has the
-    /// turn.
-    ///
-    /// # Errors
-    /// It was given up.
-    pub fn read_in_turn<T>(
-        &self,
-        namespace: &str,
-        is_given_up: &dyn Fn() -> bool,
-        decide: impl FnOnce(Cut<'_>) -> T,
-    ) -> Result<T, Delay> {
-        self.live().read_until(namespace, is_given_up, decide)
-    }
-
     /// Looks at its age, and starts a new tick for the views of the live state;
     /// see [`State::sweep`].
     pub(super) fn sweep(&self, idle_ticks: u64) {

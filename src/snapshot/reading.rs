@@ -8,6 +8,7 @@ use super::budget::{AT_ONCE, Budget, Delay};
 use super::census::Census;
 use super::change::Batch;
 use super::cut::{Cut, DecisionId, Source};
+use super::fork::Fork;
 use super::namespace::Namespace;
 use super::state::{Shard, Shared, State};
 
@@ -32,10 +33,7 @@ impl State {
         is_given_up: &dyn Fn() -> bool,
         decide: impl FnOnce(Cut<'_>) -> T,
     ) -> Result<T, Delay> {
-        let fork = self.fork(namespace, true);
-        let budget = Budget::until(is_given_up);
-        let decided = decide(fork.cut(&budget));
-        budget.delay().map_or(Ok(decided), Err)
+        decide_on(&self.fork(namespace, true), is_given_up, decide)
     }
 
     /// As [`Self::read_until`], as if a batch had been applied.
@@ -51,9 +49,7 @@ impl State {
     ) -> Result<T, Delay> {
         let mut fork = self.fork(namespace, false);
         fork.apply(&overlay.within(namespace));
-        let budget = Budget::until(is_given_up);
-        let decided = decide(fork.cut(&budget));
-        budget.delay().map_or(Ok(decided), Err)
+        decide_on(&fork, is_given_up, decide)
     }
 
     /// Looks at all pods of one revision of a namespace, until `is_given_up`
@@ -68,9 +64,7 @@ impl State {
         look: impl FnOnce(Census<'_>) -> T,
     ) -> Result<T, Delay> {
         let fork = self.fork(namespace, false);
-        let budget = Budget::until(is_given_up);
-        let seen = look(fork.cut(&budget).census());
-        budget.delay().map_or(Ok(seen), Err)
+        decide_on(&fork, is_given_up, |cut| look(cut.census()))
     }
 
     /// As [`Self::read_until`], if it costs little. Unless it `waits`, nobody may
@@ -176,6 +170,17 @@ impl State {
         std::thread::yield_now();
         (self.revision() == revision).then_some(revision)
     }
+}
+
+/// Runs a decision on a fork, until `is_given_up` says so.
+fn decide_on<T>(
+    fork: &Fork<'_>,
+    is_given_up: &dyn Fn() -> bool,
+    decide: impl FnOnce(Cut<'_>) -> T,
+) -> Result<T, Delay> {
+    let budget = Budget::until(is_given_up);
+    let decided = decide(fork.cut(&budget));
+    budget.delay().map_or(Ok(decided), Err)
 }
 
 #[cfg(test)]

@@ -61,9 +61,8 @@ pub struct Decided<T> {
 
 impl Snapshot {
     /// Holds picks, with nothing happening between deciding and holding: when
-    /// something has happened since `decided`, `again` decides once more, and
-    /// has to read by [`Self::read_in_turn`] for that. Waits for others who
-    /// write, and for the journal.
+    /// something has happened since `decided`, `again` decides once more. Waits
+    /// for others who write, and for the journal.
     ///
     /// # Errors
     /// Those of `again`, [`Error::OverLimit`], [`Error::NotStored`], and
