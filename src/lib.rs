@@ -11,6 +11,7 @@ pub mod api;
 pub mod cli;
 pub mod decision_log;
 pub mod explain;
+mod manifest;
 pub mod matching;
 pub mod proto;
 pub mod recount;

@@ -9,8 +9,8 @@ use clap::Args;
 use super::backend::Client;
 use super::endpoint::Endpoint;
 use super::load::{self, Input};
-use super::manifest::Saved;
 use super::output::{self, Format};
+use crate::manifest::Saved;
 
 /// Where the server is.
 #[derive(Debug, Clone, Args)]

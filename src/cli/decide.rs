@@ -13,9 +13,9 @@ use tonic::{Request, Response, Status};
 use super::args;
 use super::backend::Rpc;
 use super::errors::Unreachable;
-use super::manifest::{self, Objects, Workload};
 use super::output::{self, Format};
 use super::render;
+use crate::manifest::{self, Objects, Workload};
 use crate::proto::v1::change::Object;
 use crate::proto::v1::{Change, NodeChecks, NodeNames, ObjectReference};
 

@@ -10,7 +10,7 @@ use prost::Message;
 
 use super::backend::Client;
 use super::errors::Refused;
-use super::manifest::Objects;
+use crate::manifest::Objects;
 use crate::proto::v1::stream_snapshot_request::Step;
 use crate::proto::v1::{
     BeginReplace, Change, CommitReplace, DefaultConstraints, StreamSnapshotRequest,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use tempfile::NamedTempFile;
 
-use super::manifest;
+use crate::manifest;
 use crate::proto::v1::{ExportSummary, UpdateSnapshotRequest};
 
 /// A list that is being written: to standard output, or aside and renamed at

@@ -12,8 +12,8 @@ use super::args;
 use super::backend::Client;
 use super::exit::Exit;
 use super::feed::{self, Target};
-use super::manifest::{self, Objects};
 use super::output::{self, Format};
+use crate::manifest::{self, Objects};
 use crate::proto::v1::{DefaultConstraints, UpdateSnapshotResponse};
 use crate::visible;
 

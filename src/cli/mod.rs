@@ -16,7 +16,6 @@ mod healthcheck;
 mod lint;
 mod list_file;
 mod load;
-mod manifest;
 mod output;
 mod place;
 mod render;

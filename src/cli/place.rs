@@ -11,9 +11,9 @@ use super::args;
 use super::backend::Client;
 use super::decide::{ANSWER, Asked, Question};
 use super::exit::Exit;
-use super::manifest::{Policy, Preference};
 use super::output::Format;
 use super::render;
+use crate::manifest::{Policy, Preference};
 use crate::proto::v1::{
     Affinity, Dialect, FilterRequest, FilterResponse, NodeAffinity, NodeBonus, NodeChecks,
     NodeNames, NodeSelector, NodeSelectorTerm, PlaceRequest, PlaceResponse, Placement, Pod,

@@ -13,10 +13,10 @@ use super::args;
 use super::backend::Client;
 use super::errors::Unreachable;
 use super::exit::Exit;
-use super::manifest::Saved;
 use super::output;
 use super::render;
 use crate::decision_log::{Brief, Difference, Line, Request};
+use crate::manifest::Saved;
 
 /// Flags of `evenkeel replay`.
 #[derive(Debug, Args)]

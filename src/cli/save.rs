@@ -10,9 +10,9 @@ use super::args;
 use super::errors::Refused;
 use super::exit::Exit;
 use super::list_file::ListFile;
-use super::manifest::Saved;
 use super::output;
 use crate::api::ExportSum;
+use crate::manifest::Saved;
 use crate::proto::v1::ExportSnapshotRequest;
 
 /// Flags of `evenkeel snapshot save`.

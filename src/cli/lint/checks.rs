@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::finding::Said;
 use super::rule::Rule;
-use crate::cli::manifest::{Policy, Template};
+use crate::manifest::{Policy, Template};
 use crate::matching::{Path, Violations, selector_text};
 use crate::proto::v1::{Pod, TopologySpreadConstraint};
 use crate::snapshot::Limits;

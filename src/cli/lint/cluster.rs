@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::finding::Said;
 use super::rule::Rule;
 use crate::cli::backend::Client;
-use crate::cli::manifest::Template;
+use crate::manifest::Template;
 use crate::proto::v1::hint::Kind;
 use crate::proto::v1::{Dialect, ExplainRequest, Hint, View};
 

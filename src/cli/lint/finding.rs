@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::rule::{Rule, Severity};
-use crate::cli::manifest::{Position, Positions, Source, Template};
+use crate::manifest::{Position, Positions, Source, Template};
 
 /// One finding.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -20,8 +20,8 @@ pub(super) use self::rule::Severity;
 use super::args;
 use super::backend::Client;
 use super::exit::Exit;
-use super::manifest::{self, Error, Position, Positions, Source, Template};
 use super::{output, render};
+use crate::manifest::{self, Error, Position, Positions, Source, Template};
 
 /// Flags of `evenkeel lint`.
 #[derive(Debug, Args)]
