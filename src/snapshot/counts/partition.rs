@@ -1,0 +1,333 @@
+//! The nodes that a constraint looks at, parted into domains.
+
+use std::sync::{Arc, OnceLock};
+
+use fixedbitset::FixedBitSet;
+
+use super::layout;
+use super::topology::{self, DomainId, Topology};
+use crate::account::heap;
+use crate::matching::{Effect, NodeAffinity, Tolerations};
+use crate::snapshot::budget::Budget;
+use crate::snapshot::objects::node::NodeRef;
+use crate::snapshot::objects::nodes::Nodes;
+use crate::snapshot::objects::slots::Slot;
+use crate::snapshot::objects::symbols::Symbol;
+
+/// How many nodes are looked at before looking whether to go on.
+const NODES_PER_LOOK: usize = 64;
+
+/// The taint of a cordoned node; a pod that tolerates it may go there.
+const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";
+
+/// Which nodes a constraint looks at.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Eligibility {
+    /// Topology keys that a node must have, all of them.
+    pub required_keys: Box<[Arc<str>]>,
+    /// What a node's labels must match; `None` ignores them.
+    pub affinity: Option<NodeAffinity>,
+    /// What must tolerate a node's taints; `None` ignores them.
+    pub tolerations: Option<Tolerations>,
+    /// What must tolerate a node's being cordoned; `None` ignores that.
+    pub cordon_tolerations: Option<Tolerations>,
+}
+
+/// What tells one partition from another.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// What parts the nodes.
+    pub topology: topology::Key,
+    /// Whether a node without the topology key is in the domain of the empty
+    /// value rather than in none.
+    pub missing_is_empty: bool,
+    /// Which nodes are looked at.
+    pub eligibility: Eligibility,
+}
+
+/// The eligible nodes, parted into the domains of a topology.
+#[derive(Debug, Clone)]
+pub struct Partition {
+    key: Arc<Key>,
+    /// What the key takes, with the place that it is found in.
+    key_bytes: usize,
+    /// By slot: the domain that an eligible node is in.
+    members: Vec<DomainId>,
+    eligible: Vec<bool>,
+    /// The same in node order, made when first asked for, and again after a
+    /// change.
+    eligible_in_order: OnceLock<FixedBitSet>,
+    eligible_total: usize,
+    /// By domain. A value without eligible nodes is no domain.
+    eligible_nodes: Vec<u32>,
+    domain_count: usize,
+}
+
+/// How a node's membership changed.
+#[derive(Debug, Clone, Copy)]
+pub struct Move {
+    /// The node.
+    pub slot: Slot,
+    /// The domain that it left, if it was a member.
+    pub from: DomainId,
+    /// The domain that it is in now, if it is a member.
+    pub to: DomainId,
+    /// Whether nobody is left in `from`.
+    pub from_vanishes: bool,
+    /// Whether nobody was in `to` before.
+    pub to_appears: bool,
+}
+
+impl Key {
+    /// What it takes in memory where it finds a partition, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let Eligibility {
+            required_keys,
+            affinity,
+            tolerations,
+            cordon_tolerations,
+        } = &self.eligibility;
+        let texts = required_keys.iter().map(|key| heap::shared(key.len()));
+        let tolerations = [tolerations, cordon_tolerations].into_iter().flatten();
+        // A partition stands in a list and in a map, which double.
+        const PLACES: usize = 192;
+        heap::shared(size_of::<Self>())
+            + PLACES
+            + heap::block(size_of_val(&**required_keys))
+            + texts.sum::<usize>()
+            + affinity.as_ref().map_or(0, NodeAffinity::heap_bytes)
+            + tolerations.map(Tolerations::heap_bytes).sum::<usize>()
+    }
+}
+
+impl Eligibility {
+    /// Whether a node is eligible.
+    pub fn admits(&self, node: NodeRef<'_>) -> bool {
+        self.required_keys
+            .iter()
+            .all(|key| node.label_text(key).is_some())
+            && self
+                .affinity
+                .as_ref()
+                .is_none_or(|affinity| affinity.matches::<str>(&node))
+            && self.admits_taints(node)
+            && self.admits_cordon(node)
+    }
+
+    /// What it costs to look at one node.
+    pub fn units_per_node(&self) -> usize {
+        let tolerations = |t: &Option<Tolerations>| {
+            let t = t.as_ref().filter(|t| !t.is_empty());
+            t.map_or(0, |t| 2 * t.len().ilog2() as usize + 2)
+        };
+        4 + 2 * self.required_keys.len()
+            + self.affinity.as_ref().map_or(0, |a| 4 * a.per_node())
+            + tolerations(&self.tolerations)
+    }
+
+    /// Whether a node is eligible as far as its taints go.
+    pub fn admits_taints(&self, node: NodeRef<'_>) -> bool {
+        let tolerations = self.tolerations.as_ref();
+        tolerations.is_none_or(|t| t.tolerate_all(node.taints()))
+    }
+
+    /// Whether a node is eligible as far as its being cordoned goes.
+    pub fn admits_cordon(&self, node: NodeRef<'_>) -> bool {
+        let tolerated = |tolerations: &Tolerations| {
+            tolerations.tolerate_parts(UNSCHEDULABLE_TAINT, "", Effect::NoSchedule)
+        };
+        !node.unschedulable() || self.cordon_tolerations.as_ref().is_none_or(tolerated)
+    }
+}
+
+impl Partition {
+    /// What it costs to make one of so many nodes.
+    pub fn units(key: &Key, nodes: usize) -> usize {
+        let affinity = key.eligibility.affinity.as_ref();
+        let resolved = affinity.map_or(0, |affinity| 20 * affinity.size());
+        let each = key.eligibility.units_per_node();
+        nodes.saturating_mul(each).saturating_add(resolved)
+    }
+
+    /// Parts the nodes that are eligible. `None` when the budget says to stop.
+    pub fn of(key: Key, topology: &Topology, nodes: &Nodes, budget: &Budget<'_>) -> Option<Self> {
+        let eligibility = &key.eligibility;
+        let symbol = |text: &Arc<str>| nodes.symbols().find(text).unwrap_or(Symbol::ABSENT);
+        let required: Vec<Symbol> = eligibility.required_keys.iter().map(symbol).collect();
+        let affinity = eligibility
+            .affinity
+            .as_ref()
+            .map(|affinity| nodes.resolve(affinity));
+        let admits = |node: NodeRef<'_>| {
+            required.iter().all(|key| node.label(*key).is_some())
+                && affinity
+                    .as_ref()
+                    .is_none_or(|affinity| affinity.matches::<Symbol>(&node))
+                && eligibility.admits_taints(node)
+                && eligibility.admits_cordon(node)
+        };
+        let each = eligibility.units_per_node();
+        let mut eligible: Vec<Slot> = Vec::new();
+        for slots in nodes.order().chunks(NODES_PER_LOOK) {
+            if !budget.goes_on(slots.len().saturating_mul(each)) {
+                return None;
+            }
+            let slots = slots.iter().copied();
+            eligible.extend(slots.filter(|slot| nodes.get(*slot).is_some_and(admits)));
+        }
+        let mut partition = Self {
+            members: vec![DomainId::NONE; nodes.slot_count()],
+            eligible: vec![false; nodes.slot_count()],
+            eligible_in_order: OnceLock::new(),
+            eligible_total: 0,
+            eligible_nodes: vec![0; topology.id_bound()],
+            domain_count: 0,
+            key_bytes: key.memory_bytes(),
+            key: Arc::new(key),
+        };
+        for slot in eligible {
+            partition.set(slot, true, topology);
+        }
+        Some(partition)
+    }
+
+    /// One of no nodes.
+    pub fn empty(key: Key, topology: &Topology) -> Self {
+        Self {
+            key_bytes: key.memory_bytes(),
+            key: Arc::new(key),
+            members: Vec::new(),
+            eligible: Vec::new(),
+            eligible_in_order: OnceLock::new(),
+            eligible_total: 0,
+            eligible_nodes: vec![0; topology.id_bound()],
+            domain_count: 0,
+        }
+    }
+
+    /// Follows a change of a node, of which `topology` knows already; how its
+    /// membership changed, if it did.
+    pub fn update(
+        &mut self,
+        slot: Slot,
+        node: Option<NodeRef<'_>>,
+        topology: &Topology,
+    ) -> Option<Move> {
+        self.eligible_in_order.take();
+        let admits = node.is_some_and(|node| self.key.eligibility.admits(node));
+        if self.members.len() <= slot.index() {
+            self.members.resize(slot.index() + 1, DomainId::NONE);
+            self.eligible.resize(slot.index() + 1, false);
+        }
+        if self.eligible_nodes.len() < topology.id_bound() {
+            self.eligible_nodes.resize(topology.id_bound(), 0);
+        }
+        self.set(slot, admits, topology)
+    }
+
+    fn set(&mut self, slot: Slot, eligible: bool, topology: &Topology) -> Option<Move> {
+        let to = match topology.domain_of(slot) {
+            _ if !eligible => DomainId::NONE,
+            DomainId::NONE if self.key.missing_is_empty => DomainId::EMPTY,
+            domain => domain,
+        };
+        let was = std::mem::replace(&mut self.eligible[slot.index()], eligible);
+        self.eligible_total = self.eligible_total + usize::from(eligible) - usize::from(was);
+        let from = std::mem::replace(&mut self.members[slot.index()], to);
+        if from == to {
+            return None;
+        }
+        let mut change = Move {
+            slot,
+            from,
+            to,
+            from_vanishes: false,
+            to_appears: false,
+        };
+        if from.is_some() {
+            let nodes = &mut self.eligible_nodes[from.index()];
+            *nodes -= 1;
+            change.from_vanishes = *nodes == 0;
+        }
+        if to.is_some() {
+            let nodes = &mut self.eligible_nodes[to.index()];
+            *nodes += 1;
+            change.to_appears = *nodes == 1;
+        }
+        self.domain_count =
+            self.domain_count + usize::from(change.to_appears) - usize::from(change.from_vanishes);
+        Some(change)
+    }
+
+    /// Which nodes it is of, and what parts them.
+    pub fn key(&self) -> &Arc<Key> {
+        &self.key
+    }
+
+    /// The domain that a node is a member of; [`DomainId::NONE`] when it is
+    /// not eligible or lacks the key.
+    pub fn member(&self, slot: Slot) -> DomainId {
+        self.members
+            .get(slot.index())
+            .copied()
+            .unwrap_or(DomainId::NONE)
+    }
+
+    /// Whether a node is eligible, with or without the key.
+    pub fn is_eligible(&self, slot: Slot) -> bool {
+        self.eligible.get(slot.index()).copied().unwrap_or(false)
+    }
+
+    /// How many nodes are eligible, with or without the key.
+    pub fn eligible_total(&self) -> usize {
+        self.eligible_total
+    }
+
+    /// Which of `nodes` are eligible, in node order.
+    pub fn eligible_in_order(&self, nodes: &Nodes) -> &FixedBitSet {
+        self.eligible_in_order
+            .get_or_init(|| layout::bits(nodes.order(), |slot| self.is_eligible(*slot)))
+    }
+
+    /// How many eligible nodes a domain has.
+    pub fn eligible_nodes(&self, domain: DomainId) -> u32 {
+        self.eligible_nodes
+            .get(domain.index())
+            .copied()
+            .unwrap_or(0)
+    }
+
+    /// How many eligible nodes each domain has; domains past its end have
+    /// none.
+    pub fn nodes_in(&self) -> &[u32] {
+        &self.eligible_nodes
+    }
+
+    /// The domains: those with an eligible node.
+    pub fn domains(&self) -> impl Iterator<Item = DomainId> {
+        let all = self.eligible_nodes.iter().enumerate();
+        all.filter(|(_, nodes)| **nodes > 0)
+            .map(|(i, _)| DomainId::at(i))
+    }
+
+    /// How many domains there are.
+    pub fn domain_count(&self) -> usize {
+        self.domain_count
+    }
+
+    /// One more than the largest number of a domain.
+    pub fn id_bound(&self) -> usize {
+        self.eligible_nodes.len()
+    }
+
+    /// What it takes in memory, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.key_bytes
+            + heap::shared(size_of::<Self>())
+            + heap::list::<DomainId>(self.members.capacity())
+            + heap::list::<bool>(self.eligible.capacity())
+            // The same in node order, as bits.
+            + heap::block(self.members.len() / 8)
+            + heap::list::<u32>(self.eligible_nodes.capacity())
+    }
+}

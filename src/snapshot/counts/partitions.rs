@@ -1,0 +1,355 @@
+//! The topologies and partitions in use: ways of looking at the nodes, shared
+//! by all namespaces and kept up to date by every change of a node.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use hashbrown::HashMap;
+use slab::Slab;
+
+use super::partition::{self, Move, Partition};
+use super::topology::{self, Topology};
+use crate::snapshot::objects::node::NodeRef;
+use crate::snapshot::objects::slots::Slot;
+use crate::snapshot::state::read_view::DecisionId;
+
+/// The number of a partition. Its serial part is never given out twice, so
+/// that one that was dropped is not mistaken for another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PartitionId {
+    index: usize,
+    serial: u64,
+}
+
+impl Lens {
+    /// One that is not kept.
+    pub(in crate::snapshot) fn unkept(topology: Arc<Topology>, partition: Arc<Partition>) -> Self {
+        Self {
+            id: PartitionId::UNKEPT,
+            partition,
+            topology,
+        }
+    }
+}
+
+impl PartitionId {
+    /// Of partitions that are not kept: no view of them is found again.
+    const UNKEPT: Self = Self {
+        index: usize::MAX,
+        serial: 0,
+    };
+
+    /// Whether the partition is kept.
+    pub fn is_kept(self) -> bool {
+        self != Self::UNKEPT
+    }
+}
+
+/// A partition and the topology that it is of.
+#[derive(Debug, Clone)]
+pub struct Lens {
+    /// The number of the partition.
+    pub id: PartitionId,
+    /// The eligible nodes, parted into domains.
+    pub partition: Arc<Partition>,
+    /// The domains of all nodes, eligible or not.
+    pub topology: Arc<Topology>,
+}
+
+/// What moved in one partition.
+#[derive(Debug)]
+pub struct Moves {
+    /// The partition.
+    pub id: PartitionId,
+    /// The nodes that moved, in order.
+    pub moves: Vec<Move>,
+    /// How many domains there are after that.
+    pub domain_count: usize,
+}
+
+/// The topologies and partitions in use.
+///
+/// Whoever reads holds a clone of an `Arc`. Who decides aside may hold it while
+/// nodes change: a change then copies it first.
+#[derive(Debug, Default)]
+pub struct Lenses {
+    topologies: HashMap<topology::Key, usize>,
+    topology: Slab<Arc<Topology>>,
+    by_key: HashMap<Arc<partition::Key>, usize>,
+    entries: Slab<Entry>,
+    /// What partitions take, with their keys.
+    bytes: usize,
+}
+
+/// The serial number of the next partition. One for all, so that partitions of
+/// a copy of the nodes are not mistaken for others either.
+static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);
+
+#[derive(Debug)]
+struct Entry {
+    serial: u64,
+    key: Arc<partition::Key>,
+    topology: usize,
+    partition: Arc<Partition>,
+    last_used: AtomicU64,
+    /// How many partitions had been made when it was found last: finer than
+    /// ticks.
+    found_at: AtomicU64,
+    /// The decision that it was made for.
+    made_for: DecisionId,
+    /// Whether another decision found it after that.
+    reused: AtomicBool,
+}
+
+impl Entry {
+    fn last_used(&self) -> u64 {
+        self.last_used.load(Ordering::Relaxed)
+    }
+
+    /// What is kept longer is worth more: what was used more than once, then
+    /// what was used last.
+    fn worth(&self) -> (bool, u64, u64) {
+        let found_at = self.found_at.load(Ordering::Relaxed);
+        let reused = self.reused.load(Ordering::Relaxed);
+        (reused, self.last_used(), found_at)
+    }
+}
+
+impl Lenses {
+    /// A partition that is in use, used once more at tick `now` by a decision.
+    pub fn find(&self, key: &partition::Key, now: u64, by: DecisionId) -> Option<Lens> {
+        let index = *self.by_key.get(key)?;
+        let entry = &self.entries[index];
+        if entry.last_used.load(Ordering::Relaxed) != now {
+            entry.last_used.store(now, Ordering::Relaxed);
+        }
+        let made = NEXT_SERIAL.load(Ordering::Relaxed);
+        if entry.found_at.load(Ordering::Relaxed) != made {
+            entry.found_at.store(made, Ordering::Relaxed);
+        }
+        if entry.made_for != by && !entry.reused.load(Ordering::Relaxed) {
+            entry.reused.store(true, Ordering::Relaxed);
+        }
+        Some(self.lens(index))
+    }
+
+    fn lens(&self, index: usize) -> Lens {
+        let entry = &self.entries[index];
+        Lens {
+            id: PartitionId {
+                index,
+                serial: entry.serial,
+            },
+            partition: Arc::clone(&entry.partition),
+            topology: Arc::clone(&self.topology[entry.topology]),
+        }
+    }
+
+    /// All of them, as they are now.
+    pub fn copy(&self) -> Vec<Lens> {
+        let all = self.entries.iter();
+        all.map(|(index, _)| self.lens(index)).collect()
+    }
+
+    /// A partition by number, if it is still in use.
+    pub fn get(&self, id: PartitionId) -> Option<&Partition> {
+        let entry = self.entries.get(id.index)?;
+        (entry.serial == id.serial).then_some(&*entry.partition)
+    }
+
+    /// The topology of a key, if it is in use.
+    pub fn topology(&self, key: &topology::Key) -> Option<Arc<Topology>> {
+        let index = self.topologies.get(key)?;
+        Some(Arc::clone(&self.topology[*index]))
+    }
+
+    /// Takes a partition of a topology up, or finds the one of its key. `None`
+    /// when another topology took the place of this one meanwhile.
+    pub fn insert(
+        &mut self,
+        topology: &Arc<Topology>,
+        partition: &Arc<Partition>,
+        now: u64,
+        by: DecisionId,
+    ) -> Option<Lens> {
+        let key = partition.key();
+        if let Some(lens) = self.find(key, now, by) {
+            return Some(lens);
+        }
+        let slab = &mut self.topology;
+        let index = *self
+            .topologies
+            .entry(key.topology.clone())
+            .or_insert_with(|| slab.insert(Arc::clone(topology)));
+        if !Arc::ptr_eq(&self.topology[index], topology) {
+            return None;
+        }
+        let key = Arc::clone(key);
+        self.bytes += partition.memory_bytes();
+        let entry = self.entries.insert(Entry {
+            serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
+            key: Arc::clone(&key),
+            topology: index,
+            partition: Arc::clone(partition),
+            last_used: AtomicU64::new(now),
+            found_at: AtomicU64::new(NEXT_SERIAL.load(Ordering::Relaxed)),
+            made_for: by,
+            reused: AtomicBool::new(false),
+        });
+        self.by_key.insert(key, entry);
+        Some(self.lens(entry))
+    }
+
+    /// What it costs all of them to follow one node.
+    pub fn units_per_node(&self) -> usize {
+        let all = self.entries.iter();
+        all.map(|(_, entry)| entry.key.eligibility.units_per_node())
+            .sum()
+    }
+
+    /// Drops those for which following one node costs more than `units`.
+    pub fn drop_costly(&mut self, units: usize) {
+        self.retain(|entry| entry.key.eligibility.units_per_node() <= units);
+    }
+
+    /// Follows changes of nodes, of which `node` tells already; what moved in
+    /// each partition.
+    pub fn update<'n>(
+        &mut self,
+        changed: &[Slot],
+        node: impl Fn(Slot) -> Option<NodeRef<'n>>,
+    ) -> Vec<Moves> {
+        let mut moves: HashMap<usize, Moves> = HashMap::new();
+        for slot in changed {
+            let node = node(*slot);
+            for (_, topology) in &mut self.topology {
+                Arc::make_mut(topology).update(*slot, node);
+            }
+            for (index, entry) in &mut self.entries {
+                let topology = &self.topology[entry.topology];
+                let moved = Arc::make_mut(&mut entry.partition).update(*slot, node, topology);
+                if let Some(moved) = moved {
+                    let id = PartitionId {
+                        index,
+                        serial: entry.serial,
+                    };
+                    let of = moves.entry(index).or_insert_with(|| Moves {
+                        id,
+                        moves: Vec::new(),
+                        domain_count: 0,
+                    });
+                    of.moves.push(moved);
+                    of.domain_count = entry.partition.domain_count();
+                }
+            }
+        }
+        // Views that follow these are of no use any more, and of no harm.
+        let topology = &self.topology;
+        let grown: Vec<usize> = topology
+            .iter()
+            .filter(|(_, topology)| topology.is_overgrown())
+            .map(|(index, _)| index)
+            .collect();
+        if !grown.is_empty() {
+            self.retain(|entry| !grown.contains(&entry.topology));
+        }
+        self.measure();
+        moves.into_values().collect()
+    }
+
+    /// How many partitions there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Drops all of them.
+    pub fn clear(&mut self) {
+        self.retain(|_| false);
+    }
+
+    /// Drops partitions that were last used before tick `since`.
+    pub fn drop_idle(&mut self, since: u64) {
+        self.retain(|entry| entry.last_used() >= since);
+    }
+
+    /// Drops the half that is least worth keeping: what was used only once, then
+    /// what was not used for longest.
+    pub fn drop_half(&mut self) {
+        let entries = self.entries.iter();
+        let mut uses: Vec<_> = entries.map(|(_, entry)| entry.worth()).collect();
+        if uses.is_empty() {
+            return;
+        }
+        let (middle, mut spared) = (uses.len() / 2, uses.len().div_ceil(2));
+        let (_, median, _) = uses.select_nth_unstable(middle);
+        let median = *median;
+        // Of those worth the same as the middle one, some have to go.
+        spared -= uses.iter().filter(|worth| **worth > median).count();
+        self.retain(|entry| {
+            let stays = entry.worth() == median && spared > 0;
+            spared -= usize::from(stays);
+            stays || entry.worth() > median
+        });
+    }
+
+    fn retain(&mut self, mut stays: impl FnMut(&Entry) -> bool) {
+        self.entries.retain(|_, entry| stays(entry));
+        let entries = &self.entries;
+        let serials = |index: &usize, key: &Arc<partition::Key>| {
+            entries
+                .get(*index)
+                .is_some_and(|entry| Arc::ptr_eq(&entry.key, key))
+        };
+        self.by_key.retain(|key, index| serials(index, key));
+        let used = |index: usize| entries.iter().any(|(_, entry)| entry.topology == index);
+        self.topologies.retain(|_, index| used(*index));
+        self.topology.retain(|index, _| used(index));
+        self.measure();
+    }
+
+    fn measure(&mut self) {
+        let entries = self.entries.iter();
+        let partitions = entries.map(|(_, entry)| entry.partition.memory_bytes());
+        self.bytes = partitions.sum();
+    }
+
+    /// The keys of all partitions.
+    pub fn key(&self, id: PartitionId) -> Option<&Arc<partition::Key>> {
+        let entry = self.entries.get(id.index)?;
+        (entry.serial == id.serial).then_some(&entry.key)
+    }
+
+    /// As [`Self::memory_bytes`], with each of them measured anew.
+    pub fn measured_bytes(&self) -> usize {
+        let topologies = self.topology.iter().map(|(_, t)| t.measured_bytes());
+        let entries = self.entries.iter();
+        let partitions = entries.map(|(_, entry)| entry.partition.memory_bytes());
+        topologies.sum::<usize>() + partitions.sum::<usize>()
+    }
+
+    /// What they take in memory, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let topologies = self.topology.iter().map(|(_, t)| t.memory_bytes());
+        topologies.sum::<usize>() + self.bytes
+    }
+}
+
+impl Lens {
+    /// One of no nodes, for a decision that is worth nothing.
+    pub fn none(key: &partition::Key) -> Self {
+        let topology = Topology::default();
+        Self {
+            id: PartitionId {
+                index: usize::MAX,
+                serial: 0,
+            },
+            partition: Arc::new(Partition::empty(key.clone(), &topology)),
+            topology: Arc::new(topology),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Which questions were asked lately: a view is worth keeping only if its
+//! question comes again.
+
+use std::hash::{BuildHasher, RandomState};
+
+use crate::account::heap;
+use crate::snapshot::state::read_view::Query;
+
+/// Questions that are remembered, each by a hash in a place of its own. A
+/// question whose place another one took has to come twice more.
+const PLACES: usize = 4_096;
+
+/// The questions asked lately. Hashes are seeded, so that nobody can choose
+/// questions that take the places of others.
+#[derive(Debug, Default)]
+pub struct Asked {
+    seed: RandomState,
+    /// Empty until the first question.
+    places: Vec<u32>,
+}
+
+impl Asked {
+    /// What they take in memory, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        heap::list::<u32>(self.places.capacity())
+    }
+
+    /// Notes a question; whether it was asked before.
+    pub fn note(&mut self, query: Query<'_>) -> bool {
+        if self.places.is_empty() {
+            self.places = vec![0; PLACES];
+        }
+        let hash = self.seed.hash_one((query.selector, query.partition));
+        let (place, mark) = (hash as usize % PLACES, (hash >> 32) as u32 | 1);
+        std::mem::replace(&mut self.places[place], mark) == mark
+    }
+}

@@ -1,0 +1,273 @@
+//! The values that nodes have for a topology key, numbered.
+
+use std::hash::BuildHasher;
+use std::sync::{Arc, OnceLock};
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+use super::layout::Layout;
+use crate::account::heap;
+use crate::snapshot::objects::node::NodeRef;
+use crate::snapshot::objects::nodes::Nodes;
+use crate::snapshot::objects::slots::Slot;
+
+/// The number of a domain: a value of a topology key. Not reused while its
+/// topology lives, so that counts by number stay meaningful.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DomainId(u32);
+
+/// How many numbers without a node are never too many.
+const MIN_OVERGROWN: usize = 64;
+
+/// What parts nodes into domains.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Key {
+    /// The values of a label.
+    Label(Arc<str>),
+    /// Every node is a domain of its own.
+    Node,
+}
+
+/// For each node, its value of a topology key.
+#[derive(Debug, Clone, Default)]
+pub struct Topology {
+    /// The label; `None` when every node is a domain of its own.
+    label: Option<Box<str>>,
+    /// By slot; [`DomainId::NONE`] without the label or the node.
+    domain_of: Vec<DomainId>,
+    /// How many nodes each domain has, eligible or not.
+    nodes_in: Vec<u32>,
+    /// How many nodes have the label.
+    keyed: usize,
+    values: Vec<Box<str>>,
+    /// What the values have on the heap.
+    text_bytes: usize,
+    by_value: HashTable<DomainId>,
+    hasher: DefaultHashBuilder,
+    /// Made when first asked for, and again after a change.
+    layout: OnceLock<Layout>,
+    /// As `layout`; a change that brings no new value leaves it.
+    ascending: OnceLock<Ascending>,
+}
+
+/// The numbers of all values, ascending by value.
+#[derive(Debug, Clone)]
+pub enum Ascending {
+    /// They ascend as the values do; so many there are.
+    ByNumber(usize),
+    /// The numbers in the order of their values.
+    Listed(Vec<DomainId>),
+}
+
+impl DomainId {
+    /// Stands for no domain.
+    pub const NONE: Self = Self(u32::MAX);
+    /// The domain of the empty value, in topologies of a label.
+    pub const EMPTY: Self = Self(0);
+
+    /// As an index into an array with one element per domain.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Whether it is a domain.
+    pub fn is_some(self) -> bool {
+        self != Self::NONE
+    }
+
+    /// The domain of an index.
+    pub fn at(index: usize) -> Self {
+        Self(u32::try_from(index).expect("fewer than 2^32 domains"))
+    }
+}
+
+impl Topology {
+    /// Numbers the values that nodes have.
+    pub fn of(key: &Key, nodes: &Nodes) -> Self {
+        let mut topology = Self {
+            domain_of: vec![DomainId::NONE; nodes.slot_count()],
+            ..Self::default()
+        };
+        match key {
+            Key::Node => {
+                for slot in nodes.order() {
+                    topology.put(*slot, DomainId::at(slot.index()));
+                }
+            }
+            Key::Label(label) => topology.number_values(label, nodes),
+        }
+        topology
+    }
+
+    fn number_values(&mut self, label: &str, nodes: &Nodes) {
+        self.label = Some(label.into());
+        self.number("");
+        let Some(key) = nodes.symbols().find(label) else {
+            return;
+        };
+        // Values are looked up by symbol here: a number, not a text.
+        let mut by_symbol = vec![DomainId::NONE; nodes.symbols().len()];
+        for slot in nodes.order() {
+            let value = nodes.get(*slot).and_then(|node| node.label(key));
+            let Some(value) = value else { continue };
+            let known = &mut by_symbol[value.index()];
+            if !known.is_some() {
+                *known = self.number(nodes.symbols().text(value));
+            }
+            let domain = *known;
+            self.put(*slot, domain);
+        }
+    }
+
+    /// Puts a node into a domain, or takes it out of all.
+    fn put(&mut self, slot: Slot, to: DomainId) {
+        let from = std::mem::replace(&mut self.domain_of[slot.index()], to);
+        if from.is_some() {
+            self.nodes_in[from.index()] -= 1;
+            self.keyed -= 1;
+        }
+        if to.is_some() {
+            if self.nodes_in.len() <= to.index() {
+                self.nodes_in.resize(to.index() + 1, 0);
+            }
+            self.nodes_in[to.index()] += 1;
+            self.keyed += 1;
+        }
+    }
+
+    /// The number of a value, given out if need be.
+    fn number(&mut self, value: &str) -> DomainId {
+        let Self {
+            values,
+            by_value,
+            hasher,
+            ascending,
+            text_bytes,
+            ..
+        } = self;
+        let hash = hasher.hash_one(value);
+        if let Some(id) = by_value.find(hash, |id| *values[id.index()] == *value) {
+            return *id;
+        }
+        let id = DomainId::at(values.len());
+        values.push(value.into());
+        *text_bytes += heap::block(value.len());
+        ascending.take();
+        by_value.insert_unique(hash, id, |id| hasher.hash_one(&*values[id.index()]));
+        id
+    }
+
+    /// Follows a change of a node; `None` for one that is gone.
+    pub fn update(&mut self, slot: Slot, node: Option<NodeRef<'_>>) {
+        self.layout.take();
+        if self.label.is_none() {
+            self.ascending.take();
+        }
+        if self.domain_of.len() <= slot.index() {
+            self.domain_of.resize(slot.index() + 1, DomainId::NONE);
+        }
+        let value = node.and_then(|node| match &self.label {
+            Some(label) => node.label_text(label),
+            None => Some(""),
+        });
+        let domain = match value {
+            None => DomainId::NONE,
+            Some(_) if self.label.is_none() => DomainId::at(slot.index()),
+            Some(value) => self.number(value),
+        };
+        self.put(slot, domain);
+    }
+
+    /// The domain of a node; [`DomainId::NONE`] when it lacks the key.
+    pub fn domain_of(&self, slot: Slot) -> DomainId {
+        self.domain_of
+            .get(slot.index())
+            .copied()
+            .unwrap_or(DomainId::NONE)
+    }
+
+    /// The domains of all slots; those past its end have none.
+    pub fn domains_by_slot(&self) -> &[DomainId] {
+        &self.domain_of
+    }
+
+    /// Whether most numbers stand for values that no node has any more. Names
+    /// of nodes that come and go would otherwise pile up.
+    pub fn is_overgrown(&self) -> bool {
+        self.values.len() > MIN_OVERGROWN + 2 * self.keyed
+    }
+
+    /// How many nodes have the topology key.
+    pub fn keyed(&self) -> usize {
+        self.keyed
+    }
+
+    /// How many nodes each domain has, eligible or not; domains past its end
+    /// have none.
+    pub fn nodes_in(&self) -> &[u32] {
+        &self.nodes_in
+    }
+
+    /// How many numbers were given out; those of single nodes are slots.
+    pub fn id_bound(&self) -> usize {
+        if self.label.is_some() {
+            self.values.len()
+        } else {
+            self.domain_of.len()
+        }
+    }
+
+    /// The value that a domain stands for; of single nodes, the name.
+    pub fn value<'a>(&'a self, domain: DomainId, nodes: &'a Nodes) -> &'a str {
+        match self.label {
+            Some(_) => &self.values[domain.index()],
+            None => nodes.name(Slot::at(domain.index())),
+        }
+    }
+
+    /// The domains of `nodes` in node order.
+    pub fn layout(&self, nodes: &Nodes) -> &Layout {
+        self.layout.get_or_init(|| Layout::of(self, nodes))
+    }
+
+    /// All numbers, ascending by value.
+    pub fn ascending(&self, nodes: &Nodes) -> &Ascending {
+        self.ascending.get_or_init(|| {
+            let mut all: Vec<DomainId> = match self.label {
+                Some(_) => (0..self.values.len()).map(DomainId::at).collect(),
+                None => {
+                    let slots = nodes.order().iter();
+                    slots.map(|slot| DomainId::at(slot.index())).collect()
+                }
+            };
+            if self.label.is_some() {
+                // Stable, and so linear in what is sorted already.
+                all.sort_by_key(|id| &self.values[id.index()]);
+            }
+            let by_number = |(i, id): (usize, &DomainId)| id.index() == i;
+            if all.iter().enumerate().all(by_number) {
+                Ascending::ByNumber(all.len())
+            } else {
+                Ascending::Listed(all)
+            }
+        })
+    }
+
+    /// As [`Self::memory_bytes`], with every value measured anew.
+    pub fn measured_bytes(&self) -> usize {
+        let values = self.values.iter().map(|value| heap::block(value.len()));
+        self.memory_bytes() - self.text_bytes + values.sum::<usize>()
+    }
+
+    /// What it takes in memory, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        heap::shared(size_of::<Self>())
+            + self.text_bytes
+            + Layout::memory_bytes(self.domain_of.len(), self.id_bound())
+            + heap::list::<DomainId>(self.id_bound())
+            + heap::list::<DomainId>(self.domain_of.capacity())
+            + heap::list::<u32>(self.nodes_in.capacity())
+            + heap::list::<Box<str>>(self.values.capacity())
+            + heap::block(self.by_value.allocation_size())
+    }
+}

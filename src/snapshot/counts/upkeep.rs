@@ -1,0 +1,158 @@
+//! What keeps the views of a state in bounds: their version, their age, their
+//! room.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use super::views::Views;
+use crate::account::{Account, Gauge, Part};
+use crate::snapshot::counters::{self as tally, Tally};
+
+/// The books on the views of a state.
+#[derive(Debug)]
+pub struct Upkeep {
+    /// Grows whenever nodes moved between domains. Views of another version
+    /// did not follow, and are dropped when they are met.
+    version: AtomicU64,
+    /// Grows with each sweep: a clock for "last used".
+    tick: AtomicU64,
+    view_bytes: Gauge,
+    lens_bytes: Gauge,
+    view_count: AtomicUsize,
+    max_view_bytes: usize,
+    /// Whether a view was not kept because others have taken the room.
+    wanted: AtomicBool,
+    /// Where what happens to views is counted.
+    tally: Arc<Tally>,
+}
+
+impl Upkeep {
+    /// Of a state whose views may take so many bytes, on an account.
+    pub fn new(max_view_bytes: usize, account: &Arc<Account>) -> Self {
+        Self {
+            version: AtomicU64::new(0),
+            tick: AtomicU64::new(0),
+            view_bytes: account.gauge(Part::Views),
+            lens_bytes: account.gauge(Part::Views),
+            view_count: AtomicUsize::new(0),
+            max_view_bytes,
+            wanted: AtomicBool::new(false),
+            tally: Arc::default(),
+        }
+    }
+
+    /// Counts what happens from here on elsewhere.
+    pub fn set_tally(&mut self, tally: Arc<Tally>) {
+        self.tally = tally;
+    }
+
+    /// Where what happens to views is counted.
+    pub fn tally(&self) -> &Arc<Tally> {
+        &self.tally
+    }
+
+    /// The version of the nodes that views have to be of.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Relaxed)
+    }
+
+    /// Moves on to another version, under the lock of the nodes.
+    pub fn next_version(&self) -> u64 {
+        self.version.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The current tick.
+    pub fn tick(&self) -> u64 {
+        self.tick.load(Ordering::Relaxed)
+    }
+
+    /// Moves on to the next tick.
+    pub fn next_tick(&self) -> u64 {
+        self.tick.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// What views take, in bytes.
+    pub fn view_bytes(&self) -> usize {
+        self.view_bytes.bytes()
+    }
+
+    /// What topologies and partitions take, in bytes.
+    pub fn lens_bytes(&self) -> usize {
+        self.lens_bytes.bytes()
+    }
+
+    /// Notes what topologies and partitions take. For whoever has locked them.
+    pub fn note_lenses(&self, bytes: usize) {
+        self.lens_bytes.set(bytes);
+    }
+
+    /// Whether topologies and partitions may take so many bytes more.
+    pub fn has_lens_room(&self, bytes: usize) -> bool {
+        self.lens_bytes() + bytes <= self.max_view_bytes
+            && self.process().has_room(Part::Views, bytes)
+    }
+
+    /// Whether the process has no room for anything.
+    pub fn is_process_full(&self) -> bool {
+        !self.process().has_room(Part::Views, 1)
+    }
+
+    fn process(&self) -> &Account {
+        self.view_bytes.account()
+    }
+
+    /// How many views there are.
+    pub fn view_count(&self) -> usize {
+        self.view_count.load(Ordering::Relaxed)
+    }
+
+    /// What views may take, in bytes; lenses may take as much again.
+    pub fn max_view_bytes(&self) -> usize {
+        self.max_view_bytes
+    }
+
+    /// Whether a view of so many bytes may be kept.
+    pub fn has_view_room(&self, bytes: usize) -> bool {
+        self.view_bytes() + bytes <= self.max_view_bytes
+            && self.process().has_room(Part::Views, bytes)
+    }
+
+    /// Notes that a view found no room, or something else did that is worth
+    /// more than views.
+    pub fn note_want(&self) {
+        self.wanted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether views should make room: there are too many, or one found no room
+    /// since this was last asked.
+    pub fn takes_want(&self) -> bool {
+        self.wanted.swap(false, Ordering::Relaxed)
+            || self.view_bytes() > self.max_view_bytes
+            || self.is_process_full()
+    }
+
+    /// Changes the views of a namespace and notes what they take then. The
+    /// only way to change which views there are: so the total is always the
+    /// sum of what namespaces said last, however views grew meanwhile.
+    pub fn account<T>(&self, views: &mut Views, change: impl FnOnce(&mut Views) -> T) -> T {
+        let (noted, count) = (views.noted(), views.count());
+        let changed = change(views);
+        let bytes = views.memory_bytes();
+        self.view_bytes.change(noted, bytes);
+        views.note(bytes);
+        let more = views.count().wrapping_sub(count);
+        if more != 0 {
+            self.view_count.fetch_add(more, Ordering::Relaxed);
+        }
+        tally::add(
+            &self.tally.views_dropped,
+            count.saturating_sub(views.count()),
+        );
+        changed
+    }
+
+    /// Drops the views of a namespace that goes.
+    pub fn drop_views(&self, views: &mut Views) {
+        self.account(views, |views| *views = Views::default());
+    }
+}

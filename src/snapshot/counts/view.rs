@@ -1,0 +1,221 @@
+//! How many matching pods count in each domain, kept up to date.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::partition::{Move, Partition};
+use super::partitions::PartitionId;
+use super::topology::DomainId;
+use crate::account::heap;
+use crate::snapshot::objects::slots::Slot;
+
+/// From how many domains on the counts are also kept in order, so that the
+/// smallest is known without looking at all of them.
+const MANY_DOMAINS: usize = 64;
+
+/// The matching pods per domain of a partition.
+#[derive(Debug)]
+pub struct View {
+    partition: PartitionId,
+    counts: Vec<u32>,
+    /// How many domains stand at each count; only for many domains.
+    levels: Option<BTreeMap<u32, u32>>,
+    /// What it took when it was made, or last got more domains.
+    bytes: usize,
+    last_used: AtomicU64,
+    asked_again: AtomicBool,
+}
+
+impl Clone for View {
+    fn clone(&self) -> Self {
+        Self {
+            partition: self.partition,
+            counts: self.counts.clone(),
+            levels: self.levels.clone(),
+            bytes: self.bytes,
+            last_used: AtomicU64::new(self.last_used()),
+            asked_again: AtomicBool::new(self.worth().0),
+        }
+    }
+}
+
+impl View {
+    /// A view of these counts, by domain.
+    pub fn of(id: PartitionId, partition: &Partition, counts: Vec<u32>, now: u64) -> Self {
+        let levels = (partition.domain_count() > MANY_DOMAINS).then(|| {
+            let mut levels = BTreeMap::new();
+            for domain in partition.domains() {
+                *levels.entry(counts[domain.index()]).or_default() += 1;
+            }
+            levels
+        });
+        let mut view = Self {
+            partition: id,
+            counts,
+            levels,
+            bytes: 0,
+            last_used: AtomicU64::new(now),
+            asked_again: AtomicBool::new(false),
+        };
+        view.measure();
+        view
+    }
+
+    fn measure(&mut self) {
+        let levels = self.levels.as_ref().map_or(0, BTreeMap::len);
+        self.bytes = heap::shared(size_of::<Self>())
+            + heap::list::<u32>(self.counts.capacity())
+            + heap::tree::<u32, u32>(levels);
+    }
+
+    /// A view of so many pods on each of these nodes.
+    pub fn counting(
+        nodes: impl Iterator<Item = (Slot, u32)>,
+        id: PartitionId,
+        partition: &Partition,
+        now: u64,
+    ) -> Self {
+        let mut counts = vec![0; partition.id_bound()];
+        for (slot, pods) in nodes {
+            let domain = partition.member(slot);
+            if domain.is_some() {
+                counts[domain.index()] += pods;
+            }
+        }
+        Self::of(id, partition, counts, now)
+    }
+
+    /// The partition that it is of.
+    pub fn partition(&self) -> PartitionId {
+        self.partition
+    }
+
+    /// Matching pods in a domain; 0 in what is none.
+    pub fn count(&self, domain: DomainId) -> u32 {
+        self.counts.get(domain.index()).copied().unwrap_or(0)
+    }
+
+    /// Matching pods by domain; domains past its end have none.
+    pub fn counts(&self) -> &[u32] {
+        &self.counts
+    }
+
+    /// The smallest count of a domain; `None` without domains.
+    pub fn smallest(&self, partition: &Partition) -> Option<u32> {
+        match &self.levels {
+            Some(levels) => levels.first_key_value().map(|(count, _)| *count),
+            None => partition.domains().map(|domain| self.count(domain)).min(),
+        }
+    }
+
+    /// The largest count of a domain.
+    pub fn largest(&self) -> u32 {
+        let counts = || self.counts.iter().copied().max();
+        let levels = self.levels.as_ref();
+        let largest = levels.map_or_else(counts, |l| l.last_key_value().map(|(count, _)| *count));
+        largest.unwrap_or(0)
+    }
+
+    /// How many domains stand at each count, if the counts are kept in order.
+    pub fn levels(&self) -> Option<&BTreeMap<u32, u32>> {
+        self.levels.as_ref()
+    }
+
+    /// Follows `pods` more matching pods in a domain.
+    pub fn add(&mut self, domain: DomainId, pods: u32) {
+        let count = self.count(domain);
+        self.set(domain, count, count + pods);
+    }
+
+    /// Follows `pods` fewer matching pods in a domain.
+    pub fn remove(&mut self, domain: DomainId, pods: u32) {
+        let count = self.count(domain);
+        self.set(domain, count, count - pods);
+    }
+
+    fn set(&mut self, domain: DomainId, from: u32, to: u32) {
+        self.leave_level(from);
+        self.write(domain, to);
+        self.enter_level(to);
+    }
+
+    /// Follows the move of a node with `pods` matching pods on it.
+    pub fn follow(&mut self, change: &Move, pods: u32) {
+        if change.from.is_some() {
+            let count = self.count(change.from);
+            self.leave_level(count);
+            self.write(change.from, count - pods);
+            if !change.from_vanishes {
+                self.enter_level(count - pods);
+            }
+        }
+        if change.to.is_some() {
+            let count = self.count(change.to);
+            if !change.to_appears {
+                self.leave_level(count);
+            }
+            self.write(change.to, count + pods);
+            self.enter_level(count + pods);
+        }
+    }
+
+    fn write(&mut self, domain: DomainId, count: u32) {
+        if self.counts.len() <= domain.index() {
+            self.counts.resize(domain.index() + 1, 0);
+            self.measure();
+        }
+        self.counts[domain.index()] = count;
+    }
+
+    fn enter_level(&mut self, count: u32) {
+        if let Some(levels) = &mut self.levels {
+            *levels.entry(count).or_default() += 1;
+        }
+    }
+
+    fn leave_level(&mut self, count: u32) {
+        if let Some(levels) = &mut self.levels {
+            let domains = levels
+                .get_mut(&count)
+                .expect("a domain stands at its count");
+            *domains -= 1;
+            if *domains == 0 {
+                levels.remove(&count);
+            }
+        }
+    }
+
+    /// Whether there are many more domains than when it was made: made anew it
+    /// would keep its counts in order.
+    pub fn is_outgrown(&self, domain_count: usize) -> bool {
+        self.levels.is_none() && domain_count > 4 * MANY_DOMAINS
+    }
+
+    /// Notes that it was asked again, at tick `now`.
+    pub fn touch(&self, now: u64) {
+        // A store that changes nothing would still take the cache line away
+        // from other readers.
+        if !self.asked_again.load(Ordering::Relaxed) {
+            self.asked_again.store(true, Ordering::Relaxed);
+        }
+        if self.last_used() != now {
+            self.last_used.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// The tick of its last use.
+    pub fn last_used(&self) -> u64 {
+        self.last_used.load(Ordering::Relaxed)
+    }
+
+    /// What is kept longer is worth more: what was asked more than once, then
+    /// what was asked last.
+    pub fn worth(&self) -> (bool, u64) {
+        (self.asked_again.load(Ordering::Relaxed), self.last_used())
+    }
+
+    /// What it takes in memory, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes
+    }
+}

@@ -1,0 +1,78 @@
+//! Faults on purpose, so that tests can see them found. Not in any build but
+//! that of the tests.
+
+use std::sync::atomic::Ordering;
+
+use super::named::Snapshot;
+use crate::proto::v1;
+use crate::snapshot::objects::nodes::Nodes;
+use crate::snapshot::state::footprint::Memory;
+
+/// A way for what is kept to be wrong.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Fault {
+    /// Views count a pod that is not there.
+    ViewCount,
+    /// A view does not know a label set that its selector matches.
+    ForgottenLabelSet,
+    /// A table of a label set counts a pod that is not there.
+    LabelSetCount,
+    /// A node changed and no partition followed.
+    UnfollowedNode,
+    /// The total of pods is one too many.
+    PodTotal,
+    /// A pod is on a node whose slot no node has.
+    UnknownSlot,
+    /// A byte of nothing is on the account.
+    MemoryTotal,
+}
+
+impl Snapshot {
+    /// Makes a namespace look as if nobody had asked in it. That is what a
+    /// batch sees that begins just before somebody does.
+    pub(crate) fn look_away(&self, namespace: &str) {
+        let state = self.live();
+        let shard = state.namespaces.get(namespace).map(|s| s.clone());
+        let shard = shard.expect("the namespace exists");
+        shard.viewed.store(false, Ordering::Relaxed);
+    }
+
+    /// Makes a fault in a namespace that has pods, about a node that exists.
+    pub(crate) fn tamper(&self, namespace: &str, node: &str, fault: Fault) {
+        let state = self.live();
+        let shard = state.namespaces.get(namespace).map(|s| s.clone());
+        let shard = shard.expect("the namespace exists");
+        let mut namespace = shard.namespace.write();
+        let mut shared = state.shared.write();
+        let (set, _) = namespace.label_sets().in_use().next().expect("a label set");
+        let slot = shared.nodes.find(node).expect("the node exists");
+        match fault {
+            Fault::ViewCount => namespace.views_mut().add_pod(set, slot, &shared.nodes),
+            Fault::ForgottenLabelSet => namespace.views_mut().remove_set(set, usize::MAX),
+            Fault::LabelSetCount => namespace.label_sets_mut().count(set, slot),
+            Fault::UnfollowedNode => {
+                let mut node = v1::Node::default();
+                node.metadata.get_or_insert_default().name = shared.nodes.name(slot).to_owned();
+                Nodes::to_change(&mut shared.nodes).put(&node);
+            }
+            Fault::PodTotal => {
+                state.pods.fetch_add(1, Ordering::Relaxed);
+            }
+            Fault::UnknownSlot => {
+                let mut others = Nodes::clone(&shared.nodes);
+                others.reserve("elsewhere");
+                let mut pod = v1::Pod::default();
+                pod.metadata.get_or_insert_default().name = "astray".to_owned();
+                pod.spec.get_or_insert_default().node_name = "elsewhere".to_owned();
+                namespace.put_pod(&pod, &others);
+            }
+            Fault::MemoryTotal => state.footprint.change(
+                Memory::default(),
+                Memory {
+                    owners: 1,
+                    ..Memory::default()
+                },
+            ),
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! How old a snapshot is: the time since its feed was last heard of, and how
+//! old it may get.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::error::Error;
+use super::named::Snapshot;
+use crate::snapshot::clock::{Moment, Now};
+
+/// How old snapshots may get, and what becomes of those that are older.
+#[derive(Debug, Clone, Default)]
+pub struct MaxAges {
+    /// Of those that are not named; `None` for any age.
+    pub default: Option<Duration>,
+    /// By name; `None` for any age.
+    pub by_name: HashMap<String, Option<Duration>>,
+    /// Whether decisions on what is older are refused.
+    pub refuse: bool,
+}
+
+impl MaxAges {
+    fn of(&self, name: &str) -> Option<Duration> {
+        self.by_name.get(name).copied().unwrap_or(self.default)
+    }
+}
+
+/// When one snapshot was fed, and how old it may get.
+pub(in crate::snapshot) struct Freshness {
+    max_age: Option<Duration>,
+    refuse: bool,
+    /// The [`Moment`] when the last batch came.
+    fed: AtomicI64,
+    /// How long the last batch took from its arrival until it was applied, in
+    /// microseconds.
+    lag: AtomicU64,
+    /// What was told last. Held while telling, so that the last word is true.
+    told: Mutex<Told>,
+}
+
+/// What was told last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Fresh,
+    Stale,
+    /// That the snapshot is deleted. Nothing is told after that.
+    Deleted,
+}
+
+impl Freshness {
+    /// Of a snapshot of this name that was fed then.
+    pub fn new(name: &str, ages: &MaxAges, fed: Moment) -> Self {
+        Self {
+            max_age: ages.of(name),
+            refuse: ages.refuse,
+            fed: AtomicI64::new(fed.to_number()),
+            lag: AtomicU64::new(0),
+            told: Mutex::new(Told::Fresh),
+        }
+    }
+
+    /// How old it is. `None` when it may get any age.
+    pub fn age(&self, clock: impl FnOnce() -> Now) -> Option<Duration> {
+        self.max_age.map(|_| self.since_fed(clock().steady))
+    }
+
+    fn since_fed(&self, now: Moment) -> Duration {
+        now.since(Moment::of_number(self.fed.load(Ordering::Relaxed)))
+    }
+
+    /// Whether decisions are answered at this age.
+    ///
+    /// # Errors
+    /// [`Error::Stale`] when they are not.
+    pub fn check(&self, name: &str, clock: impl FnOnce() -> Now) -> Result<(), Error> {
+        let Some(max_age) = self.max_age.filter(|_| self.refuse) else {
+            return Ok(());
+        };
+        let age = self.since_fed(clock().steady);
+        if age <= max_age {
+            return Ok(());
+        }
+        Err(Error::Stale {
+            snapshot: name.to_owned(),
+            age,
+            max_age,
+        })
+    }
+
+    /// Notes a batch, and tells when it ends a time of silence.
+    pub fn feed(&self, at: Moment, tell: impl FnOnce(bool)) {
+        self.fed.store(at.to_number(), Ordering::Relaxed);
+        self.look(at, tell);
+    }
+
+    /// Looks at the clock, and tells when the snapshot became stale or stopped
+    /// being so.
+    pub fn look(&self, now: Moment, tell: impl FnOnce(bool)) {
+        let Some(max_age) = self.max_age else { return };
+        let mut told = self.told.lock();
+        let is_stale = self.since_fed(now) > max_age;
+        match (*told, is_stale) {
+            (Told::Fresh, true) => *told = Told::Stale,
+            (Told::Stale, false) => *told = Told::Fresh,
+            _ => return,
+        }
+        tell(is_stale);
+    }
+
+    /// Nothing is told any more: the snapshot is deleted.
+    pub fn end(&self) {
+        *self.told.lock() = Told::Deleted;
+    }
+
+    /// Whether it was told to be stale.
+    pub fn is_stale(&self) -> bool {
+        *self.told.lock() == Told::Stale
+    }
+}
+
+impl Snapshot {
+    /// Notes that its feed was heard of: a batch that arrived then is applied.
+    pub(in crate::snapshot) fn fed(&self, at: Now, arrived: Moment) {
+        *self.updated.lock() = at;
+        let lag = (self.clock)().steady.since(arrived).as_micros();
+        let lag = u64::try_from(lag).unwrap_or(u64::MAX);
+        self.freshness.lag.store(lag, Ordering::Relaxed);
+        self.freshness
+            .feed(at.steady, |stale| self.tell_stale(stale));
+    }
+
+    fn tell_stale(&self, stale: bool) {
+        self.observer.snapshot_stale(self.name(), stale);
+    }
+
+    /// How long ago its last batch was applied. `None` when it may get any
+    /// age.
+    pub fn age(&self) -> Option<Duration> {
+        self.freshness.age(&*self.clock)
+    }
+
+    /// How long its last batch took from its arrival until it was applied.
+    pub(in crate::snapshot) fn lag(&self) -> Duration {
+        Duration::from_micros(self.freshness.lag.load(Ordering::Relaxed))
+    }
+
+    /// Whether it is older than it may get, as of the last look.
+    pub fn is_stale(&self) -> bool {
+        self.freshness.is_stale()
+    }
+
+    /// That decisions on it are answered.
+    ///
+    /// # Errors
+    /// [`Error::NotSynced`], and [`Error::Stale`] when those on an old one are
+    /// refused.
+    pub(in crate::snapshot) fn check_answers(&self) -> Result<(), Error> {
+        if !self.is_synced() {
+            return Err(Error::NotSynced(self.name().to_owned()));
+        }
+        self.freshness.check(self.name(), &*self.clock)
+    }
+
+    /// Looks at its age, and tells when it became stale or stopped being so.
+    pub(in crate::snapshot) fn look_at_age(&self) {
+        // Not in turn: whoever has that may wait for a disk, and it is then
+        // above all that a snapshot grows old.
+        if self.is_synced() {
+            let tell = |stale| self.tell_stale(stale);
+            self.freshness.look((self.clock)().steady, tell);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The seam between a batch that is accepted and a batch that is applied.
+//!
+//! Whatever moves a snapshot on becomes an [`Entry`] first. Entries of a
+//! snapshot are in order, each with the epoch and the revision that it leads
+//! to, and an entry is applied only after the journal took it. So what a
+//! decision sees can always be read back, and whoever applies the same entries
+//! in the same order gets to the same state.
+
+use std::time::SystemTime;
+
+use super::book::{Held, Serial};
+use crate::proto::v1::change::Object;
+use crate::snapshot::objects::defaults::Defaults;
+
+/// Keeps what happens to snapshots. Its methods may wait for a disk, so they
+/// are never called by who serves connections.
+pub trait Journal: Send + Sync {
+    /// Takes entries: all of them or none. They are as durable as promised
+    /// when it returns.
+    ///
+    /// # Errors
+    /// [`Refusal`]; the entries must not be applied then.
+    fn append(&self, entries: &[Entry<'_>]) -> Result<(), Refusal>;
+
+    /// Begins a state aside, to become a snapshot's by
+    /// [`Change::Replaced`] later.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    fn open_aside(&self) -> Result<Aside, Refusal>;
+
+    /// Applies changes to a state aside.
+    ///
+    /// # Errors
+    /// [`Refusal`]; the state aside is of no use then.
+    fn write_aside(&self, aside: Aside, objects: &[Object]) -> Result<(), Refusal>;
+
+    /// Gives a state aside up that was not made a snapshot's.
+    fn drop_aside(&self, aside: Aside);
+}
+
+/// A state that is written aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Aside(pub u64);
+
+/// A step of a snapshot.
+#[derive(Debug)]
+pub struct Entry<'a> {
+    /// Name of the snapshot.
+    pub snapshot: &'a str,
+    /// Its epoch.
+    pub epoch: &'a str,
+    /// Its revision afterwards.
+    pub revision: i64,
+    /// Number of the step in the epoch, from 1. Unlike the revision it grows
+    /// with every step, so a gap shows.
+    pub sequence: u64,
+    /// When the snapshot was created.
+    pub created: SystemTime,
+    /// When its last batch was applied, this one included.
+    pub updated: SystemTime,
+    /// Whether decisions are answered afterwards.
+    pub synced: bool,
+    /// What happens to its objects.
+    pub change: Change<'a>,
+    /// Default constraints, where they are set.
+    pub defaults: Option<&'a Defaults>,
+    /// The number of the last reservation ever made.
+    pub last_serial: Serial,
+    /// Reservations as they are from now on.
+    pub held: &'a [(Serial, Held)],
+    /// Reservations that have ended.
+    pub ended: &'a [Serial],
+}
+
+/// What a step does to the objects of a snapshot.
+#[derive(Debug, Clone, Copy)]
+pub enum Change<'a> {
+    /// These changes, in order; may be none.
+    Batch(&'a [Object]),
+    /// The state becomes this one.
+    Replaced(Aside),
+    /// The snapshot is this one, whatever the journal holds: its reservations
+    /// are those of the entry alone. Mends a journal that is out of step.
+    Rewritten(Aside),
+    /// The snapshot ends.
+    Deleted,
+}
+
+/// Why a journal does not take an entry.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The disk is full.
+    #[error("no space left in the state directory: the update was not stored and not applied")]
+    NoSpace,
+    /// The journal does not hold what the entry follows on; a
+    /// [`Change::Rewritten`] mends that.
+    #[error("the state directory is out of step with the snapshot")]
+    OutOfStep,
+    /// The journal is not where it was.
+    #[error(
+        "the state directory was removed or replaced under the server: the update was not applied; \
+         put it back, or start the server anew"
+    )]
+    Gone,
+    /// The state aside was lost when the journal recovered from a fault.
+    #[error("the replace was lost when the state directory failed; begin it again")]
+    LostAside,
+    /// Anything else.
+    #[error("the state directory cannot be written: {0}; the update was not applied")]
+    Failed(String),
+}
+
+/// A snapshot as a journal gives it back, but for its objects.
+#[derive(Debug, Clone)]
+pub struct Saved {
+    /// Its name.
+    pub name: String,
+    /// Its epoch.
+    pub epoch: String,
+    /// Its revision.
+    pub revision: i64,
+    /// The number of its last entry.
+    pub sequence: u64,
+    /// When it was created.
+    pub created: SystemTime,
+    /// When its last batch was applied.
+    pub updated: SystemTime,
+    /// Whether decisions were answered.
+    pub synced: bool,
+    /// Its default constraints.
+    pub defaults: Defaults,
+    /// The number of the last reservation ever made.
+    pub last_serial: Serial,
+    /// Its reservations.
+    pub held: Vec<(Serial, Held)>,
+}

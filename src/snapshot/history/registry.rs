@@ -1,0 +1,362 @@
+//! The named snapshots.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use dashmap::DashMap;
+use event_listener::{Event, EventListener};
+use parking_lot::RwLock;
+
+use super::committing::Offer;
+use super::error::{Error, check_limit};
+use super::freshness::MaxAges;
+use super::journal::Journal;
+use super::named::{Snapshot, Surroundings, Update};
+use super::restoring::Restoring;
+use super::retired::Retired;
+use super::staged::Staged;
+use crate::account::{Account, Part};
+use crate::snapshot::clock::{self, Clock, Moment, Now};
+use crate::snapshot::counters::Tally;
+use crate::snapshot::limits::Limits;
+use crate::snapshot::state::footprint::state_bytes;
+
+/// Told when a snapshot starts or stops being able to answer. Called by
+/// whoever changes the snapshot, so it must not wait for anything.
+pub trait Observer: Send + Sync {
+    /// The snapshot exists; `synced` says whether decisions on it are answered.
+    fn snapshot_changed(&self, name: &str, synced: bool);
+    /// The snapshot became older than it may get, or stopped being so.
+    fn snapshot_stale(&self, name: &str, stale: bool) {
+        let _ = (name, stale);
+    }
+    /// The snapshot was deleted.
+    fn snapshot_deleted(&self, name: &str);
+}
+
+/// Takes no notice of anything.
+#[derive(Debug, Clone, Copy)]
+pub struct Unobserved;
+
+impl Observer for Unobserved {
+    fn snapshot_changed(&self, _: &str, _: bool) {}
+    fn snapshot_deleted(&self, _: &str) {}
+}
+
+/// The named snapshots.
+pub struct Registry {
+    limits: Limits,
+    max_ages: MaxAges,
+    observer: Arc<dyn Observer>,
+    clock: Clock,
+    /// Is notified when a reservation ends earlier than all others of its
+    /// snapshot.
+    ends_changed: Arc<Event>,
+    journal: Option<Arc<dyn Journal>>,
+    account: Arc<Account>,
+    snapshots: DashMap<String, Arc<Snapshot>>,
+    /// Those that were deleted.
+    retired: Retired<Snapshot>,
+    /// Names of snapshots that are synced only from their first replace on.
+    expected: RwLock<HashSet<String>>,
+    tally: Arc<Tally>,
+}
+
+impl Registry {
+    /// An empty registry.
+    pub fn new(limits: Limits, observer: Arc<dyn Observer>) -> Self {
+        Self::with_clock(limits, observer, clock::system())
+    }
+
+    /// An empty registry with its own idea of time: on both clocks, or by a wall
+    /// clock that nobody sets.
+    pub fn with_clock<N: Into<Now>>(
+        limits: Limits,
+        observer: Arc<dyn Observer>,
+        clock: impl Fn() -> N + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            limits,
+            max_ages: MaxAges::default(),
+            observer,
+            clock: Arc::new(move || clock().into()),
+            ends_changed: Arc::default(),
+            journal: None,
+            account: Account::unlimited(),
+            snapshots: DashMap::new(),
+            retired: Retired::default(),
+            expected: RwLock::default(),
+            tally: Arc::default(),
+        }
+    }
+
+    /// The same registry with limits on how old snapshots may get.
+    #[must_use]
+    pub fn with_max_ages(self, max_ages: MaxAges) -> Self {
+        Self { max_ages, ..self }
+    }
+
+    /// The registry with a journal, which takes every step before it is taken.
+    #[must_use]
+    pub fn with_journal(self, journal: Arc<dyn Journal>) -> Self {
+        Self {
+            journal: Some(journal),
+            ..self
+        }
+    }
+
+    /// The registry with an account, which all that it holds is on.
+    #[must_use]
+    pub fn with_account(self, account: Arc<Account>) -> Self {
+        Self { account, ..self }
+    }
+
+    /// The account that all is on.
+    pub fn account(&self) -> &Arc<Account> {
+        &self.account
+    }
+
+    /// What time it is here.
+    pub fn now(&self) -> Now {
+        (self.clock)()
+    }
+
+    /// Whether changing a snapshot may wait for a disk.
+    pub fn is_journaled(&self) -> bool {
+        self.journal.is_some()
+    }
+
+    /// Takes back a snapshot that the journal holds. Meant for the start,
+    /// before anybody asks.
+    pub fn restore(&self, restoring: Restoring) {
+        let name = restoring.saved.name.clone();
+        let expected = self.expected.read().contains(&name);
+        let snapshot = Snapshot::restored(restoring, expected, self.surroundings());
+        let snapshot = snapshot.tallied(Arc::clone(&self.tally));
+        let synced = snapshot.is_synced();
+        self.snapshots.insert(name.clone(), Arc::new(snapshot));
+        self.observer.snapshot_changed(&name, synced);
+    }
+
+    /// A state to be built aside and swapped in by [`Self::replace`].
+    ///
+    /// # Errors
+    /// [`Error::OverLimit`] and [`Error::NotStored`].
+    pub fn stage(&self) -> Result<Staged, Error> {
+        match &self.journal {
+            None => Staged::new(&self.limits, &self.account),
+            Some(journal) => Staged::journaled(&self.limits, &self.account, journal),
+        }
+    }
+
+    /// The limits on what clients can make grow.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// What all snapshots did since the registry was made.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Creates a snapshot that is synced only from its first replace on, so
+    /// that a restarted, still empty server never answers for it.
+    pub fn expect(&self, name: &str) {
+        self.expected.write().insert(name.to_owned());
+        self.snapshots
+            .entry(name.to_owned())
+            .or_insert_with(|| self.create(name));
+        self.observer.snapshot_changed(name, false);
+    }
+
+    fn create(&self, name: &str) -> Arc<Snapshot> {
+        let expected = self.expected.read().contains(name);
+        let snapshot = Snapshot::new(name, expected, self.surroundings());
+        Arc::new(snapshot.tallied(Arc::clone(&self.tally)))
+    }
+
+    fn surroundings(&self) -> Surroundings {
+        Surroundings {
+            max_view_bytes: self.limits.max_view_bytes,
+            account: Arc::clone(&self.account),
+            max_ages: self.max_ages.clone(),
+            observer: Arc::clone(&self.observer),
+            clock: Arc::clone(&self.clock),
+            ends_changed: Arc::clone(&self.ends_changed),
+            journal: self.journal.clone(),
+        }
+    }
+
+    /// A snapshot by name.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub fn get(&self, name: &str) -> Result<Arc<Snapshot>, Error> {
+        let found = self
+            .snapshots
+            .get(name)
+            .map(|snapshot| Arc::clone(&snapshot));
+        found.ok_or_else(|| Error::NotFound(name.to_owned()))
+    }
+
+    /// A snapshot by name that answers decisions.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::NotSynced`] and [`Error::Stale`].
+    pub fn get_synced(&self, name: &str) -> Result<Arc<Snapshot>, Error> {
+        let snapshot = self.get(name)?;
+        snapshot.check_answers()?;
+        Ok(snapshot)
+    }
+
+    /// Looks at ages, and starts a new tick for all views: drops those that were
+    /// not used for `idle_ticks` of them, and more while they take too much
+    /// room. Meant to be called at a steady pace.
+    pub fn sweep(&self, idle_ticks: u64) {
+        self.retired.drop_unread();
+        for snapshot in self.list("") {
+            snapshot.sweep(idle_ticks);
+        }
+    }
+
+    /// Ends the reservations of all snapshots whose time is over, as
+    /// [`Snapshot::end_expired`] does.
+    ///
+    /// # Errors
+    /// [`Error::NotStored`], of the first snapshot where it could not be
+    /// recorded.
+    pub fn end_expired(&self) -> Result<(), Error> {
+        let all = self.list("");
+        let ended = all.iter().map(|s| s.end_expired(&self.limits));
+        ended.fold(Ok(()), Result::and)
+    }
+
+    /// Is notified when [`Snapshot::until_next_end`] of a snapshot becomes
+    /// shorter other than by the time that passes.
+    pub fn ends_changed(&self) -> EventListener {
+        self.ends_changed.listen()
+    }
+
+    /// All snapshots after `name`, ascending by name.
+    pub fn list(&self, after: &str) -> Vec<Arc<Snapshot>> {
+        let all = self
+            .snapshots
+            .iter()
+            .filter(|entry| entry.key().as_str() > after);
+        let mut all: Vec<_> = all.map(|entry| Arc::clone(entry.value())).collect();
+        all.sort_unstable_by(|a, b| a.name().cmp(b.name()));
+        all
+    }
+
+    /// Applies a batch to the live state of a snapshot, which is created if
+    /// need be.
+    ///
+    /// # Errors
+    /// [`Error::RevisionMismatch`], [`Error::OverLimit`] and
+    /// [`Error::NotStored`]; nothing was changed then.
+    pub fn update(&self, name: &str, offer: Offer) -> Result<Update, Error> {
+        let mut outcomes = self.update_in_order(name, Arc::new([offer]))?;
+        outcomes.pop().expect("every offer has an outcome")
+    }
+
+    /// Applies batches one after another, as [`Self::update`] does each, until
+    /// one is refused; what became of them, up to that one. A journal takes
+    /// them together.
+    ///
+    /// # Errors
+    /// [`Error::OverLimit`] when the snapshot cannot be created.
+    pub fn update_in_order(
+        &self,
+        name: &str,
+        offers: Arc<[Offer]>,
+    ) -> Result<Vec<Result<Update, Error>>, Error> {
+        loop {
+            let snapshot = self.get_or_create(name)?;
+            if let Some(outcomes) = snapshot.update(Arc::clone(&offers), &self.limits) {
+                if outcomes.iter().any(Result::is_err) {
+                    self.remove_if_unused(&snapshot);
+                }
+                return Ok(outcomes);
+            }
+        }
+    }
+
+    /// Swaps a new state in for that of a snapshot, which is created if need
+    /// be.
+    ///
+    /// # Errors
+    /// [`Error::RevisionMismatch`], [`Error::OverLimit`] and
+    /// [`Error::NotStored`]; nothing was changed then.
+    pub fn replace(
+        &self,
+        name: &str,
+        staged: Staged,
+        expected_revision: Option<i64>,
+        arrived: Moment,
+    ) -> Result<Update, Error> {
+        let mut staged = Some(staged);
+        loop {
+            let snapshot = self.get_or_create(name)?;
+            let replaced = snapshot.replace(&mut staged, expected_revision, arrived);
+            if replaced.is_err() {
+                self.remove_if_unused(&snapshot);
+            }
+            // It may have been deleted meanwhile; then there is another.
+            if let Some(replaced) = replaced.transpose() {
+                return replaced;
+            }
+        }
+    }
+
+    /// Removes a snapshot whose first batch was refused: it never was.
+    fn remove_if_unused(&self, snapshot: &Arc<Snapshot>) {
+        if snapshot.delete_if_unused() {
+            self.remove(snapshot);
+        }
+    }
+
+    fn get_or_create(&self, name: &str) -> Result<Arc<Snapshot>, Error> {
+        if let Ok(snapshot) = self.get(name) {
+            return Ok(snapshot);
+        }
+        let count = self.snapshots.len() + 1;
+        check_limit(
+            "snapshots",
+            "max-snapshots",
+            self.limits.max_snapshots,
+            count,
+        )?;
+        self.account.charge(Part::Objects, state_bytes())?;
+        let entry = self.snapshots.entry(name.to_owned());
+        Ok(Arc::clone(&entry.or_insert_with(|| self.create(name))))
+    }
+
+    /// Forgets a snapshot; with an epoch, only if it is its own.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::EpochMismatch`] and [`Error::NotStored`].
+    pub fn delete(&self, name: &str, epoch: &str) -> Result<(), Error> {
+        let snapshot = self.get(name)?;
+        if !epoch.is_empty() && snapshot.epoch() != epoch {
+            return Err(Error::EpochMismatch {
+                snapshot: name.to_owned(),
+                expected: epoch.to_owned(),
+                actual: snapshot.epoch().to_owned(),
+            });
+        }
+        if !snapshot.delete()? {
+            return Err(Error::NotFound(name.to_owned()));
+        }
+        self.remove(&snapshot);
+        drop(snapshot);
+        self.retired.drop_unread();
+        Ok(())
+    }
+
+    fn remove(&self, snapshot: &Arc<Snapshot>) {
+        let same = |_: &String, other: &Arc<Snapshot>| Arc::ptr_eq(snapshot, other);
+        let gone = self.snapshots.remove_if(snapshot.name(), same);
+        gone.into_iter()
+            .for_each(|(_, gone)| self.retired.add(gone));
+    }
+}

@@ -1,0 +1,327 @@
+//! How a snapshot holds picks, and how what it holds ends: by a pod that
+//! takes over, by its owner's word, or by time.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
+
+use super::book::{Claim, Held, Hold, Serial};
+use super::committing::Job;
+use super::error::{Error, check_limit};
+use super::named::{Snapshot, Turn, Update};
+use super::recording::Step;
+use super::staged::check_room;
+use crate::account::{Charge, Part};
+use crate::snapshot::clock::{Moment, Now};
+use crate::snapshot::counters as tally;
+use crate::snapshot::limits::Limits;
+use crate::snapshot::objects::change::Batch;
+use crate::snapshot::state::shards::State;
+
+/// What was reserved.
+#[derive(Debug)]
+pub struct Reserved {
+    /// The revision that holds it.
+    pub revision: i64,
+    /// The ids, in the order of the picks.
+    pub ids: Vec<String>,
+    /// When they end by themselves.
+    pub until: SystemTime,
+}
+
+/// A reservation, listed.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// Its id.
+    pub id: String,
+    /// Its number, for paging.
+    pub serial: Serial,
+    /// The rest.
+    pub held: Held,
+}
+
+/// What became of reservations.
+#[derive(Debug)]
+pub struct Ended {
+    /// The revision afterwards.
+    pub revision: i64,
+    /// Ids that were not live, in order.
+    pub unknown: Vec<String>,
+}
+
+/// What is to be held, and the answer that says so.
+#[derive(Debug)]
+pub struct Decided<T> {
+    /// The revision that it was decided on.
+    pub revision: i64,
+    /// The nodes of the picks.
+    pub nodes: Vec<Box<str>>,
+    /// The answer.
+    pub answer: T,
+}
+
+impl Snapshot {
+    /// Holds picks, with nothing happening between deciding and holding: when
+    /// something has happened since `decided`, `again` decides once more. Waits
+    /// for others who write, and for the journal.
+    ///
+    /// # Errors
+    /// Those of `again`, [`Error::OverLimit`], [`Error::NotStored`], and
+    /// [`Error::NotFound`] when the snapshot was deleted meanwhile. Nothing is
+    /// held then.
+    pub fn reserve<T, E: From<Error>>(
+        &self,
+        hold: &Hold,
+        limits: &Limits,
+        decided: Decided<T>,
+        again: impl FnOnce() -> Result<Decided<T>, E>,
+    ) -> Result<(Reserved, T), E> {
+        let Some(mut turn) = self.take_turn() else {
+            return Err(Error::NotFound(self.name().to_owned()).into());
+        };
+        let Decided { nodes, answer, .. } = match decided.revision == self.revision() {
+            true => decided,
+            false => again()?,
+        };
+        let now = (self.clock)();
+        let count = self.book.lock().len() + nodes.len();
+        let limit = limits.max_reservations;
+        check_limit("reservations", "max-reservations", limit, count)?;
+
+        let live = self.live();
+        let held = self.book.lock().draft(hold, nodes, now);
+        let pods = held.iter().map(|(serial, held)| held.pod(*serial));
+        let pods = Batch::trusted(pods);
+        let _room = check_room(&live, &pods, limits)?;
+        let _book_room = self.check_book(&held)?;
+        let ids = held.iter().map(|(serial, _)| self.id(*serial)).collect();
+        if let Some((last, _)) = held.last() {
+            let step = Step {
+                revision: live.revision() + 1,
+                at: now.wall,
+                last_serial: *last,
+                held: &held,
+                ..self.standstill(&live)
+            };
+            self.record(&mut turn, &live, &[step])?;
+        }
+        tally::add(&self.tally.reserved, held.len());
+        if !held.is_empty() {
+            self.put(held, now);
+            self.apply_in_turn(&live, &pods, live.revision() + 1, now);
+        }
+        let reserved = Reserved {
+            revision: live.revision(),
+            ids,
+            until: now.wall + hold.ttl,
+        };
+        Ok((reserved, answer))
+    }
+
+    /// Notes which pods reservations became. Those whose pod is on a node
+    /// already end.
+    ///
+    /// # Errors
+    /// [`Error::OverLimit`] and [`Error::NotStored`]; nothing was noted then.
+    pub fn confirm(&self, claims: Vec<(String, Claim)>) -> Result<Ended, Error> {
+        let mut turn = self.turn.lock();
+        let now = (self.clock)();
+        let live = self.live();
+        let (mut confirmed, mut unknown) = (Vec::new(), Vec::new());
+        let book = self.book.lock();
+        for (id, claim) in claims {
+            let serial = self.serial(&id);
+            let held = serial.and_then(|serial| book.confirmed_as(serial, claim, now));
+            match serial.zip(held) {
+                Some(held) => confirmed.push(held),
+                None => unknown.push(id),
+            }
+        }
+        drop(book);
+        let claims = confirmed.iter().filter_map(|(serial, held)| {
+            let namespace = &*held.hold.namespace;
+            Some((*serial, namespace, held.claim.as_ref()?))
+        });
+        let arrived = live.arrived(claims);
+        let kept = |(serial, _): &(Serial, Held)| arrived.binary_search(serial).is_err();
+        confirmed.retain(kept);
+        let _room = self.check_book(&confirmed)?;
+        self.end_in_turn(&mut turn, &live, confirmed, &arrived, now)?;
+        Ok(Ended {
+            revision: self.revision(),
+            unknown,
+        })
+    }
+
+    /// Gives reservations up.
+    ///
+    /// # Errors
+    /// [`Error::NotStored`]; they are held still.
+    pub fn release(&self, ids: Vec<String>) -> Result<Ended, Error> {
+        let mut turn = self.turn.lock();
+        let now = (self.clock)();
+        let mut serials = Vec::new();
+        let mut unknown = Vec::new();
+        let live = self.book.lock().serials();
+        for id in ids {
+            match self.serial(&id).filter(|s| live.binary_search(s).is_ok()) {
+                Some(serial) => serials.push(serial),
+                None => unknown.push(id),
+            }
+        }
+        self.end_in_turn(&mut turn, &self.live(), Vec::new(), &serials, now)?;
+        Ok(Ended {
+            revision: self.revision(),
+            unknown,
+        })
+    }
+
+    /// Up to `count` live reservations after one, oldest first; of one owner
+    /// unless that is empty.
+    pub fn reservations(&self, after: Serial, owner: &str, count: usize) -> Vec<Listed> {
+        let book = self.book.lock();
+        let all = book.after(after);
+        let asked = all.filter(|(_, held)| owner.is_empty() || *held.hold.owner == *owner);
+        let listed = |(serial, held): (Serial, &Held)| Listed {
+            id: self.id(serial),
+            serial,
+            held: held.clone(),
+        };
+        asked.take(count).map(listed).collect()
+    }
+
+    /// Ends the reservations whose time is over, all that are at this moment in
+    /// one entry, with the batches of callers that wait meanwhile. They count
+    /// until it is recorded. Waits for the journal, so that nobody who reads
+    /// has to.
+    ///
+    /// # Errors
+    /// [`Error::NotStored`]; they are held still.
+    pub fn end_expired(&self, limits: &Limits) -> Result<(), Error> {
+        if self.until_next_end() != Some(Duration::ZERO) {
+            return Ok(());
+        }
+        let outcomes = self.have_done(Job::Ends, limits);
+        let ended: Result<Vec<Update>, Error> = outcomes.into_iter().flatten().collect();
+        ended.map(|_| ())
+    }
+
+    /// How long it is until the time of a reservation is over; nothing when it
+    /// is already. `None` when nothing is held.
+    pub fn until_next_end(&self) -> Option<Duration> {
+        let next = Moment::of_number(self.next_expiry.load(Ordering::Acquire));
+        (next != Moment::NEVER).then(|| next.since((self.clock)().steady))
+    }
+
+    /// Ends reservations, and notes how others are from now on, once the
+    /// journal knows.
+    fn end_in_turn(
+        &self,
+        turn: &mut Turn,
+        live: &State,
+        held: Vec<(Serial, Held)>,
+        ended: &[Serial],
+        now: Now,
+    ) -> Result<(), Error> {
+        if held.is_empty() && ended.is_empty() {
+            return Ok(());
+        }
+        let before = self.standstill(live);
+        let moves = !ended.is_empty();
+        let revision = live.revision() + i64::from(moves);
+        let step = Step {
+            revision,
+            at: if moves { now.wall } else { before.at },
+            held: &held,
+            ended,
+            ..before
+        };
+        self.record(turn, live, &[step])?;
+        self.put(held, now);
+        if moves {
+            self.apply_ends(live, ended, revision, now);
+        }
+        Ok(())
+    }
+
+    /// Ends reservations, once the journal knows.
+    pub(in crate::snapshot) fn apply_ends(
+        &self,
+        live: &State,
+        ended: &[Serial],
+        revision: i64,
+        now: Now,
+    ) -> Update {
+        let deletions = Batch::trusted(self.book.lock().deletions(ended));
+        let update = self.apply_in_turn(live, &deletions, revision, now);
+        self.forget(ended);
+        update
+    }
+
+    /// Checks that the book may grow; room in memory for that, to be held until
+    /// it has.
+    fn check_book(&self, held: &[(Serial, Held)]) -> Result<Charge, Error> {
+        let each = held.iter().map(|(_, held)| held.memory_bytes());
+        let shared = held.first().map_or(0, |(_, held)| held.hold.memory_bytes());
+        let bytes = each.sum::<usize>() + shared;
+        let account = self.held_bytes.account();
+        Ok(account.charge(Part::Objects, bytes)?)
+    }
+
+    /// Notes reservations as they are from now on.
+    fn put(&self, held: Vec<(Serial, Held)>, now: Now) {
+        let mut book = self.book.lock();
+        for (serial, held) in held {
+            book.put(serial, held, now);
+        }
+        drop(book);
+        self.note_expiry();
+    }
+
+    /// Takes reservations that the state holds no more out of the book.
+    pub(in crate::snapshot) fn forget(&self, serials: &[Serial]) {
+        if serials.is_empty() {
+            return;
+        }
+        let mut book = self.book.lock();
+        for serial in serials {
+            book.remove(*serial);
+        }
+        drop(book);
+        self.note_expiry();
+    }
+
+    fn apply_in_turn(&self, live: &State, batch: &Batch, revision: i64, now: Now) -> Update {
+        let applied = live.apply(batch, None, revision);
+        *self.updated.lock() = now;
+        self.moved_on(revision, applied, false)
+    }
+
+    /// Notes what the book takes and when the next one ends, and tells whoever waits for that if it is
+    /// earlier than it was.
+    pub(in crate::snapshot) fn note_expiry(&self) {
+        let book = self.book.lock();
+        let next = book.next_expiry().unwrap_or(Moment::NEVER);
+        self.held_bytes.set(book.memory_bytes());
+        drop(book);
+        let before = self.next_expiry.swap(next.to_number(), Ordering::AcqRel);
+        if next.to_number() < before {
+            self.ends_changed.notify(usize::MAX);
+        }
+    }
+
+    /// Ids are unique across restarts: an epoch is.
+    fn id(&self, serial: Serial) -> String {
+        format!("{}-{serial}", self.id_prefix())
+    }
+
+    fn serial(&self, id: &str) -> Option<Serial> {
+        id.strip_prefix(self.id_prefix())?
+            .strip_prefix('-')?
+            .parse()
+            .ok()
+    }
+
+    fn id_prefix(&self) -> &str {
+        self.epoch().split('-').next().unwrap_or_default()
+    }
+}

@@ -1,0 +1,67 @@
+//! What answers no more, kept until nobody reads it.
+//!
+//! Dropping a large state takes seconds. Whoever decides on one holds it for as
+//! long, and must not be the one that drops it: decisions run on threads that
+//! serve connections. So what goes is put here, and dropped by the writer that
+//! took it away, or, if somebody still read it then, by the next sweep.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+/// Things that went.
+#[derive(Debug)]
+pub(in crate::snapshot) struct Retired<T>(Mutex<Vec<Arc<T>>>);
+
+impl<T> Default for Retired<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T> Retired<T> {
+    /// Takes one that nobody finds any more, and drops all that nobody reads.
+    pub(in crate::snapshot) fn add(&self, gone: Arc<T>) {
+        self.0.lock().push(gone);
+        self.drop_unread();
+    }
+
+    /// Drops all that nobody reads, with no lock held.
+    pub(in crate::snapshot) fn drop_unread(&self) {
+        // Nobody can find one again, so a count of one stays.
+        let is_unread = |gone: &mut Arc<T>| Arc::strong_count(gone) == 1;
+        let unread: Vec<_> = self.0.lock().extract_if(.., is_unread).collect();
+        drop(unread);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Says in which thread it is dropped.
+    struct Told(std::sync::mpsc::Sender<std::thread::ThreadId>);
+
+    impl Drop for Told {
+        fn drop(&mut self) {
+            // The test may be over.
+            let _ = self.0.send(std::thread::current().id());
+        }
+    }
+
+    #[test]
+    fn a_reader_never_drops_what_it_read() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let retired = Retired::default();
+        let (unread, read) = (Arc::new(Told(tell.clone())), Arc::new(Told(tell)));
+        let reader = Arc::clone(&read);
+        retired.add(unread);
+        assert_eq!(told.try_recv(), Ok(std::thread::current().id()), "at once");
+        retired.add(read);
+        let reading = std::thread::spawn(move || drop(reader));
+        reading.join().expect("it does not panic");
+        assert!(told.try_recv().is_err(), "not by the reader");
+        retired.drop_unread();
+        assert_eq!(told.try_recv(), Ok(std::thread::current().id()));
+    }
+}

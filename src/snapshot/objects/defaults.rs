@@ -1,0 +1,67 @@
+//! The constraints of pods that have none of their own.
+
+use crate::matching::{Constraint, Path, Violations};
+use crate::proto::v1;
+use crate::snapshot::limits::Limits;
+
+/// Default constraints of a snapshot.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Defaults {
+    /// The constraints, without selectors.
+    pub constraints: Vec<Constraint>,
+    /// Whether they are Kubernetes' own.
+    pub system: bool,
+}
+
+impl Defaults {
+    /// Checks and compiles those of a request, whose field is at `path`.
+    ///
+    /// # Errors
+    /// Every fault of every constraint.
+    pub fn compile(
+        wire: &v1::DefaultConstraints,
+        limits: &Limits,
+        path: Path<'_>,
+    ) -> Result<Self, Violations> {
+        let mut faults = Violations::default();
+        let list = path.field("constraints");
+        let (count, limit) = (wire.constraints.len(), limits.max_constraints_per_pod);
+        if count > limit {
+            faults.over_limit(list, "max-constraints-per-pod", limit, count);
+        }
+        if wire.system && count > 0 {
+            faults.add(path.field("system"), "excludes a list of constraints");
+        }
+        let constraints = if wire.system {
+            Self::system_constraints()
+        } else {
+            Constraint::compile_defaults(&wire.constraints, list, &mut faults)
+        };
+        faults.finish(Self {
+            constraints,
+            system: wire.system,
+        })
+    }
+
+    /// Those for the wire.
+    pub fn to_wire(&self) -> v1::DefaultConstraints {
+        let constraint = |c: &Constraint| c.to_wire(None);
+        let constraints = if self.system {
+            &[][..]
+        } else {
+            &self.constraints
+        };
+        v1::DefaultConstraints {
+            constraints: constraints.iter().map(constraint).collect(),
+            system: self.system,
+        }
+    }
+
+    /// Kubernetes' own (kube-scheduler's PodTopologySpread, `systemDefaultConstraints`).
+    fn system_constraints() -> Vec<Constraint> {
+        vec![
+            Constraint::soft("kubernetes.io/hostname", 3),
+            Constraint::soft("topology.kubernetes.io/zone", 5),
+        ]
+    }
+}

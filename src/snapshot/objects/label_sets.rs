@@ -1,0 +1,380 @@
+//! The distinct label sets of a namespace's pods, and how many pods with each
+//! count on each node. Pods of one workload share a label set, so a selector
+//! is matched against few of these instead of against pods.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hash, Hasher};
+
+use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
+
+use super::blocks::Blocks;
+use super::shrink as room;
+use super::slots::Slot;
+use super::symbols::{self, Labels, Symbol, Symbols};
+use crate::account::heap;
+use crate::matching::Selector;
+use crate::snapshot::budget::Budget;
+
+/// What it costs to look at a label set, in units.
+const UNITS_PER_SET: usize = 3;
+
+/// How many label sets are copied to change one of them.
+const BLOCK: usize = 32;
+
+/// Which label sets have a pair of key and value: for whoever matches many
+/// selectors at once.
+#[derive(Debug, Default)]
+pub struct Pairs(HashMap<(Symbol, Symbol), Vec<LabelSetId>>);
+
+/// The number of a label set, valid in the table that gave it out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LabelSetId(u32);
+
+/// A table of label sets, each dropped with its last pod.
+#[derive(Debug, Clone, Default)]
+pub struct LabelSets {
+    symbols: Symbols,
+    by_labels: HashTable<LabelSetId>,
+    /// The last one is in use.
+    sets: Blocks<LabelSet, BLOCK>,
+    /// Numbers to give out again. Some may be past the end of `sets`.
+    free: Vec<LabelSetId>,
+    hasher: DefaultHashBuilder,
+    /// What the labels of all sets take.
+    label_bytes: usize,
+    /// What the counts of all sets take.
+    count_bytes: usize,
+}
+
+/// One label set.
+#[derive(Debug, Clone, Default)]
+pub struct LabelSet {
+    labels: Labels,
+    /// Pods that have it, counted or not.
+    pods: u32,
+    /// Pods with it that count, by the node that they count on.
+    counted: HashMap<Slot, u32>,
+}
+
+impl LabelSets {
+    /// The id of a label set, if a pod has it.
+    pub fn find(&self, labels: &BTreeMap<String, String>) -> Option<LabelSetId> {
+        let same = |id: &LabelSetId| self.is(*id, labels);
+        let hash = self.hash(labels.iter().map(|(k, v)| (&**k, &**v)));
+        self.by_labels.find(hash, same).copied()
+    }
+
+    /// As [`Self::find`], where it is likely to be `guess`.
+    pub fn find_near(
+        &self,
+        guess: Option<LabelSetId>,
+        labels: &BTreeMap<String, String>,
+    ) -> Option<LabelSetId> {
+        guess
+            .filter(|id| self.is(*id, labels))
+            .or_else(|| self.find(labels))
+    }
+
+    /// Whether a label set is of these labels.
+    fn is(&self, id: LabelSetId, labels: &BTreeMap<String, String>) -> bool {
+        self.texts(id).eq(labels.iter().map(|(k, v)| (&**k, &**v)))
+    }
+
+    /// The id of a label set that one more pod has, and whether it is the
+    /// first; `known` is what it was found to be.
+    pub fn acquire(
+        &mut self,
+        known: Option<LabelSetId>,
+        labels: &BTreeMap<String, String>,
+    ) -> (LabelSetId, bool) {
+        if let Some(id) = known {
+            self.sets.get_mut(id.index()).pods += 1;
+            return (id, false);
+        }
+        let set = LabelSet {
+            labels: self.symbols.acquire_labels(labels),
+            pods: 1,
+            counted: HashMap::default(),
+        };
+        self.label_bytes += heap::block(size_of_val(&*set.labels));
+        let id = match self.pop_free() {
+            Some(id) => {
+                *self.sets.get_mut(id.index()) = set;
+                id
+            }
+            None => {
+                self.sets.push(set);
+                LabelSetId::at(self.sets.len() - 1)
+            }
+        };
+        let Self {
+            symbols,
+            sets,
+            hasher,
+            by_labels,
+            ..
+        } = self;
+        let hash = |id: &LabelSetId| hash(hasher, symbols.label_texts(&sets[id.index()].labels));
+        by_labels.insert_unique(hash(&id), id, hash);
+        (id, true)
+    }
+
+    /// Takes a pod away from a label set; whether it was the last.
+    pub fn release(&mut self, id: LabelSetId) -> bool {
+        let set = self.sets.get_mut(id.index());
+        set.pods -= 1;
+        if set.pods > 0 {
+            return false;
+        }
+        let hash = self.hash(self.texts(id));
+        self.by_labels
+            .find_entry(hash, |other| *other == id)
+            .expect("a label set in use is in the table")
+            .remove();
+        let set = std::mem::take(self.sets.get_mut(id.index()));
+        self.symbols.release_labels(&set.labels);
+        self.label_bytes -= heap::block(size_of_val(&*set.labels));
+        self.count_bytes -= heap::block(set.counted.allocation_size());
+        self.free.push(id);
+        self.trim();
+        true
+    }
+
+    /// A number to give out again. As long as there is one, `sets` does not
+    /// grow: so one past its end never comes back into it.
+    fn pop_free(&mut self) -> Option<LabelSetId> {
+        let len = self.sets.len();
+        std::iter::from_fn(|| self.free.pop()).find(|id| id.index() < len)
+    }
+
+    /// Drops unused sets at the end, and room that is not needed.
+    fn trim(&mut self) {
+        while self.sets.last().is_some_and(|set| set.pods == 0) {
+            self.sets.pop();
+        }
+        let len = self.sets.len();
+        if let Some(capacity) = room::shrunk(len, self.by_labels.capacity()) {
+            let Self {
+                sets,
+                by_labels,
+                symbols,
+                hasher,
+                free,
+                ..
+            } = self;
+            sets.shrink();
+            by_labels.shrink_to(capacity, |id| {
+                hash(hasher, symbols.label_texts(&sets[id.index()].labels))
+            });
+            free.retain(|id| id.index() < len);
+            free.shrink_to_fit();
+        }
+    }
+
+    /// One more than the largest number in use.
+    pub fn slot_count(&self) -> usize {
+        self.sets.len()
+    }
+
+    /// Counts a pod of a label set on a node.
+    pub fn count(&mut self, id: LabelSetId, slot: Slot) {
+        let counted = &mut self.sets.get_mut(id.index()).counted;
+        let room = counted.allocation_size();
+        *counted.entry(slot).or_default() += 1;
+        if counted.allocation_size() != room {
+            self.count_bytes -= heap::block(room);
+            self.count_bytes += heap::block(counted.allocation_size());
+        }
+    }
+
+    /// Takes a counted pod back.
+    pub fn uncount(&mut self, id: LabelSetId, slot: Slot) {
+        let counted = &mut self.sets.get_mut(id.index()).counted;
+        let count = counted.get_mut(&slot).expect("a counted pod was counted");
+        *count -= 1;
+        if *count == 0 {
+            counted.remove(&slot);
+            if let Some(capacity) = room::shrunk(counted.len(), counted.capacity()) {
+                self.count_bytes -= heap::block(counted.allocation_size());
+                counted.shrink_to(capacity);
+                self.count_bytes += heap::block(counted.allocation_size());
+            }
+        }
+    }
+
+    /// The label sets that a selector matches.
+    pub fn matching<'s>(
+        &'s self,
+        selector: &Selector,
+        budget: &'s Budget<'s>,
+    ) -> impl Iterator<Item = LabelSetId> + use<'s> {
+        // An empty selector counts nothing: the plugin's own rule.
+        let selector = if selector.is_empty() {
+            &Selector::Nothing
+        } else {
+            selector
+        };
+        let selector = selector.map(|text| self.symbols.find(text).unwrap_or(Symbol::ABSENT));
+        let each = UNITS_PER_SET + selector.len();
+        let matches = move |set: &LabelSet| {
+            budget.goes_on(each)
+                && set.pods > 0
+                && selector.matches(|key| symbols::label_value(&set.labels, *key))
+        };
+        let all = self.sets.iter().enumerate();
+        all.filter(move |(_, set)| matches(set))
+            .map(|(i, _)| LabelSetId::at(i))
+    }
+
+    /// What it costs to hold a selector against all of them.
+    pub fn units(&self, selector: &Selector) -> usize {
+        let each = UNITS_PER_SET + selector.len();
+        let all = self.sets.len().saturating_mul(each);
+        all.saturating_add(selector.size().saturating_mul(10))
+    }
+
+    /// Which label sets have which pairs.
+    pub fn pairs(&self) -> Pairs {
+        let mut pairs = Pairs::default();
+        for (id, _) in self.in_use() {
+            for pair in &self.sets[id.index()].labels {
+                pairs.0.entry(*pair).or_default().push(id);
+            }
+        }
+        pairs
+    }
+
+    /// As [`Self::matching`]: of the few sets that have a pair, where the
+    /// selector requires one.
+    pub fn matching_of(
+        &self,
+        selector: &Selector,
+        pairs: &Pairs,
+        budget: &Budget<'_>,
+    ) -> Vec<LabelSetId> {
+        let Some((key, value)) = selector.required_pair() else {
+            return self.matching(selector, budget).collect();
+        };
+        let pair = self.symbols.find(key).zip(self.symbols.find(value));
+        let having = pair.and_then(|pair| pairs.0.get(&pair));
+        let having = having.into_iter().flatten().copied();
+        having.filter(|id| self.matches(*id, selector)).collect()
+    }
+
+    /// Whether a selector matches a label set, as far as counting goes.
+    pub fn matches(&self, id: LabelSetId, selector: &Selector) -> bool {
+        let value = |key: &str| {
+            self.texts(id)
+                .find(|(k, _)| *k == key)
+                .map(|(_, value)| value)
+        };
+        !selector.is_empty() && selector.matches::<str>(value)
+    }
+
+    /// Whether a number is that of a label set.
+    pub fn is_in_use(&self, id: LabelSetId) -> bool {
+        id.index() < self.sets.len() && self.sets[id.index()].pods > 0
+    }
+
+    /// The numbers of label sets that may be others than before, or count other
+    /// pods; those that are gone as well.
+    pub fn changed_since(&self, before: &Self) -> Vec<LabelSetId> {
+        let now = self.sets.changed(&before.sets);
+        let gone = self.sets.len()..before.sets.len().max(self.sets.len());
+        now.chain([gone]).flatten().map(LabelSetId::at).collect()
+    }
+
+    /// The label sets in use, each with how many pods have it.
+    pub fn in_use(&self) -> impl Iterator<Item = (LabelSetId, u32)> {
+        let all = self.sets.iter().enumerate();
+        all.filter(|(_, set)| set.pods > 0)
+            .map(|(i, set)| (LabelSetId::at(i), set.pods))
+    }
+
+    /// How many pods of a label set count on a node.
+    pub fn counted(&self, id: LabelSetId, slot: Slot) -> u32 {
+        self.sets[id.index()]
+            .counted
+            .get(&slot)
+            .copied()
+            .unwrap_or(0)
+    }
+
+    /// On how many nodes pods of a label set count.
+    pub fn nodes_of(&self, id: LabelSetId) -> usize {
+        self.sets[id.index()].counted.len()
+    }
+
+    /// How many pods of a label set count on each node that has any.
+    pub fn counts(&self, id: LabelSetId) -> impl Iterator<Item = (Slot, u32)> {
+        self.sets[id.index()]
+            .counted
+            .iter()
+            .map(|(slot, n)| (*slot, *n))
+    }
+
+    /// The labels of a set, ascending by key.
+    pub fn texts(&self, id: LabelSetId) -> impl Iterator<Item = (&str, &str)> {
+        self.symbols.label_texts(&self.sets[id.index()].labels)
+    }
+
+    /// How many label sets there are.
+    pub fn len(&self) -> usize {
+        self.by_labels.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.by_labels.is_empty()
+    }
+
+    /// What its tables take more at once with so many more sets and texts.
+    pub fn doubling(&self, sets: usize, texts: usize) -> usize {
+        let table = heap::block(self.by_labels.allocation_size());
+        heap::doubling(table, self.sets.len(), self.by_labels.capacity(), sets)
+            + self.symbols.doubling(texts)
+    }
+
+    /// As [`Self::memory_bytes`], with every set measured anew.
+    pub fn measured_bytes(&self) -> usize {
+        let set = |set: &LabelSet| {
+            heap::block(size_of_val(&*set.labels)) + heap::block(set.counted.allocation_size())
+        };
+        let sets: usize = self.sets.iter().map(set).sum();
+        let kept = self.label_bytes + self.count_bytes + self.symbols.memory_bytes();
+        self.memory_bytes() - kept + sets + self.symbols.measured_bytes()
+    }
+
+    /// What the table takes in memory: an estimate, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.label_bytes
+            + self.count_bytes
+            + self.sets.memory_bytes()
+            + heap::block(self.by_labels.allocation_size())
+            + heap::list::<LabelSetId>(self.free.capacity())
+            + self.symbols.memory_bytes()
+    }
+
+    fn hash<'a>(&self, labels: impl Iterator<Item = (&'a str, &'a str)>) -> u64 {
+        hash(&self.hasher, labels)
+    }
+}
+
+impl LabelSetId {
+    /// As an index into an array with one element per label set.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    fn at(index: usize) -> Self {
+        Self(u32::try_from(index).expect("fewer than 2^32 label sets"))
+    }
+}
+
+fn hash<'a>(hasher: &DefaultHashBuilder, labels: impl Iterator<Item = (&'a str, &'a str)>) -> u64 {
+    let mut state = hasher.build_hasher();
+    for label in labels {
+        label.hash(&mut state);
+    }
+    state.finish()
+}

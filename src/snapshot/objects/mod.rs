@@ -1,0 +1,16 @@
+//! What exists: nodes, pods, and the services and controllers that select them.
+
+pub mod blocks;
+pub mod change;
+pub mod defaults;
+pub mod label_sets;
+pub mod node;
+pub mod node_order;
+pub mod nodes;
+pub mod owners;
+pub mod pod;
+pub mod pod_table;
+pub mod shrink;
+pub mod slots;
+pub mod symbols;
+pub mod templates;

@@ -1,0 +1,136 @@
+//! A node that exists.
+
+use super::symbols::{self, Labels, Symbol, Symbols};
+use crate::account::heap;
+use crate::matching::{NodeLabels, Taint};
+use crate::proto::v1;
+
+/// A node that exists.
+#[derive(Debug, Clone)]
+pub(in crate::snapshot) struct Node {
+    pub name: Symbol,
+    pub uid: Box<str>,
+    pub labels: Labels,
+    pub taints: Box<[Taint]>,
+    pub unschedulable: bool,
+}
+
+impl Node {
+    /// What it takes on the heap, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        let taints = self.taints.iter();
+        heap::block(size_of_val(&*self.labels))
+            + heap::block(size_of_val(&*self.taints))
+            + taints.map(Taint::heap_bytes).sum::<usize>()
+            + heap::block(self.uid.len())
+    }
+}
+
+/// An existing node together with the table of its strings.
+#[derive(Debug, Clone, Copy)]
+pub struct NodeRef<'a> {
+    node: &'a Node,
+    symbols: &'a Symbols,
+}
+
+impl<'a> NodeRef<'a> {
+    pub(in crate::snapshot) fn of(node: &'a Node, symbols: &'a Symbols) -> Self {
+        Self { node, symbols }
+    }
+
+    /// The name.
+    pub fn name(self) -> &'a str {
+        self.symbols.text(self.node.name)
+    }
+
+    /// The uid; empty when unknown.
+    pub(in crate::snapshot) fn uid(self) -> &'a str {
+        &self.node.uid
+    }
+
+    /// The taints.
+    pub fn taints(self) -> &'a [Taint] {
+        &self.node.taints
+    }
+
+    /// Whether it is cordoned.
+    pub fn unschedulable(self) -> bool {
+        self.node.unschedulable
+    }
+
+    /// The value of a label, given the symbol of its key.
+    pub fn label(self, key: Symbol) -> Option<Symbol> {
+        symbols::label_value(&self.node.labels, key).copied()
+    }
+
+    /// The value of a label.
+    pub fn label_text(self, key: &str) -> Option<&'a str> {
+        let labels = self.symbols.label_texts(&self.node.labels);
+        labels
+            .into_iter()
+            .find(|(k, _)| *k == key)
+            .map(|(_, value)| value)
+    }
+
+    /// The node for the wire.
+    pub fn to_wire(self) -> v1::Node {
+        let text = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+        let taint = |taint: &Taint| v1::Taint {
+            key: taint.key.to_string(),
+            value: taint.value.to_string(),
+            effect: taint.effect.as_str().to_owned(),
+        };
+        v1::Node {
+            metadata: Some(v1::ObjectMeta {
+                name: self.name().to_owned(),
+                uid: self.node.uid.to_string(),
+                labels: self
+                    .symbols
+                    .label_texts(&self.node.labels)
+                    .map(text)
+                    .collect(),
+                ..Default::default()
+            }),
+            spec: Some(v1::NodeSpec {
+                unschedulable: self.node.unschedulable,
+                taints: self.node.taints.iter().map(taint).collect(),
+            }),
+        }
+    }
+}
+
+impl NodeLabels<Symbol> for NodeRef<'_> {
+    fn name(&self) -> &Symbol {
+        &self.node.name
+    }
+
+    fn label(&self, key: &Symbol) -> Option<&Symbol> {
+        symbols::label_value(&self.node.labels, *key)
+    }
+
+    fn labels(&self) -> impl Iterator<Item = (&Symbol, &Symbol)> {
+        self.node.labels.iter().map(|(key, value)| (key, value))
+    }
+
+    fn text<'v>(&'v self, value: &'v Symbol) -> &'v str {
+        self.symbols.text(*value)
+    }
+}
+
+impl NodeLabels<str> for NodeRef<'_> {
+    fn name(&self) -> &str {
+        NodeRef::name(*self)
+    }
+
+    fn label(&self, key: &str) -> Option<&str> {
+        self.label_text(key)
+    }
+
+    fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.symbols.label_texts(&self.node.labels)
+    }
+
+    fn text<'v>(&'v self, value: &'v str) -> &'v str {
+        value
+    }
+}

@@ -1,0 +1,284 @@
+//! How a state moves on: a batch takes all the locks that it needs, changes
+//! nodes, lets views follow, changes pods and owners, and lets go.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
+
+use super::footprint::Memory;
+use super::namespace::Namespace;
+use super::shards::{Applied, Shard, Shared, Sizes, State};
+use crate::proto::v1;
+use crate::proto::v1::change::Object;
+use crate::snapshot::objects::change::{Batch, Identity, Kind};
+use crate::snapshot::objects::defaults::Defaults;
+use crate::snapshot::objects::nodes::{Followed, Nodes};
+use crate::snapshot::objects::owners::Owner;
+
+type Locked<'a> = Vec<(&'a str, RwLockWriteGuard<'a, Namespace>)>;
+
+impl State {
+    /// Applies a batch and moves on to `revision`. Callers take turns.
+    pub fn apply(&self, batch: &Batch, defaults: Option<Arc<Defaults>>, revision: i64) -> Applied {
+        let shards = self.shards_of(batch);
+        let mut locked: Locked<'_> = Vec::with_capacity(shards.len());
+        for (name, shard) in &shards {
+            locked.push((name, shard.namespace.write()));
+        }
+        let before = (Sizes::of(&locked), memory_of(&locked));
+
+        let mut applied = Applied::default();
+        let shared = self.prepare_shared(batch, defaults, revision, &mut locked, &mut applied);
+        for object in batch.objects() {
+            let id = Identity::of(object);
+            if id.kind == Kind::Node {
+                continue;
+            }
+            let at = locked.binary_search_by_key(&id.namespace, |(name, _)| name);
+            // A delete may be about a namespace that does not exist.
+            applied.note(at.is_ok_and(|at| {
+                let namespace = &mut locked[at].1;
+                apply_to_namespace(object, id, namespace, &shared.nodes)
+            }));
+        }
+
+        self.recount_sizes(before.0, Sizes::of(&locked));
+        self.footprint.change(before.1, memory_of(&locked));
+        for (name, mut namespace) in locked {
+            if namespace.is_empty() {
+                namespace.retired = true;
+                self.upkeep.drop_views(namespace.views_mut());
+                self.namespaces.remove(name);
+            } else {
+                // They have grown with label sets.
+                self.upkeep.account(namespace.views_mut(), |_| ());
+            }
+        }
+        drop(shared);
+        applied
+    }
+
+    /// Changes nodes and defaults, gives slots out to nodes that pods name,
+    /// and moves on to `revision`: from then on, whoever reads a namespace
+    /// that the batch does not touch reads what it is after the batch.
+    fn prepare_shared(
+        &self,
+        batch: &Batch,
+        defaults: Option<Arc<Defaults>>,
+        revision: i64,
+        locked: &mut Locked<'_>,
+        applied: &mut Applied,
+    ) -> RwLockReadGuard<'_, Shared> {
+        if defaults.is_none() {
+            let shared = self.shared.read();
+            if !shared.is_changed_by(batch) {
+                self.sync_views(locked);
+                self.revision.store(revision, Ordering::Release);
+                return shared;
+            }
+        }
+        let mut shared = self.shared.write();
+        if let Some(defaults) = defaults {
+            *self.told_defaults.write() = Arc::clone(&defaults);
+            shared.defaults = defaults;
+        }
+        self.sync_views(locked);
+        match shared.apply(batch, applied) {
+            Followed::Moved(moves) if moves.is_empty() => {}
+            Followed::Moved(moves) => {
+                let version = self.upkeep.next_version();
+                for (_, namespace) in locked {
+                    namespace.follow(&moves, &self.upkeep);
+                    namespace.views_mut().move_on(version);
+                }
+            }
+            Followed::Dropped => {
+                self.upkeep.next_version();
+                self.sync_views(locked);
+            }
+        }
+        self.note_nodes(&shared.nodes);
+        self.revision.store(revision, Ordering::Release);
+        RwLockWriteGuard::downgrade(shared)
+    }
+
+    /// Notes how many nodes there are and what they take. For whoever has
+    /// locked them.
+    pub(in crate::snapshot) fn note_nodes(&self, nodes: &Nodes) {
+        self.nodes.store(nodes.len(), Ordering::Relaxed);
+        self.footprint.note_nodes(nodes.memory_bytes());
+        self.upkeep.note_lenses(nodes.lenses().memory_bytes());
+    }
+
+    /// Drops the views that missed a move of nodes.
+    fn sync_views(&self, locked: &mut Locked<'_>) {
+        let version = self.upkeep.version();
+        for (_, namespace) in locked {
+            self.upkeep
+                .account(namespace.views_mut(), |views| views.sync(version));
+        }
+    }
+
+    /// The shards that a batch touches, ascending by name; those that it adds
+    /// to are created. Changes of nodes touch all that have views.
+    fn shards_of(&self, batch: &Batch) -> Vec<(Box<str>, Arc<Shard>)> {
+        let mut all = self.named_shards(batch);
+        let is_node = |object: &Object| Identity::of(object).kind == Kind::Node;
+        if batch.objects().iter().any(is_node) {
+            let viewed = self
+                .namespaces
+                .iter()
+                .filter(|e| e.viewed.load(Ordering::Relaxed));
+            all.extend(viewed.map(|entry| (entry.key().clone(), Arc::clone(entry.value()))));
+            all.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+            all.dedup_by(|a, b| a.0 == b.0);
+        }
+        all
+    }
+
+    /// The shards of the pods and owners of a batch, ascending by name.
+    fn named_shards(&self, batch: &Batch) -> Vec<(Box<str>, Arc<Shard>)> {
+        let ids = batch
+            .objects()
+            .iter()
+            .map(|object| (Identity::of(object), object));
+        let mut names: Vec<(&str, bool)> = ids
+            .filter(|(id, _)| id.kind != Kind::Node)
+            .map(|(id, object)| (id.namespace, !matches!(object, Object::Delete(_))))
+            .collect();
+        // Feeds come in runs of one namespace.
+        names.dedup();
+        // Of one name, the entry that adds comes first.
+        names.sort_unstable_by(|a, b| a.0.cmp(b.0).then(b.1.cmp(&a.1)));
+        names.dedup_by_key(|(name, _)| *name);
+        let shard = |(name, adds): (&str, bool)| {
+            let known = self.namespaces.get(name).map(|shard| Arc::clone(&shard));
+            let created =
+                || adds.then(|| Arc::clone(&self.namespaces.entry(name.into()).or_default()));
+            known.or_else(created).map(|shard| (name.into(), shard))
+        };
+        names.into_iter().filter_map(shard).collect()
+    }
+
+    fn recount_sizes(&self, before: Sizes, after: Sizes) {
+        let count = |total: &AtomicUsize, before: usize, after: usize| {
+            total.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+        };
+        count(&self.pods, before.pods, after.pods);
+        count(&self.label_sets, before.label_sets, after.label_sets);
+        count(&self.owners, before.owners, after.owners);
+    }
+}
+
+/// What namespaces take, without their views.
+fn memory_of(locked: &[(&str, RwLockWriteGuard<'_, Namespace>)]) -> Memory {
+    let mut memory = Memory::default();
+    for (name, namespace) in locked {
+        memory += Memory::of(name, namespace);
+    }
+    memory
+}
+
+impl Sizes {
+    fn of(locked: &[(&str, RwLockWriteGuard<'_, Namespace>)]) -> Self {
+        let mut sizes = Self::default();
+        for (_, namespace) in locked {
+            sizes.pods += namespace.pod_count();
+            sizes.label_sets += namespace.label_sets().len();
+            sizes.owners += namespace.owners().len();
+        }
+        sizes
+    }
+}
+
+impl Shared {
+    /// Whether a batch changes nodes, or has pods that name unknown ones.
+    fn is_changed_by(&self, batch: &Batch) -> bool {
+        batch.objects().iter().any(|object| match object {
+            Object::Pod(pod) => {
+                let node_name = pod.spec.as_ref().map_or("", |s| &s.node_name);
+                !node_name.is_empty() && self.nodes.slot(node_name).is_none()
+            }
+            _ => Identity::of(object).kind == Kind::Node,
+        })
+    }
+
+    /// Changes nodes and gives slots out to nodes that pods name; what that
+    /// means for views.
+    fn apply(&mut self, batch: &Batch, applied: &mut Applied) -> Followed {
+        let nodes = Nodes::to_change(&mut self.nodes);
+        nodes.free_unnamed();
+        apply_to_nodes(nodes, batch, applied);
+        nodes.settle();
+        let followed = nodes.follow();
+        reserve_slots(nodes, batch);
+        followed
+    }
+}
+
+/// Applies the changes of nodes in a batch.
+pub(in crate::snapshot) fn apply_to_nodes(nodes: &mut Nodes, batch: &Batch, applied: &mut Applied) {
+    for object in batch.objects() {
+        match object {
+            Object::Node(node) => applied.note(nodes.put(node)),
+            Object::Delete(reference) if Identity::of(object).kind == Kind::Node => {
+                applied.note(nodes.remove(&reference.name, &reference.uid));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Gives slots out to the nodes that the pods of a batch name.
+pub(in crate::snapshot) fn reserve_slots(nodes: &mut Nodes, batch: &Batch) {
+    for object in batch.objects() {
+        if let Object::Pod(v1::Pod {
+            spec: Some(spec), ..
+        }) = object
+            && !spec.node_name.is_empty()
+        {
+            nodes.reserve(&spec.node_name);
+        }
+    }
+}
+
+/// Applies one change of a pod or an owner; whether it made a difference.
+pub(in crate::snapshot) fn apply_to_namespace(
+    object: &Object,
+    id: Identity<'_>,
+    namespace: &mut Namespace,
+    nodes: &Nodes,
+) -> bool {
+    let metadata = |metadata: &Option<v1::ObjectMeta>| metadata.clone().unwrap_or_default();
+    let owner = match (object, id.kind) {
+        (Object::Pod(pod), _) => return namespace.put_pod(pod, nodes),
+        (Object::Delete(reference), Kind::Pod) => {
+            return namespace.remove_pod(id.name, &reference.uid, nodes);
+        }
+        (Object::Delete(reference), Kind::Owner(kind)) => {
+            return namespace.remove_owner(kind, id.name, &reference.uid);
+        }
+        (Object::Service(service), _) => {
+            let labels = service.spec.as_ref().map(|s| &s.selector);
+            Owner::of_labels(&metadata(&service.metadata), labels)
+        }
+        (Object::ReplicationController(controller), _) => {
+            let labels = controller.spec.as_ref().map(|s| &s.selector);
+            Owner::of_labels(&metadata(&controller.metadata), labels)
+        }
+        (Object::ReplicaSet(set), _) => {
+            let selector = set.spec.as_ref().and_then(|s| s.selector.as_ref());
+            Owner::of_selector(&metadata(&set.metadata), selector)
+        }
+        (Object::StatefulSet(set), _) => {
+            let selector = set.spec.as_ref().and_then(|s| s.selector.as_ref());
+            Owner::of_selector(&metadata(&set.metadata), selector)
+        }
+        (Object::Node(_) | Object::Delete(_), _) => return false,
+    };
+    match id.kind {
+        Kind::Owner(kind) => namespace.put_owner(kind, id.name, owner),
+        Kind::Node | Kind::Pod => false,
+    }
+}

@@ -1,0 +1,230 @@
+//! Forks of a state: one revision of one namespace and the nodes, for whoever
+//! decides aside. A fork shares all that it is made of with the state until
+//! either changes, so it costs next to nothing and holds no lock.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::apply::{apply_to_namespace, apply_to_nodes, reserve_slots};
+use super::namespace::Namespace;
+use super::read_view::{Cut, DecisionId, Query, Source};
+use super::reading::Locked;
+use super::shards::{Applied, Shard, State};
+use crate::matching::Selector;
+use crate::snapshot::budget::Budget;
+use crate::snapshot::counts::partitions::Lens;
+use crate::snapshot::counts::view::View;
+use crate::snapshot::counts::views::Views;
+use crate::snapshot::objects::change::{Batch, Identity, Kind};
+use crate::snapshot::objects::defaults::Defaults;
+use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
+use crate::snapshot::objects::nodes::Nodes;
+
+/// How many views a fork takes along. Of more it takes none, and counts what it
+/// is asked.
+const MAX_VIEWS: usize = 4_096;
+
+/// What bringing a view up to date may cost, in units, while a batch may wait
+/// for it.
+const MAX_CATCHING_UP: usize = 1_000_000;
+
+/// A fork of a state.
+pub(in crate::snapshot) struct Fork<'s> {
+    state: &'s State,
+    revision: i64,
+    nodes: Arc<Nodes>,
+    defaults: Arc<Defaults>,
+    namespace: Namespace,
+    /// The namespace in the state, where views are kept.
+    shard: Option<Arc<Shard>>,
+    views: RefCell<Vec<(Arc<Selector>, Arc<View>)>>,
+}
+
+impl State {
+    /// A fork of a namespace. Views that are made for it are kept in the state
+    /// if it `keeps_views`.
+    pub(in crate::snapshot) fn fork(&self, namespace: &str, keeps_views: bool) -> Fork<'_> {
+        self.locked(namespace, |locked: Locked<'_>| {
+            let mut views = Vec::new();
+            if keeps_views && let Some(shard) = locked.shard {
+                shard.viewed.store(true, Ordering::Relaxed);
+                let kept = locked.namespace.views().read();
+                if kept.version() == self.upkeep.version() && kept.count() <= MAX_VIEWS {
+                    let both =
+                        |(s, v): (&Arc<Selector>, &Arc<View>)| (Arc::clone(s), Arc::clone(v));
+                    views.extend(kept.iter().map(both));
+                }
+            }
+            Fork {
+                state: self,
+                revision: locked.revision,
+                nodes: Arc::clone(&locked.shared.nodes),
+                defaults: Arc::clone(&locked.shared.defaults),
+                namespace: locked.namespace.clone(),
+                shard: locked.shard.filter(|_| keeps_views).cloned(),
+                views: RefCell::new(views),
+            }
+        })
+    }
+}
+
+impl Fork<'_> {
+    /// Applies a batch whose pods and owners are all of its namespace.
+    pub(in crate::snapshot) fn apply(&mut self, batch: &Batch) {
+        // What is counted from here on is of no use to others.
+        self.shard = None;
+        self.views.get_mut().clear();
+        let change = |nodes: &mut Nodes| {
+            apply_to_nodes(nodes, batch, &mut Applied::default());
+            reserve_slots(nodes, batch);
+        };
+        self.nodes = Arc::new(Nodes::imagined(&self.nodes, change));
+        for object in batch.objects() {
+            let id = Identity::of(object);
+            if id.kind != Kind::Node {
+                apply_to_namespace(object, id, &mut self.namespace, &self.nodes);
+            }
+        }
+    }
+
+    /// What a decision reads, within a budget.
+    pub(in crate::snapshot) fn cut<'a>(&'a self, budget: &'a Budget<'a>) -> Cut<'a> {
+        Cut {
+            revision: self.revision,
+            nodes: &self.nodes,
+            defaults: &self.defaults,
+            namespace: &self.namespace,
+            upkeep: &self.state.upkeep,
+            id: DecisionId::next(),
+            budget,
+            source: Source::Fork(self),
+        }
+    }
+
+    /// A view that it took along, or that was made for it.
+    pub(in crate::snapshot) fn find(&self, query: Query<'_>, lens: &Lens) -> Option<Arc<View>> {
+        let views = self.views.borrow();
+        let found = views
+            .iter()
+            .find(|(selector, view)| view.partition() == lens.id && **selector == *query.selector);
+        found.map(|(_, view)| Arc::clone(view))
+    }
+
+    /// Keeps a view that was made for it, here and in the state.
+    pub(in crate::snapshot) fn keep(
+        &self,
+        query: Query<'_>,
+        view: View,
+        matched: Vec<LabelSetId>,
+        lens: &Lens,
+    ) -> Arc<View> {
+        let kept = Arc::new(view);
+        let selector = Arc::new(query.selector.clone());
+        self.views.borrow_mut().push((selector, Arc::clone(&kept)));
+        if let Some(shard) = &self.shard {
+            self.hand_back(shard, query, View::clone(&kept), matched, lens);
+        }
+        kept
+    }
+
+    /// Keeps a view in the state, if the nodes are the same there and little
+    /// else has changed meanwhile.
+    fn hand_back(
+        &self,
+        shard: &Shard,
+        query: Query<'_>,
+        mut view: View,
+        mut matched: Vec<LabelSetId>,
+        lens: &Lens,
+    ) {
+        let namespace = shard.namespace.read();
+        let shared = self.state.shared.read();
+        if namespace.retired || !Arc::ptr_eq(&shared.nodes, &self.nodes) {
+            return;
+        }
+        let (before, now) = (self.namespace.label_sets(), namespace.label_sets());
+        let changed = now.changed_since(before);
+        let units = changed.len().saturating_mul(2 + query.selector.len());
+        if units > MAX_CATCHING_UP {
+            return;
+        }
+        if !changed.is_empty() {
+            catch_up(
+                &mut view,
+                &mut matched,
+                &changed,
+                (before, now),
+                query,
+                lens,
+            );
+        }
+        let upkeep = &self.state.upkeep;
+        let mut views = namespace.views().write();
+        keep_in(&mut views, upkeep, query, view, matched);
+    }
+}
+
+/// Keeps a view in a namespace, if its question is likely to come again and
+/// there is room.
+pub(in crate::snapshot) fn keep_in(
+    views: &mut Views,
+    upkeep: &crate::snapshot::counts::upkeep::Upkeep,
+    query: Query<'_>,
+    view: View,
+    matched: Vec<LabelSetId>,
+) -> Arc<View> {
+    if !view.partition().is_kept() {
+        return Arc::new(view);
+    }
+    let version = upkeep.version();
+    upkeep.account(views, |views| views.sync(version));
+    if !upkeep.account(views, |views| views.admits(query)) {
+        return Arc::new(view);
+    }
+    let bytes = views.cost(query.selector, &view, &matched);
+    if !upkeep.has_view_room(bytes) {
+        upkeep.account(views, Views::evict_some);
+    }
+    if !upkeep.has_view_room(bytes) {
+        // Other namespaces have taken the room: use it and lose it, and have
+        // all of them give some up.
+        upkeep.note_want();
+        return Arc::new(view);
+    }
+    upkeep.account(views, |views| views.insert(query.selector, view, matched))
+}
+
+/// Has a view of label sets as they were count them as they are now.
+fn catch_up(
+    view: &mut View,
+    matched: &mut Vec<LabelSetId>,
+    changed: &[LabelSetId],
+    (before, now): (&LabelSets, &LabelSets),
+    query: Query<'_>,
+    lens: &Lens,
+) {
+    let changed: std::collections::HashSet<LabelSetId> = changed.iter().copied().collect();
+    let domain = |slot| Some(lens.partition.member(slot)).filter(|domain| domain.is_some());
+    matched.retain(|set| {
+        let stays = !changed.contains(set);
+        if !stays {
+            for (slot, pods) in before.counts(*set) {
+                if let Some(domain) = domain(slot) {
+                    view.remove(domain, pods);
+                }
+            }
+        }
+        stays
+    });
+    for set in changed {
+        if now.is_in_use(set) && now.matches(set, query.selector) {
+            for (slot, pods) in now.counts(set) {
+                if let Some(domain) = domain(slot) {
+                    view.add(domain, pods);
+                }
+            }
+            matched.push(set);
+        }
+    }
+}

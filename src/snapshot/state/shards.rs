@@ -1,0 +1,266 @@
+//! One state of a snapshot: shards by namespace, the nodes that they share,
+//! and the locks that make every batch and every decision whole.
+//!
+//! Locks are taken in one order: shards ascending by name, then
+//! `shared`. A batch holds all that it touches until it is applied, so a decision, which
+//! holds one shard and `shared`, sees all of it or nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+
+use dashmap::DashMap;
+use parking_lot::RwLock;
+
+use super::footprint::{Footprint, Memory};
+use super::namespace::Namespace;
+use crate::account::{Account, Part};
+use crate::proto::v1;
+use crate::proto::v1::change::Object;
+use crate::snapshot::counts::upkeep::Upkeep;
+use crate::snapshot::counts::views::Views;
+use crate::snapshot::history::book::{Claim, Serial};
+use crate::snapshot::objects::change::{Batch, Identity, Kind};
+use crate::snapshot::objects::defaults::Defaults;
+use crate::snapshot::objects::nodes::Nodes;
+
+/// One state of a snapshot.
+#[derive(Debug)]
+pub struct State {
+    pub(in crate::snapshot) revision: AtomicI64,
+    pub(in crate::snapshot) shared: RwLock<Shared>,
+    pub(in crate::snapshot) namespaces: DashMap<Box<str>, Arc<Shard>>,
+    pub(in crate::snapshot) upkeep: Upkeep,
+    pub(in crate::snapshot) footprint: Footprint,
+    /// The default constraints again, for whoever describes the state: it must
+    /// not wait for a batch.
+    pub(in crate::snapshot) told_defaults: RwLock<Arc<Defaults>>,
+    pub(in crate::snapshot) nodes: AtomicUsize,
+    pub(in crate::snapshot) pods: AtomicUsize,
+    pub(in crate::snapshot) label_sets: AtomicUsize,
+    pub(in crate::snapshot) owners: AtomicUsize,
+}
+
+/// A namespace and its lock.
+#[derive(Debug, Default)]
+pub(in crate::snapshot) struct Shard {
+    pub(in crate::snapshot) namespace: RwLock<Namespace>,
+    /// Whether it may have views: those follow changes of nodes.
+    pub(in crate::snapshot) viewed: AtomicBool,
+}
+
+/// What all namespaces share.
+#[derive(Debug, Default)]
+pub(in crate::snapshot) struct Shared {
+    /// Shared with forks of this state.
+    pub(in crate::snapshot) nodes: Arc<Nodes>,
+    pub(in crate::snapshot) defaults: Arc<Defaults>,
+}
+
+/// How much a batch did, or how much there is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// Changes that made a difference.
+    pub changed: usize,
+    /// Changes that said what was known.
+    pub unchanged: usize,
+}
+
+/// How many objects of each kind a state holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Nodes that exist.
+    pub nodes: usize,
+    /// Pods, counted or not.
+    pub pods: usize,
+    /// Distinct (namespace, labels) of pods.
+    pub label_sets: usize,
+    /// Services and controllers.
+    pub owners: usize,
+}
+
+impl Applied {
+    pub(in crate::snapshot) fn add(&mut self, other: Self) {
+        self.changed += other.changed;
+        self.unchanged += other.unchanged;
+    }
+
+    pub(in crate::snapshot) fn note(&mut self, changed: bool) {
+        if changed {
+            self.changed += 1;
+        } else {
+            self.unchanged += 1;
+        }
+    }
+}
+
+impl State {
+    /// An empty state whose views may take so many bytes, on no account.
+    #[cfg(test)]
+    pub fn new(max_view_bytes: usize) -> Self {
+        Self::on(&Account::unlimited(), Part::Objects, max_view_bytes)
+    }
+
+    /// An empty state whose objects are a part of an account, and whose views
+    /// may take so many bytes.
+    pub fn on(account: &Arc<Account>, part: Part, max_view_bytes: usize) -> Self {
+        Self {
+            revision: AtomicI64::new(0),
+            shared: RwLock::default(),
+            namespaces: DashMap::new(),
+            upkeep: Upkeep::new(max_view_bytes, account),
+            footprint: Footprint::new(account, part),
+            told_defaults: RwLock::default(),
+            nodes: AtomicUsize::new(0),
+            pods: AtomicUsize::new(0),
+            label_sets: AtomicUsize::new(0),
+            owners: AtomicUsize::new(0),
+        }
+    }
+
+    /// The revision of the last batch applied.
+    pub fn revision(&self) -> i64 {
+        self.revision.load(Ordering::Acquire)
+    }
+
+    /// Gives a state that nobody reads yet its place in a history.
+    pub fn adopt(&mut self, revision: i64, defaults: Arc<Defaults>) {
+        *self.revision.get_mut() = revision;
+        *self.told_defaults.get_mut() = Arc::clone(&defaults);
+        self.shared.get_mut().defaults = defaults;
+    }
+
+    /// The default constraints.
+    pub fn defaults(&self) -> Arc<Defaults> {
+        Arc::clone(&self.told_defaults.read())
+    }
+
+    /// How many objects it holds.
+    pub fn sizes(&self) -> Sizes {
+        Sizes {
+            nodes: self.nodes.load(Ordering::Relaxed),
+            pods: self.pods.load(Ordering::Relaxed),
+            label_sets: self.label_sets.load(Ordering::Relaxed),
+            owners: self.owners.load(Ordering::Relaxed),
+        }
+    }
+
+    /// How many objects a batch adds, at most: its additions come before its
+    /// deletions.
+    pub fn additions(&self, batch: &Batch) -> Sizes {
+        let mut new = Sizes::default();
+        let mut label_sets = std::collections::HashSet::new();
+        for object in batch.objects() {
+            let id = Identity::of(object);
+            if matches!(object, Object::Delete(_)) {
+                continue;
+            }
+            let shard = self.namespaces.get(id.namespace).map(|s| Arc::clone(&s));
+            let shard = shard.as_ref().map(|s| s.namespace.read());
+            match id.kind {
+                Kind::Node => {
+                    let known = self.shared.read().nodes.find(id.name).is_some();
+                    new.nodes += usize::from(!known);
+                }
+                Kind::Owner(kind) => {
+                    let known = shard.is_some_and(|s| s.owners().contains(kind, id.name));
+                    new.owners += usize::from(!known);
+                }
+                Kind::Pod => {
+                    let known = shard.as_ref().is_some_and(|s| s.has_pod(id.name));
+                    new.pods += usize::from(!known);
+                    if let Object::Pod(v1::Pod {
+                        metadata: Some(metadata),
+                        ..
+                    }) = object
+                    {
+                        let labels = &metadata.labels;
+                        let known = shard.is_some_and(|s| s.label_sets().find(labels).is_some());
+                        let fresh = !known && label_sets.insert((id.namespace, labels));
+                        new.label_sets += usize::from(fresh);
+                    }
+                }
+            }
+        }
+        new
+    }
+
+    /// Of these confirmed reservations, given with namespace and pod, those
+    /// whose pods are on nodes already; ascending.
+    pub fn arrived<'c>(
+        &self,
+        confirmed: impl Iterator<Item = (Serial, &'c str, &'c Claim)>,
+    ) -> Vec<Serial> {
+        let mut by_namespace: HashMap<&str, Vec<(Serial, &Claim)>> = HashMap::new();
+        for (serial, namespace, claim) in confirmed {
+            by_namespace
+                .entry(namespace)
+                .or_default()
+                .push((serial, claim));
+        }
+        let mut arrived = Vec::new();
+        for (namespace, claims) in by_namespace {
+            let shard = self.namespaces.get(namespace).map(|s| Arc::clone(&s));
+            if let Some(shard) = shard {
+                arrived.extend(shard.namespace.read().arrived(&claims));
+            }
+        }
+        arrived.sort_unstable();
+        arrived.dedup();
+        arrived
+    }
+
+    /// The namespaces that hold something, ascending by name.
+    pub fn namespace_names(&self) -> Vec<Box<str>> {
+        let mut names: Vec<_> = self.namespaces.iter().map(|e| e.key().clone()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Starts a new tick: drops views and lenses that were not used for
+    /// `idle_ticks`, and more while views take too much room.
+    pub fn sweep(&self, idle_ticks: u64) {
+        let since = self.upkeep.next_tick().saturating_sub(idle_ticks);
+        let is_short = self.upkeep.takes_want();
+        let viewed = self
+            .namespaces
+            .iter()
+            .filter(|entry| entry.viewed.load(Ordering::Relaxed))
+            .map(|entry| Arc::clone(entry.value()));
+        for shard in viewed.collect::<Vec<_>>() {
+            let namespace = shard.namespace.read();
+            let shared = self.shared.read();
+            let mut views = namespace.views().write();
+            let version = self.upkeep.version();
+            self.upkeep.account(&mut views, |views| {
+                views.sync(version);
+                views.retain(|view| view.last_used() >= since);
+            });
+            if is_short {
+                self.upkeep.account(&mut views, Views::evict_some);
+            }
+            drop(shared);
+        }
+        let shared = self.shared.read();
+        shared.nodes.drop_idle_lenses(since, &self.upkeep);
+    }
+
+    /// How many namespaces there are.
+    pub fn namespace_count(&self) -> usize {
+        self.namespaces.len()
+    }
+
+    /// How many views there are.
+    pub fn view_count(&self) -> usize {
+        self.upkeep.view_count()
+    }
+
+    /// What the state takes in memory.
+    pub fn memory(&self) -> Memory {
+        Memory {
+            partitions: self.upkeep.lens_bytes(),
+            views: self.upkeep.view_bytes(),
+            ..self.footprint.memory()
+        }
+    }
+}
