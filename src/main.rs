@@ -2,8 +2,7 @@
 
 use std::process::ExitCode;
 
-use evenkeel::cli::Cli;
-use evenkeel::server::config;
+use evenkeel::cli::{self, Cli};
 
 /// A third less work than the system's allocator for feeds, more for large
 /// answers.
@@ -11,7 +10,7 @@ use evenkeel::server::config;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    match config::parse::<Cli>(std::env::args_os()) {
+    match cli::parse::<Cli>(std::env::args_os()) {
         Ok(cli) => cli.run(),
         Err(error) => ExitCode::from(error.report()),
     }

@@ -3,6 +3,7 @@
 
 mod args;
 mod backend;
+mod command_line;
 mod completions;
 mod decide;
 mod descriptor;
@@ -37,6 +38,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+
+pub use command_line::{ParseError, parse};
 
 use crate::visible;
 use exit::Exit;

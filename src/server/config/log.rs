@@ -1,6 +1,7 @@
 //! What the server logs.
 
-use crate::server::logging;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::EnvFilter;
 
 /// What is logged, and how. Logs go to standard error.
 #[derive(Debug, Clone, clap::Args)]
@@ -12,9 +13,9 @@ pub struct LogSettings {
         env = "EVENKEEL_LOG_FORMAT",
         value_name = "FORMAT",
         value_enum,
-        default_value_t = logging::Format::Auto
+        default_value_t = LogFormat::Auto
     )]
-    pub log_format: logging::Format,
+    pub log_format: LogFormat,
 
     /// Least important level to log: error, warn, info, debug, trace or off.
     ///
@@ -25,7 +26,34 @@ pub struct LogSettings {
         long,
         env = "EVENKEEL_LOG_LEVEL",
         value_name = "FILTER",
-        value_parser = logging::parse_filter
+        value_parser = parse_filter
     )]
     pub log_level: Option<String>,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// `human` on a terminal, else `json`.
+    Auto,
+    /// One line of text, coloured on a terminal.
+    Human,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Checks a log filter. A bare word must be a level: otherwise a misspelt
+/// level would name a part of the program that does not exist, and silence
+/// all others.
+pub(in crate::server) fn parse_filter(text: &str) -> Result<String, String> {
+    for part in text.split(',') {
+        let bare = !part.contains(['=', '[']);
+        if bare && part.trim().parse::<LevelFilter>().is_err() {
+            return Err(format!("{part:?} is not a level"));
+        }
+    }
+    match EnvFilter::try_new(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
 }

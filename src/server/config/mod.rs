@@ -6,8 +6,8 @@ mod clients;
 mod decision_log;
 mod file;
 mod limits;
-mod log;
-mod parse;
+pub(super) mod log;
+pub(super) mod memory;
 mod placing;
 mod security;
 mod state;
@@ -26,7 +26,6 @@ pub use admin::AdminSettings;
 pub use clients::ClientSettings;
 pub use file::{FileError, apply_file};
 pub use limits::LimitSettings;
-pub use parse::{ParseError, parse};
 pub use security::{ClientAuth, Conflict, SecuritySettings};
 pub use state::StateSettings;
 pub use traces::TraceSettings;
@@ -35,6 +34,9 @@ pub(in crate::server) use values::limit_names;
 use values::{count, positive_duration};
 
 use crate::api;
+
+/// Exit code for bad configuration: `EX_USAGE` of sysexits.h.
+pub const BAD_CONFIGURATION: u8 = 64;
 
 /// The settings of `evenkeel serve`.
 ///

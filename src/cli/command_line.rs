@@ -1,0 +1,120 @@
+//! The command line, with the settings file that it names.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::error::{ContextKind, ContextValue};
+use clap::{ArgMatches, Command};
+
+use crate::server::config::{BAD_CONFIGURATION, FileError, apply_file};
+
+/// Why a command line was refused, or that it only asked for help.
+#[derive(Debug, thiserror::Error)]
+pub enum ParseError {
+    /// The settings file is bad.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A setting of `serve` is bad: one line that names it.
+    #[error("{0}")]
+    Serve(String),
+    /// Any other command line that is refused, and `--help` and `--version`.
+    #[error(transparent)]
+    Usage(#[from] clap::Error),
+}
+
+impl ParseError {
+    /// Tells the user, on standard error (help and version: on standard
+    /// output), and returns the exit code: 64 for bad configuration, 2 for
+    /// another command line that is refused, 0 for help and version.
+    pub fn report(&self) -> u8 {
+        match self {
+            Self::File(_) | Self::Serve(_) => {
+                eprintln!("error: {self}");
+                BAD_CONFIGURATION
+            }
+            Self::Usage(error) => {
+                // Nothing is left to tell the user with when this fails.
+                let _ = error.print();
+                u8::from(error.use_stderr()) * 2
+            }
+        }
+    }
+}
+
+/// Parses a command line whose subcommands may have a `--config FILE` of
+/// settings (or `EVENKEEL_CONFIG`).
+///
+/// `args` starts with the program's name.
+pub fn parse<C: clap::Parser>(args: impl IntoIterator<Item = OsString>) -> Result<C, ParseError> {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let mut command = C::command();
+    let draft = Draft::new(command.clone(), &args);
+    if let Some((subcommand, path)) = draft.config() {
+        command = apply_file(command, subcommand, &path)?;
+    }
+    command
+        .try_get_matches_from_mut(&args)
+        .and_then(|matches| C::from_arg_matches(&matches))
+        .map_err(|error| match draft.subcommand() {
+            Some("serve") if error.use_stderr() => {
+                ParseError::Serve(one_line(&command, &args, &error))
+            }
+            _ => error.into(),
+        })
+}
+
+/// What can be read of a command line before its settings file is known.
+struct Draft(Option<ArgMatches>);
+
+impl Draft {
+    fn new(command: Command, args: &[OsString]) -> Self {
+        Self(command.ignore_errors(true).try_get_matches_from(args).ok())
+    }
+
+    fn subcommand(&self) -> Option<&str> {
+        self.0.as_ref()?.subcommand_name()
+    }
+
+    /// The subcommand, and the settings file for it.
+    fn config(&self) -> Option<(&str, PathBuf)> {
+        let (subcommand, matches) = self.0.as_ref()?.subcommand()?;
+        let path = matches.try_get_one::<PathBuf>("config").ok()??;
+        Some((subcommand, path.clone()))
+    }
+}
+
+/// clap's message without its usage lines, on one line, with the environment
+/// variable that a bad value came from.
+fn one_line(command: &Command, args: &[OsString], error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let message: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
+        .filter(|line| !line.is_empty())
+        .collect();
+    let message = message.join("; ");
+    let message = message.strip_prefix("error: ").unwrap_or(&message);
+    match variable(command, args, error) {
+        Some(name) => format!("{name}: {message}"),
+        None => message.to_owned(),
+    }
+}
+
+/// The environment variable that gave the value that `error` is about.
+fn variable(command: &Command, args: &[OsString], error: &clap::Error) -> Option<String> {
+    let ContextValue::String(culprit) = error.get(ContextKind::InvalidArg)? else {
+        return None;
+    };
+    let flag = culprit.split_whitespace().next()?;
+    let arg = command
+        .find_subcommand("serve")?
+        .get_arguments()
+        .find(|arg| arg.get_long() == flag.strip_prefix("--"))?;
+    let given = args
+        .iter()
+        .filter_map(|arg| arg.to_str())
+        .any(|arg| arg == flag || arg.starts_with(&format!("{flag}=")));
+    let name = arg.get_env()?;
+    (!given && std::env::var_os(name).is_some()).then(|| name.to_string_lossy().into_owned())
+}

@@ -1,0 +1,73 @@
+//! How much memory the process may take.
+
+use std::sync::Arc;
+
+use crate::account::Account;
+use crate::server::config::LimitSettings;
+
+/// The least that the account allows by default, however small the machine.
+const FLOOR: usize = 64 << 20;
+
+/// The account of the process: with the limit that is set, or else with three
+/// quarters of the memory that there is. What allocators waste, threads' stacks
+/// and the program itself are not on it, and have the last quarter.
+pub(in crate::server) fn account(settings: &LimitSettings) -> Arc<Account> {
+    let usual = || {
+        let there_is = limit().or_else(machine)?;
+        Some(
+            usize::try_from(there_is / 4 * 3)
+                .unwrap_or(usize::MAX)
+                .max(FLOOR),
+        )
+    };
+    match settings.max_memory_bytes.or_else(usual) {
+        Some(limit) => Account::new(limit),
+        None => Account::unlimited(),
+    }
+}
+
+/// What the control groups of the process allow it, if they do: version 2, or
+/// 1.
+#[cfg(target_os = "linux")]
+pub(in crate::server) fn limit() -> Option<u64> {
+    use std::path::Path;
+
+    let mut limits = Vec::new();
+    let read = |file: &Path| {
+        let text = std::fs::read_to_string(file).ok()?;
+        let limit = text.trim().parse::<u64>().ok()?;
+        // Version 1 says so when there is none.
+        (limit < i64::MAX as u64 / 2).then_some(limit)
+    };
+    // Each group is within those above it. In a container of its own it is the
+    // root.
+    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let own = own.lines().find_map(|line| line.strip_prefix("0::/"));
+    let root = Path::new("/sys/fs/cgroup");
+    let group = root.join(own.unwrap_or_default());
+    let groups = group
+        .ancestors()
+        .take_while(|group| group.starts_with(root));
+    limits.extend(groups.filter_map(|group| read(&group.join("memory.max"))));
+    limits.extend(read(&root.join("memory/memory.limit_in_bytes")));
+    limits.into_iter().min()
+}
+
+/// What control groups allow: nothing is known of it here.
+#[cfg(not(target_os = "linux"))]
+pub(in crate::server) fn limit() -> Option<u64> {
+    None
+}
+
+/// The memory of the machine.
+#[cfg(target_os = "linux")]
+fn machine() -> Option<u64> {
+    use procfs::Current;
+    Some(procfs::Meminfo::current().ok()?.mem_total)
+}
+
+/// The memory of the machine: nothing is known of it here.
+#[cfg(not(target_os = "linux"))]
+fn machine() -> Option<u64> {
+    None
+}

@@ -1,0 +1,74 @@
+//! How a server ends other than by a completed drain.
+
+use std::error::Error as StdError;
+use std::io;
+use std::net::SocketAddr;
+
+use crate::store;
+
+/// Any error of a caller's.
+pub type BoxError = Box<dyn StdError + Send + Sync>;
+
+/// Why the server ended other than by a completed drain.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The address is taken, not this machine's, or not allowed.
+    #[error("cannot listen on {address}: {source}")]
+    Bind {
+        /// The configured address.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The state directory cannot be used.
+    #[error("{0}")]
+    State(store::Error),
+    /// What was to be loaded could not be.
+    #[error("cannot load: {0}")]
+    Preload(BoxError),
+    /// Certificates or rules are bad.
+    #[error("{0}")]
+    Security(BoxError),
+    /// The runtime's threads could not be started.
+    #[error("cannot start threads: {0}")]
+    Runtime(io::Error),
+    /// Handlers for signals could not be installed.
+    #[error("cannot receive signals: {0}")]
+    Signals(io::Error),
+    /// The services could not be set up, or the listener ended by itself.
+    #[error("cannot serve: {0}")]
+    Serve(BoxError),
+    /// A second signal arrived while the server was draining.
+    #[error("stopped by a second signal while draining")]
+    Interrupted(Signal),
+}
+
+impl Error {
+    /// The process's exit code: 143 or 130 for a second signal (SIGTERM or
+    /// Ctrl-C), 1 for everything else.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Interrupted(signal) => signal.exit_code(),
+            _ => 1,
+        }
+    }
+}
+
+/// A signal that asks the server to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// SIGINT, which Ctrl-C sends.
+    Interrupt,
+    /// SIGTERM, which service managers send.
+    Terminate,
+}
+
+impl Signal {
+    /// 128 and the signal's number, as shells report a process that it ended.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Interrupt => 130,
+            Self::Terminate => 143,
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! `grpc.health.v1`: who may be sent calls.
+//!
+//! tonic's own implementation answers NOT_FOUND to a `Watch` of a name that
+//! it does not know; the protocol wants SERVICE_UNKNOWN and an open stream,
+//! because the name may become known.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio_stream::Stream;
+use tokio_stream::wrappers::WatchStream;
+use tonic::server::NamedService;
+use tonic::{Request, Response, Status};
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_server::{Health, HealthServer};
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+use tracing::{info, warn};
+
+use crate::api;
+use crate::proto::v1::spread_service_server::SpreadServiceServer;
+use crate::server::transport::identity::Visitor;
+use crate::server::transport::kinds::MAX_NAME_REQUEST_BYTES;
+use crate::snapshot;
+
+/// What health says, shared by the service, the registry that reports
+/// snapshots and the server that starts and drains.
+///
+/// Knows the names `""` and `evenkeel.v1.SpreadService`, which mean the whole
+/// server, and the name of every snapshot.
+#[derive(Clone)]
+pub(in crate::server) struct Board(Arc<Mutex<Watched>>);
+
+/// What is known, and who wants to know of what: a change wakes those alone
+/// whom it is about.
+struct Watched {
+    facts: Facts,
+    /// The statuses that somebody watches, by name.
+    watches: HashMap<Box<str>, Arc<watch::Sender<ServingStatus>>>,
+}
+
+/// What statuses follow from.
+struct Facts {
+    started: bool,
+    draining: bool,
+    /// Snapshots without which the server is not ready.
+    expected: BTreeSet<String>,
+    /// The snapshots there are, and whether they are synced.
+    synced: BTreeMap<String, bool>,
+    /// Those of them that are older than they may get.
+    stale: BTreeSet<String>,
+}
+
+impl Facts {
+    /// The status of `name` for somebody who watches it.
+    fn watched(&self, name: &str) -> ServingStatus {
+        self.status(name).unwrap_or(ServingStatus::ServiceUnknown)
+    }
+
+    /// The status of `name`, or none when it is unknown.
+    fn status(&self, name: &str) -> Option<ServingStatus> {
+        let serving = if name.is_empty() || name == SERVICE {
+            self.ready()
+        } else {
+            *self.synced.get(name)? && !self.stale.contains(name) && !self.draining
+        };
+        Some(match serving {
+            true => ServingStatus::Serving,
+            false => ServingStatus::NotServing,
+        })
+    }
+
+    fn ready(&self) -> bool {
+        self.started && !self.draining && self.unsynced().next().is_none()
+    }
+
+    /// The expected snapshots that answer no decisions yet.
+    fn unsynced(&self) -> impl Iterator<Item = &String> {
+        let unsynced = |name: &&String| self.synced.get(*name) != Some(&true);
+        self.expected.iter().filter(unsynced)
+    }
+}
+
+const SERVICE: &str = <SpreadServiceServer<api::Service> as NamedService>::NAME;
+
+impl Board {
+    /// A board of a server that has not started.
+    pub(in crate::server) fn new(expected: impl IntoIterator<Item = String>) -> Self {
+        let facts = Facts {
+            started: false,
+            draining: false,
+            expected: expected.into_iter().collect(),
+            synced: BTreeMap::new(),
+            stale: BTreeSet::new(),
+        };
+        Self(Arc::new(Mutex::new(Watched {
+            facts,
+            watches: HashMap::new(),
+        })))
+    }
+
+    /// The gRPC service.
+    pub(in crate::server) fn server(&self) -> HealthServer<Self> {
+        HealthServer::new(self.clone()).max_decoding_message_size(MAX_NAME_REQUEST_BYTES)
+    }
+
+    /// The server listens and has loaded what it was told to load.
+    pub(in crate::server) fn started(&self) {
+        self.change(None, |facts| facts.started = true);
+    }
+
+    /// Why the server is not ready; nothing when it is.
+    pub(in crate::server) fn unready(&self) -> Vec<String> {
+        let facts = &self.0.lock().facts;
+        let mut reasons = Vec::new();
+        if !facts.started {
+            reasons.push("loading".to_owned());
+        }
+        let unsynced = facts.unsynced();
+        reasons.extend(unsynced.map(|name| format!("snapshot {name} is not synced")));
+        if facts.draining {
+            reasons.push("draining".to_owned());
+        }
+        reasons
+    }
+
+    /// The snapshots that are older than they may get. They do not make the
+    /// server unready: all servers that one feed serves would be at once.
+    pub(in crate::server) fn stale(&self) -> Vec<String> {
+        self.0.lock().facts.stale.iter().cloned().collect()
+    }
+
+    /// The server is about to stop: everything is NOT_SERVING from here on.
+    pub(in crate::server) fn drain(&self) {
+        self.change(None, |facts| facts.draining = true);
+    }
+
+    /// Applies a change of one snapshot, or else of the server, and wakes those
+    /// who watch what it changes. Never waits for them.
+    fn change(&self, snapshot: Option<&str>, change: impl FnOnce(&mut Facts)) {
+        let mut watched = self.0.lock();
+        let was_ready = watched.facts.ready();
+        change(&mut watched.facts);
+        let is_ready = watched.facts.ready();
+        match (was_ready, is_ready) {
+            (false, true) => info!("ready"),
+            (true, false) => info!("not ready"),
+            _ => {}
+        }
+        match snapshot {
+            None => watched.watches.keys().for_each(|name| watched.tell(name)),
+            Some(name) => watched.tell(name),
+        }
+        if was_ready != is_ready {
+            watched.tell("");
+            watched.tell(SERVICE);
+        }
+    }
+
+    /// The status of `name` from now on.
+    fn statuses(&self, name: String, visitor: Option<Visitor>) -> Statuses {
+        let mut watched = self.0.lock();
+        let status = watched.facts.watched(&name);
+        let new = || Arc::new(watch::Sender::new(status));
+        let sender = watched.watches.entry_ref(name.as_str()).or_insert_with(new);
+        let sender = Arc::clone(sender);
+        drop(watched);
+        Statuses {
+            changes: WatchStream::new(sender.subscribe()),
+            sender,
+            name,
+            visitor,
+            sent: None,
+            board: self.clone(),
+        }
+    }
+}
+
+impl Watched {
+    /// Wakes those who watch `name`, if its status is another.
+    fn tell(&self, name: &str) {
+        if let Some(sender) = self.watches.get(name) {
+            let status = self.facts.watched(name);
+            sender.send_if_modified(|told| std::mem::replace(told, status) != status);
+        }
+    }
+}
+
+/// The status of a name at once and then whenever it changes. Statuses that
+/// follow each other faster than the client reads are skipped.
+pub(in crate::server) struct Statuses {
+    changes: WatchStream<ServingStatus>,
+    sender: Arc<watch::Sender<ServingStatus>>,
+    name: String,
+    visitor: Option<Visitor>,
+    sent: Option<ServingStatus>,
+    board: Board,
+}
+
+impl Stream for Statuses {
+    type Item = Result<HealthCheckResponse, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            let next = Pin::new(&mut self.changes).poll_next(context);
+            let Some(status) = std::task::ready!(next) else {
+                return Poll::Ready(None);
+            };
+            let status = match may_see(self.visitor.as_ref(), &self.name) {
+                true => status,
+                false => ServingStatus::ServiceUnknown,
+            };
+            // It may have changed and changed back.
+            if self.sent.replace(status) != Some(status) {
+                return Poll::Ready(Some(Ok(response(status))));
+            }
+        }
+    }
+}
+
+impl Drop for Statuses {
+    fn drop(&mut self) {
+        // Only under this lock does somebody join, so the last one knows.
+        let mut watched = self.board.0.lock();
+        if Arc::strong_count(&self.sender) == 2 {
+            watched.watches.remove(self.name.as_str());
+        }
+    }
+}
+
+impl snapshot::Observer for Board {
+    fn snapshot_changed(&self, name: &str, synced: bool) {
+        self.change(Some(name), |facts| {
+            if facts.synced.insert(name.into(), synced) != Some(synced) {
+                info!(snapshot = name, synced, "snapshot health changed");
+            }
+        });
+    }
+
+    fn snapshot_stale(&self, name: &str, stale: bool) {
+        self.change(Some(name), |facts| {
+            match stale {
+                true => facts.stale.insert(name.into()),
+                false => facts.stale.remove(name),
+            };
+            match stale {
+                true => warn!(snapshot = name, "snapshot is stale: its feed is silent"),
+                false => info!(snapshot = name, "snapshot is fed again"),
+            }
+        });
+    }
+
+    fn snapshot_deleted(&self, name: &str) {
+        self.change(Some(name), |facts| {
+            facts.stale.remove(name);
+            if facts.synced.remove(name).is_some() {
+                info!(snapshot = name, "snapshot deleted");
+            }
+        });
+    }
+}
+
+#[tonic::async_trait]
+impl Health for Board {
+    async fn check(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<HealthCheckResponse>, Status> {
+        let visitor = request.extensions().get::<Visitor>().cloned();
+        let name = request.into_inner().service;
+        let status = self.0.lock().facts.status(&name);
+        let status = status.filter(|_| may_see(visitor.as_ref(), &name));
+        match status {
+            Some(status) => Ok(Response::new(response(status))),
+            None => Err(Status::not_found(format!(
+                "no service or snapshot is named {name:?}"
+            ))),
+        }
+    }
+
+    type WatchStream = Statuses;
+
+    async fn watch(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<Statuses>, Status> {
+        let visitor = request.extensions().get::<Visitor>().cloned();
+        let name = request.into_inner().service;
+        Ok(Response::new(self.statuses(name, visitor)))
+    }
+}
+
+/// Whether a visitor may know of a name: that of a snapshot which it may not
+/// read is answered as one that nobody has.
+fn may_see(visitor: Option<&Visitor>, name: &str) -> bool {
+    let is_open = name.is_empty() || name == SERVICE;
+    is_open || visitor.is_none_or(|visitor| visitor.may_see(name))
+}
+
+fn response(status: ServingStatus) -> HealthCheckResponse {
+    HealthCheckResponse {
+        status: status.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Wake, Waker};
+
+    use super::*;
+    use crate::snapshot::Observer;
+
+    /// Counts how often whoever waits is woken.
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The statuses that a watch has to say now.
+    fn told(watch: &mut Statuses, waker: &Waker) -> Vec<ServingStatus> {
+        let mut context = Context::from_waker(waker);
+        let mut all = Vec::new();
+        while let Poll::Ready(Some(next)) = Pin::new(&mut *watch).poll_next(&mut context) {
+            all.push(next.expect("statuses are no errors").status());
+        }
+        all
+    }
+
+    #[test]
+    fn a_change_wakes_those_whom_it_is_about() {
+        use ServingStatus::{NotServing, ServiceUnknown, Serving};
+        let board = Board::new(["expected".to_owned()]);
+        board.started();
+        let names = ["", SERVICE, "expected", "other", "never"];
+        let mut watches = names.map(|name| board.statuses(name.to_owned(), None));
+        let woken = names.map(|_| Arc::new(Woken::default()));
+        let mut after = |change: &dyn Fn()| {
+            change();
+            let counts = woken
+                .each_ref()
+                .map(|woken| woken.0.swap(0, Ordering::Relaxed));
+            let told: Vec<_> = std::iter::zip(&mut watches, &woken)
+                .map(|(watch, woken)| told(watch, &Waker::from(Arc::clone(woken))))
+                .collect();
+            (counts, told)
+        };
+        let (_, first) = after(&|| {});
+        let unknown = || vec![ServiceUnknown];
+        let not = || vec![NotServing];
+        assert_eq!(first, [not(), not(), unknown(), unknown(), unknown()]);
+        // New snapshots that nobody watches.
+        let (woken, told) = after(&|| {
+            for number in 0..50 {
+                board.snapshot_changed(&format!("s{number}"), true);
+            }
+        });
+        assert_eq!((woken, told.concat()), ([0; 5], vec![]));
+        let (woken, told) = after(&|| board.snapshot_changed("other", true));
+        assert_eq!((woken, told.concat()), ([0, 0, 0, 1, 0], vec![Serving]));
+        let (woken, told) = after(&|| board.snapshot_changed("expected", true));
+        assert_eq!((woken, told.concat()), ([1, 1, 1, 0, 0], vec![Serving; 3]));
+        let (woken, told) = after(&|| {
+            board.snapshot_stale("other", true);
+            board.snapshot_stale("other", false);
+        });
+        assert_eq!((woken[3], told.concat()), (1, vec![]));
+        let (woken, told) = after(&|| board.drain());
+        assert_eq!(
+            (woken, told.concat()),
+            ([1, 1, 1, 1, 0], vec![NotServing; 4])
+        );
+        let again = board.statuses("never".to_owned(), None);
+        drop(watches);
+        assert_eq!(board.0.lock().watches.len(), 1);
+        drop(again);
+        assert!(board.0.lock().watches.is_empty());
+    }
+}

@@ -1,0 +1,146 @@
+//! Files that are read again when they change.
+//!
+//! What a file holds is compared, not when it changed: secrets in Kubernetes
+//! are swapped by symbolic links, whose times say little.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use std::{fs, io};
+
+use parking_lot::RwLock;
+use tokio::time::{MissedTickBehavior, interval};
+use tracing::{error, info};
+
+use super::security::Counts;
+use crate::server::error::{self, BoxError};
+
+/// Why files are not used.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::server) enum Error {
+    /// One cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// What they hold is bad.
+    #[error("{0}")]
+    Bad(#[from] BoxError),
+}
+
+impl From<Error> for error::Error {
+    fn from(error: Error) -> Self {
+        Self::Security(error.into())
+    }
+}
+
+type Contents = Vec<Result<Vec<u8>, (io::ErrorKind, String)>>;
+
+/// What files hold, as it was last read and found good.
+pub(in crate::server) type Live<T> = RwLock<Arc<T>>;
+
+/// Puts what the files hold to use.
+type Apply = Box<dyn Fn(&[Vec<u8>]) -> Result<(), BoxError> + Send>;
+
+/// Files that make sense together, and what is done with them.
+pub(in crate::server) struct Watched {
+    what: &'static str,
+    paths: Vec<PathBuf>,
+    seen: Contents,
+    apply: Apply,
+    counts: Arc<Counts>,
+}
+
+impl Watched {
+    /// Reads the files for the first time; what `parse` makes of their contents,
+    /// given in order, is kept up to date by [`run`].
+    ///
+    /// # Errors
+    /// What is wrong with them now.
+    pub(in crate::server) fn new<T: Send + Sync + 'static>(
+        what: &'static str,
+        paths: Vec<PathBuf>,
+        counts: &Arc<Counts>,
+        parse: impl Fn(&[Vec<u8>]) -> Result<T, BoxError> + Send + 'static,
+    ) -> Result<(Arc<Live<T>>, Self), Error> {
+        let seen = read(&paths);
+        let live = Arc::new(RwLock::new(Arc::new(parse(&whole(&paths, &seen)?)?)));
+        let used = Arc::clone(&live);
+        let watched = Self {
+            what,
+            paths,
+            seen,
+            apply: Box::new(move |contents| {
+                *used.write() = Arc::new(parse(contents)?);
+                Ok(())
+            }),
+            counts: Arc::clone(counts),
+        };
+        Ok((live, watched))
+    }
+
+    /// Looks once. A bad state of the files is told once, however long it
+    /// stays.
+    fn look(&mut self) {
+        let now = read(&self.paths);
+        if now == self.seen {
+            return;
+        }
+        self.seen = now;
+        let what = self.what;
+        let applied = whole(&self.paths, &self.seen).and_then(|all| Ok((self.apply)(&all)?));
+        match applied {
+            Ok(()) => {
+                self.counts.reloads.fetch_add(1, Ordering::Relaxed);
+                info!(what, "reloaded");
+            }
+            Err(error) => {
+                self.counts.failed_reloads.fetch_add(1, Ordering::Relaxed);
+                error!(what, %error, "not reloaded: what was in use before stays");
+            }
+        }
+    }
+}
+
+/// Looks at all of them every `period`, for as long as the runtime lives.
+pub(in crate::server) async fn run(mut all: Vec<Watched>, period: Duration) {
+    let mut ticks = interval(period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        // A file may be on a disk that does not answer.
+        let looked = tokio::task::spawn_blocking(move || {
+            all.iter_mut().for_each(Watched::look);
+            all
+        });
+        match looked.await {
+            Ok(same) => all = same,
+            Err(error) => {
+                error!(%error, "changed certificates and rules need a restart from here on");
+                return;
+            }
+        }
+    }
+}
+
+fn read(paths: &[PathBuf]) -> Contents {
+    let read = |path: &Path| fs::read(path).map_err(|error| (error.kind(), error.to_string()));
+    paths.iter().map(|path| read(path)).collect()
+}
+
+/// The contents of files all of which could be read.
+fn whole(paths: &[PathBuf], contents: &Contents) -> Result<Vec<Vec<u8>>, Error> {
+    let whole = paths.iter().zip(contents).map(|(path, content)| {
+        content
+            .clone()
+            .map_err(|(kind, message)| Error::Unreadable {
+                path: path.clone(),
+                source: io::Error::new(kind, message),
+            })
+    });
+    whole.collect()
+}

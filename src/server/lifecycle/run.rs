@@ -1,0 +1,51 @@
+//! The process around the server: logging, the runtime and the exit code.
+
+use std::process::ExitCode;
+
+use super::serve::serve;
+use crate::api;
+use crate::server::config::{self, Config};
+use crate::server::error::{BoxError, Error};
+use crate::server::telemetry::logging;
+
+/// Runs `evenkeel serve` to its end and returns the exit code: 0 after a
+/// drain, 1 when it cannot serve, 64 when settings do not go together or
+/// `RUST_LOG` is bad, 130 or 143 when
+/// a second signal cut the drain short. Errors are one line on standard
+/// error.
+///
+/// See [`serve`] for `preload`. Logging must not have been started, and the
+/// caller should exit at once: calls that did not end in time may still run.
+pub fn run<P, F, E>(config: Config, preload: P) -> ExitCode
+where
+    P: FnOnce(api::Service) -> F,
+    F: Future<Output = Result<(), E>>,
+    E: Into<BoxError>,
+{
+    if let Err(conflict) = config.check() {
+        eprintln!("error: {conflict}");
+        return ExitCode::from(config::BAD_CONFIGURATION);
+    }
+    let filter = config.log.log_level.as_deref();
+    let levels = match logging::init(config.log.log_format, filter) {
+        Ok(levels) => levels,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::from(config::BAD_CONFIGURATION);
+        }
+    };
+    let served = tokio::runtime::Runtime::new()
+        .map_err(Error::Runtime)
+        .and_then(|runtime| {
+            let served = runtime.block_on(serve(config, Some(levels), preload));
+            runtime.shutdown_background();
+            served
+        });
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The pages of the admin port.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::extract::{ConnectInfo, DefaultBodyLimit, Path, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde::Serialize;
+
+use crate::api;
+use crate::proto::v1;
+use crate::server::lifecycle::health::Board;
+use crate::server::telemetry::logging::Levels;
+use crate::server::telemetry::metrics::Metrics;
+use crate::snapshot::{Registry, Summary};
+use crate::store::Counts;
+
+/// Bytes of a request's body: a log filter.
+const MAX_BODY_BYTES: usize = 4 << 10;
+
+const INDEX: &str = "\
+/metrics          what Prometheus scrapes
+/livez            200 while the process answers
+/readyz           200 when calls may be sent here, else 503 and why not
+/debug/snapshot   the snapshots, or one: /debug/snapshot/NAME
+/debug/log-level  GET, or PUT from this machine: what is logged
+";
+
+/// What the pages tell of.
+pub(in crate::server) struct Pages {
+    pub(in crate::server) metrics: Metrics,
+    pub(in crate::server) health: Board,
+    pub(in crate::server) registry: Arc<Registry>,
+    /// None when the state is in memory only.
+    pub(in crate::server) store: Option<Arc<Counts>>,
+    /// None when logging was started by somebody else.
+    pub(in crate::server) levels: Option<Levels>,
+}
+
+impl Pages {
+    /// All pages.
+    pub(super) fn router(self) -> Router {
+        Router::new()
+            .route("/", get(|| async { INDEX }))
+            .route("/metrics", get(metrics))
+            .route("/livez", get(|| async { "ok\n" }))
+            .route("/readyz", get(readyz))
+            .route("/debug/snapshot", get(snapshots))
+            .route("/debug/snapshot/{name}", get(snapshot))
+            .route("/debug/log-level", get(log_level).put(set_log_level))
+            .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+            .with_state(Arc::new(self))
+    }
+}
+
+type Shared = State<Arc<Pages>>;
+
+/// Runs what may wait for a batch beside the thread of the port.
+async fn aside<T: Send + 'static>(
+    read: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, StatusCode> {
+    let read = tokio::task::spawn_blocking(read).await;
+    read.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)
+}
+
+async fn metrics(State(pages): Shared) -> Result<Response, StatusCode> {
+    let page = aside(move || pages.metrics.render()).await?;
+    let page = page.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
+    Ok(([(header::CONTENT_TYPE, Metrics::CONTENT_TYPE)], page).into_response())
+}
+
+async fn readyz(State(pages): Shared) -> (StatusCode, String) {
+    let mut lines = pages.health.unready();
+    let mut status = StatusCode::SERVICE_UNAVAILABLE;
+    if lines.is_empty() {
+        status = StatusCode::OK;
+        lines.push("ready".into());
+    }
+    let stale = pages.health.stale().into_iter();
+    lines.extend(stale.map(|name| format!("snapshot {name} is stale")));
+    // Decisions go on, on all servers whose disks are full at once.
+    let trouble = pages.store.as_ref().and_then(|counts| counts.trouble());
+    lines.extend(trouble.map(|why| format!("read-only: {why}")));
+    (status, lines.into_iter().map(|line| line + "\n").collect())
+}
+
+/// A snapshot, as `GetSnapshot` tells it, and what helps to debug.
+#[derive(Serialize)]
+struct Told {
+    #[serde(flatten)]
+    snapshot: v1::Snapshot,
+    namespaces: usize,
+    views: usize,
+    #[serde(rename = "memoryBytesByPart")]
+    memory: std::collections::BTreeMap<&'static str, usize>,
+}
+
+fn told(summary: &Summary) -> Told {
+    Told {
+        snapshot: api::describe(summary),
+        namespaces: summary.namespaces,
+        views: summary.views,
+        memory: summary.memory.parts().into_iter().collect(),
+    }
+}
+
+async fn snapshots(State(pages): Shared) -> Result<Json<Vec<Told>>, StatusCode> {
+    let read = move || {
+        let all = pages.registry.list("");
+        all.iter().map(|s| told(&s.summary())).collect()
+    };
+    aside(read).await.map(Json)
+}
+
+async fn snapshot(
+    State(pages): Shared,
+    Path(name): Path<String>,
+) -> Result<Json<Told>, StatusCode> {
+    let Ok(snapshot) = pages.registry.get(&name) else {
+        return Err(StatusCode::NOT_FOUND);
+    };
+    aside(move || told(&snapshot.summary())).await.map(Json)
+}
+
+async fn log_level(State(pages): Shared) -> Result<String, StatusCode> {
+    let levels = pages.levels.as_ref().ok_or(StatusCode::NOT_FOUND)?;
+    Ok(levels.current() + "\n")
+}
+
+/// Sets what is logged, from this machine only: the port has no
+/// authentication.
+async fn set_log_level(
+    State(pages): Shared,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    filter: String,
+) -> Result<String, (StatusCode, String)> {
+    if !peer.ip().to_canonical().is_loopback() {
+        let rule = "the log level may only be set from the server's own machine\n";
+        return Err((StatusCode::FORBIDDEN, rule.into()));
+    }
+    let Some(levels) = &pages.levels else {
+        return Err((StatusCode::NOT_FOUND, String::new()));
+    };
+    match levels.set(filter.trim()) {
+        Ok(()) => Ok(levels.current() + "\n"),
+        Err(error) => Err((StatusCode::BAD_REQUEST, error + "\n")),
+    }
+}

@@ -1,0 +1,96 @@
+//! Log lines on standard error: for people, or JSON for machines.
+
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tracing::info;
+use tracing_subscriber::{EnvFilter, reload};
+
+use crate::server::config::log::{LogFormat, parse_filter};
+use crate::visible;
+
+/// What is logged, which can be changed while the program runs.
+#[derive(Clone)]
+pub struct Levels {
+    current: Arc<Mutex<String>>,
+    reload: Arc<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>,
+}
+
+impl Levels {
+    /// The filter in force.
+    pub fn current(&self) -> String {
+        self.current.lock().clone()
+    }
+
+    /// Puts another filter in force.
+    ///
+    /// # Errors
+    /// What is wrong with it; the one before stays in force.
+    pub fn set(&self, filter: &str) -> Result<(), String> {
+        let filter = parse_filter(filter)?;
+        let mut current = self.current.lock();
+        (self.reload)(EnvFilter::new(&filter)).map_err(|error| error.to_string())?;
+        info!(from = *current, to = filter, "log level changed");
+        *current = filter;
+        Ok(())
+    }
+}
+
+/// `RUST_LOG` is not a filter.
+#[derive(Debug, thiserror::Error)]
+#[error("RUST_LOG: invalid value {value:?}: {reason}")]
+pub struct FilterError {
+    value: String,
+    reason: String,
+}
+
+/// Starts logging, once for the process: `filter`, or what `RUST_LOG` says, or
+/// `info`. What is logged can be changed by what is returned.
+///
+/// # Panics
+/// When logging was started before.
+pub fn init(format: LogFormat, filter: Option<&str>) -> Result<Levels, FilterError> {
+    let filter = match filter {
+        Some(filter) => filter.to_owned(),
+        None => filter_from_environment()?,
+    };
+    let terminal = io::stderr().is_terminal();
+    let human = format == LogFormat::Human || format == LogFormat::Auto && terminal;
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::new(&filter))
+        // Fields hold what clients have sent.
+        .with_writer(move || visible::Lines {
+            to: io::stderr(),
+            are_json: !human,
+        })
+        .with_ansi(terminal)
+        // It would be told on standard error, and panic: a server outlives the
+        // reader of its logs.
+        .log_internal_errors(false);
+    let reload: Arc<dyn Fn(_) -> _ + Send + Sync> = if human {
+        let lines = lines.with_filter_reloading();
+        let handle = lines.reload_handle();
+        lines.init();
+        Arc::new(move |filter| handle.reload(filter))
+    } else {
+        let lines = lines.json().flatten_event(true).with_filter_reloading();
+        let handle = lines.reload_handle();
+        lines.init();
+        Arc::new(move |filter| handle.reload(filter))
+    };
+    Ok(Levels {
+        current: Arc::new(Mutex::new(filter)),
+        reload,
+    })
+}
+
+fn filter_from_environment() -> Result<String, FilterError> {
+    match std::env::var("RUST_LOG") {
+        Ok(value) if !value.is_empty() => match parse_filter(&value) {
+            Ok(filter) => Ok(filter),
+            Err(reason) => Err(FilterError { value, reason }),
+        },
+        _ => Ok("info".into()),
+    }
+}

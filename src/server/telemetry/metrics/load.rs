@@ -1,0 +1,119 @@
+//! How busy the server is: calls, connections, threads, and their limits.
+
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use tokio::runtime::RuntimeMetrics;
+
+use super::calls::Calls;
+use super::family::{Family, plain, seconds};
+use crate::account::Account;
+use crate::server::config::LimitSettings;
+use crate::server::lifecycle::health::Board;
+use crate::server::transport::calls::CallLimits;
+use crate::server::transport::connections;
+use crate::server::transport::slots::Slots;
+
+const READY: Family = plain("ready", "Whether health says SERVING: 1 or 0");
+const IN_FLIGHT: Family = plain("calls_in_flight", "Calls under way, without feeds");
+const FEEDS: Family = plain("open_feeds", "Feeds open now");
+const WATCHES: Family = plain("open_health_watches", "Health watches open now");
+const REFLECTIONS: Family = plain("open_reflection_streams", "Reflection streams open now");
+const OPEN: Family = plain("open_connections", "Connections open now");
+const ACCEPTED: Family = plain("connections_accepted", "Connections accepted");
+const REFUSED: Family = plain(
+    "connections_refused",
+    "Connections closed at once, over max-connections",
+);
+const BUSY: Family = seconds(
+    "thread_busy",
+    "Time that a thread that serves connections was not idle; 1 per second is saturation",
+);
+const REFUSALS: Family = plain(
+    "limit_refusals",
+    "Calls and connections refused for a limit, by the limit's name",
+);
+const LIMIT: Family = plain("limit", "Configured limits on what clients can make grow");
+
+/// The threads that serve connections, each known from its start on.
+#[derive(Debug, Default)]
+pub(in crate::server) struct Threads(Mutex<Vec<(usize, RuntimeMetrics)>>);
+
+impl Threads {
+    /// Adds a thread by number.
+    pub(in crate::server) fn add(&self, index: usize, runtime: RuntimeMetrics) {
+        self.0.lock().push((index, runtime));
+    }
+}
+
+/// What the server's parts say of themselves.
+pub(super) struct Load {
+    pub(super) health: Board,
+    pub(super) calls: CallLimits,
+    pub(super) noted: Arc<Calls>,
+    pub(super) connections: Arc<connections::Counts>,
+    pub(super) threads: Arc<Threads>,
+    pub(super) limits: LimitSettings,
+    pub(super) account: Arc<Account>,
+}
+
+impl fmt::Debug for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Load").finish_non_exhaustive()
+    }
+}
+
+impl Load {
+    fn limits(&self) -> [([(&'static str, &'static str); 1], usize); 14] {
+        let limits = &self.limits;
+        let kinds = self.calls.kinds();
+        let of = |slots: &Slots| (slots.limit().name, slots.limit().count);
+        [
+            of(&kinds.calls),
+            of(&kinds.feeds),
+            of(&kinds.watches),
+            of(&kinds.reflections),
+            ("max-connections", limits.max_connections),
+            ("max-message-bytes", limits.max_message_bytes),
+            ("max-memory-bytes", self.account.limit()),
+            ("max-snapshots", limits.max_snapshots),
+            ("max-nodes", limits.max_nodes),
+            ("max-pods", limits.max_pods),
+            ("max-label-sets", limits.max_label_sets),
+            ("max-owners", limits.max_owners),
+            ("max-view-bytes", limits.max_view_bytes),
+            ("max-reservations", limits.placing.max_reservations),
+        ]
+        .map(|(name, limit)| ([("limit", name)], limit))
+    }
+}
+
+impl Collector for Load {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        READY.gauge(&mut encoder, u32::from(self.health.unready().is_empty()))?;
+        let kinds = self.calls.kinds();
+        IN_FLIGHT.gauge(&mut encoder, kinds.calls.held())?;
+        FEEDS.gauge(&mut encoder, kinds.feeds.held())?;
+        WATCHES.gauge(&mut encoder, kinds.watches.held())?;
+        REFLECTIONS.gauge(&mut encoder, kinds.reflections.held())?;
+        OPEN.gauge(&mut encoder, self.connections.open())?;
+        ACCEPTED.counter(&mut encoder, self.connections.accepted())?;
+        REFUSED.counter(&mut encoder, self.connections.refused())?;
+        let threads = self.threads.0.lock().clone();
+        let busy = threads.iter().map(|(index, runtime)| {
+            let busy = runtime.worker_total_busy_duration(0);
+            ([("thread", index.to_string())], busy.as_secs_f64())
+        });
+        BUSY.counters(&mut encoder, busy)?;
+        let mut refusals = self.noted.refusals();
+        // The one limit that no call is refused for.
+        refusals.insert("max-connections".into(), self.connections.refused());
+        let refusals = refusals.into_iter();
+        let refusals = refusals.map(|(limit, count)| ([("limit", limit)], count));
+        REFUSALS.counters(&mut encoder, refusals)?;
+        LIMIT.gauges(&mut encoder, self.limits())
+    }
+}

@@ -1,0 +1,99 @@
+//! What `/metrics` says: each file reads one part of the server when it is
+//! asked. The parts themselves keep plain counts and know nothing of this.
+
+mod calls;
+mod certificates;
+mod decision_log;
+mod family;
+mod histogram;
+mod load;
+mod memory;
+mod process;
+mod snapshots;
+mod store;
+mod work;
+
+use std::fmt;
+use std::sync::Arc;
+
+use prometheus_client::encoding::text;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry;
+
+pub(in crate::server) use self::calls::{Calls, Method, Recorder};
+pub(in crate::server) use self::load::Threads;
+use crate::decision_log::DecisionLog;
+use crate::server::config::Config;
+use crate::server::lifecycle::health::Board;
+use crate::server::lifecycle::security;
+use crate::server::transport::calls::CallLimits;
+use crate::server::transport::connections;
+use crate::snapshot::Registry;
+
+/// What is read when the metrics are asked for.
+pub(in crate::server) struct Sources {
+    pub(in crate::server) limits: CallLimits,
+    pub(in crate::server) connections: Arc<connections::Counts>,
+    pub(in crate::server) threads: Arc<Threads>,
+    pub(in crate::server) health: Board,
+    pub(in crate::server) registry: Arc<Registry>,
+    pub(in crate::server) decision_log: Option<DecisionLog>,
+    pub(in crate::server) store: Option<Arc<crate::store::Counts>>,
+    pub(in crate::server) security: Arc<security::Counts>,
+}
+
+/// The metrics of one server.
+#[derive(Debug)]
+pub(in crate::server) struct Metrics(registry::Registry);
+
+impl Metrics {
+    /// Media type of [`Self::render`].
+    pub(in crate::server) const CONTENT_TYPE: &str =
+        "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+    /// Of a server with these parts.
+    pub(in crate::server) fn new(config: &Config, calls: Arc<Calls>, sources: Sources) -> Self {
+        let mut all = registry::Registry::default();
+        all.register_collector(Box::new(process::Process::new()));
+        let own = all.sub_registry_with_prefix("evenkeel");
+        let build = Info::new([
+            ("version", env!("CARGO_PKG_VERSION")),
+            ("arch", std::env::consts::ARCH),
+            ("os", std::env::consts::OS),
+        ]);
+        own.register("build", "The program that runs", build);
+        own.register_collector(Box::new(Arc::clone(&calls)));
+        own.register_collector(Box::new(load::Load {
+            health: sources.health,
+            calls: sources.limits,
+            noted: calls,
+            connections: sources.connections,
+            threads: sources.threads,
+            limits: config.limits.clone(),
+            account: Arc::clone(sources.registry.account()),
+        }));
+        own.register_collector(Box::new(snapshots::Snapshots {
+            registry: Arc::clone(&sources.registry),
+            labelled: config.admin.metrics_snapshots,
+        }));
+        own.register_collector(Box::new(memory::Memory(Arc::clone(
+            sources.registry.account(),
+        ))));
+        if let Some(log) = sources.decision_log {
+            own.register_collector(Box::new(decision_log::Log(log)));
+        }
+        if let Some(counts) = sources.store {
+            own.register_collector(Box::new(store::Store(counts)));
+        }
+        own.register_collector(Box::new(work::Work(sources.registry)));
+        own.register_collector(Box::new(certificates::Security(sources.security)));
+        Self(all)
+    }
+
+    /// All of them, in the text format of OpenMetrics.
+    pub(in crate::server) fn render(&self) -> Result<String, fmt::Error> {
+        let mut page = String::new();
+        text::encode(&mut page, &self.0)?;
+        Ok(page)
+    }
+}

@@ -1,0 +1,73 @@
+//! What the server tells of itself: metrics and pages on the admin port, and
+//! traces.
+
+mod admin;
+pub(super) mod decisions;
+pub mod logging;
+pub(super) mod metrics;
+pub(super) mod observe;
+mod traces;
+
+use std::sync::Arc;
+
+use self::admin::{Admin, Pages};
+use self::logging::Levels;
+use self::metrics::{Calls, Metrics, Sources};
+use self::observe::Observer;
+use self::traces::Traces;
+use crate::server::config::{self, Config};
+use crate::server::error::Error;
+
+/// What is noted of calls, and where it goes.
+pub(in crate::server) struct Telemetry {
+    calls: Arc<Calls>,
+    traces: Option<Traces>,
+    has_admin: bool,
+}
+
+impl Telemetry {
+    /// Of a service with these methods. Starts to send traces, if they are
+    /// wanted.
+    pub(in crate::server) fn start(config: &Config, methods: Vec<String>) -> Result<Self, Error> {
+        let traces = Traces::start(&config.traces);
+        Ok(Self {
+            calls: Calls::new(methods, config::limit_names()),
+            traces: traces.map_err(|error| Error::Serve(error.into()))?,
+            has_admin: config.admin.admin_listen.is_some(),
+        })
+    }
+
+    /// Who notes the calls of one more thread; nobody when nobody asks.
+    pub(in crate::server) fn observer(&self) -> Option<Arc<Observer>> {
+        let tracer = self.traces.as_ref().map(Traces::tracer);
+        let is_wanted = self.has_admin || tracer.is_some();
+        is_wanted.then(|| Observer::new(self.calls.recorder(), tracer))
+    }
+
+    /// Opens the admin port, if one is wanted.
+    pub(in crate::server) fn open_admin(
+        &self,
+        config: &Config,
+        sources: Sources,
+        levels: Option<Levels>,
+    ) -> Result<Option<Admin>, Error> {
+        let Some(address) = config.admin.admin_listen else {
+            return Ok(None);
+        };
+        let pages = Pages {
+            health: sources.health.clone(),
+            registry: Arc::clone(&sources.registry),
+            store: sources.store.clone(),
+            levels,
+            metrics: Metrics::new(config, Arc::clone(&self.calls), sources),
+        };
+        Admin::start(address, pages).map(Some)
+    }
+
+    /// Sends the traces that wait to be sent.
+    pub(in crate::server) async fn stop(self) {
+        if let Some(traces) = self.traces {
+            traces.stop().await;
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What is noted of each call: counts and times and, if calls are traced, a
+//! span.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use http::{HeaderMap, Request, Response};
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+use super::metrics::{Method, Recorder};
+use super::traces::{Started, Tracer};
+use crate::api::Decision;
+
+/// Notes the calls of one thread.
+pub(in crate::server) struct Observer {
+    recorder: Recorder,
+    tracer: Option<Tracer>,
+}
+
+impl Observer {
+    pub(in crate::server) fn new(recorder: Recorder, tracer: Option<Tracer>) -> Arc<Self> {
+        Arc::new(Self { recorder, tracer })
+    }
+
+    /// A call has arrived.
+    pub(in crate::server) fn begin<B>(self: &Arc<Self>, request: &Request<B>) -> Call {
+        let started = self.tracer.as_ref();
+        Call {
+            method: self.recorder.calls().method(request.uri().path()),
+            arrived: Instant::now(),
+            started: started.map(|tracer| tracer.begin(request.headers())),
+            decision: None,
+            code: None,
+            observer: Arc::clone(self),
+        }
+    }
+
+    /// A call that is not noted is refused, by these headers or trailers.
+    pub(in crate::server) fn refused(&self, headers: &HeaderMap) {
+        if let Some(limit) = limit(headers) {
+            self.recorder.refused(&limit);
+        }
+    }
+}
+
+/// A call under way. When it is dropped it has ended.
+pub(in crate::server) struct Call {
+    observer: Arc<Observer>,
+    method: Method,
+    arrived: Instant,
+    started: Option<Started>,
+    decision: Option<Decision>,
+    /// How it ended, once that is known.
+    code: Option<Code>,
+}
+
+impl Call {
+    /// Its answer begins; without a body it is over.
+    pub(in crate::server) fn answered<B>(&mut self, response: &Response<B>) {
+        self.decision = response.extensions().get().copied();
+        self.status(response.headers());
+    }
+
+    /// Its status, if these headers or trailers have one.
+    pub(in crate::server) fn status(&mut self, headers: &HeaderMap) {
+        let Some(code) = headers.get(Status::GRPC_STATUS) else {
+            return;
+        };
+        let code = Code::from_bytes(code.as_bytes());
+        self.code = Some(code);
+        if code == Code::ResourceExhausted
+            && let Some(limit) = limit(headers)
+        {
+            self.observer.recorder.refused(&limit);
+        }
+    }
+}
+
+/// The limit for which a call was refused.
+fn limit(headers: &HeaderMap) -> Option<String> {
+    let status = Status::from_header_map(headers)?;
+    let mut info = status.get_details_error_info()?;
+    info.metadata.remove("limit")
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        // Without a status nobody waits for it any more.
+        let code = self.code.unwrap_or(Code::Cancelled);
+        let Observer { recorder, tracer } = &*self.observer;
+        recorder.ended(self.method, self.arrived, code, self.decision.as_ref());
+        if let (Some(tracer), Some(started)) = (tracer, self.started.take()) {
+            let method = recorder.calls().name(self.method);
+            tracer.end(started, method, self.arrived, code, self.decision.as_ref());
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Traces of calls, sent to an OpenTelemetry collector.
+//!
+//! A span is made when its call has ended, from what was noted meanwhile: a
+//! call that is not traced costs nothing.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use http::HeaderMap;
+use opentelemetry::propagation::{Extractor, TextMapPropagator};
+use opentelemetry::trace::{
+    Span, SpanBuilder, SpanKind, Status, TraceContextExt, Tracer as _, TracerProvider,
+};
+use opentelemetry::{Context, KeyValue};
+use opentelemetry_otlp::{ExporterBuildError, SpanExporter, WithExportConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider};
+use tonic::Code;
+use tonic::server::NamedService;
+use tracing::warn;
+
+use crate::api::{self, Decision};
+use crate::proto::v1::spread_service_server::SpreadServiceServer;
+use crate::server::config::TraceSettings;
+
+const SERVICE: &str = <SpreadServiceServer<api::Service> as NamedService>::NAME;
+
+/// How long the collector may take for spans that wait when the server stops.
+const FAREWELL: Duration = Duration::from_secs(3);
+
+/// What sends spans.
+pub(in crate::server) struct Traces {
+    provider: SdkTracerProvider,
+}
+
+impl Traces {
+    /// Starts to send, if a collector is configured. The connection is made
+    /// when there is something to send.
+    pub(in crate::server) fn start(
+        settings: &TraceSettings,
+    ) -> Result<Option<Self>, ExporterBuildError> {
+        let Some(endpoint) = &settings.otlp_endpoint else {
+            return Ok(None);
+        };
+        let exporter = SpanExporter::builder()
+            .with_tonic()
+            .with_endpoint(endpoint.to_string())
+            .build()?;
+        let resource = Resource::builder()
+            .with_service_name(env!("CARGO_PKG_NAME"))
+            .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")));
+        let root = Sampler::TraceIdRatioBased(settings.trace_ratio);
+        let provider = SdkTracerProvider::builder()
+            .with_sampler(Sampler::ParentBased(Box::new(root)))
+            .with_resource(resource.build())
+            .with_batch_exporter(exporter)
+            .build();
+        Ok(Some(Self { provider }))
+    }
+
+    /// What makes spans.
+    pub(in crate::server) fn tracer(&self) -> Tracer {
+        Tracer(self.provider.tracer(SERVICE))
+    }
+
+    /// Sends what waits to be sent.
+    pub(in crate::server) async fn stop(self) {
+        let stop = move || self.provider.shutdown_with_timeout(FAREWELL);
+        match tokio::task::spawn_blocking(stop).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => warn!(%error, "traces were lost"),
+            Err(error) => warn!(%error, "traces were lost"),
+        }
+    }
+}
+
+/// Makes spans.
+#[derive(Clone)]
+pub(in crate::server) struct Tracer(SdkTracer);
+
+/// What a span needs to know of the start of its call.
+pub(in crate::server) struct Started {
+    at: SystemTime,
+    parent: Context,
+}
+
+impl Tracer {
+    /// A call has arrived with these headers.
+    pub(in crate::server) fn begin(&self, headers: &HeaderMap) -> Started {
+        let propagator = TraceContextPropagator::new();
+        Started {
+            at: SystemTime::now(),
+            parent: propagator.extract_with_context(&Context::new(), &Headers(headers)),
+        }
+    }
+
+    /// The call has ended.
+    pub(in crate::server) fn end(
+        &self,
+        started: Started,
+        method: &str,
+        arrived: Instant,
+        code: Code,
+        decision: Option<&Decision>,
+    ) {
+        let Started { at, parent } = started;
+        let call = SpanBuilder::from_name(format!("{SERVICE}/{method}"))
+            .with_kind(SpanKind::Server)
+            .with_start_time(at)
+            .with_attributes([
+                KeyValue::new("rpc.system", "grpc"),
+                KeyValue::new("rpc.service", SERVICE),
+                KeyValue::new("rpc.method", method.to_owned()),
+                KeyValue::new("rpc.grpc.status_code", code as i64),
+            ]);
+        let mut call = self.0.build_with_context(call, &parent);
+        if is_fault(code) {
+            call.set_status(Status::error(code.description()));
+        }
+        if let Some(decision) = decision {
+            let within = parent.with_remote_span_context(call.span_context().clone());
+            let size = decision.size;
+            let start = at + decision.started.saturating_duration_since(arrived);
+            let decide = SpanBuilder::from_name("decide")
+                .with_start_time(start)
+                .with_attributes([
+                    KeyValue::new("evenkeel.nodes", size.nodes),
+                    KeyValue::new("evenkeel.domains", size.domains),
+                    KeyValue::new("evenkeel.feasible", size.feasible),
+                ]);
+            let mut decide = self.0.build_with_context(decide, &within);
+            decide.end_with_timestamp(start + decision.took);
+        }
+        call.end_with_timestamp(at + arrived.elapsed());
+    }
+}
+
+/// Whether a code says that the server is at fault, and not the caller.
+fn is_fault(code: Code) -> bool {
+    matches!(
+        code,
+        Code::Unknown
+            | Code::DeadlineExceeded
+            | Code::Unimplemented
+            | Code::Internal
+            | Code::Unavailable
+            | Code::DataLoss
+    )
+}
+
+struct Headers<'a>(&'a HeaderMap);
+
+impl Extractor for Headers<'_> {
+    fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key)?.to_str().ok()
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        self.0.keys().map(http::HeaderName::as_str).collect()
+    }
+}

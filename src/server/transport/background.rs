@@ -1,0 +1,219 @@
+//! Where large messages are decoded and feeds run: on threads beside those
+//! that serve, so that health checks and small calls never wait for a decoder.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use parking_lot::Mutex;
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::oneshot;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::slots::Who;
+use crate::api;
+use crate::server::error::Error;
+
+/// How large a request is that is decoded here. 32 KiB are decoded and
+/// validated in some 100 µs, which a call may wait for another.
+pub(in crate::server) const LARGE: usize = 32 << 10;
+
+/// How much these threads stand back for those that serve. Little: what they
+/// run may hold what a call waits for.
+#[cfg(target_os = "linux")]
+const NICENESS: i32 = 4;
+
+/// The threads. They stop when this is dropped.
+pub(in crate::server) struct Aside {
+    runtime: Option<Runtime>,
+    turns: Arc<Turns>,
+}
+
+impl Aside {
+    /// Starts them: as many decode at once as half of the processors, so that
+    /// the others are left to those that serve, and one more answers for what
+    /// only waits.
+    pub(in crate::server) fn start() -> Result<Self, Error> {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let decoders = (processors / 2).max(1);
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(decoders + 1)
+            .thread_name("aside")
+            .on_thread_start(stand_back)
+            .enable_all()
+            .build()
+            .map_err(Error::Runtime)?;
+        Ok(Self {
+            runtime: Some(runtime),
+            turns: Arc::new(Turns::new(decoders)),
+        })
+    }
+
+    /// Where feeds run.
+    pub(in crate::server) fn runtime(&self) -> Handle {
+        self.handle().runtime
+    }
+
+    /// What calls are handed to.
+    pub(in crate::server) fn handle(&self) -> AsideHandle {
+        let runtime = self.runtime.as_ref().expect("it is there until the drop");
+        AsideHandle {
+            runtime: runtime.handle().clone(),
+            turns: Arc::clone(&self.turns),
+        }
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        // Who drops it may not wait.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+fn stand_back() {
+    // One thread alone, on Linux; whether it may is no matter.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::setpriority_process(None, NICENESS);
+}
+
+/// A way to the threads.
+#[derive(Clone)]
+pub(in crate::server) struct AsideHandle {
+    runtime: Handle,
+    turns: Arc<Turns>,
+}
+
+impl AsideHandle {
+    /// Runs the work of a caller. What it does before it first waits is done in
+    /// the caller's turn; callers take turns. It ends with this future.
+    ///
+    /// # Errors
+    /// When it panicked.
+    pub(in crate::server) async fn run<F>(&self, who: Who, work: F) -> Result<F::Output, api::Error>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send,
+    {
+        let turns = Arc::clone(&self.turns);
+        let task = self.runtime.spawn(async move {
+            let mut work = pin!(work);
+            let turn = turns.take(who).await;
+            let begun = poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await;
+            drop(turn);
+            match begun {
+                Poll::Ready(done) => done,
+                Poll::Pending => work.await,
+            }
+        });
+        let done = AbortOnDropHandle::new(task).await;
+        done.map_err(|_| api::Error::Internal)
+    }
+}
+
+/// Turns at work, which callers that wait take one after another, however much
+/// each of them brings.
+struct Turns(Mutex<Queue>);
+
+struct Queue {
+    free: usize,
+    /// Never with an empty line.
+    waiting: VecDeque<(Who, VecDeque<oneshot::Sender<Turn>>)>,
+}
+
+impl Turns {
+    fn new(free: usize) -> Self {
+        Self(Mutex::new(Queue {
+            free,
+            waiting: VecDeque::new(),
+        }))
+    }
+
+    async fn take(self: &Arc<Self>, who: Who) -> Turn {
+        let (sender, receiver) = oneshot::channel();
+        {
+            let mut queue = self.0.lock();
+            if queue.free > 0 {
+                queue.free -= 1;
+                return Turn(Arc::clone(self));
+            }
+            match queue.waiting.iter_mut().find(|(other, _)| *other == who) {
+                Some((_, line)) => line.push_back(sender),
+                None => queue.waiting.push_back((who, VecDeque::from([sender]))),
+            }
+        }
+        receiver.await.expect("whoever waits is given a turn")
+    }
+
+    /// The next in line; none when a turn is free now.
+    fn next(&self) -> Option<oneshot::Sender<Turn>> {
+        let mut queue = self.0.lock();
+        while let Some((who, mut line)) = queue.waiting.pop_front() {
+            let next = line.pop_front().expect("lines are not empty");
+            if !line.is_empty() {
+                queue.waiting.push_back((who, line));
+            }
+            if !next.is_closed() {
+                return Some(next);
+            }
+        }
+        queue.free += 1;
+        None
+    }
+}
+
+/// A turn, which the next one has when it is dropped.
+struct Turn(Arc<Turns>);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(next) = self.0.next() {
+            // One who has gone meanwhile drops it, and the next has it.
+            let _ = next.send(Turn(Arc::clone(&self.0)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn callers_take_turns() {
+        let turns = Arc::new(Turns::new(1));
+        let who = |last| Who::new(None, Some(IpAddr::from([10, 0, 0, last])));
+        let first = turns.take(who(1)).await;
+        let done = Arc::new(Mutex::new(Vec::new()));
+        let mut tasks = Vec::new();
+        let mut given_up = Vec::new();
+        for (caller, number) in [(1, 0), (1, 1), (1, 2), (2, 3), (1, 4), (3, 5)] {
+            let (turns, done) = (Arc::clone(&turns), Arc::clone(&done));
+            let task = tokio::spawn(async move {
+                let _turn = turns.take(who(caller)).await;
+                done.lock().push(number);
+            });
+            // In line before the next one comes.
+            tokio::task::yield_now().await;
+            match number {
+                1 => given_up.push(task),
+                _ => tasks.push(task),
+            }
+        }
+        for task in given_up {
+            task.abort();
+            assert!(task.await.is_err());
+        }
+        drop(first);
+        for task in tasks {
+            task.await.expect("a turn for each");
+        }
+        assert_eq!(*done.lock(), [0, 3, 5, 2, 4]);
+        assert_eq!(turns.0.lock().free, 1);
+    }
+}

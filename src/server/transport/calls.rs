@@ -1,0 +1,309 @@
+//! What every call on the port passes through, of whichever service: who makes
+//! it, a slot for it, its request as it arrives, the thread that it runs on,
+//! the last word on how it is refused, its answer as it is taken, and who notes
+//! how it ends.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::{Request, Response};
+use tokio::time::{Instant, sleep_until};
+use tonic::Status;
+use tonic::body::Body;
+use tonic::transport::server::Router;
+use tower::layer::util::{Identity, Stack};
+use tower::{Layer, Service};
+
+use super::background::{AsideHandle, LARGE};
+use super::chunks::Pieces;
+use super::connections::Peer;
+use super::decoded_size::Weights;
+use super::identity::Guard;
+use super::kinds::{Kind, Kinds};
+use super::refusals::Refusals;
+use super::requests::{Arriving, Means, Terms};
+use super::responses::{Encoded, Outgoing};
+use super::send_timeout::Answers;
+use super::slots::{Slot, Who};
+use crate::access::Caller;
+use crate::account::{Account, Charge, Part};
+use crate::api;
+use crate::server::config::Config;
+use crate::server::error::Error;
+use crate::server::telemetry::observe::{Call, Observer};
+
+/// What a call takes with small messages: an HTTP/2 stream, and a decoder and an
+/// encoder with 8 KiB each.
+const CALL_BYTES: usize = 24 << 10;
+
+/// What a thread offers to its connections.
+pub(in crate::server) type Offered = Router<Stack<CallLimits, Identity>>;
+
+/// The terms on which calls are taken.
+#[derive(Clone)]
+pub(in crate::server) struct CallLimits {
+    shared: Arc<Shared>,
+    answers: Answers,
+    observer: Option<Arc<Observer>>,
+}
+
+/// What all threads share.
+struct Shared {
+    kinds: Kinds,
+    guard: Option<Guard>,
+    aside: AsideHandle,
+    means: Arc<Means>,
+    refusals: Refusals,
+    receive_timeout: Duration,
+}
+
+impl CallLimits {
+    pub(in crate::server) fn new(
+        config: &Config,
+        guard: Option<Guard>,
+        account: &Arc<Account>,
+        aside: AsideHandle,
+    ) -> Result<Self, Error> {
+        let weights = Weights::new().map_err(|error| Error::Serve(error.into()))?;
+        let max_message_bytes = config.limits.max_message_bytes;
+        Ok(Self {
+            shared: Arc::new(Shared {
+                kinds: Kinds::new(config),
+                guard,
+                aside,
+                means: Arc::new(Means {
+                    account: Arc::clone(account),
+                    weights,
+                }),
+                refusals: Refusals { max_message_bytes },
+                receive_timeout: config.clients.receive_timeout,
+            }),
+            answers: Answers::default(),
+            observer: None,
+        })
+    }
+
+    /// The same limits on another thread, whose calls are noted by `observer`
+    /// and whose answers are among `answers`.
+    pub(in crate::server) fn on_thread(
+        &self,
+        observer: Option<Arc<Observer>>,
+        answers: &Answers,
+    ) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            answers: answers.clone(),
+            observer,
+        }
+    }
+
+    /// How many calls of each kind there are and may be.
+    pub(in crate::server) fn kinds(&self) -> &Kinds {
+        &self.shared.kinds
+    }
+}
+
+impl Shared {
+    /// Finds out who makes a call, and has a slot and room for it.
+    fn admit(&self, kind: Kind, request: &mut Request<Body>) -> Result<Admitted, api::Error> {
+        match &self.guard {
+            Some(guard) if kind.is_spread() => guard.identify(request)?,
+            // Open to everybody, but not about every snapshot.
+            Some(guard) => guard.greet(request),
+            None => {}
+        }
+        let extensions = request.extensions();
+        let identity = extensions.get::<Caller>().map(Caller::identity);
+        let address = extensions.get::<Peer>().map(|peer| peer.address.ip());
+        let who = Who::new(identity, address);
+        let slot = self.kinds.slots(kind).take(&who)?;
+        let part = match kind.stays_open() {
+            true => Part::Streams,
+            false => Part::Requests,
+        };
+        // Health checks have their slots to themselves, and so their memory.
+        let base = (kind != Kind::Check).then(|| self.means.account.charge(part, CALL_BYTES));
+        Ok(Admitted {
+            who,
+            slot,
+            base: base.transpose()?,
+        })
+    }
+
+    fn terms(&self, kind: Kind) -> Terms {
+        Terms {
+            kind,
+            max_message_bytes: self.kinds.max_message_bytes(kind),
+            patience: self.receive_timeout,
+            means: Arc::clone(&self.means),
+        }
+    }
+}
+
+/// A call that may be made.
+struct Admitted {
+    who: Who,
+    slot: Slot,
+    base: Option<Charge>,
+}
+
+impl<S> Layer<S> for CallLimits {
+    type Service = Limited<S>;
+
+    fn layer(&self, inner: S) -> Limited<S> {
+        Limited {
+            inner,
+            limits: self.clone(),
+        }
+    }
+}
+
+/// A service within [`CallLimits`].
+#[derive(Clone)]
+pub(in crate::server) struct Limited<S> {
+    inner: S,
+    limits: CallLimits,
+}
+
+impl<S> Service<Request<Body>> for Limited<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+    S: Clone + Send + 'static,
+    S::Future: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let kind = Kind::of(request.uri().path());
+        let observer = self.limits.observer.as_ref();
+        let call = observer
+            .filter(|_| kind.is_spread())
+            .map(|observer| observer.begin(&request));
+        // The one that is ready, for now.
+        let ready = self.inner.clone();
+        let inner = std::mem::replace(&mut self.inner, ready);
+        Box::pin(take(inner, self.limits.clone(), kind, call, request))
+    }
+}
+
+/// Takes a call, or refuses it. All that is asked before it is done begins when
+/// this is first polled: of calls that arrive together, one that is refused
+/// stands in the way of none.
+async fn take<S>(
+    inner: S,
+    limits: CallLimits,
+    kind: Kind,
+    mut call: Option<Call>,
+    mut request: Request<Body>,
+) -> Result<Response<Body>, Infallible>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Send + 'static,
+    S::Future: Send + 'static,
+{
+    let shared = limits.shared;
+    let Admitted { who, slot, base } = match shared.admit(kind, &mut request) {
+        Ok(admitted) => admitted,
+        Err(error) => {
+            let refused = Status::from(error).into_http();
+            match (&mut call, limits.observer) {
+                (Some(call), _) => call.answered(&refused),
+                (None, Some(observer)) => observer.refused(refused.headers()),
+                (None, None) => {}
+            }
+            return Ok(refused);
+        }
+    };
+    let doom = request.extensions().get::<Peer>();
+    let doom = doom.map(|peer| Arc::clone(&peer.doom));
+    let last_moment = api::last_moment(request.headers());
+    let answer = answer(inner, request, kind, who, Arc::clone(&shared));
+    let answered = by(last_moment, answer).await;
+    let refused = |status: Status| {
+        let head = status.into_http();
+        head.map(|body| Encoded::empty(body, Arc::clone(&shared.means)))
+    };
+    let mut response = answered.unwrap_or_else(refused);
+    shared.refusals.amend(response.headers_mut());
+    if let Some(call) = &mut call {
+        call.answered(&response);
+    }
+    Ok(response.map(|encoded| {
+        Body::new(Outgoing {
+            encoded,
+            pieces: Pieces::default(),
+            refusals: shared.refusals,
+            call,
+            watch: doom.map(|doom| limits.answers.watch(doom)),
+            _slot: slot,
+            _base: base,
+            is_over: false,
+        })
+    }))
+}
+
+/// The answer to a request, once that is there, from the thread that it is for.
+async fn answer<S>(
+    inner: S,
+    request: Request<Body>,
+    kind: Kind,
+    who: Who,
+    shared: Arc<Shared>,
+) -> Result<Response<Encoded>, Status>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Send + 'static,
+    S::Future: Send + 'static,
+{
+    let (parts, body) = request.into_parts();
+    let mut arriving = Arriving::new(body, parts.uri.path(), shared.terms(kind));
+    if !kind.is_stream() {
+        arriving.first().await?;
+    }
+    let is_aside = arriving.len() > LARGE;
+    let request = Request::from_parts(parts, arriving);
+    let answer = run(inner, request, Arc::clone(&shared.means));
+    match is_aside {
+        false => answer.await,
+        true => shared.aside.run(who, answer).await?,
+    }
+}
+
+/// Decodes a request, answers it, and encodes the beginning of the answer.
+async fn run<S>(
+    mut inner: S,
+    mut request: Request<Arriving>,
+    means: Arc<Means>,
+) -> Result<Response<Encoded>, Status>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+{
+    request.body_mut().weigh()?;
+    let _held = request.body_mut().take_charge();
+    let Ok(response) = inner.call(request.map(Body::new)).await;
+    let (parts, body) = response.into_parts();
+    Ok(Response::from_parts(parts, Encoded::begin(body, means)?))
+}
+
+/// `answer`, or that it is too late.
+async fn by<T>(
+    last_moment: Option<Instant>,
+    answer: impl Future<Output = Result<T, Status>>,
+) -> Result<T, Status> {
+    let Some(last_moment) = last_moment else {
+        return answer.await;
+    };
+    // Looks at the answer first: for one that is there no clock is set.
+    tokio::select! {
+        biased;
+        answer = answer => answer,
+        () = sleep_until(last_moment) => Err(api::Error::Deadline.into()),
+    }
+}

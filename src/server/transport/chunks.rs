@@ -1,0 +1,53 @@
+//! Answers in pieces, so that the server sees how far a client has taken them.
+//!
+//! The connection asks for the next piece once the client has room for another
+//! byte, so whatever came before is on its way then. An answer that was handed
+//! over as a whole would lie in the connection's memory, and nobody would see
+//! that the client does not take it.
+
+use prost::bytes::Bytes;
+
+/// An answer that is not larger is handed over as a whole: it takes no more
+/// than its stream does.
+pub(in crate::server) const SMALL: usize = 1 << 10;
+
+/// A client has to take so much for an answer to count as being read.
+const PIECE: usize = 256 << 10;
+
+/// What is left of a part of an answer.
+#[derive(Debug, Default)]
+pub(in crate::server) struct Pieces {
+    rest: Bytes,
+    /// Whether a part of the answer was larger than [`SMALL`]: whoever leaves the
+    /// end of a long answer is noticed however short its last part is.
+    is_long: bool,
+}
+
+impl Pieces {
+    /// Takes a part of an answer; its first piece.
+    pub(in crate::server) fn cut(&mut self, part: Bytes) -> Bytes {
+        self.is_long |= part.len() > SMALL;
+        if !self.is_long || part.is_empty() {
+            return part;
+        }
+        self.rest = part;
+        self.take()
+    }
+
+    /// The next piece, if there is one.
+    pub(in crate::server) fn next(&mut self) -> Option<Bytes> {
+        (!self.is_empty()).then(|| self.take())
+    }
+
+    /// Whether nothing is left.
+    pub(in crate::server) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// The last piece is a single byte: once there is room for it, all before
+    /// is taken.
+    fn take(&mut self) -> Bytes {
+        let before_last = self.rest.len().saturating_sub(1).clamp(1, PIECE);
+        self.rest.split_to(before_last)
+    }
+}

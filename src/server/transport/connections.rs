@@ -1,0 +1,372 @@
+//! The listener and the connections that it accepts.
+
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Sleep;
+use tokio_rustls::server::TlsStream;
+use tokio_stream::Stream;
+use tonic::transport::server::Connected;
+use tracing::{debug, warn};
+
+use super::send_timeout::Doom;
+use super::tls::{self, Tls};
+use crate::access::CertificateName;
+use crate::account::{Account, Charge, Part};
+
+/// How long to wait when the system refuses to accept, for want of file
+/// descriptors for instance: asking again at once would only burn a core.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// What an idle connection takes: its buffers, and the state of HTTP/2.
+const CONNECTION_BYTES: usize = 36 << 10;
+
+/// What encryption adds: a record each way, and keys.
+const TLS_BYTES: usize = 36 << 10;
+
+/// How many connections there are and were.
+pub(in crate::server) struct Counts {
+    account: Arc<Account>,
+    slots: Arc<Semaphore>,
+    max_connections: usize,
+    accepted: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Counts {
+    /// Open now.
+    pub(in crate::server) fn open(&self) -> usize {
+        self.max_connections - self.slots.available_permits()
+    }
+
+    /// Accepted since the start.
+    pub(in crate::server) fn accepted(&self) -> u64 {
+        self.accepted.load(Ordering::Relaxed)
+    }
+
+    /// Closed for being over the limit.
+    pub(in crate::server) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+}
+
+/// A bound address, as a stream of the connections that it accepts.
+pub(in crate::server) struct Listener {
+    listener: TcpListener,
+    address: SocketAddr,
+    counts: Arc<Counts>,
+    /// Whether the last connection was over the limit.
+    full: bool,
+    retry: Option<Pin<Box<Sleep>>>,
+}
+
+impl Listener {
+    /// Binds `address`; connections queue from here on.
+    pub(in crate::server) async fn bind(
+        address: SocketAddr,
+        max_connections: usize,
+        account: &Arc<Account>,
+    ) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        Ok(Self {
+            address: listener.local_addr()?,
+            listener,
+            counts: Arc::new(Counts {
+                account: Arc::clone(account),
+                slots: Arc::new(Semaphore::new(max_connections)),
+                max_connections,
+                accepted: AtomicU64::new(0),
+                refused: AtomicU64::new(0),
+            }),
+            full: false,
+            retry: None,
+        })
+    }
+
+    /// The address, with the port that was taken if 0 was asked for.
+    pub(in crate::server) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// How many connections there are and were.
+    pub(in crate::server) fn counts(&self) -> Arc<Counts> {
+        Arc::clone(&self.counts)
+    }
+
+    /// `stream` with a slot, or none when it is over the limit.
+    fn admit(&mut self, stream: TcpStream) -> Option<Accepted> {
+        let counts = &self.counts;
+        let slot = counts.slots.clone().try_acquire_owned().ok();
+        let full = slot.is_none();
+        let count = if full {
+            &counts.refused
+        } else {
+            &counts.accepted
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        if full && !self.full {
+            let limit = counts.max_connections;
+            warn!(limit, "closing connections over max-connections");
+        }
+        self.full = full;
+        let slot = slot?;
+        // An answer waits for the previous one's acknowledgement otherwise.
+        let stream = stream.set_nodelay(true).and_then(|()| stream.into_std());
+        let stream = stream.inspect_err(|error| {
+            debug!(%error, "connection was closed before it was served");
+        });
+        // Taken whatever the limit of the account: a health check may come on it,
+        // and there are no more than max-connections.
+        let mut charge = counts.account.open(Part::Streams);
+        charge.set(CONNECTION_BYTES);
+        Some(Accepted {
+            stream: stream.ok()?,
+            slot,
+            charge,
+        })
+    }
+}
+
+impl Stream for Listener {
+    type Item = Accepted;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        loop {
+            if let Some(retry) = &mut this.retry {
+                ready!(retry.as_mut().poll(context));
+                this.retry = None;
+            }
+            match ready!(this.listener.poll_accept(context)) {
+                Ok((stream, _)) => {
+                    if let Some(connection) = this.admit(stream) {
+                        return Poll::Ready(Some(connection));
+                    }
+                }
+                Err(error) if concerns_one_connection(&error) => {}
+                Err(error) => {
+                    warn!(%error, "cannot accept connections");
+                    this.retry = Some(Box::pin(tokio::time::sleep(ACCEPT_RETRY)));
+                }
+            }
+        }
+    }
+}
+
+fn concerns_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::ConnectionReset
+    )
+}
+
+/// How connections begin.
+#[derive(Clone)]
+pub(in crate::server) struct Welcome {
+    /// Encrypts them, if they are to be.
+    pub(in crate::server) tls: Option<Arc<Tls>>,
+    /// How long HTTP/2 may take to begin after that.
+    pub(in crate::server) patience: Duration,
+}
+
+/// An accepted connection that no runtime serves yet.
+pub(in crate::server) struct Accepted {
+    stream: std::net::TcpStream,
+    slot: OwnedSemaphorePermit,
+    charge: Charge,
+}
+
+impl Accepted {
+    /// The connection, served by the runtime that this is called on, after the
+    /// handshake if there is to be one.
+    pub(in crate::server) async fn adopt(mut self, welcome: &Welcome) -> io::Result<Connection> {
+        let stream = TcpStream::from_std(self.stream)?;
+        let address = stream.peer_addr()?;
+        let (stream, names) = match &welcome.tls {
+            None => (Transport::Plain(stream), None),
+            Some(tls) => {
+                self.charge.set(CONNECTION_BYTES + TLS_BYTES);
+                let stream = tls.accept(stream).await?;
+                let chain = stream.get_ref().1.peer_certificates();
+                let names = chain.and_then(<[_]>::first).map(tls::names);
+                (Transport::Tls(Box::new(stream)), names)
+            }
+        };
+        Ok(Connection {
+            stream,
+            peer: Peer {
+                address,
+                certificate: names.map(Into::into),
+                doom: Arc::default(),
+            },
+            written: false,
+            preface: Some(Preface {
+                missing: PREFACE_BYTES,
+                deadline: Box::pin(tokio::time::sleep(welcome.patience)),
+            }),
+            _slot: self.slot,
+            _charge: self.charge,
+        })
+    }
+}
+
+/// Who is at the other end of a connection. Each request carries it as an
+/// extension.
+#[derive(Debug, Clone)]
+pub(in crate::server) struct Peer {
+    /// Where it is.
+    pub(in crate::server) address: SocketAddr,
+    /// The names of its certificate, if it has one that was verified.
+    pub(in crate::server) certificate: Option<Arc<[CertificateName]>>,
+    /// Ends the connection.
+    pub(in crate::server) doom: Arc<Doom>,
+}
+
+/// A connection, which gives its slot back when it is closed.
+pub(in crate::server) struct Connection {
+    stream: Transport,
+    peer: Peer,
+    /// Whether anything was written to it.
+    written: bool,
+    /// What is waited for before HTTP/2's own pings watch the connection.
+    preface: Option<Preface>,
+    _slot: OwnedSemaphorePermit,
+    _charge: Charge,
+}
+
+enum Transport {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// How long HTTP/2's preface is.
+const PREFACE_BYTES: usize = 24;
+
+/// A preface that has not come whole.
+struct Preface {
+    missing: usize,
+    deadline: Pin<Box<Sleep>>,
+}
+
+impl Connected for Connection {
+    type ConnectInfo = Peer;
+
+    fn connect_info(&self) -> Peer {
+        self.peer.clone()
+    }
+}
+
+/// Calls a method of whichever transport there is.
+macro_rules! on_transport {
+    ($this:expr, $stream:ident => $call:expr) => {
+        match &mut $this.stream {
+            Transport::Plain(stream) => {
+                let $stream = Pin::new(stream);
+                $call
+            }
+            Transport::Tls(stream) => {
+                let $stream = Pin::new(&mut **stream);
+                $call
+            }
+        }
+    };
+}
+
+impl Connection {
+    /// Reads while the preface is not there yet.
+    fn poll_preface(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = on_transport!(self, stream => stream.poll_read(context, buffer));
+        let Some(preface) = &mut self.preface else {
+            return read;
+        };
+        if read.is_pending() {
+            ready!(preface.deadline.as_mut().poll(context));
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        let came = buffer.filled().len() - before;
+        preface.missing = preface.missing.saturating_sub(came);
+        if preface.missing == 0 {
+            self.preface = None;
+        }
+        read
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.peer.doom.is_cast() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        let read = match self.preface {
+            Some(_) => self.poll_preface(context, buffer),
+            None => on_transport!(self, stream => stream.poll_read(context, buffer)),
+        };
+        if read.is_pending() {
+            self.peer.doom.wake(context);
+            // It may have been cast meanwhile.
+            if self.peer.doom.is_cast() {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.written = true;
+        on_transport!(self, stream => stream.poll_write(context, bytes))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.written = true;
+        on_transport!(self, stream => stream.poll_write_vectored(context, slices))
+    }
+
+    /// HTTP/2 asks once at the start, to choose from which size on an answer
+    /// is written from where it lies instead of being gathered with others:
+    /// 256 bytes for vectored writes, 1,024 for others. Most answers are in
+    /// between, and cheaper to gather; large ones are not.
+    fn is_write_vectored(&self) -> bool {
+        self.written
+            && match &self.stream {
+                Transport::Plain(stream) => stream.is_write_vectored(),
+                Transport::Tls(stream) => stream.is_write_vectored(),
+            }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_transport!(self, stream => stream.poll_flush(context))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_transport!(self, stream => stream.poll_shutdown(context))
+    }
+}

@@ -1,0 +1,250 @@
+//! What decoding a message takes, told from its bytes before it is decoded.
+//!
+//! Two bytes on the wire can stand for a struct of hundreds: an empty message
+//! in a list. So the fields of a message are counted first, as the protocol's
+//! descriptors lay them out. What comes out is an upper bound.
+
+use std::collections::HashMap;
+
+use prost::Message;
+use prost::bytes::Bytes;
+use prost_types::FileDescriptorSet;
+
+use super::message_layout::{Content, Layout, Plan};
+use super::messages::{HEAD, Whole};
+use crate::proto::v1::FILE_DESCRIPTOR_SET;
+
+/// Messages within messages that a decoder goes into.
+const MAX_DEPTH: usize = 100;
+
+/// What messages of the protocol take.
+pub(in crate::server) struct Weights {
+    layouts: Vec<Layout>,
+    /// The layout of the request of each method, by its path.
+    requests: HashMap<String, usize>,
+}
+
+/// What the requests of a method are.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::server) struct Request(usize);
+
+impl Weights {
+    /// Those of the service.
+    ///
+    /// # Errors
+    /// When the descriptors cannot be read.
+    pub(in crate::server) fn new() -> Result<Self, prost::DecodeError> {
+        let files = FileDescriptorSet::decode(FILE_DESCRIPTOR_SET)?.file;
+        let mut plan = Plan::default();
+        for file in &files {
+            let package = format!(".{}", file.package());
+            for message in &file.message_type {
+                plan.add(&package, message);
+            }
+        }
+        let mut requests = HashMap::new();
+        for file in &files {
+            for service in &file.service {
+                for method in &service.method {
+                    let path = format!("/{}.{}/{}", file.package(), service.name(), method.name());
+                    requests.insert(path, plan.number(method.input_type()));
+                }
+            }
+        }
+        Ok(Self {
+            layouts: plan.layouts(),
+            requests,
+        })
+    }
+
+    /// What the requests of a path are, if it is known.
+    pub(in crate::server) fn request(&self, path: &str) -> Option<Request> {
+        self.requests.get(path).copied().map(Request)
+    }
+
+    /// An upper bound of the bytes that a request takes when it is decoded,
+    /// without its own.
+    pub(in crate::server) fn of(&self, Request(layout): Request, message: &Whole) -> usize {
+        let mut scan = Scan {
+            layouts: &self.layouts,
+            blocks: message.blocks(),
+            block: &[],
+            read: 0,
+            weight: self.layouts[layout].size,
+        };
+        // What follows a fault is not decoded either.
+        let _ = scan
+            .skip(HEAD)
+            .and_then(|()| scan.message(layout, message.len(), 0));
+        scan.weight
+    }
+}
+
+/// A message that is being read.
+struct Scan<'a, I> {
+    layouts: &'a [Layout],
+    blocks: I,
+    block: &'a [u8],
+    /// How many bytes were read.
+    read: usize,
+    weight: usize,
+}
+
+impl<'a, I: Iterator<Item = &'a Bytes>> Scan<'a, I> {
+    /// Adds what the fields of a message take that ends at `end`; none if it is
+    /// no message.
+    fn message(&mut self, layout: usize, end: usize, depth: usize) -> Option<()> {
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        let mut seen = 0_u128;
+        while self.read < end {
+            let tag = self.varint()?;
+            let number = usize::try_from(tag >> 3).ok()?;
+            let field = self.layouts[layout].fields.get(number).copied().flatten();
+            if let Some(field) = field {
+                let bit = 1_u128.checked_shl(number as u32).unwrap_or(0);
+                let is_first = seen & bit == 0;
+                seen |= bit;
+                self.add(if is_first { field.first } else { field.more });
+            }
+            match tag & 7 {
+                0 => drop(self.varint()?),
+                1 => self.skip(8)?,
+                2 => {
+                    let length = usize::try_from(self.varint()?).ok()?;
+                    let inner = self.read.checked_add(length).filter(|&at| at <= end)?;
+                    match field.map(|field| field.content) {
+                        Some(Content::Message(layout)) => self.message(layout, inner, depth + 1)?,
+                        Some(Content::Text) => {
+                            // As allocators round.
+                            self.add(length + length / 8 + 16);
+                            self.skip(length)?;
+                        }
+                        Some(Content::Number) => {
+                            // Packed: a byte each at least, in a list that doubles.
+                            self.add(length.saturating_mul(16));
+                            self.skip(length)?;
+                        }
+                        None => self.skip(length)?,
+                    }
+                }
+                5 => self.skip(4)?,
+                // Groups are passed over; their fields count as the message's.
+                3 | 4 => {}
+                _ => return None,
+            }
+        }
+        Some(())
+    }
+
+    fn add(&mut self, bytes: usize) {
+        self.weight = self.weight.saturating_add(bytes);
+    }
+
+    fn varint(&mut self) -> Option<u64> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            while self.block.is_empty() {
+                self.block = self.blocks.next()?;
+            }
+            let (&byte, rest) = self.block.split_first()?;
+            self.block = rest;
+            self.read += 1;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    fn skip(&mut self, mut bytes: usize) -> Option<()> {
+        self.read += bytes;
+        while bytes > self.block.len() {
+            bytes -= self.block.len();
+            self.block = self.blocks.next()?;
+        }
+        self.block = &self.block[bytes..];
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::v1;
+
+    fn request(weights: &Weights, method: &str) -> Request {
+        let path = format!("/evenkeel.v1.SpreadService/{method}");
+        weights.request(&path).expect("a method of the service")
+    }
+
+    fn weight(weights: &Weights, method: &str, message: &impl Message) -> usize {
+        let mut bytes = vec![0; HEAD];
+        message.encode(&mut bytes).expect("there is room");
+        weights.of(request(weights, method), &Whole::from(Bytes::from(bytes)))
+    }
+
+    #[test]
+    fn structs_are_no_larger_than_told() {
+        let weights = Weights::new().expect("descriptors");
+        let empty = [
+            ("Filter", size_of::<v1::FilterRequest>()),
+            ("Place", size_of::<v1::PlaceRequest>()),
+            ("UpdateSnapshot", size_of::<v1::UpdateSnapshotRequest>()),
+            ("StreamSnapshot", size_of::<v1::StreamSnapshotRequest>()),
+            ("DescribeSpread", size_of::<v1::DescribeSpreadRequest>()),
+        ];
+        for (method, size) in empty {
+            let told = weight(&weights, method, &v1::FilterRequest::default());
+            assert!(told >= size, "{method}: {size} bytes, told {told}");
+            assert!(told <= 2 * size, "{method}: {size} bytes, told {told}");
+        }
+    }
+
+    #[test]
+    fn lists_of_nothing_weigh_what_they_become() {
+        let weights = Weights::new().expect("descriptors");
+        let count = 10_000;
+        let tolerations = v1::FilterRequest {
+            pod: Some(v1::Pod {
+                spec: Some(v1::PodSpec {
+                    tolerations: vec![v1::Toleration::default(); count],
+                    ..v1::PodSpec::default()
+                }),
+                ..v1::Pod::default()
+            }),
+            ..v1::FilterRequest::default()
+        };
+        let told = weight(&weights, "Filter", &tolerations);
+        assert!(told >= count * size_of::<v1::Toleration>());
+        assert!(told <= 4 * count * size_of::<v1::Toleration>());
+        let changes = v1::UpdateSnapshotRequest {
+            changes: vec![v1::Change::default(); count],
+            ..v1::UpdateSnapshotRequest::default()
+        };
+        let told = weight(&weights, "UpdateSnapshot", &changes);
+        assert!(told >= count * size_of::<v1::Change>());
+        assert!(told <= 4 * count * size_of::<v1::Change>());
+        let names = v1::FilterRequest {
+            candidates: Some(v1::NodeNames {
+                names: vec![String::new(); count],
+            }),
+            ..v1::FilterRequest::default()
+        };
+        let told = weight(&weights, "Filter", &names);
+        assert!(told >= count * size_of::<String>());
+    }
+
+    #[test]
+    fn no_bytes_are_too_strange() {
+        let weights = Weights::new().expect("descriptors");
+        let mut random = fastrand::Rng::with_seed(7);
+        for _ in 0..2_000 {
+            let bytes: Vec<u8> = (0..random.usize(..200)).map(|_| random.u8(..)).collect();
+            let whole = Whole::from(Bytes::from(bytes));
+            weights.of(request(&weights, "Filter"), &whole);
+        }
+    }
+}

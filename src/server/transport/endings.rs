@@ -1,0 +1,92 @@
+//! Ends open streams when the server drains.
+//!
+//! A health watch or a reflection stream stays open for as long as its client
+//! likes, and a connection with an open stream is never done.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use http::{HeaderMap, Request, Response};
+use http_body::{Frame, SizeHint};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tonic::Status;
+use tonic::body::Body;
+
+use super::refusals;
+use crate::api;
+
+/// `request`, whose messages end when `draining` is cancelled: a service may
+/// wait for their end.
+pub(in crate::server) fn end_request(
+    draining: &CancellationToken,
+    request: Request<Body>,
+) -> Request<Body> {
+    request.map(|body| EndingBody::wrap(body, draining, || None))
+}
+
+/// `response`, ended with UNAVAILABLE as soon as it has nothing to send and
+/// `draining` is cancelled.
+pub(in crate::server) fn end_response(
+    draining: &CancellationToken,
+    response: Response<Body>,
+) -> Response<Body> {
+    response.map(|body| EndingBody::wrap(body, draining, || Some(unavailable())))
+}
+
+struct EndingBody {
+    inner: Body,
+    draining: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// What is sent at an early end.
+    farewell: fn() -> Option<HeaderMap>,
+    ended: bool,
+}
+
+impl EndingBody {
+    fn wrap(
+        inner: Body,
+        draining: &CancellationToken,
+        farewell: fn() -> Option<HeaderMap>,
+    ) -> Body {
+        let draining = Box::pin(draining.clone().cancelled_owned());
+        Body::new(Self {
+            inner,
+            draining,
+            farewell,
+            ended: false,
+        })
+    }
+}
+
+impl http_body::Body for EndingBody {
+    type Data = <Body as http_body::Body>::Data;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Status>>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        if let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(context) {
+            return Poll::Ready(frame);
+        }
+        if self.draining.as_mut().poll(context).is_pending() {
+            return Poll::Pending;
+        }
+        self.ended = true;
+        Poll::Ready((self.farewell)().map(|last| Ok(Frame::trailers(last))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ended || self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+fn unavailable() -> HeaderMap {
+    refusals::trailers(&api::Error::Draining.into())
+}

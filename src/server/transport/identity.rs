@@ -1,0 +1,109 @@
+//! Tells callers apart before their calls are looked at. What each may do is
+//! decided by `api`, which knows the snapshots.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, Request};
+use tracing::debug;
+
+use super::connections::Peer;
+use crate::access::{self, Book, Caller, CertificateName, Identity, Role, TokenHash};
+use crate::api;
+use crate::server::lifecycle::reload::{self, Watched};
+use crate::server::lifecycle::security::Counts;
+
+/// The rules of the file at `path`, and the file to watch for them.
+pub(in crate::server) fn rules(
+    path: &Path,
+    counts: &Arc<Counts>,
+) -> Result<(Arc<Book>, Watched), reload::Error> {
+    let file = path.to_owned();
+    let parse = move |contents: &[Vec<u8>]| {
+        let told =
+            |fault: &dyn std::fmt::Display| format!("access-file {}: {fault}", file.display());
+        let text = std::str::from_utf8(&contents[0]).map_err(|error| told(&error))?;
+        Ok(access::parse(text).map_err(|error| told(&error))?)
+    };
+    Watched::new("access rules", vec![path.to_owned()], counts, parse)
+}
+
+/// Lets only callers through whom a rule is about.
+#[derive(Clone)]
+pub(in crate::server) struct Guard(pub(in crate::server) Arc<Book>);
+
+impl Guard {
+    /// Has a request carry its caller.
+    ///
+    /// # Errors
+    /// When no rule is about it.
+    pub(in crate::server) fn identify<B>(
+        &self,
+        request: &mut Request<B>,
+    ) -> Result<(), api::Error> {
+        match self.caller(request) {
+            Ok(caller) => {
+                request.extensions_mut().insert(caller);
+                Ok(())
+            }
+            Err(why) => {
+                let peer = request.extensions().get::<Peer>();
+                let address = peer.map(|peer| peer.address);
+                debug!(?address, why, "refused a caller");
+                Err(api::Error::Unauthenticated(why))
+            }
+        }
+    }
+
+    /// Has a request of a service that is open to everybody carry whom it comes
+    /// from.
+    pub(in crate::server) fn greet<B>(&self, request: &mut Request<B>) {
+        let visitor = Visitor(self.caller(request).ok());
+        request.extensions_mut().insert(visitor);
+    }
+
+    /// Whom a request comes from; why that is nobody whom a rule is about.
+    fn caller<B>(&self, request: &Request<B>) -> Result<Caller, &'static str> {
+        let peer = request.extensions().get::<Peer>();
+        let names = peer.and_then(|peer| peer.certificate.clone());
+        let identity = identify(request.headers(), names)?;
+        access::admit(&self.0, identity).ok_or(UNKNOWN)
+    }
+}
+
+/// Whom a call comes from to a service that is open to everybody, where callers
+/// are told apart.
+#[derive(Debug, Clone)]
+pub(in crate::server) struct Visitor(Option<Caller>);
+
+impl Visitor {
+    /// Whether it may know of a snapshot.
+    pub(in crate::server) fn may_see(&self, snapshot: &str) -> bool {
+        let caller = self.0.as_ref();
+        caller.is_some_and(|caller| caller.may(Role::Reader, snapshot))
+    }
+}
+
+const UNKNOWN: &str = "no rule of the access file is about these credentials";
+
+/// By what a caller is to be known: its token if it sends one, else its
+/// certificate.
+fn identify(
+    headers: &HeaderMap,
+    names: Option<Arc<[CertificateName]>>,
+) -> Result<Identity, &'static str> {
+    let mut sent = headers.get_all(AUTHORIZATION).iter();
+    let Some(value) = sent.next() else {
+        return Ok(names.map_or(Identity::Nobody, Identity::Certificate));
+    };
+    if sent.next().is_some() {
+        return Err("authorization is sent more than once");
+    }
+    let token = value.to_str().ok().and_then(|value| {
+        let (scheme, token) = value.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+    });
+    let token = token.ok_or("authorization must be \"Bearer TOKEN\"")?;
+    Ok(Identity::Token(TokenHash::of(token)))
+}

@@ -1,0 +1,118 @@
+//! The kinds of calls on the port, told by their paths, and what may be of
+//! each.
+
+use super::slots::{Limit, Slots};
+use crate::server::config::Config;
+
+/// The largest request that health and reflection read: names, the longest of
+/// which has some hundred bytes.
+pub(in crate::server) const MAX_NAME_REQUEST_BYTES: usize = 8 << 10;
+
+/// Health checks under way at once. They have slots of their own, which no
+/// other call can take, and each is answered at once.
+const MAX_CHECKS: usize = 1_024;
+
+/// What a call is to the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::server) enum Kind {
+    /// One request to `SpreadService`.
+    Call,
+    /// A stream of batches.
+    Feed,
+    /// One look at health.
+    Check,
+    /// Health from now on.
+    Watch,
+    /// A stream of questions about the protocol.
+    Reflection,
+}
+
+impl Kind {
+    /// The kind of the calls of a path, such as
+    /// `/evenkeel.v1.SpreadService/Filter`.
+    pub(in crate::server) fn of(path: &str) -> Self {
+        let path = path.strip_prefix('/').unwrap_or(path);
+        let (service, method) = path.split_once('/').unwrap_or((path, ""));
+        match (service, method) {
+            ("grpc.health.v1.Health", "Watch") => Self::Watch,
+            ("grpc.health.v1.Health", _) => Self::Check,
+            (service, _) if service.starts_with("grpc.reflection.") => Self::Reflection,
+            (_, "StreamSnapshot") => Self::Feed,
+            _ => Self::Call,
+        }
+    }
+
+    /// Whether it is one of `SpreadService`, or of no service that there is.
+    pub(in crate::server) fn is_spread(self) -> bool {
+        matches!(self, Self::Call | Self::Feed)
+    }
+
+    /// Whether its client may send more than one message.
+    pub(in crate::server) fn is_stream(self) -> bool {
+        matches!(self, Self::Feed | Self::Reflection)
+    }
+
+    /// Whether it stays open for as long as its client likes.
+    pub(in crate::server) fn stays_open(self) -> bool {
+        matches!(self, Self::Feed | Self::Watch | Self::Reflection)
+    }
+}
+
+/// The slots of all kinds.
+#[derive(Clone)]
+pub(in crate::server) struct Kinds {
+    pub(in crate::server) calls: Slots,
+    pub(in crate::server) feeds: Slots,
+    pub(in crate::server) checks: Slots,
+    pub(in crate::server) watches: Slots,
+    pub(in crate::server) reflections: Slots,
+    max_message_bytes: usize,
+}
+
+impl Kinds {
+    pub(in crate::server) fn new(config: &Config) -> Self {
+        let slots = |what, name, count| Slots::new(Limit { what, name, count });
+        let clients = &config.clients;
+        Self {
+            calls: slots(
+                "concurrent calls",
+                "max-concurrent-calls",
+                config.limits.max_concurrent_calls,
+            ),
+            feeds: slots("open feeds", "max-feeds", clients.max_feeds),
+            checks: slots("health checks", "health-checks", MAX_CHECKS),
+            watches: slots(
+                "health watches",
+                "max-health-watches",
+                clients.max_health_watches,
+            ),
+            reflections: slots(
+                "reflection streams",
+                "max-reflection-streams",
+                clients.max_reflection_streams,
+            ),
+            max_message_bytes: config.limits.max_message_bytes,
+        }
+    }
+
+    /// The slots of a kind.
+    pub(in crate::server) fn slots(&self, kind: Kind) -> &Slots {
+        match kind {
+            Kind::Call => &self.calls,
+            Kind::Feed => &self.feeds,
+            Kind::Check => &self.checks,
+            Kind::Watch => &self.watches,
+            Kind::Reflection => &self.reflections,
+        }
+    }
+
+    /// How long a message of a kind may be.
+    pub(in crate::server) fn max_message_bytes(&self, kind: Kind) -> usize {
+        match kind {
+            Kind::Call | Kind::Feed => self.max_message_bytes,
+            Kind::Check | Kind::Watch | Kind::Reflection => {
+                MAX_NAME_REQUEST_BYTES.min(self.max_message_bytes)
+            }
+        }
+    }
+}

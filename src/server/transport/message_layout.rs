@@ -1,0 +1,198 @@
+//! How the messages of the protocol lie in memory, as told by its descriptors:
+//! upper bounds, however the compiler orders fields.
+
+use std::collections::HashMap;
+
+use prost_types::field_descriptor_proto::{Label, Type};
+use prost_types::{DescriptorProto, FieldDescriptorProto};
+
+/// What a list, a map or a text takes in the struct that it is a field of.
+const HANDLE: usize = 24;
+
+/// What bytes take there.
+const BYTES_HANDLE: usize = 32;
+
+/// Entries that a node of an ordered map has room for.
+const MAP_NODE: usize = 11;
+
+/// Entries that such a node has at least, if there are many.
+const MAP_NODE_MIN: usize = 5;
+
+/// A message.
+#[derive(Default)]
+pub(in crate::server) struct Layout {
+    /// What its struct takes, without what that points to.
+    pub(in crate::server) size: usize,
+    /// By number.
+    pub(in crate::server) fields: Vec<Option<Field>>,
+}
+
+/// What a field of a message points to.
+#[derive(Clone, Copy)]
+pub(in crate::server) struct Field {
+    /// For the first occurrence.
+    pub(in crate::server) first: usize,
+    /// For each that follows.
+    pub(in crate::server) more: usize,
+    pub(in crate::server) content: Content,
+}
+
+/// What is in a field.
+#[derive(Clone, Copy)]
+pub(in crate::server) enum Content {
+    Number,
+    Text,
+    Message(usize),
+}
+
+/// Layouts in the making.
+#[derive(Default)]
+pub(in crate::server) struct Plan<'a> {
+    numbers: HashMap<String, usize>,
+    /// None for one that is named and not described.
+    messages: Vec<Option<&'a DescriptorProto>>,
+}
+
+impl<'a> Plan<'a> {
+    /// Adds a message that is declared in a scope, and those within it.
+    pub(in crate::server) fn add(&mut self, scope: &str, message: &'a DescriptorProto) {
+        let name = format!("{scope}.{}", message.name());
+        let number = self.number(&name);
+        self.messages[number] = Some(message);
+        for nested in &message.nested_type {
+            self.add(&name, nested);
+        }
+    }
+
+    /// The number of a message, by its full name.
+    pub(in crate::server) fn number(&mut self, name: &str) -> usize {
+        if let Some(&number) = self.numbers.get(name) {
+            return number;
+        }
+        let number = self.messages.len();
+        self.messages.push(None);
+        self.numbers.insert(name.to_owned(), number);
+        number
+    }
+
+    /// The layouts of all messages, by number.
+    pub(in crate::server) fn layouts(&self) -> Vec<Layout> {
+        let all = 0..self.messages.len();
+        all.map(|number| self.layout(number)).collect()
+    }
+
+    fn layout(&self, number: usize) -> Layout {
+        let mut layout = Layout {
+            size: self.size(number, &mut Vec::new()),
+            fields: Vec::new(),
+        };
+        for field in self.fields(number) {
+            let Ok(at) = usize::try_from(field.number()) else {
+                continue;
+            };
+            let missing = (at + 1).saturating_sub(layout.fields.len());
+            layout.fields.extend((0..missing).map(|_| None));
+            layout.fields[at] = Some(self.field(number, field));
+        }
+        layout
+    }
+
+    fn fields(&self, number: usize) -> &'a [FieldDescriptorProto] {
+        self.messages[number].map_or(&[], |message| &message.field)
+    }
+
+    /// The message that a field is of, if it is of one.
+    fn message(&self, field: &FieldDescriptorProto) -> Option<usize> {
+        let is_message = matches!(field.r#type(), Type::Message | Type::Group);
+        let number = || self.numbers.get(field.type_name()).copied();
+        is_message.then(number).flatten()
+    }
+
+    fn is_map(&self, field: &FieldDescriptorProto) -> bool {
+        let message = self.message(field).and_then(|number| self.messages[number]);
+        let options = message.and_then(|message| message.options.as_ref());
+        options.is_some_and(|options| options.map_entry())
+    }
+
+    fn field(&self, within: usize, field: &FieldDescriptorProto) -> Field {
+        let message = self.message(field);
+        let content = match (message, field.r#type()) {
+            (Some(number), _) => Content::Message(number),
+            (None, Type::String | Type::Bytes) => Content::Text,
+            (None, _) => Content::Number,
+        };
+        let size = self.value_size(field, &mut Vec::new());
+        let (first, more) = if self.is_map(field) {
+            let node = MAP_NODE * size + 2 * HANDLE;
+            (node, node.div_ceil(MAP_NODE_MIN))
+        } else if field.label() == Label::Repeated {
+            // A list has room for four at first and doubles then.
+            (4 * size, 2 * size)
+        } else if message.is_some_and(|number| self.is_boxed(within, number)) {
+            (size, size)
+        } else {
+            (0, 0)
+        };
+        Field {
+            first,
+            more,
+            content,
+        }
+    }
+
+    /// Whether a message within another can contain that one again, so that it
+    /// is kept apart.
+    fn is_boxed(&self, within: usize, message: usize) -> bool {
+        let mut looked_at = vec![message];
+        let mut next = 0;
+        while let Some(&number) = looked_at.get(next) {
+            next += 1;
+            if number == within {
+                return true;
+            }
+            for field in self.fields(number) {
+                if let Some(inner) = self.message(field)
+                    && !looked_at.contains(&inner)
+                {
+                    looked_at.push(inner);
+                }
+            }
+        }
+        false
+    }
+
+    /// What the struct of a message takes, at most.
+    fn size(&self, number: usize, within: &mut Vec<usize>) -> usize {
+        if within.contains(&number) {
+            return 8;
+        }
+        within.push(number);
+        let mut size = 0;
+        let mut choices: HashMap<i32, usize> = HashMap::new();
+        for field in self.fields(number) {
+            let takes = match field.label() {
+                Label::Repeated => HANDLE,
+                _ => self.value_size(field, within) + 8,
+            };
+            match field.oneof_index {
+                Some(choice) if !field.proto3_optional() => {
+                    let most = choices.entry(choice).or_default();
+                    *most = takes.max(*most);
+                }
+                _ => size += takes,
+            }
+        }
+        within.pop();
+        let chosen: usize = choices.values().sum();
+        (size + chosen).max(8)
+    }
+
+    fn value_size(&self, field: &FieldDescriptorProto, within: &mut Vec<usize>) -> usize {
+        match (self.message(field), field.r#type()) {
+            (Some(number), _) => self.size(number, within),
+            (None, Type::String) => HANDLE,
+            (None, Type::Bytes) => BYTES_HANDLE,
+            (None, _) => 8,
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! The messages of a request, each whole and charged before anybody decodes
+//! it.
+//!
+//! A client may send the first bytes of a message and never the last, one byte
+//! at a time, or bytes that are small on the wire and large when decoded. So
+//! nothing of a message is passed on before all of it is there.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use http_body::Body as _;
+use prost::bytes::{Bytes, BytesMut};
+use tokio::time::{Sleep, sleep};
+use tonic::Status;
+use tonic::body::Body;
+
+use super::kinds::Kind;
+use super::requests::Bill;
+use crate::api;
+
+/// What stands before each message: whether it is compressed, and its length.
+pub(in crate::server) const HEAD: usize = 5;
+
+/// The least and the most that is set aside at once for what is to come.
+const BLOCK: (usize, usize) = (1 << 10, 256 << 10);
+
+/// A message that has arrived, with its head.
+#[derive(Debug, Default)]
+pub(in crate::server) struct Whole {
+    /// All of it, if it came in one piece.
+    first: Bytes,
+    more: VecDeque<Bytes>,
+    length: usize,
+}
+
+impl From<Bytes> for Whole {
+    fn from(first: Bytes) -> Self {
+        Self {
+            length: first.len(),
+            first,
+            more: VecDeque::new(),
+        }
+    }
+}
+
+impl Whole {
+    /// How many bytes it has, its head among them.
+    pub(in crate::server) fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Its parts.
+    pub(in crate::server) fn blocks(&self) -> impl Iterator<Item = &Bytes> {
+        std::iter::once(&self.first).chain(&self.more)
+    }
+
+    /// Takes its next part away.
+    pub(in crate::server) fn next_block(&mut self) -> Option<Bytes> {
+        if !self.first.is_empty() {
+            return Some(std::mem::take(&mut self.first));
+        }
+        self.more.pop_front()
+    }
+
+    /// Whether nothing is left of it.
+    pub(in crate::server) fn is_empty(&self) -> bool {
+        self.first.is_empty() && self.more.is_empty()
+    }
+}
+
+/// A message that has come in part, in blocks of its own: pieces of what a
+/// connection reads would keep all of that.
+#[derive(Default)]
+struct Partial {
+    full: VecDeque<Bytes>,
+    last: BytesMut,
+    length: usize,
+}
+
+impl Partial {
+    /// Adds what has come of a message of `whole` bytes.
+    fn add(&mut self, mut data: &[u8], whole: usize, bill: &mut Bill) -> Result<(), Status> {
+        while !data.is_empty() {
+            let mut room = self.last.capacity() - self.last.len();
+            if room == 0 {
+                let missing = whole - self.length;
+                room = self.length.clamp(BLOCK.0, BLOCK.1).min(missing);
+                bill.grow(room)?;
+                let last = std::mem::replace(&mut self.last, BytesMut::with_capacity(room));
+                if !last.is_empty() {
+                    self.full.push_back(last.freeze());
+                }
+            }
+            let (now, later) = data.split_at(room.min(data.len()));
+            self.last.extend_from_slice(now);
+            self.length += now.len();
+            data = later;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Whole {
+        let Self {
+            mut full,
+            last,
+            length,
+        } = std::mem::take(self);
+        full.push_back(last.freeze());
+        Whole {
+            first: Bytes::new(),
+            more: full,
+            length,
+        }
+    }
+}
+
+/// The messages of a request as they arrive.
+pub(in crate::server) struct Messages {
+    inner: Body,
+    kind: Kind,
+    max_message_bytes: usize,
+    patience: Duration,
+    /// What came last and is of no message yet.
+    fresh: Bytes,
+    head: ([u8; HEAD], usize),
+    partial: Partial,
+    /// Begins when there is something to wait for: most requests are here.
+    late: Option<Pin<Box<Sleep>>>,
+    /// How many messages have come whole.
+    count: usize,
+}
+
+impl Messages {
+    pub(in crate::server) fn new(
+        inner: Body,
+        kind: Kind,
+        max_message_bytes: usize,
+        patience: Duration,
+    ) -> Self {
+        Self {
+            inner,
+            kind,
+            max_message_bytes,
+            patience,
+            fresh: Bytes::new(),
+            head: ([0; HEAD], 0),
+            partial: Partial::default(),
+            late: None,
+            count: 0,
+        }
+    }
+
+    /// Whether no more come, for sure.
+    pub(in crate::server) fn are_over(&self) -> bool {
+        self.fresh.is_empty() && self.head.1 == 0 && self.inner.is_end_stream()
+    }
+
+    /// The next message, charged while it arrives; none when no more come.
+    ///
+    /// # Errors
+    /// Ends the call: the message is too long, late, cut off, or there is no
+    /// memory for it.
+    pub(in crate::server) fn poll_next(
+        &mut self,
+        context: &mut Context<'_>,
+        bill: &mut Bill,
+    ) -> Poll<Option<Result<Whole, Status>>> {
+        loop {
+            match self.take(bill) {
+                Ok(None) => {}
+                Ok(Some(whole)) => {
+                    self.late = None;
+                    self.count += 1;
+                    return Poll::Ready(Some(Ok(whole)));
+                }
+                Err(status) => return Poll::Ready(Some(Err(status))),
+            }
+            let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(context) else {
+                return self.poll_late(context);
+            };
+            match frame {
+                Some(Ok(frame)) => {
+                    // Trailers of a request say nothing.
+                    self.fresh = frame.into_data().unwrap_or_default();
+                    if self.head.1 == 0 {
+                        self.late = None;
+                    }
+                }
+                Some(Err(status)) => return Poll::Ready(Some(Err(status))),
+                None if self.head.1 == 0 => return Poll::Ready(None),
+                None => {
+                    let cut = api::Error::Undecodable("it ends within a message".into());
+                    return Poll::Ready(Some(Err(cut.into())));
+                }
+            }
+        }
+    }
+
+    /// A message out of what has come, if it is whole.
+    fn take(&mut self, bill: &mut Bill) -> Result<Option<Whole>, Status> {
+        if self.fresh.is_empty() {
+            return Ok(None);
+        }
+        let had = self.head.1;
+        if had < HEAD {
+            let now = (HEAD - had).min(self.fresh.len());
+            self.head.0[had..had + now].copy_from_slice(&self.fresh[..now]);
+            self.head.1 += now;
+            if self.head.1 < HEAD {
+                self.fresh = Bytes::new();
+                return Ok(None);
+            }
+        }
+        let whole = HEAD + self.length()?;
+        if had == 0 && self.fresh.len() >= whole {
+            self.head.1 = 0;
+            return Ok(Some(self.fresh.split_to(whole).into()));
+        }
+        if had < HEAD {
+            let head = self.head.0;
+            self.fresh = self.fresh.slice(HEAD - had..);
+            self.partial.add(&head, whole, bill)?;
+        }
+        let now = (whole - self.partial.length).min(self.fresh.len());
+        let now = self.fresh.split_to(now);
+        self.partial.add(&now, whole, bill)?;
+        if self.partial.length < whole {
+            return Ok(None);
+        }
+        self.head.1 = 0;
+        Ok(Some(self.partial.finish()))
+    }
+
+    /// How long the message is whose head has come.
+    fn length(&self) -> Result<usize, Status> {
+        let [_, length @ ..] = self.head.0;
+        let length = u32::from_be_bytes(length) as usize;
+        if length <= self.max_message_bytes {
+            return Ok(length);
+        }
+        Err(match self.kind.is_spread() {
+            true => api::Error::OverLimit {
+                what: "message bytes",
+                name: "max-message-bytes",
+                limit: self.max_message_bytes,
+                retry_after: None,
+            },
+            false => api::Error::Undecodable(format!(
+                "messages of this service have at most {} bytes",
+                self.max_message_bytes
+            )),
+        }
+        .into())
+    }
+
+    /// How it ends when nothing comes for too long.
+    fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Whole, Status>>> {
+        let is_between = self.count > 0 && self.head.1 == 0;
+        if is_between && self.kind == Kind::Feed {
+            return Poll::Pending;
+        }
+        let patience = self.patience;
+        let late = self.late.get_or_insert_with(|| Box::pin(sleep(patience)));
+        ready!(late.as_mut().poll(context));
+        // Whoever asks no more has heard all that it asked for.
+        if is_between && self.kind == Kind::Reflection {
+            return Poll::Ready(None);
+        }
+        Poll::Ready(Some(Err(api::Error::NotReceived(patience).into())))
+    }
+}

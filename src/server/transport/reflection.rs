@@ -1,0 +1,42 @@
+//! The services that the server offers, each by the name that clients call.
+
+use prost::Message;
+use prost_types::FileDescriptorSet;
+use tonic_reflection::server::{Builder, Error, v1, v1alpha};
+
+use super::kinds::MAX_NAME_REQUEST_BYTES;
+use crate::proto::v1::FILE_DESCRIPTOR_SET;
+
+/// Reflection v1, of every service there is.
+pub(in crate::server) fn v1() -> Result<v1::ServerReflectionServer<impl v1::ServerReflection>, Error>
+{
+    let server = builder().build_v1()?;
+    Ok(server.max_decoding_message_size(MAX_NAME_REQUEST_BYTES))
+}
+
+/// The same by the protocol's former name, which many tools still ask for.
+pub(in crate::server) fn v1alpha()
+-> Result<v1alpha::ServerReflectionServer<impl v1alpha::ServerReflection>, Error> {
+    let server = builder().build_v1alpha()?;
+    Ok(server.max_decoding_message_size(MAX_NAME_REQUEST_BYTES))
+}
+
+/// The names of the service's methods.
+pub(in crate::server) fn methods() -> Result<Vec<String>, prost::DecodeError> {
+    let files = FileDescriptorSet::decode(FILE_DESCRIPTOR_SET)?.file;
+    let services = files.into_iter().flat_map(|file| file.service);
+    let methods = services.flat_map(|service| service.method);
+    Ok(methods.filter_map(|method| method.name).collect())
+}
+
+fn builder() -> Builder<'static> {
+    Builder::configure()
+        .include_reflection_service(false)
+        .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
+        // What error details are made of: a client that knows us by reflection
+        // alone could not show them otherwise.
+        .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET)
+}

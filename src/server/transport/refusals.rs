@@ -1,0 +1,60 @@
+//! Refusals of the gRPC library on their way out: they become ours.
+
+use http::HeaderMap;
+use tonic::{Code, Status};
+
+use crate::api;
+
+/// What ends an answer with a status.
+pub(in crate::server) fn trailers(status: &Status) -> HeaderMap {
+    let mut trailers = HeaderMap::new();
+    put(status, &mut trailers);
+    trailers
+}
+
+fn put(status: &Status, headers: &mut HeaderMap) {
+    status
+        .add_header(headers)
+        .expect("text and details are encoded for headers");
+}
+
+/// Looks at how calls end.
+#[derive(Clone, Copy)]
+pub(in crate::server) struct Refusals {
+    pub(in crate::server) max_message_bytes: usize,
+}
+
+impl Refusals {
+    /// Puts the right status into the headers or trailers that end a call. Costs
+    /// a look-up for calls that succeed.
+    pub(in crate::server) fn amend(&self, headers: &mut HeaderMap) {
+        let Some(code) = headers.get(Status::GRPC_STATUS) else {
+            return;
+        };
+        let code = Code::from_bytes(code.as_bytes());
+        if code == Code::Ok {
+            return;
+        }
+        if let Some(error) = self.of_library(code, headers) {
+            put(&error.into(), headers);
+        }
+    }
+
+    /// What a status of the library stands for. The service itself never
+    /// answers OUT_OF_RANGE, and INTERNAL only with details.
+    fn of_library(&self, code: Code, headers: &HeaderMap) -> Option<api::Error> {
+        match code {
+            Code::OutOfRange => Some(api::Error::OverLimit {
+                what: "message bytes",
+                name: "max-message-bytes",
+                limit: self.max_message_bytes,
+                retry_after: None,
+            }),
+            Code::Internal if !headers.contains_key("grpc-status-details-bin") => {
+                let status = Status::from_header_map(headers)?;
+                Some(api::Error::Undecodable(status.message().to_owned()))
+            }
+            _ => None,
+        }
+    }
+}

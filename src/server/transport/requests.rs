@@ -1,0 +1,231 @@
+//! A request as the services see it: its messages, each passed on when it is
+//! whole and what it takes is on the account.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use http_body::{Frame, SizeHint};
+use prost::bytes::Bytes;
+use tonic::Status;
+use tonic::body::Body;
+
+use super::decoded_size::{self, Weights};
+use super::kinds::Kind;
+use super::messages::{Messages, Whole};
+use crate::account::{Account, Charge, Part};
+use crate::api;
+
+/// What holds for the request of a call.
+pub(in crate::server) struct Terms {
+    pub(in crate::server) kind: Kind,
+    pub(in crate::server) max_message_bytes: usize,
+    pub(in crate::server) patience: Duration,
+    pub(in crate::server) means: Arc<Means>,
+}
+
+/// What all requests share.
+pub(in crate::server) struct Means {
+    pub(in crate::server) account: Arc<Account>,
+    pub(in crate::server) weights: Weights,
+}
+
+/// What the room of a call covers of its request, without a charge of its own.
+const COVERED: usize = 4 << 10;
+
+/// What is charged for a request so far. Most are small and cost no charge.
+pub(in crate::server) struct Bill {
+    means: Arc<Means>,
+    charge: Option<Charge>,
+}
+
+impl Bill {
+    fn new(means: Arc<Means>) -> Self {
+        Self {
+            means,
+            charge: None,
+        }
+    }
+
+    /// Charges so many bytes more.
+    ///
+    /// # Errors
+    /// When there is no memory for them.
+    pub(in crate::server) fn grow(&mut self, bytes: usize) -> Result<(), Status> {
+        if self.charge.is_none() && bytes <= COVERED {
+            return Ok(());
+        }
+        let open = || self.means.account.open(Part::Requests);
+        let charge = self.charge.get_or_insert_with(open);
+        Ok(charge.grow(bytes).map_err(api::Error::from)?)
+    }
+}
+
+/// The request of a call.
+pub(in crate::server) struct Arriving {
+    messages: Messages,
+    kind: Kind,
+    /// What its messages are, if they are of the service.
+    request: Option<decoded_size::Request>,
+    /// For what is arriving.
+    bill: Bill,
+    /// The message that is being passed on.
+    current: Whole,
+    given: Given,
+    is_over: bool,
+}
+
+/// The messages of a stream that were passed on and may still be worked on.
+#[derive(Default)]
+struct Given {
+    charges: VecDeque<Option<Charge>>,
+    /// Whether there was nothing to pass on when it was last asked for.
+    waited: bool,
+    /// The longest message: its decoder keeps as much room for the next.
+    longest: usize,
+}
+
+impl Arriving {
+    /// The request in a body, to a path.
+    pub(in crate::server) fn new(body: Body, path: &str, terms: Terms) -> Self {
+        let Terms { kind, means, .. } = terms;
+        Self {
+            messages: Messages::new(body, kind, terms.max_message_bytes, terms.patience),
+            kind,
+            request: means.weights.request(path),
+            bill: Bill::new(means),
+            current: Whole::default(),
+            given: Given::default(),
+            is_over: false,
+        }
+    }
+
+    /// Waits for the first message.
+    ///
+    /// # Errors
+    /// How the call ends without one.
+    pub(in crate::server) async fn first(&mut self) -> Result<(), Status> {
+        let next = poll_fn(|context| self.messages.poll_next(context, &mut self.bill)).await;
+        match next.transpose()? {
+            Some(whole) => self.current = whole,
+            None => self.is_over = true,
+        }
+        Ok(())
+    }
+
+    /// How long the message is that is there.
+    pub(in crate::server) fn len(&self) -> usize {
+        self.current.len()
+    }
+
+    /// Charges what it takes to decode the message that is there. It is looked
+    /// through for that, so where it may be decoded as well.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub(in crate::server) fn weigh(&mut self) -> Result<(), Status> {
+        // Health checks have room of their own.
+        if self.kind == Kind::Check || self.current.is_empty() {
+            return Ok(());
+        }
+        let weigh = |request| self.bill.means.weights.of(request, &self.current);
+        let decoded = self.request.map_or(0, weigh);
+        // Decoders gather a message before they decode it. Then it is compiled,
+        // to something of its size, and an answer may repeat what it says.
+        let takes = decoded.saturating_add(self.current.len()).saturating_mul(2);
+        self.bill.grow(takes)
+    }
+
+    /// Takes the charge of what has arrived, to hold it for as long as the call
+    /// works on it.
+    pub(in crate::server) fn take_charge(&mut self) -> Option<Charge> {
+        self.bill.charge.take()
+    }
+
+    /// The next message of a stream.
+    fn poll_more(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<(), Status>>> {
+        if std::mem::take(&mut self.given.waited) {
+            // Whoever asks again has worked on what it was given.
+            self.given.charges.clear();
+        }
+        let Poll::Ready(next) = self.messages.poll_next(context, &mut self.bill) else {
+            self.given.waited = true;
+            return Poll::Pending;
+        };
+        let next = next.transpose();
+        Poll::Ready(match next {
+            Ok(None) => None,
+            Ok(Some(whole)) => {
+                self.current = whole;
+                Some(self.pass_on())
+            }
+            Err(status) => Some(Err(status)),
+        })
+    }
+
+    /// Charges the message that is to be passed on.
+    fn pass_on(&mut self) -> Result<(), Status> {
+        self.given.longest = self.given.longest.max(self.current.len());
+        self.weigh()?;
+        if self.given.charges.len() >= api::MAX_GROUP {
+            self.given.charges.pop_front();
+        }
+        let charge = self.take_charge();
+        self.given.charges.push_back(charge);
+        self.bill.grow(self.given.longest)
+    }
+}
+
+impl http_body::Body for Arriving {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let this = &mut *self;
+        loop {
+            if let Some(block) = this.current.next_block() {
+                return Poll::Ready(Some(Ok(Frame::data(block))));
+            }
+            if this.is_over {
+                return Poll::Ready(None);
+            }
+            let next = match this.kind.is_stream() {
+                true => ready!(this.poll_more(context)),
+                // There has to be an end now, and no second message.
+                false => {
+                    let next = this.messages.poll_next(context, &mut this.bill);
+                    ready!(next).map(|next| match next {
+                        Ok(_) => {
+                            let fault = "this call takes one message".to_owned();
+                            Err(api::Error::Undecodable(fault).into())
+                        }
+                        Err(status) => Err(status),
+                    })
+                }
+            };
+            match next {
+                Some(Ok(())) => {}
+                Some(Err(status)) => {
+                    this.is_over = true;
+                    this.current = Whole::default();
+                    return Poll::Ready(Some(Err(status)));
+                }
+                None => this.is_over = true,
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.current.is_empty() && (self.is_over || self.messages.are_over())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::default()
+    }
+}

@@ -1,0 +1,160 @@
+//! An answer on its way, which holds its call's slot until it was sent.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use http_body::{Body as _, Frame, SizeHint};
+use prost::bytes::Bytes;
+use tonic::Status;
+use tonic::body::Body;
+
+use super::chunks::{self, Pieces};
+use super::refusals::{self, Refusals};
+use super::requests::Means;
+use super::send_timeout::Watch;
+use super::slots::Slot;
+use crate::account::{Charge, Part};
+use crate::api;
+use crate::server::telemetry::observe::Call;
+
+/// What is encoded of an answer, and what is to come.
+pub(in crate::server) struct Encoded {
+    /// Its beginning, if it is there.
+    first: Option<Frame<Bytes>>,
+    rest: Body,
+    means: Arc<Means>,
+    /// For the part that is being sent, if it is larger than what a call takes
+    /// anyway.
+    charge: Option<Charge>,
+}
+
+impl Encoded {
+    /// Of an answer that has nothing but its head.
+    pub(in crate::server) fn empty(rest: Body, means: Arc<Means>) -> Self {
+        Self {
+            first: None,
+            rest,
+            means,
+            charge: None,
+        }
+    }
+
+    /// Encodes the beginning of an answer where this is called, and not only when
+    /// the client has room for it: the message itself would be kept until then.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub(in crate::server) fn begin(rest: Body, means: Arc<Means>) -> Result<Self, Status> {
+        let mut begun = Self::empty(rest, means);
+        // Whoever polls it next is told when there is more.
+        let mut context = Context::from_waker(Waker::noop());
+        if let Poll::Ready(Some(frame)) = Pin::new(&mut begun.rest).poll_frame(&mut context) {
+            let frame = frame?;
+            begun.charge(frame.data_ref().map_or(0, Bytes::len))?;
+            begun.first = Some(frame);
+        }
+        Ok(begun)
+    }
+
+    /// Charges a part; those before it are sent.
+    fn charge(&mut self, bytes: usize) -> Result<(), Status> {
+        if bytes <= chunks::SMALL {
+            self.charge = None;
+            return Ok(());
+        }
+        let open = || self.means.account.open(Part::Answers);
+        let charge = self.charge.get_or_insert_with(open);
+        let more = bytes.saturating_sub(charge.bytes());
+        charge.grow(more).map_err(api::Error::from)?;
+        charge.set(bytes);
+        Ok(())
+    }
+}
+
+/// An answer on its way.
+pub(in crate::server) struct Outgoing {
+    pub(in crate::server) encoded: Encoded,
+    /// What is left of the part that is being sent.
+    pub(in crate::server) pieces: Pieces,
+    pub(in crate::server) refusals: Refusals,
+    /// Has ended when this is dropped.
+    pub(in crate::server) call: Option<Call>,
+    /// Ends a connection that does not take it.
+    pub(in crate::server) watch: Option<Watch>,
+    pub(in crate::server) _slot: Slot,
+    /// For the call itself.
+    pub(in crate::server) _base: Option<Charge>,
+    pub(in crate::server) is_over: bool,
+}
+
+impl Outgoing {
+    /// Notes whether there is something for the client to take.
+    fn note(&self, is_offered: bool) {
+        if let Some(watch) = &self.watch {
+            watch.note(is_offered);
+        }
+    }
+
+    /// A frame as it is sent.
+    fn amend(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
+        match frame.into_data() {
+            Ok(data) => match self.encoded.charge(data.len()) {
+                Ok(()) => Frame::data(self.pieces.cut(data)),
+                Err(status) => self.end(&status),
+            },
+            Err(mut frame) => {
+                if let Some(trailers) = frame.trailers_mut() {
+                    self.refusals.amend(trailers);
+                    if let Some(call) = &mut self.call {
+                        call.status(trailers);
+                    }
+                }
+                frame
+            }
+        }
+    }
+
+    /// The end of an answer that cannot go on.
+    fn end(&mut self, status: &Status) -> Frame<Bytes> {
+        self.is_over = true;
+        let trailers = refusals::trailers(status);
+        if let Some(call) = &mut self.call {
+            call.status(&trailers);
+        }
+        Frame::trailers(trailers)
+    }
+}
+
+impl http_body::Body for Outgoing {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        if let Some(piece) = self.pieces.next() {
+            self.note(true);
+            return Poll::Ready(Some(Ok(Frame::data(piece))));
+        }
+        if self.is_over {
+            return Poll::Ready(None);
+        }
+        let frame = match self.encoded.first.take() {
+            Some(first) => Poll::Ready(Some(Ok(first))),
+            None => Pin::new(&mut self.encoded.rest).poll_frame(context),
+        };
+        self.note(frame.is_ready());
+        frame.map_ok(|frame| self.amend(frame))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.pieces.is_empty()
+            && (self.is_over || (self.encoded.first.is_none() && self.encoded.rest.is_end_stream()))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::default()
+    }
+}

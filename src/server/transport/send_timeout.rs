@@ -1,0 +1,124 @@
+//! Answers that their clients do not take: HTTP/2 lets a client leave them
+//! with the server for ever, and each holds memory and a call's slot.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use slab::Slab;
+use tokio::time::{MissedTickBehavior, interval};
+use tracing::info;
+
+/// How often answers are looked through; also the grain of their age.
+const PERIOD: Duration = Duration::from_millis(500);
+
+/// Tells a connection that it has to end.
+#[derive(Debug, Default)]
+pub(in crate::server) struct Doom {
+    is_cast: AtomicBool,
+    reader: Mutex<Option<Waker>>,
+}
+
+impl Doom {
+    /// Whether the connection has to end.
+    pub(in crate::server) fn is_cast(&self) -> bool {
+        self.is_cast.load(Ordering::Acquire)
+    }
+
+    /// Wakes whoever waits for the connection when it has to end.
+    pub(in crate::server) fn wake(&self, context: &Context<'_>) {
+        let mut reader = self.reader.lock();
+        match &mut *reader {
+            Some(waker) => waker.clone_from(context.waker()),
+            None => *reader = Some(context.waker().clone()),
+        }
+    }
+
+    fn cast(&self) {
+        self.is_cast.store(true, Ordering::Release);
+        if let Some(waker) = self.reader.lock().take() {
+            waker.wake();
+        }
+    }
+}
+
+/// The answers on their way from one thread.
+#[derive(Clone, Default)]
+pub(in crate::server) struct Answers(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    /// Grows with each look.
+    tick: AtomicU64,
+    sending: Mutex<Slab<Sending>>,
+}
+
+/// An answer on its way.
+struct Sending {
+    /// Since when its client has it to take; none while the server has nothing
+    /// to send.
+    offered: Option<u64>,
+    doom: Arc<Doom>,
+}
+
+impl Answers {
+    /// Watches an answer that is ready to be taken on a connection.
+    pub(in crate::server) fn watch(&self, doom: Arc<Doom>) -> Watch {
+        let offered = Some(self.0.tick.load(Ordering::Relaxed));
+        let key = self.0.sending.lock().insert(Sending { offered, doom });
+        Watch {
+            answers: self.clone(),
+            key,
+        }
+    }
+
+    /// Ends the connections of answers that were offered for longer than
+    /// `ticks`; how many answers there were.
+    fn look(&self, ticks: u64) -> usize {
+        let now = self.0.tick.fetch_add(1, Ordering::Relaxed) + 1;
+        let sending = self.0.sending.lock();
+        let stalled = sending.iter().filter(|(_, sending)| {
+            sending.offered.is_some_and(|since| now - since > ticks) && !sending.doom.is_cast()
+        });
+        stalled.map(|(_, sending)| sending.doom.cast()).count()
+    }
+}
+
+/// An answer that is watched until it is dropped.
+pub(in crate::server) struct Watch {
+    answers: Answers,
+    key: usize,
+}
+
+impl Watch {
+    /// Notes whether there is something for the client to take.
+    pub(in crate::server) fn note(&self, is_offered: bool) {
+        let now = self.answers.0.tick.load(Ordering::Relaxed);
+        let mut sending = self.answers.0.sending.lock();
+        sending[self.key].offered = is_offered.then_some(now);
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.answers.0.sending.lock().remove(self.key);
+    }
+}
+
+/// Ends connections that leave answers unread for longer than `timeout`, for
+/// as long as the runtime lives.
+pub(in crate::server) async fn run(all: Vec<Answers>, timeout: Duration) {
+    let ticks = timeout.as_nanos().div_ceil(PERIOD.as_nanos());
+    let ticks = u64::try_from(ticks).unwrap_or(u64::MAX);
+    let mut looks = interval(PERIOD);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        looks.tick().await;
+        let stalled: usize = all.iter().map(|answers| answers.look(ticks)).sum();
+        if stalled > 0 {
+            info!(answers = stalled, "closing connections that do not read");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Slots for calls of one kind, shared out among callers.
+//!
+//! A caller may hold no more slots than are left free, which is half of them
+//! when it is alone. So one caller never takes all, and whoever comes later
+//! finds some.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+
+use crate::access::Identity;
+use crate::api;
+
+/// When a caller that got no slot may try again.
+const RETRY_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// By what callers are told apart.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(in crate::server) enum Who {
+    /// By the token or certificate of one whom a rule is about.
+    Known(Identity),
+    /// By where it is.
+    Somewhere(IpAddr),
+    /// It is nowhere, as in tests.
+    Nobody,
+}
+
+impl Who {
+    /// The caller of this identity at an address.
+    pub(in crate::server) fn new(identity: Option<&Identity>, address: Option<IpAddr>) -> Self {
+        match (identity, address) {
+            (Some(known @ (Identity::Token(_) | Identity::Certificate(_))), _) => {
+                Self::Known(known.clone())
+            }
+            // A machine usually has 64 bits of such addresses to itself.
+            (_, Some(IpAddr::V6(address))) if address.to_ipv4_mapped().is_none() => {
+                let net = address.to_bits() >> 64 << 64;
+                Self::Somewhere(Ipv6Addr::from_bits(net).into())
+            }
+            (_, Some(address)) => Self::Somewhere(address.to_canonical()),
+            (_, None) => Self::Nobody,
+        }
+    }
+}
+
+/// The limit that slots stand for.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::server) struct Limit {
+    /// What there may be so many of.
+    pub(in crate::server) what: &'static str,
+    /// Its name in the configuration.
+    pub(in crate::server) name: &'static str,
+    /// How many.
+    pub(in crate::server) count: usize,
+}
+
+/// The slots of one limit.
+#[derive(Clone)]
+pub(in crate::server) struct Slots(Arc<Shared>);
+
+struct Shared {
+    limit: Limit,
+    held: Mutex<Held>,
+}
+
+#[derive(Default)]
+struct Held {
+    all: usize,
+    by_caller: HashMap<Who, usize>,
+}
+
+impl Slots {
+    /// As many as a limit says, all free.
+    pub(in crate::server) fn new(limit: Limit) -> Self {
+        let held = Mutex::default();
+        Self(Arc::new(Shared { limit, held }))
+    }
+
+    /// The limit.
+    pub(in crate::server) fn limit(&self) -> &Limit {
+        &self.0.limit
+    }
+
+    /// How many are held.
+    pub(in crate::server) fn held(&self) -> usize {
+        self.0.held.lock().all
+    }
+
+    /// A slot, until it is dropped.
+    ///
+    /// # Errors
+    /// [`api::Error::OverLimit`] when none is free, or the caller holds more
+    /// than are.
+    pub(in crate::server) fn take(&self, who: &Who) -> Result<Slot, api::Error> {
+        let Limit { what, name, count } = self.0.limit;
+        let mut held = self.0.held.lock();
+        let free = count - held.all;
+        let own = held.by_caller.get(who).copied().unwrap_or(0);
+        if free == 0 || own > free {
+            return Err(api::Error::OverLimit {
+                what,
+                name,
+                limit: count,
+                retry_after: Some(RETRY_AFTER),
+            });
+        }
+        held.all += 1;
+        held.by_caller.insert(who.clone(), own + 1);
+        Ok(Slot {
+            slots: Arc::clone(&self.0),
+            who: who.clone(),
+        })
+    }
+}
+
+/// A slot that is held.
+pub(in crate::server) struct Slot {
+    slots: Arc<Shared>,
+    who: Who,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let mut held = self.slots.held.lock();
+        held.all -= 1;
+        if let Some(own) = held.by_caller.get_mut(&self.who) {
+            *own -= 1;
+            if *own == 0 {
+                held.by_caller.remove(&self.who);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::CertificateName;
+
+    fn caller(last: u8) -> Who {
+        Who::new(None, Some(IpAddr::from([10, 0, 0, last])))
+    }
+
+    #[test]
+    fn a_caller_leaves_as_many_slots_as_it_has() {
+        for (count, shares) in [
+            (1, &[1][..]),
+            (2, &[2]),
+            (8, &[5, 2, 1]),
+            (1_024, &[513, 256, 128, 64]),
+        ] {
+            let slots = Slots::new(Limit {
+                what: "calls",
+                name: "max-calls",
+                count,
+            });
+            let mut held = Vec::new();
+            for (number, share) in shares.iter().enumerate() {
+                let who = caller(u8::try_from(number).expect("few callers"));
+                let own: Vec<_> = std::iter::from_fn(|| slots.take(&who).ok()).collect();
+                assert_eq!(own.len(), *share, "caller {number} of {count} slots");
+                held.push(own);
+            }
+            let all: usize = shares.iter().sum();
+            assert_eq!(slots.held(), all);
+            held.remove(0);
+            assert_eq!(slots.held(), all - shares[0]);
+            slots
+                .take(&caller(0))
+                .map(drop)
+                .expect("there is room again");
+            drop(held);
+            assert_eq!(slots.held(), 0);
+            assert!(slots.0.held.lock().by_caller.is_empty());
+        }
+    }
+
+    #[test]
+    fn callers_are_told_apart() {
+        let address = |text: &str| Who::new(None, Some(text.parse().expect("an address")));
+        assert_eq!(address("::ffff:10.0.0.1"), address("10.0.0.1"));
+        assert_eq!(address("2001:db8::1"), address("2001:db8::2"));
+        assert_ne!(address("2001:db8::1"), address("2001:db8:0:1::1"));
+        let certificate = Identity::Certificate([CertificateName::Dns("a".into())].into());
+        let here = |identity| Who::new(Some(identity), Some(IpAddr::from([10, 0, 0, 1])));
+        assert_eq!(here(&Identity::Nobody), address("10.0.0.1"));
+        assert_eq!(here(&certificate), Who::Known(certificate.clone()));
+    }
+}

@@ -1,0 +1,155 @@
+//! The threads that serve connections.
+//!
+//! Each has a runtime of its own, and a connection stays on one of them: its
+//! calls are read, decided and answered without waking another thread. That
+//! takes half of what a shared pool of threads takes for a small call.
+
+use std::io;
+use std::sync::Arc;
+use std::thread;
+
+use tokio::runtime::{self, Runtime};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+
+use super::calls::Offered;
+use super::connections::{Accepted, Connection, Listener, Welcome};
+use crate::server::error::Error;
+use crate::server::telemetry::metrics::Threads;
+
+/// Accepted connections that wait for a busy thread before accepting pauses.
+const MAX_WAITING_CONNECTIONS: usize = 64;
+
+/// The threads, and the task that hands connections to them.
+pub(in crate::server) struct Workers {
+    stop: CancellationToken,
+    accepting: JoinHandle<()>,
+    ended: Vec<oneshot::Receiver<Result<(), Error>>>,
+}
+
+impl Workers {
+    /// Starts a thread for each router, on which it serves its share of the
+    /// listener's connections.
+    pub(in crate::server) fn start(
+        routers: Vec<Offered>,
+        listener: Listener,
+        welcome: &Welcome,
+        threads: &Arc<Threads>,
+    ) -> Result<Self, Error> {
+        let stop = CancellationToken::new();
+        let mut ended = Vec::with_capacity(routers.len());
+        let mut hands = Vec::with_capacity(routers.len());
+        for (index, router) in routers.into_iter().enumerate() {
+            let (hand, connections) = mpsc::channel(MAX_WAITING_CONNECTIONS);
+            let (done, end) = oneshot::channel();
+            let stopped = stop.clone();
+            let threads = Arc::clone(threads);
+            let welcome = welcome.clone();
+            thread::Builder::new()
+                .name(format!("serve-{index}"))
+                .spawn(move || {
+                    // Nobody waits for the end of a server that is gone.
+                    let serve = |runtime: Runtime| {
+                        threads.add(index, runtime.metrics());
+                        serve(&runtime, router, connections, welcome, stopped)
+                    };
+                    let _ = done.send(runtime().and_then(serve));
+                })
+                .map_err(Error::Runtime)?;
+            hands.push(hand);
+            ended.push(end);
+        }
+        let accepting = tokio::spawn(accept(listener, hands, stop.clone()));
+        Ok(Self {
+            stop,
+            accepting,
+            ended,
+        })
+    }
+
+    /// Accepts no more connections and waits until all are closed, which
+    /// each is when its calls have ended.
+    pub(in crate::server) async fn stop(self) -> Result<(), Error> {
+        self.stop.cancel();
+        self.accepting
+            .await
+            .map_err(|panicked| Error::Serve(panicked.into()))?;
+        for end in self.ended {
+            end.await
+                .map_err(|panicked| Error::Serve(panicked.into()))??;
+        }
+        Ok(())
+    }
+}
+
+/// Hands connections out in turn, past threads that are behind.
+async fn accept(
+    mut listener: Listener,
+    hands: Vec<mpsc::Sender<Accepted>>,
+    stop: CancellationToken,
+) {
+    let mut turns = hands.iter().cycle();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.next() => accepted,
+            () = stop.cancelled() => return,
+        };
+        let Some(accepted) = accepted else { return };
+        let free = turns.by_ref().take(hands.len());
+        let free = free.map(mpsc::Sender::try_reserve);
+        match free.into_iter().find(Result::is_ok) {
+            Some(Ok(place)) => place.send(accepted),
+            _ => {
+                let next = turns.next().expect("there are threads");
+                if next.send(accepted).await.is_err() {
+                    // Its thread has ended, and says why.
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn runtime() -> Result<Runtime, Error> {
+    let mut builder = runtime::Builder::new_current_thread();
+    builder.enable_all().build().map_err(Error::Runtime)
+}
+
+/// Serves connections until `stop`, then until they have ended.
+fn serve(
+    runtime: &Runtime,
+    router: Offered,
+    accepted: mpsc::Receiver<Accepted>,
+    welcome: Welcome,
+    stop: CancellationToken,
+) -> Result<(), Error> {
+    let (begun, connections) = mpsc::channel(MAX_WAITING_CONNECTIONS);
+    runtime.spawn(begin(accepted, welcome, begun));
+    let incoming = ReceiverStream::new(connections).map(Ok::<_, io::Error>);
+    runtime
+        .block_on(router.serve_with_incoming_shutdown(incoming, stop.cancelled_owned()))
+        .map_err(|error| Error::Serve(error.into()))
+}
+
+/// Makes connections of what is accepted, each at its own pace: one that is
+/// slow to shake hands holds up no other.
+async fn begin(
+    mut accepted: mpsc::Receiver<Accepted>,
+    welcome: Welcome,
+    begun: mpsc::Sender<Connection>,
+) {
+    while let Some(accepted) = accepted.recv().await {
+        let (welcome, begun) = (welcome.clone(), begun.clone());
+        tokio::spawn(async move {
+            match accepted.adopt(&welcome).await {
+                // Nobody takes connections any more once the server stops.
+                Ok(connection) => drop(begun.send(connection).await),
+                Err(error) => debug!(%error, "a connection did not begin"),
+            }
+        });
+    }
+}

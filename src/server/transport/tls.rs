@@ -1,0 +1,226 @@
+//! TLS: certificates from files, and the handshake.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use crate::access::CertificateName;
+use crate::server::config::{ClientAuth, SecuritySettings};
+use crate::server::lifecycle::reload::{self, Live, Watched};
+use crate::server::lifecycle::security::Counts;
+
+/// What can be negotiated: gRPC is HTTP/2.
+const ALPN: &[u8] = b"h2";
+
+/// What is wrong with a file of certificates or keys.
+#[derive(Debug, thiserror::Error)]
+enum Fault {
+    #[error("{setting}: no PEM {what} in {}", path.display())]
+    Missing {
+        setting: &'static str,
+        what: &'static str,
+        path: PathBuf,
+    },
+    #[error("{setting}: {}: {source}", path.display())]
+    Bad {
+        setting: &'static str,
+        path: PathBuf,
+        source: rustls::pki_types::pem::Error,
+    },
+    #[error("tls-client-ca: {0}")]
+    ClientCa(Box<dyn std::error::Error + Send + Sync>),
+    #[error("tls-cert and tls-key: {0}")]
+    Pair(#[from] rustls::Error),
+}
+
+/// The certificate in use, for handshakes.
+pub(in crate::server) struct Tls {
+    config: Arc<Live<ServerConfig>>,
+    handshake_timeout: Duration,
+    counts: Arc<Counts>,
+}
+
+impl Tls {
+    /// TLS by these settings, and the files to watch for it; none without a
+    /// certificate.
+    pub(in crate::server) fn new(
+        settings: &SecuritySettings,
+        counts: &Arc<Counts>,
+    ) -> Result<Option<(Arc<Self>, Watched)>, reload::Error> {
+        let (Some(cert), Some(key)) = (&settings.tls_cert, &settings.tls_key) else {
+            return Ok(None);
+        };
+        let files = Files {
+            cert: cert.clone(),
+            key: key.clone(),
+            client_ca: settings.tls_client_ca.clone(),
+            client_auth: settings.tls_client_auth,
+        };
+        let paths = files.paths();
+        let noted = Arc::clone(counts);
+        let load = move |contents: &[Vec<u8>]| {
+            let (config, expires) = files.load(contents)?;
+            noted.certificate_expires.store(expires, Ordering::Relaxed);
+            Ok(config)
+        };
+        let (config, watched) = Watched::new("certificates", paths, counts, load)?;
+        let tls = Self {
+            config,
+            handshake_timeout: settings.handshake_timeout,
+            counts: Arc::clone(counts),
+        };
+        Ok(Some((Arc::new(tls), watched)))
+    }
+
+    /// The handshake of a connection, with the certificate in use now.
+    pub(in crate::server) async fn accept(
+        &self,
+        stream: TcpStream,
+    ) -> io::Result<TlsStream<TcpStream>> {
+        let acceptor = TlsAcceptor::from(Arc::clone(&self.config.read()));
+        let handshake = timeout(self.handshake_timeout, acceptor.accept(stream)).await;
+        handshake
+            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+            .inspect_err(|_| {
+                self.counts
+                    .failed_handshakes
+                    .fetch_add(1, Ordering::Relaxed);
+            })
+    }
+}
+
+/// What is configured.
+struct Files {
+    cert: PathBuf,
+    key: PathBuf,
+    client_ca: Option<PathBuf>,
+    client_auth: ClientAuth,
+}
+
+impl Files {
+    fn paths(&self) -> Vec<PathBuf> {
+        let mut paths = vec![self.cert.clone(), self.key.clone()];
+        paths.extend(self.client_ca.clone());
+        paths
+    }
+
+    /// What the contents of [`Self::paths`] make, and when the certificate ends,
+    /// in seconds since 1970.
+    fn load(&self, contents: &[Vec<u8>]) -> Result<(ServerConfig, i64), Fault> {
+        let chain = certificates("tls-cert", &self.cert, &contents[0])?;
+        let key = PrivateKeyDer::from_pem_slice(&contents[1]).map_err(|error| match error {
+            rustls::pki_types::pem::Error::NoItemsFound => Fault::Missing {
+                setting: "tls-key",
+                what: "private key",
+                path: self.key.clone(),
+            },
+            source => Fault::Bad {
+                setting: "tls-key",
+                path: self.key.clone(),
+                source,
+            },
+        })?;
+        let expires = X509Certificate::from_der(&chain[0])
+            .map_or(0, |(_, own)| own.validity().not_after.timestamp());
+        let config = match (&self.client_ca, contents.get(2)) {
+            (Some(path), Some(content)) => {
+                let verifier = self.verifier(certificates("tls-client-ca", path, content)?)?;
+                builder()?.with_client_cert_verifier(verifier)
+            }
+            _ => builder()?.with_no_client_auth(),
+        };
+        // Refuses a key that is not the certificate's.
+        let mut config = config.with_single_cert(chain, key)?;
+        config.alpn_protocols = vec![ALPN.to_vec()];
+        Ok((config, expires))
+    }
+
+    fn verifier(
+        &self,
+        issuers: Vec<CertificateDer<'static>>,
+    ) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, Fault> {
+        let mut roots = RootCertStore::empty();
+        for issuer in issuers {
+            roots
+                .add(issuer)
+                .map_err(|error| Fault::ClientCa(error.into()))?;
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+        let verifier = match self.client_auth {
+            ClientAuth::Required => verifier,
+            ClientAuth::Optional => verifier.allow_unauthenticated(),
+        };
+        verifier
+            .build()
+            .map_err(|error| Fault::ClientCa(error.into()))
+    }
+}
+
+fn builder() -> Result<rustls::ConfigBuilder<ServerConfig, rustls::WantsVerifier>, rustls::Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()
+}
+
+fn certificates(
+    setting: &'static str,
+    path: &std::path::Path,
+    content: &[u8],
+) -> Result<Vec<CertificateDer<'static>>, Fault> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(content).collect();
+    let path = path.to_owned();
+    let all = all.map_err(|source| Fault::Bad {
+        setting,
+        path: path.clone(),
+        source,
+    })?;
+    if all.is_empty() {
+        let what = "certificate";
+        return Err(Fault::Missing {
+            setting,
+            what,
+            path,
+        });
+    }
+    Ok(all)
+}
+
+/// The names of a client's certificate, which the handshake has verified: its
+/// DNS names and URIs, or its common name when it has none of those. Issuers
+/// take more care of the former.
+pub(in crate::server) fn names(certificate: &CertificateDer<'_>) -> Vec<CertificateName> {
+    let Ok((_, certificate)) = X509Certificate::from_der(certificate) else {
+        return Vec::new();
+    };
+    let alternatives = certificate.subject_alternative_name().ok().flatten();
+    let alternatives = alternatives
+        .iter()
+        .flat_map(|found| &found.value.general_names);
+    let names = alternatives.filter_map(|name| match name {
+        GeneralName::DNSName(name) => Some(CertificateName::Dns((*name).into())),
+        GeneralName::URI(name) => Some(CertificateName::Uri((*name).into())),
+        _ => None,
+    });
+    let names: Vec<CertificateName> = names.collect();
+    if !names.is_empty() {
+        return names;
+    }
+    let common = certificate.subject().iter_common_name();
+    common
+        .filter_map(|name| name.as_str().ok())
+        .map(|name| CertificateName::Common(name.into()))
+        .collect()
+}
