@@ -20,8 +20,8 @@ pub(crate) struct Server {
 
     /// How long to wait for an answer, e.g. 500ms, 10s or 2m
     ///
-    /// Each call carries it as its gRPC deadline. Loading and saving take as
-    /// long as they need.
+    /// It is the gRPC deadline of each call. Loading and saving have no
+    /// deadline.
     #[arg(
         long,
         env = "EVENKEEL_TIMEOUT",
@@ -58,9 +58,9 @@ pub(crate) struct SnapshotName {
 pub(crate) struct DefaultConstraints {
     /// Constraints of pods that have none of their own: `system` or a file
     ///
-    /// `system` stands for Kubernetes' own: hostname with max skew 3 and zone
-    /// with max skew 5, both ScheduleAnyway. A file (JSON or YAML, - for
-    /// standard input) holds a list of constraints, the arguments of
+    /// `system` means Kubernetes' own: hostname with max skew 3 and zone with
+    /// max skew 5, both ScheduleAnyway. A file (JSON or YAML, - for standard
+    /// input) holds a list of constraints, the arguments of
     /// PodTopologySpread, or a whole KubeSchedulerConfiguration.
     #[arg(long, value_name = "FILE|system")]
     pub(crate) default_constraints: Option<String>,
@@ -75,10 +75,10 @@ pub(crate) struct State {
     #[command(flatten)]
     name: SnapshotName,
 
-    /// Decide in this process on these objects; no server is asked
+    /// Decide in this process on these objects, without a server
     ///
-    /// A file of kubectl's JSON or YAML, a directory of them, or - for
-    /// standard input. May be repeated.
+    /// A file of kubectl's JSON or YAML, a directory of such files, or - for
+    /// standard input. Can be repeated.
     #[arg(long, value_name = "FILE")]
     load: Vec<PathBuf>,
 

@@ -33,12 +33,12 @@ pub(crate) struct Question {
     /// The pod: a Pod, a workload with a pod template, or a placement; - for standard input
     ///
     /// A workload is a Deployment, ReplicaSet, StatefulSet, DaemonSet, Job,
-    /// CronJob or ReplicationController; its template's labels and its own
-    /// namespace are the pod's. The pod of a ReplicaSet, StatefulSet or
-    /// ReplicationController is owned by it, so that default constraints find
-    /// their selector as for the real pods; others have no owner. A
-    /// ClusterResourcePlacement or ResourcePlacement of KubeFleet is decided by
-    /// KubeFleet's rules, with MemberClusters for nodes.
+    /// CronJob or ReplicationController. The pod gets the labels of its
+    /// template and its namespace. The pod of a ReplicaSet, StatefulSet or
+    /// ReplicationController has it as its owner, so that default constraints
+    /// find their selector as for the real pods; other pods have no owner. For
+    /// a ClusterResourcePlacement or ResourcePlacement of KubeFleet,
+    /// KubeFleet's rules apply, with MemberClusters as nodes.
     #[arg(short, long, value_name = "FILE", help_heading = "The pod")]
     file: PathBuf,
 
@@ -53,21 +53,21 @@ pub(crate) struct Question {
     #[command(flatten, next_help_heading = "What it is decided on")]
     pub(super) state: args::State,
 
-    /// Check the spread constraints alone
+    /// Check only the spread constraints
     ///
-    /// Without this a node must also be schedulable, match the pod's node
+    /// Without this flag a node must also be schedulable, match the pod's node
     /// affinity and have no taint that the pod does not tolerate.
     #[arg(long, help_heading = QUESTION)]
     spread_only: bool,
 
-    /// Decide about these nodes only; names joined by commas, or repeated
+    /// Decide only about these nodes; names joined by commas, or repeated
     #[arg(long = "candidate", value_name = "NODE", value_delimiter = ',', help_heading = QUESTION)]
     candidates: Vec<String>,
 
     /// What if these objects were added or updated; nothing is stored
     ///
-    /// A file, directory or - as for --load. May be repeated. Other calls on
-    /// the snapshot wait while this one is decided.
+    /// A file, directory or - as for --load. Can be repeated. No other call
+    /// waits for this one, or sees its objects.
     #[arg(long, value_name = "FILE", help_heading = WHAT_IF)]
     overlay: Vec<PathBuf>,
 
@@ -77,7 +77,7 @@ pub(crate) struct Question {
 
     /// Wait until the snapshot has reached this revision
     ///
-    /// `evenkeel load` prints the revision that it made. Waits no longer than
+    /// `evenkeel load` prints the revision that it made. The wait ends with
     /// --timeout.
     #[arg(
         long,
@@ -89,7 +89,7 @@ pub(crate) struct Question {
 
     /// How many domains of a constraint to list, fewest pods first; 0 for all
     ///
-    /// 20 in a table and 100 otherwise, unless --all is given.
+    /// The default is 20 in a table and 100 otherwise.
     #[arg(
         long,
         value_name = "COUNT",

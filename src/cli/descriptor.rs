@@ -20,7 +20,7 @@ Examples:
   ghz --insecure --protoset evenkeel.binpb --call evenkeel.v1.SpreadService/Filter \\
     -d '{\"pod\": {}}' localhost:50051")]
 pub(crate) struct Descriptor {
-    /// File to write; standard output without it, unless that is a terminal
+    /// File to write; the default is standard output, unless it is a terminal
     #[arg(
         short,
         long,

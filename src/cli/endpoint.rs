@@ -34,7 +34,7 @@ const SECURITY: &str = "Security";
 pub(crate) struct Endpoint {
     /// Address of the server, with or without http:// or https://
     ///
-    /// Without either it is https:// if a flag about TLS is given.
+    /// Without either, https:// is used if a TLS flag is given.
     #[arg(
         long = "server",
         env = "EVENKEEL_SERVER",
@@ -43,23 +43,23 @@ pub(crate) struct Endpoint {
     )]
     address: String,
 
-    /// Certificates to trust, in PEM, instead of the system's
+    /// Certificates to trust instead of the system's, in PEM
     #[arg(long, env = "EVENKEEL_SERVER_CA", value_name = "FILE", help_heading = SECURITY)]
     tls_ca: Option<PathBuf>,
 
-    /// Certificate to show to the server, in PEM
+    /// Client certificate, in PEM
     #[arg(long, env = "EVENKEEL_CLIENT_CERT", value_name = "FILE", help_heading = SECURITY)]
     tls_cert: Option<PathBuf>,
 
-    /// Its private key, in PEM
+    /// Private key of the client certificate, in PEM
     #[arg(long, env = "EVENKEEL_CLIENT_KEY", value_name = "FILE", help_heading = SECURITY)]
     tls_key: Option<PathBuf>,
 
-    /// Name that the server's certificate must have, instead of the address's
+    /// Name that the server's certificate must have, if not the address's
     #[arg(long, env = "EVENKEEL_SERVER_NAME", value_name = "NAME", help_heading = SECURITY)]
     tls_server_name: Option<String>,
 
-    /// File that holds the token to send; or set EVENKEEL_TOKEN to the token
+    /// File with the token to send; or set EVENKEEL_TOKEN to the token
     #[arg(long, env = "EVENKEEL_TOKEN_FILE", value_name = "FILE", help_heading = SECURITY)]
     token_file: Option<PathBuf>,
 

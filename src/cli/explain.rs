@@ -37,14 +37,14 @@ pub(crate) struct Explain {
 /// How an explanation is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// Sentences and bars for a person.
+    /// Sentences and bars for people.
     #[value(alias = "table")]
     Text,
     /// The answer as proto-JSON.
     Json,
     /// The answer as proto-JSON, in YAML.
     Yaml,
-    /// A page that needs nothing else.
+    /// A self-contained page.
     Html,
 }
 

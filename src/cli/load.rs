@@ -32,10 +32,10 @@ Examples:
   evenkeel load cluster.yaml --default-constraints system
   evenkeel load manifests/ --merge --snapshot staging
 
-Read are Node, Pod, Service, ReplicaSet, StatefulSet and ReplicationController. Other kinds
-are counted in the summary and left out.")]
+It reads Node, Pod, Service, ReplicaSet, StatefulSet and ReplicationController. Other kinds
+are skipped and counted in the summary.")]
 pub(crate) struct Load {
-    /// Files of kubectl's JSON or YAML, directories of them, or - for standard input
+    /// Files of kubectl's JSON or YAML, directories of such files, or - for standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
@@ -50,13 +50,12 @@ pub(crate) struct Load {
 
     /// Add to what the snapshot holds
     ///
-    /// Without this the files are the whole state: it is built aside and
-    /// swapped in at once. With it, each batch of 1,000 objects becomes visible
-    /// by itself.
+    /// Without this flag the files replace the whole state at once. With it,
+    /// each batch of 1,000 objects becomes visible by itself.
     #[arg(long)]
     merge: bool,
 
-    /// Replace the snapshot even when the files hold nothing that decisions read
+    /// Replace the snapshot even if the files hold nothing that decisions read
     #[arg(long)]
     allow_empty: bool,
 

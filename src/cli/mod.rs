@@ -52,7 +52,7 @@ use exit::Exit;
     about = "Decides where pods may and should run so that they stay evenly spread",
     long_about = "\
 Decides where pods may and should run so that they stay evenly spread, by the rules of
-kube-scheduler's PodTopologySpread: over gRPC, or here from files.",
+kube-scheduler's PodTopologySpread. It asks a server over gRPC, or decides here from files.",
     after_help = "\
 Start here:
   kubectl get nodes,pods,services,replicasets,statefulsets -A -o json > cluster.json
@@ -62,7 +62,9 @@ Start here:
 
 Exit codes:
   0  done; of filter, explain and score: at least one node is feasible
-  1  no node is feasible; of place: some found no node; of reservation: some had ended; of healthcheck: not serving; of verify: counts differ; of spread: a constraint is violated; of replay: a decision differs; of lint: something was found
+  1  no node is feasible; place: some found no node; reservation: some had ended;
+     healthcheck: not serving; verify: counts differ; spread: a constraint is violated;
+     replay: a decision differs; lint: something was found
   2  the request or its input was refused
   3  the server could not be reached, or did not answer in time
 
@@ -83,38 +85,38 @@ enum Command {
     Serve(Box<serve::Serve>),
     /// Load files into a snapshot of a server
     Load(load::Load),
-    /// Which nodes may a pod run on, and why not on the others
+    /// List the nodes that a pod may run on, and why it may not run on the others
     Filter(filter::Filter),
-    /// Which nodes suit a pod best
+    /// Rank the nodes for a pod
     Score(score::Score),
-    /// Why may a pod run where it may, and what would let it in elsewhere
+    /// Explain a decision, and what would change it
     Explain(explain::Explain),
-    /// What is wrong with the spread constraints of manifests
+    /// Check the spread constraints of manifests
     Lint(Box<lint::Lint>),
-    /// Where should many replicas go, each counting for the next
+    /// Place many replicas, each pick counting for the next
     Place(Box<place::Place>),
     /// List, confirm and release reservations
     #[command(subcommand)]
     Reservation(reservations::Reservation),
-    /// How evenly are workloads spread now, and which violate their constraints
+    /// Show how evenly workloads are spread now, and which violate their constraints
     Spread(Box<spread::Spread>),
-    /// Decide again what a decision log holds, and show what differs
+    /// Repeat the decisions of a decision log, and show what differs
     Replay(Box<replay::Replay>),
     /// List, describe, save, restore and delete snapshots
     #[command(subcommand)]
     Snapshot(snapshots::Snapshot),
-    /// Look at, check and repair state directories
+    /// Show, check and repair state directories
     #[command(subcommand)]
     State(state::State),
-    /// Recount a snapshot in a server and compare what it keeps
+    /// Let a server recount a snapshot and compare it with the counts it keeps
     Verify(verify::Verify),
-    /// Make up a cluster, for benches and for trying things out
+    /// Generate a cluster, for benchmarks and experiments
     Synth(synth::Synth),
     /// Write the protocol's descriptor set, for grpcurl and ghz
     Descriptor(descriptor::Descriptor),
     /// Ask a server whether it is serving
     Healthcheck(healthcheck::Healthcheck),
-    /// Make a bearer token and the rule that lets it in
+    /// Make a bearer token and its access rule
     Token(token::MakeToken),
     /// Write a completion script for a shell
     Completions(completions::Completions),

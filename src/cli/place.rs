@@ -33,8 +33,8 @@ Examples:
   evenkeel place -f placement.yaml --load fleet.yaml        a KubeFleet placement
 
 Exit codes:
-  0  all were placed
-  1  some found no node
+  0  all replicas were placed
+  1  some replicas found no node
   2  the request or its input was refused
   3  the server could not be reached, or did not answer in time")]
 pub(crate) struct Place {
@@ -44,10 +44,10 @@ pub(crate) struct Place {
     #[command(flatten, next_help_heading = ANSWER)]
     output: args::Output,
 
-    /// How many to place
+    /// How many replicas to place
     ///
-    /// By default what the workload says. Of a placement with PickN: the
-    /// wanted total, clusters that hold it already included.
+    /// The default is the workload's own number. For a placement with PickN it
+    /// is the wanted total, including clusters that already hold it.
     #[arg(
         long,
         value_name = "COUNT",
@@ -56,14 +56,14 @@ pub(crate) struct Place {
     )]
     replicas: Option<i32>,
 
-    /// Hold what was picked for so long, e.g. 5m
+    /// Reserve the picks for this long, e.g. 5m
     ///
-    /// It counts in every later decision until it is confirmed, released or
-    /// expired.
+    /// A reservation counts in every later decision until it is confirmed,
+    /// released or expired.
     #[arg(long, value_name = "TTL", value_parser = humantime::parse_duration)]
     reserve: Option<Duration>,
 
-    /// Who holds it
+    /// Owner of the reservations
     #[arg(long, value_name = "NAME", default_value = OWNER, requires = "reserve")]
     owner: String,
 }

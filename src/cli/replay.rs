@@ -21,26 +21,26 @@ use crate::manifest::Saved;
 /// Flags of `evenkeel replay`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A decision depends on the state that it saw. Save that state while it is current, and give it here:
-the file says which revision it is. Decisions of other revisions are decided again too, and a
-difference says so.
+A decision depends on the state that it saw. Save that state while it is current, and load it here.
+The file contains its revision. Decisions on other revisions are repeated too, and a difference says
+so.
 
 Examples:
   evenkeel snapshot save state.json && evenkeel replay decisions.jsonl --load state.json
   evenkeel replay decisions.jsonl.1 decisions.jsonl --load state.json --same-revision
-  evenkeel replay decisions.jsonl -o json             on what the server holds now
+  evenkeel replay decisions.jsonl -o json             on the server's current state
 
 Exit codes:
-  0  every decision came out the same
-  1  some differ, or were refused
-  2  there was nothing to replay, or its input was refused
+  0  all decisions are the same
+  1  some decisions differ, or are refused now
+  2  nothing to replay, or the input was refused
   3  the server could not be reached, or did not answer in time")]
 pub(crate) struct Replay {
     /// Files that `serve --decision-log` wrote, or - for standard input
     #[arg(required = true, value_name = "LOG")]
     logs: Vec<PathBuf>,
 
-    /// Leave decisions of other revisions than the state's out
+    /// Skip decisions on other revisions than the state's
     #[arg(long)]
     same_revision: bool,
 

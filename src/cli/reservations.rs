@@ -17,7 +17,7 @@ use crate::proto::v1::{
 /// What to do with reservations.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Reservation {
-    /// List what is held, oldest first
+    /// List reservations, oldest first
     List(List),
     /// Say which pods reservations became
     Confirm(Confirm),
@@ -39,7 +39,7 @@ impl Reservation {
 /// Flags of `evenkeel reservation list`.
 #[derive(Debug, Args)]
 pub(crate) struct List {
-    /// Only those that this owner holds
+    /// Only reservations of this owner
     #[arg(
         long,
         value_name = "NAME",
@@ -98,15 +98,15 @@ impl List {
 /// Flags of `evenkeel reservation confirm`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Confirm before the pod is put on its node; when it arrives there, it takes over from the reservation
-and is counted once.
+Confirm before you put the pod on its node. When the pod arrives there, it takes over from the
+reservation and is counted once.
 
 Examples:
   evenkeel reservation confirm 1f=web-7d9c-x2x8p 20=web-7d9c-p4kq2
 
 Exit codes:
   0  all were confirmed
-  1  some had ended before: each is named
+  1  some had already ended; each is named
   2  the request was refused
   3  the server could not be reached, or did not answer in time")]
 pub(crate) struct Confirm {
@@ -143,7 +143,7 @@ impl Confirm {
 #[command(after_help = "\
 Exit codes:
   0  all were given up
-  1  some had ended before: each is named
+  1  some had already ended; each is named
   2  the request was refused
   3  the server could not be reached, or did not answer in time")]
 pub(crate) struct Release {

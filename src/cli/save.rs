@@ -18,9 +18,10 @@ use crate::proto::v1::ExportSnapshotRequest;
 /// Flags of `evenkeel snapshot save`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The file is a JSON list of Kubernetes objects with the fields that decisions read, one object a
-line, the default constraints, and which revision it is. It ends with their number and a SHA-256, without which it is
-not read again. It is written aside and renamed, so that it is whole or not there. `snapshot restore`, `load`, `serve --load` and --load read it.
+The file is a JSON list: Kubernetes objects with the fields that decisions read, one object per
+line, the default constraints and the revision. It ends with the number of objects and a SHA-256. A
+file without them is refused. The file appears only when it is complete. `snapshot restore`, `load`,
+`serve --load` and --load read it.
 
 Examples:
   evenkeel snapshot save saved.json

@@ -19,7 +19,7 @@ Examples:
 
 Exit codes:
   0  at least one node was scored
-  1  no node was: none is feasible
+  1  no node was scored, because none is feasible
   2  the request or its input was refused
   3  the server could not be reached, or did not answer in time")]
 pub(crate) struct Score {
@@ -29,7 +29,7 @@ pub(crate) struct Score {
     #[command(flatten, next_help_heading = ANSWER)]
     output: args::Output,
 
-    /// Only the best COUNT nodes; 0 for all
+    /// List only the best COUNT nodes; 0 for all
     #[arg(
         long,
         value_name = "COUNT", value_parser = clap::value_parser!(i32).range(0..), allow_negative_numbers = true,

@@ -15,7 +15,7 @@ use crate::{api, server};
 /// Flags of `evenkeel serve`.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// Snapshot that --load loads into
+    /// Snapshot into which --load loads
     #[arg(
         short,
         long,

@@ -24,7 +24,7 @@ pub(crate) enum Snapshot {
     Save(Save),
     /// Replace a snapshot with a saved one
     Restore(Restore),
-    /// Forget a snapshot
+    /// Delete a snapshot
     Delete(Delete),
 }
 

@@ -25,11 +25,11 @@ const TABLE_DOMAINS: i32 = 20;
 /// Flags of `evenkeel spread`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without --workload and --selector, lists the workloads that violate their own constraints, worst
-first; with --by, all workloads by their skew over that key.
+Without --workload and --selector, it lists the workloads that violate their own constraints, worst
+first. With --by, it lists all workloads by their skew over that key.
 
 Examples:
-  evenkeel spread                                     who violates its own constraints
+  evenkeel spread                                     workloads that violate constraints
   evenkeel spread -n shop --load cluster.json         in one namespace, no server needed
   evenkeel spread -n shop --workload deployment/web   a bar per domain
   evenkeel spread --selector app=web --by kubernetes.io/hostname
@@ -37,11 +37,11 @@ Examples:
 
 Exit codes:
   0  no constraint is violated
-  1  some are
+  1  some constraints are violated
   2  the request or its input was refused
   3  the server could not be reached, or did not answer in time")]
 pub(crate) struct Spread {
-    /// Look at this namespace: by default at all, or with --workload or --selector at `default`
+    /// Namespace; by default all, or `default` with --workload or --selector
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
 
@@ -49,14 +49,14 @@ pub(crate) struct Spread {
     #[arg(long, value_name = "KIND/NAME", conflicts_with = "selector")]
     workload: Option<Workload>,
 
-    /// The pods that match, as kubectl takes it: app=web,tier in (a,b),!legacy
+    /// Pods that match, in kubectl's syntax: app=web,tier in (a,b),!legacy
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     selector: Option<Selector>,
 
     /// Label key of nodes whose values are the domains
     ///
-    /// By default those of the constraints in force; where there are none,
-    /// topology.kubernetes.io/zone.
+    /// By default the keys of the constraints in force, or
+    /// topology.kubernetes.io/zone if there are none.
     #[arg(long, value_name = "KEY")]
     by: Option<String>,
 
@@ -92,7 +92,7 @@ pub(crate) struct Spread {
 /// How the answer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// Aligned columns for a person; bars for a single workload.
+    /// Aligned columns for people; bars for a single workload.
     Table,
     /// Bars for every workload listed.
     Wide,
@@ -100,7 +100,7 @@ enum Output {
     Json,
     /// The answer as proto-JSON, in YAML.
     Yaml,
-    /// Names alone, one a line: KIND/NAMESPACE/NAME.
+    /// Only names, one per line: KIND/NAMESPACE/NAME.
     Name,
 }
 

@@ -14,9 +14,9 @@ use crate::store::{self, Error};
 pub(crate) enum State {
     /// List the snapshots of a state directory
     Show(Directory),
-    /// Read and check all of a state directory
+    /// Read and verify a whole state directory
     Check(Directory),
-    /// Keep what is whole of a damaged state directory
+    /// Keep the whole snapshots of a damaged state directory
     Repair(Directory),
 }
 
@@ -26,11 +26,11 @@ pub(crate) enum State {
 The directory must not be in use by a server.
 
 Exit codes:
-  0  it is whole; of repair: it is usable
-  1  it is damaged, or has lost its last updates; of repair: something was lost
-  2  it is no state directory, of a newer version, in use, or cannot be read")]
+  0  the directory is whole; repair: it is usable
+  1  it is damaged, or has lost its last updates; repair: something was lost
+  2  it is no state directory, or of a newer version, in use, or unreadable")]
 pub(crate) struct Directory {
-    /// The directory that `evenkeel serve --state-dir` was given
+    /// Directory of `evenkeel serve --state-dir`
     #[arg(value_name = "DIRECTORY")]
     directory: PathBuf,
 }

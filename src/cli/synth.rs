@@ -18,8 +18,8 @@ use crate::synth::{Cluster, Shape};
 /// Flags of `evenkeel synth`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The file is what `snapshot save` writes: a JSON list, one object a line. The same flags make the
-same cluster. Nodes have the labels kubernetes.io/hostname, topology.kubernetes.io/zone,
+The file has the format of `snapshot save`: a JSON list, one object per line. The same flags make
+the same cluster. Nodes have the labels kubernetes.io/hostname, topology.kubernetes.io/zone,
 topology.example.com/rack and node.kubernetes.io/instance-type; pods have app,
 app.kubernetes.io/part-of, pod-template-hash and tier.
 
@@ -69,15 +69,15 @@ struct ShapeArgs {
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     workloads: usize,
 
-    /// Namespaces that the workloads are dealt out over
+    /// Namespaces that share the workloads
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     namespaces: usize,
 
-    /// Taint one node in so many with dedicated=batch:NoSchedule; 0 taints none
+    /// Taint one in COUNT nodes with dedicated=batch:NoSchedule; 0 taints none
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     taint_every: usize,
 
-    /// What tells the cluster from others of its size
+    /// Seed of the random numbers
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 }

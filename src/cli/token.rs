@@ -14,23 +14,23 @@ use crate::access::{Role, Token};
 /// Flags of `evenkeel token`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The rule goes to standard output, to be added to the server's --access-file, which holds no more
-than the token's SHA-256. The token itself is shown once, on standard error or in --out.
+The rule goes to standard output. Add it to the server's --access-file, which holds only the token's
+SHA-256. The token itself is shown once, on standard error or in --out.
 
 Examples:
   evenkeel token --name scheduler --role reader --out scheduler.token >> access.toml
   evenkeel token --name feeder --role feeder --snapshot 'prod-*' >> access.toml
   evenkeel filter -f pod.yaml --token-file scheduler.token")]
 pub(crate) struct MakeToken {
-    /// What the server's logs call whoever has the token
+    /// Name of the caller in the server's logs
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// What whoever has it may do
+    /// Role of the caller
     #[arg(long, value_enum, default_value_t = Role::Reader)]
     role: Role,
 
-    /// On which snapshots; * stands for any text, ? for one character; repeatable
+    /// Snapshots; * stands for any text, ? for one character; repeatable
     #[arg(long = "snapshot", value_name = "PATTERN", default_value = "*")]
     snapshots: Vec<String>,
 

@@ -13,8 +13,8 @@ use crate::proto::v1::{VerifySnapshotRequest, VerifySnapshotResponse};
 /// Flags of `evenkeel verify`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The server recounts a copy of the snapshot from its nodes and pods, and compares every count that it
-keeps up to date to answer quickly. A difference is a fault of the server: please report it.
+The server recounts a copy of the snapshot from its nodes and pods, and compares the result with
+every count that it keeps for quick answers. A difference is a bug in the server: please report it.
 
 Examples:
   evenkeel verify
@@ -22,7 +22,7 @@ Examples:
 
 Exit codes:
   0  all counts agree
-  1  some differ: each is listed with both values
+  1  some differ; each is listed with both values
   2  the request was refused
   3  the server could not be reached, or did not answer in time")]
 pub(crate) struct Verify {

@@ -38,29 +38,29 @@ Exit codes:
   2  the input could not be read, or was refused
   3  the server could not be reached, or did not answer in time")]
 pub(crate) struct Lint {
-    /// A manifest, a directory of them, or - for standard input; may be repeated
+    /// A manifest, a directory of them, or - for standard input; repeatable
     ///
-    /// Looks at Pods, at workloads with a pod template (Deployment, ReplicaSet,
-    /// StatefulSet, DaemonSet, Job, CronJob, ReplicationController) and at
-    /// KubeFleet's placements, in lists too. Others are read over.
+    /// Lint checks Pods, workloads with a pod template (Deployment, ReplicaSet,
+    /// StatefulSet, DaemonSet, Job, CronJob, ReplicationController) and
+    /// KubeFleet's placements, also in lists. It skips other kinds.
     #[arg(short, long = "file", value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 
     #[command(flatten, next_help_heading = "On a cluster")]
     state: args::State,
 
-    /// Also look at what the server's snapshot says; implied by --load
+    /// Also check against the server's snapshot; implied by --load
     ///
-    /// Then each template is explained on the cluster, too: whether it fits
-    /// somewhere, and what holds it back.
+    /// Each template is explained on the cluster: whether it fits somewhere,
+    /// and what holds it back.
     #[arg(long, help_heading = "On a cluster")]
     on_server: bool,
 
-    /// What is bad enough for exit code 1
+    /// Least severe finding that gives exit code 1
     #[arg(long, value_name = "SEVERITY", value_enum, default_value_t = Severity::Warning)]
     fail_on: Severity,
 
-    /// Leave out what this rule finds; may be repeated
+    /// Rule to turn off; repeatable
     #[arg(long, value_name = "RULE", value_enum)]
     ignore: Vec<Rule>,
 
@@ -72,7 +72,7 @@ pub(crate) struct Lint {
 /// How findings are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// A line each, as compilers write them.
+    /// One line per finding, as compilers write them.
     Text,
     /// One JSON object.
     Json,

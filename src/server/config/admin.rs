@@ -11,18 +11,18 @@ pub struct AdminSettings {
     /// Address and port to serve metrics and probes on over HTTP; port 0
     /// takes a free one. Off by default.
     ///
-    /// Answers /metrics, /livez, /readyz, /debug/snapshot and
-    /// /debug/log-level from a thread of its own, in plain HTTP and without
-    /// authentication: it tells names and sizes of snapshots, never what is in
-    /// them, and only callers on this machine may change anything. The address
-    /// that was bound is logged as "admin listening".
+    /// It answers /metrics, /livez, /readyz, /debug/snapshot and
+    /// /debug/log-level on its own thread, in plain HTTP and without
+    /// authentication. It shows names and sizes of snapshots, never their
+    /// contents. Only callers on this machine can change anything. The bound
+    /// address is logged as "admin listening".
     #[arg(long, env = "EVENKEEL_ADMIN_LISTEN", value_name = "ADDRESS")]
     pub admin_listen: Option<SocketAddr>,
 
-    /// Snapshots that have a label of their own in the metrics.
+    /// Snapshots with their own label in the metrics.
     ///
-    /// Those named by --expect-snapshot come first, then the largest; the rest
-    /// are summed up as "(others)".
+    /// Those of --expect-snapshot come first, then the largest. The others
+    /// share the label "(others)".
     #[arg(
         long,
         env = "EVENKEEL_METRICS_SNAPSHOTS",

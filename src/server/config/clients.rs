@@ -9,11 +9,11 @@ use crate::api::Load;
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Clients")]
 pub struct ClientSettings {
-    /// Decisions that may take long, at work at once.
+    /// Long decisions that run at once.
     ///
-    /// As many as there are processors by default. Place, Explain and
-    /// DescribeSpread may take long, and Filter and Score with an overlay, many
-    /// candidates, or on a very large snapshot. Others are decided at once.
+    /// The default is one per processor. Place, Explain and DescribeSpread may
+    /// take long, and Filter and Score with an overlay, many candidates, or on
+    /// a very large snapshot. Other decisions run at once.
     #[arg(
         long,
         env = "EVENKEEL_MAX_RUNNING_DECISIONS",
@@ -22,10 +22,10 @@ pub struct ClientSettings {
     )]
     pub max_running_decisions: Option<usize>,
 
-    /// How many of them may wait.
+    /// Long decisions that wait.
     ///
-    /// 16 for each processor by default. One more is refused at once, so that
-    /// its client can ask elsewhere.
+    /// The default is 16 per processor. One more is refused at once, so that
+    /// its client can ask another server.
     #[arg(
         long,
         env = "EVENKEEL_MAX_WAITING_DECISIONS",
@@ -36,8 +36,8 @@ pub struct ClientSettings {
 
     /// Feeds (StreamSnapshot) open at once, over all connections.
     ///
-    /// They may stay open for days and are not among the concurrent calls. One
-    /// caller may have no more of them than it leaves free.
+    /// Feeds may stay open for days and are not concurrent calls. One caller
+    /// may have no more feeds than it leaves free.
     #[arg(
         long,
         env = "EVENKEEL_MAX_FEEDS",
@@ -49,9 +49,9 @@ pub struct ClientSettings {
 
     /// Health watches open at once, over all connections.
     ///
-    /// Each holds some 20 KB. Health checks are not among them: they have room of
-    /// their own and are always answered. One caller may have no more watches
-    /// than it leaves free.
+    /// Each takes some 20 KB. Health checks do not count: they have their own
+    /// slots and are always answered. One caller may have no more watches than
+    /// it leaves free.
     #[arg(
         long,
         env = "EVENKEEL_MAX_HEALTH_WATCHES",
@@ -63,7 +63,7 @@ pub struct ClientSettings {
 
     /// Reflection streams open at once, over all connections.
     ///
-    /// One caller may have no more of them than it leaves free.
+    /// One caller may have no more streams than it leaves free.
     #[arg(
         long,
         env = "EVENKEEL_MAX_REFLECTION_STREAMS",
@@ -83,11 +83,11 @@ pub struct ClientSettings {
     )]
     pub max_calls_per_connection: u32,
 
-    /// How long the request of a call may take to arrive; of a stream, its first
-    /// message, and from then on each from its first byte to its last.
+    /// How long a request may take to arrive.
     ///
-    /// A reflection stream on which nothing is asked for so long is ended; a
-    /// feed may be silent.
+    /// For a stream: its first message, and then each message from its first
+    /// byte to its last. A reflection stream that is silent for so long is
+    /// ended. A feed may be silent.
     #[arg(
         long,
         env = "EVENKEEL_RECEIVE_TIMEOUT",
@@ -99,8 +99,8 @@ pub struct ClientSettings {
 
     /// How long a client may leave an answer, or 256 KiB of it, unread.
     ///
-    /// After that its connection is closed: an answer cannot be taken back
-    /// otherwise.
+    /// After that its connection is closed: HTTP/2 has no milder way to take
+    /// an answer back.
     #[arg(
         long,
         env = "EVENKEEL_SEND_TIMEOUT",

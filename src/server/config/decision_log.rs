@@ -9,17 +9,17 @@ use crate::decision_log::{FileSettings, Settings};
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Decision log")]
 pub struct DecisionLogSettings {
-    /// Log decisions to this file, one JSON object a line.
+    /// Log decisions to this file, one JSON object per line.
     ///
-    /// Holds what was asked, with the labels of pods and the names of nodes,
-    /// and the answer in brief. `evenkeel replay` decides again what it holds.
+    /// The log holds the questions, with labels of pods and names of nodes,
+    /// and the answers in brief. `evenkeel replay` repeats the decisions.
     #[arg(long, env = "EVENKEEL_DECISION_LOG", value_name = "FILE")]
     pub decision_log: Option<PathBuf>,
 
     /// Share of the decisions to log: more than 0, up to 1.
     ///
-    /// Each that is logged takes some 40 % more of a processor than it would;
-    /// the default keeps that below 10 % of all.
+    /// A logged decision takes some 40 % more CPU. The default keeps that
+    /// below 10 % of the whole.
     #[arg(
         long,
         env = "EVENKEEL_DECISION_LOG_SAMPLE",
@@ -29,9 +29,9 @@ pub struct DecisionLogSettings {
     )]
     pub decision_log_sample: f64,
 
-    /// From how many bytes on to begin a new file.
+    /// Size in bytes at which a new file begins.
     ///
-    /// The full one becomes FILE.1, that one FILE.2, and so on.
+    /// FILE becomes FILE.1, FILE.1 becomes FILE.2, and so on.
     #[arg(
         long,
         env = "EVENKEEL_DECISION_LOG_MAX_BYTES",
@@ -41,7 +41,7 @@ pub struct DecisionLogSettings {
     )]
     pub decision_log_max_bytes: usize,
 
-    /// How many files to keep, the one that is written included.
+    /// How many files to keep, including the current one.
     #[arg(
         long,
         env = "EVENKEEL_DECISION_LOG_MAX_FILES",

@@ -13,9 +13,9 @@ use crate::snapshot::Limits;
 pub struct LimitSettings {
     /// Bytes of one message, either way.
     ///
-    /// A message is held in memory while it is decoded. gRPC's usual 4 MiB
-    /// are too few to replace a large cluster in one message; 64 MiB hold
-    /// some 200,000 pods of 300 bytes. Feeds can send smaller messages.
+    /// A message is in memory while it is decoded. gRPC's usual 4 MiB are too
+    /// few to replace a large cluster in one message. 64 MiB hold some 200,000
+    /// pods of 300 bytes. Feeds can send smaller messages.
     #[arg(
         long,
         env = "EVENKEEL_MAX_MESSAGE_BYTES",
@@ -27,11 +27,11 @@ pub struct LimitSettings {
 
     /// Bytes of memory that clients may make the server hold, all together.
     ///
-    /// Three quarters of the memory that the control group or the machine has by
-    /// default, and at least 64 MiB. Counted are snapshots, replaces that are being
-    /// built, copies that are written out, views, requests, and answers that
-    /// are not read. What would grow beyond it is refused; decisions are made
-    /// still, and what shrinks is always taken.
+    /// The default is three quarters of the memory of the control group or the
+    /// machine, and at least 64 MiB. Snapshots, unfinished replaces, copies for
+    /// export, views, requests and unread answers count. Growth beyond the
+    /// limit is refused. Decisions continue, and changes that shrink the state
+    /// are always accepted.
     #[arg(
         long,
         env = "EVENKEEL_MAX_MEMORY_BYTES",
@@ -42,10 +42,10 @@ pub struct LimitSettings {
 
     /// Calls of SpreadService under way at once, over all connections.
     ///
-    /// Every call holds its message, and one that waits for a revision holds
-    /// it for as long. Feeds, health and reflection have limits of their own. The
-    /// call over the limit is refused at once. One caller may have no more calls
-    /// under way than it leaves free: half of them when it is alone.
+    /// Every call holds its message, also while it waits for a revision. Feeds,
+    /// health and reflection have their own limits. A call over the limit is
+    /// refused at once. One caller may have no more calls under way than it
+    /// leaves free: half of them when it is alone.
     #[arg(
         long,
         env = "EVENKEEL_MAX_CONCURRENT_CALLS",
@@ -57,8 +57,8 @@ pub struct LimitSettings {
 
     /// Connections open at once.
     ///
-    /// Each costs a file descriptor and its buffers. The connection over the
-    /// limit is closed at once, so that its client tries elsewhere.
+    /// Each takes a file descriptor and buffers. A connection over the limit is
+    /// closed at once, so that its client tries another server.
     #[arg(
         long,
         env = "EVENKEEL_MAX_CONNECTIONS",
@@ -70,7 +70,7 @@ pub struct LimitSettings {
 
     /// Changes in one update batch.
     ///
-    /// A batch is applied at once, and decisions wait for it meanwhile.
+    /// A batch is applied as a whole, and decisions wait for that.
     #[arg(
         long,
         env = "EVENKEEL_MAX_CHANGES_PER_BATCH",
@@ -82,8 +82,8 @@ pub struct LimitSettings {
 
     /// Changes in one what-if overlay.
     ///
-    /// An overlay is applied and taken back within one call, and other calls
-    /// wait for it meanwhile.
+    /// An overlay is applied to a copy that shares what it does not change. No
+    /// other call waits for it.
     #[arg(
         long,
         env = "EVENKEEL_MAX_OVERLAY_CHANGES",
@@ -95,7 +95,7 @@ pub struct LimitSettings {
 
     /// Spread constraints of one pod, and default constraints of a snapshot.
     ///
-    /// A decision's time grows with them.
+    /// The time of a decision grows with their number.
     #[arg(
         long,
         env = "EVENKEEL_MAX_CONSTRAINTS_PER_POD",
@@ -107,7 +107,7 @@ pub struct LimitSettings {
 
     /// Named snapshots.
     ///
-    /// One is created by the first update that names it, so a client with a
+    /// The first update that names a snapshot creates it, so a client with a
     /// typing error or a loop creates more.
     #[arg(
         long,
@@ -138,11 +138,10 @@ pub struct LimitSettings {
     )]
     pub max_pods: usize,
 
-    /// Distinct sets of labels among the pods of one snapshot; sets of different
-    /// namespaces are distinct.
+    /// Distinct (namespace, labels) among the pods of one snapshot.
     ///
-    /// Selectors are matched against label sets: a label that differs for
-    /// every pod makes the first question of a kind as dear as a recount.
+    /// Selectors are matched against label sets. If a label differs for every
+    /// pod, the first question with a selector costs as much as a recount.
     #[arg(
         long,
         env = "EVENKEEL_MAX_LABEL_SETS",
@@ -165,8 +164,8 @@ pub struct LimitSettings {
 
     /// Bytes that the views of one snapshot may take.
     ///
-    /// A view is a count that is kept up to date for a question asked before.
-    /// Dropping one changes no answer, only how fast it comes.
+    /// A view holds the counts for a question that was asked before. Dropping
+    /// one changes no answer, only how fast it comes.
     #[arg(
         long,
         env = "EVENKEEL_MAX_VIEW_BYTES",
@@ -176,9 +175,9 @@ pub struct LimitSettings {
     )]
     pub max_view_bytes: usize,
 
-    /// Drop views that were not asked for so long.
+    /// Drop views that were not used for this long.
     ///
-    /// Each is work for every change that it follows.
+    /// Every change of their pods and nodes has to update them.
     #[arg(
         long,
         env = "EVENKEEL_VIEW_IDLE",
@@ -199,8 +198,8 @@ pub struct LimitSettings {
     /// Bytes of a string that has no shorter limit of Kubernetes' own: a uid, an
     /// owner of reservations, a name among candidates.
     ///
-    /// Strings are kept for as long as something uses them. Kubernetes' own
-    /// longest (a label key) has 317.
+    /// Strings are kept as long as something uses them. Kubernetes' own longest
+    /// (a label key) has 317.
     #[arg(
         long,
         env = "EVENKEEL_MAX_STRING_BYTES",

@@ -20,8 +20,7 @@ pub struct LogSettings {
     /// Least important level to log: error, warn, info, debug, trace or off.
     ///
     /// Or a list with levels for parts of the program, such as
-    /// `info,h2=debug`. Without this setting RUST_LOG is read, in the same
-    /// form, and without that `info` holds.
+    /// `info,h2=debug`. The default is the value of RUST_LOG, or `info`.
     #[arg(
         long,
         env = "EVENKEEL_LOG_LEVEL",

@@ -41,14 +41,14 @@ pub const BAD_CONFIGURATION: u8 = 64;
 /// The settings of `evenkeel serve`.
 ///
 /// A flag wins over its environment variable (`EVENKEEL_` and the flag's
-/// name), that over the key of the file given with `--config` (the flag's
-/// name, in snake_case or kebab-case), that over the default.
+/// name), the variable over the key of the `--config` file (the flag's name,
+/// in snake_case or kebab-case), the key over the default.
 ///
 /// Durations are written as `500ms`, `30s` or `2m 30s`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_long_help = "\
-Settings: a flag wins over its environment variable, that over the key in the --config file,
-that over the default. Durations are written as 500ms, 30s or \"2m 30s\".
+Settings: a flag wins over its environment variable, the variable over the key in the --config
+file, the key over the default. Durations are written as 500ms, 30s or \"2m 30s\".
 
 Exit codes:
   0        drained after SIGTERM or Ctrl-C
@@ -58,8 +58,8 @@ Exit codes:
 pub struct Config {
     /// Address and port to listen on; port 0 takes a free one.
     ///
-    /// The address that was bound is logged as "listening". Exits with 1 when
-    /// it cannot be bound.
+    /// The bound address is logged as "listening". If it cannot be bound, the
+    /// server exits with 1.
     #[arg(
         long,
         env = "EVENKEEL_LISTEN",
@@ -70,8 +70,8 @@ pub struct Config {
 
     /// TOML file with settings.
     ///
-    /// Its keys are the names of these flags, in snake_case or kebab-case; a
-    /// flag or an environment variable wins over it. Unknown keys are refused.
+    /// Its keys are the names of these flags, in snake_case or kebab-case.
+    /// Unknown keys are refused.
     #[arg(long, env = "EVENKEEL_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 
@@ -80,11 +80,11 @@ pub struct Config {
     #[arg(long, env = "EVENKEEL_LOAD", value_name = "FILE")]
     pub load: Vec<PathBuf>,
 
-    /// Be healthy only once this snapshot was replaced as a whole; repeatable.
+    /// Snapshot to wait for before the server is healthy; repeatable.
     ///
-    /// Until its first replace the snapshot answers no decisions, so that a
-    /// restarted, still empty server never answers as if the cluster were
-    /// empty. Several names in one value are separated by commas.
+    /// Until its first replace the snapshot answers no decisions. So a server
+    /// that was restarted and is still empty never answers as if the cluster
+    /// were empty. Separate several names in one value by commas.
     #[arg(
         long,
         env = "EVENKEEL_EXPECT_SNAPSHOT",
@@ -150,11 +150,10 @@ impl Config {
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Connections")]
 pub struct ConnectionSettings {
-    /// Threads that serve connections, each its share of them.
+    /// Threads that serve connections.
     ///
-    /// As many as there are processors by default. A connection stays on one
-    /// thread, so a client that wants more than one should open several
-    /// connections.
+    /// The default is one per processor. A connection stays on one thread, so
+    /// a client that wants more than one should open several connections.
     #[arg(
         long,
         env = "EVENKEEL_THREADS",
@@ -165,8 +164,8 @@ pub struct ConnectionSettings {
 
     /// Ping a connection after it was silent for this long.
     ///
-    /// Load balancers forget connections that are idle for a minute or more;
-    /// pings keep them open and find clients that are gone.
+    /// Load balancers drop connections that are idle for a minute or more.
+    /// Pings keep them open and detect clients that are gone.
     #[arg(
         long,
         env = "EVENKEEL_KEEPALIVE_INTERVAL",
@@ -192,10 +191,10 @@ pub struct ConnectionSettings {
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Stopping")]
 pub struct DrainSettings {
-    /// How long to go on answering after health says NOT_SERVING.
+    /// How long to continue answering after health is NOT_SERVING.
     ///
-    /// Load balancers need this long to notice; it should be more than the
-    /// interval of their checks.
+    /// It must be longer than the interval of the load balancer's checks, so
+    /// that the balancer notices.
     #[arg(
         long,
         env = "EVENKEEL_DRAIN_PAUSE",
@@ -207,7 +206,7 @@ pub struct DrainSettings {
 
     /// How long to wait, after that, for calls under way.
     ///
-    /// Streams are ended at once. Calls that take longer are cut off.
+    /// Streams end at once. Calls that take longer are cut off.
     #[arg(
         long,
         env = "EVENKEEL_DRAIN_TIMEOUT",

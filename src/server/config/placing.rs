@@ -18,8 +18,7 @@ pub struct PlacingSettings {
     )]
     pub max_replicas: usize,
 
-    /// Scores that the steps of one Fleet Place may list: one per step and
-    /// cluster.
+    /// Scores in the steps of one Fleet Place, one per step and cluster.
     #[arg(
         long,
         env = "EVENKEEL_MAX_STEP_SCORES",
@@ -39,7 +38,7 @@ pub struct PlacingSettings {
     )]
     pub max_reservations: usize,
 
-    /// The longest that a reservation may be held.
+    /// How long a reservation may be held.
     #[arg(
         long,
         env = "EVENKEEL_MAX_RESERVATION_TTL",

@@ -10,10 +10,10 @@ use super::values::positive_duration;
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Security")]
 pub struct SecuritySettings {
-    /// Certificate chain to serve TLS with, in PEM, the server's own first.
+    /// Certificate chain for TLS, in PEM, the server's own first.
     ///
-    /// It is read again when it changes, as are all files of this section; a
-    /// bad one is logged and the one before stays in use.
+    /// All files of this section are reloaded when they change. A bad file is
+    /// logged, and the previous one stays in use.
     #[arg(long, env = "EVENKEEL_TLS_CERT", value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,
 
@@ -21,16 +21,16 @@ pub struct SecuritySettings {
     #[arg(long, env = "EVENKEEL_TLS_KEY", value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
 
-    /// Certificates, in PEM, of those who issue client certificates.
+    /// Authority of client certificates, in PEM.
     ///
-    /// Clients have to show one of theirs then; see --tls-client-auth.
+    /// Clients must then present a certificate of it; see --tls-client-auth.
     #[arg(long, env = "EVENKEEL_TLS_CLIENT_CA", value_name = "FILE")]
     pub tls_client_ca: Option<PathBuf>,
 
     /// Whether a client must have a certificate.
     ///
-    /// With `optional` one without may connect, and shows a token or nothing.
-    /// One with a bad certificate may not.
+    /// With `optional` a client without a certificate may connect, with a token
+    /// or with nothing. A client with a bad certificate may not.
     #[arg(
         long,
         env = "EVENKEEL_TLS_CLIENT_AUTH",
@@ -42,8 +42,8 @@ pub struct SecuritySettings {
 
     /// Serve without TLS on an address that is not a loopback one.
     ///
-    /// For a proxy or mesh in front that encrypts. Everybody in between reads
-    /// and changes what is sent otherwise.
+    /// Use it behind a proxy or mesh that encrypts. Otherwise everybody in
+    /// between can read and change what is sent.
     #[arg(
         long,
         env = "EVENKEEL_ALLOW_PLAINTEXT",
@@ -51,14 +51,14 @@ pub struct SecuritySettings {
     )]
     pub allow_plaintext: bool,
 
-    /// TOML file of who may do what with which snapshots.
+    /// TOML file with access rules: who may do what with which snapshots.
     ///
-    /// Without one, whoever can connect may do everything. `evenkeel token`
-    /// makes tokens for it.
+    /// Without one, everybody who can connect may do everything. `evenkeel
+    /// token` makes tokens for it.
     #[arg(long, env = "EVENKEEL_ACCESS_FILE", value_name = "FILE")]
     pub access_file: Option<PathBuf>,
 
-    /// How often the files of this section are looked at.
+    /// How often to look for changes in the files of this section.
     #[arg(
         long,
         env = "EVENKEEL_RELOAD_INTERVAL",
@@ -68,8 +68,8 @@ pub struct SecuritySettings {
     )]
     pub reload_interval: Duration,
 
-    /// How long a client may take to begin: for the TLS handshake, and again
-    /// for the first words of HTTP/2.
+    /// How long a client may take for the TLS handshake, and again for the
+    /// HTTP/2 preface.
     ///
     /// A connection that takes longer is closed.
     #[arg(

@@ -8,19 +8,19 @@ use crate::store::Durability;
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "State")]
 pub struct StateSettings {
-    /// Directory that the state is kept in; without one it is in memory only.
+    /// Directory for the state. Without one the state is only in memory.
     ///
-    /// Created if need be, and read back at the start, before the server is
-    /// serving. It belongs to one server at a time. One that is damaged or
-    /// holds other files is refused, and the server exits with 1.
+    /// The server creates it if necessary, and reads the state before it
+    /// serves. A directory belongs to one server at a time. If it is damaged
+    /// or holds other files, the server refuses it and exits with 1.
     #[arg(long, env = "EVENKEEL_STATE_DIR", value_name = "DIRECTORY")]
     pub state_dir: Option<PathBuf>,
 
-    /// What an acknowledged update survives; means something with --state-dir.
+    /// What an acknowledged update survives, with --state-dir.
     ///
     /// none: a stop of the server; a killed process may lose the last second.
-    /// relaxed: a killed process, not a power cut. full: a power cut, because
-    /// it is on the disk before it is acknowledged.
+    /// relaxed: also a killed process, but no power cut. full: also a power
+    /// cut, because an update is on the disk before it is acknowledged.
     #[arg(
         long,
         env = "EVENKEEL_DURABILITY",

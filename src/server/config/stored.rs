@@ -8,8 +8,8 @@ use crate::snapshot::Limits;
 pub struct StoredSettings {
     /// Bytes of what a stored pod asks for.
     ///
-    /// That is its owners, node selector, affinity, tolerations and spread
-    /// constraints. Pods that ask for the same share it.
+    /// These are its owners, node selector, affinity, tolerations and spread
+    /// constraints. Pods that ask for the same share them.
     #[arg(
         long,
         env = "EVENKEEL_MAX_POD_SPEC_BYTES",

@@ -8,8 +8,8 @@ use http::Uri;
 pub struct TraceSettings {
     /// Send traces of calls to this OpenTelemetry collector, over OTLP/gRPC.
     ///
-    /// Such as http://localhost:4317. Off by default. A call that carries a
-    /// `traceparent` becomes a part of its caller's trace. Attributes of the
+    /// For example http://localhost:4317. Off by default. A call with a
+    /// `traceparent` becomes part of its caller's trace. Attributes of the
     /// sender come from OTEL_RESOURCE_ATTRIBUTES.
     #[arg(
         long,
@@ -19,10 +19,10 @@ pub struct TraceSettings {
     )]
     pub otlp_endpoint: Option<Uri>,
 
-    /// Share of the calls without a `traceparent` that is traced, from 0 to 1.
+    /// Share of the calls without a `traceparent` to trace, from 0 to 1.
     ///
-    /// For the others the caller has decided. A span takes as long as many a
-    /// decision, and more spans than the collector takes are dropped.
+    /// For other calls the caller decides. A span takes as long as a short
+    /// decision. Spans that the collector does not accept are dropped.
     #[arg(
         long,
         env = "EVENKEEL_TRACE_RATIO",

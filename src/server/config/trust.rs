@@ -14,11 +14,11 @@ use crate::snapshot::MaxAges;
 pub struct TrustSettings {
     /// How old a snapshot may get without a batch; repeatable.
     ///
-    /// DURATION is for all snapshots, NAME=DURATION for one; `none` is any age,
-    /// which is the default. An empty batch counts, so a feed that has nothing
-    /// to say sends one now and then. The health name of an older snapshot is
-    /// NOT_SERVING until its next batch, and answers carry its age. Several in
-    /// one value are separated by commas; of two for the same snapshot the
+    /// DURATION is for all snapshots, NAME=DURATION for one. `none` allows any
+    /// age and is the default. An empty batch counts, so a feed with nothing
+    /// to say sends one now and then. The health of an older snapshot is
+    /// NOT_SERVING until its next batch, and answers carry its age. Separate
+    /// several ages in one value by commas. Of two for the same snapshot the
     /// last one counts.
     #[arg(
         long,
@@ -28,7 +28,7 @@ pub struct TrustSettings {
     )]
     pub max_age: Vec<MaxAge>,
 
-    /// What becomes of decisions on a snapshot that is older.
+    /// What to do with decisions on a snapshot that is too old.
     #[arg(
         long,
         env = "EVENKEEL_STALE",
@@ -38,11 +38,11 @@ pub struct TrustSettings {
     )]
     pub stale: Stale,
 
-    /// Recount the next namespace in the background so often; 0s never.
+    /// How often to recount a namespace in the background; 0s for never.
     ///
-    /// Namespaces take turns. Less often where a recount takes long: it has no
-    /// more than a hundredth of a processor. What has drifted is a fault of the
-    /// program: it is logged, counted and repaired.
+    /// Namespaces take turns. A recount takes at most a hundredth of a
+    /// processor, so long ones come less often. A count that differs is a bug:
+    /// it is logged, counted in the metrics and repaired.
     #[arg(
         long,
         env = "EVENKEEL_VERIFY_INTERVAL",
