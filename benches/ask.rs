@@ -89,7 +89,7 @@ impl Compiled {
     fn read<T>(&self, decide: impl FnOnce(&Constraints, &Cut<'_>) -> T) -> T {
         let namespace = &self.question.namespace;
         self.snapshot.read(namespace, Batch::default(), |cut| {
-            decide(&Constraints::of(&self.question, &cut), &cut)
+            decide(&self.question.constraints_on(&cut), &cut)
         })
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use evenkeel::matching::Path;
 use evenkeel::proto::v1::{Change, NodeSelectorTerm, Pod};
 use evenkeel::snapshot::{Batch, Cut, Delay, Limits, Offer, Registry, Snapshot, Unobserved};
-use evenkeel::spread::{Constraints, Filter, NodeChecks, Question};
+use evenkeel::spread::{Filter, NodeChecks, Question};
 use evenkeel::verify::verify;
 use support::build::{
     HOSTNAME, ZONE, hard, node, node_requirement, on, pod, requiring_terms, spread,
@@ -68,7 +68,7 @@ impl World {
 type Numbers = (usize, Vec<(usize, i64)>);
 
 fn numbers(question: &Question, cut: &Cut<'_>) -> Numbers {
-    let constraints = Constraints::of(question, cut);
+    let constraints = question.constraints_on(cut);
     let filter = Filter::of(question, &constraints, NodeChecks::All, cut);
     let reports = filter.reports(usize::MAX);
     let reports = reports.iter().map(|r| (r.domain_count, r.global_minimum));

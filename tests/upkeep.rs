@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use evenkeel::matching::Path;
 use evenkeel::proto::v1::{Change, Pod};
 use evenkeel::snapshot::{Batch, Limits, Offer, Registry, Snapshot, Summary, Unobserved};
-use evenkeel::spread::{Constraints, Filter, NodeChecks, Question};
+use evenkeel::spread::{Filter, NodeChecks, Question};
 use evenkeel::verify::verify;
 use support::build::{HOSTNAME, ZONE, hard, node, on, pod, spread, tolerating};
 use support::model::{Stored, delete};
@@ -54,7 +54,7 @@ impl World {
         let overlay = Batch::check(overlay, self.registry.limits(), Path::root("overlay"));
         let overlay = overlay.expect("valid changes");
         self.snapshot.read(&question.namespace, overlay, |cut| {
-            let constraints = Constraints::of(&question, &cut);
+            let constraints = question.constraints_on(&cut);
             let filter = Filter::of(&question, &constraints, NodeChecks::All, &cut);
             let reports = filter.reports(usize::MAX);
             let numbers = reports.iter().map(|r| (r.domain_count, r.global_minimum));
@@ -335,7 +335,7 @@ fn a_decision_outlives_what_it_began_with() {
     let question = question.expect("a valid pod");
     let tallies = |meanwhile: &dyn Fn()| {
         world.snapshot.read("default", Batch::default(), |cut| {
-            let constraints = Constraints::of(&question, &cut);
+            let constraints = question.constraints_on(&cut);
             let filter = Filter::of(&question, &constraints, NodeChecks::All, &cut);
             meanwhile();
             filter.tally_all()

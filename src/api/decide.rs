@@ -5,7 +5,7 @@ use super::checked::{Ask, Checked};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::snapshot::{Cut, Limits, Slot};
-use crate::spread::{Constraints, Filter, Judged, Question, Report, Scores, Tallies};
+use crate::spread::{Filter, Judged, Question, Report, Scores, Tallies};
 
 impl Ask for Question {
     fn compile(pod: Option<v1::Pod>, limits: &Limits, path: Path<'_>) -> Result<Self, Violations> {
@@ -41,7 +41,7 @@ impl Ask for Question {
 
 impl Checked<Question> {
     fn filter_on(&self, cut: &Cut<'_>) -> v1::FilterResponse {
-        let constraints = Constraints::of(&self.question, cut);
+        let constraints = self.question.constraints_on(cut);
         let filter = Filter::of(&self.question, &constraints, self.checks, cut);
         let mut response = v1::FilterResponse {
             revision: cut.revision,
@@ -90,7 +90,7 @@ impl Checked<Question> {
     }
 
     fn score_on(&self, cut: &Cut<'_>) -> v1::ScoreResponse {
-        let constraints = Constraints::of(&self.question, cut);
+        let constraints = self.question.constraints_on(cut);
         let mut candidates = self.candidates(cut);
         // Candidates that the caller names are scored whatever Filter says.
         if !self.names_candidates() {

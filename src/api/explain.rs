@@ -9,7 +9,7 @@ use crate::explain::{self, Case, Explanation};
 use crate::proto::v1;
 use crate::snapshot::{Cut, Slot};
 use crate::spread::fleet as placement;
-use crate::spread::{Constraints, Filter, Question, Report};
+use crate::spread::{Filter, Question, Report};
 
 /// An `Explain` request as a `Filter` request: the fields that both have have
 /// the same numbers and meanings.
@@ -44,7 +44,7 @@ fn response(explanation: Explanation) -> v1::ExplainResponse {
 impl Checked<Question> {
     /// Answers as `Explain`, all but epoch and age.
     pub fn explain_on(&self, cut: &Cut<'_>) -> v1::ExplainResponse {
-        let constraints = Constraints::of(&self.question, cut);
+        let constraints = self.question.constraints_on(cut);
         let filter = Filter::of(&self.question, &constraints, self.checks, cut);
         let candidates = self.candidates(cut);
         let known = &candidates.known;

@@ -6,8 +6,8 @@ use std::collections::{BTreeSet, HashMap};
 use crate::proto::v1;
 use crate::snapshot::{Cut, NodeRef, Slot};
 use crate::spread::{
-    Active, Constraints, DomainReport, Filter, NodeChecks, Question, Reason, Refusal, Report,
-    Scores, Subject,
+    Active, Constraints, DomainReport, Filter, GlobalMinimum, NodeChecks, Question, Reason,
+    Refusal, Report, Scores, SkewRule, Subject,
 };
 
 /// What it costs to look at a node and its labels, in units.
@@ -49,6 +49,8 @@ pub struct Hard<'a> {
     pub place: usize,
     /// The numbers.
     pub report: Report<'a>,
+    /// What decides whether a domain takes the pod.
+    pub rule: SkewRule,
     by_value: HashMap<&'a str, DomainReport<'a>>,
 }
 
@@ -68,6 +70,7 @@ impl<'a> Case<'a> {
         let places = places.filter(|(_, active)| active.constraint.is_hard());
         let hard = places.zip(reports).map(|((place, _), report)| Hard {
             place,
+            rule: SkewRule::of(report.active, report.global_minimum),
             by_value: report.domains.iter().map(|d| (d.tally.value, *d)).collect(),
             report,
         });
@@ -181,7 +184,7 @@ impl Case<'_> {
         max_domains: usize,
     ) -> Vec<Report<'s>> {
         if scores.skipped {
-            let empty = |active| Report::of(active, 0, [], 0, |_| true);
+            let empty = |active| Report::of(active, 0, [], GlobalMinimum::default());
             return self.constraints.soft().map(empty).collect();
         }
         scores.reports(max_domains)
@@ -199,16 +202,6 @@ impl<'a> Hard<'a> {
         &self.active().constraint.topology_key
     }
 
-    /// The most that a domain may exceed the minimum by.
-    pub fn max_skew(&self) -> i64 {
-        i64::from(self.active().constraint.max_skew)
-    }
-
-    /// The most matching pods that a domain may have for the pod to go there.
-    pub fn limit(&self) -> i64 {
-        self.max_skew() + self.report.global_minimum - self.active().self_match
-    }
-
     /// Matching pods in the domain of a value; 0 in a value that is none.
     pub fn count(&self, value: &str) -> i64 {
         let domain = self.by_value.get(value);
@@ -217,13 +210,18 @@ impl<'a> Hard<'a> {
 
     /// What the skew of a value's domain would become.
     pub fn skew(&self, value: &str) -> i64 {
-        self.count(value) + self.active().self_match - self.report.global_minimum
+        self.rule.skew(self.count(value))
+    }
+
+    /// Whether the domain of a value takes the pod.
+    pub fn takes(&self, value: &str) -> bool {
+        self.rule.admits(self.count(value))
     }
 
     /// Whether the constraint alone admits the pod on a node.
     pub fn admits(&self, node: NodeRef<'_>) -> bool {
         let value = node.label_text(self.key());
-        value.is_some_and(|value| self.skew(value) <= self.max_skew())
+        value.is_some_and(|value| self.takes(value))
     }
 
     /// The domains with the fewest pods, ascending by value.

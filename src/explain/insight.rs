@@ -7,7 +7,7 @@ use super::case::{Case, Hard, wire_index};
 use crate::proto::v1;
 use crate::proto::v1::constraint_insight::Minimum;
 use crate::proto::v1::left_out::Cause;
-use crate::snapshot::{Eligibility, NodeRef, Query, partition, topology};
+use crate::snapshot::{NodeRef, Query, partition, topology};
 use crate::spread::Active;
 
 /// Names that an insight lists.
@@ -64,7 +64,7 @@ fn limits(case: &Case<'_>, hard: &Hard<'_>, insight: &mut v1::ConstraintInsight)
     insight.minimum = minimum.into();
     insight.minimum_domain_count = count(lowest.len());
     insight.minimum_domains = first(&lowest);
-    insight.limit = hard.limit();
+    insight.limit = hard.rule.limit();
     insight.admitted_node_count = count(admitted.count());
 }
 
@@ -87,11 +87,7 @@ fn left_out(case: &Case<'_>, active: &Active) -> Vec<v1::LeftOut> {
         Cause::NodeAffinity,
         Cause::Taints,
     ];
-    let by_node = partition::Key {
-        topology: topology::Key::Node,
-        missing_is_empty: false,
-        eligibility: Eligibility::default(),
-    };
+    let by_node = partition::Key::everywhere(topology::Key::Node);
     let counted = case.cut.count(Query {
         selector: &active.selector,
         partition: &by_node,
@@ -118,22 +114,17 @@ fn left_out(case: &Case<'_>, active: &Active) -> Vec<v1::LeftOut> {
 /// Why a constraint does not look at a node, if it does not.
 fn cause(active: &Active, node: NodeRef<'_>) -> Option<Cause> {
     let eligibility = &active.partition.eligibility;
-    let lacks = |key: &str| node.label_text(key).is_none();
-    if lacks(&active.constraint.topology_key) {
+    if node.label_text(&active.constraint.topology_key).is_none() {
         // Score with Kubernetes' own defaults counts a missing key as "".
         return (!active.partition.missing_is_empty).then_some(Cause::MissingKey);
     }
-    if eligibility.required_keys.iter().any(|key| lacks(key)) {
+    if !eligibility.has_required_keys(node) {
         return Some(Cause::MissingOtherKey);
     }
-    let affinity = eligibility.affinity.as_ref();
-    if affinity.is_some_and(|affinity| !affinity.matches::<str>(&node)) {
+    if !eligibility.admits_affinity(node) {
         return Some(Cause::NodeAffinity);
     }
-    let tolerations = eligibility.tolerations.as_ref();
-    tolerations
-        .is_some_and(|tolerations| !tolerations.tolerate_all(node.taints()))
-        .then_some(Cause::Taints)
+    (!eligibility.admits_taints(node)).then_some(Cause::Taints)
 }
 
 fn first(names: &[&str]) -> Vec<String> {

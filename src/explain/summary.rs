@@ -91,7 +91,7 @@ fn cause(reason: Reason, hard: Option<&Hard<'_>>, nodes: usize) -> String {
         }
         (Reason::Skew, Some(hard)) => format!(
             "{count} would exceed maxSkew {} of {} ({})",
-            hard.max_skew(),
+            hard.rule.max_skew,
             hard.key(),
             minimum(hard),
         ),

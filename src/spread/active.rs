@@ -2,14 +2,12 @@
 //! own, or the default ones with their deduced selector
 //! (`docs/semantics.md`, "Constraints of a pod").
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::question::Question;
 use crate::matching::{Constraint, NodeAffinity, Policy, Selector, Tolerations};
 use crate::proto::v1;
-use crate::snapshot::{Cut, Eligibility, Query, partition, topology};
+use crate::snapshot::{Controller, Cut, Eligibility, Query, partition, topology};
 
 /// The key whose domains are single nodes in Score: there, every node counts
 /// for itself.
@@ -57,14 +55,11 @@ pub struct Subject<'a> {
 }
 
 impl Constraints {
-    /// Those in force for a question.
-    pub fn of<'q>(question: &'q Question, cut: &Cut<'_>) -> Cow<'q, Self> {
-        if !question.constraints.all.is_empty() {
-            return Cow::Borrowed(&question.constraints);
-        }
+    /// The default ones for a pod that this controls.
+    pub fn defaults(subject: Subject<'_>, by: Option<&Controller>, cut: &Cut<'_>) -> Self {
         let defaults = &cut.defaults.constraints;
         let deduced = (!defaults.is_empty())
-            .then(|| cut.deduce(&question.labels, question.controller.as_ref()))
+            .then(|| cut.deduce(subject.labels, by))
             .flatten();
         let all = deduced.iter().flat_map(|selector| {
             defaults
@@ -72,12 +67,7 @@ impl Constraints {
                 .map(|constraint| (constraint.clone(), selector.clone()))
         });
         let all_keys_required = !cut.defaults.system;
-        Cow::Owned(Self::new(
-            all.collect(),
-            question.subject(),
-            true,
-            all_keys_required,
-        ))
+        Self::new(all.collect(), subject, true, all_keys_required)
     }
 
     /// Those that a pod has itself.
@@ -133,7 +123,7 @@ impl Constraints {
                 self_match: i64::from(selector.matches_labels(subject.labels)),
                 from_defaults,
                 keyed: (partition.topology == topology::Key::Node)
-                    .then(|| everybody(label(&constraint))),
+                    .then(|| partition::Key::everywhere(topology_of(&constraint))),
                 partition,
                 constraint,
                 selector,
@@ -181,7 +171,7 @@ fn partition_of(
 ) -> partition::Key {
     let is_soft = !constraint.is_hard();
     if is_soft && *constraint.topology_key == *HOSTNAME {
-        return everybody(topology::Key::Node);
+        return partition::Key::everywhere(topology::Key::Node);
     }
     partition::Key {
         missing_is_empty: is_soft && !all_keys_required,
@@ -198,29 +188,17 @@ fn label_partition(
 ) -> partition::Key {
     let honors_affinity = constraint.node_affinity_policy == Policy::Honor;
     let honors_taints = constraint.node_taints_policy == Policy::Honor;
-    partition::Key {
-        topology: label(constraint),
-        missing_is_empty: false,
-        eligibility: Eligibility {
-            required_keys: required_keys.into(),
-            affinity: (honors_affinity && !subject.affinity.is_any())
-                .then(|| subject.affinity.clone()),
-            tolerations: honors_taints.then(|| subject.tolerations.clone()),
-            cordon_tolerations: None,
-        },
-    }
+    let eligibility = Eligibility {
+        required_keys: required_keys.into(),
+        affinity: (honors_affinity && !subject.affinity.is_any()).then(|| subject.affinity.clone()),
+        tolerations: honors_taints.then(|| subject.tolerations.clone()),
+        cordon_tolerations: None,
+    };
+    partition::Key::of(topology_of(constraint), eligibility)
 }
 
-/// All nodes, parted by a topology.
-fn everybody(topology: topology::Key) -> partition::Key {
-    partition::Key {
-        topology,
-        missing_is_empty: false,
-        eligibility: Eligibility::default(),
-    }
-}
-
-fn label(constraint: &Constraint) -> topology::Key {
+/// What parts the nodes for a constraint.
+pub(super) fn topology_of(constraint: &Constraint) -> topology::Key {
     topology::Key::Label(Arc::clone(&constraint.topology_key))
 }
 

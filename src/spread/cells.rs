@@ -1,6 +1,7 @@
 //! Candidates that no soft constraint tells apart, together: what they get is
 //! worked out once.
 
+use super::scoring::round_half_up;
 use super::soft::{Classes, Soft};
 use crate::snapshot::Slot;
 
@@ -112,12 +113,4 @@ fn combine(sums: &[f64], classes: &Classes) -> Vec<f64> {
     parts
         .flat_map(|part| sums.iter().map(move |sum| sum + part))
         .collect()
-}
-
-/// Rounds a sum, which is not negative, half away from zero, as the plugin
-/// does. Saturates for sums beyond what a cluster can hold.
-pub(super) fn round_half_up(sum: f64) -> i64 {
-    let whole = sum as i64;
-    // The difference of a double and its whole part is exact.
-    whole.saturating_add(i64::from(sum - whole as f64 >= 0.5))
 }

@@ -17,16 +17,15 @@ impl Checks {
     pub fn of(subject: Subject<'_>) -> Self {
         let affinity = (!subject.affinity.is_any()).then(|| subject.affinity.clone());
         Self {
-            passing: partition::Key {
-                topology: topology::Key::Node,
-                missing_is_empty: false,
-                eligibility: Eligibility {
+            passing: partition::Key::of(
+                topology::Key::Node,
+                Eligibility {
                     required_keys: Box::default(),
                     affinity,
                     tolerations: Some(subject.tolerations.clone()),
                     cordon_tolerations: Some(subject.tolerations.clone()),
                 },
-            },
+            ),
         }
     }
 
@@ -37,10 +36,8 @@ impl Checks {
 
     /// The nodes that pass, parted by a label.
     pub fn passing_by(&self, topology: &topology::Key, cut: &Cut<'_>) -> Lens {
-        cut.lens(&partition::Key {
-            topology: topology.clone(),
-            ..self.passing.clone()
-        })
+        let eligibility = self.passing.eligibility.clone();
+        cut.lens(&partition::Key::of(topology.clone(), eligibility))
     }
 
     /// The checks in order: why a node fails each, and the nodes that pass it

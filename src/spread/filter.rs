@@ -9,6 +9,7 @@ use super::active::{Active, Constraints};
 use super::checks::Checks;
 use super::question::{NodeChecks, Question};
 use super::report::{Report, Tally};
+use super::skew::{GlobalMinimum, SkewRule};
 use super::verdict::{Reason, Refusal};
 use crate::snapshot::{Counted, Cut, DomainId, Lens, Slot, bits};
 
@@ -23,9 +24,8 @@ pub struct Filter<'a> {
 struct Hard<'a> {
     active: &'a Active,
     counted: Counted<'a>,
-    minimum: i64,
-    /// The most matching pods that a domain may have for the pod to go there.
-    most: i64,
+    minimum: GlobalMinimum,
+    rule: SkewRule,
 }
 
 /// How many nodes pass, and how many fail for which reason.
@@ -203,26 +203,24 @@ impl<'a> Filter<'a> {
 
 impl<'a> Hard<'a> {
     fn of(active: &'a Active, counted: Counted<'a>) -> Self {
-        let minimum = match counted.smallest() {
-            Some(smallest) if counted.domain_count() >= min_domains(active) => i64::from(smallest),
-            _ => 0,
-        };
-        let most = i64::from(active.constraint.max_skew) + minimum - active.self_match;
+        let domains = counted.domain_count();
+        let minimum = GlobalMinimum::of(Some(&active.constraint), domains, counted.smallest());
         Self {
             active,
             counted,
             minimum,
-            most,
+            rule: SkewRule::of(active, minimum.pods),
         }
     }
 
     /// Which of `slots` are in a domain that the pod may go to.
     fn admitted(&self, slots: &[Slot]) -> FixedBitSet {
-        if self.most < 0 {
+        let limit = self.rule.limit();
+        if limit < 0 {
             return FixedBitSet::with_capacity(slots.len());
         }
-        let most = u32::try_from(self.most).unwrap_or(u32::MAX);
-        self.counted.at_most(slots, most)
+        let limit = u32::try_from(limit).unwrap_or(u32::MAX);
+        self.counted.at_most(slots, limit)
     }
 
     /// How many of the nodes in each domain there are, and how many of those
@@ -232,7 +230,7 @@ impl<'a> Hard<'a> {
         for (index, nodes) in nodes_in.iter().enumerate() {
             let matching_pods = self.counted.matching_pods(DomainId::at(index));
             keyed += *nodes as usize;
-            if i64::from(matching_pods) > self.most {
+            if !self.rule.admits(matching_pods.into()) {
                 skewed += *nodes as usize;
             }
         }
@@ -251,10 +249,10 @@ impl<'a> Hard<'a> {
             return Err(refusal(Reason::MissingTopologyKey, 0, 0));
         }
         let matching_pods = i64::from(self.counted.matching_pods(domain));
-        if matching_pods <= self.most {
+        if self.rule.admits(matching_pods) {
             return Ok(());
         }
-        let skew = matching_pods + self.active.self_match - self.minimum;
+        let skew = self.rule.skew(matching_pods);
         Err(refusal(Reason::Skew, matching_pods, skew))
     }
 
@@ -268,16 +266,11 @@ impl<'a> Hard<'a> {
             }
         };
         let listed = self.counted.least(max_domains).into_iter().map(tally);
-        let domain_count = self.counted.domain_count();
-        let max_skew = i64::from(self.active.constraint.max_skew);
-        let admits = |skew| skew <= max_skew;
-        Report {
-            min_domains_unmet: domain_count < min_domains(self.active),
-            ..Report::of(self.active, domain_count, listed, self.minimum, admits)
-        }
+        Report::of(
+            self.active,
+            self.counted.domain_count(),
+            listed,
+            self.minimum,
+        )
     }
-}
-
-pub(super) fn min_domains(active: &Active) -> usize {
-    usize::try_from(active.constraint.min_domains.unwrap_or(1)).unwrap_or(1)
 }

@@ -11,6 +11,8 @@ pub mod place;
 mod question;
 mod report;
 mod score;
+mod scoring;
+mod skew;
 mod soft;
 mod verdict;
 
@@ -20,4 +22,5 @@ pub use filter::{Filter, Judged, Tallies};
 pub use question::{NodeChecks, Question};
 pub use report::{DomainReport, Report, Tally};
 pub use score::{NodeScore, Scores};
+pub use skew::{GlobalMinimum, SkewRule};
 pub use verdict::{Reason, Refusal};

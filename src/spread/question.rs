@@ -1,12 +1,13 @@
 //! The incoming pod of a decision, compiled.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::active::{Constraints, Subject};
 use super::checks::Checks;
 use crate::matching::{Constraint, NodeAffinity, Path, Tolerations, Violations, names, times};
 use crate::proto::v1;
-use crate::snapshot::{Controller, Limits};
+use crate::snapshot::{Controller, Cut, Limits};
 
 /// What a node is checked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -86,9 +87,17 @@ impl Question {
             checks,
         })
     }
-}
 
-impl Question {
+    /// The constraints in force: the pod's own, or for want of any the default
+    /// ones.
+    pub fn constraints_on(&self, cut: &Cut<'_>) -> Cow<'_, Constraints> {
+        if !self.constraints.all.is_empty() {
+            return Cow::Borrowed(&self.constraints);
+        }
+        let controller = self.controller.as_ref();
+        Cow::Owned(Constraints::defaults(self.subject(), controller, cut))
+    }
+
     /// The parts of the pod that decide where its constraints look.
     pub fn subject(&self) -> Subject<'_> {
         Subject {

@@ -1,6 +1,7 @@
 //! The numbers behind a constraint.
 
 use super::active::Active;
+use super::skew::{GlobalMinimum, SkewRule};
 
 /// The numbers behind one constraint.
 #[derive(Debug)]
@@ -43,27 +44,24 @@ pub struct Tally<'a> {
 
 impl<'a> Report<'a> {
     /// A report of `domain_count` domains that lists these, which are in
-    /// order.
+    /// order. A soft constraint admits the pod everywhere.
     pub fn of(
         active: &'a Active,
         domain_count: usize,
         listed: impl IntoIterator<Item = Tally<'a>>,
-        global_minimum: i64,
-        admits: impl Fn(i64) -> bool,
+        minimum: GlobalMinimum,
     ) -> Self {
-        let domain = |tally: Tally<'a>| {
-            let skew = tally.matching_pods + active.self_match - global_minimum;
-            DomainReport {
-                tally,
-                skew,
-                feasible: admits(skew),
-            }
+        let rule = SkewRule::of(active, minimum.pods);
+        let domain = |tally: Tally<'a>| DomainReport {
+            tally,
+            skew: rule.skew(tally.matching_pods),
+            feasible: !active.constraint.is_hard() || rule.admits(tally.matching_pods),
         };
         Self {
             active,
             domain_count,
-            global_minimum,
-            min_domains_unmet: false,
+            global_minimum: minimum.pods,
+            min_domains_unmet: minimum.min_domains_unmet,
             domains: listed.into_iter().map(domain).collect(),
             weight: 0.0,
         }

@@ -4,11 +4,9 @@
 use super::active::Constraints;
 use super::cells::{Cells, IGNORED};
 use super::report::Report;
+use super::scoring::{MAX_SCORE, RawRange};
 use super::soft::Soft;
 use crate::snapshot::{Cut, Slot};
-
-/// The best score of a node.
-pub(super) const MAX_SCORE: i64 = 100;
 
 /// The scores of candidates.
 pub struct Scores<'a> {
@@ -127,21 +125,17 @@ fn keyless(soft: &[Soft<'_>], candidates: &[Slot]) -> Option<Vec<bool>> {
 
 /// Brings raw scores to 0..100, the lowest being the best; by cell.
 fn normalize(cells: &Cells) -> Vec<i32> {
-    let taken = || cells.raw_scores().iter().filter(|raw| **raw >= 0);
-    let min = taken().min().copied().unwrap_or(0);
-    let max = taken().max().copied().unwrap_or(0);
+    let taken = cells.raw_scores().iter().copied().filter(|raw| *raw >= 0);
+    let range = RawRange::of(taken);
     // A score is 0 to 100, so it is no less as an `i32`.
-    let score = |raw: i64| match max {
-        0 => MAX_SCORE as i32,
-        _ => (MAX_SCORE * (max + min - raw) / max) as i32,
-    };
-    let range = usize::try_from(max - min).unwrap_or(usize::MAX);
+    let score = |raw: i64| range.score(raw) as i32;
+    let width = usize::try_from(range.max - range.min).unwrap_or(usize::MAX);
     // Fewer scores than cells: a division each, not one a cell.
     let table: Option<Vec<i32>> =
-        (range < cells.raw_scores().len()).then(|| (min..=max).map(score).collect());
+        (width < cells.raw_scores().len()).then(|| (range.min..=range.max).map(score).collect());
     let score = |raw: &i64| match &table {
         // Without a score is before the start.
-        Some(table) => usize::try_from(*raw - min).map_or(0, |above| table[above]),
+        Some(table) => usize::try_from(*raw - range.min).map_or(0, |above| table[above]),
         None if *raw < 0 => 0,
         None => score(*raw),
     };

@@ -2,6 +2,8 @@
 
 use super::active::Active;
 use super::report::{Report, Tally};
+use super::scoring::Weight;
+use super::skew::GlobalMinimum;
 use crate::snapshot::{Counted, Cut, DomainId, Lens, Nodes, Slot};
 
 /// Up to how many domains are told apart by their numbers.
@@ -19,7 +21,7 @@ pub(super) struct Soft<'a> {
     candidates: Vec<u32>,
     /// Whether these are all nodes, each of which has the key.
     whole: bool,
-    weight: f64,
+    weight: Weight,
 }
 
 /// How a constraint tells nodes apart: those of one class get the same from
@@ -47,7 +49,7 @@ impl<'a> Soft<'a> {
             keyed,
             candidates: Vec::new(),
             whole: false,
-            weight: 0.0,
+            weight: Weight::default(),
         }
     }
 
@@ -70,8 +72,7 @@ impl<'a> Soft<'a> {
             .iter()
             .filter(|candidates| **candidates > 0)
             .count();
-        // A size is far below 2^52, so it is exact as a double.
-        self.weight = (size as f64 + 2.0).ln();
+        self.weight = Weight::of(&self.active.constraint, size);
         self.candidates = candidates;
     }
 
@@ -92,12 +93,6 @@ impl<'a> Soft<'a> {
         candidates
     }
 
-    /// What a node in a domain with `count` matching pods gets.
-    fn part(&self, count: u32) -> f64 {
-        let offset = f64::from(self.active.constraint.max_skew - 1);
-        f64::from(count) * self.weight + offset
-    }
-
     /// What the raw score of a node gets.
     pub(super) fn part_of(&self, slot: Slot) -> f64 {
         if !self.has_key(slot) {
@@ -105,7 +100,7 @@ impl<'a> Soft<'a> {
         }
         match self.counted.domain_of(slot) {
             DomainId::NONE => 0.0,
-            domain => self.part(self.counted.matching_pods(domain)),
+            domain => self.weight.part(self.counted.matching_pods(domain)),
         }
     }
 
@@ -124,8 +119,10 @@ impl<'a> Soft<'a> {
         let by_count = self.counted.value_count() > FEW_DOMAINS;
         let part = |class: usize| match class.checked_sub(1) {
             None => 0.0,
-            Some(count) if by_count => self.part(u32::try_from(count).unwrap_or(u32::MAX)),
-            Some(domain) => self.part(self.counted.matching_pods(DomainId::at(domain))),
+            Some(count) if by_count => self.weight.part(u32::try_from(count).unwrap_or(u32::MAX)),
+            Some(domain) => self
+                .weight
+                .part(self.counted.matching_pods(DomainId::at(domain))),
         };
         Classes {
             parts: (0..self.class_count()).map(part).collect(),
@@ -204,11 +201,12 @@ impl<'a> Soft<'a> {
                 eligible_nodes: i64::from(self.candidates[id.index()]),
             }
         };
-        let minimum = i64::from(minimum.unwrap_or(0));
+        // No soft constraint has `minDomains`.
+        let minimum = GlobalMinimum::of(None, domain_count, minimum);
         let listed = listed.into_iter().map(tally);
         Report {
-            weight: self.weight,
-            ..Report::of(self.active, domain_count, listed, minimum, |_| true)
+            weight: self.weight.per_pod,
+            ..Report::of(self.active, domain_count, listed, minimum)
         }
     }
 }

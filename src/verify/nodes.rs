@@ -77,11 +77,8 @@ impl NodeList {
 
     /// Compares how many nodes have each value of a topology key.
     fn compare_topology(&self, lens: &Lens, all: &Nodes, findings: &mut Findings) {
-        let everybody = self.part(&partition::Key {
-            topology: lens.partition.key().topology.clone(),
-            missing_is_empty: false,
-            eligibility: Eligibility::default(),
-        });
+        let topology = lens.partition.key().topology.clone();
+        let everybody = self.part(&partition::Key::everywhere(topology));
         let subject = || format!("topology of {}", describe(lens.partition.key()));
         let nodes_in = lens.topology.nodes_in().iter().copied().enumerate();
         let kept: BTreeMap<&str, u32> = nodes_in

@@ -9,7 +9,7 @@ use super::{Patrol, verify};
 use crate::matching::Path;
 use crate::proto::v1;
 use crate::snapshot::{Batch, Fault, Limits, Offer, Registry, Snapshot, Unobserved};
-use crate::spread::{Constraints, Filter, NodeChecks, Question};
+use crate::spread::{Filter, NodeChecks, Question};
 
 /// A registry whose snapshot `default` has two zones, two pods and live views.
 pub(crate) fn registry() -> Arc<Registry> {
@@ -32,7 +32,7 @@ fn ask(snapshot: &Snapshot, pod: Value) -> Vec<(String, i64)> {
     let question = Question::compile(Some(&pod), &Limits::default(), Path::root("pod"));
     let question = question.expect("a valid pod");
     snapshot.read("default", Batch::default(), |cut| {
-        let constraints = Constraints::of(&question, &cut);
+        let constraints = question.constraints_on(&cut);
         let filter = Filter::of(&question, &constraints, NodeChecks::All, &cut);
         let reports = filter.reports(usize::MAX);
         let domains = reports[0].domains.iter();

@@ -19,7 +19,7 @@ pub fn unusable_domain(case: &Case<'_>) -> Vec<Finding> {
         let holds = !lowest.is_empty()
             && !hard.report.min_domains_unmet
             && lowest.iter().all(|value| !usable.contains(value));
-        let refused = |value: &&str| hard.skew(value) > hard.max_skew();
+        let refused = |value: &&str| !hard.takes(value);
         let harms = usable.iter().any(refused);
         (holds && harms).then(|| unusable(case, hard, &lowest))
     };

@@ -10,6 +10,7 @@ use crate::matching::Constraint;
 use crate::proto::v1;
 use crate::proto::v1::hint::Kind;
 use crate::snapshot::NodeRef;
+use crate::spread::SkewRule;
 
 /// The smallest `maxSkew` that would admit a node.
 pub fn max_skew(case: &Case<'_>) -> Vec<Finding> {
@@ -32,7 +33,7 @@ pub fn max_skew(case: &Case<'_>) -> Vec<Finding> {
                  it is {} now",
                 hard.title(),
                 among(&values),
-                hard.max_skew(),
+                hard.rule.max_skew,
             );
             let mut hint = hint(Kind::MaxSkew, hard.active(), message);
             hint.admitted_node_count = i64::try_from(after.len()).unwrap_or(i64::MAX);
@@ -55,12 +56,12 @@ pub fn fewer_pods(case: &Case<'_>) -> Vec<Finding> {
     stuck_on(case)
         .filter_map(|hard| {
             let fits = |(value, node): &(&str, &Judged<'_>)| {
-                let leaving = hard.count(value) - hard.limit();
-                hard.limit() >= 0 && others_outlast(case, hard, node, leaving)
+                let leaving = hard.count(value) - hard.rule.limit();
+                hard.rule.limit() >= 0 && others_outlast(case, hard, node, leaving)
             };
             let found = nearly(case, hard).filter(fits);
             let (value, node) = found.min_by_key(|(value, _)| hard.count(value))?;
-            let leaving = hard.count(value) - hard.limit();
+            let leaving = hard.count(value) - hard.rule.limit();
             let pods = plural(leaving, "matching pod");
             let value_text = quoted(value);
             let message = format!(
@@ -68,7 +69,7 @@ pub fn fewer_pods(case: &Case<'_>) -> Vec<Finding> {
                 node.name,
                 hard.title(),
                 hard.count(value),
-                match hard.limit() {
+                match hard.rule.limit() {
                     0 => "allows none".to_owned(),
                     limit => format!("allows {limit}"),
                 },
@@ -93,7 +94,7 @@ pub fn more_pods(case: &Case<'_>) -> Vec<Finding> {
         .filter_map(|hard| {
             let usable = case.usable_values(hard.key());
             let (value, node) = nearly(case, hard).min_by_key(|(value, _)| hard.count(value))?;
-            let minimum = hard.count(value) + hard.active().self_match - hard.max_skew();
+            let minimum = hard.rule.minimum_to_admit(hard.count(value));
             let below = |count: i64| (count < minimum).then_some(minimum - count);
             let domains = hard.report.domains.iter().map(|domain| domain.tally);
             let arriving: Vec<(&str, i64)> = domains
@@ -168,9 +169,11 @@ fn others_outlast(case: &Case<'_>, hard: &Hard<'_>, node: &Judged<'_>, leaving: 
         let Some(value) = node.node.label_text(other.key()) else {
             return false;
         };
-        let lowest = (other.report.global_minimum - leaving).max(0);
-        let lost = other.report.global_minimum - lowest;
-        other.skew(value) + lost <= other.max_skew()
+        let lowered = SkewRule {
+            minimum: (other.rule.minimum - leaving).max(0),
+            ..other.rule
+        };
+        lowered.admits(other.count(value))
     })
 }
 

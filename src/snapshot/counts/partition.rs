@@ -79,6 +79,20 @@ pub struct Move {
 }
 
 impl Key {
+    /// The eligible nodes that `topology` puts into a domain.
+    pub fn of(topology: topology::Key, eligibility: Eligibility) -> Self {
+        Self {
+            topology,
+            missing_is_empty: false,
+            eligibility,
+        }
+    }
+
+    /// All nodes that `topology` puts into a domain.
+    pub fn everywhere(topology: topology::Key) -> Self {
+        Self::of(topology, Eligibility::default())
+    }
+
     /// What it takes in memory where it finds a partition, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let Eligibility {
@@ -101,17 +115,39 @@ impl Key {
 }
 
 impl Eligibility {
-    /// Whether a node is eligible.
+    /// Whether a node is eligible (`docs/semantics.md`, "Filter" and "Node
+    /// checks").
     pub fn admits(&self, node: NodeRef<'_>) -> bool {
-        self.required_keys
-            .iter()
-            .all(|key| node.label_text(key).is_some())
-            && self
-                .affinity
-                .as_ref()
-                .is_none_or(|affinity| affinity.matches::<str>(&node))
+        self.admits_where(
+            node,
+            || self.has_required_keys(node),
+            || self.admits_affinity(node),
+        )
+    }
+
+    /// [`Self::admits`], for a caller with a faster way to look labels up.
+    fn admits_where(
+        &self,
+        node: NodeRef<'_>,
+        has_required_keys: impl FnOnce() -> bool,
+        admits_affinity: impl FnOnce() -> bool,
+    ) -> bool {
+        has_required_keys()
+            && admits_affinity()
             && self.admits_taints(node)
             && self.admits_cordon(node)
+    }
+
+    /// Whether a node has all required topology keys.
+    pub fn has_required_keys(&self, node: NodeRef<'_>) -> bool {
+        let mut keys = self.required_keys.iter();
+        keys.all(|key| node.label_text(key).is_some())
+    }
+
+    /// Whether a node is eligible as far as its labels and its name go.
+    pub fn admits_affinity(&self, node: NodeRef<'_>) -> bool {
+        let affinity = self.affinity.as_ref();
+        affinity.is_none_or(|affinity| affinity.matches::<str>(&node))
     }
 
     /// What it costs to look at one node.
@@ -159,12 +195,12 @@ impl Partition {
             .as_ref()
             .map(|affinity| nodes.resolve(affinity));
         let admits = |node: NodeRef<'_>| {
-            required.iter().all(|key| node.label(*key).is_some())
-                && affinity
-                    .as_ref()
-                    .is_none_or(|affinity| affinity.matches::<Symbol>(&node))
-                && eligibility.admits_taints(node)
-                && eligibility.admits_cordon(node)
+            let affinity = affinity.as_ref();
+            eligibility.admits_where(
+                node,
+                || required.iter().all(|key| node.label(*key).is_some()),
+                || affinity.is_none_or(|affinity| affinity.matches::<Symbol>(&node)),
+            )
         };
         let each = eligibility.units_per_node();
         let mut eligible: Vec<Slot> = Vec::new();

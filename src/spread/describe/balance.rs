@@ -1,8 +1,7 @@
 //! How pods are spread over the domains of one topology.
 
 use crate::snapshot::Counted;
-use crate::spread::Active;
-use crate::spread::filter::min_domains;
+use crate::spread::{Active, GlobalMinimum};
 
 /// How pods are spread over one topology.
 #[derive(Debug, Clone)]
@@ -47,12 +46,8 @@ impl Balance {
         max_domains: usize,
     ) -> Self {
         let domain_count = counted.domain_count();
-        let min_domains_unmet =
-            constraint.is_some_and(|constraint| domain_count < min_domains(constraint));
-        let global_minimum = match counted.smallest() {
-            Some(smallest) if !min_domains_unmet => i64::from(smallest),
-            _ => 0,
-        };
+        let wanted = constraint.map(|active| &active.constraint);
+        let minimum = GlobalMinimum::of(wanted, domain_count, counted.smallest());
         let mut shares: Vec<_> = counted.domains().map(|id| counted.domain(id)).collect();
         let largest = shares.iter().map(|share| share.matching_pods).max();
         let order = |share: &crate::snapshot::Domain<'_>| std::cmp::Reverse(share.matching_pods);
@@ -67,9 +62,9 @@ impl Balance {
             constraint: constraint.cloned(),
             topology_key: topology_key.to_owned(),
             domain_count,
-            global_minimum,
-            min_domains_unmet,
-            skew: largest.map_or(0, |largest| i64::from(largest) - global_minimum),
+            global_minimum: minimum.pods,
+            min_domains_unmet: minimum.min_domains_unmet,
+            skew: largest.map_or(0, |largest| i64::from(largest) - minimum.pods),
             outside_pods: i64::try_from(outside_pods).unwrap_or(i64::MAX),
             domains: shares.into_iter().map(share).collect(),
         }

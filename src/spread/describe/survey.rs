@@ -10,7 +10,7 @@ use super::workload::{Workload, is_controlled_by};
 use crate::matching::{Constraint, Path, Selector};
 use crate::proto::v1;
 use crate::snapshot::{Census, Eligibility, Group, Limits, Query, Slot, partition, topology};
-use crate::spread::{Active, Constraints, Question};
+use crate::spread::{Active, Question};
 
 /// What it costs to take a group of pods up, in units.
 const UNITS_PER_GROUP: usize = 500;
@@ -188,7 +188,7 @@ impl<'c, 'a> Survey<'c, 'a> {
                     continue;
                 }
             };
-            let constraints = Constraints::of(&question, self.census.cut());
+            let constraints = question.constraints_on(self.census.cut());
             for active in &constraints.all {
                 let partition = constraints.standing(active, question.subject());
                 let shared = Shared {
@@ -267,12 +267,9 @@ impl<'c, 'a> Survey<'c, 'a> {
 
 /// The nodes that have a key and are eligible, parted by it.
 fn keyed(key: &Arc<str>, eligibility: Eligibility) -> partition::Key {
-    partition::Key {
-        topology: topology::Key::Label(Arc::clone(key)),
-        missing_is_empty: false,
-        eligibility: Eligibility {
-            required_keys: [Arc::clone(key)].into(),
-            ..eligibility
-        },
-    }
+    let eligibility = Eligibility {
+        required_keys: [Arc::clone(key)].into(),
+        ..eligibility
+    };
+    partition::Key::of(topology::Key::Label(Arc::clone(key)), eligibility)
 }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::super::active::Active;
+use super::super::active::{Active, topology_of};
 use super::super::question;
 use crate::matching::{Action, Constraint, Path, Policy, Selector, Violations, names};
 use crate::proto::v1;
-use crate::snapshot::{Eligibility, Limits, partition, topology};
+use crate::snapshot::{Limits, partition};
 
 /// What a Fleet decision is asked about.
 #[derive(Debug, Clone)]
@@ -58,7 +58,7 @@ impl Question {
                 index,
                 self_match: i64::from(selector.matches_labels(labels)),
                 from_defaults: false,
-                partition: everywhere(&constraint),
+                partition: partition::Key::everywhere(topology_of(&constraint)),
                 keyed: None,
                 constraint,
                 selector,
@@ -74,15 +74,6 @@ impl Question {
             }),
             None => Err(faults),
         }
-    }
-}
-
-/// All clusters, parted by the key of a constraint.
-fn everywhere(constraint: &Constraint) -> partition::Key {
-    partition::Key {
-        topology: topology::Key::Label(constraint.topology_key.clone()),
-        missing_is_empty: false,
-        eligibility: Eligibility::default(),
     }
 }
 

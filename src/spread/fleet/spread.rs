@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::active::Active;
 use super::super::report::{DomainReport, Report, Tally};
-use crate::snapshot::{Cut, DomainId, Eligibility, Query, Slot, partition, topology};
+use crate::snapshot::{Cut, DomainId, Query, Slot, partition, topology};
 
 /// What a soft constraint takes off the score of a cluster that violates it.
 const SOFT_PENALTY: i64 = 1000;
@@ -237,11 +237,7 @@ pub fn holders(
     selector: &crate::matching::Selector,
     cut: &Cut<'_>,
 ) -> impl Fn(Slot) -> bool + use<> {
-    let by_cluster = partition::Key {
-        topology: topology::Key::Node,
-        missing_is_empty: false,
-        eligibility: Eligibility::default(),
-    };
+    let by_cluster = partition::Key::everywhere(topology::Key::Node);
     let counted = cut.count(Query {
         selector,
         partition: &by_cluster,

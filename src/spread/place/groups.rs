@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::super::cells::round_half_up;
-use super::super::score::MAX_SCORE;
-use super::tracked::Tracked;
+use super::super::scoring::{RawRange, Weight, round_half_up};
+use super::super::skew::SkewRule;
+use super::tracked::{Grain, Tracked};
 
 /// The nodes that can take another pod, grouped.
 #[derive(Debug)]
@@ -133,22 +133,18 @@ impl Groups {
             self.weigh(constraints);
             self.sum(constraints);
         }
-        let scored = || {
-            let live = self.live.iter().map(|index| &self.groups[*index]);
-            live.filter(|group| !group.is_ignored)
-                .filter_map(|group| group.raw)
-        };
-        let max = scored().fold(0, i64::max);
-        let min = scored().min().unwrap_or(0);
+        let live = self.live.iter().map(|index| &self.groups[*index]);
+        let scored = live.filter(|group| !group.is_ignored);
+        let scored = scored.filter_map(|group| group.raw);
+        let range = RawRange::of(scored);
         let mut best: Option<(i64, Best)> = None;
         for group in self.live.iter().map(|index| &self.groups[*index]) {
             let Some((raw, node)) = group.raw.zip(group.nodes.first()) else {
                 continue;
             };
-            let score = match max {
-                _ if !is_scored || group.is_ignored => 0,
-                0 => MAX_SCORE,
-                _ => MAX_SCORE * (max + min - raw) / max,
+            let score = match !is_scored || group.is_ignored {
+                true => 0,
+                false => range.score(raw),
             };
             let total = score.saturating_add(group.key.bonus);
             let wins =
@@ -162,12 +158,12 @@ impl Groups {
 
     /// Finds out which groups are feasible: their raw score is set.
     fn filter(&mut self, constraints: &[Tracked]) {
-        let most: Vec<i64> = constraints.iter().map(Tracked::most).collect();
+        let rules: Vec<SkewRule> = constraints.iter().map(Tracked::rule).collect();
         for index in &self.live {
             let group = &mut self.groups[*index];
-            let mut marks = group.key.marks.iter().zip(constraints).zip(&most);
-            let passes = marks.all(|((mark, tracked), most)| {
-                !tracked.is_hard() || i64::from(tracked.count_of(*mark)) <= *most
+            let mut marks = group.key.marks.iter().zip(constraints).zip(&rules);
+            let passes = marks.all(|((mark, tracked), rule)| {
+                !tracked.is_hard() || rule.admits(tracked.count_of(*mark).into())
             });
             group.raw = passes.then_some(0);
         }
@@ -184,7 +180,7 @@ impl Groups {
         {
             let groups = self.live.iter().map(|index| &self.groups[*index]);
             let scored = groups.filter(|group| group.raw.is_some() && !group.is_ignored);
-            let size = if matches!(tracked.grain, super::tracked::Grain::Count(_)) {
+            let size = if matches!(tracked.grain, Grain::Count(_)) {
                 // Every node is a domain of its own.
                 scored.map(|group| group.nodes.len()).sum()
             } else {
@@ -198,8 +194,7 @@ impl Groups {
                 }
                 size
             };
-            // A size is far below 2^52, so it is exact as a double.
-            tracked.weight = (size as f64 + 2.0).ln();
+            tracked.weight = Weight::of(&tracked.active.constraint, size);
         }
     }
 
@@ -213,7 +208,7 @@ impl Groups {
             let mut sum = 0.0;
             for (i, tracked) in constraints.iter().enumerate() {
                 if !tracked.is_hard() && group.key.keyed[i] {
-                    sum += tracked.part(tracked.count_of(group.key.marks[i]));
+                    sum += tracked.weight.part(tracked.count_of(group.key.marks[i]));
                 }
             }
             group.raw = Some(round_half_up(sum));

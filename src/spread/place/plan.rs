@@ -1,6 +1,5 @@
 //! What is placed where, pick by pick.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::super::active::Constraints;
@@ -72,7 +71,7 @@ impl Plan {
     pub fn of(question: &Question, checks: NodeChecks, wish: &Wish, cut: &Cut<'_>) -> Self {
         let mut refused = BTreeMap::new();
         let slots = passing(question, checks, wish, cut, &mut refused);
-        let in_force: Cow<'_, Constraints> = Constraints::of(question, cut);
+        let in_force = question.constraints_on(cut);
         let track = |active: &super::super::active::Active| {
             Tracked::of(active, &slots, active.self_match > 0, cut)
         };
@@ -156,8 +155,8 @@ impl Plan {
                         if !domain.is_some() {
                             return Some(Reason::MissingTopologyKey);
                         }
-                        let is_full = i64::from(tracked.count(domain)) > tracked.most();
-                        is_full.then_some(Reason::Skew)
+                        let takes = tracked.rule().admits(tracked.count(domain).into());
+                        (!takes).then_some(Reason::Skew)
                     })
             };
             if let Some(reason) = reason {

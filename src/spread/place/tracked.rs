@@ -1,8 +1,9 @@
 //! One constraint and its counts, which follow the picks.
 
 use super::super::active::Active;
-use super::super::filter::min_domains;
 use super::super::report::{Report, Tally};
+use super::super::scoring::Weight;
+use super::super::skew::{GlobalMinimum, SkewRule};
 use crate::snapshot::{Cut, DomainId, Slot, topology};
 
 /// From how many domains on a hard constraint may group nodes by count.
@@ -21,7 +22,7 @@ pub struct Tracked {
     /// How nodes are told apart by it.
     pub grain: Grain,
     /// The last weight of a count in scoring.
-    pub weight: f64,
+    pub weight: Weight,
     /// By domain.
     counts: Vec<u32>,
     /// By domain; a value without eligible nodes is no domain.
@@ -35,10 +36,10 @@ pub struct Tracked {
     keyed: Vec<bool>,
     counts_picks: bool,
     domain_count: usize,
-    min_domains_unmet: bool,
-    minimum: u32,
-    /// How many domains stand at the minimum.
-    at_minimum: usize,
+    /// The smallest count of the domains.
+    smallest: u32,
+    /// How many domains stand at that count.
+    at_smallest: usize,
 }
 
 /// How a constraint tells nodes apart.
@@ -75,10 +76,9 @@ impl Tracked {
             DomainId::NONE if !active.constraint.is_hard() => DomainId::EMPTY,
             domain => domain,
         };
-        let domain_count = partition.domain_count();
         let mut tracked = Self {
             grain: Grain::Domain,
-            weight: 0.0,
+            weight: Weight::default(),
             counts,
             eligible_nodes,
             values,
@@ -86,28 +86,34 @@ impl Tracked {
             counts_in: nodes.iter().map(|slot| partition.member(*slot)).collect(),
             keyed: keyed.collect(),
             counts_picks: labels_match && !active.selector.is_empty(),
-            domain_count,
-            min_domains_unmet: active.constraint.is_hard() && domain_count < min_domains(active),
-            minimum: 0,
-            at_minimum: 0,
+            domain_count: partition.domain_count(),
+            smallest: 0,
+            at_smallest: 0,
             active: active.clone(),
         };
-        tracked.find_minimum();
-        let by_count = if active.constraint.is_hard() {
-            len > MANY_DOMAINS && nodes.len() / len <= FEW_NODES
-        } else {
-            active.partition.topology == topology::Key::Node
-        };
-        if by_count {
-            let mut members = vec![Vec::new(); len];
-            for (node, domain) in (0..).zip(&tracked.judged_by) {
-                if domain.is_some() {
-                    members[domain.index()].push(node);
-                }
-            }
-            tracked.grain = Grain::Count(members);
-        }
+        tracked.find_smallest();
+        tracked.grain = tracked.finest_grain();
         tracked
+    }
+
+    /// How nodes are best told apart.
+    fn finest_grain(&self) -> Grain {
+        let (domains, nodes) = (self.len(), self.judged_by.len());
+        let by_count = if self.is_hard() {
+            domains > MANY_DOMAINS && nodes / domains <= FEW_NODES
+        } else {
+            self.active.partition.topology == topology::Key::Node
+        };
+        if !by_count {
+            return Grain::Domain;
+        }
+        let mut members = vec![Vec::new(); domains];
+        for (node, domain) in (0..).zip(&self.judged_by) {
+            if domain.is_some() {
+                members[domain.index()].push(node);
+            }
+        }
+        Grain::Count(members)
     }
 
     /// Whether it is hard.
@@ -148,14 +154,9 @@ impl Tracked {
         self.counts.get(domain.index()).copied().unwrap_or(0)
     }
 
-    /// The most matching pods that a domain may have to take one more.
-    pub fn most(&self) -> i64 {
-        i64::from(self.active.constraint.max_skew) + self.minimum() - self.active.self_match
-    }
-
-    /// What a count adds to a raw score.
-    pub fn part(&self, count: u32) -> f64 {
-        f64::from(count) * self.weight + f64::from(self.active.constraint.max_skew - 1)
+    /// What decides whether a domain takes one more.
+    pub fn rule(&self) -> SkewRule {
+        SkewRule::of(&self.active, self.minimum().pods)
     }
 
     /// How many domains there can be.
@@ -170,13 +171,13 @@ impl Tracked {
             return &[];
         }
         let count = &mut self.counts[domain.index()];
-        let was_lowest = *count == self.minimum;
+        let was_lowest = *count == self.smallest;
         *count += 1;
         if was_lowest {
-            self.at_minimum -= 1;
-            if self.at_minimum == 0 {
+            self.at_smallest -= 1;
+            if self.at_smallest == 0 {
                 // Every domain rose since the last time: a step per pick.
-                self.find_minimum();
+                self.find_smallest();
             }
         }
         match &self.grain {
@@ -185,20 +186,17 @@ impl Tracked {
         }
     }
 
-    fn find_minimum(&mut self) {
+    fn find_smallest(&mut self) {
         let domains = self.counts.iter().zip(&self.eligible_nodes);
         let counts = domains.filter(|(_, nodes)| **nodes > 0).map(|(c, _)| *c);
-        self.minimum = counts.clone().min().unwrap_or(0);
-        self.at_minimum = counts.filter(|count| *count == self.minimum).count();
+        self.smallest = counts.clone().min().unwrap_or(0);
+        self.at_smallest = counts.filter(|count| *count == self.smallest).count();
     }
 
     /// The minimum that skews are measured from.
-    fn minimum(&self) -> i64 {
-        if self.min_domains_unmet {
-            0
-        } else {
-            self.minimum.into()
-        }
+    fn minimum(&self) -> GlobalMinimum {
+        let constraint = Some(&self.active.constraint).filter(|hard| hard.is_hard());
+        GlobalMinimum::of(constraint, self.domain_count, Some(self.smallest))
     }
 
     /// The numbers behind the constraint.
@@ -209,16 +207,10 @@ impl Tracked {
             value: &self.values[i],
             eligible_nodes: i64::from(self.eligible_nodes[i]),
         };
-        let max_skew = i64::from(self.active.constraint.max_skew);
-        let is_soft = !self.is_hard();
         let listed = Tally::first(ids.map(tally).collect(), max_domains);
-        let domain_count = self.domain_count;
         Report {
-            min_domains_unmet: self.min_domains_unmet,
-            weight: self.weight,
-            ..Report::of(&self.active, domain_count, listed, self.minimum(), |skew| {
-                is_soft || skew <= max_skew
-            })
+            weight: self.weight.per_pod,
+            ..Report::of(&self.active, self.domain_count, listed, self.minimum())
         }
     }
 }

@@ -1,0 +1,77 @@
+//! What a hard constraint admits (`docs/semantics.md`, "Filter"): the one place
+//! with its arithmetic.
+
+use super::active::Active;
+use crate::matching::Constraint;
+
+/// The global minimum of a constraint.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct GlobalMinimum {
+    /// The count that skews are measured from.
+    pub pods: i64,
+    /// Whether it is 0 because there are fewer domains than `minDomains`.
+    pub min_domains_unmet: bool,
+}
+
+impl GlobalMinimum {
+    /// The smallest count of the domains, or 0 when there are fewer of them
+    /// than `minDomains` of a constraint, which is 1 when unset. Without a
+    /// constraint any number of domains will do.
+    pub fn of(constraint: Option<&Constraint>, domains: usize, smallest: Option<u32>) -> Self {
+        let min_domains_unmet = constraint.is_some_and(|constraint| {
+            let wanted = constraint.min_domains.unwrap_or(1);
+            domains < usize::try_from(wanted).unwrap_or(1)
+        });
+        Self {
+            pods: match smallest {
+                Some(smallest) if !min_domains_unmet => smallest.into(),
+                _ => 0,
+            },
+            min_domains_unmet,
+        }
+    }
+}
+
+/// The numbers that decide whether a domain takes the pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SkewRule {
+    /// How far a domain may be above the global minimum with the pod in it.
+    pub max_skew: i64,
+    /// 1 when the constraint counts the pod itself, else 0.
+    pub self_match: i64,
+    /// The global minimum.
+    pub minimum: i64,
+}
+
+impl SkewRule {
+    /// The rule of a constraint that measures from `minimum`.
+    pub fn of(active: &Active, minimum: i64) -> Self {
+        Self {
+            max_skew: active.constraint.max_skew.into(),
+            self_match: active.self_match,
+            minimum,
+        }
+    }
+
+    /// The skew of a domain with so many matching pods if the pod went there.
+    pub fn skew(&self, matching_pods: i64) -> i64 {
+        matching_pods + self.self_match - self.minimum
+    }
+
+    /// Whether a domain with so many matching pods takes the pod.
+    pub fn admits(&self, matching_pods: i64) -> bool {
+        matching_pods <= self.limit()
+    }
+
+    /// The most matching pods that a domain may have to take the pod; negative
+    /// when none does.
+    pub fn limit(&self) -> i64 {
+        self.max_skew + self.minimum - self.self_match
+    }
+
+    /// The smallest global minimum with which a domain with so many matching
+    /// pods takes the pod.
+    pub fn minimum_to_admit(&self, matching_pods: i64) -> i64 {
+        matching_pods + self.self_match - self.max_skew
+    }
+}
