@@ -1,5 +1,6 @@
-//! Compiles the protocol without `protoc`: messages and gRPC stubs by prost
-//! and tonic, proto-JSON by pbjson, and the descriptor set for reflection.
+//! Compiles the protocol without `protoc`: messages by prost, the descriptor set
+//! for reflection, and what the features of the crate ask for: gRPC stubs by
+//! tonic, proto-JSON by pbjson.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -22,11 +23,14 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // Ordered maps: equal objects have equal bytes and equal JSON.
     tonic_prost_build::configure()
+        .build_client(cfg!(feature = "client"))
+        .build_server(cfg!(feature = "server"))
         .btree_map(".")
         .bytes(".")
         .compile_well_known_types(true)
         .extern_path(".google.protobuf", "::pbjson_types")
         .compile_fds(descriptors)?;
+    #[cfg(feature = "json")]
     pbjson_build::Builder::new()
         .register_descriptors(&encoded)?
         .btree_map(["."])

@@ -4,21 +4,33 @@
 //! Data flows one way: `api` takes requests apart and calls `spread`, which
 //! decides on what `snapshot` holds by the rules of `matching`. `server` and
 //! `cli` stand in front of `api`. See `docs/architecture.md`.
+//!
+//! Without features the crate decides in process: no tokio, no tonic. What each
+//! feature adds stands in `docs/building.md`.
 
+#[cfg(feature = "server")]
 pub mod access;
 pub mod account;
+#[cfg(feature = "server")]
 pub mod api;
+#[cfg(feature = "cli")]
 pub mod cli;
+#[cfg(feature = "server")]
 pub mod decision_log;
 pub mod explain;
 mod manifest;
 pub mod matching;
 pub mod proto;
 pub mod recount;
+#[cfg(feature = "server")]
 pub mod server;
 pub mod snapshot;
 pub mod spread;
+#[cfg(feature = "store")]
 pub mod store;
+#[cfg(feature = "cli")]
 pub mod synth;
+#[cfg(feature = "server")]
 pub mod verify;
+#[cfg(feature = "server")]
 pub mod visible;

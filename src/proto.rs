@@ -1,10 +1,14 @@
-//! The wire objects: what `proto/` says, as Rust types with binary and JSON
-//! encodings. Everything here is generated.
+//! The wire objects: what `proto/` says, as Rust types. Everything here is
+//! generated.
+//!
+//! With the feature `json` they read and write proto-JSON, with `client` there
+//! is a client of the service, and with `server` its stubs.
 
 /// Package `evenkeel.v1`.
 #[allow(missing_docs, clippy::all, clippy::pedantic, unreachable_pub)]
 pub mod v1 {
-    tonic::include_proto!("evenkeel.v1");
+    include!(concat!(env!("OUT_DIR"), "/evenkeel.v1.rs"));
+    #[cfg(feature = "json")]
     include!(concat!(env!("OUT_DIR"), "/evenkeel.v1.serde.rs"));
 
     /// The protocol's descriptor set, for reflection and for clients that
@@ -12,3 +16,5 @@ pub mod v1 {
     pub const FILE_DESCRIPTOR_SET: &[u8] =
         include_bytes!(concat!(env!("OUT_DIR"), "/evenkeel_descriptor.bin"));
 }
+
+pub use pbjson_types::{Duration, Timestamp};

@@ -47,7 +47,8 @@ use place::Place;
 use rows::Encoded;
 
 /// What an acknowledged update survives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "server", derive(clap::ValueEnum))]
 pub enum Durability {
     /// A stop of the server. The store writes when it sees fit, at least once
     /// a second: a killed process may lose that much.
