@@ -10,6 +10,7 @@ mod constraint;
 mod keyed;
 pub mod names;
 mod node_affinity;
+mod node_term;
 mod requirement;
 mod selector;
 mod selector_text;
@@ -19,7 +20,8 @@ pub mod times;
 mod violations;
 
 pub use constraint::{Action, Constraint, Policy};
-pub use node_affinity::{NodeAffinity, NodeLabels};
+pub use node_affinity::NodeAffinity;
+pub use node_term::NodeLabels;
 pub use requirement::{Operator, Requirement};
 pub use selector::Selector;
 pub use selector_text::selector_text;

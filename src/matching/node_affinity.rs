@@ -7,6 +7,7 @@ use std::hash::{Hash, Hasher};
 
 use super::keyed::Keyed;
 use super::names;
+use super::node_term::{NodeLabels, Term};
 use super::requirement::{Operator, Requirement, parse_int, value_set};
 use super::term_index::TermIndex;
 use super::violations::{Path, Violations};
@@ -32,19 +33,6 @@ struct Rules<A> {
     index: Option<TermIndex<A>>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Term<A> {
-    pub labels: Box<[Requirement<A>]>,
-    pub names: Box<[Requirement<A>]>,
-}
-
-impl<A> Term<A> {
-    /// How many requirements it has.
-    pub fn len(&self) -> usize {
-        self.labels.len() + self.names.len()
-    }
-}
-
 impl<A: PartialEq> PartialEq for Rules<A> {
     fn eq(&self, other: &Self) -> bool {
         self.labels == other.labels && self.terms == other.terms
@@ -68,18 +56,6 @@ impl<A: Hash + Eq + Clone> Rules<A> {
             terms,
         }
     }
-}
-
-/// What node affinity reads of a node.
-pub trait NodeLabels<V: ?Sized + 'static> {
-    /// The node's name.
-    fn name(&self) -> &V;
-    /// The value of a label.
-    fn label(&self, key: &V) -> Option<&V>;
-    /// All labels: keys and values.
-    fn labels(&self) -> impl Iterator<Item = (&V, &V)>;
-    /// Reads a label value.
-    fn text<'v>(&'v self, value: &'v V) -> &'v str;
 }
 
 impl NodeAffinity {

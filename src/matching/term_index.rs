@@ -5,7 +5,7 @@ use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use super::node_affinity::{NodeLabels, Term};
+use super::node_term::{NodeLabels, Term};
 use super::requirement::{Operator, Requirement};
 use crate::account::heap;
 

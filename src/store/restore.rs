@@ -63,7 +63,7 @@ impl Store {
         let mut told = Instant::now();
         for (name, row) in all {
             let saved = read_saved(file, &name, &row).map_err(|what| self.damaged(&name, &what))?;
-            let restoring = Restoring::new(saved, registry);
+            let restoring = registry.restoring(saved);
             let read = thread::scope(|scope| {
                 let (parts, read) = sync_channel(PARTS_AHEAD);
                 let row = &row;

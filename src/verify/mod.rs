@@ -55,17 +55,17 @@ fn verify_sample(frozen: &Frozen, kept: &Kept) -> Report {
 fn verify_parts(frozen: &Frozen, kept: &Kept, is_cancelled: &dyn Fn() -> bool) -> Option<Report> {
     let mut report = Report {
         revision: frozen.revision,
-        nodes: frozen.nodes.len(),
+        nodes: frozen.nodes().len(),
         partitions: kept.lenses.len(),
         ..Report::default()
     };
     compare_memory(kept, &mut report.findings);
-    let nodes = NodeList::of(&frozen.nodes);
-    nodes.compare(&frozen.nodes, &mut report.findings);
+    let nodes = NodeList::of(frozen.nodes());
+    nodes.compare(frozen.nodes(), &mut report.findings);
     let mut tallies = Vec::with_capacity(frozen.namespaces.len());
     for (name, namespace) in &frozen.namespaces {
-        let tally = Tally::of(name, namespace, &frozen.nodes, is_cancelled)?;
-        tally.compare(name, namespace, &frozen.nodes, &mut report.findings);
+        let tally = Tally::of(name, namespace, frozen.nodes(), is_cancelled)?;
+        tally.compare(name, namespace, frozen.nodes(), &mut report.findings);
         report.pods += tally.pods();
         report.label_sets += tally.len();
         tallies.push(tally);

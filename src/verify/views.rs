@@ -56,14 +56,14 @@ pub fn compare(
     }
     for lens in &kept.lenses {
         let part = nodes.part(lens.partition.key());
-        nodes.compare_lens(lens, &part, &frozen.nodes, &mut report.findings);
+        nodes.compare_lens(lens, &part, frozen.nodes(), &mut report.findings);
         // A view of a partition that is gone is not asked again.
         for (watched, view) in by_partition.remove(&lens.id).unwrap_or_default() {
             if is_cancelled() {
                 return None;
             }
             let counts = watched.count(&part, nodes);
-            watched.compare(view, lens, &counts, &frozen.nodes, &mut report.findings);
+            watched.compare(view, lens, &counts, frozen.nodes(), &mut report.findings);
             report.views += 1;
         }
     }

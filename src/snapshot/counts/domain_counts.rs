@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
+use super::domain::DomainId;
 use super::fewest::{self as least, Least};
 use super::layout;
 use super::partitions::Lens;
-use super::topology::DomainId;
 use super::view::View;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::slots::Slot;

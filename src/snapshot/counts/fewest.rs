@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::topology::{Ascending, DomainId};
+use super::domain::DomainId;
+use super::topology::Ascending;
 
 /// How many counts are skipped at once where all of them are too large.
 const STRIDE: usize = 32;

@@ -3,8 +3,7 @@
 
 use fixedbitset::FixedBitSet;
 
-use super::topology::{DomainId, Topology};
-use crate::snapshot::objects::nodes::Nodes;
+use super::domain::DomainId;
 
 /// Up to how many domains the nodes of each are kept as bits.
 const FEW_DOMAINS: usize = 64;
@@ -34,13 +33,12 @@ enum Shape {
 }
 
 impl Layout {
-    /// Lays a topology of `nodes` out.
-    pub fn of(topology: &Topology, nodes: &Nodes) -> Self {
-        let slots = nodes.order().iter();
-        let domains: Vec<DomainId> = slots.map(|slot| topology.domain_of(*slot)).collect();
+    /// Lays out the domains of all nodes, in node order; all of them are below
+    /// `id_bound`.
+    pub fn of(domains: Vec<DomainId>, id_bound: usize) -> Self {
         Self {
             keyed: bits(&domains, |domain| domain.is_some()),
-            shape: Shape::of(&domains, topology.id_bound()),
+            shape: Shape::of(&domains, id_bound),
             domains,
         }
     }

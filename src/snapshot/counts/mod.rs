@@ -1,12 +1,17 @@
 //! What is counted of the objects: topologies, partitions and views, kept up to date.
 
+pub mod decision;
+pub mod domain;
 pub mod domain_counts;
 pub mod fewest;
 pub mod layout;
 pub mod partition;
+pub mod partitioned_nodes;
 pub mod partitions;
+pub mod query;
 pub mod recent_queries;
 pub mod topology;
 pub mod upkeep;
 pub mod view;
 pub mod views;
+pub mod watched;

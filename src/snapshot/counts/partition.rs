@@ -4,8 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 use fixedbitset::FixedBitSet;
 
+use super::domain::DomainId;
 use super::layout;
-use super::topology::{self, DomainId, Topology};
+use super::topology::{self, Topology};
 use crate::account::heap;
 use crate::matching::{Effect, NodeAffinity, Tolerations};
 use crate::snapshot::budget::Budget;

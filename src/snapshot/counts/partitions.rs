@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use hashbrown::HashMap;
 use slab::Slab;
 
+use super::decision::DecisionId;
 use super::partition::{self, Move, Partition};
 use super::topology::{self, Topology};
 use crate::snapshot::objects::node::NodeRef;
 use crate::snapshot::objects::slots::Slot;
-use crate::snapshot::state::read_view::DecisionId;
 
 /// The number of a partition. Its serial part is never given out twice, so
 /// that one that was dropped is not mistaken for another.

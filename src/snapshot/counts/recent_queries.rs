@@ -3,8 +3,8 @@
 
 use std::hash::{BuildHasher, RandomState};
 
+use super::query::Query;
 use crate::account::heap;
-use crate::snapshot::state::read_view::Query;
 
 /// Questions that are remembered, each by a hash in a place of its own. A
 /// question whose place another one took has to come twice more.

@@ -5,16 +5,12 @@ use std::sync::{Arc, OnceLock};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
+use super::domain::DomainId;
 use super::layout::Layout;
 use crate::account::heap;
 use crate::snapshot::objects::node::NodeRef;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::slots::Slot;
-
-/// The number of a domain: a value of a topology key. Not reused while its
-/// topology lives, so that counts by number stay meaningful.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct DomainId(u32);
 
 /// How many numbers without a node are never too many.
 const MIN_OVERGROWN: usize = 64;
@@ -57,28 +53,6 @@ pub enum Ascending {
     ByNumber(usize),
     /// The numbers in the order of their values.
     Listed(Vec<DomainId>),
-}
-
-impl DomainId {
-    /// Stands for no domain.
-    pub const NONE: Self = Self(u32::MAX);
-    /// The domain of the empty value, in topologies of a label.
-    pub const EMPTY: Self = Self(0);
-
-    /// As an index into an array with one element per domain.
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-
-    /// Whether it is a domain.
-    pub fn is_some(self) -> bool {
-        self != Self::NONE
-    }
-
-    /// The domain of an index.
-    pub fn at(index: usize) -> Self {
-        Self(u32::try_from(index).expect("fewer than 2^32 domains"))
-    }
 }
 
 impl Topology {
@@ -227,7 +201,11 @@ impl Topology {
 
     /// The domains of `nodes` in node order.
     pub fn layout(&self, nodes: &Nodes) -> &Layout {
-        self.layout.get_or_init(|| Layout::of(self, nodes))
+        self.layout.get_or_init(|| {
+            let slots = nodes.order().iter();
+            let domains = slots.map(|slot| self.domain_of(*slot)).collect();
+            Layout::of(domains, self.id_bound())
+        })
     }
 
     /// All numbers, ascending by value.

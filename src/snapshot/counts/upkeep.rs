@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use super::views::Views;
 use crate::account::{Account, Gauge, Part};
 use crate::snapshot::counters::{self as tally, Tally};
 
@@ -131,28 +130,16 @@ impl Upkeep {
             || self.is_process_full()
     }
 
-    /// Changes the views of a namespace and notes what they take then. The
-    /// only way to change which views there are: so the total is always the
-    /// sum of what namespaces said last, however views grew meanwhile.
-    pub fn account<T>(&self, views: &mut Views, change: impl FnOnce(&mut Views) -> T) -> T {
-        let (noted, count) = (views.noted(), views.count());
-        let changed = change(views);
-        let bytes = views.memory_bytes();
-        self.view_bytes.change(noted, bytes);
-        views.note(bytes);
-        let more = views.count().wrapping_sub(count);
+    /// Notes that the views of a namespace take other bytes and are more or
+    /// fewer than before, both given as bytes and count.
+    pub fn note_views(&self, before: (usize, usize), now: (usize, usize)) {
+        let ((bytes_before, count_before), (bytes, count)) = (before, now);
+        self.view_bytes.change(bytes_before, bytes);
+        let more = count.wrapping_sub(count_before);
         if more != 0 {
             self.view_count.fetch_add(more, Ordering::Relaxed);
         }
-        tally::add(
-            &self.tally.views_dropped,
-            count.saturating_sub(views.count()),
-        );
-        changed
-    }
-
-    /// Drops the views of a namespace that goes.
-    pub fn drop_views(&self, views: &mut Views) {
-        self.account(views, |views| *views = Views::default());
+        let dropped = count_before.saturating_sub(count);
+        tally::add(&self.tally.views_dropped, dropped);
     }
 }

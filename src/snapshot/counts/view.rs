@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use super::domain::DomainId;
 use super::partition::{Move, Partition};
 use super::partitions::PartitionId;
-use super::topology::DomainId;
 use crate::account::heap;
 use crate::snapshot::objects::slots::Slot;
 

@@ -1,22 +1,19 @@
-//! The views of a namespace: which are kept, which label sets each selector
-//! matches, and how a change reaches just the views that it touches.
+//! The views of a namespace: which are kept, and how they follow pods and nodes
+//! that change.
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
-use slab::Slab;
-
+use super::domain::DomainId;
+use super::partitioned_nodes::PartitionedNodes;
 use super::partitions::{Moves, PartitionId};
+use super::query::Query;
 use super::recent_queries::Asked;
-use super::topology::DomainId;
+use super::upkeep::Upkeep;
 use super::view::View;
-use crate::account::heap;
+use super::watched::{Watch, Watched};
 use crate::matching::Selector;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
-use crate::snapshot::objects::nodes::Nodes;
-use crate::snapshot::objects::shrink as room;
 use crate::snapshot::objects::slots::Slot;
-use crate::snapshot::state::read_view::Query;
 
 /// How many look-ups of a pod count a view may cost to follow nodes that
 /// moved; beyond that it is cheaper to count again when next asked.
@@ -30,93 +27,67 @@ const FREE_VIEWS: usize = 64;
 pub struct Views {
     /// The version of the nodes that they are of.
     version: u64,
-    watched: Slab<Watched>,
-    by_selector: HashMap<Arc<Selector>, usize>,
-    /// Selectors by a pair that they require; each has one key here.
-    by_pair: HashMap<(Box<str>, Box<str>), Vec<usize>>,
-    /// Selectors that require no pair.
-    unpaired: Vec<usize>,
-    /// By label set: the selectors that match it.
-    watchers: Vec<Vec<Watcher>>,
-    /// What selectors and views take, without `watchers`.
-    bytes: usize,
-    /// What the lists of `watchers` take.
-    watcher_bytes: usize,
-    /// What the books have of it; see [`Upkeep`](super::upkeep::Upkeep).
+    watched: Watched,
+    /// What [`Upkeep`] has noted that they take.
     noted: usize,
-    count: usize,
-    /// Questions asked lately, for whether to keep their views.
+    /// The queries that were asked recently, to decide whether a view is worth
+    /// keeping.
     asked: Asked,
 }
 
-/// A selector with views.
-#[derive(Debug)]
-struct Watched {
-    selector: Arc<Selector>,
-    /// What the selector takes, with all that it is found by.
-    key_bytes: usize,
-    /// The label sets that it matches, in no order.
-    sets: Vec<LabelSetId>,
-    views: Vec<Arc<View>>,
-}
-
-/// A copy of what is kept for a selector.
-#[derive(Debug)]
-pub struct Watch {
-    /// The selector.
-    pub selector: Arc<Selector>,
-    /// The label sets that it matches, in no order.
-    pub sets: Vec<LabelSetId>,
-    /// Its views.
-    pub views: Vec<Arc<View>>,
-}
-
-/// A selector that matches a label set.
-#[derive(Debug, Clone, Copy)]
-struct Watcher {
-    /// The selector.
-    selector: usize,
-    /// Where the label set is among those that the selector matches.
-    at: usize,
-}
-
-impl Watched {
-    /// What it takes in memory with its views, in bytes.
-    fn memory_bytes(&self) -> usize {
-        let views = self.views.iter().map(|view| view.memory_bytes());
-        let sets = heap::list::<LabelSetId>(self.sets.capacity());
-        self.key_bytes + views.sum::<usize>() + sets + view_list(&self.views)
-    }
-}
-
-/// What a selector takes, with all that it is found by.
-fn key_bytes(selector: &Selector) -> usize {
-    let shared = heap::shared(size_of::<Selector>() + selector.heap_bytes());
-    let by_selector = heap::entry::<(Arc<Selector>, usize)>();
-    let by_pair = selector.required_pair().map_or(0, |(key, value)| {
-        let place = heap::entry::<((Box<str>, Box<str>), Vec<usize>)>();
-        // The least that a list has room for.
-        let list = heap::list::<usize>(4);
-        place + heap::block(key.len()) + heap::block(value.len()) + list
-    });
-    size_of::<Watched>() * 3 / 2 + shared + by_selector + by_pair
-}
-
-fn view_list(views: &Vec<Arc<View>>) -> usize {
-    heap::list::<Arc<View>>(views.capacity())
-}
-
-/// Adds to a list whose room is counted in `bytes`.
-fn push<T>(list: &mut Vec<T>, item: T, bytes: &mut usize) {
-    let room = list.capacity();
-    list.push(item);
-    if list.capacity() != room {
-        *bytes -= heap::list::<T>(room);
-        *bytes += heap::list::<T>(list.capacity());
-    }
-}
-
 impl Views {
+    /// Changes which views there are, and notes what they take then. Whoever
+    /// keeps or drops views does so here: so the total is always the sum of what
+    /// namespaces noted last, however views grew meanwhile.
+    pub fn change<T>(&mut self, upkeep: &Upkeep, change: impl FnOnce(&mut Self) -> T) -> T {
+        let before = (self.noted, self.count());
+        let changed = change(self);
+        let bytes = self.memory_bytes();
+        upkeep.note_views(before, (bytes, self.count()));
+        self.noted = bytes;
+        changed
+    }
+
+    /// Keeps a view, if its query is likely to come again and there is room; the
+    /// view to answer from.
+    pub fn keep(
+        &mut self,
+        upkeep: &Upkeep,
+        query: Query<'_>,
+        view: View,
+        matched: Vec<LabelSetId>,
+    ) -> Arc<View> {
+        if !view.partition().is_kept() {
+            return Arc::new(view);
+        }
+        let version = upkeep.version();
+        self.change(upkeep, |views| views.sync(version));
+        if !self.change(upkeep, |views| views.admits(query)) {
+            return Arc::new(view);
+        }
+        let bytes = self.watched.cost(query.selector, &view, &matched);
+        if !upkeep.has_view_room(bytes) {
+            self.change(upkeep, Self::evict_some);
+        }
+        if !upkeep.has_view_room(bytes) {
+            // Other namespaces have taken the room: answer from it without
+            // keeping it, and have all of them give some up.
+            upkeep.note_want();
+            return Arc::new(view);
+        }
+        self.change(upkeep, |views| {
+            views.watched.insert(query.selector, view, matched)
+        })
+    }
+
+    /// Whether to keep a view of this query, which was just asked. A namespace
+    /// has a few for the asking. Beyond these a query has to come twice: one that
+    /// never comes again would be work for every change, and take the room of
+    /// one that does.
+    fn admits(&mut self, query: Query<'_>) -> bool {
+        self.count() < FREE_VIEWS || self.asked.note(query)
+    }
+
     /// The version of the nodes that they are of.
     pub fn version(&self) -> u64 {
         self.version
@@ -127,21 +98,11 @@ impl Views {
         if self.version != version {
             *self = Self {
                 version,
+                watched: Watched::default(),
                 noted: self.noted,
                 asked: std::mem::take(&mut self.asked),
-                ..Self::default()
             };
         }
-    }
-
-    /// Drops all views.
-    pub fn clear(&mut self) {
-        *self = Self {
-            version: self.version,
-            noted: self.noted,
-            asked: std::mem::take(&mut self.asked),
-            ..Self::default()
-        };
     }
 
     /// Notes that they follow the nodes to another version.
@@ -149,161 +110,34 @@ impl Views {
         self.version = version;
     }
 
+    /// Drops all views of a namespace that is removed.
+    pub fn drop_all(&mut self, upkeep: &Upkeep) {
+        self.change(upkeep, |views| *views = Self::default());
+    }
+
     /// A view that is kept.
     pub fn find(&self, selector: &Selector, id: PartitionId) -> Option<&Arc<View>> {
-        let watched = &self.watched[*self.by_selector.get(selector)?];
-        watched.views.iter().find(|view| view.partition() == id)
-    }
-
-    /// Whether to keep a view of this question, which was just asked. A namespace
-    /// has a few for the asking. Beyond these a question has to come
-    /// twice: one that never comes again would be work for every change, and
-    /// take the room of one that does.
-    pub fn admits(&mut self, query: Query<'_>) -> bool {
-        if self.count < FREE_VIEWS {
-            return true;
-        }
-        self.asked.note(query)
-    }
-
-    /// Keeps a view of a selector that matches these label sets; that of
-    /// somebody who was faster, if there is one.
-    pub fn insert(
-        &mut self,
-        selector: &Selector,
-        view: View,
-        matched: Vec<LabelSetId>,
-    ) -> Arc<View> {
-        if let Some(view) = self.find(selector, view.partition()) {
-            return Arc::clone(view);
-        }
-        let index = match self.by_selector.get(selector) {
-            Some(index) => *index,
-            None => self.watch(selector, matched),
-        };
-        let view = Arc::new(view);
-        self.bytes += view.memory_bytes();
-        self.count += 1;
-        push(
-            &mut self.watched[index].views,
-            Arc::clone(&view),
-            &mut self.bytes,
-        );
-        view
-    }
-
-    fn watch(&mut self, selector: &Selector, matched: Vec<LabelSetId>) -> usize {
-        let selector = Arc::new(selector.clone());
-        let index = self.watched.insert(Watched {
-            key_bytes: key_bytes(&selector),
-            selector: Arc::clone(&selector),
-            sets: matched,
-            views: Vec::new(),
-        });
-        for (at, set) in self.watched[index].sets.iter().enumerate() {
-            if self.watchers.len() <= set.index() {
-                self.watchers.resize_with(set.index() + 1, Vec::new);
-            }
-            let watcher = Watcher {
-                selector: index,
-                at,
-            };
-            let watchers = &mut self.watchers[set.index()];
-            push(watchers, watcher, &mut self.watcher_bytes);
-        }
-        self.bytes += self.watched[index].memory_bytes();
-        match selector.required_pair() {
-            Some((key, value)) => {
-                self.by_pair
-                    .entry((key.into(), value.into()))
-                    .or_default()
-                    .push(index);
-            }
-            None => self.unpaired.push(index),
-        }
-        self.by_selector.insert(selector, index);
-        index
-    }
-
-    fn unwatch(&mut self, index: usize) {
-        let watched = self.watched.remove(index);
-        for set in &watched.sets {
-            self.watchers[set.index()].retain(|watcher| watcher.selector != index);
-        }
-        match watched.selector.required_pair() {
-            Some((key, value)) => {
-                let pair = (key.into(), value.into());
-                let of_pair = self
-                    .by_pair
-                    .get_mut(&pair)
-                    .expect("a paired selector is there");
-                of_pair.retain(|other| *other != index);
-                if of_pair.is_empty() {
-                    self.by_pair.remove(&pair);
-                }
-            }
-            None => self.unpaired.retain(|other| *other != index),
-        }
-        self.by_selector.remove(&watched.selector);
+        self.watched.find(selector, id)
     }
 
     /// Follows a label set that a first pod has.
     pub fn add_set(&mut self, set: LabelSetId, sets: &LabelSets) {
-        if self.watched.is_empty() {
-            return;
-        }
-        if self.watchers.len() <= set.index() {
-            self.watchers.resize_with(set.index() + 1, Vec::new);
-        }
-        let by_pair = &self.by_pair;
-        let paired = sets
-            .texts(set)
-            .filter_map(|pair| by_pair.get(&PairRef(pair)));
-        let candidates: Vec<usize> = paired.flatten().chain(&self.unpaired).copied().collect();
-        for index in candidates {
-            let watched = &mut self.watched[index];
-            if sets.matches(set, &watched.selector) {
-                let watcher = Watcher {
-                    selector: index,
-                    at: watched.sets.len(),
-                };
-                let watchers = &mut self.watchers[set.index()];
-                push(watchers, watcher, &mut self.watcher_bytes);
-                push(&mut watched.sets, set, &mut self.bytes);
-            }
-        }
+        self.watched.add_set(set, sets);
     }
 
     /// Follows a label set that no pod has any more; `set_count` is one more
     /// than the largest number of one that is left.
     pub fn remove_set(&mut self, set: LabelSetId, set_count: usize) {
-        let Some(watchers) = self.watchers.get_mut(set.index()) else {
-            return;
-        };
-        self.watcher_bytes -= heap::list::<Watcher>(watchers.capacity());
-        for Watcher { selector, at } in std::mem::take(watchers) {
-            let sets = &mut self.watched[selector].sets;
-            sets.swap_remove(at);
-            self.bytes -= heap::list::<LabelSetId>(sets.capacity());
-            room::shrink_list(sets);
-            self.bytes += heap::list::<LabelSetId>(sets.capacity());
-            if let Some(moved) = sets.get(at) {
-                let watchers = self.watchers[moved.index()].iter_mut();
-                let mut watchers = watchers.filter(|watcher| watcher.selector == selector);
-                watchers.next().expect("a matched label set is watched").at = at;
-            }
-        }
-        self.watchers.truncate(set_count);
-        room::shrink_list(&mut self.watchers);
+        self.watched.remove_set(set, set_count);
     }
 
     /// Follows a pod that counts on a node.
-    pub fn add_pod(&mut self, set: LabelSetId, slot: Slot, nodes: &Nodes) {
+    pub fn add_pod(&mut self, set: LabelSetId, slot: Slot, nodes: &PartitionedNodes) {
         self.for_each_of(set, slot, nodes, View::add);
     }
 
     /// Follows a pod that counts no more on a node.
-    pub fn remove_pod(&mut self, set: LabelSetId, slot: Slot, nodes: &Nodes) {
+    pub fn remove_pod(&mut self, set: LabelSetId, slot: Slot, nodes: &PartitionedNodes) {
         self.for_each_of(set, slot, nodes, View::remove);
     }
 
@@ -311,59 +145,50 @@ impl Views {
         &mut self,
         set: LabelSetId,
         slot: Slot,
-        nodes: &Nodes,
+        nodes: &PartitionedNodes,
         change: impl Fn(&mut View, DomainId, u32),
     ) {
-        let Some(watchers) = self.watchers.get(set.index()).filter(|w| !w.is_empty()) else {
+        if !self.watched.counts(set) {
             return;
-        };
-        let lenses = nodes.lenses();
-        for watcher in watchers {
-            for view in &mut self.watched[watcher.selector].views {
-                // A view whose partition was dropped is not asked again.
-                let Some(partition) = lenses.get(view.partition()) else {
-                    continue;
-                };
-                let domain = partition.member(slot);
-                if domain.is_some() {
-                    change(Arc::make_mut(view), domain, 1);
-                }
-            }
         }
+        let lenses = nodes.lenses();
+        self.watched.for_each_of(set, |view| {
+            // A view whose partition was dropped is not asked again.
+            let Some(partition) = lenses.get(view.partition()) else {
+                return;
+            };
+            let domain = partition.member(slot);
+            if domain.is_some() {
+                change(Arc::make_mut(view), domain, 1);
+            }
+        });
     }
 
     /// Follows nodes that moved. Views that it is cheaper to count again are
     /// dropped.
     pub fn follow(&mut self, all: &[Moves], sets: &LabelSets) {
-        for (_, watched) in &mut self.watched {
-            let matched = &watched.sets;
-            watched.views.retain_mut(|view| {
-                let Some(moves) = all.iter().find(|moves| moves.id == view.partition()) else {
-                    return true;
-                };
-                let lookups = moves.moves.len().saturating_mul(matched.len());
-                if lookups > MAX_LOOKUPS || view.is_outgrown(moves.domain_count) {
-                    return false;
-                }
-                for change in &moves.moves {
-                    let pods = matched
-                        .iter()
-                        .map(|set| sets.counted(*set, change.slot))
-                        .sum::<u32>();
-                    Arc::make_mut(view).follow(change, pods);
-                }
-                true
-            });
-        }
-        self.drop_unwatched();
+        self.retain(|matched, view| {
+            let Some(moves) = all.iter().find(|moves| moves.id == view.partition()) else {
+                return true;
+            };
+            let lookups = moves.moves.len().saturating_mul(matched.len());
+            if lookups > MAX_LOOKUPS || view.is_outgrown(moves.domain_count) {
+                return false;
+            }
+            for change in &moves.moves {
+                let pods = matched
+                    .iter()
+                    .map(|set| sets.counted(*set, change.slot))
+                    .sum::<u32>();
+                Arc::make_mut(view).follow(change, pods);
+            }
+            true
+        });
     }
 
-    /// Drops the views that `stays` does not want.
-    pub fn retain(&mut self, mut stays: impl FnMut(&View) -> bool) {
-        for (_, watched) in &mut self.watched {
-            watched.views.retain(|view| stays(view));
-        }
-        self.drop_unwatched();
+    /// Drops the views that were last used before tick `since`.
+    pub fn drop_idle(&mut self, since: u64) {
+        self.retain(|_, view| view.last_used() >= since);
     }
 
     /// Drops the quarter that is least worth keeping: what was asked only
@@ -376,107 +201,44 @@ impl Views {
         let mut surplus = worth.len().div_ceil(4);
         let (_, limit, _) = worth.select_nth_unstable(surplus - 1);
         let limit = *limit;
-        self.retain(|view| {
+        self.retain(|_, view| {
             let goes = surplus > 0 && view.worth() <= limit;
             surplus -= usize::from(goes);
             !goes
         });
     }
 
-    /// Forgets selectors without views, and measures those that are left.
-    fn drop_unwatched(&mut self) {
-        let unused = self
-            .watched
-            .iter()
-            .filter(|(_, watched)| watched.views.is_empty());
-        for index in unused.map(|(index, _)| index).collect::<Vec<_>>() {
-            self.unwatch(index);
-        }
+    fn retain(&mut self, stays: impl FnMut(&[LabelSetId], &mut Arc<View>) -> bool) {
+        self.watched.retain(stays);
         if self.watched.is_empty() {
-            self.watchers = Vec::new();
-            self.watcher_bytes = 0;
             self.asked = Asked::default();
         }
-        let watched = self.watched.iter().map(|(_, w)| w.memory_bytes());
-        self.bytes = watched.sum::<usize>();
-        self.count = self.iter().count();
     }
 
     /// All views with their selectors.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<Selector>, &Arc<View>)> {
-        self.watched.iter().flat_map(|(_, watched)| {
-            watched
-                .views
-                .iter()
-                .map(move |view| (&watched.selector, view))
-        })
+        self.watched.iter()
     }
 
     /// A copy of all of them.
     pub fn copy(&self) -> Vec<Watch> {
-        let watch = |(_, watched): (usize, &Watched)| Watch {
-            selector: Arc::clone(&watched.selector),
-            sets: watched.sets.clone(),
-            views: watched.views.clone(),
-        };
-        self.watched.iter().map(watch).collect()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.watched.is_empty()
+        self.watched.copy()
     }
 
     /// How many there are.
     pub fn count(&self) -> usize {
-        self.count
+        self.watched.view_count()
     }
 
     /// As [`Self::memory_bytes`], with each of them measured anew, but for the
     /// counts of views.
     pub fn measured_bytes(&self) -> usize {
-        let watched = self.watched.iter().map(|(_, w)| w.memory_bytes());
-        let watchers = self.watchers.iter();
-        let lists = watchers.map(|list| heap::list::<Watcher>(list.capacity()));
-        let kept = self.bytes + self.watcher_bytes;
-        self.memory_bytes() - kept + watched.sum::<usize>() + lists.sum::<usize>()
+        self.watched.measured_bytes() + self.asked.memory_bytes()
     }
 
     /// What they take in memory, in bytes. The counts of views are as large as
     /// when one was last added or dropped, or nodes moved.
     pub fn memory_bytes(&self) -> usize {
-        let watchers = heap::list::<Vec<Watcher>>(self.watchers.capacity());
-        self.bytes + watchers + self.watcher_bytes + self.asked.memory_bytes()
-    }
-
-    /// What a view would take that is kept here, in bytes.
-    pub fn cost(&self, selector: &Selector, view: &View, matched: &Vec<LabelSetId>) -> usize {
-        let view = view.memory_bytes() + size_of::<Arc<View>>();
-        if self.by_selector.contains_key(selector) {
-            return view;
-        }
-        let watcher = heap::list::<Watcher>(1) + size_of::<Vec<Watcher>>();
-        let sets = heap::list::<LabelSetId>(matched.capacity()) + matched.len() * watcher;
-        view + key_bytes(selector) + sets
-    }
-
-    /// What the books have of it.
-    pub fn noted(&self) -> usize {
-        self.noted
-    }
-
-    /// Notes what the books have of it.
-    pub fn note(&mut self, bytes: usize) {
-        self.noted = bytes;
-    }
-}
-
-/// A borrowed pair that finds an owned one.
-#[derive(Hash)]
-struct PairRef<'a>((&'a str, &'a str));
-
-impl hashbrown::Equivalent<(Box<str>, Box<str>)> for PairRef<'_> {
-    fn equivalent(&self, key: &(Box<str>, Box<str>)) -> bool {
-        self.0 == (&*key.0, &*key.1)
+        self.watched.memory_bytes() + self.asked.memory_bytes()
     }
 }

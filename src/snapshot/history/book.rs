@@ -5,57 +5,12 @@
 //! is changed only by whoever has the snapshot's turn, so the two agree.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use crate::account::heap;
-use crate::proto::v1;
 use crate::proto::v1::change::Object;
 use crate::snapshot::clock::{Moment, Now};
 use crate::snapshot::objects::change::Identity;
-
-/// Starts the names of the pods that reservations count by. No valid name has
-/// it.
-const MARK: char = '~';
-
-/// For whom and how long picks are held, and as what they count.
-#[derive(Debug, Clone)]
-pub struct Hold {
-    /// Who holds them.
-    pub owner: Arc<str>,
-    /// For how long.
-    pub ttl: Duration,
-    /// Namespace that they count in.
-    pub namespace: Arc<str>,
-    /// Labels that they count with.
-    pub labels: Arc<BTreeMap<String, String>>,
-}
-
-/// A pick that is held.
-#[derive(Debug, Clone)]
-pub struct Held {
-    /// For whom, and as what.
-    pub hold: Hold,
-    /// The node.
-    pub node: Box<str>,
-    /// When it ends by itself, as it is told and stored: by the wall clock of
-    /// the moment that it was made or confirmed.
-    pub expires: SystemTime,
-    /// The pod that it was confirmed for.
-    pub claim: Option<Claim>,
-}
-
-/// The pod that a reservation became: its name, its uid or both.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Claim {
-    /// Name; may be empty.
-    pub name: Box<str>,
-    /// Uid; may be empty.
-    pub uid: Box<str>,
-}
-
-/// The number of a reservation; grows with each.
-pub type Serial = u64;
+use crate::snapshot::objects::reservation::{Claim, Held, Hold, Known, Serial};
 
 /// The live reservations of a snapshot.
 #[derive(Debug, Default)]
@@ -70,90 +25,6 @@ pub struct Book {
     sharing: HashMap<usize, usize>,
     /// What holds, nodes and claims take.
     heap_bytes: usize,
-}
-
-/// What a confirmed reservation's pod is looked up by.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Known {
-    Name(Box<str>),
-    Uid(Box<str>),
-}
-
-/// Whether a pod's name is that of a reservation.
-pub fn is_reservation(pod_name: &str) -> bool {
-    pod_name.starts_with(MARK)
-}
-
-impl Claim {
-    /// Whether it is about a pod. One without a uid is known by its name.
-    pub fn is_of(&self, name: &str, uid: &str) -> bool {
-        let same_name = self.name.is_empty() || *self.name == *name;
-        let uid_unknown = uid.is_empty() && !self.name.is_empty();
-        same_name && (self.uid.is_empty() || uid_unknown || *self.uid == *uid)
-    }
-
-    fn known(&self) -> Known {
-        if self.name.is_empty() {
-            Known::Uid(self.uid.clone())
-        } else {
-            Known::Name(self.name.clone())
-        }
-    }
-}
-
-impl Hold {
-    /// What it takes in memory, shared by all picks that are held so.
-    pub fn memory_bytes(&self) -> usize {
-        heap::shared(self.owner.len())
-            + heap::shared(self.namespace.len())
-            + heap::shared(size_of_val(&*self.labels))
-            + heap::texts(&self.labels)
-    }
-
-    /// What tells it from others that are equal.
-    fn place(&self) -> usize {
-        Arc::as_ptr(&self.owner).cast::<u8>() as usize
-    }
-}
-
-impl Held {
-    /// What it takes in memory, without what it shares, where it is kept.
-    pub fn memory_bytes(&self) -> usize {
-        // It is in two trees, which are half full at worst.
-        const PLACES: usize = 2 * (size_of::<Held>() + 64);
-        let claim = self.claim.as_ref().map_or(0, |claim| {
-            let (name, uid) = (heap::block(claim.name.len()), heap::block(claim.uid.len()));
-            // It is found by one of them, in its namespace.
-            let list = heap::list::<Serial>(4) + 2 * size_of::<(Box<str>, Known)>();
-            2 * (name + uid) + heap::block(self.hold.namespace.len()) + list
-        });
-        PLACES + heap::block(self.node.len()) + claim
-    }
-
-    /// When it ends by itself, if it is so now. The time that is left is what
-    /// the wall clock says, and never more than it was to be held for: somebody
-    /// may have set that clock since.
-    fn ends(&self, now: Now) -> Moment {
-        let left = self.expires.duration_since(now.wall).unwrap_or_default();
-        now.steady.after(left.min(self.hold.ttl))
-    }
-
-    /// The pod by which it counts.
-    pub fn pod(&self, serial: Serial) -> Object {
-        Object::Pod(v1::Pod {
-            metadata: Some(v1::ObjectMeta {
-                name: format!("{MARK}{serial}"),
-                namespace: self.hold.namespace.to_string(),
-                labels: (*self.hold.labels).clone(),
-                ..Default::default()
-            }),
-            spec: Some(v1::PodSpec {
-                node_name: self.node.to_string(),
-                ..Default::default()
-            }),
-            status: None,
-        })
-    }
 }
 
 impl Book {
@@ -213,14 +84,7 @@ impl Book {
 
     /// The deletions of those pods.
     pub fn deletions(&self, serials: &[Serial]) -> Vec<Object> {
-        let deletion = |serial: &Serial| {
-            Some(Object::Delete(v1::ObjectReference {
-                kind: "Pod".to_owned(),
-                namespace: self.get(*serial)?.hold.namespace.to_string(),
-                name: format!("{MARK}{serial}"),
-                uid: String::new(),
-            }))
-        };
+        let deletion = |serial: &Serial| Some(self.get(*serial)?.deletion(*serial));
         serials.iter().filter_map(deletion).collect()
     }
 

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 
 use super::named::Snapshot;
 use crate::proto::v1;
-use crate::snapshot::objects::nodes::Nodes;
-use crate::snapshot::state::footprint::Memory;
+use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
+use crate::snapshot::state::memory::Memory;
 
 /// A way for what is kept to be wrong.
 #[derive(Debug, Clone, Copy)]
@@ -45,22 +45,26 @@ impl Snapshot {
         let mut namespace = shard.namespace.write();
         let mut shared = state.shared.write();
         let (set, _) = namespace.label_sets().in_use().next().expect("a label set");
-        let slot = shared.nodes.find(node).expect("the node exists");
+        let slot = shared.nodes.nodes().find(node).expect("the node exists");
         match fault {
             Fault::ViewCount => namespace.views_mut().add_pod(set, slot, &shared.nodes),
             Fault::ForgottenLabelSet => namespace.views_mut().remove_set(set, usize::MAX),
             Fault::LabelSetCount => namespace.label_sets_mut().count(set, slot),
             Fault::UnfollowedNode => {
                 let mut node = v1::Node::default();
-                node.metadata.get_or_insert_default().name = shared.nodes.name(slot).to_owned();
-                Nodes::to_change(&mut shared.nodes).put(&node);
+                node.metadata.get_or_insert_default().name =
+                    shared.nodes.nodes().name(slot).to_owned();
+                PartitionedNodes::to_change(&mut shared.nodes)
+                    .nodes_mut()
+                    .put(&node);
             }
             Fault::PodTotal => {
                 state.pods.fetch_add(1, Ordering::Relaxed);
             }
             Fault::UnknownSlot => {
-                let mut others = Nodes::clone(&shared.nodes);
-                others.reserve("elsewhere");
+                let others = PartitionedNodes::imagined(&shared.nodes, |nodes| {
+                    nodes.reserve("elsewhere");
+                });
                 let mut pod = v1::Pod::default();
                 pod.metadata.get_or_insert_default().name = "astray".to_owned();
                 pod.spec.get_or_insert_default().node_name = "elsewhere".to_owned();

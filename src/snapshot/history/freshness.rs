@@ -8,7 +8,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::error::Error;
-use super::named::Snapshot;
 use crate::snapshot::clock::{Moment, Now};
 
 /// How old snapshots may get, and what becomes of those that are older.
@@ -29,7 +28,7 @@ impl MaxAges {
 }
 
 /// When one snapshot was fed, and how old it may get.
-pub(in crate::snapshot) struct Freshness {
+pub struct Freshness {
     max_age: Option<Duration>,
     refuse: bool,
     /// The [`Moment`] when the last batch came.
@@ -90,10 +89,18 @@ impl Freshness {
         })
     }
 
-    /// Notes a batch, and tells when it ends a time of silence.
-    pub fn feed(&self, at: Moment, tell: impl FnOnce(bool)) {
+    /// Notes a batch that took `lag` from its arrival until it was applied, and
+    /// tells when it ends a time of silence.
+    pub fn feed(&self, at: Moment, lag: Duration, tell: impl FnOnce(bool)) {
+        let lag = u64::try_from(lag.as_micros()).unwrap_or(u64::MAX);
+        self.lag.store(lag, Ordering::Relaxed);
         self.fed.store(at.to_number(), Ordering::Relaxed);
         self.look(at, tell);
+    }
+
+    /// How long the last batch took from its arrival until it was applied.
+    pub fn lag(&self) -> Duration {
+        Duration::from_micros(self.lag.load(Ordering::Relaxed))
     }
 
     /// Looks at the clock, and tells when the snapshot became stale or stopped
@@ -118,59 +125,5 @@ impl Freshness {
     /// Whether it was told to be stale.
     pub fn is_stale(&self) -> bool {
         *self.told.lock() == Told::Stale
-    }
-}
-
-impl Snapshot {
-    /// Notes that its feed was heard of: a batch that arrived then is applied.
-    pub(in crate::snapshot) fn fed(&self, at: Now, arrived: Moment) {
-        *self.updated.lock() = at;
-        let lag = (self.clock)().steady.since(arrived).as_micros();
-        let lag = u64::try_from(lag).unwrap_or(u64::MAX);
-        self.freshness.lag.store(lag, Ordering::Relaxed);
-        self.freshness
-            .feed(at.steady, |stale| self.tell_stale(stale));
-    }
-
-    fn tell_stale(&self, stale: bool) {
-        self.observer.snapshot_stale(self.name(), stale);
-    }
-
-    /// How long ago its last batch was applied. `None` when it may get any
-    /// age.
-    pub fn age(&self) -> Option<Duration> {
-        self.freshness.age(&*self.clock)
-    }
-
-    /// How long its last batch took from its arrival until it was applied.
-    pub(in crate::snapshot) fn lag(&self) -> Duration {
-        Duration::from_micros(self.freshness.lag.load(Ordering::Relaxed))
-    }
-
-    /// Whether it is older than it may get, as of the last look.
-    pub fn is_stale(&self) -> bool {
-        self.freshness.is_stale()
-    }
-
-    /// That decisions on it are answered.
-    ///
-    /// # Errors
-    /// [`Error::NotSynced`], and [`Error::Stale`] when those on an old one are
-    /// refused.
-    pub(in crate::snapshot) fn check_answers(&self) -> Result<(), Error> {
-        if !self.is_synced() {
-            return Err(Error::NotSynced(self.name().to_owned()));
-        }
-        self.freshness.check(self.name(), &*self.clock)
-    }
-
-    /// Looks at its age, and tells when it became stale or stopped being so.
-    pub(in crate::snapshot) fn look_at_age(&self) {
-        // Not in turn: whoever has that may wait for a disk, and it is then
-        // above all that a snapshot grows old.
-        if self.is_synced() {
-            let tell = |stale| self.tell_stale(stale);
-            self.freshness.look((self.clock)().steady, tell);
-        }
     }
 }

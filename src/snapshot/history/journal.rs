@@ -8,9 +8,9 @@
 
 use std::time::SystemTime;
 
-use super::book::{Held, Serial};
 use crate::proto::v1::change::Object;
 use crate::snapshot::objects::defaults::Defaults;
+use crate::snapshot::objects::reservation::{Held, Serial};
 
 /// Keeps what happens to snapshots. Its methods may wait for a disk, so they
 /// are never called by who serves connections.
@@ -44,7 +44,7 @@ pub trait Journal: Send + Sync {
 pub struct Aside(pub u64);
 
 /// A step of a snapshot.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Entry<'a> {
     /// Name of the snapshot.
     pub snapshot: &'a str,

@@ -1,7 +1,8 @@
 //! How named snapshots move on: batches, replaces, reservations, the journal.
 
 pub mod book;
-pub mod committing;
+pub mod capacity;
+pub mod commit;
 pub mod error;
 #[cfg(test)]
 pub mod fault_injection;
@@ -9,10 +10,13 @@ pub mod freshness;
 pub mod group_commit;
 pub mod journal;
 pub mod named;
-pub mod rebuild;
-pub mod recording;
+pub mod observer;
+pub mod offer;
+pub mod reads;
 pub mod registry;
+pub mod replacing;
 pub mod reserving;
 pub mod restoring;
 pub mod retired;
 pub mod staged;
+pub mod turn;

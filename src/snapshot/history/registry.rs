@@ -4,62 +4,34 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use dashmap::DashMap;
-use event_listener::{Event, EventListener};
+use event_listener::EventListener;
 use parking_lot::RwLock;
 
-use super::committing::Offer;
 use super::error::{Error, check_limit};
 use super::freshness::MaxAges;
-use super::journal::Journal;
-use super::named::{Snapshot, Surroundings, Update};
+use super::journal::{Journal, Saved};
+use super::named::{Snapshot, Surroundings};
+use super::observer::Observer;
+use super::offer::{Job, Offer, Update};
 use super::restoring::Restoring;
 use super::retired::Retired;
 use super::staged::Staged;
+use super::turn::Turn;
 use crate::account::{Account, Part};
-use crate::snapshot::clock::{self, Clock, Moment, Now};
+use crate::snapshot::clock::{self, Moment, Now};
 use crate::snapshot::counters::Tally;
 use crate::snapshot::limits::Limits;
-use crate::snapshot::state::footprint::state_bytes;
-
-/// Told when a snapshot starts or stops being able to answer. Called by
-/// whoever changes the snapshot, so it must not wait for anything.
-pub trait Observer: Send + Sync {
-    /// The snapshot exists; `synced` says whether decisions on it are answered.
-    fn snapshot_changed(&self, name: &str, synced: bool);
-    /// The snapshot became older than it may get, or stopped being so.
-    fn snapshot_stale(&self, name: &str, stale: bool) {
-        let _ = (name, stale);
-    }
-    /// The snapshot was deleted.
-    fn snapshot_deleted(&self, name: &str);
-}
-
-/// Takes no notice of anything.
-#[derive(Debug, Clone, Copy)]
-pub struct Unobserved;
-
-impl Observer for Unobserved {
-    fn snapshot_changed(&self, _: &str, _: bool) {}
-    fn snapshot_deleted(&self, _: &str) {}
-}
+use crate::snapshot::state::shards::state_bytes;
 
 /// The named snapshots.
 pub struct Registry {
     limits: Limits,
-    max_ages: MaxAges,
-    observer: Arc<dyn Observer>,
-    clock: Clock,
-    /// Is notified when a reservation ends earlier than all others of its
-    /// snapshot.
-    ends_changed: Arc<Event>,
-    journal: Option<Arc<dyn Journal>>,
-    account: Arc<Account>,
+    around: Surroundings,
     snapshots: DashMap<String, Arc<Snapshot>>,
     /// Those that were deleted.
     retired: Retired<Snapshot>,
     /// Names of snapshots that are synced only from their first replace on.
     expected: RwLock<HashSet<String>>,
-    tally: Arc<Tally>,
 }
 
 impl Registry {
@@ -75,55 +47,64 @@ impl Registry {
         observer: Arc<dyn Observer>,
         clock: impl Fn() -> N + Send + Sync + 'static,
     ) -> Self {
-        Self {
-            limits,
+        let around = Surroundings {
+            max_view_bytes: limits.max_view_bytes,
+            account: Account::unlimited(),
             max_ages: MaxAges::default(),
             observer,
             clock: Arc::new(move || clock().into()),
             ends_changed: Arc::default(),
             journal: None,
-            account: Account::unlimited(),
+            tally: Arc::default(),
+        };
+        Self {
+            limits,
+            around,
             snapshots: DashMap::new(),
             retired: Retired::default(),
             expected: RwLock::default(),
-            tally: Arc::default(),
         }
     }
 
     /// The same registry with limits on how old snapshots may get.
     #[must_use]
-    pub fn with_max_ages(self, max_ages: MaxAges) -> Self {
-        Self { max_ages, ..self }
+    pub fn with_max_ages(mut self, max_ages: MaxAges) -> Self {
+        self.around.max_ages = max_ages;
+        self
     }
 
     /// The registry with a journal, which takes every step before it is taken.
     #[must_use]
-    pub fn with_journal(self, journal: Arc<dyn Journal>) -> Self {
-        Self {
-            journal: Some(journal),
-            ..self
-        }
+    pub fn with_journal(mut self, journal: Arc<dyn Journal>) -> Self {
+        self.around.journal = Some(journal);
+        self
     }
 
     /// The registry with an account, which all that it holds is on.
     #[must_use]
-    pub fn with_account(self, account: Arc<Account>) -> Self {
-        Self { account, ..self }
+    pub fn with_account(mut self, account: Arc<Account>) -> Self {
+        self.around.account = account;
+        self
     }
 
     /// The account that all is on.
     pub fn account(&self) -> &Arc<Account> {
-        &self.account
+        &self.around.account
     }
 
     /// What time it is here.
     pub fn now(&self) -> Now {
-        (self.clock)()
+        (self.around.clock)()
     }
 
     /// Whether changing a snapshot may wait for a disk.
     pub fn is_journaled(&self) -> bool {
-        self.journal.is_some()
+        self.around.journal.is_some()
+    }
+
+    /// A snapshot that the journal holds, without objects yet.
+    pub fn restoring(&self, saved: Saved) -> Restoring {
+        Restoring::new(saved, &self.around.account, self.limits.max_view_bytes)
     }
 
     /// Takes back a snapshot that the journal holds. Meant for the start,
@@ -131,11 +112,10 @@ impl Registry {
     pub fn restore(&self, restoring: Restoring) {
         let name = restoring.saved.name.clone();
         let expected = self.expected.read().contains(&name);
-        let snapshot = Snapshot::restored(restoring, expected, self.surroundings());
-        let snapshot = snapshot.tallied(Arc::clone(&self.tally));
+        let snapshot = Snapshot::restored(restoring, expected, self.around.clone());
         let synced = snapshot.is_synced();
         self.snapshots.insert(name.clone(), Arc::new(snapshot));
-        self.observer.snapshot_changed(&name, synced);
+        self.around.observer.snapshot_changed(&name, synced);
     }
 
     /// A state to be built aside and swapped in by [`Self::replace`].
@@ -143,9 +123,9 @@ impl Registry {
     /// # Errors
     /// [`Error::OverLimit`] and [`Error::NotStored`].
     pub fn stage(&self) -> Result<Staged, Error> {
-        match &self.journal {
-            None => Staged::new(&self.limits, &self.account),
-            Some(journal) => Staged::journaled(&self.limits, &self.account, journal),
+        match &self.around.journal {
+            None => Staged::new(&self.limits, &self.around.account),
+            Some(journal) => Staged::journaled(&self.limits, &self.around.account, journal),
         }
     }
 
@@ -156,7 +136,7 @@ impl Registry {
 
     /// What all snapshots did since the registry was made.
     pub fn tally(&self) -> &Tally {
-        &self.tally
+        &self.around.tally
     }
 
     /// Creates a snapshot that is synced only from its first replace on, so
@@ -166,25 +146,13 @@ impl Registry {
         self.snapshots
             .entry(name.to_owned())
             .or_insert_with(|| self.create(name));
-        self.observer.snapshot_changed(name, false);
+        self.around.observer.snapshot_changed(name, false);
     }
 
     fn create(&self, name: &str) -> Arc<Snapshot> {
         let expected = self.expected.read().contains(name);
-        let snapshot = Snapshot::new(name, expected, self.surroundings());
-        Arc::new(snapshot.tallied(Arc::clone(&self.tally)))
-    }
-
-    fn surroundings(&self) -> Surroundings {
-        Surroundings {
-            max_view_bytes: self.limits.max_view_bytes,
-            account: Arc::clone(&self.account),
-            max_ages: self.max_ages.clone(),
-            observer: Arc::clone(&self.observer),
-            clock: Arc::clone(&self.clock),
-            ends_changed: Arc::clone(&self.ends_changed),
-            journal: self.journal.clone(),
-        }
+        let snapshot = Snapshot::new(name, expected, self.around.clone());
+        Arc::new(snapshot)
     }
 
     /// A snapshot by name.
@@ -234,7 +202,7 @@ impl Registry {
     /// Is notified when [`Snapshot::until_next_end`] of a snapshot becomes
     /// shorter other than by the time that passes.
     pub fn ends_changed(&self) -> EventListener {
-        self.ends_changed.listen()
+        self.around.ends_changed.listen()
     }
 
     /// All snapshots after `name`, ascending by name.
@@ -272,7 +240,8 @@ impl Registry {
     ) -> Result<Vec<Result<Update, Error>>, Error> {
         loop {
             let snapshot = self.get_or_create(name)?;
-            if let Some(outcomes) = snapshot.update(Arc::clone(&offers), &self.limits) {
+            if let Some(outcomes) = snapshot.commit(Job::Offers(Arc::clone(&offers)), &self.limits)
+            {
                 if outcomes.iter().any(Result::is_err) {
                     self.remove_if_unused(&snapshot);
                 }
@@ -326,7 +295,7 @@ impl Registry {
             self.limits.max_snapshots,
             count,
         )?;
-        self.account.charge(Part::Objects, state_bytes())?;
+        self.around.account.charge(Part::Objects, state_bytes())?;
         let entry = self.snapshots.entry(name.to_owned());
         Ok(Arc::clone(&entry.or_insert_with(|| self.create(name))))
     }
@@ -344,8 +313,9 @@ impl Registry {
                 actual: snapshot.epoch().to_owned(),
             });
         }
-        if !snapshot.delete()? {
-            return Err(Error::NotFound(name.to_owned()));
+        match Turn::take_unless_deleted(&snapshot) {
+            Some(turn) => turn.delete()?,
+            None => return Err(Error::NotFound(name.to_owned())),
         }
         self.remove(&snapshot);
         drop(snapshot);

@@ -1,21 +1,22 @@
 //! How a snapshot holds picks, and how what it holds ends: by a pod that
 //! takes over, by its owner's word, or by time.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use super::book::{Claim, Held, Hold, Serial};
-use super::committing::Job;
+use super::capacity::check_room;
 use super::error::{Error, check_limit};
-use super::named::{Snapshot, Turn, Update};
-use super::recording::Step;
-use super::staged::check_room;
+use super::journal::Entry;
+use super::named::Snapshot;
+use super::offer::{Job, Update};
+use super::turn::Turn;
 use crate::account::{Charge, Part};
 use crate::snapshot::clock::{Moment, Now};
 use crate::snapshot::counters as tally;
 use crate::snapshot::limits::Limits;
 use crate::snapshot::objects::change::Batch;
-use crate::snapshot::state::shards::State;
+use crate::snapshot::objects::reservation::{Claim, Held, Hold, Serial};
 
 /// What was reserved.
 #[derive(Debug)]
@@ -75,7 +76,7 @@ impl Snapshot {
         decided: Decided<T>,
         again: impl FnOnce() -> Result<Decided<T>, E>,
     ) -> Result<(Reserved, T), E> {
-        let Some(mut turn) = self.take_turn() else {
+        let Some(mut turn) = Turn::take_unless_deleted(self) else {
             return Err(Error::NotFound(self.name().to_owned()).into());
         };
         let Decided { nodes, answer, .. } = match decided.revision == self.revision() {
@@ -87,7 +88,7 @@ impl Snapshot {
         let limit = limits.max_reservations;
         check_limit("reservations", "max-reservations", limit, count)?;
 
-        let live = self.live();
+        let live = Arc::clone(turn.live());
         let held = self.book.lock().draft(hold, nodes, now);
         let pods = held.iter().map(|(serial, held)| held.pod(*serial));
         let pods = Batch::trusted(pods);
@@ -95,19 +96,18 @@ impl Snapshot {
         let _book_room = self.check_book(&held)?;
         let ids = held.iter().map(|(serial, _)| self.id(*serial)).collect();
         if let Some((last, _)) = held.last() {
-            let step = Step {
+            turn.record(vec![Entry {
                 revision: live.revision() + 1,
-                at: now.wall,
+                updated: now.wall,
                 last_serial: *last,
                 held: &held,
-                ..self.standstill(&live)
-            };
-            self.record(&mut turn, &live, &[step])?;
+                ..turn.entry()
+            }])?;
         }
         tally::add(&self.tally.reserved, held.len());
         if !held.is_empty() {
             self.put(held, now);
-            self.apply_in_turn(&live, &pods, live.revision() + 1, now);
+            turn.apply_own(&pods, live.revision() + 1, now);
         }
         let reserved = Reserved {
             revision: live.revision(),
@@ -123,9 +123,8 @@ impl Snapshot {
     /// # Errors
     /// [`Error::OverLimit`] and [`Error::NotStored`]; nothing was noted then.
     pub fn confirm(&self, claims: Vec<(String, Claim)>) -> Result<Ended, Error> {
-        let mut turn = self.turn.lock();
+        let turn = Turn::take(self);
         let now = (self.clock)();
-        let live = self.live();
         let (mut confirmed, mut unknown) = (Vec::new(), Vec::new());
         let book = self.book.lock();
         for (id, claim) in claims {
@@ -141,11 +140,11 @@ impl Snapshot {
             let namespace = &*held.hold.namespace;
             Some((*serial, namespace, held.claim.as_ref()?))
         });
-        let arrived = live.arrived(claims);
+        let arrived = turn.live().arrived(claims);
         let kept = |(serial, _): &(Serial, Held)| arrived.binary_search(serial).is_err();
         confirmed.retain(kept);
         let _room = self.check_book(&confirmed)?;
-        self.end_in_turn(&mut turn, &live, confirmed, &arrived, now)?;
+        self.end_in_turn(turn, confirmed, &arrived, now)?;
         Ok(Ended {
             revision: self.revision(),
             unknown,
@@ -157,7 +156,7 @@ impl Snapshot {
     /// # Errors
     /// [`Error::NotStored`]; they are held still.
     pub fn release(&self, ids: Vec<String>) -> Result<Ended, Error> {
-        let mut turn = self.turn.lock();
+        let turn = Turn::take(self);
         let now = (self.clock)();
         let mut serials = Vec::new();
         let mut unknown = Vec::new();
@@ -168,7 +167,7 @@ impl Snapshot {
                 None => unknown.push(id),
             }
         }
-        self.end_in_turn(&mut turn, &self.live(), Vec::new(), &serials, now)?;
+        self.end_in_turn(turn, Vec::new(), &serials, now)?;
         Ok(Ended {
             revision: self.revision(),
             unknown,
@@ -200,7 +199,7 @@ impl Snapshot {
         if self.until_next_end() != Some(Duration::ZERO) {
             return Ok(());
         }
-        let outcomes = self.have_done(Job::Ends, limits);
+        let outcomes = self.commit(Job::Ends, limits);
         let ended: Result<Vec<Update>, Error> = outcomes.into_iter().flatten().collect();
         ended.map(|_| ())
     }
@@ -216,8 +215,7 @@ impl Snapshot {
     /// journal knows.
     fn end_in_turn(
         &self,
-        turn: &mut Turn,
-        live: &State,
+        mut turn: Turn<'_>,
         held: Vec<(Serial, Held)>,
         ended: &[Serial],
         now: Now,
@@ -225,36 +223,21 @@ impl Snapshot {
         if held.is_empty() && ended.is_empty() {
             return Ok(());
         }
-        let before = self.standstill(live);
+        let before = turn.entry();
         let moves = !ended.is_empty();
-        let revision = live.revision() + i64::from(moves);
-        let step = Step {
+        let revision = before.revision + i64::from(moves);
+        turn.record(vec![Entry {
             revision,
-            at: if moves { now.wall } else { before.at },
+            updated: if moves { now.wall } else { before.updated },
             held: &held,
             ended,
             ..before
-        };
-        self.record(turn, live, &[step])?;
+        }])?;
         self.put(held, now);
         if moves {
-            self.apply_ends(live, ended, revision, now);
+            turn.apply_ends(ended, revision, now);
         }
         Ok(())
-    }
-
-    /// Ends reservations, once the journal knows.
-    pub(in crate::snapshot) fn apply_ends(
-        &self,
-        live: &State,
-        ended: &[Serial],
-        revision: i64,
-        now: Now,
-    ) -> Update {
-        let deletions = Batch::trusted(self.book.lock().deletions(ended));
-        let update = self.apply_in_turn(live, &deletions, revision, now);
-        self.forget(ended);
-        update
     }
 
     /// Checks that the book may grow; room in memory for that, to be held until
@@ -275,38 +258,6 @@ impl Snapshot {
         }
         drop(book);
         self.note_expiry();
-    }
-
-    /// Takes reservations that the state holds no more out of the book.
-    pub(in crate::snapshot) fn forget(&self, serials: &[Serial]) {
-        if serials.is_empty() {
-            return;
-        }
-        let mut book = self.book.lock();
-        for serial in serials {
-            book.remove(*serial);
-        }
-        drop(book);
-        self.note_expiry();
-    }
-
-    fn apply_in_turn(&self, live: &State, batch: &Batch, revision: i64, now: Now) -> Update {
-        let applied = live.apply(batch, None, revision);
-        *self.updated.lock() = now;
-        self.moved_on(revision, applied, false)
-    }
-
-    /// Notes what the book takes and when the next one ends, and tells whoever waits for that if it is
-    /// earlier than it was.
-    pub(in crate::snapshot) fn note_expiry(&self) {
-        let book = self.book.lock();
-        let next = book.next_expiry().unwrap_or(Moment::NEVER);
-        self.held_bytes.set(book.memory_bytes());
-        drop(book);
-        let before = self.next_expiry.swap(next.to_number(), Ordering::AcqRel);
-        if next.to_number() < before {
-            self.ends_changed.notify(usize::MAX);
-        }
     }
 
     /// Ids are unique across restarts: an epoch is.

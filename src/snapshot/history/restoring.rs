@@ -3,25 +3,23 @@
 use std::sync::Arc;
 
 use super::journal::Saved;
-use super::registry::Registry;
-use crate::account::Part;
+use crate::account::{Account, Part};
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::state::shards::State;
 
 /// A snapshot that is read back.
 #[derive(Debug)]
 pub struct Restoring {
-    pub(in crate::snapshot) saved: Saved,
-    pub(in crate::snapshot) state: State,
+    pub(super) saved: Saved,
+    pub(super) state: State,
 }
 
 impl Restoring {
-    /// One without objects yet, of a registry to be.
-    pub fn new(saved: Saved, registry: &Registry) -> Self {
-        let max_view_bytes = registry.limits().max_view_bytes;
+    /// One without objects yet, whose views may take so many bytes.
+    pub(super) fn new(saved: Saved, account: &Arc<Account>, max_view_bytes: usize) -> Self {
         Self {
             saved,
-            state: State::on(registry.account(), Part::Objects, max_view_bytes),
+            state: State::on(account, Part::Objects, max_view_bytes),
         }
     }
 
@@ -31,7 +29,7 @@ impl Restoring {
     }
 
     /// Gives the state its place in the history, and what reservations hold.
-    pub(in crate::snapshot) fn finish(&mut self, reserved: &Batch) {
+    pub(super) fn finish(&mut self, reserved: &Batch) {
         self.state.apply(reserved, None, 0);
         let defaults = Arc::new(self.saved.defaults.clone());
         self.state.adopt(self.saved.revision, defaults);

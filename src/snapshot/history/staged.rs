@@ -1,21 +1,21 @@
-//! A state that is built aside, and the limits that every state keeps to.
+//! A state that is built aside.
 
 use std::sync::Arc;
 
-use super::error::{Error, check_limit};
+use super::capacity::check_room;
+use super::error::Error;
 use super::journal::{Aside, Journal, Refusal};
-use crate::account::{Account, Charge, Part};
+use crate::account::{Account, Part};
 use crate::snapshot::limits::Limits;
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
-use crate::snapshot::state::footprint::state_bytes;
-use crate::snapshot::state::shards::{Applied, State};
+use crate::snapshot::state::shards::{Applied, State, state_bytes};
 
 /// A new state that is built aside, to be swapped in whole.
 pub struct Staged {
-    pub(in crate::snapshot) state: State,
-    pub(in crate::snapshot) applied: Applied,
-    pub(in crate::snapshot) defaults: Option<Arc<Defaults>>,
+    pub(super) state: State,
+    pub(super) applied: Applied,
+    pub(super) defaults: Option<Arc<Defaults>>,
     batches: i64,
     /// The same state in the journal, if there is one.
     written: Option<Written>,
@@ -49,7 +49,7 @@ impl Staged {
     ///
     /// # Errors
     /// [`Error::OverLimit`] and [`Error::NotStored`].
-    pub(in crate::snapshot) fn journaled(
+    pub(super) fn journaled(
         limits: &Limits,
         account: &Arc<Account>,
         journal: &Arc<dyn Journal>,
@@ -68,12 +68,12 @@ impl Staged {
     }
 
     /// The state in the journal.
-    pub(in crate::snapshot) fn aside(&self) -> Option<Aside> {
+    pub(super) fn aside(&self) -> Option<Aside> {
         self.written.as_ref().map(|written| written.aside)
     }
 
     /// The state, and what was done to it; the journal keeps its own.
-    pub(in crate::snapshot) fn into_state(mut self) -> (State, Applied) {
+    pub(super) fn into_state(mut self) -> (State, Applied) {
         if let Some(written) = &mut self.written {
             written.is_kept = true;
         }
@@ -115,64 +115,4 @@ impl Drop for Written {
 
 fn not_stored(refusal: Refusal) -> Error {
     Error::NotStored(refusal)
-}
-
-/// Whether a state may grow by so many changes that take so many bytes, whatever
-/// they are.
-pub(in crate::snapshot) fn is_roomy(
-    state: &State,
-    most: usize,
-    bytes: usize,
-    limits: &Limits,
-) -> bool {
-    let now = state.sizes();
-    now.nodes + most <= limits.max_nodes
-        && now.pods + most <= limits.max_pods
-        && now.label_sets + most <= limits.max_label_sets
-        && now.owners + most <= limits.max_owners
-        && state.footprint.account().has_room(Part::Objects, bytes)
-}
-
-/// Checks that a state may grow by a batch; room in memory for it, to be held
-/// until it is applied.
-pub(in crate::snapshot) fn check_room(
-    state: &State,
-    batch: &Batch,
-    limits: &Limits,
-) -> Result<Charge, Error> {
-    if !is_roomy(state, batch.len(), 0, limits) {
-        check_counts(state, batch, limits)?;
-    }
-    let room = state.room_for(batch);
-    Ok(room.inspect_err(|_| state.upkeep.note_want())?)
-}
-
-/// Checks that a state may have as many objects more.
-fn check_counts(state: &State, batch: &Batch, limits: &Limits) -> Result<(), Error> {
-    let now = state.sizes();
-    let new = state.additions(batch);
-    let check = |what, name, limit, now: usize, new: usize| {
-        // What only shrinks or stays is let through, whatever the limit.
-        if new == 0 {
-            Ok(())
-        } else {
-            check_limit(what, name, limit, now + new)
-        }
-    };
-    check("nodes", "max-nodes", limits.max_nodes, now.nodes, new.nodes)?;
-    check("pods", "max-pods", limits.max_pods, now.pods, new.pods)?;
-    check(
-        "label sets",
-        "max-label-sets",
-        limits.max_label_sets,
-        now.label_sets,
-        new.label_sets,
-    )?;
-    check(
-        "services and owners",
-        "max-owners",
-        limits.max_owners,
-        now.owners,
-        new.owners,
-    )
 }

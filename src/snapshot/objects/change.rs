@@ -3,12 +3,12 @@
 use hashbrown::HashSet;
 
 use super::pod::Phase;
+use super::size;
 use super::templates;
 use crate::matching::{Path, Selector, Taint, Violations, names, times};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 use crate::snapshot::limits::Limits;
-use crate::snapshot::state::growth;
 
 /// The kinds of objects that a snapshot holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -108,7 +108,7 @@ impl Batch {
     /// Changes of the snapshot's own making, which need no check.
     pub(in crate::snapshot) fn trusted(objects: impl IntoIterator<Item = Object>) -> Self {
         let objects: Vec<Object> = objects.into_iter().collect();
-        let bytes = objects.iter().map(growth::most).sum();
+        let bytes = objects.iter().map(size::most).sum();
         Self { objects, bytes }
     }
 

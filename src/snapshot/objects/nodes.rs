@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use parking_lot::{Mutex, RwLock, RwLockReadGuard};
-
 use super::node::{Node, NodeRef};
 use super::node_order::NodeOrder;
 use super::slots::{Slot, Slots};
@@ -11,15 +9,9 @@ use super::symbols::{Symbol, Symbols};
 use crate::account::heap;
 use crate::matching::{NodeAffinity, Path, Taint, Violations};
 use crate::proto::v1;
-use crate::snapshot::budget::Budget;
-use crate::snapshot::counts::partition::{self, Partition};
-use crate::snapshot::counts::partitions::{Lens, Lenses, Moves};
-use crate::snapshot::counts::topology::Topology;
-use crate::snapshot::counts::upkeep::Upkeep;
-use crate::snapshot::state::read_view::DecisionId;
 
 /// All nodes, by slot, by name and in node order.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Nodes {
     symbols: Symbols,
     slots: Slots,
@@ -28,47 +20,8 @@ pub struct Nodes {
     /// What the nodes have on the heap.
     heap_bytes: usize,
     order: NodeOrder,
-    /// Slots whose nodes changed since the lenses last followed.
+    /// Nodes that changed and that nobody followed yet.
     changed: Vec<Slot>,
-    lenses: RwLock<Lenses>,
-    /// What these were copied from to be changed, while following that is
-    /// cheaper than looking anew.
-    base: Option<Base>,
-}
-
-/// Nodes as they were, and where others differ from them.
-#[derive(Debug)]
-struct Base {
-    nodes: Arc<Nodes>,
-    changed: Vec<Slot>,
-    /// Topologies of theirs, each with what became of it.
-    topologies: Mutex<Vec<(Arc<Topology>, Arc<Topology>)>>,
-}
-
-/// What all partitions together may cost to follow a batch of nodes, in units;
-/// about 10 ms. Those that cost more than their share are dropped first.
-const MAX_FOLLOWING: usize = 2_000_000;
-
-/// How many nodes may change in a batch before looking at all of them anew is
-/// considered; it is done once a quarter of them changed.
-const MIN_UPHEAVAL: usize = 64;
-
-/// What it costs to find the domain of a node, in units.
-const UNITS_PER_DOMAIN: usize = 5;
-
-/// How many partitions share what following may cost.
-const SHARES: usize = 64;
-
-/// How many ways of looking at the nodes are kept, at most.
-const MAX_PARTITIONS: usize = 4_096;
-
-/// What became of the lenses when nodes changed.
-#[derive(Debug)]
-pub enum Followed {
-    /// They are up to date; these nodes moved between domains.
-    Moved(Vec<Moves>),
-    /// Too much changed: they were dropped.
-    Dropped,
 }
 
 impl Nodes {
@@ -155,172 +108,9 @@ impl Nodes {
         slots.settle(exists);
     }
 
-    /// Brings the lenses up to date after a run of changes.
-    pub fn follow(&mut self) -> Followed {
-        let changed = std::mem::take(&mut self.changed);
-        let mut lenses = std::mem::take(self.lenses.get_mut());
-        let followed = if lenses.is_empty() || changed.is_empty() {
-            Followed::Moved(Vec::new())
-        } else if changed.len() > MIN_UPHEAVAL.max(self.len() / 4) {
-            lenses.clear();
-            Followed::Dropped
-        } else {
-            let most = MAX_FOLLOWING / changed.len();
-            if lenses.units_per_node() > most {
-                lenses.drop_costly(most / SHARES);
-            }
-            Followed::Moved(lenses.update(&changed, |slot| self.get(slot)))
-        };
-        *self.lenses.get_mut() = lenses;
-        followed
-    }
-
-    /// The lens of a key, made if need be and if the budget allows it, and kept
-    /// if there is room.
-    pub fn lens(
-        &self,
-        key: &partition::Key,
-        upkeep: &Upkeep,
-        by: DecisionId,
-        budget: &Budget<'_>,
-    ) -> Option<Lens> {
-        let now = upkeep.tick();
-        loop {
-            if let Some(lens) = self.lenses.read().find(key, now, by) {
-                return Some(lens);
-            }
-            // Made without a lock: others look up theirs meanwhile.
-            let (topology, partition) = match &self.base {
-                Some(base) => self.follow_base(base, key, (upkeep, by), budget)?,
-                None => self.look(key, budget)?,
-            };
-            let mut lenses = self.lenses.write();
-            let bytes = partition.memory_bytes();
-            // Lenses of what is imagined are gone with the decision.
-            let counts = self.base.is_none();
-            if lenses.len() >= MAX_PARTITIONS || !upkeep.has_lens_room(bytes) {
-                lenses.drop_half();
-                if counts {
-                    upkeep.note_lenses(lenses.memory_bytes());
-                }
-            }
-            if !upkeep.has_lens_room(bytes) {
-                return Some(Lens::unkept(topology, partition));
-            }
-            if let Some(lens) = lenses.insert(&topology, &partition, now, by) {
-                if counts {
-                    upkeep.note_lenses(lenses.memory_bytes());
-                }
-                return Some(lens);
-            }
-        }
-    }
-
-    /// Looks at all nodes for what a key asks for.
-    fn look(
-        &self,
-        key: &partition::Key,
-        budget: &Budget<'_>,
-    ) -> Option<(Arc<Topology>, Arc<Partition>)> {
-        let known = self.lenses.read().topology(&key.topology);
-        let topology = match known {
-            Some(topology) => topology,
-            None => {
-                if !budget.takes(self.len().saturating_mul(UNITS_PER_DOMAIN)) {
-                    return None;
-                }
-                Arc::new(Topology::of(&key.topology, self))
-            }
-        };
-        if !budget.affords(Partition::units(key, self.len())) {
-            return None;
-        }
-        let partition = Partition::of(key.clone(), &topology, self, budget)?;
-        Some((topology, Arc::new(partition)))
-    }
-
-    /// What became of the base's lens of a key.
-    fn follow_base(
-        &self,
-        base: &Base,
-        key: &partition::Key,
-        (upkeep, by): (&Upkeep, DecisionId),
-        budget: &Budget<'_>,
-    ) -> Option<(Arc<Topology>, Arc<Partition>)> {
-        let lens = base.nodes.lens(key, upkeep, by, budget)?;
-        let units = base.changed.len() * key.eligibility.units_per_node();
-        if !budget.takes(self.slot_count() + units) {
-            return None;
-        }
-        let mut topologies = base.topologies.lock();
-        let known = topologies
-            .iter()
-            .find(|(before, _)| Arc::ptr_eq(before, &lens.topology));
-        let topology = match known {
-            Some((_, after)) => Arc::clone(after),
-            None if self.lenses.read().topology(&key.topology).is_some() => {
-                // Another one took its place in the base meanwhile.
-                drop(topologies);
-                return self.look(key, budget);
-            }
-            None => {
-                let mut topology = Topology::clone(&lens.topology);
-                for slot in &base.changed {
-                    topology.update(*slot, self.get(*slot));
-                }
-                let topology = Arc::new(topology);
-                topologies.push((lens.topology, Arc::clone(&topology)));
-                topology
-            }
-        };
-        let mut partition = Partition::clone(&lens.partition);
-        for slot in &base.changed {
-            partition.update(*slot, self.get(*slot), &topology);
-        }
-        Some((topology, Arc::new(partition)))
-    }
-
-    /// The nodes behind a reference, to change them: apart from whoever holds
-    /// another reference, and with the lenses.
-    pub fn to_change(this: &mut Arc<Self>) -> &mut Self {
-        if Arc::get_mut(this).is_none() {
-            let mut own = Self::clone(this);
-            *own.lenses.get_mut() = std::mem::take(&mut *this.lenses.write());
-            *this = Arc::new(own);
-        }
-        Arc::get_mut(this).expect("it is shared with nobody, or was just made")
-    }
-
-    /// A copy that is changed by `change` and looked at, and dropped then: its
-    /// slots are never freed.
-    pub fn imagined(this: &Arc<Self>, change: impl FnOnce(&mut Self)) -> Self {
-        let mut own = Self::clone(this);
-        change(&mut own);
-        own.settle();
-        let changed = std::mem::take(&mut own.changed);
-        if changed.len() <= MIN_UPHEAVAL.max(own.len() / 4) {
-            own.base = Some(Base {
-                nodes: Arc::clone(this),
-                changed,
-                topologies: Mutex::default(),
-            });
-        }
-        own
-    }
-
-    /// The lenses in use.
-    pub fn lenses(&self) -> RwLockReadGuard<'_, Lenses> {
-        self.lenses.read()
-    }
-
-    /// Drops the lenses that were last used before tick `since`.
-    pub fn drop_idle_lenses(&self, since: u64, upkeep: &Upkeep) {
-        let mut lenses = self.lenses.write();
-        lenses.drop_idle(since);
-        if upkeep.is_process_full() {
-            lenses.drop_half();
-        }
-        upkeep.note_lenses(lenses.memory_bytes());
+    /// The nodes that changed since this was last asked.
+    pub fn take_changed(&mut self) -> Vec<Slot> {
+        std::mem::take(&mut self.changed)
     }
 
     /// The slot of a name, given out if need be, for a node or pods to come.
@@ -423,20 +213,5 @@ impl Nodes {
             + self.order.memory_bytes()
             + self.slots.memory_bytes()
             + self.symbols.memory_bytes()
-    }
-}
-
-impl Clone for Nodes {
-    fn clone(&self) -> Self {
-        Self {
-            symbols: self.symbols.clone(),
-            slots: self.slots.clone(),
-            nodes: self.nodes.clone(),
-            heap_bytes: self.heap_bytes,
-            order: self.order.clone(),
-            changed: Vec::new(),
-            lenses: RwLock::default(),
-            base: None,
-        }
     }
 }

@@ -6,14 +6,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 
-use super::footprint::Memory;
+use super::memory::Memory;
 use super::namespace::Namespace;
-use super::shards::{Applied, Shard, Shared, Sizes, State};
+use super::shards::{Applied, Shard, Shared, Sizes, State, namespace_memory};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
+use crate::snapshot::counts::partitioned_nodes::{Followed, PartitionedNodes};
 use crate::snapshot::objects::change::{Batch, Identity, Kind};
 use crate::snapshot::objects::defaults::Defaults;
-use crate::snapshot::objects::nodes::{Followed, Nodes};
+use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::owners::Owner;
 
 type Locked<'a> = Vec<(&'a str, RwLockWriteGuard<'a, Namespace>)>;
@@ -48,11 +49,11 @@ impl State {
         for (name, mut namespace) in locked {
             if namespace.is_empty() {
                 namespace.retired = true;
-                self.upkeep.drop_views(namespace.views_mut());
+                namespace.views_mut().drop_all(&self.upkeep);
                 self.namespaces.remove(name);
             } else {
                 // They have grown with label sets.
-                self.upkeep.account(namespace.views_mut(), |_| ());
+                namespace.views_mut().change(&self.upkeep, |_| ());
             }
         }
         drop(shared);
@@ -105,9 +106,9 @@ impl State {
 
     /// Notes how many nodes there are and what they take. For whoever has
     /// locked them.
-    pub(in crate::snapshot) fn note_nodes(&self, nodes: &Nodes) {
-        self.nodes.store(nodes.len(), Ordering::Relaxed);
-        self.footprint.note_nodes(nodes.memory_bytes());
+    fn note_nodes(&self, nodes: &PartitionedNodes) {
+        self.nodes.store(nodes.nodes().len(), Ordering::Relaxed);
+        self.footprint.note_nodes(nodes.nodes().memory_bytes());
         self.upkeep.note_lenses(nodes.lenses().memory_bytes());
     }
 
@@ -115,8 +116,8 @@ impl State {
     fn sync_views(&self, locked: &mut Locked<'_>) {
         let version = self.upkeep.version();
         for (_, namespace) in locked {
-            self.upkeep
-                .account(namespace.views_mut(), |views| views.sync(version));
+            let views = namespace.views_mut();
+            views.change(&self.upkeep, |views| views.sync(version));
         }
     }
 
@@ -175,7 +176,7 @@ impl State {
 fn memory_of(locked: &[(&str, RwLockWriteGuard<'_, Namespace>)]) -> Memory {
     let mut memory = Memory::default();
     for (name, namespace) in locked {
-        memory += Memory::of(name, namespace);
+        memory += namespace_memory(name, namespace);
     }
     memory
 }
@@ -198,7 +199,7 @@ impl Shared {
         batch.objects().iter().any(|object| match object {
             Object::Pod(pod) => {
                 let node_name = pod.spec.as_ref().map_or("", |s| &s.node_name);
-                !node_name.is_empty() && self.nodes.slot(node_name).is_none()
+                !node_name.is_empty() && self.nodes.nodes().slot(node_name).is_none()
             }
             _ => Identity::of(object).kind == Kind::Node,
         })
@@ -207,12 +208,13 @@ impl Shared {
     /// Changes nodes and gives slots out to nodes that pods name; what that
     /// means for views.
     fn apply(&mut self, batch: &Batch, applied: &mut Applied) -> Followed {
-        let nodes = Nodes::to_change(&mut self.nodes);
+        let all = PartitionedNodes::to_change(&mut self.nodes);
+        let nodes = all.nodes_mut();
         nodes.free_unnamed();
         apply_to_nodes(nodes, batch, applied);
         nodes.settle();
-        let followed = nodes.follow();
-        reserve_slots(nodes, batch);
+        let followed = all.follow();
+        reserve_slots(all.nodes_mut(), batch);
         followed
     }
 }
@@ -248,7 +250,7 @@ pub(in crate::snapshot) fn apply_to_namespace(
     object: &Object,
     id: Identity<'_>,
     namespace: &mut Namespace,
-    nodes: &Nodes,
+    nodes: &PartitionedNodes,
 ) -> bool {
     let metadata = |metadata: &Option<v1::ObjectMeta>| metadata.clone().unwrap_or_default();
     let owner = match (object, id.kind) {

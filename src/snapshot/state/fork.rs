@@ -3,19 +3,23 @@
 //! either changes, so it costs next to nothing and holds no lock.
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::apply::{apply_to_namespace, apply_to_nodes, reserve_slots};
+use super::locked::Locked;
 use super::namespace::Namespace;
-use super::read_view::{Cut, DecisionId, Query, Source};
-use super::reading::Locked;
+use super::read_view::{Cut, ViewStore};
 use super::shards::{Applied, Shard, State};
 use crate::matching::Selector;
-use crate::snapshot::budget::Budget;
-use crate::snapshot::counts::partitions::Lens;
+use crate::snapshot::budget::{Budget, Delay};
+use crate::snapshot::counts::decision::DecisionId;
+use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
+use crate::snapshot::counts::partitions::{Lens, PartitionId};
+use crate::snapshot::counts::query::Query;
+use crate::snapshot::counts::upkeep::Upkeep;
 use crate::snapshot::counts::view::View;
-use crate::snapshot::counts::views::Views;
 use crate::snapshot::objects::change::{Batch, Identity, Kind};
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
@@ -33,7 +37,7 @@ const MAX_CATCHING_UP: usize = 1_000_000;
 pub(in crate::snapshot) struct Fork<'s> {
     state: &'s State,
     revision: i64,
-    nodes: Arc<Nodes>,
+    nodes: Arc<PartitionedNodes>,
     defaults: Arc<Defaults>,
     namespace: Namespace,
     /// The namespace in the state, where views are kept.
@@ -79,7 +83,7 @@ impl Fork<'_> {
             apply_to_nodes(nodes, batch, &mut Applied::default());
             reserve_slots(nodes, batch);
         };
-        self.nodes = Arc::new(Nodes::imagined(&self.nodes, change));
+        self.nodes = Arc::new(PartitionedNodes::imagined(&self.nodes, change));
         for object in batch.objects() {
             let id = Identity::of(object);
             if id.kind != Kind::Node {
@@ -92,40 +96,15 @@ impl Fork<'_> {
     pub(in crate::snapshot) fn cut<'a>(&'a self, budget: &'a Budget<'a>) -> Cut<'a> {
         Cut {
             revision: self.revision,
-            nodes: &self.nodes,
+            nodes: self.nodes.nodes(),
+            partitioned: &self.nodes,
             defaults: &self.defaults,
             namespace: &self.namespace,
             upkeep: &self.state.upkeep,
             id: DecisionId::next(),
             budget,
-            source: Source::Fork(self),
+            views: Some(self),
         }
-    }
-
-    /// A view that it took along, or that was made for it.
-    pub(in crate::snapshot) fn find(&self, query: Query<'_>, lens: &Lens) -> Option<Arc<View>> {
-        let views = self.views.borrow();
-        let found = views
-            .iter()
-            .find(|(selector, view)| view.partition() == lens.id && **selector == *query.selector);
-        found.map(|(_, view)| Arc::clone(view))
-    }
-
-    /// Keeps a view that was made for it, here and in the state.
-    pub(in crate::snapshot) fn keep(
-        &self,
-        query: Query<'_>,
-        view: View,
-        matched: Vec<LabelSetId>,
-        lens: &Lens,
-    ) -> Arc<View> {
-        let kept = Arc::new(view);
-        let selector = Arc::new(query.selector.clone());
-        self.views.borrow_mut().push((selector, Arc::clone(&kept)));
-        if let Some(shard) = &self.shard {
-            self.hand_back(shard, query, View::clone(&kept), matched, lens);
-        }
-        kept
     }
 
     /// Keeps a view in the state, if the nodes are the same there and little
@@ -161,38 +140,42 @@ impl Fork<'_> {
         }
         let upkeep = &self.state.upkeep;
         let mut views = namespace.views().write();
-        keep_in(&mut views, upkeep, query, view, matched);
+        views.keep(upkeep, query, view, matched);
     }
 }
 
-/// Keeps a view in a namespace, if its question is likely to come again and
-/// there is room.
-pub(in crate::snapshot) fn keep_in(
-    views: &mut Views,
-    upkeep: &crate::snapshot::counts::upkeep::Upkeep,
-    query: Query<'_>,
-    view: View,
-    matched: Vec<LabelSetId>,
-) -> Arc<View> {
-    if !view.partition().is_kept() {
-        return Arc::new(view);
+impl ViewStore for Fork<'_> {
+    /// A view that it took along, or that was made for it.
+    fn find(
+        &self,
+        query: Query<'_>,
+        id: PartitionId,
+        _: &Upkeep,
+    ) -> Result<Option<Arc<View>>, Delay> {
+        let views = self.views.borrow();
+        let found = views
+            .iter()
+            .find(|(selector, view)| view.partition() == id && **selector == *query.selector);
+        Ok(found.map(|(_, view)| Arc::clone(view)))
     }
-    let version = upkeep.version();
-    upkeep.account(views, |views| views.sync(version));
-    if !upkeep.account(views, |views| views.admits(query)) {
-        return Arc::new(view);
+
+    /// Keeps a view that was made for it, here and in the state.
+    fn keep(
+        &self,
+        query: Query<'_>,
+        view: View,
+        matched: Vec<LabelSetId>,
+        lens: &Lens,
+        _: &Upkeep,
+    ) -> Arc<View> {
+        let kept = Arc::new(view);
+        let selector = Arc::new(query.selector.clone());
+        self.views.borrow_mut().push((selector, Arc::clone(&kept)));
+        if let Some(shard) = &self.shard {
+            self.hand_back(shard, query, View::clone(&kept), matched, lens);
+        }
+        kept
     }
-    let bytes = views.cost(query.selector, &view, &matched);
-    if !upkeep.has_view_room(bytes) {
-        upkeep.account(views, Views::evict_some);
-    }
-    if !upkeep.has_view_room(bytes) {
-        // Other namespaces have taken the room: use it and lose it, and have
-        // all of them give some up.
-        upkeep.note_want();
-        return Arc::new(view);
-    }
-    upkeep.account(views, |views| views.insert(query.selector, view, matched))
 }
 
 /// Has a view of label sets as they were count them as they are now.
@@ -204,7 +187,7 @@ fn catch_up(
     query: Query<'_>,
     lens: &Lens,
 ) {
-    let changed: std::collections::HashSet<LabelSetId> = changed.iter().copied().collect();
+    let changed: HashSet<LabelSetId> = changed.iter().copied().collect();
     let domain = |slot| Some(lens.partition.member(slot)).filter(|domain| domain.is_some());
     matched.retain(|set| {
         let stays = !changed.contains(set);

@@ -1,17 +1,21 @@
 //! Copies of a state, of one revision: for writing it out, and for holding
 //! what is kept up to date against it.
 
+use std::ops::AddAssign;
 use std::sync::Arc;
 
-use super::footprint::Measured;
+use super::memory::{Measured, Memory};
 use super::namespace::Namespace;
-use super::shards::{Shared, Sizes, State};
+use super::shards::{Shared, Sizes, State, shard_bytes, state_bytes};
 use crate::account::{Charge, Part};
+use crate::proto::v1;
+use crate::proto::v1::change::Object;
+use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::counts::partitions::Lens;
-use crate::snapshot::counts::views::Watch;
-use crate::snapshot::history::named::Turn;
+use crate::snapshot::counts::watched::Watch;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::nodes::Nodes;
+use crate::snapshot::objects::reservation::is_reservation;
 
 /// A copy shares what it is of until that changes: so much of it is taken to be
 /// its own.
@@ -24,14 +28,13 @@ pub struct Frozen {
     pub revision: i64,
     /// How much it said to hold.
     pub sizes: Sizes,
-    /// The nodes.
-    pub nodes: Arc<Nodes>,
+    nodes: Arc<PartitionedNodes>,
     /// The default constraints.
     pub defaults: Arc<Defaults>,
     /// The namespaces, ascending by name.
     pub namespaces: Vec<(Box<str>, Namespace)>,
     /// What the copy takes, on the account of the process.
-    pub(in crate::snapshot) _charge: Charge,
+    _charge: Charge,
 }
 
 /// A copy of what a state keeps up to date, of the same revision.
@@ -46,23 +49,57 @@ pub struct Kept {
     pub memory: Vec<Measured>,
 }
 
+impl Frozen {
+    /// The nodes.
+    pub fn nodes(&self) -> &Nodes {
+        self.nodes.nodes()
+    }
+
+    /// All objects: nodes in node order, then each namespace's owners and
+    /// pods, ascending by name.
+    pub fn changes(&self) -> impl Iterator<Item = v1::Change> + '_ {
+        let all = self.nodes();
+        let nodes = all.order().iter().filter_map(|slot| all.get(*slot));
+        let nodes = nodes.map(|node| Object::Node(node.to_wire()));
+        let nodes = nodes.map(|object| v1::Change {
+            object: Some(object),
+        });
+        nodes.chain(self.namespaces.iter().flat_map(|(name, namespace)| {
+            let pod = |pod: &str| {
+                let pod = namespace.pod_to_wire(name, pod, self.nodes())?;
+                Some(v1::Change {
+                    object: Some(Object::Pod(pod)),
+                })
+            };
+            // What is reserved is for this server to hold, not for another.
+            let names = namespace.pod_names().into_iter();
+            let pods = names.filter(|name| !is_reservation(name)).filter_map(pod);
+            namespace.owners().to_wire(name).chain(pods)
+        }))
+    }
+}
+
+/// Proof that no batch is being applied, and none will be as long as it is
+/// there.
+pub trait NoBatch {}
+
 impl State {
     /// A copy of everything but views. Readers go on meanwhile.
-    pub(in crate::snapshot) fn freeze(&self, turn: &Turn) -> Frozen {
-        self.copy(turn, |_| (), |_| ()).0
+    pub(in crate::snapshot) fn freeze(&self, no_batch: &impl NoBatch) -> Frozen {
+        self.copy(no_batch, |_| (), |_| ()).0
     }
 
     /// As [`Self::freeze`], with what is kept up to date.
-    pub(in crate::snapshot) fn freeze_kept(&self, turn: &Turn) -> (Frozen, Kept) {
+    pub(in crate::snapshot) fn freeze_kept(&self, no_batch: &impl NoBatch) -> (Frozen, Kept) {
         let lenses = |shared: &Shared| {
             let lenses = shared.nodes.lenses().copy();
             (lenses, self.measure_shared(shared))
         };
         let views = |namespace: &Namespace| {
             let _still = self.shared.read();
-            (self.live_views(namespace), Measured::of(namespace))
+            (self.live_views(namespace), namespace.measure())
         };
-        let (frozen, (lenses, mut total), views) = self.copy(turn, lenses, views);
+        let (frozen, (lenses, mut total), views) = self.copy(no_batch, lenses, views);
         let (views, mut memory): (Vec<_>, Vec<_>) = views.into_iter().unzip();
         for (measured, (name, _)) in memory.iter_mut().zip(&frozen.namespaces) {
             measured.namespace.clone_from(name);
@@ -94,7 +131,7 @@ impl State {
                 views: vec![self.live_views(namespace)],
                 memory: vec![Measured {
                     namespace: name.into(),
-                    ..Measured::of(namespace)
+                    ..namespace.measure()
                 }],
             };
             (frozen, kept)
@@ -120,7 +157,7 @@ impl State {
     /// keeps batches out, so one of the other locks at a time is enough.
     fn copy<L, V>(
         &self,
-        _no_batch: &Turn,
+        _no_batch: &impl NoBatch,
         lenses: impl FnOnce(&Shared) -> L,
         views: impl Fn(&Namespace) -> V,
     ) -> (Frozen, L, Vec<V>) {
@@ -149,5 +186,35 @@ impl State {
             _charge: self.charge_copy(self.footprint.memory().total()),
         };
         (frozen, lenses, all_views)
+    }
+
+    /// Nodes and partitions, for whoever has locked them.
+    fn measure_shared(&self, shared: &Shared) -> Measured {
+        let lenses = shared.nodes.lenses();
+        Measured {
+            namespace: Box::default(),
+            kept: Memory {
+                partitions: lenses.memory_bytes(),
+                ..self.footprint.memory()
+            },
+            measured: Memory {
+                nodes: shared.nodes.nodes().measured_bytes(),
+                partitions: lenses.measured_bytes(),
+                namespaces: state_bytes(),
+                ..Memory::default()
+            },
+        }
+    }
+}
+
+impl AddAssign<&Measured> for Measured {
+    /// Adds a namespace to the totals.
+    fn add_assign(&mut self, namespace: &Measured) {
+        self.measured += Memory {
+            namespaces: shard_bytes(&namespace.namespace),
+            // Whoever decides may keep views meanwhile.
+            views: 0,
+            ..namespace.measured
+        };
     }
 }

@@ -1,90 +1,19 @@
 //! How much more a state takes with changes that it has not applied yet.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use super::footprint::shard_bytes;
 use super::namespace::Namespace;
-use super::shards::State;
+use super::shards::{Sizes, State};
 use crate::account::{Charge, Exhausted, Part, heap};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
-use crate::snapshot::objects::change::{Batch, Identity, Kind, metadata_of};
+use crate::snapshot::objects::change::{Batch, Identity, Kind};
 use crate::snapshot::objects::nodes::Nodes;
+use crate::snapshot::objects::size::{
+    LABEL_PLACES, PLACES, most, names, node_bytes, pairs, template_bytes,
+};
 use crate::snapshot::objects::templates;
-
-/// What places in lists and maps take for an object of any kind, with the room
-/// that those have spare.
-const PLACES: usize = 512;
-
-/// The same for a label: its pair, and the entries of two strings.
-const LABEL_PLACES: usize = 160;
-
-/// What an object takes in memory, at most, if nothing of it is known.
-pub(in crate::snapshot) fn most(object: &Object) -> usize {
-    let Some(metadata) = metadata_of(object) else {
-        return 0;
-    };
-    let own = match object {
-        Object::Node(node) => node_bytes(node),
-        Object::Pod(pod) => pod_bytes(pod),
-        Object::Service(service) => service.spec.as_ref().map_or(0, |s| pairs(&s.selector)),
-        Object::ReplicationController(controller) => {
-            controller.spec.as_ref().map_or(0, |s| pairs(&s.selector))
-        }
-        Object::ReplicaSet(set) => selector(set.spec.as_ref().and_then(|s| s.selector.as_ref())),
-        Object::StatefulSet(set) => selector(set.spec.as_ref().and_then(|s| s.selector.as_ref())),
-        Object::Delete(_) => 0,
-    };
-    own + names(metadata) + PLACES
-}
-
-fn names(metadata: &v1::ObjectMeta) -> usize {
-    // The namespace may be new.
-    heap::block(metadata.name.len())
-        + heap::block(metadata.uid.len())
-        + shard_bytes(&metadata.namespace)
-}
-
-fn pairs(labels: &BTreeMap<String, String>) -> usize {
-    heap::pairs(labels) + labels.len() * LABEL_PLACES
-}
-
-fn node_bytes(node: &v1::Node) -> usize {
-    let taints = node.spec.as_ref().map_or(&[][..], |spec| &spec.taints);
-    let taint =
-        |taint: &v1::Taint| heap::block(taint.key.len()) + heap::block(taint.value.len()) + 40;
-    let metadata = node.metadata.as_ref();
-    let name = metadata.map_or(0, |m| 3 * heap::block(m.name.len()));
-    name + metadata.map_or(0, |m| pairs(&m.labels)) + taints.iter().map(taint).sum::<usize>()
-}
-
-fn pod_bytes(pod: &v1::Pod) -> usize {
-    let labels = pod.metadata.as_ref().map_or(0, |m| pairs(&m.labels));
-    // A node that is known by name only has a slot too.
-    let node_name = pod.spec.as_ref().map_or(0, |s| s.node_name.len());
-    labels + 2 * heap::block(node_name) + template_bytes(pod)
-}
-
-fn template_bytes(pod: &v1::Pod) -> usize {
-    match templates::size_bytes(pod) {
-        0 => 0,
-        // As it is encoded, with the lengths of its parts.
-        bytes => heap::block(bytes + bytes / 8) + PLACES,
-    }
-}
-
-fn selector(wire: Option<&v1::LabelSelector>) -> usize {
-    let Some(wire) = wire else { return 0 };
-    let expression = |e: &v1::LabelSelectorRequirement| {
-        let values = e
-            .values
-            .iter()
-            .map(|v| heap::block(v.len()) + size_of::<Box<str>>());
-        heap::block(e.key.len()) + values.sum::<usize>() + LABEL_PLACES
-    };
-    pairs(&wire.match_labels) + wire.match_expressions.iter().map(expression).sum::<usize>()
-}
 
 impl State {
     /// Room in memory for a batch, to be held until it is applied.
@@ -111,6 +40,46 @@ impl State {
         account.charge(Part::Objects, bytes)
     }
 
+    /// How many objects a batch adds, at most: its additions come before its
+    /// deletions.
+    pub fn additions(&self, batch: &Batch) -> Sizes {
+        let mut new = Sizes::default();
+        let mut label_sets = HashSet::new();
+        for object in batch.objects() {
+            let id = Identity::of(object);
+            if matches!(object, Object::Delete(_)) {
+                continue;
+            }
+            let shard = self.namespaces.get(id.namespace).map(|s| Arc::clone(&s));
+            let shard = shard.as_ref().map(|s| s.namespace.read());
+            match id.kind {
+                Kind::Node => {
+                    let known = self.shared.read().nodes.nodes().find(id.name).is_some();
+                    new.nodes += usize::from(!known);
+                }
+                Kind::Owner(kind) => {
+                    let known = shard.is_some_and(|s| s.owners().contains(kind, id.name));
+                    new.owners += usize::from(!known);
+                }
+                Kind::Pod => {
+                    let known = shard.as_ref().is_some_and(|s| s.has_pod(id.name));
+                    new.pods += usize::from(!known);
+                    if let Object::Pod(v1::Pod {
+                        metadata: Some(metadata),
+                        ..
+                    }) = object
+                    {
+                        let labels = &metadata.labels;
+                        let known = shard.is_some_and(|s| s.label_sets().find(labels).is_some());
+                        let fresh = !known && label_sets.insert((id.namespace, labels));
+                        new.label_sets += usize::from(fresh);
+                    }
+                }
+            }
+        }
+        new
+    }
+
     /// How much more its tables take at once with a batch.
     fn doubling(&self, batch: &Batch) -> usize {
         // A text takes a place at least.
@@ -122,7 +91,7 @@ impl State {
             shard.map_or(0, |s| s.namespace.read().doubling(objects, texts))
         });
         let of_namespaces: usize = of_namespaces.sum();
-        of_namespaces + self.shared.read().nodes.doubling(objects, texts)
+        of_namespaces + self.shared.read().nodes.nodes().doubling(objects, texts)
     }
 
     /// How much more it would take with a batch, at most: its additions come
@@ -132,7 +101,8 @@ impl State {
             let id = Identity::of(object);
             let shard = self.namespaces.get(id.namespace).map(|s| Arc::clone(&s));
             let namespace = shard.as_ref().map(|shard| shard.namespace.read());
-            let nodes = &self.shared.read().nodes;
+            let shared = self.shared.read();
+            let nodes = shared.nodes.nodes();
             match (object, namespace) {
                 (Object::Delete(_), _) => 0,
                 (Object::Node(node), _) => of_node(node, object, nodes),

@@ -1,11 +1,12 @@
 //! One state of a snapshot: how a batch is applied to it and a decision reads it.
 
 pub mod apply;
-pub mod export;
 pub mod footprint;
 pub mod fork;
 pub mod frozen;
 pub mod growth;
+pub mod locked;
+pub mod memory;
 pub mod namespace;
 pub mod pod_groups;
 pub mod read_view;

@@ -5,19 +5,20 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use super::footprint::Memory;
+use super::memory::{Measured, Memory};
 use crate::account::heap;
 use crate::proto::v1;
+use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::counts::partitions::Moves;
 use crate::snapshot::counts::upkeep::Upkeep;
 use crate::snapshot::counts::views::Views;
-use crate::snapshot::history::book::{Claim, Serial};
 use crate::snapshot::objects::change::OwnerKind;
 use crate::snapshot::objects::label_sets::LabelSets;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::owners::{Owner, Owners};
 use crate::snapshot::objects::pod::{Life, PodRecord};
 use crate::snapshot::objects::pod_table::PodTable;
+use crate::snapshot::objects::reservation::{Claim, Serial};
 use crate::snapshot::objects::templates::Templates;
 
 /// The pods and owners of one namespace. Copies share them until they change.
@@ -42,13 +43,13 @@ impl Namespace {
 
     /// Creates or updates a valid pod; whether that made a difference. The
     /// node that it names has a slot.
-    pub fn put_pod(&mut self, wire: &v1::Pod, nodes: &Nodes) -> bool {
+    pub fn put_pod(&mut self, wire: &v1::Pod, nodes: &PartitionedNodes) -> bool {
         let metadata = wire
             .metadata
             .as_ref()
             .expect("a validated pod has metadata");
         let node_name = wire.spec.as_ref().map_or("", |s| &s.node_name);
-        let node = nodes.slot(node_name);
+        let node = nodes.nodes().slot(node_name);
         debug_assert!(node.is_some() || node_name.is_empty());
         let life = Life::of(wire, Arc::make_mut(&mut self.templates).acquire(wire));
 
@@ -69,7 +70,7 @@ impl Namespace {
         }
         let record = PodRecord { labels, node, life };
         if let Some(slot) = node {
-            nodes.add_pod(slot);
+            nodes.nodes().add_pod(slot);
             if record.life.counts() {
                 Arc::make_mut(&mut self.label_sets).count(labels, slot);
                 self.views.get_mut().add_pod(labels, slot, nodes);
@@ -82,7 +83,7 @@ impl Namespace {
 
     /// Deletes a pod, if it is there and `uid` is empty or its own; whether
     /// that made a difference.
-    pub fn remove_pod(&mut self, name: &str, uid: &str, nodes: &Nodes) -> bool {
+    pub fn remove_pod(&mut self, name: &str, uid: &str, nodes: &PartitionedNodes) -> bool {
         let meant = |pod: &PodRecord| uid.is_empty() || pod.life.uid() == uid;
         if !self.pods.get(name).is_some_and(meant) {
             return false;
@@ -92,7 +93,7 @@ impl Namespace {
         true
     }
 
-    fn forget(&mut self, pod: Option<PodRecord>, nodes: &Nodes) {
+    fn forget(&mut self, pod: Option<PodRecord>, nodes: &PartitionedNodes) {
         let Some(pod) = pod else { return };
         Arc::make_mut(&mut self.templates).release(pod.life.template);
         if let Some(slot) = pod.node {
@@ -100,7 +101,7 @@ impl Namespace {
                 Arc::make_mut(&mut self.label_sets).uncount(pod.labels, slot);
                 self.views.get_mut().remove_pod(pod.labels, slot, nodes);
             }
-            nodes.remove_pod(slot);
+            nodes.nodes().remove_pod(slot);
         }
         if Arc::make_mut(&mut self.label_sets).release(pod.labels) {
             let slots = self.label_sets.slot_count();
@@ -147,9 +148,8 @@ impl Namespace {
 
     /// Brings its views up to date after nodes moved.
     pub fn follow(&mut self, moves: &[Moves], upkeep: &Upkeep) {
-        upkeep.account(self.views.get_mut(), |views| {
-            views.follow(moves, &self.label_sets);
-        });
+        let views = self.views.get_mut();
+        views.change(upkeep, |views| views.follow(moves, &self.label_sets));
     }
 
     /// What selects its pods.
@@ -243,8 +243,24 @@ impl Namespace {
             + self.templates.doubling(pods)
     }
 
-    /// As [`Self::memory`], with everything measured anew.
-    pub fn measured(&self) -> Memory {
+    /// What is kept of its memory, views included, beside what a look at
+    /// everything says. Its name is not known here.
+    pub fn measure(&self) -> Measured {
+        let views = self.views.read();
+        Measured {
+            namespace: Box::default(),
+            kept: Memory {
+                views: views.memory_bytes(),
+                ..self.memory()
+            },
+            measured: Memory {
+                views: views.measured_bytes(),
+                ..self.measured()
+            },
+        }
+    }
+
+    fn measured(&self) -> Memory {
         Memory {
             pods: self.pods.measured_bytes(),
             label_sets: self.label_sets.measured_bytes(),

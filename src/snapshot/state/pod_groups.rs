@@ -5,12 +5,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::read_view::{Cut, Query};
+use super::read_view::Cut;
 use crate::proto::v1;
 use crate::snapshot::counts::domain_counts::Counted;
+use crate::snapshot::counts::partition;
+use crate::snapshot::counts::query::Query;
 use crate::snapshot::counts::view::View;
-use crate::snapshot::history::book::is_reservation;
 use crate::snapshot::objects::label_sets::{LabelSetId, Pairs};
+use crate::snapshot::objects::reservation::is_reservation;
 use crate::snapshot::objects::slots::Slot;
 use crate::snapshot::objects::templates::TemplateId;
 
@@ -112,7 +114,7 @@ impl<'a> Census<'a> {
     /// Counts pods that are on these nodes by the domains of a partition.
     pub fn count_nodes(
         &self,
-        partition: &crate::snapshot::counts::partition::Key,
+        partition: &partition::Key,
         nodes: impl Iterator<Item = (Slot, u32)>,
     ) -> Counted<'a> {
         let lens = self.cut.lens(partition);

@@ -1,20 +1,23 @@
 //! What a decision reads: one revision of one namespace, and the counts that
 //! it asks for.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::fork::{Fork, keep_in};
+use parking_lot::RwLock;
+
 use super::namespace::Namespace;
 use crate::matching::Selector;
 use crate::snapshot::budget::{Budget, Delay};
+use crate::snapshot::counts::decision::DecisionId;
 use crate::snapshot::counts::domain_counts::Counted;
 use crate::snapshot::counts::partition;
-use crate::snapshot::counts::partitions::Lens;
+use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
+use crate::snapshot::counts::partitions::{Lens, PartitionId};
+use crate::snapshot::counts::query::Query;
 use crate::snapshot::counts::upkeep::Upkeep;
 use crate::snapshot::counts::view::View;
+use crate::snapshot::counts::views::Views;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
 use crate::snapshot::objects::nodes::Nodes;
@@ -31,6 +34,8 @@ pub struct Cut<'a> {
     pub revision: i64,
     /// The nodes.
     pub nodes: &'a Nodes,
+    /// The nodes with the partitions of them that are in use.
+    pub(in crate::snapshot) partitioned: &'a PartitionedNodes,
     /// The default constraints.
     pub defaults: &'a Defaults,
     /// The namespace; an empty one if the snapshot has none of the name.
@@ -40,44 +45,62 @@ pub struct Cut<'a> {
     pub(in crate::snapshot) id: DecisionId,
     /// What may be spent on a decision.
     pub(in crate::snapshot) budget: &'a Budget<'a>,
-    pub(in crate::snapshot) source: Source<'a>,
+    /// Where views are found and kept; `None` when the namespace is not there.
+    pub(in crate::snapshot) views: Option<&'a dyn ViewStore>,
 }
 
-/// Where views are found and kept.
-#[derive(Clone, Copy)]
-pub(in crate::snapshot) enum Source<'a> {
-    /// In the namespace of the state, which is locked for reading.
-    State,
-    /// In a fork of it.
-    Fork(&'a Fork<'a>),
-    /// Nowhere: the namespace is not there.
-    Nowhere,
+/// Where a decision finds views, and keeps those that it makes.
+pub trait ViewStore {
+    /// A view of a query that is kept.
+    ///
+    /// # Errors
+    /// [`Delay::Held`] when it cannot be looked up without waiting.
+    fn find(
+        &self,
+        query: Query<'_>,
+        id: PartitionId,
+        upkeep: &Upkeep,
+    ) -> Result<Option<Arc<View>>, Delay>;
+
+    /// Keeps a view of label sets that the selector matches, if that is of use;
+    /// the view to answer from.
+    fn keep(
+        &self,
+        query: Query<'_>,
+        view: View,
+        matched: Vec<LabelSetId>,
+        lens: &Lens,
+        upkeep: &Upkeep,
+    ) -> Arc<View>;
 }
 
-/// Tells decisions apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DecisionId(u64);
-
-impl DecisionId {
-    /// One that no other decision has. Each thread counts its own, for one
-    /// count would be a cache line that all threads take from each other.
-    pub(in crate::snapshot) fn next() -> Self {
-        static NEXT_THREAD: AtomicU64 = AtomicU64::new(0);
-        thread_local! {
-            static NEXT: Cell<u64> = Cell::new(NEXT_THREAD.fetch_add(1, Ordering::Relaxed) << 40);
-        }
-        Self(NEXT.replace(NEXT.get() + 1))
+/// The namespace of a state, which is locked for reading.
+impl ViewStore for RwLock<Views> {
+    fn find(
+        &self,
+        query: Query<'_>,
+        id: PartitionId,
+        upkeep: &Upkeep,
+    ) -> Result<Option<Arc<View>>, Delay> {
+        let views = self.try_read().ok_or(Delay::Held)?;
+        let is_current = views.version() == upkeep.version();
+        let found = is_current.then(|| views.find(query.selector, id)).flatten();
+        Ok(found.map(Arc::clone))
     }
-}
 
-/// A question: how many pods that match `selector` count in each domain of a
-/// partition of the nodes.
-#[derive(Debug, Clone, Copy)]
-pub struct Query<'a> {
-    /// Which pods are counted.
-    pub selector: &'a Selector,
-    /// Which nodes are looked at, and what parts them.
-    pub partition: &'a partition::Key,
+    fn keep(
+        &self,
+        query: Query<'_>,
+        view: View,
+        matched: Vec<LabelSetId>,
+        _: &Lens,
+        upkeep: &Upkeep,
+    ) -> Arc<View> {
+        match self.try_write() {
+            Some(mut views) => views.keep(upkeep, query, view, matched),
+            None => Arc::new(view),
+        }
+    }
 }
 
 /// A label set and the pods with it.
@@ -125,7 +148,7 @@ impl<'a> Cut<'a> {
     /// looking.
     pub fn lens(&self, key: &partition::Key) -> Lens {
         let upkeep = self.upkeep;
-        let lens = self.nodes.lens(key, upkeep, self.id, self.budget);
+        let lens = self.partitioned.lens(key, upkeep, self.id, self.budget);
         lens.unwrap_or_else(|| Lens::none(key))
     }
 
@@ -136,19 +159,13 @@ impl<'a> Cut<'a> {
         if !self.goes_on() {
             return self.nothing(lens);
         }
-        let kept = match self.source {
-            Source::Nowhere => None,
-            Source::Fork(fork) => fork.find(query, &lens),
-            Source::State => match self.namespace.views().try_read() {
-                Some(views) => (views.version() == self.upkeep.version())
-                    .then(|| views.find(query.selector, lens.id))
-                    .flatten()
-                    .map(Arc::clone),
-                None => {
-                    self.budget.give_up(Delay::Held);
-                    return self.nothing(lens);
-                }
-            },
+        let found = self.views.map(|v| v.find(query, lens.id, self.upkeep));
+        let kept = match found.transpose() {
+            Ok(kept) => kept.flatten(),
+            Err(delay) => {
+                self.budget.give_up(delay);
+                return self.nothing(lens);
+            }
         };
         if let Some(view) = kept {
             view.touch(self.upkeep.tick());
@@ -169,13 +186,9 @@ impl<'a> Cut<'a> {
         }
         self.upkeep.tally().view_builds.count_one();
         let view = self.build(&matched, &lens);
-        let view = match self.source {
-            Source::Nowhere => Arc::new(view),
-            Source::Fork(fork) => fork.keep(query, view, matched, &lens),
-            Source::State => match self.namespace.views().try_write() {
-                Some(mut views) => keep_in(&mut views, self.upkeep, query, view, matched),
-                None => Arc::new(view),
-            },
+        let view = match self.views {
+            Some(views) => views.keep(query, view, matched, &lens, self.upkeep),
+            None => Arc::new(view),
         };
         Counted::of(lens, view, self.nodes)
     }

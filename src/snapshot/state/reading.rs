@@ -1,25 +1,15 @@
 //! Deciding on one revision of a namespace: at once, under its locks; or aside,
 //! on a fork of it, for as long as somebody waits.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::fork::Fork;
-use super::namespace::Namespace;
 use super::pod_groups::Census;
-use super::read_view::{Cut, DecisionId, Source};
-use super::shards::{Shard, Shared, State};
+use super::read_view::{Cut, ViewStore};
+use super::shards::State;
 use crate::snapshot::budget::{AT_ONCE, Budget, Delay};
+use crate::snapshot::counts::decision::DecisionId;
 use crate::snapshot::objects::change::Batch;
-
-/// One revision of a namespace, which cannot change.
-pub(in crate::snapshot) struct Locked<'a> {
-    pub revision: i64,
-    pub shared: &'a Shared,
-    /// An empty one if there is none of the name.
-    pub namespace: &'a Namespace,
-    pub shard: Option<&'a Arc<Shard>>,
-}
 
 impl State {
     /// Runs a decision on one revision of a namespace, until `is_given_up` says
@@ -87,92 +77,19 @@ impl State {
             }
             decide(Cut {
                 revision: locked.revision,
-                nodes: &locked.shared.nodes,
+                nodes: locked.shared.nodes.nodes(),
+                partitioned: &locked.shared.nodes,
                 defaults: &locked.shared.defaults,
                 namespace: locked.namespace,
                 upkeep: &self.upkeep,
                 id: DecisionId::next(),
                 budget: &budget,
-                source: match locked.shard {
-                    Some(_) => Source::State,
-                    None => Source::Nowhere,
-                },
+                views: locked
+                    .shard
+                    .map(|_| locked.namespace.views() as &dyn ViewStore),
             })
         })?;
         budget.delay().map_or(Ok(decided), Err)
-    }
-
-    /// Looks at one revision of a namespace while its locks are held: what does
-    /// not take long.
-    pub(in crate::snapshot) fn locked<T>(
-        &self,
-        namespace: &str,
-        look: impl FnOnce(Locked<'_>) -> T,
-    ) -> T {
-        let looked = self.try_locked(namespace, true, look);
-        looked.expect("who waits gets the locks")
-    }
-
-    fn try_locked<T>(
-        &self,
-        name: &str,
-        waits: bool,
-        look: impl FnOnce(Locked<'_>) -> T,
-    ) -> Result<T, Delay> {
-        loop {
-            let shard = self.namespaces.get(name).map(|shard| Arc::clone(&shard));
-            let locked = shard.as_ref().map(|shard| match waits {
-                true => Some(shard.namespace.read()),
-                false => shard.namespace.try_read(),
-            });
-            let locked = match locked {
-                Some(None) => return Err(Delay::Held),
-                Some(locked) => locked,
-                None => None,
-            };
-            let shared = match waits {
-                true => self.shared.read(),
-                false => self.shared.try_read().ok_or(Delay::Held)?,
-            };
-            let revision = match &locked {
-                Some(namespace) => (!namespace.retired).then(|| self.revision()),
-                None => self.without(name),
-            };
-            if let Some(revision) = revision {
-                let none;
-                let namespace = match locked.as_deref() {
-                    Some(namespace) => namespace,
-                    None => {
-                        none = Namespace::default();
-                        &none
-                    }
-                };
-                return Ok(look(Locked {
-                    revision,
-                    shared: &shared,
-                    namespace,
-                    shard: shard.as_ref(),
-                }));
-            }
-        }
-    }
-
-    /// A revision that has nothing in a namespace; `None` when it has to be
-    /// looked for again.
-    ///
-    /// Nothing is locked that holds up a batch which brings the namespace, or
-    /// takes it away. Such a batch moves on after it brought it, and before it
-    /// takes it away: so a revision that stands while the namespace is not
-    /// found is one without it.
-    fn without(&self, namespace: &str) -> Option<i64> {
-        let revision = self.revision();
-        if self.namespaces.contains_key(namespace) {
-            return None;
-        }
-        // Here a batch may come between; in tests it does.
-        #[cfg(test)]
-        std::thread::yield_now();
-        (self.revision() == revision).then_some(revision)
     }
 }
 
@@ -185,59 +102,4 @@ fn decide_on<T>(
     let budget = Budget::until(is_given_up);
     let decided = decide(fork.cut(&budget));
     budget.delay().map_or(Ok(decided), Err)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::AtomicBool;
-    use std::time::{Duration, Instant};
-
-    use super::*;
-    use crate::proto::v1;
-    use crate::proto::v1::change::Object;
-
-    /// How long it is tried.
-    const TRIED: Duration = Duration::from_secs(2);
-
-    /// The only pod of a namespace comes with every odd revision, and goes with
-    /// every even one.
-    #[test]
-    fn a_namespace_that_comes_and_goes_is_of_the_revision_that_is_named() {
-        let metadata = v1::ObjectMeta {
-            name: "only".into(),
-            namespace: "brief".into(),
-            ..v1::ObjectMeta::default()
-        };
-        let came = Batch::trusted([Object::Pod(v1::Pod {
-            metadata: Some(metadata),
-            ..v1::Pod::default()
-        })]);
-        let gone = Batch::trusted([Object::Delete(v1::ObjectReference {
-            kind: "Pod".into(),
-            namespace: "brief".into(),
-            name: "only".into(),
-            ..v1::ObjectReference::default()
-        })]);
-        let (state, done) = (State::new(1 << 20), AtomicBool::new(false));
-        let read = || {
-            while !done.load(Ordering::Relaxed) {
-                let of = |at: Locked<'_>| (at.revision, at.namespace.pod_count() as i64);
-                let (revision, pods) = state.locked("brief", of);
-                assert_eq!(pods, revision % 2, "pods of revision {revision}");
-            }
-        };
-        std::thread::scope(|scope| {
-            let readers: Vec<_> = (0..16).map(|_| scope.spawn(read)).collect();
-            let start = Instant::now();
-            let mut revision = 0;
-            // A reader that found something amiss has ended.
-            while start.elapsed() < TRIED && !readers.iter().any(|r| r.is_finished()) {
-                for batch in [&came, &gone] {
-                    revision += 1;
-                    state.apply(batch, None, revision);
-                }
-            }
-            done.store(true, Ordering::Relaxed);
-        });
-    }
 }

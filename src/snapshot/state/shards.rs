@@ -12,17 +12,15 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use dashmap::DashMap;
 use parking_lot::RwLock;
 
-use super::footprint::{Footprint, Memory};
+use super::footprint::Footprint;
+use super::memory::Memory;
 use super::namespace::Namespace;
-use crate::account::{Account, Part};
-use crate::proto::v1;
-use crate::proto::v1::change::Object;
+use crate::account::{Account, Part, heap};
+use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::counts::upkeep::Upkeep;
-use crate::snapshot::counts::views::Views;
-use crate::snapshot::history::book::{Claim, Serial};
-use crate::snapshot::objects::change::{Batch, Identity, Kind};
 use crate::snapshot::objects::defaults::Defaults;
-use crate::snapshot::objects::nodes::Nodes;
+use crate::snapshot::objects::reservation::{Claim, Serial};
+use crate::snapshot::objects::size::NEW_NAMESPACE;
 
 /// One state of a snapshot.
 #[derive(Debug)]
@@ -53,7 +51,7 @@ pub(in crate::snapshot) struct Shard {
 #[derive(Debug, Default)]
 pub(in crate::snapshot) struct Shared {
     /// Shared with forks of this state.
-    pub(in crate::snapshot) nodes: Arc<Nodes>,
+    pub(in crate::snapshot) nodes: Arc<PartitionedNodes>,
     pub(in crate::snapshot) defaults: Arc<Defaults>,
 }
 
@@ -109,7 +107,7 @@ impl State {
             shared: RwLock::default(),
             namespaces: DashMap::new(),
             upkeep: Upkeep::new(max_view_bytes, account),
-            footprint: Footprint::new(account, part),
+            footprint: Footprint::new(account, part, state_bytes()),
             told_defaults: RwLock::default(),
             nodes: AtomicUsize::new(0),
             pods: AtomicUsize::new(0),
@@ -143,46 +141,6 @@ impl State {
             label_sets: self.label_sets.load(Ordering::Relaxed),
             owners: self.owners.load(Ordering::Relaxed),
         }
-    }
-
-    /// How many objects a batch adds, at most: its additions come before its
-    /// deletions.
-    pub fn additions(&self, batch: &Batch) -> Sizes {
-        let mut new = Sizes::default();
-        let mut label_sets = std::collections::HashSet::new();
-        for object in batch.objects() {
-            let id = Identity::of(object);
-            if matches!(object, Object::Delete(_)) {
-                continue;
-            }
-            let shard = self.namespaces.get(id.namespace).map(|s| Arc::clone(&s));
-            let shard = shard.as_ref().map(|s| s.namespace.read());
-            match id.kind {
-                Kind::Node => {
-                    let known = self.shared.read().nodes.find(id.name).is_some();
-                    new.nodes += usize::from(!known);
-                }
-                Kind::Owner(kind) => {
-                    let known = shard.is_some_and(|s| s.owners().contains(kind, id.name));
-                    new.owners += usize::from(!known);
-                }
-                Kind::Pod => {
-                    let known = shard.as_ref().is_some_and(|s| s.has_pod(id.name));
-                    new.pods += usize::from(!known);
-                    if let Object::Pod(v1::Pod {
-                        metadata: Some(metadata),
-                        ..
-                    }) = object
-                    {
-                        let labels = &metadata.labels;
-                        let known = shard.is_some_and(|s| s.label_sets().find(labels).is_some());
-                        let fresh = !known && label_sets.insert((id.namespace, labels));
-                        new.label_sets += usize::from(fresh);
-                    }
-                }
-            }
-        }
-        new
     }
 
     /// Of these confirmed reservations, given with namespace and pod, those
@@ -232,13 +190,13 @@ impl State {
             let shared = self.shared.read();
             let mut views = namespace.views().write();
             let version = self.upkeep.version();
-            self.upkeep.account(&mut views, |views| {
+            views.change(&self.upkeep, |views| {
                 views.sync(version);
-                views.retain(|view| view.last_used() >= since);
+                views.drop_idle(since);
+                if is_short {
+                    views.evict_some();
+                }
             });
-            if is_short {
-                self.upkeep.account(&mut views, Views::evict_some);
-            }
             drop(shared);
         }
         let shared = self.shared.read();
@@ -263,4 +221,46 @@ impl State {
             ..self.footprint.memory()
         }
     }
+}
+
+/// What a namespace takes without its name and what is in it.
+const EMPTY_SHARD_BYTES: usize = heap::shared(size_of::<Shard>())
+    + Namespace::EMPTY_BYTES
+    + heap::entry::<(Box<str>, Arc<Shard>)>();
+
+// Whoever estimates an object alone takes its namespace to be new.
+const _: () = assert!(EMPTY_SHARD_BYTES <= NEW_NAMESPACE);
+
+/// What a namespace takes without what is in it.
+pub fn shard_bytes(name: &str) -> usize {
+    heap::block(name.len()) + EMPTY_SHARD_BYTES
+}
+
+/// What a namespace takes, without its views: nothing when it is empty, for
+/// then it is removed.
+pub fn namespace_memory(name: &str, namespace: &Namespace) -> Memory {
+    if namespace.is_empty() {
+        return Memory::default();
+    }
+    Memory {
+        namespaces: shard_bytes(name),
+        ..namespace.memory()
+    }
+}
+
+/// What the snapshot around a state takes, at most.
+pub const SNAPSHOT_BYTES: usize = 1_024;
+
+/// What a state takes that holds nothing.
+pub fn state_bytes() -> usize {
+    // The map of namespaces is in parts, four for each processor, each with a
+    // lock on cache lines of its own.
+    const MAP_PART: usize = 128;
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let map = (4 * processors).next_power_of_two() * MAP_PART;
+    // The epoch and the name of its snapshot, and who waits for it.
+    const NAMES: usize = 512;
+    let snapshot = heap::shared(SNAPSHOT_BYTES) + NAMES;
+    let shared = heap::shared(size_of::<PartitionedNodes>()) + heap::shared(size_of::<Defaults>());
+    heap::shared(size_of::<State>()) + heap::block(map) + shared + snapshot
 }

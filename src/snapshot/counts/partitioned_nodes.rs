@@ -1,0 +1,245 @@
+//! The nodes of a state with the partitions of them that are in use: changed
+//! together, and shared by copies together.
+
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+
+use super::decision::DecisionId;
+use super::partition::{self, Partition};
+use super::partitions::{Lens, Lenses, Moves};
+use super::topology::Topology;
+use super::upkeep::Upkeep;
+use crate::snapshot::budget::Budget;
+use crate::snapshot::objects::nodes::Nodes;
+use crate::snapshot::objects::slots::Slot;
+
+/// Nodes, and the partitions of them that are in use.
+#[derive(Debug, Default)]
+pub struct PartitionedNodes {
+    nodes: Nodes,
+    lenses: RwLock<Lenses>,
+    /// What these were copied from to be changed, while following that is
+    /// cheaper than looking at all nodes again.
+    base: Option<Base>,
+}
+
+/// Nodes as they were, and where others differ from them.
+#[derive(Debug)]
+struct Base {
+    nodes: Arc<PartitionedNodes>,
+    changed: Vec<Slot>,
+    /// Topologies of theirs, each with what became of it.
+    topologies: Mutex<Vec<(Arc<Topology>, Arc<Topology>)>>,
+}
+
+/// What all partitions together may cost to follow a batch of nodes, in units;
+/// about 10 ms. Those that cost more than their share are dropped first.
+const MAX_FOLLOWING: usize = 2_000_000;
+
+/// How many nodes may change in a batch before looking at all of them anew is
+/// considered; it is done once a quarter of them changed.
+const MIN_UPHEAVAL: usize = 64;
+
+/// What it costs to find the domain of a node, in units.
+const UNITS_PER_DOMAIN: usize = 5;
+
+/// How many partitions share what following may cost.
+const SHARES: usize = 64;
+
+/// How many ways of looking at the nodes are kept, at most.
+const MAX_PARTITIONS: usize = 4_096;
+
+/// What became of the lenses when nodes changed.
+#[derive(Debug)]
+pub enum Followed {
+    /// They are up to date; these nodes moved between domains.
+    Moved(Vec<Moves>),
+    /// Too much changed: they were dropped.
+    Dropped,
+}
+
+impl PartitionedNodes {
+    /// The nodes.
+    pub fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
+    /// The nodes, to change them; [`Self::follow`] comes after that.
+    pub fn nodes_mut(&mut self) -> &mut Nodes {
+        &mut self.nodes
+    }
+
+    /// Brings the lenses up to date after a run of changes.
+    pub fn follow(&mut self) -> Followed {
+        let changed = self.nodes.take_changed();
+        let mut lenses = std::mem::take(self.lenses.get_mut());
+        let followed = if lenses.is_empty() || changed.is_empty() {
+            Followed::Moved(Vec::new())
+        } else if changed.len() > MIN_UPHEAVAL.max(self.nodes.len() / 4) {
+            lenses.clear();
+            Followed::Dropped
+        } else {
+            let most = MAX_FOLLOWING / changed.len();
+            if lenses.units_per_node() > most {
+                lenses.drop_costly(most / SHARES);
+            }
+            Followed::Moved(lenses.update(&changed, |slot| self.nodes.get(slot)))
+        };
+        *self.lenses.get_mut() = lenses;
+        followed
+    }
+
+    /// The lens of a key, made if need be and if the budget allows it, and kept
+    /// if there is room.
+    pub fn lens(
+        &self,
+        key: &partition::Key,
+        upkeep: &Upkeep,
+        by: DecisionId,
+        budget: &Budget<'_>,
+    ) -> Option<Lens> {
+        let now = upkeep.tick();
+        loop {
+            if let Some(lens) = self.lenses.read().find(key, now, by) {
+                return Some(lens);
+            }
+            // Made without a lock: others look up theirs meanwhile.
+            let (topology, partition) = match &self.base {
+                Some(base) => self.follow_base(base, key, (upkeep, by), budget)?,
+                None => self.look(key, budget)?,
+            };
+            let mut lenses = self.lenses.write();
+            let bytes = partition.memory_bytes();
+            // Those of an imagined copy go with the decision.
+            let counts = self.base.is_none();
+            if lenses.len() >= MAX_PARTITIONS || !upkeep.has_lens_room(bytes) {
+                lenses.drop_half();
+                if counts {
+                    upkeep.note_lenses(lenses.memory_bytes());
+                }
+            }
+            if !upkeep.has_lens_room(bytes) {
+                return Some(Lens::unkept(topology, partition));
+            }
+            if let Some(lens) = lenses.insert(&topology, &partition, now, by) {
+                if counts {
+                    upkeep.note_lenses(lenses.memory_bytes());
+                }
+                return Some(lens);
+            }
+        }
+    }
+
+    /// Looks at all nodes for what a key asks for.
+    fn look(
+        &self,
+        key: &partition::Key,
+        budget: &Budget<'_>,
+    ) -> Option<(Arc<Topology>, Arc<Partition>)> {
+        let known = self.lenses.read().topology(&key.topology);
+        let topology = match known {
+            Some(topology) => topology,
+            None => {
+                if !budget.takes(self.nodes.len().saturating_mul(UNITS_PER_DOMAIN)) {
+                    return None;
+                }
+                Arc::new(Topology::of(&key.topology, &self.nodes))
+            }
+        };
+        if !budget.affords(Partition::units(key, self.nodes.len())) {
+            return None;
+        }
+        let partition = Partition::of(key.clone(), &topology, &self.nodes, budget)?;
+        Some((topology, Arc::new(partition)))
+    }
+
+    /// What became of the base's lens of a key.
+    fn follow_base(
+        &self,
+        base: &Base,
+        key: &partition::Key,
+        (upkeep, by): (&Upkeep, DecisionId),
+        budget: &Budget<'_>,
+    ) -> Option<(Arc<Topology>, Arc<Partition>)> {
+        let lens = base.nodes.lens(key, upkeep, by, budget)?;
+        let units = base.changed.len() * key.eligibility.units_per_node();
+        if !budget.takes(self.nodes.slot_count() + units) {
+            return None;
+        }
+        let mut topologies = base.topologies.lock();
+        let known = topologies
+            .iter()
+            .find(|(before, _)| Arc::ptr_eq(before, &lens.topology));
+        let topology = match known {
+            Some((_, after)) => Arc::clone(after),
+            None if self.lenses.read().topology(&key.topology).is_some() => {
+                // Another one took its place in the base meanwhile.
+                drop(topologies);
+                return self.look(key, budget);
+            }
+            None => {
+                let mut topology = Topology::clone(&lens.topology);
+                for slot in &base.changed {
+                    topology.update(*slot, self.nodes.get(*slot));
+                }
+                let topology = Arc::new(topology);
+                topologies.push((lens.topology, Arc::clone(&topology)));
+                topology
+            }
+        };
+        let mut partition = Partition::clone(&lens.partition);
+        for slot in &base.changed {
+            partition.update(*slot, self.nodes.get(*slot), &topology);
+        }
+        Some((topology, Arc::new(partition)))
+    }
+
+    /// What is behind a reference, to change it: apart from whoever holds
+    /// another reference, and with the partitions.
+    pub fn to_change(this: &mut Arc<Self>) -> &mut Self {
+        if Arc::get_mut(this).is_none() {
+            let lenses = std::mem::take(&mut *this.lenses.write());
+            *this = Arc::new(Self {
+                nodes: this.nodes.clone(),
+                lenses: RwLock::new(lenses),
+                base: None,
+            });
+        }
+        Arc::get_mut(this).expect("it is shared with nobody, or was just made")
+    }
+
+    /// A copy whose nodes are changed by `change`, for one decision: its slots
+    /// are never freed.
+    pub fn imagined(this: &Arc<Self>, change: impl FnOnce(&mut Nodes)) -> Self {
+        let mut nodes = this.nodes.clone();
+        change(&mut nodes);
+        nodes.settle();
+        let changed = nodes.take_changed();
+        let follows = changed.len() <= MIN_UPHEAVAL.max(nodes.len() / 4);
+        Self {
+            nodes,
+            lenses: RwLock::default(),
+            base: follows.then(|| Base {
+                nodes: Arc::clone(this),
+                changed,
+                topologies: Mutex::default(),
+            }),
+        }
+    }
+
+    /// The lenses in use.
+    pub fn lenses(&self) -> RwLockReadGuard<'_, Lenses> {
+        self.lenses.read()
+    }
+
+    /// Drops the lenses that were last used before tick `since`.
+    pub fn drop_idle_lenses(&self, since: u64, upkeep: &Upkeep) {
+        let mut lenses = self.lenses.write();
+        lenses.drop_idle(since);
+        if upkeep.is_process_full() {
+            lenses.drop_half();
+        }
+        upkeep.note_lenses(lenses.memory_bytes());
+    }
+}

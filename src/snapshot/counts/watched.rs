@@ -1,0 +1,345 @@
+//! The selectors that have views: which label sets each matches, so that a
+//! change of a pod reaches just the views that count it.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use slab::Slab;
+
+use super::partitions::PartitionId;
+use super::view::View;
+use crate::account::heap;
+use crate::matching::Selector;
+use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
+use crate::snapshot::objects::shrink;
+
+/// Selectors with views.
+#[derive(Debug, Default)]
+pub struct Watched {
+    selectors: Slab<WatchedSelector>,
+    by_selector: HashMap<Arc<Selector>, usize>,
+    /// Selectors by a pair that they require; each has one key here.
+    by_pair: HashMap<(Box<str>, Box<str>), Vec<usize>>,
+    /// Selectors that require no pair.
+    unpaired: Vec<usize>,
+    /// By label set: the selectors that match it.
+    watchers: Vec<Vec<Watcher>>,
+    /// How many views there are.
+    count: usize,
+    /// What selectors and views take, without `watchers`.
+    bytes: usize,
+    /// What the lists of `watchers` take.
+    watcher_bytes: usize,
+}
+
+/// A selector with views.
+#[derive(Debug)]
+struct WatchedSelector {
+    selector: Arc<Selector>,
+    /// What the selector takes, with all that it is found by.
+    key_bytes: usize,
+    /// The label sets that it matches, in no order.
+    sets: Vec<LabelSetId>,
+    views: Vec<Arc<View>>,
+}
+
+/// A copy of what is kept for a selector.
+#[derive(Debug)]
+pub struct Watch {
+    /// The selector.
+    pub selector: Arc<Selector>,
+    /// The label sets that it matches, in no order.
+    pub sets: Vec<LabelSetId>,
+    /// Its views.
+    pub views: Vec<Arc<View>>,
+}
+
+/// A selector that matches a label set.
+#[derive(Debug, Clone, Copy)]
+struct Watcher {
+    /// The selector.
+    selector: usize,
+    /// Where the label set is among those that the selector matches.
+    at: usize,
+}
+
+impl WatchedSelector {
+    /// What it takes in memory with its views, in bytes.
+    fn memory_bytes(&self) -> usize {
+        let views = self.views.iter().map(|view| view.memory_bytes());
+        let sets = heap::list::<LabelSetId>(self.sets.capacity());
+        self.key_bytes + views.sum::<usize>() + sets + view_list(&self.views)
+    }
+}
+
+/// What a selector takes, with all that it is found by.
+fn key_bytes(selector: &Selector) -> usize {
+    let shared = heap::shared(size_of::<Selector>() + selector.heap_bytes());
+    let by_selector = heap::entry::<(Arc<Selector>, usize)>();
+    let by_pair = selector.required_pair().map_or(0, |(key, value)| {
+        let place = heap::entry::<((Box<str>, Box<str>), Vec<usize>)>();
+        // The least that a list has room for.
+        let list = heap::list::<usize>(4);
+        place + heap::block(key.len()) + heap::block(value.len()) + list
+    });
+    size_of::<WatchedSelector>() * 3 / 2 + shared + by_selector + by_pair
+}
+
+fn view_list(views: &Vec<Arc<View>>) -> usize {
+    heap::list::<Arc<View>>(views.capacity())
+}
+
+/// Adds to a list whose room is counted in `bytes`.
+fn push<T>(list: &mut Vec<T>, item: T, bytes: &mut usize) {
+    let room = list.capacity();
+    list.push(item);
+    if list.capacity() != room {
+        *bytes -= heap::list::<T>(room);
+        *bytes += heap::list::<T>(list.capacity());
+    }
+}
+
+impl Watched {
+    /// A view that is kept.
+    pub fn find(&self, selector: &Selector, id: PartitionId) -> Option<&Arc<View>> {
+        let watched = &self.selectors[*self.by_selector.get(selector)?];
+        watched.views.iter().find(|view| view.partition() == id)
+    }
+
+    /// Keeps a view of a selector that matches these label sets; that of
+    /// somebody who was faster, if there is one.
+    pub fn insert(
+        &mut self,
+        selector: &Selector,
+        view: View,
+        matched: Vec<LabelSetId>,
+    ) -> Arc<View> {
+        if let Some(view) = self.find(selector, view.partition()) {
+            return Arc::clone(view);
+        }
+        let index = match self.by_selector.get(selector) {
+            Some(index) => *index,
+            None => self.watch(selector, matched),
+        };
+        let view = Arc::new(view);
+        self.bytes += view.memory_bytes();
+        self.count += 1;
+        push(
+            &mut self.selectors[index].views,
+            Arc::clone(&view),
+            &mut self.bytes,
+        );
+        view
+    }
+
+    fn watch(&mut self, selector: &Selector, matched: Vec<LabelSetId>) -> usize {
+        let selector = Arc::new(selector.clone());
+        let index = self.selectors.insert(WatchedSelector {
+            key_bytes: key_bytes(&selector),
+            selector: Arc::clone(&selector),
+            sets: matched,
+            views: Vec::new(),
+        });
+        for (at, set) in self.selectors[index].sets.iter().enumerate() {
+            if self.watchers.len() <= set.index() {
+                self.watchers.resize_with(set.index() + 1, Vec::new);
+            }
+            let watcher = Watcher {
+                selector: index,
+                at,
+            };
+            let watchers = &mut self.watchers[set.index()];
+            push(watchers, watcher, &mut self.watcher_bytes);
+        }
+        self.bytes += self.selectors[index].memory_bytes();
+        match selector.required_pair() {
+            Some((key, value)) => {
+                self.by_pair
+                    .entry((key.into(), value.into()))
+                    .or_default()
+                    .push(index);
+            }
+            None => self.unpaired.push(index),
+        }
+        self.by_selector.insert(selector, index);
+        index
+    }
+
+    fn unwatch(&mut self, index: usize) {
+        let watched = self.selectors.remove(index);
+        for set in &watched.sets {
+            self.watchers[set.index()].retain(|watcher| watcher.selector != index);
+        }
+        match watched.selector.required_pair() {
+            Some((key, value)) => {
+                let pair = (key.into(), value.into());
+                let of_pair = self
+                    .by_pair
+                    .get_mut(&pair)
+                    .expect("a paired selector is there");
+                of_pair.retain(|other| *other != index);
+                if of_pair.is_empty() {
+                    self.by_pair.remove(&pair);
+                }
+            }
+            None => self.unpaired.retain(|other| *other != index),
+        }
+        self.by_selector.remove(&watched.selector);
+    }
+
+    /// Follows a label set that a first pod has.
+    pub fn add_set(&mut self, set: LabelSetId, sets: &LabelSets) {
+        if self.selectors.is_empty() {
+            return;
+        }
+        if self.watchers.len() <= set.index() {
+            self.watchers.resize_with(set.index() + 1, Vec::new);
+        }
+        let by_pair = &self.by_pair;
+        let paired = sets
+            .texts(set)
+            .filter_map(|pair| by_pair.get(&PairRef(pair)));
+        let candidates: Vec<usize> = paired.flatten().chain(&self.unpaired).copied().collect();
+        for index in candidates {
+            let watched = &mut self.selectors[index];
+            if sets.matches(set, &watched.selector) {
+                let watcher = Watcher {
+                    selector: index,
+                    at: watched.sets.len(),
+                };
+                let watchers = &mut self.watchers[set.index()];
+                push(watchers, watcher, &mut self.watcher_bytes);
+                push(&mut watched.sets, set, &mut self.bytes);
+            }
+        }
+    }
+
+    /// Follows a label set that no pod has any more; `set_count` is one more
+    /// than the largest number of one that is left.
+    pub fn remove_set(&mut self, set: LabelSetId, set_count: usize) {
+        let Some(watchers) = self.watchers.get_mut(set.index()) else {
+            return;
+        };
+        self.watcher_bytes -= heap::list::<Watcher>(watchers.capacity());
+        for Watcher { selector, at } in std::mem::take(watchers) {
+            let sets = &mut self.selectors[selector].sets;
+            sets.swap_remove(at);
+            self.bytes -= heap::list::<LabelSetId>(sets.capacity());
+            shrink::shrink_list(sets);
+            self.bytes += heap::list::<LabelSetId>(sets.capacity());
+            if let Some(moved) = sets.get(at) {
+                let watchers = self.watchers[moved.index()].iter_mut();
+                let mut watchers = watchers.filter(|watcher| watcher.selector == selector);
+                watchers.next().expect("a matched label set is watched").at = at;
+            }
+        }
+        self.watchers.truncate(set_count);
+        shrink::shrink_list(&mut self.watchers);
+    }
+
+    /// Whether a view counts the pods of a label set.
+    pub fn counts(&self, set: LabelSetId) -> bool {
+        let watchers = self.watchers.get(set.index());
+        watchers.is_some_and(|watchers| !watchers.is_empty())
+    }
+
+    /// Calls `change` for each view that counts the pods of a label set.
+    pub fn for_each_of(&mut self, set: LabelSetId, mut change: impl FnMut(&mut Arc<View>)) {
+        for watcher in self.watchers.get(set.index()).into_iter().flatten() {
+            for view in &mut self.selectors[watcher.selector].views {
+                change(view);
+            }
+        }
+    }
+
+    /// Changes or drops views, each given with the label sets that its selector
+    /// matches. Forgets selectors without views, and measures the others again.
+    pub fn retain(&mut self, mut stays: impl FnMut(&[LabelSetId], &mut Arc<View>) -> bool) {
+        for (_, watched) in &mut self.selectors {
+            let WatchedSelector { sets, views, .. } = watched;
+            views.retain_mut(|view| stays(sets, view));
+        }
+        let unused = self
+            .selectors
+            .iter()
+            .filter(|(_, watched)| watched.views.is_empty());
+        for index in unused.map(|(index, _)| index).collect::<Vec<_>>() {
+            self.unwatch(index);
+        }
+        if self.selectors.is_empty() {
+            self.watchers = Vec::new();
+            self.watcher_bytes = 0;
+        }
+        let watched = self.selectors.iter().map(|(_, w)| w.memory_bytes());
+        self.bytes = watched.sum::<usize>();
+        self.count = self.iter().count();
+    }
+
+    /// All views with their selectors.
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<Selector>, &Arc<View>)> {
+        self.selectors.iter().flat_map(|(_, watched)| {
+            watched
+                .views
+                .iter()
+                .map(move |view| (&watched.selector, view))
+        })
+    }
+
+    /// A copy of all of them.
+    pub fn copy(&self) -> Vec<Watch> {
+        let watch = |(_, watched): (usize, &WatchedSelector)| Watch {
+            selector: Arc::clone(&watched.selector),
+            sets: watched.sets.clone(),
+            views: watched.views.clone(),
+        };
+        self.selectors.iter().map(watch).collect()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.selectors.is_empty()
+    }
+
+    /// How many views there are.
+    pub fn view_count(&self) -> usize {
+        self.count
+    }
+
+    /// As [`Self::memory_bytes`], with each of them measured anew, but for the
+    /// counts of views.
+    pub fn measured_bytes(&self) -> usize {
+        let watched = self.selectors.iter().map(|(_, w)| w.memory_bytes());
+        let watchers = self.watchers.iter();
+        let lists = watchers.map(|list| heap::list::<Watcher>(list.capacity()));
+        let kept = self.bytes + self.watcher_bytes;
+        self.memory_bytes() - kept + watched.sum::<usize>() + lists.sum::<usize>()
+    }
+
+    /// What they take in memory, in bytes. The counts of views are as large as
+    /// when one was last added or dropped, or nodes moved.
+    pub fn memory_bytes(&self) -> usize {
+        let watchers = heap::list::<Vec<Watcher>>(self.watchers.capacity());
+        self.bytes + watchers + self.watcher_bytes
+    }
+
+    /// What a view would take that is kept here, in bytes.
+    pub fn cost(&self, selector: &Selector, view: &View, matched: &Vec<LabelSetId>) -> usize {
+        let view = view.memory_bytes() + size_of::<Arc<View>>();
+        if self.by_selector.contains_key(selector) {
+            return view;
+        }
+        let watcher = heap::list::<Watcher>(1) + size_of::<Vec<Watcher>>();
+        let sets = heap::list::<LabelSetId>(matched.capacity()) + matched.len() * watcher;
+        view + key_bytes(selector) + sets
+    }
+}
+
+/// A borrowed pair that finds an owned one.
+#[derive(Hash)]
+struct PairRef<'a>((&'a str, &'a str));
+
+impl hashbrown::Equivalent<(Box<str>, Box<str>)> for PairRef<'_> {
+    fn equivalent(&self, key: &(Box<str>, Box<str>)) -> bool {
+        self.0 == (&*key.0, &*key.1)
+    }
+}

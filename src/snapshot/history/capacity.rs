@@ -1,0 +1,58 @@
+//! The limits that every state keeps to.
+
+use super::error::{Error, check_limit};
+use crate::account::{Charge, Part};
+use crate::snapshot::limits::Limits;
+use crate::snapshot::objects::change::Batch;
+use crate::snapshot::state::shards::State;
+
+/// Whether a state may grow by so many changes that take so many bytes, whatever
+/// they are.
+pub fn is_roomy(state: &State, most: usize, bytes: usize, limits: &Limits) -> bool {
+    let now = state.sizes();
+    now.nodes + most <= limits.max_nodes
+        && now.pods + most <= limits.max_pods
+        && now.label_sets + most <= limits.max_label_sets
+        && now.owners + most <= limits.max_owners
+        && state.footprint.account().has_room(Part::Objects, bytes)
+}
+
+/// Checks that a state may grow by a batch; room in memory for it, to be held
+/// until it is applied.
+pub fn check_room(state: &State, batch: &Batch, limits: &Limits) -> Result<Charge, Error> {
+    if !is_roomy(state, batch.len(), 0, limits) {
+        check_counts(state, batch, limits)?;
+    }
+    let room = state.room_for(batch);
+    Ok(room.inspect_err(|_| state.upkeep.note_want())?)
+}
+
+/// Checks that a state may have as many objects more.
+fn check_counts(state: &State, batch: &Batch, limits: &Limits) -> Result<(), Error> {
+    let now = state.sizes();
+    let new = state.additions(batch);
+    let check = |what, name, limit, now: usize, new: usize| {
+        // What only shrinks or stays is let through, whatever the limit.
+        if new == 0 {
+            Ok(())
+        } else {
+            check_limit(what, name, limit, now + new)
+        }
+    };
+    check("nodes", "max-nodes", limits.max_nodes, now.nodes, new.nodes)?;
+    check("pods", "max-pods", limits.max_pods, now.pods, new.pods)?;
+    check(
+        "label sets",
+        "max-label-sets",
+        limits.max_label_sets,
+        now.label_sets,
+        new.label_sets,
+    )?;
+    check(
+        "services and owners",
+        "max-owners",
+        limits.max_owners,
+        now.owners,
+        new.owners,
+    )
+}

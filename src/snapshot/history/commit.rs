@@ -1,0 +1,251 @@
+//! How a snapshot takes batches: in turn, checked, recorded in the journal,
+//! applied. Those of callers that wait meanwhile are recorded together.
+
+use super::capacity::{check_room, is_roomy};
+use super::error::Error;
+use super::journal::{Change, Entry};
+use super::named::Snapshot;
+use super::offer::{Job, Offer, Outcomes, Update};
+use super::turn::Turn;
+use crate::account::Charge;
+use crate::snapshot::clock::Now;
+use crate::snapshot::counters as tally;
+use crate::snapshot::limits::Limits;
+use crate::snapshot::objects::reservation::Serial;
+
+/// Batches are recorded together until they have so many changes.
+const MAX_GROUP_CHANGES: usize = 100_000;
+
+/// One thing that is wanted.
+#[derive(Clone, Copy)]
+enum Want<'a> {
+    Batch(&'a Offer),
+    Ends,
+}
+
+/// What passed its checks, and has its place in the order.
+struct Planned {
+    /// Whose it is: the index of its job.
+    job: usize,
+    /// The batch; `None` where only reservations end.
+    offer: Option<Offer>,
+    revision: i64,
+    /// The reservations that end: its pods take over, or their time is over.
+    ended: Vec<Serial>,
+    /// Holds the memory that a batch will take.
+    _room: Option<Charge>,
+    at: Now,
+}
+
+/// What one caller does for all that wait.
+struct Commit<'s> {
+    turn: Turn<'s>,
+    limits: &'s Limits,
+    /// What is recorded together next, and then applied one by one.
+    group: Vec<Planned>,
+    /// How many changes the group has.
+    changes: usize,
+    /// What became of each job.
+    outcomes: Vec<Vec<Result<Update, Error>>>,
+}
+
+impl Snapshot {
+    /// Has a job done, with those of callers that wait meanwhile.
+    pub(super) fn commit(&self, job: Job, limits: &Limits) -> Outcomes {
+        if self.journal.is_none() {
+            return commit_all(self, &[job], limits).pop().flatten();
+        }
+        let lead = |jobs: Vec<Job>| commit_all(self, &jobs, limits);
+        self.group_commit.join(job, lead)
+    }
+}
+
+/// Does jobs in their order.
+fn commit_all(snapshot: &Snapshot, jobs: &[Job], limits: &Limits) -> Vec<Outcomes> {
+    let Some(turn) = Turn::take_unless_deleted(snapshot) else {
+        return jobs.iter().map(|_| None).collect();
+    };
+    let mut commit = Commit {
+        turn,
+        limits,
+        group: Vec::new(),
+        changes: 0,
+        outcomes: jobs.iter().map(|_| Vec::new()).collect(),
+    };
+    for (job, want) in wants(jobs) {
+        commit.add(job, want);
+    }
+    commit.carry_out();
+    commit.outcomes.into_iter().map(Some).collect()
+}
+
+/// What jobs want, in order, each with the index of its job.
+fn wants(jobs: &[Job]) -> impl Iterator<Item = (usize, Want<'_>)> {
+    jobs.iter().enumerate().flat_map(|(index, job)| {
+        let (offers, ends) = match job {
+            Job::Offers(offers) => (&**offers, None),
+            Job::Ends => (&[][..], Some(Want::Ends)),
+        };
+        let wants = offers.iter().map(Want::Batch).chain(ends);
+        wants.map(move |want| (index, want))
+    })
+}
+
+impl Want<'_> {
+    /// How many changes it brings, but for ends of reservations.
+    fn len(&self) -> usize {
+        match self {
+            Self::Batch(offer) => offer.batch.len(),
+            Self::Ends => 0,
+        }
+    }
+
+    /// What these take in memory, at most.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Batch(offer) => offer.batch.bytes(),
+            Self::Ends => 0,
+        }
+    }
+}
+
+impl Commit<'_> {
+    /// Adds what a job wants to the group, unless the job was refused before.
+    fn add(&mut self, job: usize, want: Want<'_>) {
+        if self.is_refused(job) {
+            return;
+        }
+        let changes = self.changes + want.len();
+        let fits = changes <= MAX_GROUP_CHANGES
+            && is_roomy(self.turn.live(), changes, want.bytes(), self.limits);
+        let mut planned = self.plan(job, want);
+        // Alone it is judged by the state itself.
+        if !self.group.is_empty() && (!fits || planned.is_err()) {
+            self.carry_out();
+            if self.is_refused(job) {
+                return;
+            }
+            // What it holds of memory is looked for again.
+            drop(planned);
+            planned = self.plan(job, want);
+        }
+        match planned {
+            Ok(planned) => {
+                self.changes += want.len();
+                self.group.extend(planned);
+            }
+            Err(error) => self.outcomes[job].push(Err(error)),
+        }
+    }
+
+    fn is_refused(&self, job: usize) -> bool {
+        self.outcomes[job].last().is_some_and(Result::is_err)
+    }
+
+    /// Checks what comes after the group. `None` when there is nothing to do.
+    fn plan(&self, job: usize, want: Want<'_>) -> Result<Option<Planned>, Error> {
+        let snapshot = self.turn.snapshot();
+        let live = self.turn.live();
+        let at = (snapshot.clock)();
+        let before = live.revision() + self.group.len() as i64;
+        let mut room = None;
+        let mut ended = match want {
+            Want::Batch(offer) => {
+                snapshot.check_revision(before, offer.expected_revision)?;
+                room = Some(check_room(live, &offer.batch, self.limits)?);
+                snapshot.book.lock().taken_over(offer.batch.objects())
+            }
+            Want::Ends => snapshot.book.lock().expired(at.steady),
+        };
+        let is_planned = |serial: &Serial| {
+            let mut planned = self.group.iter();
+            planned.any(|p| p.ended.binary_search(serial).is_ok())
+        };
+        ended.retain(|serial| !is_planned(serial));
+        let offer = match want {
+            Want::Batch(offer) => Some(offer.clone()),
+            Want::Ends if ended.is_empty() => return Ok(None),
+            Want::Ends => None,
+        };
+        Ok(Some(Planned {
+            job,
+            offer,
+            revision: before + 1,
+            ended,
+            _room: room,
+            at,
+        }))
+    }
+
+    /// Records the group and applies it.
+    fn carry_out(&mut self) {
+        let group = std::mem::take(&mut self.group);
+        self.changes = 0;
+        if let Err(error) = self.record(&group) {
+            for planned in group {
+                self.outcomes[planned.job].push(Err(error.clone()));
+            }
+            return;
+        }
+        for planned in group {
+            let job = planned.job;
+            let update = self.apply(planned);
+            self.outcomes[job].push(Ok(update));
+        }
+    }
+
+    fn record(&mut self, group: &[Planned]) -> Result<(), Error> {
+        let snapshot = self.turn.snapshot();
+        if snapshot.journal.is_none() {
+            return Ok(());
+        }
+        let before = self.turn.entry();
+        let mut synced = before.synced;
+        let mut entries = Vec::with_capacity(group.len());
+        for planned in group {
+            // That reservations end says nothing of what a feed has told.
+            synced |= planned.offer.is_some() && !snapshot.is_expected();
+            entries.push(planned.entry(synced, before));
+        }
+        self.turn.record(entries)
+    }
+
+    fn apply(&self, planned: Planned) -> Update {
+        let snapshot = self.turn.snapshot();
+        let Planned {
+            offer,
+            revision,
+            ended,
+            at,
+            ..
+        } = planned;
+        let Some(offer) = offer else {
+            tally::add(&snapshot.tally.expired, ended.len());
+            return self.turn.apply_ends(&ended, revision, at);
+        };
+        let batch = snapshot.with_deletions(&offer.batch, &ended);
+        let live = self.turn.live();
+        let mut applied = live.apply(&batch, offer.defaults, revision);
+        // That reservations end is not the caller's doing.
+        applied.changed = applied.changed.saturating_sub(ended.len());
+        snapshot.forget(&ended);
+        snapshot.fed(at, offer.arrived);
+        snapshot.moved_on(revision, applied, !snapshot.is_expected())
+    }
+}
+
+impl Planned {
+    fn entry<'e>(&'e self, synced: bool, before: Entry<'e>) -> Entry<'e> {
+        let objects = self.offer.as_ref().map(|offer| offer.batch.objects());
+        let defaults = self.offer.as_ref().and_then(|o| o.defaults.as_deref());
+        Entry {
+            revision: self.revision,
+            updated: self.at.wall,
+            synced,
+            change: Change::Batch(objects.unwrap_or_default()),
+            defaults,
+            ended: &self.ended,
+            ..before
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Who is told when a snapshot starts or stops being able to answer.
+
+/// Told when a snapshot starts or stops being able to answer. Called by
+/// whoever changes the snapshot, so it must not wait for anything.
+pub trait Observer: Send + Sync {
+    /// The snapshot exists; `synced` says whether decisions on it are answered.
+    fn snapshot_changed(&self, name: &str, synced: bool);
+    /// The snapshot became older than it may get, or stopped being so.
+    fn snapshot_stale(&self, name: &str, stale: bool) {
+        let _ = (name, stale);
+    }
+    /// The snapshot was deleted.
+    fn snapshot_deleted(&self, name: &str);
+}
+
+/// Takes no notice of anything.
+#[derive(Debug, Clone, Copy)]
+pub struct Unobserved;
+
+impl Observer for Unobserved {
+    fn snapshot_changed(&self, _: &str, _: bool) {}
+    fn snapshot_deleted(&self, _: &str) {}
+}

@@ -1,0 +1,175 @@
+//! What readers ask of a named snapshot: decisions, a summary, copies.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use super::error::Error;
+use super::named::Snapshot;
+use crate::account::Part;
+use crate::snapshot::budget::Delay;
+use crate::snapshot::objects::change::Batch;
+use crate::snapshot::objects::defaults::Defaults;
+use crate::snapshot::state::frozen::{COPY_SHARE, Frozen, Kept};
+use crate::snapshot::state::memory::Memory;
+use crate::snapshot::state::pod_groups::Census;
+use crate::snapshot::state::read_view::Cut;
+use crate::snapshot::state::shards::Sizes;
+
+/// What a snapshot is about, at one moment.
+#[derive(Debug, Clone)]
+pub struct Summary {
+    /// Name.
+    pub name: String,
+    /// Identifies its history.
+    pub epoch: String,
+    /// Its version.
+    pub revision: i64,
+    /// Whether decisions are answered.
+    pub synced: bool,
+    /// How much it holds.
+    pub sizes: Sizes,
+    /// How many reservations are live.
+    pub reservations: usize,
+    /// Its default constraints.
+    pub defaults: Arc<Defaults>,
+    /// How many namespaces have pods, services or controllers.
+    pub namespaces: usize,
+    /// How many views are kept.
+    pub views: usize,
+    /// What it takes in memory.
+    pub memory: Memory,
+    /// When it was created.
+    pub created: SystemTime,
+    /// When the last batch was applied; when it was created if none was.
+    pub updated: SystemTime,
+    /// How long ago that was, whatever became of the wall clock.
+    pub unchanged_for: Duration,
+    /// How long ago its feed was heard of. `None` when it may get any age.
+    pub age: Option<Duration>,
+    /// Whether it is older than it may get.
+    pub stale: bool,
+    /// How long the last batch took from its arrival until it was applied.
+    pub lag: Duration,
+}
+
+impl Snapshot {
+    /// Runs a decision on one revision of a namespace, with an overlay
+    /// applied for it alone. Holds up nobody.
+    pub fn read<T>(&self, namespace: &str, overlay: Batch, decide: impl FnOnce(Cut<'_>) -> T) -> T {
+        let decided = self.read_until(namespace, overlay, &|| false, decide);
+        decided.expect("nobody gives it up")
+    }
+
+    /// As [`Self::read`], until `is_given_up` says so.
+    ///
+    /// # Errors
+    /// It was given up.
+    pub fn read_until<T>(
+        &self,
+        namespace: &str,
+        overlay: Batch,
+        is_given_up: &dyn Fn() -> bool,
+        decide: impl FnOnce(Cut<'_>) -> T,
+    ) -> Result<T, Delay> {
+        let live = self.live();
+        if overlay.is_empty() {
+            return live.read_until(namespace, is_given_up, decide);
+        }
+        let taken = self.book.lock().taken_over(overlay.objects());
+        let overlay = self.with_deletions(&overlay, &taken).into_owned();
+        live.read_overlaid(namespace, overlay, is_given_up, decide)
+    }
+
+    /// The namespaces that hold something, ascending by name.
+    pub fn namespace_names(&self) -> Vec<Box<str>> {
+        self.live().namespace_names()
+    }
+
+    /// Looks at all pods of one revision of a namespace, until `is_given_up`
+    /// says so.
+    ///
+    /// # Errors
+    /// It was given up.
+    pub fn survey<T>(
+        &self,
+        namespace: &str,
+        is_given_up: &dyn Fn() -> bool,
+        look: impl FnOnce(Census<'_>) -> T,
+    ) -> Result<T, Delay> {
+        self.live().survey(namespace, is_given_up, look)
+    }
+
+    /// As [`Self::read`], if it costs little. Unless it `waits`, nobody may be
+    /// changing what it reads either. `decide` may have run in vain otherwise.
+    ///
+    /// # Errors
+    /// Why it is not.
+    pub fn read_at_once<T>(
+        &self,
+        namespace: &str,
+        waits: bool,
+        decide: impl FnOnce(Cut<'_>) -> T,
+    ) -> Result<T, Delay> {
+        self.live().read_at_once(namespace, waits, decide)
+    }
+
+    /// What it is about.
+    pub fn summary(&self) -> Summary {
+        let updated = *self.updated.lock();
+        let live = self.live();
+        let reservations = self.book.lock().len();
+        let mut sizes = live.sizes();
+        // Reservations count as pods, but are none.
+        sizes.pods = sizes.pods.saturating_sub(reservations);
+        Summary {
+            name: self.name().to_owned(),
+            epoch: self.epoch().to_owned(),
+            revision: live.revision(),
+            synced: self.is_synced(),
+            sizes,
+            reservations,
+            defaults: live.defaults(),
+            namespaces: live.namespace_count(),
+            views: live.view_count(),
+            memory: Memory {
+                reservations: self.held_bytes.bytes(),
+                ..live.memory()
+            },
+            created: self.created,
+            updated: updated.wall,
+            unchanged_for: (self.clock)().steady.since(updated.steady),
+            age: self.age(),
+            stale: self.is_stale(),
+            lag: self.freshness.lag(),
+        }
+    }
+
+    /// Whether there is memory for a copy of it.
+    ///
+    /// # Errors
+    /// [`Error::OverLimit`].
+    pub fn check_copy(&self) -> Result<(), Error> {
+        let bytes = self.live().footprint.memory().total() / COPY_SHARE;
+        let room = self.live().footprint.account().charge(Part::Staged, bytes);
+        Ok(room.map(drop)?)
+    }
+
+    /// A copy of everything, of one moment. Batches wait while it
+    /// is made.
+    pub fn freeze(&self) -> Frozen {
+        let position = self.position.lock();
+        self.live().freeze(&position)
+    }
+
+    /// As [`Self::freeze`], with what is kept up to date.
+    pub fn freeze_kept(&self) -> (Frozen, Kept) {
+        let position = self.position.lock();
+        self.live().freeze_kept(&position)
+    }
+
+    /// As [`Self::freeze_kept`], of one namespace: of its sizes, the copy says
+    /// those of the whole. Batches on it wait while it is made, others do not.
+    pub fn freeze_kept_of(&self, namespace: &str) -> (Frozen, Kept) {
+        self.live().freeze_kept_of(namespace)
+    }
+}

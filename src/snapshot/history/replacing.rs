@@ -1,0 +1,112 @@
+//! How another state takes the place of the live one: one that a client built
+//! aside, or one made of the live state's own objects.
+
+use std::sync::Arc;
+
+use super::error::Error;
+use super::journal::{Change, Entry};
+use super::named::Snapshot;
+use super::offer::Update;
+use super::staged::Staged;
+use super::turn::Turn;
+use crate::account::Part;
+use crate::snapshot::clock::Moment;
+use crate::snapshot::counters as tally;
+use crate::snapshot::objects::change::Batch;
+use crate::snapshot::objects::defaults::Defaults;
+use crate::snapshot::objects::reservation::Serial;
+use crate::snapshot::state::shards::State;
+
+/// How many objects of a rebuilt state are on the wire at a time.
+const CHUNK: usize = 10_000;
+
+impl Snapshot {
+    /// Swaps a new state in. `None` when the snapshot was deleted meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::RevisionMismatch`] and [`Error::NotStored`].
+    pub(super) fn replace(
+        &self,
+        staged: &mut Option<Staged>,
+        expected_revision: Option<i64>,
+        arrived: Moment,
+    ) -> Result<Option<Update>, Error> {
+        let Some(mut turn) = Turn::take_unless_deleted(self) else {
+            return Ok(None);
+        };
+        let now = (self.clock)();
+        let before = turn.live().revision();
+        self.check_revision(before, expected_revision)?;
+        let new = staged.take().expect("a state is swapped in once");
+        let revision = before + 1;
+        let defaults = new.defaults.clone();
+        let defaults = defaults.unwrap_or_else(|| turn.live().defaults());
+        let taken = new.state.arrived(self.book.lock().confirmed());
+        if let Some(aside) = new.aside() {
+            turn.record(vec![Entry {
+                revision,
+                updated: now.wall,
+                synced: true,
+                change: Change::Replaced(aside),
+                defaults: Some(&defaults),
+                ended: &taken,
+                ..turn.entry()
+            }])?;
+        }
+        let (state, applied) = new.into_state();
+        swap_in(&mut turn, state, (revision, defaults), &taken);
+        self.forget(&taken);
+        tally::add(&self.tally.replaces, 1);
+        self.fed(now, arrived);
+        Ok(Some(self.moved_on(revision, applied, true)))
+    }
+
+    /// Makes the live state again from its nodes, pods, owners and
+    /// reservations, at the same revision, when what it keeps beside them has
+    /// drifted. Batches wait meanwhile, decisions go on with what there is.
+    /// `false` when the snapshot was deleted.
+    pub fn rebuild(&self) -> bool {
+        let Some(mut turn) = Turn::take_unless_deleted(self) else {
+            return false;
+        };
+        let frozen = turn.freeze();
+        let live = turn.live();
+        let account = live.footprint.account();
+        let fresh = State::on(account, Part::Objects, live.upkeep.max_view_bytes());
+        let mut objects = frozen.changes().filter_map(|change| change.object);
+        loop {
+            let chunk = Batch::trusted(objects.by_ref().take(CHUNK));
+            if chunk.is_empty() {
+                break;
+            }
+            fresh.apply(&chunk, None, 0);
+        }
+        let place = (live.revision(), live.defaults());
+        swap_in(&mut turn, fresh, place, &[]);
+        true
+    }
+}
+
+/// Puts a new state in the place of the live one, with the reservations but for
+/// those that its pods take over.
+fn swap_in(
+    turn: &mut Turn<'_>,
+    mut state: State,
+    (revision, defaults): (i64, Arc<Defaults>),
+    taken: &[Serial],
+) {
+    let snapshot = turn.snapshot();
+    carry_over(snapshot, &state, taken);
+    state.adopt(revision, defaults);
+    state.upkeep.set_tally(Arc::clone(&snapshot.tally));
+    tally::add(&snapshot.tally.views_dropped, turn.live().view_count());
+    turn.put_live(state);
+}
+
+/// Gives a new state the reservations that none of its pods takes over.
+fn carry_over(snapshot: &Snapshot, state: &State, taken: &[Serial]) {
+    let book = snapshot.book.lock();
+    let mut held = book.serials();
+    held.retain(|serial| taken.binary_search(serial).is_err());
+    state.apply(&Batch::trusted(book.pods(&held)), None, 0);
+}

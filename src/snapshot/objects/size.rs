@@ -1,0 +1,86 @@
+//! What objects take in memory where they are kept, at most.
+
+use std::collections::BTreeMap;
+
+use super::change::metadata_of;
+use super::templates;
+use crate::account::heap;
+use crate::proto::v1;
+use crate::proto::v1::change::Object;
+
+/// What places in lists and maps take for an object of any kind, with the room
+/// that those have spare.
+pub const PLACES: usize = 512;
+
+/// The same for a label: its pair, and the entries of two strings.
+pub const LABEL_PLACES: usize = 160;
+
+/// What a namespace takes without its name and what is in it, at most.
+pub const NEW_NAMESPACE: usize = 2_048;
+
+/// What an object takes in memory, at most, if nothing of it is known.
+pub fn most(object: &Object) -> usize {
+    let Some(metadata) = metadata_of(object) else {
+        return 0;
+    };
+    let own = match object {
+        Object::Node(node) => node_bytes(node),
+        Object::Pod(pod) => pod_bytes(pod),
+        Object::Service(service) => service.spec.as_ref().map_or(0, |s| pairs(&s.selector)),
+        Object::ReplicationController(controller) => {
+            controller.spec.as_ref().map_or(0, |s| pairs(&s.selector))
+        }
+        Object::ReplicaSet(set) => selector(set.spec.as_ref().and_then(|s| s.selector.as_ref())),
+        Object::StatefulSet(set) => selector(set.spec.as_ref().and_then(|s| s.selector.as_ref())),
+        Object::Delete(_) => 0,
+    };
+    own + names(metadata) + PLACES
+}
+
+pub fn names(metadata: &v1::ObjectMeta) -> usize {
+    // The namespace may be new.
+    heap::block(metadata.name.len())
+        + heap::block(metadata.uid.len())
+        + NEW_NAMESPACE
+        + heap::block(metadata.namespace.len())
+}
+
+pub fn pairs(labels: &BTreeMap<String, String>) -> usize {
+    heap::pairs(labels) + labels.len() * LABEL_PLACES
+}
+
+pub fn node_bytes(node: &v1::Node) -> usize {
+    let taints = node.spec.as_ref().map_or(&[][..], |spec| &spec.taints);
+    let taint =
+        |taint: &v1::Taint| heap::block(taint.key.len()) + heap::block(taint.value.len()) + 40;
+    let metadata = node.metadata.as_ref();
+    let name = metadata.map_or(0, |m| 3 * heap::block(m.name.len()));
+    name + metadata.map_or(0, |m| pairs(&m.labels)) + taints.iter().map(taint).sum::<usize>()
+}
+
+pub fn pod_bytes(pod: &v1::Pod) -> usize {
+    let labels = pod.metadata.as_ref().map_or(0, |m| pairs(&m.labels));
+    // A node that is known by name only has a slot too.
+    let node_name = pod.spec.as_ref().map_or(0, |s| s.node_name.len());
+    labels + 2 * heap::block(node_name) + template_bytes(pod)
+}
+
+pub fn template_bytes(pod: &v1::Pod) -> usize {
+    match templates::size_bytes(pod) {
+        0 => 0,
+        // As it is encoded, with the lengths of its parts.
+        bytes => heap::block(bytes + bytes / 8) + PLACES,
+    }
+}
+
+pub fn selector(wire: Option<&v1::LabelSelector>) -> usize {
+    let Some(wire) = wire else { return 0 };
+    let expression = |e: &v1::LabelSelectorRequirement| {
+        let values = e
+            .values
+            .iter()
+            .map(|v| heap::block(v.len()) + size_of::<Box<str>>());
+        heap::block(e.key.len()) + values.sum::<usize>() + LABEL_PLACES
+    };
+    pairs(&wire.match_labels) + wire.match_expressions.iter().map(expression).sum::<usize>()
+}

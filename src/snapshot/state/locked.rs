@@ -1,0 +1,152 @@
+//! One revision of a namespace, while the locks of its namespace and of the
+//! nodes are held.
+
+use std::sync::Arc;
+
+use super::namespace::Namespace;
+use super::shards::{Shard, Shared, State};
+use crate::snapshot::budget::Delay;
+
+/// One revision of a namespace, which cannot change.
+pub struct Locked<'a> {
+    /// The revision.
+    pub revision: i64,
+    /// Nodes and default constraints.
+    pub shared: &'a Shared,
+    /// An empty one if there is none of the name.
+    pub namespace: &'a Namespace,
+    /// Where the namespace is; `None` if there is none of the name.
+    pub shard: Option<&'a Arc<Shard>>,
+}
+
+impl State {
+    /// Looks at one revision of a namespace while its locks are held: what does
+    /// not take long.
+    pub fn locked<T>(&self, namespace: &str, look: impl FnOnce(Locked<'_>) -> T) -> T {
+        let looked = self.try_locked(namespace, true, look);
+        looked.expect("who waits gets the locks")
+    }
+
+    /// As [`Self::locked`]. Unless it `waits`, nobody may be changing what is
+    /// looked at.
+    ///
+    /// # Errors
+    /// [`Delay::Held`].
+    pub fn try_locked<T>(
+        &self,
+        name: &str,
+        waits: bool,
+        look: impl FnOnce(Locked<'_>) -> T,
+    ) -> Result<T, Delay> {
+        loop {
+            let shard = self.namespaces.get(name).map(|shard| Arc::clone(&shard));
+            let locked = shard.as_ref().map(|shard| match waits {
+                true => Some(shard.namespace.read()),
+                false => shard.namespace.try_read(),
+            });
+            let locked = match locked {
+                Some(None) => return Err(Delay::Held),
+                Some(locked) => locked,
+                None => None,
+            };
+            let shared = match waits {
+                true => self.shared.read(),
+                false => self.shared.try_read().ok_or(Delay::Held)?,
+            };
+            let revision = match &locked {
+                Some(namespace) => (!namespace.retired).then(|| self.revision()),
+                None => self.without(name),
+            };
+            if let Some(revision) = revision {
+                let none;
+                let namespace = match locked.as_deref() {
+                    Some(namespace) => namespace,
+                    None => {
+                        none = Namespace::default();
+                        &none
+                    }
+                };
+                return Ok(look(Locked {
+                    revision,
+                    shared: &shared,
+                    namespace,
+                    shard: shard.as_ref(),
+                }));
+            }
+        }
+    }
+
+    /// A revision that has nothing in a namespace; `None` when it has to be
+    /// looked for again.
+    ///
+    /// Nothing is locked that holds up a batch which brings the namespace, or
+    /// takes it away. Such a batch moves on after it brought it, and before it
+    /// takes it away: so a revision that stands while the namespace is not
+    /// found is one without it.
+    fn without(&self, namespace: &str) -> Option<i64> {
+        let revision = self.revision();
+        if self.namespaces.contains_key(namespace) {
+            return None;
+        }
+        // Here a batch may come between; in tests it does.
+        #[cfg(test)]
+        std::thread::yield_now();
+        (self.revision() == revision).then_some(revision)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::proto::v1;
+    use crate::proto::v1::change::Object;
+    use crate::snapshot::objects::change::Batch;
+
+    /// How long it is tried.
+    const TRIED: Duration = Duration::from_secs(2);
+
+    /// The only pod of a namespace comes with every odd revision, and goes with
+    /// every even one.
+    #[test]
+    fn a_namespace_that_comes_and_goes_is_of_the_revision_that_is_named() {
+        let metadata = v1::ObjectMeta {
+            name: "only".into(),
+            namespace: "brief".into(),
+            ..v1::ObjectMeta::default()
+        };
+        let came = Batch::trusted([Object::Pod(v1::Pod {
+            metadata: Some(metadata),
+            ..v1::Pod::default()
+        })]);
+        let gone = Batch::trusted([Object::Delete(v1::ObjectReference {
+            kind: "Pod".into(),
+            namespace: "brief".into(),
+            name: "only".into(),
+            ..v1::ObjectReference::default()
+        })]);
+        let (state, done) = (State::new(1 << 20), AtomicBool::new(false));
+        let read = || {
+            while !done.load(Ordering::Relaxed) {
+                let of = |at: Locked<'_>| (at.revision, at.namespace.pod_count() as i64);
+                let (revision, pods) = state.locked("brief", of);
+                assert_eq!(pods, revision % 2, "pods of revision {revision}");
+            }
+        };
+        std::thread::scope(|scope| {
+            let readers: Vec<_> = (0..16).map(|_| scope.spawn(read)).collect();
+            let start = Instant::now();
+            let mut revision = 0;
+            // A reader that found something amiss has ended.
+            while start.elapsed() < TRIED && !readers.iter().any(|r| r.is_finished()) {
+                for batch in [&came, &gone] {
+                    revision += 1;
+                    state.apply(batch, None, revision);
+                }
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+    }
+}
