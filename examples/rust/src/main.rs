@@ -4,26 +4,22 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use evenkeel::change::Object;
-use evenkeel::spread_service_client::SpreadServiceClient;
-use evenkeel::stream_snapshot_request::Step;
+use evenkeel::proto::Duration as Span;
+use evenkeel::proto::v1;
+use evenkeel::proto::v1::change::Object;
+use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
+use evenkeel::proto::v1::stream_snapshot_request::Step;
 use tonic::transport::{Channel, Endpoint};
-
-/// The generated client.
-#[allow(clippy::all)]
-mod evenkeel {
-    tonic::include_proto!("evenkeel.v1");
-}
 
 const SNAPSHOT: &str = "rust";
 const ZONE: &str = "topology.kubernetes.io/zone";
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
-fn node(name: &str, zone: &str) -> evenkeel::Node {
+fn node(name: &str, zone: &str) -> v1::Node {
     let labels = [(ZONE, zone), (HOSTNAME, name)];
     let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    evenkeel::Node {
-        metadata: Some(evenkeel::ObjectMeta {
+    v1::Node {
+        metadata: Some(v1::ObjectMeta {
             name: name.into(),
             labels: labels.into(),
             ..Default::default()
@@ -32,13 +28,13 @@ fn node(name: &str, zone: &str) -> evenkeel::Node {
     }
 }
 
-fn pod(name: &str, node_name: &str) -> evenkeel::Pod {
+fn pod(name: &str, node_name: &str) -> v1::Pod {
     let labels = [("app".to_owned(), "web".to_owned())];
-    let constraint = |key: &str, when: &str| evenkeel::TopologySpreadConstraint {
+    let constraint = |key: &str, when: &str| v1::TopologySpreadConstraint {
         max_skew: 1,
         topology_key: key.into(),
         when_unsatisfiable: when.into(),
-        label_selector: Some(evenkeel::LabelSelector {
+        label_selector: Some(v1::LabelSelector {
             match_labels: labels.clone().into(),
             ..Default::default()
         }),
@@ -48,14 +44,14 @@ fn pod(name: &str, node_name: &str) -> evenkeel::Pod {
         "" => "Pending",
         _ => "Running",
     };
-    evenkeel::Pod {
-        metadata: Some(evenkeel::ObjectMeta {
+    v1::Pod {
+        metadata: Some(v1::ObjectMeta {
             name: name.into(),
             namespace: "shop".into(),
             labels: labels.clone().into(),
             ..Default::default()
         }),
-        spec: Some(evenkeel::PodSpec {
+        spec: Some(v1::PodSpec {
             node_name: node_name.into(),
             topology_spread_constraints: vec![
                 constraint(ZONE, "DoNotSchedule"),
@@ -63,14 +59,14 @@ fn pod(name: &str, node_name: &str) -> evenkeel::Pod {
             ],
             ..Default::default()
         }),
-        status: Some(evenkeel::PodStatus {
+        status: Some(v1::PodStatus {
             phase: phase.into(),
         }),
     }
 }
 
-fn change(object: Object) -> evenkeel::Change {
-    evenkeel::Change {
+fn change(object: Object) -> v1::Change {
+    v1::Change {
         object: Some(object),
     }
 }
@@ -90,20 +86,20 @@ impl Orchestrator {
         });
         let snapshot = SNAPSHOT.to_owned();
         let steps = [
-            Step::BeginReplace(evenkeel::BeginReplace {
+            Step::BeginReplace(v1::BeginReplace {
                 snapshot: snapshot.clone(),
             }),
-            Step::Update(evenkeel::UpdateSnapshotRequest {
+            Step::Update(v1::UpdateSnapshotRequest {
                 snapshot: snapshot.clone(),
                 changes: nodes.map(|node| change(Object::Node(node))).collect(),
                 ..Default::default()
             }),
-            Step::CommitReplace(evenkeel::CommitReplace {
+            Step::CommitReplace(v1::CommitReplace {
                 snapshot,
                 ..Default::default()
             }),
         ];
-        let steps = steps.map(|step| evenkeel::StreamSnapshotRequest { step: Some(step) });
+        let steps = steps.map(|step| v1::StreamSnapshotRequest { step: Some(step) });
         let answers = self.client.stream_snapshot(tokio_stream::iter(steps)).await;
         let mut answers = answers?.into_inner();
         while let Some(answer) = answers.message().await? {
@@ -112,8 +108,8 @@ impl Orchestrator {
         Ok(())
     }
 
-    async fn update(&mut self, change: evenkeel::Change) -> Result<()> {
-        let update = evenkeel::UpdateSnapshotRequest {
+    async fn update(&mut self, change: v1::Change) -> Result<()> {
+        let update = v1::UpdateSnapshotRequest {
             snapshot: SNAPSHOT.into(),
             changes: vec![change],
             ..Default::default()
@@ -124,8 +120,8 @@ impl Orchestrator {
     }
 
     /// What is asked about the next pod.
-    fn question(&self) -> evenkeel::FilterRequest {
-        evenkeel::FilterRequest {
+    fn question(&self) -> v1::FilterRequest {
+        v1::FilterRequest {
             snapshot: SNAPSHOT.into(),
             pod: Some(pod("", "")),
             min_revision: self.revision,
@@ -140,7 +136,7 @@ impl Orchestrator {
             "feasible: {} of {}",
             answer.feasible_count, answer.node_count
         );
-        let request = evenkeel::ScoreRequest {
+        let request = v1::ScoreRequest {
             snapshot: SNAPSHOT.into(),
             pod: Some(pod("", "")),
             min_revision: self.revision,
@@ -153,15 +149,15 @@ impl Orchestrator {
     }
 
     /// Picks nodes and holds them.
-    async fn place(&mut self, replicas: i32) -> Result<Vec<evenkeel::Placement>> {
-        let request = evenkeel::PlaceRequest {
+    async fn place(&mut self, replicas: i32) -> Result<Vec<v1::Placement>> {
+        let request = v1::PlaceRequest {
             snapshot: SNAPSHOT.into(),
             pod: Some(pod("", "")),
             replicas,
             min_revision: self.revision,
-            reserve: Some(evenkeel::Reservation {
+            reserve: Some(v1::Reservation {
                 owner: "example".into(),
-                ttl: Some(prost_types::Duration {
+                ttl: Some(Span {
                     seconds: 60,
                     nanos: 0,
                 }),
@@ -175,15 +171,15 @@ impl Orchestrator {
     }
 
     /// Confirms a reservation for a pod, and reports the pod once it runs.
-    async fn start(&mut self, name: &str, placement: &evenkeel::Placement) -> Result<()> {
-        let confirmation = evenkeel::Confirmation {
+    async fn start(&mut self, name: &str, placement: &v1::Placement) -> Result<()> {
+        let confirmation = v1::Confirmation {
             id: placement.reservation_id.clone(),
-            pod: Some(evenkeel::ReservedPod {
+            pod: Some(v1::ReservedPod {
                 name: name.into(),
                 ..Default::default()
             }),
         };
-        let request = evenkeel::ConfirmReservationsRequest {
+        let request = v1::ConfirmReservationsRequest {
             snapshot: SNAPSHOT.into(),
             confirmations: vec![confirmation],
         };
@@ -194,14 +190,14 @@ impl Orchestrator {
 
     /// Prints what is left of the reservations, and pods per zone.
     async fn count(&mut self) -> Result<()> {
-        let request = evenkeel::ListReservationsRequest {
+        let request = v1::ListReservationsRequest {
             snapshot: SNAPSHOT.into(),
             ..Default::default()
         };
         let held = self.client.list_reservations(request).await?.into_inner();
         println!("reserved: {}", held.reservations.len());
         let mut question = self.question();
-        question.set_view(evenkeel::View::Domains);
+        question.set_view(v1::View::Domains);
         let answer = self.client.filter(question).await?.into_inner();
         let mut domains = answer.constraints[0].domains.clone();
         domains.sort_by(|a, b| a.value.cmp(&b.value));
@@ -220,7 +216,7 @@ impl Orchestrator {
         }
 
         // A pod goes, another comes.
-        let gone = evenkeel::ObjectReference {
+        let gone = v1::ObjectReference {
             kind: "Pod".into(),
             namespace: "shop".into(),
             name: "web-1".into(),
