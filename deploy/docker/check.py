@@ -139,7 +139,7 @@ def check_reproducible(profile):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--binary", type=pathlib.Path, help="a binary that was built before")
-    parser.add_argument("--profile", default="release", help="cargo's profile")
+    parser.add_argument("--profile", default="dist", help="cargo's profile")
     parser.add_argument("--reproducible", action="store_true")
     arguments = parser.parse_args()
     if arguments.reproducible:
