@@ -9,7 +9,7 @@ use evenkeel::api::Service;
 use evenkeel::matching::Path;
 use evenkeel::proto::v1;
 use evenkeel::proto::v1::spread_service_server::SpreadService;
-use evenkeel::snapshot::{Batch, Cut, Limits, Offer, Snapshot};
+use evenkeel::snapshot::{Batch, Limits, Offer, ReadView, Snapshot};
 use evenkeel::spread::{Constraints, Filter, NodeChecks, Question, Scores};
 use prost::Message;
 use tokio_util::sync::CancellationToken;
@@ -86,7 +86,7 @@ impl Compiled {
         }
     }
 
-    fn read<T>(&self, decide: impl FnOnce(&Constraints, &Cut<'_>) -> T) -> T {
+    fn read<T>(&self, decide: impl FnOnce(&Constraints, &ReadView<'_>) -> T) -> T {
         let namespace = &self.question.namespace;
         self.snapshot.read(namespace, Batch::default(), |cut| {
             decide(&self.question.constraints_on(&cut), &cut)

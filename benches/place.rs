@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 use evenkeel::matching::Path;
 use evenkeel::proto::v1;
-use evenkeel::snapshot::{Batch, Cut, Limits};
+use evenkeel::snapshot::{Batch, Limits, ReadView};
 use evenkeel::spread::{NodeChecks, Question, fleet, place};
 
 use clock::Clock;
@@ -66,7 +66,7 @@ fn kubernetes(size: (usize, usize, usize), clock: &mut Clock) {
                 ..place::Wish::default()
             };
             let snapshot = world.snapshot();
-            let plan = |cut: Cut<'_>| place::Plan::of(&question, NodeChecks::All, &wish, &cut);
+            let plan = |cut: ReadView<'_>| place::Plan::of(&question, NodeChecks::All, &wish, &cut);
             let run = || {
                 let mut plan = snapshot.read(&namespace, Batch::default(), plan);
                 plan.run(&|| false).expect("nobody cancels")
@@ -148,7 +148,7 @@ fn pick_clusters(clusters: usize, picks: usize, clock: &mut Clock) {
             ..fleet::Wish::default()
         };
         let snapshot = world.snapshot();
-        let plan = |cut: Cut<'_>| fleet::Plan::of(&question, NodeChecks::All, &wish, &cut);
+        let plan = |cut: ReadView<'_>| fleet::Plan::of(&question, NodeChecks::All, &wish, &cut);
         let ns = clock.median_ns(name, || {
             let mut plan = snapshot.read("default", Batch::default(), plan);
             let policy = fleet::Policy::default();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use evenkeel::matching::Path;
 use evenkeel::proto::v1::{Change, NodeSelectorTerm, Pod};
-use evenkeel::snapshot::{Batch, Cut, Delay, Limits, Offer, Registry, Snapshot, Unobserved};
+use evenkeel::snapshot::{Batch, Delay, Limits, Offer, ReadView, Registry, Snapshot, Unobserved};
 use evenkeel::spread::{Filter, NodeChecks, Question};
 use evenkeel::verify::verify;
 use support::build::{
@@ -50,7 +50,7 @@ impl World {
     /// Asks at leisure.
     fn ask(&self, question: &Question, overlay: Vec<Change>) -> Numbers {
         let overlay = self.overlay(overlay);
-        let look = |cut: Cut<'_>| numbers(question, &cut);
+        let look = |cut: ReadView<'_>| numbers(question, &cut);
         self.snapshot.read("default", overlay, look)
     }
 
@@ -67,7 +67,7 @@ impl World {
 /// Feasible nodes, and by hard constraint the domains and the minimum.
 type Numbers = (usize, Vec<(usize, i64)>);
 
-fn numbers(question: &Question, cut: &Cut<'_>) -> Numbers {
+fn numbers(question: &Question, cut: &ReadView<'_>) -> Numbers {
     let constraints = question.constraints_on(cut);
     let filter = Filter::of(question, &constraints, NodeChecks::All, cut);
     let reports = filter.reports(usize::MAX);
@@ -140,7 +140,7 @@ fn what_changes_meanwhile_is_not_seen_and_not_held_up() {
         let fresh = World::new(30);
         update(&fresh.registry, changes(with_nodes));
         let after = fresh.ask(&question, Vec::new());
-        let at_once = |cut: Cut<'_>| numbers(&question, &cut);
+        let at_once = |cut: ReadView<'_>| numbers(&question, &cut);
         let next = world.snapshot.read_at_once("default", false, at_once);
         assert_eq!(next, Ok(after), "{with_nodes} {counts_first}");
         assert!(world.verify() >= 2, "views are kept");
@@ -179,7 +179,7 @@ fn what_costs_too_much_is_not_begun_at_once() {
     let world = World::new(500);
     for (terms, is_afforded) in [(1, true), (5_000, false)] {
         let question = world.question(&costly(terms));
-        let at_once = |cut: Cut<'_>| numbers(&question, &cut);
+        let at_once = |cut: ReadView<'_>| numbers(&question, &cut);
         let answered = world.snapshot.read_at_once("default", false, at_once);
         match is_afforded {
             true => assert_eq!(answered.map(|(feasible, _)| feasible), Ok(0)),

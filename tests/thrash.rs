@@ -36,13 +36,13 @@ fn incoming(app: &str) -> Pod {
 
 /// Asks; whether something had to be counted for it.
 async fn builds(server: &Server, pod: Pod) -> bool {
-    let before = server.registry.tally().view_builds.sum();
+    let before = server.registry.counters().view_builds.sum();
     let request = FilterRequest {
         pod: Some(pod),
         ..FilterRequest::default()
     };
     server.filter(request).await;
-    server.registry.tally().view_builds.sum() > before
+    server.registry.counters().view_builds.sum() > before
 }
 
 fn view_bytes(server: &Server) -> usize {

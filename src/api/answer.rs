@@ -1,4 +1,4 @@
-//! Decisions to responses. Runs while the cut is held, because answers borrow
+//! Decisions to responses. Runs while the read view is held, because answers borrow
 //! names from it.
 
 use std::borrow::Cow;
@@ -10,7 +10,7 @@ use fixedbitset::FixedBitSet;
 use prost::bytes::Bytes;
 
 use crate::proto::v1;
-use crate::snapshot::{Cut, Nodes, Slot, bits};
+use crate::snapshot::{Nodes, ReadView, Slot, bits};
 use crate::spread::{DomainReport, NodeScore, Refusal, Report};
 
 /// A count for the wire.
@@ -30,8 +30,8 @@ pub struct Candidates<'a> {
 
 impl<'a> Candidates<'a> {
     /// The candidates of a request: those named, or all nodes in node order.
-    pub fn of(wire: Option<&v1::NodeNames>, cut: &Cut<'a>) -> Self {
-        let nodes = cut.nodes;
+    pub fn of(wire: Option<&v1::NodeNames>, read_view: &ReadView<'a>) -> Self {
+        let nodes = read_view.nodes;
         let Some(wire) = wire else {
             let known = Cow::Borrowed(nodes.order());
             return Self {

@@ -5,7 +5,7 @@ use super::error::Error;
 use super::request;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
-use crate::snapshot::{Batch, Cut, Delay, Limits, Snapshot};
+use crate::snapshot::{Batch, Delay, Limits, ReadView, Snapshot};
 use crate::spread::NodeChecks;
 
 /// What a dialect makes of the pod of a request, and how it answers.
@@ -23,16 +23,16 @@ pub trait Ask: Sized {
     fn namespace(&self) -> &str;
 
     /// How many constraints are in force, at most.
-    fn constraints(&self, cut: &Cut<'_>) -> usize;
+    fn constraints(&self, read_view: &ReadView<'_>) -> usize;
 
     /// Answers as `Filter`, all but epoch and age.
-    fn filter(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::FilterResponse;
+    fn filter(asked: &Checked<Self>, read_view: &ReadView<'_>) -> v1::FilterResponse;
 
     /// Answers as `Score`, all but epoch and age.
-    fn score(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::ScoreResponse;
+    fn score(asked: &Checked<Self>, read_view: &ReadView<'_>) -> v1::ScoreResponse;
 
     /// Answers as `Explain`, all but epoch and age.
-    fn explain(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::ExplainResponse;
+    fn explain(asked: &Checked<Self>, read_view: &ReadView<'_>) -> v1::ExplainResponse;
 }
 
 /// How long a decision may take.
@@ -166,20 +166,20 @@ impl<Q: Ask> Checked<Q> {
         })
     }
 
-    /// Runs an answer on one cut of the snapshot, with the overlay applied.
+    /// Runs an answer on one read view of the snapshot, with the overlay applied.
     fn read<T>(
         &mut self,
         snapshot: &Snapshot,
         pace: Pace<'_>,
-        answer: impl Fn(&Self, &Cut<'_>) -> T,
+        answer: impl Fn(&Self, &ReadView<'_>) -> T,
     ) -> Result<T, Delay> {
         match pace {
             Pace::AtOnce | Pace::Soon if !self.overlay.is_empty() => Err(Delay::Long),
             Pace::AtOnce | Pace::Soon => {
                 let waits = matches!(pace, Pace::Soon);
-                let afforded = |cut: Cut<'_>| {
-                    let affords = cut.affords(self.units(&cut));
-                    affords.then(|| answer(self, &cut))
+                let afforded = |read_view: ReadView<'_>| {
+                    let affords = read_view.affords(self.units(&read_view));
+                    affords.then(|| answer(self, &read_view))
                 };
                 let namespace = self.question.namespace();
                 let answered = snapshot.read_at_once(namespace, waits, afforded)?;
@@ -188,19 +188,21 @@ impl<Q: Ask> Checked<Q> {
             Pace::Aside(is_given_up) => {
                 let overlay = std::mem::take(&mut self.overlay);
                 let namespace = self.question.namespace();
-                snapshot.read_until(namespace, overlay, is_given_up, |cut| answer(self, &cut))
+                snapshot.read_until(namespace, overlay, is_given_up, |read_view| {
+                    answer(self, &read_view)
+                })
             }
         }
     }
 
     /// What an answer costs once all is counted, in units.
-    fn units(&self, cut: &Cut<'_>) -> usize {
-        let nodes = cut.nodes.len();
+    fn units(&self, read_view: &ReadView<'_>) -> usize {
+        let nodes = read_view.nodes.len();
         let (named, judged) = match &self.candidates {
             Some(candidates) => (candidates.names.len(), candidates.names.len()),
             None => (0, nodes),
         };
-        let constraints = self.question.constraints(cut);
+        let constraints = self.question.constraints(read_view);
         let listed = match self.view {
             v1::View::Full => 3 * judged,
             _ if self.lists_nodes() => judged,
@@ -217,8 +219,8 @@ impl<Q: Ask> Checked<Q> {
     }
 
     /// The nodes to decide about.
-    pub fn candidates<'a>(&self, cut: &Cut<'a>) -> Candidates<'a> {
-        Candidates::of(self.candidates.as_ref(), cut)
+    pub fn candidates<'a>(&self, read_view: &ReadView<'a>) -> Candidates<'a> {
+        Candidates::of(self.candidates.as_ref(), read_view)
     }
 
     /// Whether the answer lists nodes by name.

@@ -4,7 +4,7 @@ use super::answer;
 use super::checked::{Ask, Checked};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
-use crate::snapshot::{Cut, Limits, Slot};
+use crate::snapshot::{Limits, ReadView, Slot};
 use crate::spread::{Filter, Judged, Question, Report, Scores, Tallies};
 
 impl Ask for Question {
@@ -19,39 +19,39 @@ impl Ask for Question {
     // Nodes are judged many at once.
     const UNITS_PER_VERDICT: usize = 4;
 
-    fn constraints(&self, cut: &Cut<'_>) -> usize {
+    fn constraints(&self, read_view: &ReadView<'_>) -> usize {
         self.constraints
             .all
             .len()
-            .max(cut.defaults.constraints.len())
+            .max(read_view.defaults.constraints.len())
     }
 
-    fn filter(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::FilterResponse {
-        asked.filter_on(cut)
+    fn filter(asked: &Checked<Self>, read_view: &ReadView<'_>) -> v1::FilterResponse {
+        asked.filter_on(read_view)
     }
 
-    fn score(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::ScoreResponse {
-        asked.score_on(cut)
+    fn score(asked: &Checked<Self>, read_view: &ReadView<'_>) -> v1::ScoreResponse {
+        asked.score_on(read_view)
     }
 
-    fn explain(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::ExplainResponse {
-        asked.explain_on(cut)
+    fn explain(asked: &Checked<Self>, read_view: &ReadView<'_>) -> v1::ExplainResponse {
+        asked.explain_on(read_view)
     }
 }
 
 impl Checked<Question> {
-    fn filter_on(&self, cut: &Cut<'_>) -> v1::FilterResponse {
-        let constraints = self.question.constraints_on(cut);
-        let filter = Filter::of(&self.question, &constraints, self.checks, cut);
+    fn filter_on(&self, read_view: &ReadView<'_>) -> v1::FilterResponse {
+        let constraints = self.question.constraints_on(read_view);
+        let filter = Filter::of(&self.question, &constraints, self.checks, read_view);
         let mut response = v1::FilterResponse {
-            revision: cut.revision,
+            revision: read_view.revision,
             constraints: reports(&filter.reports(self.max_domains)),
             ..Default::default()
         };
         let tallies = if self.view == v1::View::Domains && !self.names_candidates() {
             filter.tally_all()
         } else {
-            self.judge_candidates(&filter, cut, &mut response)
+            self.judge_candidates(&filter, read_view, &mut response)
         };
         response.reasons = answer::reason_counts(&tallies.refused);
         response.feasible_count = answer::count(tallies.feasible);
@@ -63,12 +63,12 @@ impl Checked<Question> {
     fn judge_candidates(
         &self,
         filter: &Filter<'_>,
-        cut: &Cut<'_>,
+        read_view: &ReadView<'_>,
         response: &mut v1::FilterResponse,
     ) -> Tallies {
-        let candidates = self.candidates(cut);
+        let candidates = self.candidates(read_view);
         let Judged { pass, tallies } = filter.judge_all(&candidates.known);
-        let name = |slot: Slot| cut.nodes.name(slot).to_owned();
+        let name = |slot: Slot| read_view.nodes.name(slot).to_owned();
         if self.lists_nodes() {
             response.feasible.reserve_exact(tallies.feasible);
             let feasible = pass.ones().map(|at| name(candidates.known[at]));
@@ -89,29 +89,29 @@ impl Checked<Question> {
         tallies
     }
 
-    fn score_on(&self, cut: &Cut<'_>) -> v1::ScoreResponse {
-        let constraints = self.question.constraints_on(cut);
-        let mut candidates = self.candidates(cut);
+    fn score_on(&self, read_view: &ReadView<'_>) -> v1::ScoreResponse {
+        let constraints = self.question.constraints_on(read_view);
+        let mut candidates = self.candidates(read_view);
         // Candidates that the caller names are scored whatever Filter says.
         if !self.names_candidates() {
-            let filter = Filter::of(&self.question, &constraints, self.checks, cut);
+            let filter = Filter::of(&self.question, &constraints, self.checks, read_view);
             if !filter.passes_all() {
                 let judged = filter.judge_all(&candidates.known);
                 candidates.keep(judged.pass);
             }
         } else if self.top.is_some() && self.view != v1::View::Bitmap {
-            candidates.sort_by_name(cut.nodes);
+            candidates.sort_by_name(read_view.nodes);
         }
-        let scores = Scores::of(&constraints, &candidates.known, cut);
+        let scores = Scores::of(&constraints, &candidates.known, read_view);
 
         let mut response = v1::ScoreResponse {
-            revision: cut.revision,
+            revision: read_view.revision,
             skipped: scores.skipped,
             constraints: reports(&scores.reports(self.max_domains)),
             ..Default::default()
         };
         let score = |index: usize| {
-            let name = cut.nodes.name(candidates.known[index]).to_owned();
+            let name = read_view.nodes.name(candidates.known[index]).to_owned();
             answer::node_score(name, &scores.node(index))
         };
         match (self.view, self.top) {

@@ -142,9 +142,9 @@ impl Checked {
         namespace: &str,
         look: impl FnOnce(&Survey<'_, '_>) -> T,
     ) -> Result<(i64, T), Error> {
-        let seen = at.snapshot.survey(namespace, at.is_given_up, |census| {
-            let survey = Survey::of(&census, namespace, &self.limits, self.max_domains);
-            (census.cut().revision, look(&survey))
+        let seen = at.snapshot.survey(namespace, at.is_given_up, |pod_groups| {
+            let survey = Survey::of(&pod_groups, namespace, &self.limits, self.max_domains);
+            (pod_groups.read_view().revision, look(&survey))
         });
         seen.map_err(|_| Error::Deadline)
     }
@@ -190,7 +190,7 @@ impl Checked {
         page.worst.push((rank, workload_spread(namespace, judged)));
         // Twice what is wanted is kept, so that each is sorted a few times only.
         if page.worst.len() > 2 * (self.page_size + 1) {
-            page.cut(self.page_size + 1);
+            page.read_view(self.page_size + 1);
         }
     }
 
@@ -252,13 +252,13 @@ impl Checked {
 
 impl Page {
     /// Keeps the worst few.
-    fn cut(&mut self, few: usize) {
+    fn read_view(&mut self, few: usize) {
         self.worst.sort_by(|a, b| a.0.cmp(&b.0));
         self.worst.truncate(few);
     }
 
     fn finish(mut self, page_size: usize) -> v1::DescribeSpreadResponse {
-        self.cut(page_size + 1);
+        self.read_view(page_size + 1);
         let goes_on = self.worst.len() > page_size;
         self.worst.truncate(page_size);
         if let Some((rank, _)) = self.worst.last().filter(|_| goes_on) {

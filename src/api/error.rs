@@ -10,7 +10,7 @@ use tonic_types::{ErrorDetails, StatusExt};
 use crate::access::Role;
 use crate::account;
 use crate::matching::Violations;
-use crate::snapshot::{self, Refusal};
+use crate::snapshot::{self, JournalError};
 
 /// Domain of every `ErrorInfo`.
 const DOMAIN: &str = "evenkeel";
@@ -131,7 +131,7 @@ impl Error {
                 snapshot::Error::Stale { .. } => (Code::FailedPrecondition, "SNAPSHOT_STALE"),
                 snapshot::Error::RevisionMismatch { .. } => (Code::Aborted, "REVISION_MISMATCH"),
                 snapshot::Error::EpochMismatch { .. } => (Code::Aborted, "EPOCH_MISMATCH"),
-                snapshot::Error::NotStored(Refusal::NoSpace) => {
+                snapshot::Error::NotStored(JournalError::NoSpace) => {
                     (Code::ResourceExhausted, "STORAGE_FULL")
                 }
                 snapshot::Error::NotStored(_) => (Code::Unavailable, "STORAGE_FAILED"),

@@ -7,7 +7,7 @@ use super::checked::Checked;
 use super::{decide, fleet};
 use crate::explain::{self, Case, Explanation};
 use crate::proto::v1;
-use crate::snapshot::{Cut, Slot};
+use crate::snapshot::{ReadView, Slot};
 use crate::spread::fleet as placement;
 use crate::spread::{Filter, Question, Report};
 
@@ -43,10 +43,10 @@ fn response(explanation: Explanation) -> v1::ExplainResponse {
 
 impl Checked<Question> {
     /// Answers as `Explain`, all but epoch and age.
-    pub fn explain_on(&self, cut: &Cut<'_>) -> v1::ExplainResponse {
-        let constraints = self.question.constraints_on(cut);
-        let filter = Filter::of(&self.question, &constraints, self.checks, cut);
-        let candidates = self.candidates(cut);
+    pub fn explain_on(&self, read_view: &ReadView<'_>) -> v1::ExplainResponse {
+        let constraints = self.question.constraints_on(read_view);
+        let filter = Filter::of(&self.question, &constraints, self.checks, read_view);
+        let candidates = self.candidates(read_view);
         let known = &candidates.known;
         let case = Case::of(
             &self.question,
@@ -54,7 +54,7 @@ impl Checked<Question> {
             self.checks,
             &filter,
             known,
-            cut,
+            read_view,
         );
 
         let mut all = decide::reports(&filter.reports(self.max_domains));
@@ -68,7 +68,7 @@ impl Checked<Question> {
             *reasons.entry(refusal.reason).or_default() += 1;
         }
         let mut response = v1::ExplainResponse {
-            revision: cut.revision,
+            revision: read_view.revision,
             constraints: all,
             reasons: answer::reason_counts(&reasons),
             feasible_count: answer::count(case.feasible_count()),
@@ -90,10 +90,10 @@ impl Checked<Question> {
 
 impl Checked<placement::Question> {
     /// Answers as `Explain`, all but epoch and age.
-    pub fn explain_on(&self, cut: &Cut<'_>) -> v1::ExplainResponse {
-        let judge = placement::Judge::of(&self.question, self.checks, cut);
-        let candidates = self.candidates(cut);
-        let case = explain::fleet::Case::of(&self.question, &judge, &candidates.known, cut);
+    pub fn explain_on(&self, read_view: &ReadView<'_>) -> v1::ExplainResponse {
+        let judge = placement::Judge::of(&self.question, self.checks, read_view);
+        let candidates = self.candidates(read_view);
+        let case = explain::fleet::Case::of(&self.question, &judge, &candidates.known, read_view);
 
         let mut reports: Vec<Report<'_>> = judge.reports(self.max_domains);
         reports.sort_by_key(|report| report.active.index);
@@ -105,14 +105,14 @@ impl Checked<placement::Question> {
         }
         let feasible = || clusters().filter(|c| c.verdict.is_ok());
         let mut response = v1::ExplainResponse {
-            revision: cut.revision,
+            revision: read_view.revision,
             constraints: reports.iter().map(fleet::constraint_report).collect(),
             reasons: answer::reason_counts(&reasons),
             feasible_count: answer::count(feasible().count()),
             node_count: answer::count(case.clusters.len()),
             ..response(explain::fleet::explain(&case, self.max_domains))
         };
-        let name = |slot: Slot| cut.nodes.name(slot).to_owned();
+        let name = |slot: Slot| read_view.nodes.name(slot).to_owned();
         if self.lists_nodes() {
             response.feasible = feasible().map(|c| name(c.slot)).collect();
         }

@@ -6,7 +6,7 @@ use super::answer;
 use super::checked::{Ask, Checked};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
-use crate::snapshot::{Cut, Limits, Slot, bits};
+use crate::snapshot::{Limits, ReadView, Slot, bits};
 use crate::spread::Report;
 use crate::spread::fleet::{Judge, Question, Refused};
 
@@ -22,31 +22,31 @@ impl Ask for Question {
     // Each cluster is looked up in the order of all domains.
     const UNITS_PER_VERDICT: usize = 240;
 
-    fn constraints(&self, _: &Cut<'_>) -> usize {
+    fn constraints(&self, _: &ReadView<'_>) -> usize {
         self.constraints.len()
     }
 
-    fn filter(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::FilterResponse {
-        asked.filter_on(cut)
+    fn filter(asked: &Checked<Self>, read_view: &ReadView<'_>) -> v1::FilterResponse {
+        asked.filter_on(read_view)
     }
 
-    fn score(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::ScoreResponse {
-        asked.score_on(cut)
+    fn score(asked: &Checked<Self>, read_view: &ReadView<'_>) -> v1::ScoreResponse {
+        asked.score_on(read_view)
     }
 
-    fn explain(asked: &Checked<Self>, cut: &Cut<'_>) -> v1::ExplainResponse {
-        asked.explain_on(cut)
+    fn explain(asked: &Checked<Self>, read_view: &ReadView<'_>) -> v1::ExplainResponse {
+        asked.explain_on(read_view)
     }
 }
 
 impl Checked<Question> {
-    fn filter_on(&self, cut: &Cut<'_>) -> v1::FilterResponse {
-        let judge = Judge::of(&self.question, self.checks, cut);
-        let candidates = self.candidates(cut);
+    fn filter_on(&self, read_view: &ReadView<'_>) -> v1::FilterResponse {
+        let judge = Judge::of(&self.question, self.checks, read_view);
+        let candidates = self.candidates(read_view);
         let known = candidates.known.iter().copied();
         let judged: Vec<(Slot, Result<i64, Refused<'_>>)> =
             known.map(|slot| (slot, judge.judge(slot))).collect();
-        let name = |slot: Slot| cut.nodes.name(slot).to_owned();
+        let name = |slot: Slot| read_view.nodes.name(slot).to_owned();
         let feasible = || judged.iter().filter(|(_, v)| v.is_ok()).map(|(s, _)| *s);
         let refused = || {
             judged
@@ -62,7 +62,7 @@ impl Checked<Question> {
         reports.retain(hard);
 
         let mut response = v1::FilterResponse {
-            revision: cut.revision,
+            revision: read_view.revision,
             constraints: reports.iter().map(constraint_report).collect(),
             reasons: answer::reason_counts(&reasons),
             feasible_count: answer::count(feasible().count()),
@@ -87,9 +87,9 @@ impl Checked<Question> {
         response
     }
 
-    fn score_on(&self, cut: &Cut<'_>) -> v1::ScoreResponse {
-        let judge = Judge::of(&self.question, self.checks, cut);
-        let candidates = self.candidates(cut);
+    fn score_on(&self, read_view: &ReadView<'_>) -> v1::ScoreResponse {
+        let judge = Judge::of(&self.question, self.checks, read_view);
+        let candidates = self.candidates(read_view);
         // A cluster that a hard constraint refuses has no score, named or not.
         let named = self.names_candidates();
         let score_of = |slot| {
@@ -105,17 +105,17 @@ impl Checked<Question> {
             .zip(&all)
             .filter_map(|(slot, score)| Some((*slot, (*score)?)));
         let mut scored: Vec<(Slot, i64)> = scored.collect();
-        let name = |slot: Slot| cut.nodes.name(slot).to_owned();
+        let name = |slot: Slot| read_view.nodes.name(slot).to_owned();
 
         let mut response = v1::ScoreResponse {
-            revision: cut.revision,
-            skipped: judge.spreads().is_empty() || cut.nodes.is_empty(),
+            revision: read_view.revision,
+            skipped: judge.spreads().is_empty() || read_view.nodes.is_empty(),
             ..Default::default()
         };
         match self.view {
             v1::View::Unspecified | v1::View::Basic | v1::View::Full => {
                 if let Some(top) = self.top {
-                    let rank = |(slot, score): &(Slot, i64)| (-score, cut.nodes.name(*slot));
+                    let rank = |(slot, score): &(Slot, i64)| (-score, read_view.nodes.name(*slot));
                     scored.sort_unstable_by(|a, b| rank(a).cmp(&rank(b)));
                     scored.truncate(top);
                 }

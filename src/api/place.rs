@@ -12,7 +12,7 @@ use super::{answer, fleet as fleet_answer, request, wish};
 use crate::access::Role;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
-use crate::snapshot::{Batch, Cut, Decided, Hold, Limits, Snapshot};
+use crate::snapshot::{Batch, DecidedPicks, Hold, Limits, ReadView, Snapshot};
 use crate::spread::{NodeChecks, Question, fleet, place};
 
 /// The role that a request needs: to hold what was picked changes a snapshot.
@@ -115,7 +115,9 @@ impl Checked {
     ) -> Result<v1::PlaceResponse, Error> {
         let overlay = std::mem::take(&mut self.overlay);
         let namespace = self.ask.namespace();
-        let planned = snapshot.read_until(namespace, overlay, cancelled, |cut| self.plan(&cut));
+        let planned = snapshot.read_until(namespace, overlay, cancelled, |read_view| {
+            self.plan(&read_view)
+        });
         let response = self.run(planned.map_err(|_| Error::Deadline)?, cancelled)?;
         Ok(said_of(snapshot, response))
     }
@@ -142,7 +144,7 @@ impl Checked {
         };
         let again = || {
             let answer = try_measured(|| {
-                let plan = |cut: Cut<'_>| self.plan(&cut);
+                let plan = |read_view: ReadView<'_>| self.plan(&read_view);
                 let as_it_is = Batch::default();
                 let planned = snapshot.read_until(&hold.namespace, as_it_is, cancelled, plan);
                 self.run(planned.map_err(|_| Error::Deadline)?, cancelled)
@@ -166,20 +168,20 @@ impl Checked {
         Ok(answer)
     }
 
-    /// What is gathered from a cut: a plan, and what can be answered already.
-    fn plan(&self, cut: &Cut<'_>) -> (Plan, v1::PlaceResponse) {
+    /// What is gathered from a read view: a plan, and what can be answered already.
+    fn plan(&self, read_view: &ReadView<'_>) -> (Plan, v1::PlaceResponse) {
         let plan = match &self.ask {
             Ask::Kubernetes(question, wish) => {
-                Plan::Kubernetes(place::Plan::of(question, self.checks, wish, cut))
+                Plan::Kubernetes(place::Plan::of(question, self.checks, wish, read_view))
             }
             Ask::Fleet(question, wish) => {
-                Plan::Fleet(fleet::Plan::of(question, self.checks, wish, cut))
+                Plan::Fleet(fleet::Plan::of(question, self.checks, wish, read_view))
             }
         };
         let names = self.candidates.iter().flat_map(|c| &c.names);
-        let unknown = names.filter(|name| cut.nodes.find(name).is_none());
+        let unknown = names.filter(|name| read_view.nodes.find(name).is_none());
         let response = v1::PlaceResponse {
-            revision: cut.revision,
+            revision: read_view.revision,
             constraints_before: plan.reports(self.max_domains),
             unknown_candidates: unknown.cloned().collect(),
             ..Default::default()
@@ -321,9 +323,9 @@ fn said_of(snapshot: &Snapshot, response: v1::PlaceResponse) -> v1::PlaceRespons
 }
 
 /// What an answer wants to be held.
-fn decided(answer: Response<v1::PlaceResponse>) -> Decided<Response<v1::PlaceResponse>> {
+fn decided(answer: Response<v1::PlaceResponse>) -> DecidedPicks<Response<v1::PlaceResponse>> {
     let picks = answer.get_ref().placements.iter();
-    Decided {
+    DecidedPicks {
         revision: answer.get_ref().revision,
         nodes: picks.map(|pick| pick.node.as_str().into()).collect(),
         answer,

@@ -60,7 +60,7 @@ mod tests {
     use crate::api::Service;
     use crate::proto::v1::ExportSnapshotRequest;
     use crate::proto::v1::spread_service_server::SpreadService;
-    use crate::snapshot::Fault;
+    use crate::snapshot::InjectedFault;
     use crate::verify::tests::{registry, update};
 
     /// How a stream ended, and what it gave before.
@@ -110,7 +110,7 @@ mod tests {
         let (parts, code) = export().await;
         assert_eq!((parts > 5, code), (true, Code::Ok));
         let snapshot = registry.get("default").expect("it exists");
-        snapshot.tamper("default", "n1", Fault::UnknownSlot);
+        snapshot.inject_fault("default", "n1", InjectedFault::UnknownSlot);
         let (parts, code) = export().await;
         assert_eq!((parts > 4, code), (true, Code::Internal));
     }

@@ -72,7 +72,7 @@ mod tests {
 
     use super::*;
     use crate::api;
-    use crate::snapshot::Fault;
+    use crate::snapshot::InjectedFault;
     use crate::verify::tests::registry;
 
     #[tokio::test]
@@ -88,7 +88,7 @@ mod tests {
              2\n"
         );
         let snapshot = registry.get("default").expect("it exists");
-        snapshot.tamper("default", "n1", Fault::ViewCount);
+        snapshot.inject_fault("default", "n1", InjectedFault::ViewCount);
         let answer = ask(&client, "default").await.expect("an answer");
         assert_eq!(exit(&answer), Exit::Negative);
         let text = render::verified("default", &answer);

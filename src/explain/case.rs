@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::proto::v1;
-use crate::snapshot::{Cut, NodeRef, Slot};
+use crate::snapshot::{NodeRef, ReadView, Slot};
 use crate::spread::{
     Active, Constraints, DomainReport, Filter, GlobalMinimum, NodeChecks, Question, Reason,
     Refusal, Report, Scores, SkewRule, Subject,
@@ -20,7 +20,7 @@ pub struct Case<'a> {
     pub constraints: &'a Constraints,
     checks: NodeChecks,
     /// The state that it was decided on.
-    pub cut: Cut<'a>,
+    pub read_view: ReadView<'a>,
     /// The nodes that were judged.
     pub nodes: Vec<Judged<'a>>,
     /// The hard constraints, in order.
@@ -56,14 +56,14 @@ pub struct Hard<'a> {
 
 impl<'a> Case<'a> {
     /// The case of a question, decided about `slots`. `filter` is of the same
-    /// question, constraints, checks and cut.
+    /// question, constraints, checks and read view.
     pub fn of(
         question: &'a Question,
         constraints: &'a Constraints,
         checks: NodeChecks,
         filter: &'a Filter<'a>,
         slots: &[Slot],
-        cut: &Cut<'a>,
+        read_view: &ReadView<'a>,
     ) -> Self {
         let reports = filter.reports(usize::MAX);
         let places = constraints.all.iter().enumerate();
@@ -74,13 +74,13 @@ impl<'a> Case<'a> {
             by_value: report.domains.iter().map(|d| (d.tally.value, *d)).collect(),
             report,
         });
-        let passing = question.checks.passing(cut);
+        let passing = question.checks.passing(read_view);
         let judged = |slot: &Slot| {
-            let node = cut.nodes.get(*slot)?;
+            let node = read_view.nodes.get(*slot)?;
             let passes = passing.partition.is_eligible(*slot);
             Some(Judged {
                 slot: *slot,
-                name: cut.nodes.name(*slot),
+                name: read_view.nodes.name(*slot),
                 node,
                 refusal: filter.judge(*slot).err(),
                 check: (!passes).then(|| question.checks.reason(node)),
@@ -90,7 +90,7 @@ impl<'a> Case<'a> {
             question,
             constraints,
             checks,
-            cut: *cut,
+            read_view: *read_view,
             nodes: slots.iter().filter_map(judged).collect(),
             hard: hard.collect(),
         }
@@ -123,7 +123,7 @@ impl<'a> Case<'a> {
 
     /// Whether somebody still waits, before so many nodes are looked at.
     pub fn affords(&self, nodes: usize) -> bool {
-        self.cut.affords(nodes.saturating_mul(UNITS_PER_NODE))
+        self.read_view.affords(nodes.saturating_mul(UNITS_PER_NODE))
     }
 
     /// The nodes that pass the checks and all hard constraints but one.
@@ -141,7 +141,7 @@ impl<'a> Case<'a> {
     /// The nodes that would be feasible if the constraint at `place` were
     /// another: decided anew.
     pub fn admitted_with(&self, constraints: &Constraints) -> Vec<&Judged<'a>> {
-        let filter = Filter::of(self.question, constraints, self.checks, &self.cut);
+        let filter = Filter::of(self.question, constraints, self.checks, &self.read_view);
         let slots: Vec<Slot> = self.nodes.iter().map(|node| node.slot).collect();
         let passing = filter.judge_all(&slots).pass;
         passing.ones().map(|at| &self.nodes[at]).collect()
@@ -158,7 +158,7 @@ impl<'a> Case<'a> {
 
     /// All nodes of the snapshot, judged or not.
     pub fn all_nodes(&self) -> impl Iterator<Item = (Slot, NodeRef<'a>)> {
-        let nodes = self.cut.nodes;
+        let nodes = self.read_view.nodes;
         let slots = match self.affords(nodes.len()) {
             true => nodes.order(),
             false => &[],
@@ -171,7 +171,7 @@ impl<'a> Case<'a> {
     /// nodes.
     pub fn scores(&self) -> Scores<'a> {
         let feasible: Vec<Slot> = self.feasible().map(|node| node.slot).collect();
-        Scores::of(self.constraints, &feasible, &self.cut)
+        Scores::of(self.constraints, &feasible, &self.read_view)
     }
 }
 

@@ -88,7 +88,7 @@ fn left_out(case: &Case<'_>, active: &Active) -> Vec<v1::LeftOut> {
         Cause::Taints,
     ];
     let by_node = partition::Key::everywhere(topology::Key::Node);
-    let counted = case.cut.count(Query {
+    let counted = case.read_view.count(Query {
         selector: &active.selector,
         partition: &by_node,
     });

@@ -7,7 +7,7 @@ use std::hash::{Hash, Hasher};
 
 use super::keyed::Keyed;
 use super::names;
-use super::node_term::{NodeLabels, Term};
+use super::node_term::{NodeLabels, NodeTerm};
 use super::requirement::{Operator, Requirement, parse_int, value_set};
 use super::term_index::TermIndex;
 use super::violations::{Path, Violations};
@@ -21,34 +21,34 @@ const MANY_TERMS: usize = 8;
 /// `nodeSelector` that also match a term of its required node affinity.
 /// Copies share it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct NodeAffinity<A = Box<str>>(Keyed<Rules<A>>);
+pub struct NodeAffinity<A = Box<str>>(Keyed<AffinityRules<A>>);
 
 #[derive(Debug, Clone)]
-struct Rules<A> {
+struct AffinityRules<A> {
     /// The `nodeSelector`.
     labels: Box<[Requirement<A>]>,
     /// The terms that can match a node; `None` without required affinity.
-    terms: Option<Box<[Term<A>]>>,
+    terms: Option<Box<[NodeTerm<A>]>>,
     /// Made of the terms, where there are many.
     index: Option<TermIndex<A>>,
 }
 
-impl<A: PartialEq> PartialEq for Rules<A> {
+impl<A: PartialEq> PartialEq for AffinityRules<A> {
     fn eq(&self, other: &Self) -> bool {
         self.labels == other.labels && self.terms == other.terms
     }
 }
 
-impl<A: Eq> Eq for Rules<A> {}
+impl<A: Eq> Eq for AffinityRules<A> {}
 
-impl<A: Hash> Hash for Rules<A> {
+impl<A: Hash> Hash for AffinityRules<A> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (&self.labels, &self.terms).hash(state);
     }
 }
 
-impl<A: Hash + Eq + Clone> Rules<A> {
-    fn of(labels: Box<[Requirement<A>]>, terms: Option<Box<[Term<A>]>>) -> Self {
+impl<A: Hash + Eq + Clone> AffinityRules<A> {
+    fn of(labels: Box<[Requirement<A>]>, terms: Option<Box<[NodeTerm<A>]>>) -> Self {
         let many = terms.as_ref().filter(|terms| terms.len() > MANY_TERMS);
         Self {
             index: many.map(|terms| TermIndex::of(terms)),
@@ -86,7 +86,7 @@ impl NodeAffinity {
             check_preferred(term, list.index(i), faults);
         }
         let labels = node_selector(&spec.node_selector);
-        Self(Keyed::of(Rules::of(labels, required)))
+        Self(Keyed::of(AffinityRules::of(labels, required)))
     }
 }
 
@@ -100,7 +100,7 @@ impl NodeAffinity {
             (wire.key, value.unwrap_or_default())
         };
         spec.node_selector = self.0.labels.iter().map(pair).collect();
-        let term = |term: &Term<Box<str>>| v1::NodeSelectorTerm {
+        let term = |term: &NodeTerm<Box<str>>| v1::NodeSelectorTerm {
             match_expressions: term.labels.iter().map(to_wire).collect(),
             match_fields: term.names.iter().map(to_wire).collect(),
         };
@@ -119,14 +119,14 @@ impl NodeAffinity {
 impl NodeAffinity {
     /// What it takes on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
-        let term = |term: &Term<Box<str>>| {
+        let term = |term: &NodeTerm<Box<str>>| {
             Requirement::list_bytes(&term.labels) + Requirement::list_bytes(&term.names)
         };
         let rules = &*self.0;
-        let list = |terms: &[Term<Box<str>>]| {
+        let list = |terms: &[NodeTerm<Box<str>>]| {
             heap::block(size_of_val(terms)) + terms.iter().map(term).sum::<usize>()
         };
-        heap::shared(size_of::<Rules<Box<str>>>())
+        heap::shared(size_of::<AffinityRules<Box<str>>>())
             + Requirement::list_bytes(&rules.labels)
             + rules.terms.as_deref().map_or(0, list)
             + rules.index.as_ref().map_or(0, TermIndex::heap_bytes)
@@ -142,7 +142,7 @@ impl<A> NodeAffinity<A> {
     /// How many requirements a node is held against, at most and about.
     pub fn per_node(&self) -> usize {
         let rules = &*self.0;
-        let terms = || rules.terms.iter().flatten().map(Term::len).sum();
+        let terms = || rules.terms.iter().flatten().map(NodeTerm::len).sum();
         rules.labels.len() + rules.index.as_ref().map_or_else(terms, TermIndex::per_node)
     }
 
@@ -169,7 +169,7 @@ impl<A> NodeAffinity<A> {
             all.iter()
                 .all(|r| r.holds(Some(node.name()), |v| node.text(v)))
         };
-        let term = |term: &Term<A>| labels(&term.labels) && names(&term.names);
+        let term = |term: &NodeTerm<A>| labels(&term.labels) && names(&term.names);
         let rules = &*self.0;
         labels(&rules.labels)
             && match (&rules.terms, &rules.index) {
@@ -184,13 +184,13 @@ impl<A> NodeAffinity<A> {
         let mut map = |all: &[Requirement<A>]| all.iter().map(|r| r.map(&mut f)).collect();
         let labels = map(&self.0.labels);
         let terms = self.0.terms.as_ref().map(|terms| {
-            let term = |term: &Term<A>| Term {
+            let term = |term: &NodeTerm<A>| NodeTerm {
                 labels: map(&term.labels),
                 names: map(&term.names),
             };
             terms.iter().map(term).collect()
         });
-        NodeAffinity(Keyed::of(Rules::of(labels, terms)))
+        NodeAffinity(Keyed::of(AffinityRules::of(labels, terms)))
     }
 }
 
@@ -225,7 +225,7 @@ fn compile_terms(
     wire: &v1::NodeSelector,
     path: Path<'_>,
     faults: &mut Violations,
-) -> Box<[Term<Box<str>>]> {
+) -> Box<[NodeTerm<Box<str>>]> {
     let list = path.field("nodeSelectorTerms");
     if wire.node_selector_terms.is_empty() {
         faults.add(list, "must have at least one term");
@@ -243,7 +243,7 @@ fn compile_term(
     wire: &v1::NodeSelectorTerm,
     path: Path<'_>,
     faults: &mut Violations,
-) -> Option<Term<Box<str>>> {
+) -> Option<NodeTerm<Box<str>>> {
     let mut labels = Vec::with_capacity(wire.match_expressions.len());
     for (i, requirement) in wire.match_expressions.iter().enumerate() {
         let list = path.field("matchExpressions");
@@ -257,7 +257,7 @@ fn compile_term(
     if labels.is_empty() && names.is_empty() {
         return None;
     }
-    Some(Term {
+    Some(NodeTerm {
         labels: canonical(labels)?,
         names: canonical(names)?,
     })

@@ -17,14 +17,14 @@ pub trait NodeLabels<V: ?Sized + 'static> {
 /// A term of required node affinity. A node matches it when it meets all of its
 /// requirements.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Term<A> {
+pub(super) struct NodeTerm<A> {
     /// Of labels.
     pub labels: Box<[Requirement<A>]>,
     /// Of the name.
     pub names: Box<[Requirement<A>]>,
 }
 
-impl<A> Term<A> {
+impl<A> NodeTerm<A> {
     /// How many requirements it has.
     pub fn len(&self) -> usize {
         self.labels.len() + self.names.len()

@@ -5,7 +5,7 @@ use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use super::node_term::{NodeLabels, Term};
+use super::node_term::{NodeLabels, NodeTerm};
 use super::requirement::{Operator, Requirement};
 use crate::account::heap;
 
@@ -27,7 +27,7 @@ pub(super) struct TermIndex<A> {
 const LEADING_LABELS: usize = 4;
 
 impl<A: Hash + Eq + Clone> TermIndex<A> {
-    pub(super) fn of(terms: &[Term<A>]) -> Self {
+    pub(super) fn of(terms: &[NodeTerm<A>]) -> Self {
         let mut index = Self {
             by_name: HashMap::new(),
             by_label: HashMap::new(),
@@ -46,7 +46,7 @@ impl<A: Hash + Eq + Clone> TermIndex<A> {
         index
     }
 
-    fn add(&mut self, i: usize, term: &Term<A>) {
+    fn add(&mut self, i: usize, term: &NodeTerm<A>) {
         if let Some((_, values)) = least_values(&term.names) {
             for value in values {
                 self.by_name.entry(value.clone()).or_default().push(i);
@@ -124,12 +124,12 @@ mod tests {
     use crate::matching::{NodeAffinity, NodeLabels, Path, Violations};
     use crate::proto::v1;
 
-    struct Node {
+    struct LabeledNode {
         name: String,
         labels: BTreeMap<String, String>,
     }
 
-    impl NodeLabels<str> for Node {
+    impl NodeLabels<str> for LabeledNode {
         fn name(&self) -> &str {
             &self.name
         }
@@ -216,7 +216,7 @@ mod tests {
         for (a, b) in values.iter().flat_map(|a| values.map(|b| (*a, b))) {
             let a = a.map(|value| label("a", value));
             let labels: BTreeMap<_, _> = a.into_iter().chain(b.map(|b| label("b", b))).collect();
-            nodes.extend(["n1", "n2"].map(|name| Node {
+            nodes.extend(["n1", "n2"].map(|name| LabeledNode {
                 name: name.to_owned(),
                 labels: labels.clone(),
             }));

@@ -5,15 +5,15 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Parts of a count that many threads raise at once.
-const PARTS: usize = 16;
+const STRIPES: usize = 16;
 
 /// What was done since the registry was made.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct Counters {
     /// Counts of a decision that a kept view answered.
-    pub view_hits: Parted,
+    pub view_hits: Striped,
     /// Counts of a decision for which a view had to be built.
-    pub view_builds: Parted,
+    pub view_builds: Striped,
     /// Views that were dropped: idle, out of room, or cheaper to build again.
     pub views_dropped: AtomicU64,
     /// Batches applied, a replace being one.
@@ -45,18 +45,18 @@ pub(super) fn add(count: &AtomicU64, more: usize) {
 /// A count in parts, of which each thread raises its own: decisions raise it,
 /// and would take one shared cache line from each other.
 #[derive(Debug, Default)]
-pub struct Parted([Part; PARTS]);
+pub struct Striped([PaddedCount; STRIPES]);
 
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Part(AtomicU64);
+struct PaddedCount(AtomicU64);
 
-impl Parted {
+impl Striped {
     /// Counts one more.
     pub(super) fn count_one(&self) {
         static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
         thread_local! {
-            static PART: usize = NEXT_THREAD.fetch_add(1, Ordering::Relaxed) % PARTS;
+            static PART: usize = NEXT_THREAD.fetch_add(1, Ordering::Relaxed) % STRIPES;
         }
         let part = PART.with(|part| *part);
         self.0[part].0.fetch_add(1, Ordering::Relaxed);

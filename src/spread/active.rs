@@ -1,4 +1,4 @@
-//! The constraints that are in force for a pod on one cut of a snapshot: its
+//! The constraints that are in force for a pod on one read view of a snapshot: its
 //! own, or the default ones with their deduced selector
 //! (`docs/semantics.md`, "Constraints of a pod").
 
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::matching::{Constraint, NodeAffinity, Policy, Selector, Tolerations};
 use crate::proto::v1;
-use crate::snapshot::{Controller, Cut, Eligibility, Query, partition, topology};
+use crate::snapshot::{Controller, Eligibility, Query, ReadView, partition, topology};
 
 /// The key whose domains are single nodes in Score: there, every node counts
 /// for itself.
@@ -56,17 +56,21 @@ pub struct Subject<'a> {
 
 impl Constraints {
     /// The default ones for a pod that this controls.
-    pub fn defaults(subject: Subject<'_>, by: Option<&Controller>, cut: &Cut<'_>) -> Self {
-        let defaults = &cut.defaults.constraints;
+    pub fn defaults(
+        subject: Subject<'_>,
+        by: Option<&Controller>,
+        read_view: &ReadView<'_>,
+    ) -> Self {
+        let defaults = &read_view.defaults.constraints;
         let deduced = (!defaults.is_empty())
-            .then(|| cut.deduce(subject.labels, by))
+            .then(|| read_view.deduce(subject.labels, by))
             .flatten();
         let all = deduced.iter().flat_map(|selector| {
             defaults
                 .iter()
                 .map(|constraint| (constraint.clone(), selector.clone()))
         });
-        let all_keys_required = !cut.defaults.system;
+        let all_keys_required = !read_view.defaults.system;
         Self::new(all.collect(), subject, true, all_keys_required)
     }
 

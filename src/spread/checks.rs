@@ -3,7 +3,7 @@
 
 use super::active::Subject;
 use super::verdict::Reason;
-use crate::snapshot::{Cut, Eligibility, Lens, NodeRef, partition, topology};
+use crate::snapshot::{Eligibility, NodeRef, PartitionInUse, ReadView, partition, topology};
 
 /// The nodes that pass the checks, one after the other.
 #[derive(Debug, Clone)]
@@ -30,35 +30,35 @@ impl Checks {
     }
 
     /// The nodes that pass.
-    pub fn passing(&self, cut: &Cut<'_>) -> Lens {
-        cut.lens(&self.passing)
+    pub fn passing(&self, read_view: &ReadView<'_>) -> PartitionInUse {
+        read_view.in_use(&self.passing)
     }
 
     /// The nodes that pass, parted by a label.
-    pub fn passing_by(&self, topology: &topology::Key, cut: &Cut<'_>) -> Lens {
+    pub fn passing_by(&self, topology: &topology::Key, read_view: &ReadView<'_>) -> PartitionInUse {
         let eligibility = self.passing.eligibility.clone();
-        cut.lens(&partition::Key::of(topology.clone(), eligibility))
+        read_view.in_use(&partition::Key::of(topology.clone(), eligibility))
     }
 
     /// The checks in order: why a node fails each, and the nodes that pass it
     /// and those before.
-    pub fn stages(&self, cut: &Cut<'_>) -> [(Reason, Lens); 3] {
+    pub fn stages(&self, read_view: &ReadView<'_>) -> [(Reason, PartitionInUse); 3] {
         let mut open = self.passing.clone();
         open.eligibility.affinity = None;
-        let tolerated = cut.lens(&open);
+        let tolerated = read_view.in_use(&open);
         open.eligibility.tolerations = None;
         [
-            (Reason::Unschedulable, cut.lens(&open)),
+            (Reason::Unschedulable, read_view.in_use(&open)),
             (Reason::UntoleratedTaint, tolerated),
-            (Reason::NodeAffinity, cut.lens(&self.passing)),
+            (Reason::NodeAffinity, read_view.in_use(&self.passing)),
         ]
     }
 
     /// How many of all nodes fail, by the first check that they fail.
-    pub fn refusals(&self, cut: &Cut<'_>) -> [(Reason, usize); 3] {
-        let mut left = cut.nodes.len();
-        self.stages(cut).map(|(reason, lens)| {
-            let before = std::mem::replace(&mut left, lens.partition.eligible_total());
+    pub fn refusals(&self, read_view: &ReadView<'_>) -> [(Reason, usize); 3] {
+        let mut left = read_view.nodes.len();
+        self.stages(read_view).map(|(reason, in_use)| {
+            let before = std::mem::replace(&mut left, in_use.partition.eligible_total());
             (reason, before - left)
         })
     }

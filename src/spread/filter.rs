@@ -11,19 +11,19 @@ use super::question::{NodeChecks, Question};
 use super::report::{Report, Tally};
 use super::skew::{GlobalMinimum, SkewRule};
 use super::verdict::{Reason, Refusal};
-use crate::snapshot::{Counted, Cut, DomainId, Lens, Slot, bits};
+use crate::snapshot::{DomainCounts, DomainId, PartitionInUse, ReadView, Slot, bits};
 
 /// The hard constraints of a question, counted and ready to judge nodes.
 pub struct Filter<'a> {
     hard: Vec<Hard<'a>>,
     /// The checks besides spread, and the nodes that pass them.
-    checks: Option<(&'a Checks, Lens)>,
-    cut: Cut<'a>,
+    checks: Option<(&'a Checks, PartitionInUse)>,
+    read_view: ReadView<'a>,
 }
 
 struct Hard<'a> {
     active: &'a Active,
-    counted: Counted<'a>,
+    counted: DomainCounts<'a>,
     minimum: GlobalMinimum,
     rule: SkewRule,
 }
@@ -88,16 +88,16 @@ impl<'a> Filter<'a> {
         question: &'a Question,
         constraints: &'a Constraints,
         checks: NodeChecks,
-        cut: &Cut<'a>,
+        read_view: &ReadView<'a>,
     ) -> Self {
         let hard = constraints
             .hard()
-            .map(|active| Hard::of(active, cut.count(active.query())));
+            .map(|active| Hard::of(active, read_view.count(active.query())));
         let all = checks == NodeChecks::All;
         Self {
             hard: hard.collect(),
-            checks: all.then(|| (&question.checks, question.checks.passing(cut))),
-            cut: *cut,
+            checks: all.then(|| (&question.checks, question.checks.passing(read_view))),
+            read_view: *read_view,
         }
     }
 
@@ -109,7 +109,7 @@ impl<'a> Filter<'a> {
     pub fn judge(&self, slot: Slot) -> Result<(), Refusal> {
         if let Some((checks, passing)) = &self.checks
             && !passing.partition.is_eligible(slot)
-            && let Some(node) = self.cut.nodes.get(slot)
+            && let Some(node) = self.read_view.nodes.get(slot)
         {
             return Err(Refusal::by_node(checks.reason(node)));
         }
@@ -119,12 +119,12 @@ impl<'a> Filter<'a> {
     /// Judges existing nodes at once: [`Self::judge`] without the numbers.
     pub fn judge_all(&self, slots: &[Slot]) -> Judged {
         let mut judged = Judged::new(slots.len());
-        let nodes = self.cut.nodes;
+        let nodes = self.read_view.nodes;
         if let Some((checks, passing)) = &self.checks
             && passing.partition.eligible_total() < nodes.len()
         {
-            for (reason, lens) in checks.stages(&self.cut) {
-                let partition = &lens.partition;
+            for (reason, in_use) in checks.stages(&self.read_view) {
+                let partition = &in_use.partition;
                 if nodes.is_order(slots) {
                     judged.narrow(reason, partition.eligible_in_order(nodes));
                 } else {
@@ -134,7 +134,7 @@ impl<'a> Filter<'a> {
             }
         }
         for hard in &self.hard {
-            if hard.counted.lens().topology.keyed() < nodes.len() {
+            if hard.counted.in_use().topology.keyed() < nodes.len() {
                 let keyed = hard.counted.keyed(slots);
                 judged.narrow(Reason::MissingTopologyKey, &keyed);
             }
@@ -145,8 +145,9 @@ impl<'a> Filter<'a> {
 
     /// Whether every node passes.
     pub fn passes_all(&self) -> bool {
-        let nodes = self.cut.nodes.len();
-        let checked = |(_, passing): &(&Checks, Lens)| passing.partition.eligible_total() == nodes;
+        let nodes = self.read_view.nodes.len();
+        let checked =
+            |(_, passing): &(&Checks, PartitionInUse)| passing.partition.eligible_total() == nodes;
         self.hard.is_empty() && self.checks.as_ref().is_none_or(checked)
     }
 
@@ -154,19 +155,19 @@ impl<'a> Filter<'a> {
     /// costs its domains, not the nodes.
     pub fn tally_all(&self) -> Tallies {
         if self.hard.len() > 1 {
-            return self.judge_all(self.cut.nodes.order()).tallies;
+            return self.judge_all(self.read_view.nodes.order()).tallies;
         }
-        let nodes = self.cut.nodes.len();
+        let nodes = self.read_view.nodes.len();
         let mut tallies = Tallies {
             judged: nodes,
             ..Tallies::default()
         };
         let mut passing = nodes;
-        if let Some((checks, lens)) = &self.checks
-            && lens.partition.eligible_total() < nodes
+        if let Some((checks, in_use)) = &self.checks
+            && in_use.partition.eligible_total() < nodes
         {
-            passing = lens.partition.eligible_total();
-            for (reason, nodes) in checks.refusals(&self.cut) {
+            passing = in_use.partition.eligible_total();
+            for (reason, nodes) in checks.refusals(&self.read_view) {
                 tallies.refuse(reason, nodes);
             }
         }
@@ -175,15 +176,15 @@ impl<'a> Filter<'a> {
             let (keyed, skewed) = match &self.checks {
                 Some((checks, _)) if passing < nodes => {
                     let topology = &hard.active.partition.topology;
-                    let lens = checks.passing_by(topology, &self.cut);
+                    let in_use = checks.passing_by(topology, &self.read_view);
                     // Lenses that came after others were dropped may number
                     // the domains anew.
-                    if !Arc::ptr_eq(&lens.topology, &hard.counted.lens().topology) {
-                        return self.judge_all(self.cut.nodes.order()).tallies;
+                    if !Arc::ptr_eq(&in_use.topology, &hard.counted.in_use().topology) {
+                        return self.judge_all(self.read_view.nodes.order()).tallies;
                     }
-                    hard.tally(lens.partition.nodes_in())
+                    hard.tally(in_use.partition.nodes_in())
                 }
-                _ => hard.tally(hard.counted.lens().topology.nodes_in()),
+                _ => hard.tally(hard.counted.in_use().topology.nodes_in()),
             };
             tallies.feasible = keyed - skewed;
             tallies.refuse(Reason::MissingTopologyKey, passing - keyed);
@@ -202,7 +203,7 @@ impl<'a> Filter<'a> {
 }
 
 impl<'a> Hard<'a> {
-    fn of(active: &'a Active, counted: Counted<'a>) -> Self {
+    fn of(active: &'a Active, counted: DomainCounts<'a>) -> Self {
         let domains = counted.domain_count();
         let minimum = GlobalMinimum::of(Some(&active.constraint), domains, counted.smallest());
         Self {
@@ -265,7 +266,7 @@ impl<'a> Hard<'a> {
                 eligible_nodes: i64::from(domain.eligible_nodes),
             }
         };
-        let listed = self.counted.least(max_domains).into_iter().map(tally);
+        let listed = self.counted.fewest(max_domains).into_iter().map(tally);
         Report::of(
             self.active,
             self.counted.domain_count(),

@@ -1,5 +1,5 @@
 //! The decisions: which nodes a pod may be put on, how good each is, and the
-//! numbers behind that. Reads one cut of a snapshot, returns plain values.
+//! numbers behind that. Reads one read view of a snapshot, returns plain values.
 
 mod active;
 mod cells;

@@ -7,7 +7,7 @@ use super::active::{Constraints, Subject};
 use super::checks::Checks;
 use crate::matching::{Constraint, NodeAffinity, Path, Tolerations, Violations, names, times};
 use crate::proto::v1;
-use crate::snapshot::{Controller, Cut, Limits};
+use crate::snapshot::{Controller, Limits, ReadView};
 
 /// What a node is checked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -90,12 +90,12 @@ impl Question {
 
     /// The constraints in force: the pod's own, or for want of any the default
     /// ones.
-    pub fn constraints_on(&self, cut: &Cut<'_>) -> Cow<'_, Constraints> {
+    pub fn constraints_on(&self, read_view: &ReadView<'_>) -> Cow<'_, Constraints> {
         if !self.constraints.all.is_empty() {
             return Cow::Borrowed(&self.constraints);
         }
         let controller = self.controller.as_ref();
-        Cow::Owned(Constraints::defaults(self.subject(), controller, cut))
+        Cow::Owned(Constraints::defaults(self.subject(), controller, read_view))
     }
 
     /// The parts of the pod that decide where its constraints look.

@@ -6,7 +6,7 @@ use super::cells::{Cells, IGNORED};
 use super::report::Report;
 use super::scoring::{MAX_SCORE, RawRange};
 use super::soft::Soft;
-use crate::snapshot::{Cut, Slot};
+use crate::snapshot::{ReadView, Slot};
 
 /// The scores of candidates.
 pub struct Scores<'a> {
@@ -32,8 +32,8 @@ pub struct NodeScore {
 
 impl<'a> Scores<'a> {
     /// Scores candidates, all of which exist.
-    pub fn of(constraints: &'a Constraints, candidates: &[Slot], cut: &Cut<'a>) -> Self {
-        let skipped = constraints.soft().next().is_none() || cut.nodes.is_empty();
+    pub fn of(constraints: &'a Constraints, candidates: &[Slot], read_view: &ReadView<'a>) -> Self {
+        let skipped = constraints.soft().next().is_none() || read_view.nodes.is_empty();
         if skipped {
             return Self {
                 skipped,
@@ -44,7 +44,7 @@ impl<'a> Scores<'a> {
         }
         let mut soft: Vec<Soft<'_>> = constraints
             .soft()
-            .map(|active| Soft::of(active, cut))
+            .map(|active| Soft::of(active, read_view))
             .collect();
         let ignored = if constraints.all_keys_required {
             keyless(&soft, candidates)

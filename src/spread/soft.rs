@@ -4,7 +4,7 @@ use super::active::Active;
 use super::report::{Report, Tally};
 use super::scoring::Weight;
 use super::skew::GlobalMinimum;
-use crate::snapshot::{Counted, Cut, DomainId, Lens, Nodes, Slot};
+use crate::snapshot::{DomainCounts, DomainId, Nodes, PartitionInUse, ReadView, Slot};
 
 /// Up to how many domains are told apart by their numbers.
 const FEW_DOMAINS: usize = 64;
@@ -12,10 +12,10 @@ const FEW_DOMAINS: usize = 64;
 /// A soft constraint, counted.
 pub(super) struct Soft<'a> {
     active: &'a Active,
-    counted: Counted<'a>,
+    counted: DomainCounts<'a>,
     nodes: &'a Nodes,
     /// The nodes that have the topology key, and whether all do.
-    keyed: Lens,
+    keyed: PartitionInUse,
     all_keyed: bool,
     /// Candidates that are not ignored, by domain.
     candidates: Vec<u32>,
@@ -34,17 +34,17 @@ pub(super) struct Classes {
 }
 
 impl<'a> Soft<'a> {
-    pub(super) fn of(active: &'a Active, cut: &Cut<'a>) -> Self {
-        let counted = cut.count(active.query());
+    pub(super) fn of(active: &'a Active, read_view: &ReadView<'a>) -> Self {
+        let counted = read_view.count(active.query());
         // Where every node counts for itself, having the key is another matter.
         let keyed = match &active.keyed {
-            Some(key) => cut.lens(key),
-            None => counted.lens().clone(),
+            Some(key) => read_view.in_use(key),
+            None => counted.in_use().clone(),
         };
         Self {
             active,
-            nodes: cut.nodes,
-            all_keyed: keyed.topology.keyed() == cut.nodes.len(),
+            nodes: read_view.nodes,
+            all_keyed: keyed.topology.keyed() == read_view.nodes.len(),
             counted,
             keyed,
             candidates: Vec::new(),
@@ -78,7 +78,7 @@ impl<'a> Soft<'a> {
 
     fn candidates_by_domain(&self, slots: &[Slot], ignored: Option<&[bool]>) -> Vec<u32> {
         if self.whole {
-            return self.counted.lens().topology.nodes_in().to_vec();
+            return self.counted.in_use().topology.nodes_in().to_vec();
         }
         let mut candidates = vec![0; self.counted.value_count().max(1)];
         let is_ignored = |index: usize| ignored.is_some_and(|ignored| ignored[index]);
@@ -159,7 +159,7 @@ impl<'a> Soft<'a> {
             }
             return;
         }
-        let layout = self.counted.lens().topology.layout(self.nodes);
+        let layout = self.counted.in_use().topology.layout(self.nodes);
         if classes.by_count
             && let Some(counts) = layout.in_a_row(counts)
         {
@@ -176,7 +176,7 @@ impl<'a> Soft<'a> {
     /// The numbers behind the constraint.
     pub(super) fn report(&self, max_domains: usize) -> Report<'_> {
         let counted = &self.counted;
-        let partition = &counted.lens().partition;
+        let partition = &counted.in_use().partition;
         let domain_count = self.candidates.iter().filter(|n| **n > 0).count();
         // Of all nodes, the domains are those of the partition if it leaves
         // nobody out.
@@ -188,9 +188,9 @@ impl<'a> Soft<'a> {
                 .min()
         };
         let (listed, minimum) = if same {
-            (counted.least(max_domains), counted.smallest())
+            (counted.fewest(max_domains), counted.smallest())
         } else {
-            let least = counted.least_among(&self.candidates, max_domains);
+            let least = counted.fewest_among(&self.candidates, max_domains);
             (least, minimum())
         };
         let tally = |id: DomainId| {

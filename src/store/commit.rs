@@ -10,7 +10,7 @@ use super::pending;
 use super::rows::{self, Encoded, SnapshotRow, Step};
 use super::session::note_number;
 use super::tables::{HELD, SNAPSHOTS, objects_name, objects_table};
-use crate::snapshot::{Aside, Refusal};
+use crate::snapshot::{Aside, JournalError};
 
 /// The states aside that are not any snapshot's yet.
 pub(super) struct Asides {
@@ -53,7 +53,7 @@ pub(super) fn write(
     works: &[Work],
     asides: &mut Asides,
     (number, buffers): (u64, bool),
-) -> Result<Vec<Result<(), Refusal>>, redb::Error> {
+) -> Result<Vec<Result<(), JournalError>>, redb::Error> {
     let mut transaction = file.begin_write()?;
     if buffers {
         transaction.set_durability(Durability::None)?;
@@ -66,7 +66,7 @@ pub(super) fn write(
     for work in works {
         outcomes.push(match work {
             Work::Entries(entries) => write_entries(&transaction, entries, asides)?,
-            Work::Aside(aside, _) if !asides.open.contains(aside) => Err(Refusal::LostAside),
+            Work::Aside(aside, _) if !asides.open.contains(aside) => Err(JournalError::LostAside),
             Work::Aside(aside, objects) => {
                 apply(&transaction, *aside, objects)?;
                 Ok(())
@@ -83,7 +83,7 @@ fn write_entries(
     transaction: &WriteTransaction,
     entries: &[Encoded],
     asides: &mut Asides,
-) -> Result<Result<(), Refusal>, redb::Error> {
+) -> Result<Result<(), JournalError>, redb::Error> {
     let Some(first) = entries.first() else {
         return Ok(Ok(()));
     };
@@ -103,12 +103,12 @@ fn write_entries(
         }
         Step::Replace(true) => {}
         Step::Replace(false) | Step::Batch(_) if follows(&first.row, before.as_ref()) => {}
-        Step::Replace(false) | Step::Batch(_) => return Ok(Err(Refusal::OutOfStep)),
+        Step::Replace(false) | Step::Batch(_) => return Ok(Err(JournalError::OutOfStep)),
     }
     let replaces = |entry: &Encoded| matches!(entry.step, Step::Replace(_));
     let lost = |entry: &&Encoded| replaces(entry) && !asides.open.contains(&Aside(entry.row.aside));
     if entries.iter().any(|entry| lost(&entry)) {
-        return Ok(Err(Refusal::LostAside));
+        return Ok(Err(JournalError::LostAside));
     }
     let mut row = before;
     for entry in entries {

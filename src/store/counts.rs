@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::last_commit::Loss;
-use crate::snapshot::Refusal;
+use crate::snapshot::JournalError;
 
 /// Counters of a store, for metrics.
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ pub struct Counts {
     restore_nanos: AtomicU64,
     lost_commits: AtomicU64,
     /// Why nothing can be written, while that is so.
-    trouble: Mutex<Option<Refusal>>,
+    trouble: Mutex<Option<JournalError>>,
 }
 
 /// The counters at one moment.
@@ -57,13 +57,13 @@ impl Counts {
     }
 
     /// Why updates are refused; none while they are not.
-    pub fn trouble(&self) -> Option<Refusal> {
+    pub fn trouble(&self) -> Option<JournalError> {
         self.trouble.lock().clone()
     }
 
     /// Notes whether something could be written, and tells the log when that
     /// changes.
-    pub(super) fn note_trouble(&self, trouble: Option<&Refusal>) {
+    pub(super) fn note_trouble(&self, trouble: Option<&JournalError>) {
         let before = std::mem::replace(&mut *self.trouble.lock(), trouble.cloned());
         match (before, trouble) {
             (None, Some(why)) => {

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::snapshot::Refusal;
+use crate::snapshot::JournalError;
 
 /// Why a state directory cannot be opened, read or closed.
 #[derive(Debug, thiserror::Error)]
@@ -49,10 +49,10 @@ pub enum Error {
 
 impl Error {
     /// What an update is refused with while this holds.
-    pub(super) fn refusal(&self) -> Refusal {
+    pub(super) fn refusal(&self) -> JournalError {
         match self {
-            Self::Io { source, .. } if is_full(source) => Refusal::NoSpace,
-            error => Refusal::Failed(error.to_string()),
+            Self::Io { source, .. } if is_full(source) => JournalError::NoSpace,
+            error => JournalError::Failed(error.to_string()),
         }
     }
 }
@@ -67,9 +67,9 @@ fn is_full(error: &io::Error) -> bool {
 }
 
 /// What an update is refused with when writing it failed.
-pub(super) fn refusal(error: &redb::Error) -> Refusal {
+pub(super) fn refusal(error: &redb::Error) -> JournalError {
     match error {
-        redb::Error::Io(error) if is_full(error) => Refusal::NoSpace,
-        error => Refusal::Failed(error.to_string()),
+        redb::Error::Io(error) if is_full(error) => JournalError::NoSpace,
+        error => JournalError::Failed(error.to_string()),
     }
 }

@@ -38,7 +38,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::proto::v1::change::Object;
-use crate::snapshot::{Aside, Convoy, Entry, Journal, Refusal};
+use crate::snapshot::{Aside, Entry, GroupCommit, Journal, JournalError};
 
 use commit::{Asides, Work, write};
 use file::File;
@@ -73,7 +73,7 @@ pub struct Store {
     durability: Durability,
     counts: Arc<Counts>,
     /// Where those wait who have something to write.
-    convoy: Convoy<Work, Result<(), Refusal>>,
+    group_commit: GroupCommit<Work, Result<(), JournalError>>,
     inner: Mutex<Inner>,
     /// States aside that were given up. Apart from the rest, because whoever
     /// gives one up must not wait for a disk.
@@ -100,7 +100,7 @@ struct Inner {
     /// Whether there are later ones.
     is_buffered: bool,
     /// Why and until when everything is refused after a fault.
-    paused: Option<(Instant, Refusal)>,
+    paused: Option<(Instant, JournalError)>,
 }
 
 impl Store {
@@ -118,7 +118,7 @@ impl Store {
         let mut inner = self.inner.lock();
         inner.paused = Some((
             Instant::now() + Duration::from_secs(3_600),
-            Refusal::Failed("it is closed".to_owned()),
+            JournalError::Failed("it is closed".to_owned()),
         ));
         let closed = match inner.file.take() {
             Some(file) => file.end_session(&self.directory),
@@ -139,20 +139,22 @@ impl Store {
         drop(inner);
         if due || was_removed || self.counts.trouble().is_some() {
             // What fails now is told to whoever records something next.
-            let _ = self.convoy.join(Work::WriteOut, |works| self.lead(works));
+            let _ = self
+                .group_commit
+                .join(Work::WriteOut, |works| self.lead(works));
         }
     }
 
-    fn submit(&self, work: Work) -> Result<(), Refusal> {
-        let done = self.convoy.join(work, |works| self.lead(works));
-        if done == Err(Refusal::NoSpace) {
+    fn submit(&self, work: Work) -> Result<(), JournalError> {
+        let done = self.group_commit.join(work, |works| self.lead(works));
+        if done == Err(JournalError::NoSpace) {
             self.counts.note_refused();
         }
         done
     }
 
     /// Does the work of all who wait, in one transaction.
-    fn lead(&self, works: Vec<Work>) -> Vec<Result<(), Refusal>> {
+    fn lead(&self, works: Vec<Work>) -> Vec<Result<(), JournalError>> {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
         if let Err(refusal) = self.ready(inner) {
@@ -182,8 +184,8 @@ impl Store {
         match write(file, &works, asides, (*number, buffers)) {
             // What was written where nobody finds it was not.
             Ok(_) if !inner.place.is_kept() => {
-                self.counts.note_trouble(Some(&Refusal::Gone));
-                works.iter().map(|_| Err(Refusal::Gone)).collect()
+                self.counts.note_trouble(Some(&JournalError::Gone));
+                works.iter().map(|_| Err(JournalError::Gone)).collect()
             }
             Ok(outcomes) => {
                 inner.is_buffered = buffers;
@@ -201,12 +203,12 @@ impl Store {
 }
 
 impl Journal for Store {
-    fn append(&self, entries: &[Entry<'_>]) -> Result<(), Refusal> {
+    fn append(&self, entries: &[Entry<'_>]) -> Result<(), JournalError> {
         let encoded = entries.iter().map(Encoded::of).collect();
         self.submit(Work::Entries(encoded))
     }
 
-    fn open_aside(&self) -> Result<Aside, Refusal> {
+    fn open_aside(&self) -> Result<Aside, JournalError> {
         let mut inner = self.inner.lock();
         self.ready(&mut inner)?;
         let aside = Aside(inner.asides.next_number());
@@ -214,7 +216,7 @@ impl Journal for Store {
         Ok(aside)
     }
 
-    fn write_aside(&self, aside: Aside, objects: &[Object]) -> Result<(), Refusal> {
+    fn write_aside(&self, aside: Aside, objects: &[Object]) -> Result<(), JournalError> {
         self.submit(Work::Aside(aside, objects::encode(objects)))
     }
 

@@ -8,7 +8,7 @@ use redb::{ReadableTable, StorageError, Table};
 use super::rows::{CHECKSUM, checksum, unseal};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
-use crate::snapshot::{Identity, Kind, OwnerKind, metadata_of};
+use crate::snapshot::{ObjectId, ObjectKind, OwnerKind, metadata_of};
 
 /// What a change takes, as a rule.
 const USUAL_BYTES: usize = 256;
@@ -132,7 +132,7 @@ pub(super) fn encode(objects: &[Object]) -> Objects {
     let mut changes = Vec::with_capacity(objects.len());
     for object in objects {
         let start = bytes.len();
-        let id = Identity::of(object);
+        let id = ObjectId::of(object);
         bytes.push(kind_byte(id.kind));
         bytes.extend_from_slice(id.namespace.as_bytes());
         bytes.push(0);
@@ -152,7 +152,7 @@ pub(super) fn encode(objects: &[Object]) -> Objects {
     Objects { bytes, changes }
 }
 
-fn encode_one(object: &Object, id: &Identity<'_>, bytes: &mut Vec<u8>) {
+fn encode_one(object: &Object, id: &ObjectId<'_>, bytes: &mut Vec<u8>) {
     let start = bytes.len();
     let encoded = match object {
         Object::Node(node) => node.encode(bytes),
@@ -249,13 +249,13 @@ const STATEFUL_SET: u8 = 4;
 const REPLICATION_CONTROLLER: u8 = 5;
 const POD: u8 = 6;
 
-fn kind_byte(kind: Kind) -> u8 {
+fn kind_byte(kind: ObjectKind) -> u8 {
     match kind {
-        Kind::Node => NODE,
-        Kind::Owner(OwnerKind::Service) => SERVICE,
-        Kind::Owner(OwnerKind::ReplicaSet) => REPLICA_SET,
-        Kind::Owner(OwnerKind::StatefulSet) => STATEFUL_SET,
-        Kind::Owner(OwnerKind::ReplicationController) => REPLICATION_CONTROLLER,
-        Kind::Pod => POD,
+        ObjectKind::Node => NODE,
+        ObjectKind::Owner(OwnerKind::Service) => SERVICE,
+        ObjectKind::Owner(OwnerKind::ReplicaSet) => REPLICA_SET,
+        ObjectKind::Owner(OwnerKind::StatefulSet) => STATEFUL_SET,
+        ObjectKind::Owner(OwnerKind::ReplicationController) => REPLICATION_CONTROLLER,
+        ObjectKind::Pod => POD,
     }
 }

@@ -15,7 +15,7 @@ use super::file::{self, File, io_error};
 use super::last_commit::LastCommit;
 use super::place::Place;
 use super::{Durability, Inner, PAUSE, Store};
-use crate::snapshot::{Convoy, Refusal};
+use crate::snapshot::{GroupCommit, JournalError};
 
 impl Store {
     /// Opens a state directory, which is created if need be, and keeps others
@@ -32,7 +32,7 @@ impl Store {
             directory: directory.to_owned(),
             durability,
             counts: Arc::new(Counts::default()),
-            convoy: Convoy::default(),
+            group_commit: GroupCommit::default(),
             inner: Mutex::new(Inner {
                 file: None,
                 unwritten: None,
@@ -62,7 +62,7 @@ impl Store {
             return Ok(());
         };
         let refusal = error.refusal();
-        if refusal != Refusal::NoSpace {
+        if refusal != JournalError::NoSpace {
             return Err(error);
         }
         let disk = Disk::open_unwritten(&self.directory, &self.counts)?;
@@ -126,13 +126,13 @@ impl Store {
 
     /// Makes sure that the file is open and in its place, unless a fault is too
     /// fresh.
-    pub(super) fn ready(&self, inner: &mut Inner) -> Result<(), Refusal> {
+    pub(super) fn ready(&self, inner: &mut Inner) -> Result<(), JournalError> {
         match &inner.paused {
             Some((until, refusal)) if Instant::now() < *until => return Err(refusal.clone()),
             _ => inner.paused = None,
         }
         if !inner.place.is_kept() {
-            return Err(Refusal::Gone);
+            return Err(JournalError::Gone);
         }
         if inner.file.is_none() {
             self.reopen(inner)?;
@@ -147,14 +147,14 @@ impl Store {
         inner: &mut Inner,
         works: &[Work],
         error: &redb::Error,
-    ) -> Vec<Result<(), Refusal>> {
+    ) -> Vec<Result<(), JournalError>> {
         let refusal = error::refusal(error);
         tracing::error!(error = %error, "the state directory cannot be written");
         self.counts.note_trouble(Some(&refusal));
         inner.file = None;
         let reopened = match inner.place.is_kept() {
             true => self.reopen(inner),
-            false => Err(Refusal::Gone),
+            false => Err(JournalError::Gone),
         };
         let outcome = |work: &Work| match (&inner.file, work) {
             (Some(file), Work::Entries(entries)) if reopened.is_ok() && file.holds(entries) => {
@@ -168,7 +168,7 @@ impl Store {
     }
 
     /// Opens the file again. States aside that were not finished are lost.
-    fn reopen(&self, inner: &mut Inner) -> Result<(), Refusal> {
+    fn reopen(&self, inner: &mut Inner) -> Result<(), JournalError> {
         inner.asides.open.clear();
         inner.asides.dropped.clear();
         match self.open_file(inner) {

@@ -15,7 +15,7 @@ use super::rows::{self, HeldRow, SnapshotRow};
 use super::tables::{HELD, objects_name, objects_table};
 use crate::matching::{Path as Field, Violations};
 use crate::proto::v1;
-use crate::snapshot::{Aside, Batch, Defaults, Limits, Registry, Restoring, Saved};
+use crate::snapshot::{Aside, Batch, Defaults, Limits, Registry, Restoring, SavedSnapshot};
 
 /// Objects are read so many at a time.
 const PART: usize = 10_000;
@@ -115,14 +115,18 @@ fn apply_all(restoring: &Restoring, parts: Receiver<Batch>, mut tell: impl FnMut
 }
 
 /// Reads and checks a snapshot but for its objects; why it cannot be read.
-pub(super) fn read_saved(file: &File, name: &str, row: &SnapshotRow) -> Result<Saved, String> {
+pub(super) fn read_saved(
+    file: &File,
+    name: &str,
+    row: &SnapshotRow,
+) -> Result<SavedSnapshot, String> {
     let defaults = row.defaults.clone().unwrap_or_default();
     let defaults = Defaults::compile(
         &defaults,
         &Limits::none(),
         Field::root("defaultConstraints"),
     );
-    Ok(Saved {
+    Ok(SavedSnapshot {
         name: name.to_owned(),
         epoch: row.epoch.clone(),
         revision: row.revision,
@@ -136,7 +140,7 @@ pub(super) fn read_saved(file: &File, name: &str, row: &SnapshotRow) -> Result<S
     })
 }
 
-fn read_held(file: &File, name: &str) -> Result<Vec<(u64, crate::snapshot::Held)>, String> {
+fn read_held(file: &File, name: &str) -> Result<Vec<(u64, crate::snapshot::Reservation)>, String> {
     let text = |error: redb::Error| error.to_string();
     let read = || -> Result<Vec<(u64, Vec<u8>)>, redb::Error> {
         let held = file.begin_read()?.open_table(HELD)?;

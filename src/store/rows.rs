@@ -12,7 +12,7 @@ use redb::{StorageError, Table};
 
 use super::objects::{self, Objects};
 use crate::proto::v1;
-use crate::snapshot::{Change, Claim, Entry, Held, Hold, Serial};
+use crate::snapshot::{Change, Claim, Entry, Hold, Reservation, Serial};
 
 /// What is kept of a snapshot beside its objects and reservations.
 #[derive(Clone, PartialEq, Message)]
@@ -123,7 +123,7 @@ impl Encoded {
 }
 
 impl HeldRow {
-    fn of(held: &Held) -> Self {
+    fn of(held: &Reservation) -> Self {
         let pod = held.claim.as_ref().map(|claim| v1::ReservedPod {
             name: claim.name.to_string(),
             uid: claim.uid.to_string(),
@@ -139,12 +139,12 @@ impl HeldRow {
         }
     }
 
-    pub fn into_held(self) -> Held {
+    pub fn into_held(self) -> Reservation {
         let claim = self.pod.map(|pod| Claim {
             name: pod.name.into(),
             uid: pod.uid.into(),
         });
-        Held {
+        Reservation {
             hold: Hold {
                 owner: self.owner.into(),
                 ttl: Duration::from_nanos(self.ttl.unsigned_abs()),

@@ -56,7 +56,7 @@ fn verify_parts(frozen: &Frozen, kept: &Kept, is_cancelled: &dyn Fn() -> bool) -
     let mut report = Report {
         revision: frozen.revision,
         nodes: frozen.nodes().len(),
-        partitions: kept.lenses.len(),
+        partitions: kept.partitions.len(),
         ..Report::default()
     };
     compare_memory(kept, &mut report.findings);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::finding::Findings;
 use crate::proto::v1;
 use crate::recount::{self, kept_off_by_cordon, node_affinity_matches, taints_tolerated};
-use crate::snapshot::{DomainId, Eligibility, Lens, Nodes, Slot, partition, topology};
+use crate::snapshot::{DomainId, Eligibility, Nodes, PartitionInUse, Slot, partition, topology};
 
 /// Stands for a node that exists and has no domain.
 const NO_DOMAIN: &str = "none";
@@ -76,14 +76,14 @@ impl NodeList {
     }
 
     /// Compares how many nodes have each value of a topology key.
-    fn compare_topology(&self, lens: &Lens, all: &Nodes, findings: &mut Findings) {
-        let topology = lens.partition.key().topology.clone();
+    fn compare_topology(&self, in_use: &PartitionInUse, all: &Nodes, findings: &mut Findings) {
+        let topology = in_use.partition.key().topology.clone();
         let everybody = self.part(&partition::Key::everywhere(topology));
-        let subject = || format!("topology of {}", describe(lens.partition.key()));
-        let nodes_in = lens.topology.nodes_in().iter().copied().enumerate();
+        let subject = || format!("topology of {}", describe(in_use.partition.key()));
+        let nodes_in = in_use.topology.nodes_in().iter().copied().enumerate();
         let kept: BTreeMap<&str, u32> = nodes_in
             .filter(|(_, nodes)| *nodes > 0)
-            .map(|(index, nodes)| (lens.topology.value(DomainId::at(index), all), nodes))
+            .map(|(index, nodes)| (in_use.topology.value(DomainId::at(index), all), nodes))
             .collect();
         let values = kept.keys().chain(everybody.domains.keys());
         for value in values.copied().collect::<BTreeSet<_>>() {
@@ -93,15 +93,21 @@ impl NodeList {
         }
         let aspect = || "nodes with the key".to_owned();
         let keyed = everybody.domains.values().map(|nodes| *nodes as usize);
-        findings.compare("", subject, aspect, lens.topology.keyed(), keyed.sum());
+        findings.compare("", subject, aspect, in_use.topology.keyed(), keyed.sum());
     }
 
     /// Compares a partition and its topology with the nodes.
-    pub fn compare_lens(&self, lens: &Lens, part: &Part<'_>, all: &Nodes, findings: &mut Findings) {
-        self.compare_topology(lens, all, findings);
-        let partition = &*lens.partition;
+    pub fn compare_partition(
+        &self,
+        in_use: &PartitionInUse,
+        part: &Part<'_>,
+        all: &Nodes,
+        findings: &mut Findings,
+    ) {
+        self.compare_topology(in_use, all, findings);
+        let partition = &*in_use.partition;
         let subject = || describe(partition.key());
-        let value = |domain: DomainId| lens.topology.value(domain, all);
+        let value = |domain: DomainId| in_use.topology.value(domain, all);
         for ((slot, node), (eligible, domain)) in self.nodes.iter().zip(&part.members) {
             let kept = Some(partition.member(*slot)).filter(|domain| domain.is_some());
             let kept = kept.map_or(NO_DOMAIN, value);

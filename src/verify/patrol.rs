@@ -36,11 +36,11 @@ impl Patrol {
         let (snapshot, namespace) = self.next(registry)?;
         let (frozen, kept) = snapshot.freeze_kept_of(&namespace);
         let report = verify_sample(&frozen, &kept);
-        let tally = registry.tally();
-        add(&tally.verified_views, report.views);
-        add(&tally.mismatches, report.findings.total);
+        let counters = registry.counters();
+        add(&counters.verified_views, report.views);
+        add(&counters.mismatches, report.findings.total);
         if report.findings.total > 0 && snapshot.rebuild() {
-            add(&tally.repairs, 1);
+            add(&counters.repairs, 1);
         }
         Some(Step {
             snapshot: snapshot.name().to_owned(),

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Patrol, verify};
 use crate::matching::Path;
 use crate::proto::v1;
-use crate::snapshot::{Batch, Fault, Limits, Offer, Registry, Snapshot, Unobserved};
+use crate::snapshot::{Batch, InjectedFault, Limits, Offer, Registry, Snapshot, Unobserved};
 use crate::spread::{Filter, NodeChecks, Question};
 
 /// A registry whose snapshot `default` has two zones, two pods and live views.
@@ -31,9 +31,9 @@ fn ask(snapshot: &Snapshot, pod: Value) -> Vec<(String, i64)> {
     let pod: v1::Pod = serde_json::from_value(pod).expect("a pod");
     let question = Question::compile(Some(&pod), &Limits::default(), Path::root("pod"));
     let question = question.expect("a valid pod");
-    snapshot.read("default", Batch::default(), |cut| {
-        let constraints = question.constraints_on(&cut);
-        let filter = Filter::of(&question, &constraints, NodeChecks::All, &cut);
+    snapshot.read("default", Batch::default(), |read_view| {
+        let constraints = question.constraints_on(&read_view);
+        let filter = Filter::of(&question, &constraints, NodeChecks::All, &read_view);
         let reports = filter.reports(usize::MAX);
         let domains = reports[0].domains.iter();
         let domains = domains.map(|d| (d.tally.value.to_owned(), d.tally.matching_pods));
@@ -80,26 +80,31 @@ fn what_agrees_is_said_to_agree() {
 #[test]
 fn each_fault_is_found() {
     let cases = [
-        (Fault::ViewCount, "count of domain \"a\"", "2", "1"),
+        (InjectedFault::ViewCount, "count of domain \"a\"", "2", "1"),
         (
-            Fault::ForgottenLabelSet,
+            InjectedFault::ForgottenLabelSet,
             "number of label sets that it matches",
             "0",
             "1",
         ),
         (
-            Fault::LabelSetCount,
+            InjectedFault::LabelSetCount,
             "pods that count on node \"n1\"",
             "2",
             "1",
         ),
-        (Fault::UnfollowedNode, "domain of node \"n1\"", "a", "none"),
-        (Fault::PodTotal, "number of pods", "3", "2"),
-        (Fault::MemoryTotal, "bytes of owners", "1", "0"),
+        (
+            InjectedFault::UnfollowedNode,
+            "domain of node \"n1\"",
+            "a",
+            "none",
+        ),
+        (InjectedFault::PodTotal, "number of pods", "3", "2"),
+        (InjectedFault::MemoryTotal, "bytes of owners", "1", "0"),
     ];
     for (fault, aspect, kept, recounted) in cases {
         let snapshot = registry().get("default").expect("it exists");
-        snapshot.tamper("default", "n1", fault);
+        snapshot.inject_fault("default", "n1", fault);
         let (frozen, copied) = snapshot.freeze_kept();
         let report = verify(&frozen, &copied, &|| false).expect("it is not cancelled");
         let mut found = report.findings.described.iter();
@@ -144,10 +149,10 @@ fn views_that_missed_a_move_are_not_asked() {
 #[test]
 fn a_patrol_finds_faults_counts_and_repairs_them() {
     let cases = [
-        Fault::ViewCount,
-        Fault::ForgottenLabelSet,
-        Fault::LabelSetCount,
-        Fault::UnfollowedNode,
+        InjectedFault::ViewCount,
+        InjectedFault::ForgottenLabelSet,
+        InjectedFault::LabelSetCount,
+        InjectedFault::UnfollowedNode,
     ];
     for fault in cases {
         let registry = registry();
@@ -157,12 +162,12 @@ fn a_patrol_finds_faults_counts_and_repairs_them() {
         let step = patrol.step(&registry).expect("there is a namespace");
         assert_eq!((step.report.views, step.report.findings.total), (1, 0));
 
-        snapshot.tamper("default", "n1", fault);
+        snapshot.inject_fault("default", "n1", fault);
         let before = (snapshot.revision(), objects(&snapshot));
         let step = patrol.step(&registry).expect("there is a namespace");
         let mismatches = step.report.findings.total;
         assert!(mismatches > 0, "{fault:?}");
-        let tally = registry.tally();
+        let tally = registry.counters();
         let counted = [&tally.verified_views, &tally.mismatches, &tally.repairs];
         let counted = counted.map(|count| count.load(Ordering::Relaxed));
         assert_eq!(counted, [2, mismatches as u64, 1], "{fault:?}");
@@ -171,7 +176,7 @@ fn a_patrol_finds_faults_counts_and_repairs_them() {
         let counts = ask(&snapshot, spread_by_zone());
         let (b, a) = (("b".to_owned(), 1), ("a".to_owned(), 1));
         let right = match fault {
-            Fault::UnfollowedNode => vec![b],
+            InjectedFault::UnfollowedNode => vec![b],
             _ => vec![a, b],
         };
         assert_eq!(counts, right, "{fault:?}");

@@ -10,7 +10,9 @@ use super::nodes::{NodeList, Part, describe, json};
 use super::pods::{Set, Tally, labels};
 use crate::proto::v1;
 use crate::recount::{Labels, selector_matches};
-use crate::snapshot::{DomainId, Frozen, Kept, Lens, Namespace, Nodes, PartitionId, View, Watch};
+use crate::snapshot::{
+    DomainId, Frozen, Kept, Namespace, Nodes, PartitionId, PartitionInUse, SelectorViews, View,
+};
 
 /// A selector of a namespace, and the label sets that it matches.
 struct Watched<'a> {
@@ -54,16 +56,16 @@ pub fn compare(
             of.push((watched, view));
         }
     }
-    for lens in &kept.lenses {
-        let part = nodes.part(lens.partition.key());
-        nodes.compare_lens(lens, &part, frozen.nodes(), &mut report.findings);
+    for in_use in &kept.partitions {
+        let part = nodes.part(in_use.partition.key());
+        nodes.compare_partition(in_use, &part, frozen.nodes(), &mut report.findings);
         // A view of a partition that is gone is not asked again.
-        for (watched, view) in by_partition.remove(&lens.id).unwrap_or_default() {
+        for (watched, view) in by_partition.remove(&in_use.id).unwrap_or_default() {
             if is_cancelled() {
                 return None;
             }
             let counts = watched.count(&part, nodes);
-            watched.compare(view, lens, &counts, frozen.nodes(), &mut report.findings);
+            watched.compare(view, in_use, &counts, frozen.nodes(), &mut report.findings);
             report.views += 1;
         }
     }
@@ -71,7 +73,7 @@ pub fn compare(
 }
 
 /// The label sets that a selector counts. An empty selector counts none.
-fn match_sets<'a>(watch: &Watch, tally: &'a Tally) -> Vec<(&'a Labels, &'a Set)> {
+fn match_sets<'a>(watch: &SelectorViews, tally: &'a Tally) -> Vec<(&'a Labels, &'a Set)> {
     let selector = watch.selector.to_wire();
     let counts = selector != Some(v1::LabelSelector::default());
     let matches = |labels| counts && selector_matches(selector.as_ref(), labels);
@@ -82,7 +84,7 @@ fn match_sets<'a>(watch: &Watch, tally: &'a Tally) -> Vec<(&'a Labels, &'a Set)>
 fn compare_sets(
     name: &str,
     namespace: &Namespace,
-    watch: &Watch,
+    watch: &SelectorViews,
     matched: &[(&Labels, &Set)],
     findings: &mut Findings,
 ) {
@@ -122,18 +124,21 @@ impl Watched<'_> {
     fn compare(
         &self,
         view: &View,
-        lens: &Lens,
+        in_use: &PartitionInUse,
         counts: &BTreeMap<&str, u32>,
         nodes: &Nodes,
         findings: &mut Findings,
     ) {
         let subject = || {
             let selector = describe_selector(self.selector.as_ref());
-            format!("view of {selector} on {}", describe(lens.partition.key()))
+            format!("view of {selector} on {}", describe(in_use.partition.key()))
         };
-        let value = |id| lens.topology.value(id, nodes);
-        let ids: HashMap<&str, DomainId> =
-            lens.partition.domains().map(|id| (value(id), id)).collect();
+        let value = |id| in_use.topology.value(id, nodes);
+        let ids: HashMap<&str, DomainId> = in_use
+            .partition
+            .domains()
+            .map(|id| (value(id), id))
+            .collect();
         for (value, recounted) in counts {
             let aspect = || format!("count of domain {value:?}");
             let kept = ids.get(value).map_or(0, |id| view.count(*id));
@@ -142,7 +147,7 @@ impl Watched<'_> {
         // What is no domain counts nothing.
         for index in 0..view.counts().len() {
             let id = DomainId::at(index);
-            if lens.partition.eligible_nodes(id) == 0 {
+            if in_use.partition.eligible_nodes(id) == 0 {
                 let aspect = || format!("count of number {index}, which is no domain");
                 findings.compare(self.namespace, subject, aspect, view.count(id), 0);
             }
@@ -152,7 +157,7 @@ impl Watched<'_> {
         }
         let aspect = || "smallest count".to_owned();
         let smallest = |count: Option<u32>| count.map_or("none".to_owned(), |n| n.to_string());
-        let kept = smallest(view.smallest(&lens.partition));
+        let kept = smallest(view.smallest(&in_use.partition));
         let recounted = smallest(counts.values().copied().min());
         findings.compare(self.namespace, subject, aspect, kept, recounted);
     }

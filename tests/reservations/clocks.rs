@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use evenkeel::snapshot::{Batch, Decided, Error, Hold, Limits, Now, Offer, Registry, Unobserved};
+use evenkeel::snapshot::{
+    Batch, DecidedPicks, Error, Hold, Limits, Now, Offer, Registry, Unobserved,
+};
 
 use super::slow_disk::Disk;
 
@@ -85,7 +87,7 @@ pub fn hold(registry: &Registry, seconds: u64) {
         namespace: "default".into(),
         labels: Arc::default(),
     };
-    let decided = Decided {
+    let decided = DecidedPicks {
         revision,
         nodes: vec!["a".into()],
         answer: (),

@@ -9,7 +9,7 @@ use evenkeel::proto::v1::{
     UpdateSnapshotRequest,
 };
 use evenkeel::snapshot::{
-    Aside, Entry, Journal, Limits, Refusal, Registry, Serial, Snapshot, Unobserved,
+    Aside, Entry, Journal, JournalError, Limits, Registry, Serial, Snapshot, Unobserved,
 };
 use evenkeel::store::{Durability, Store};
 use parking_lot::{Condvar, Mutex};
@@ -69,7 +69,7 @@ impl Disk {
         registry
     }
 
-    fn works(&self) -> Result<(), Refusal> {
+    fn works(&self) -> Result<(), JournalError> {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let mut mood = self.mood.lock();
         while *mood == Mood::StandsStill {
@@ -77,14 +77,14 @@ impl Disk {
         }
         self.waiting.fetch_sub(1, Ordering::SeqCst);
         match *mood {
-            Mood::Fails => Err(Refusal::Failed("it is broken".into())),
+            Mood::Fails => Err(JournalError::Failed("it is broken".into())),
             _ => Ok(()),
         }
     }
 }
 
 impl Journal for Disk {
-    fn append(&self, entries: &[Entry<'_>]) -> Result<(), Refusal> {
+    fn append(&self, entries: &[Entry<'_>]) -> Result<(), JournalError> {
         self.works()?;
         self.store.append(entries)?;
         let told = entries.iter().map(|e| (e.revision, e.ended.to_vec()));
@@ -92,7 +92,7 @@ impl Journal for Disk {
         Ok(())
     }
 
-    fn open_aside(&self) -> Result<Aside, Refusal> {
+    fn open_aside(&self) -> Result<Aside, JournalError> {
         self.store.open_aside()
     }
 
@@ -100,7 +100,7 @@ impl Journal for Disk {
         &self,
         aside: Aside,
         objects: &[evenkeel::proto::v1::change::Object],
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), JournalError> {
         self.works()?;
         self.store.write_aside(aside, objects)
     }

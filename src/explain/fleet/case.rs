@@ -7,7 +7,7 @@ use crate::explain::case::wire_index;
 use crate::proto::v1;
 use crate::proto::v1::constraint_insight::Minimum;
 use crate::proto::v1::left_out::Cause;
-use crate::snapshot::{Cut, NodeRef, Slot};
+use crate::snapshot::{NodeRef, ReadView, Slot};
 use crate::spread::fleet::{Effect, Judge, Question, Refused, Spread, holders, score};
 
 /// What it costs to look at a cluster and its labels, in units.
@@ -23,7 +23,7 @@ pub struct Case<'a> {
     /// The constraints, hard ones first.
     pub spreads: &'a [Spread],
     /// The state that it was decided on.
-    pub cut: Cut<'a>,
+    pub read_view: ReadView<'a>,
     /// The clusters that were judged.
     pub clusters: Vec<Judged<'a>>,
 }
@@ -44,12 +44,17 @@ pub struct Judged<'a> {
 
 impl<'a> Case<'a> {
     /// The case of a question, decided about `slots`.
-    pub fn of(question: &'a Question, judge: &'a Judge<'a>, slots: &[Slot], cut: &Cut<'a>) -> Self {
-        let holds = holders(&question.holders, cut);
+    pub fn of(
+        question: &'a Question,
+        judge: &'a Judge<'a>,
+        slots: &[Slot],
+        read_view: &ReadView<'a>,
+    ) -> Self {
+        let holds = holders(&question.holders, read_view);
         let judged = |slot: &Slot| {
             Some(Judged {
                 slot: *slot,
-                node: cut.nodes.get(*slot)?,
+                node: read_view.nodes.get(*slot)?,
                 verdict: judge.judge(*slot),
                 passes: judge.check(*slot).is_ok(),
                 holds: holds(*slot),
@@ -58,7 +63,7 @@ impl<'a> Case<'a> {
         Self {
             question,
             spreads: judge.spreads(),
-            cut: *cut,
+            read_view: *read_view,
             clusters: slots.iter().filter_map(judged).collect(),
         }
     }
@@ -111,9 +116,9 @@ impl<'a> Case<'a> {
 
     /// All clusters of the snapshot, judged or not.
     pub fn all_clusters(&self) -> impl Iterator<Item = NodeRef<'a>> {
-        let nodes = self.cut.nodes;
+        let nodes = self.read_view.nodes;
         let slots = match self
-            .cut
+            .read_view
             .affords(nodes.len().saturating_mul(UNITS_PER_CLUSTER))
         {
             true => nodes.order(),

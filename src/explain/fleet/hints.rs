@@ -312,7 +312,7 @@ fn empty_value(case: &Case<'_>) -> Vec<Finding> {
 /// Placements that match and are being deleted hold no cluster any more.
 fn terminating(case: &Case<'_>) -> Vec<Finding> {
     let of = |spread: &Spread| {
-        let ending = case.cut.terminating(&spread.active.selector).count();
+        let ending = case.read_view.terminating(&spread.active.selector).count();
         if ending == 0 {
             return None;
         }

@@ -33,7 +33,7 @@ fn mixed(case: &Case<'_>, place: usize, active: &Active) -> Option<Finding> {
         rest.eq(expected.iter().copied())
     };
     let mut revisions: BTreeMap<&str, u32> = BTreeMap::new();
-    let sets = case.cut.matching_sets(&active.selector);
+    let sets = case.read_view.matching_sets(&active.selector);
     for set in sets.filter(is_of_workload) {
         let hash = set.labels().find(|(key, _)| *key == HASH);
         let pods: u32 = set.counts().map(|(_, pods)| pods).sum();
@@ -96,8 +96,8 @@ pub fn terminating(case: &Case<'_>) -> Vec<Finding> {
     let of = |active: &Active| {
         let key = &*active.constraint.topology_key;
         let mut by_value: BTreeMap<&str, usize> = BTreeMap::new();
-        for slot in case.cut.terminating(&active.selector) {
-            let node = case.cut.nodes.get(slot);
+        for slot in case.read_view.terminating(&active.selector) {
+            let node = case.read_view.nodes.get(slot);
             if let Some(value) = node.and_then(|node| node.label_text(key)) {
                 *by_value.entry(value).or_default() += 1;
             }

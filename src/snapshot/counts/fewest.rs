@@ -11,7 +11,7 @@ const STRIDE: usize = 32;
 
 /// Where the domains that are wanted end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cut {
+pub struct Bound {
     /// How many domains are wanted, of those that there are.
     pub total: usize,
     /// The largest count among them.
@@ -20,24 +20,24 @@ pub struct Cut {
     pub at_count: usize,
 }
 
-/// The domains before a cut.
-pub struct Least<'a> {
+/// The domains before a bound.
+pub struct Fewest<'a> {
     /// By domain; domains past its end have 0.
     pub counts: &'a [u32],
     /// By domain: what is 0 or past the end is no domain.
     pub nodes_in: &'a [u32],
     /// Where they end.
-    pub cut: Cut,
+    pub bound: Bound,
 }
 
-/// The cut behind `max` domains, which are not all, given how many stand at
+/// The bound behind `max` domains, which are not all, given how many stand at
 /// each count.
-pub fn by_levels(levels: &BTreeMap<u32, u32>, max: usize) -> Cut {
+pub fn by_levels(levels: &BTreeMap<u32, u32>, max: usize) -> Bound {
     let mut at_count = max;
     for (count, domains) in levels {
         let domains = *domains as usize;
         if domains >= at_count {
-            return Cut {
+            return Bound {
                 total: max,
                 count: *count,
                 at_count,
@@ -48,16 +48,16 @@ pub fn by_levels(levels: &BTreeMap<u32, u32>, max: usize) -> Cut {
     unreachable!("each domain stands at a count")
 }
 
-/// The cut behind `max` of the domains that have any in `nodes_in`, or behind
+/// The bound behind `max` of the domains that have any in `nodes_in`, or behind
 /// all of them.
-pub fn by_counts(counts: &[u32], nodes_in: &[u32], max: usize) -> Cut {
+pub fn by_counts(counts: &[u32], nodes_in: &[u32], max: usize) -> Bound {
     let domains = nodes_in.iter().enumerate().filter(|(_, nodes)| **nodes > 0);
     let mut counts: Vec<u32> = domains
         .map(|(i, _)| counts.get(i).copied().unwrap_or(0))
         .collect();
     let total = max.min(counts.len());
     if total == counts.len() || total == 0 {
-        return Cut {
+        return Bound {
             total,
             count: u32::MAX,
             at_count: total,
@@ -65,36 +65,36 @@ pub fn by_counts(counts: &[u32], nodes_in: &[u32], max: usize) -> Cut {
     }
     let (below, count, _) = counts.select_nth_unstable(total - 1);
     let count = *count;
-    Cut {
+    Bound {
         total,
         count,
         at_count: total - below.iter().filter(|below| **below < count).count(),
     }
 }
 
-impl Least<'_> {
+impl Fewest<'_> {
     /// The domains, ascending by count, then by value.
     pub fn of(&self, ascending: &Ascending) -> Vec<DomainId> {
-        let mut found = Found {
-            least: self,
-            room: self.cut.at_count,
-            domains: Vec::with_capacity(self.cut.total),
+        let mut search = Search {
+            fewest: self,
+            room: self.bound.at_count,
+            domains: Vec::with_capacity(self.bound.total),
         };
         match ascending {
-            Ascending::Listed(ids) => found.look_at(ids.iter().copied()),
+            Ascending::Listed(ids) => search.look_at(ids.iter().copied()),
             Ascending::ByNumber(count) => {
                 for start in (0..*count).step_by(STRIDE) {
                     let end = (start + STRIDE).min(*count);
-                    if found.is_full() {
+                    if search.is_full() {
                         break;
                     }
-                    if found.may_be_in(start..end) {
-                        found.look_at((start..end).map(DomainId::at));
+                    if search.may_be_in(start..end) {
+                        search.look_at((start..end).map(DomainId::at));
                     }
                 }
             }
         }
-        let mut domains = found.domains;
+        let mut domains = search.domains;
         // Stable: those of one count stay ascending by value.
         domains.sort_by_key(|(count, _)| *count);
         domains.into_iter().map(|(_, id)| id).collect()
@@ -102,16 +102,16 @@ impl Least<'_> {
 }
 
 /// What was found so far.
-struct Found<'a> {
-    least: &'a Least<'a>,
+struct Search<'a> {
+    fewest: &'a Fewest<'a>,
     /// How many more domains are wanted that have the largest count.
     room: usize,
     domains: Vec<(u32, DomainId)>,
 }
 
-impl Found<'_> {
+impl Search<'_> {
     fn is_full(&self) -> bool {
-        self.domains.len() >= self.least.cut.total
+        self.domains.len() >= self.fewest.bound.total
     }
 
     /// Whether one of a row of numbers may be wanted.
@@ -119,10 +119,10 @@ impl Found<'_> {
         let most = match self.room {
             // Only those below are wanted now; there are such, for it is not
             // full.
-            0 => self.least.cut.count.saturating_sub(1),
-            _ => self.least.cut.count,
+            0 => self.fewest.bound.count.saturating_sub(1),
+            _ => self.fewest.bound.count,
         };
-        match self.least.counts.get(numbers) {
+        match self.fewest.counts.get(numbers) {
             Some(counts) => counts
                 .iter()
                 .fold(false, |any, count| any | (*count <= most)),
@@ -131,13 +131,13 @@ impl Found<'_> {
     }
 
     fn look_at(&mut self, ids: impl Iterator<Item = DomainId>) {
-        let Cut { total, count, .. } = self.least.cut;
+        let Bound { total, count, .. } = self.fewest.bound;
         for id in ids {
             if self.domains.len() >= total {
                 return;
             }
-            let own = self.least.counts.get(id.index()).copied().unwrap_or(0);
-            let is_domain = || self.least.nodes_in.get(id.index()).is_some_and(|n| *n > 0);
+            let own = self.fewest.counts.get(id.index()).copied().unwrap_or(0);
+            let is_domain = || self.fewest.nodes_in.get(id.index()).is_some_and(|n| *n > 0);
             if own > count || (own == count && self.room == 0) || !is_domain() {
                 continue;
             }

@@ -13,16 +13,16 @@ const WORD: usize = usize::BITS as usize;
 
 /// The domains of all nodes, in node order.
 #[derive(Debug, Clone)]
-pub struct Layout {
+pub struct NodeLayout {
     domains: Vec<DomainId>,
     /// The nodes that have the topology key.
     keyed: FixedBitSet,
-    shape: Shape,
+    shape: NodeShape,
 }
 
 /// What makes looking at all nodes cheap.
 #[derive(Debug, Clone)]
-enum Shape {
+enum NodeShape {
     /// There are few domains: the nodes of each, by domain.
     Few(Vec<FixedBitSet>),
     /// Each node's domain has the number after that of the node before it,
@@ -32,13 +32,13 @@ enum Shape {
     Mixed,
 }
 
-impl Layout {
+impl NodeLayout {
     /// Lays out the domains of all nodes, in node order; all of them are below
     /// `id_bound`.
     pub fn of(domains: Vec<DomainId>, id_bound: usize) -> Self {
         Self {
             keyed: bits(&domains, |domain| domain.is_some()),
-            shape: Shape::of(&domains, id_bound),
+            shape: NodeShape::of(&domains, id_bound),
             domains,
         }
     }
@@ -57,8 +57,8 @@ impl Layout {
     /// has them in a row.
     pub fn in_a_row<'c>(&self, counts: &'c [u32]) -> Option<&'c [u32]> {
         match self.shape {
-            Shape::Consecutive(first) => counts.get(first..first + self.domains.len()),
-            Shape::Few(_) | Shape::Mixed => None,
+            NodeShape::Consecutive(first) => counts.get(first..first + self.domains.len()),
+            NodeShape::Few(_) | NodeShape::Mixed => None,
         }
     }
 
@@ -69,7 +69,7 @@ impl Layout {
             return bits(counts, |count| *count <= most);
         }
         let count = |domain: usize| counts.get(domain).copied().unwrap_or(0);
-        let Shape::Few(members) = &self.shape else {
+        let NodeShape::Few(members) = &self.shape else {
             return bits(&self.domains, |domain| {
                 domain.is_some() && count(domain.index()) <= most
             });
@@ -90,7 +90,7 @@ impl Layout {
     }
 }
 
-impl Shape {
+impl NodeShape {
     fn of(domains: &[DomainId], id_bound: usize) -> Self {
         if id_bound <= FEW_DOMAINS {
             let mut members = vec![FixedBitSet::with_capacity(domains.len()); id_bound];

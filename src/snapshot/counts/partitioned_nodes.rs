@@ -7,7 +7,7 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use super::decision::DecisionId;
 use super::partition::{self, Partition};
-use super::partitions::{Lens, Lenses, Moves};
+use super::partitions::{Moves, PartitionInUse, PartitionsInUse};
 use super::topology::Topology;
 use super::upkeep::Upkeep;
 use crate::snapshot::budget::Budget;
@@ -18,7 +18,7 @@ use crate::snapshot::objects::slots::Slot;
 #[derive(Debug, Default)]
 pub struct PartitionedNodes {
     nodes: Nodes,
-    lenses: RwLock<Lenses>,
+    partitions: RwLock<PartitionsInUse>,
     /// What these were copied from to be changed, while following that is
     /// cheaper than looking at all nodes again.
     base: Option<Base>,
@@ -50,7 +50,7 @@ const SHARES: usize = 64;
 /// How many ways of looking at the nodes are kept, at most.
 const MAX_PARTITIONS: usize = 4_096;
 
-/// What became of the lenses when nodes changed.
+/// What became of the partitions when nodes changed.
 #[derive(Debug)]
 pub enum Followed {
     /// They are up to date; these nodes moved between domains.
@@ -70,63 +70,63 @@ impl PartitionedNodes {
         &mut self.nodes
     }
 
-    /// Brings the lenses up to date after a run of changes.
+    /// Brings the partitions up to date after a run of changes.
     pub fn follow(&mut self) -> Followed {
         let changed = self.nodes.take_changed();
-        let mut lenses = std::mem::take(self.lenses.get_mut());
-        let followed = if lenses.is_empty() || changed.is_empty() {
+        let mut partitions = std::mem::take(self.partitions.get_mut());
+        let followed = if partitions.is_empty() || changed.is_empty() {
             Followed::Moved(Vec::new())
         } else if changed.len() > MIN_UPHEAVAL.max(self.nodes.len() / 4) {
-            lenses.clear();
+            partitions.clear();
             Followed::Dropped
         } else {
             let most = MAX_FOLLOWING / changed.len();
-            if lenses.units_per_node() > most {
-                lenses.drop_costly(most / SHARES);
+            if partitions.units_per_node() > most {
+                partitions.drop_costly(most / SHARES);
             }
-            Followed::Moved(lenses.update(&changed, |slot| self.nodes.get(slot)))
+            Followed::Moved(partitions.update(&changed, |slot| self.nodes.get(slot)))
         };
-        *self.lenses.get_mut() = lenses;
+        *self.partitions.get_mut() = partitions;
         followed
     }
 
-    /// The lens of a key, made if need be and if the budget allows it, and kept
+    /// The partition of a key, made if need be and if the budget allows it, and kept
     /// if there is room.
-    pub fn lens(
+    pub fn in_use(
         &self,
         key: &partition::Key,
         upkeep: &Upkeep,
         by: DecisionId,
         budget: &Budget<'_>,
-    ) -> Option<Lens> {
+    ) -> Option<PartitionInUse> {
         let now = upkeep.tick();
         loop {
-            if let Some(lens) = self.lenses.read().find(key, now, by) {
-                return Some(lens);
+            if let Some(in_use) = self.partitions.read().find(key, now, by) {
+                return Some(in_use);
             }
             // Made without a lock: others look up theirs meanwhile.
             let (topology, partition) = match &self.base {
                 Some(base) => self.follow_base(base, key, (upkeep, by), budget)?,
                 None => self.look(key, budget)?,
             };
-            let mut lenses = self.lenses.write();
+            let mut partitions = self.partitions.write();
             let bytes = partition.memory_bytes();
             // Those of an imagined copy go with the decision.
             let counts = self.base.is_none();
-            if lenses.len() >= MAX_PARTITIONS || !upkeep.has_lens_room(bytes) {
-                lenses.drop_half();
+            if partitions.len() >= MAX_PARTITIONS || !upkeep.has_partition_room(bytes) {
+                partitions.drop_half();
                 if counts {
-                    upkeep.note_lenses(lenses.memory_bytes());
+                    upkeep.note_partitions(partitions.memory_bytes());
                 }
             }
-            if !upkeep.has_lens_room(bytes) {
-                return Some(Lens::unkept(topology, partition));
+            if !upkeep.has_partition_room(bytes) {
+                return Some(PartitionInUse::unkept(topology, partition));
             }
-            if let Some(lens) = lenses.insert(&topology, &partition, now, by) {
+            if let Some(in_use) = partitions.insert(&topology, &partition, now, by) {
                 if counts {
-                    upkeep.note_lenses(lenses.memory_bytes());
+                    upkeep.note_partitions(partitions.memory_bytes());
                 }
-                return Some(lens);
+                return Some(in_use);
             }
         }
     }
@@ -137,7 +137,7 @@ impl PartitionedNodes {
         key: &partition::Key,
         budget: &Budget<'_>,
     ) -> Option<(Arc<Topology>, Arc<Partition>)> {
-        let known = self.lenses.read().topology(&key.topology);
+        let known = self.partitions.read().topology(&key.topology);
         let topology = match known {
             Some(topology) => topology,
             None => {
@@ -154,7 +154,7 @@ impl PartitionedNodes {
         Some((topology, Arc::new(partition)))
     }
 
-    /// What became of the base's lens of a key.
+    /// What became of the base's partition of a key.
     fn follow_base(
         &self,
         base: &Base,
@@ -162,7 +162,7 @@ impl PartitionedNodes {
         (upkeep, by): (&Upkeep, DecisionId),
         budget: &Budget<'_>,
     ) -> Option<(Arc<Topology>, Arc<Partition>)> {
-        let lens = base.nodes.lens(key, upkeep, by, budget)?;
+        let in_use = base.nodes.in_use(key, upkeep, by, budget)?;
         let units = base.changed.len() * key.eligibility.units_per_node();
         if !budget.takes(self.nodes.slot_count() + units) {
             return None;
@@ -170,25 +170,25 @@ impl PartitionedNodes {
         let mut topologies = base.topologies.lock();
         let known = topologies
             .iter()
-            .find(|(before, _)| Arc::ptr_eq(before, &lens.topology));
+            .find(|(before, _)| Arc::ptr_eq(before, &in_use.topology));
         let topology = match known {
             Some((_, after)) => Arc::clone(after),
-            None if self.lenses.read().topology(&key.topology).is_some() => {
+            None if self.partitions.read().topology(&key.topology).is_some() => {
                 // Another one took its place in the base meanwhile.
                 drop(topologies);
                 return self.look(key, budget);
             }
             None => {
-                let mut topology = Topology::clone(&lens.topology);
+                let mut topology = Topology::clone(&in_use.topology);
                 for slot in &base.changed {
                     topology.update(*slot, self.nodes.get(*slot));
                 }
                 let topology = Arc::new(topology);
-                topologies.push((lens.topology, Arc::clone(&topology)));
+                topologies.push((in_use.topology, Arc::clone(&topology)));
                 topology
             }
         };
-        let mut partition = Partition::clone(&lens.partition);
+        let mut partition = Partition::clone(&in_use.partition);
         for slot in &base.changed {
             partition.update(*slot, self.nodes.get(*slot), &topology);
         }
@@ -199,10 +199,10 @@ impl PartitionedNodes {
     /// another reference, and with the partitions.
     pub fn to_change(this: &mut Arc<Self>) -> &mut Self {
         if Arc::get_mut(this).is_none() {
-            let lenses = std::mem::take(&mut *this.lenses.write());
+            let partitions = std::mem::take(&mut *this.partitions.write());
             *this = Arc::new(Self {
                 nodes: this.nodes.clone(),
-                lenses: RwLock::new(lenses),
+                partitions: RwLock::new(partitions),
                 base: None,
             });
         }
@@ -219,7 +219,7 @@ impl PartitionedNodes {
         let follows = changed.len() <= MIN_UPHEAVAL.max(nodes.len() / 4);
         Self {
             nodes,
-            lenses: RwLock::default(),
+            partitions: RwLock::default(),
             base: follows.then(|| Base {
                 nodes: Arc::clone(this),
                 changed,
@@ -228,18 +228,18 @@ impl PartitionedNodes {
         }
     }
 
-    /// The lenses in use.
-    pub fn lenses(&self) -> RwLockReadGuard<'_, Lenses> {
-        self.lenses.read()
+    /// The partitions in use.
+    pub fn partitions(&self) -> RwLockReadGuard<'_, PartitionsInUse> {
+        self.partitions.read()
     }
 
-    /// Drops the lenses that were last used before tick `since`.
-    pub fn drop_idle_lenses(&self, since: u64, upkeep: &Upkeep) {
-        let mut lenses = self.lenses.write();
-        lenses.drop_idle(since);
+    /// Drops the partitions that were last used before tick `since`.
+    pub fn drop_idle_partitions(&self, since: u64, upkeep: &Upkeep) {
+        let mut partitions = self.partitions.write();
+        partitions.drop_idle(since);
         if upkeep.is_process_full() {
-            lenses.drop_half();
+            partitions.drop_half();
         }
-        upkeep.note_lenses(lenses.memory_bytes());
+        upkeep.note_partitions(partitions.memory_bytes());
     }
 }

@@ -21,7 +21,7 @@ pub struct PartitionId {
     serial: u64,
 }
 
-impl Lens {
+impl PartitionInUse {
     /// One that is not kept.
     pub(in crate::snapshot) fn unkept(topology: Arc<Topology>, partition: Arc<Partition>) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl PartitionId {
 
 /// A partition and the topology that it is of.
 #[derive(Debug, Clone)]
-pub struct Lens {
+pub struct PartitionInUse {
     /// The number of the partition.
     pub id: PartitionId,
     /// The eligible nodes, parted into domains.
@@ -72,11 +72,11 @@ pub struct Moves {
 /// Whoever reads holds a clone of an `Arc`. Who decides aside may hold it while
 /// nodes change: a change then copies it first.
 #[derive(Debug, Default)]
-pub struct Lenses {
+pub struct PartitionsInUse {
     topologies: HashMap<topology::Key, usize>,
     topology: Slab<Arc<Topology>>,
     by_key: HashMap<Arc<partition::Key>, usize>,
-    entries: Slab<Entry>,
+    entries: Slab<Tracked>,
     /// What partitions take, with their keys.
     bytes: usize,
 }
@@ -86,7 +86,7 @@ pub struct Lenses {
 static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);
 
 #[derive(Debug)]
-struct Entry {
+struct Tracked {
     serial: u64,
     key: Arc<partition::Key>,
     topology: usize,
@@ -101,7 +101,7 @@ struct Entry {
     reused: AtomicBool,
 }
 
-impl Entry {
+impl Tracked {
     fn last_used(&self) -> u64 {
         self.last_used.load(Ordering::Relaxed)
     }
@@ -115,9 +115,9 @@ impl Entry {
     }
 }
 
-impl Lenses {
+impl PartitionsInUse {
     /// A partition that is in use, used once more at tick `now` by a decision.
-    pub fn find(&self, key: &partition::Key, now: u64, by: DecisionId) -> Option<Lens> {
+    pub fn find(&self, key: &partition::Key, now: u64, by: DecisionId) -> Option<PartitionInUse> {
         let index = *self.by_key.get(key)?;
         let entry = &self.entries[index];
         if entry.last_used.load(Ordering::Relaxed) != now {
@@ -130,12 +130,12 @@ impl Lenses {
         if entry.made_for != by && !entry.reused.load(Ordering::Relaxed) {
             entry.reused.store(true, Ordering::Relaxed);
         }
-        Some(self.lens(index))
+        Some(self.in_use(index))
     }
 
-    fn lens(&self, index: usize) -> Lens {
+    fn in_use(&self, index: usize) -> PartitionInUse {
         let entry = &self.entries[index];
-        Lens {
+        PartitionInUse {
             id: PartitionId {
                 index,
                 serial: entry.serial,
@@ -146,9 +146,9 @@ impl Lenses {
     }
 
     /// All of them, as they are now.
-    pub fn copy(&self) -> Vec<Lens> {
+    pub fn copy(&self) -> Vec<PartitionInUse> {
         let all = self.entries.iter();
-        all.map(|(index, _)| self.lens(index)).collect()
+        all.map(|(index, _)| self.in_use(index)).collect()
     }
 
     /// A partition by number, if it is still in use.
@@ -171,10 +171,10 @@ impl Lenses {
         partition: &Arc<Partition>,
         now: u64,
         by: DecisionId,
-    ) -> Option<Lens> {
+    ) -> Option<PartitionInUse> {
         let key = partition.key();
-        if let Some(lens) = self.find(key, now, by) {
-            return Some(lens);
+        if let Some(in_use) = self.find(key, now, by) {
+            return Some(in_use);
         }
         let slab = &mut self.topology;
         let index = *self
@@ -186,7 +186,7 @@ impl Lenses {
         }
         let key = Arc::clone(key);
         self.bytes += partition.memory_bytes();
-        let entry = self.entries.insert(Entry {
+        let entry = self.entries.insert(Tracked {
             serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
             key: Arc::clone(&key),
             topology: index,
@@ -197,7 +197,7 @@ impl Lenses {
             reused: AtomicBool::new(false),
         });
         self.by_key.insert(key, entry);
-        Some(self.lens(entry))
+        Some(self.in_use(entry))
     }
 
     /// What it costs all of them to follow one node.
@@ -297,7 +297,7 @@ impl Lenses {
         });
     }
 
-    fn retain(&mut self, mut stays: impl FnMut(&Entry) -> bool) {
+    fn retain(&mut self, mut stays: impl FnMut(&Tracked) -> bool) {
         self.entries.retain(|_, entry| stays(entry));
         let entries = &self.entries;
         let serials = |index: &usize, key: &Arc<partition::Key>| {
@@ -339,7 +339,7 @@ impl Lenses {
     }
 }
 
-impl Lens {
+impl PartitionInUse {
     /// One of no nodes, for a decision that is worth nothing.
     pub fn none(key: &partition::Key) -> Self {
         let topology = Topology::default();

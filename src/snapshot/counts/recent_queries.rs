@@ -13,13 +13,13 @@ const PLACES: usize = 4_096;
 /// The questions asked lately. Hashes are seeded, so that nobody can choose
 /// questions that take the places of others.
 #[derive(Debug, Default)]
-pub struct Asked {
+pub struct RecentQueries {
     seed: RandomState,
     /// Empty until the first question.
     places: Vec<u32>,
 }
 
-impl Asked {
+impl RecentQueries {
     /// What they take in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
         heap::list::<u32>(self.places.capacity())

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::domain::DomainId;
-use super::layout::Layout;
+use super::layout::NodeLayout;
 use crate::account::heap;
 use crate::snapshot::objects::node::NodeRef;
 use crate::snapshot::objects::nodes::Nodes;
@@ -41,7 +41,7 @@ pub struct Topology {
     by_value: HashTable<DomainId>,
     hasher: DefaultHashBuilder,
     /// Made when first asked for, and again after a change.
-    layout: OnceLock<Layout>,
+    layout: OnceLock<NodeLayout>,
     /// As `layout`; a change that brings no new value leaves it.
     ascending: OnceLock<Ascending>,
 }
@@ -200,11 +200,11 @@ impl Topology {
     }
 
     /// The domains of `nodes` in node order.
-    pub fn layout(&self, nodes: &Nodes) -> &Layout {
+    pub fn layout(&self, nodes: &Nodes) -> &NodeLayout {
         self.layout.get_or_init(|| {
             let slots = nodes.order().iter();
             let domains = slots.map(|slot| self.domain_of(*slot)).collect();
-            Layout::of(domains, self.id_bound())
+            NodeLayout::of(domains, self.id_bound())
         })
     }
 
@@ -241,7 +241,7 @@ impl Topology {
     pub fn memory_bytes(&self) -> usize {
         heap::shared(size_of::<Self>())
             + self.text_bytes
-            + Layout::memory_bytes(self.domain_of.len(), self.id_bound())
+            + NodeLayout::memory_bytes(self.domain_of.len(), self.id_bound())
             + heap::list::<DomainId>(self.id_bound())
             + heap::list::<DomainId>(self.domain_of.capacity())
             + heap::list::<u32>(self.nodes_in.capacity())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::account::{Account, Gauge, Part};
-use crate::snapshot::counters::{self as tally, Tally};
+use crate::snapshot::counters::{self, Counters};
 
 /// The books on the views of a state.
 #[derive(Debug)]
@@ -16,13 +16,13 @@ pub struct Upkeep {
     /// Grows with each sweep: a clock for "last used".
     tick: AtomicU64,
     view_bytes: Gauge,
-    lens_bytes: Gauge,
+    partition_bytes: Gauge,
     view_count: AtomicUsize,
     max_view_bytes: usize,
     /// Whether a view was not kept because others have taken the room.
     wanted: AtomicBool,
     /// Where what happens to views is counted.
-    tally: Arc<Tally>,
+    counters: Arc<Counters>,
 }
 
 impl Upkeep {
@@ -32,22 +32,22 @@ impl Upkeep {
             version: AtomicU64::new(0),
             tick: AtomicU64::new(0),
             view_bytes: account.gauge(Part::Views),
-            lens_bytes: account.gauge(Part::Views),
+            partition_bytes: account.gauge(Part::Views),
             view_count: AtomicUsize::new(0),
             max_view_bytes,
             wanted: AtomicBool::new(false),
-            tally: Arc::default(),
+            counters: Arc::default(),
         }
     }
 
     /// Counts what happens from here on elsewhere.
-    pub fn set_tally(&mut self, tally: Arc<Tally>) {
-        self.tally = tally;
+    pub fn set_counters(&mut self, counters: Arc<Counters>) {
+        self.counters = counters;
     }
 
     /// Where what happens to views is counted.
-    pub fn tally(&self) -> &Arc<Tally> {
-        &self.tally
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.counters
     }
 
     /// The version of the nodes that views have to be of.
@@ -76,18 +76,18 @@ impl Upkeep {
     }
 
     /// What topologies and partitions take, in bytes.
-    pub fn lens_bytes(&self) -> usize {
-        self.lens_bytes.bytes()
+    pub fn partition_bytes(&self) -> usize {
+        self.partition_bytes.bytes()
     }
 
     /// Notes what topologies and partitions take. For whoever has locked them.
-    pub fn note_lenses(&self, bytes: usize) {
-        self.lens_bytes.set(bytes);
+    pub fn note_partitions(&self, bytes: usize) {
+        self.partition_bytes.set(bytes);
     }
 
     /// Whether topologies and partitions may take so many bytes more.
-    pub fn has_lens_room(&self, bytes: usize) -> bool {
-        self.lens_bytes() + bytes <= self.max_view_bytes
+    pub fn has_partition_room(&self, bytes: usize) -> bool {
+        self.partition_bytes() + bytes <= self.max_view_bytes
             && self.process().has_room(Part::Views, bytes)
     }
 
@@ -105,7 +105,7 @@ impl Upkeep {
         self.view_count.load(Ordering::Relaxed)
     }
 
-    /// What views may take, in bytes; lenses may take as much again.
+    /// What views may take, in bytes; partitions may take as much again.
     pub fn max_view_bytes(&self) -> usize {
         self.max_view_bytes
     }
@@ -140,6 +140,6 @@ impl Upkeep {
             self.view_count.fetch_add(more, Ordering::Relaxed);
         }
         let dropped = count_before.saturating_sub(count);
-        tally::add(&self.tally.views_dropped, dropped);
+        counters::add(&self.counters.views_dropped, dropped);
     }
 }

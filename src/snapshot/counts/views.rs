@@ -7,10 +7,10 @@ use super::domain::DomainId;
 use super::partitioned_nodes::PartitionedNodes;
 use super::partitions::{Moves, PartitionId};
 use super::query::Query;
-use super::recent_queries::Asked;
+use super::recent_queries::RecentQueries;
 use super::upkeep::Upkeep;
 use super::view::View;
-use super::watched::{Watch, Watched};
+use super::watched::{SelectorViews, WatchedSelectors};
 use crate::matching::Selector;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
 use crate::snapshot::objects::slots::Slot;
@@ -27,12 +27,12 @@ const FREE_VIEWS: usize = 64;
 pub struct Views {
     /// The version of the nodes that they are of.
     version: u64,
-    watched: Watched,
+    watched: WatchedSelectors,
     /// What [`Upkeep`] has noted that they take.
     noted: usize,
     /// The queries that were asked recently, to decide whether a view is worth
     /// keeping.
-    asked: Asked,
+    recent: RecentQueries,
 }
 
 impl Views {
@@ -85,7 +85,7 @@ impl Views {
     /// never comes again would be work for every change, and take the room of
     /// one that does.
     fn admits(&mut self, query: Query<'_>) -> bool {
-        self.count() < FREE_VIEWS || self.asked.note(query)
+        self.count() < FREE_VIEWS || self.recent.note(query)
     }
 
     /// The version of the nodes that they are of.
@@ -98,9 +98,9 @@ impl Views {
         if self.version != version {
             *self = Self {
                 version,
-                watched: Watched::default(),
+                watched: WatchedSelectors::default(),
                 noted: self.noted,
-                asked: std::mem::take(&mut self.asked),
+                recent: std::mem::take(&mut self.recent),
             };
         }
     }
@@ -151,10 +151,10 @@ impl Views {
         if !self.watched.counts(set) {
             return;
         }
-        let lenses = nodes.lenses();
+        let partitions = nodes.partitions();
         self.watched.for_each_of(set, |view| {
             // A view whose partition was dropped is not asked again.
-            let Some(partition) = lenses.get(view.partition()) else {
+            let Some(partition) = partitions.get(view.partition()) else {
                 return;
             };
             let domain = partition.member(slot);
@@ -211,7 +211,7 @@ impl Views {
     fn retain(&mut self, stays: impl FnMut(&[LabelSetId], &mut Arc<View>) -> bool) {
         self.watched.retain(stays);
         if self.watched.is_empty() {
-            self.asked = Asked::default();
+            self.recent = RecentQueries::default();
         }
     }
 
@@ -221,7 +221,7 @@ impl Views {
     }
 
     /// A copy of all of them.
-    pub fn copy(&self) -> Vec<Watch> {
+    pub fn copy(&self) -> Vec<SelectorViews> {
         self.watched.copy()
     }
 
@@ -233,12 +233,12 @@ impl Views {
     /// As [`Self::memory_bytes`], with each of them measured anew, but for the
     /// counts of views.
     pub fn measured_bytes(&self) -> usize {
-        self.watched.measured_bytes() + self.asked.memory_bytes()
+        self.watched.measured_bytes() + self.recent.memory_bytes()
     }
 
     /// What they take in memory, in bytes. The counts of views are as large as
     /// when one was last added or dropped, or nodes moved.
     pub fn memory_bytes(&self) -> usize {
-        self.watched.memory_bytes() + self.asked.memory_bytes()
+        self.watched.memory_bytes() + self.recent.memory_bytes()
     }
 }

@@ -15,7 +15,7 @@ use crate::snapshot::objects::shrink;
 
 /// Selectors with views.
 #[derive(Debug, Default)]
-pub struct Watched {
+pub struct WatchedSelectors {
     selectors: Slab<WatchedSelector>,
     by_selector: HashMap<Arc<Selector>, usize>,
     /// Selectors by a pair that they require; each has one key here.
@@ -45,7 +45,7 @@ struct WatchedSelector {
 
 /// A copy of what is kept for a selector.
 #[derive(Debug)]
-pub struct Watch {
+pub struct SelectorViews {
     /// The selector.
     pub selector: Arc<Selector>,
     /// The label sets that it matches, in no order.
@@ -99,7 +99,7 @@ fn push<T>(list: &mut Vec<T>, item: T, bytes: &mut usize) {
     }
 }
 
-impl Watched {
+impl WatchedSelectors {
     /// A view that is kept.
     pub fn find(&self, selector: &Selector, id: PartitionId) -> Option<&Arc<View>> {
         let watched = &self.selectors[*self.by_selector.get(selector)?];
@@ -286,8 +286,8 @@ impl Watched {
     }
 
     /// A copy of all of them.
-    pub fn copy(&self) -> Vec<Watch> {
-        let watch = |(_, watched): (usize, &WatchedSelector)| Watch {
+    pub fn copy(&self) -> Vec<SelectorViews> {
+        let watch = |(_, watched): (usize, &WatchedSelector)| SelectorViews {
             selector: Arc::clone(&watched.selector),
             sets: watched.sets.clone(),
             views: watched.views.clone(),

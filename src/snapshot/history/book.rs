@@ -9,14 +9,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use crate::account::heap;
 use crate::proto::v1::change::Object;
 use crate::snapshot::clock::{Moment, Now};
-use crate::snapshot::objects::change::Identity;
-use crate::snapshot::objects::reservation::{Claim, Held, Hold, Known, Serial};
+use crate::snapshot::objects::change::ObjectId;
+use crate::snapshot::objects::reservation::{Claim, Hold, Known, Reservation, Serial};
 
 /// The live reservations of a snapshot.
 #[derive(Debug, Default)]
-pub struct Book {
+pub struct Reservations {
     /// Each with when it ends by itself.
-    held: BTreeMap<Serial, (Held, Moment)>,
+    held: BTreeMap<Serial, (Reservation, Moment)>,
     by_expiry: BTreeSet<(Moment, Serial)>,
     /// Confirmed ones, by namespace and what their pod is known by.
     claims: HashMap<(Box<str>, Known), Vec<Serial>>,
@@ -27,11 +27,11 @@ pub struct Book {
     heap_bytes: usize,
 }
 
-impl Book {
+impl Reservations {
     /// A book as it was kept: reservations, and the number of the last one
     /// ever made. Those whose time is over are in it until their end is an
     /// entry.
-    pub fn restored(held: Vec<(Serial, Held)>, last: Serial, now: Now) -> Self {
+    pub fn restored(held: Vec<(Serial, Reservation)>, last: Serial, now: Now) -> Self {
         let mut book = Self {
             last,
             ..Self::default()
@@ -43,8 +43,8 @@ impl Book {
     }
 
     /// Reservations that hold picks from `now` on, to be put in.
-    pub fn draft(&self, hold: &Hold, nodes: Vec<Box<str>>, now: Now) -> Vec<(Serial, Held)> {
-        let held = |node| Held {
+    pub fn draft(&self, hold: &Hold, nodes: Vec<Box<str>>, now: Now) -> Vec<(Serial, Reservation)> {
+        let held = |node| Reservation {
             hold: hold.clone(),
             node,
             expires: now.wall + hold.ttl,
@@ -54,7 +54,7 @@ impl Book {
     }
 
     /// Notes a reservation as it is from `now` on.
-    pub fn put(&mut self, serial: Serial, held: Held, now: Now) {
+    pub fn put(&mut self, serial: Serial, held: Reservation, now: Now) {
         self.remove(serial);
         self.last = self.last.max(serial);
         let ends = held.ends(now);
@@ -72,7 +72,7 @@ impl Book {
         self.held.insert(serial, (held, ends));
     }
 
-    fn get(&self, serial: Serial) -> Option<&Held> {
+    fn get(&self, serial: Serial) -> Option<&Reservation> {
         self.held.get(&serial).map(|(held, _)| held)
     }
 
@@ -109,14 +109,14 @@ impl Book {
 
     /// A reservation with the pod that it became, and its time anew, to be put
     /// in; `None` when it is not live.
-    pub fn confirmed_as(&self, serial: Serial, claim: Claim, now: Now) -> Option<Held> {
+    pub fn confirmed_as(&self, serial: Serial, claim: Claim, now: Now) -> Option<Reservation> {
         let mut held = self.get(serial)?.clone();
         held.claim = Some(claim);
         held.expires = now.wall + held.hold.ttl;
         Some(held)
     }
 
-    fn unclaim(&mut self, serial: Serial, held: &Held) {
+    fn unclaim(&mut self, serial: Serial, held: &Reservation) {
         let Some(claim) = &held.claim else { return };
         let key = (Box::from(&*held.hold.namespace), claim.known());
         if let Some(serials) = self.claims.get_mut(&key) {
@@ -138,7 +138,7 @@ impl Book {
             let Object::Pod(pod) = object else { continue };
             let on_node = pod.spec.as_ref().is_some_and(|s| !s.node_name.is_empty());
             if let Some(metadata) = pod.metadata.as_ref().filter(|_| on_node) {
-                let namespace = Identity::of(object).namespace;
+                let namespace = ObjectId::of(object).namespace;
                 taken.extend(self.claimed(namespace, &metadata.name, &metadata.uid));
             }
         }
@@ -182,13 +182,13 @@ impl Book {
     }
 
     /// The reservations after one, oldest first.
-    pub fn after(&self, serial: Serial) -> impl Iterator<Item = (Serial, &Held)> {
+    pub fn after(&self, serial: Serial) -> impl Iterator<Item = (Serial, &Reservation)> {
         let later = self.held.range(serial.saturating_add(1)..);
         later.map(|(serial, (held, _))| (*serial, held))
     }
 
     /// All reservations, oldest first.
-    pub fn entries(&self) -> Vec<(Serial, Held)> {
+    pub fn entries(&self) -> Vec<(Serial, Reservation)> {
         let all = self.held.iter();
         all.map(|(serial, (held, _))| (*serial, held.clone()))
             .collect()

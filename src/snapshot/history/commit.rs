@@ -6,10 +6,10 @@ use super::error::Error;
 use super::journal::{Change, Entry};
 use super::named::Snapshot;
 use super::offer::{Job, Offer, Outcomes, Update};
-use super::turn::Turn;
+use super::turn::WriteTurn;
 use crate::account::Charge;
 use crate::snapshot::clock::Now;
-use crate::snapshot::counters as tally;
+use crate::snapshot::counters;
 use crate::snapshot::limits::Limits;
 use crate::snapshot::objects::reservation::Serial;
 
@@ -39,7 +39,7 @@ struct Planned {
 
 /// What one caller does for all that wait.
 struct Commit<'s> {
-    turn: Turn<'s>,
+    turn: WriteTurn<'s>,
     limits: &'s Limits,
     /// What is recorded together next, and then applied one by one.
     group: Vec<Planned>,
@@ -62,7 +62,7 @@ impl Snapshot {
 
 /// Does jobs in their order.
 fn commit_all(snapshot: &Snapshot, jobs: &[Job], limits: &Limits) -> Vec<Outcomes> {
-    let Some(turn) = Turn::take_unless_deleted(snapshot) else {
+    let Some(turn) = WriteTurn::take_unless_deleted(snapshot) else {
         return jobs.iter().map(|_| None).collect();
     };
     let mut commit = Commit {
@@ -220,7 +220,7 @@ impl Commit<'_> {
             ..
         } = planned;
         let Some(offer) = offer else {
-            tally::add(&snapshot.tally.expired, ended.len());
+            counters::add(&snapshot.counters.expired, ended.len());
             return self.turn.apply_ends(&ended, revision, at);
         };
         let batch = snapshot.with_deletions(&offer.batch, &ended);

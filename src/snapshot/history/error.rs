@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::journal::Refusal;
+use super::journal::JournalError;
 use crate::account::Exhausted;
 use crate::matching::Violations;
 
@@ -54,7 +54,7 @@ pub enum Error {
     },
     /// The journal did not take it; nothing was changed.
     #[error("{0}")]
-    NotStored(Refusal),
+    NotStored(JournalError),
     /// Too much for a configured limit.
     #[error("{what}: {actual}, over {name} of {limit}")]
     OverLimit {

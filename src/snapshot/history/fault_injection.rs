@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering;
 use super::named::Snapshot;
 use crate::proto::v1;
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
-use crate::snapshot::state::memory::Memory;
+use crate::snapshot::state::memory::MemoryUse;
 
 /// A way for what is kept to be wrong.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Fault {
+pub(crate) enum InjectedFault {
     /// Views count a pod that is not there.
     ViewCount,
     /// A view does not know a label set that its selector matches.
@@ -38,7 +38,7 @@ impl Snapshot {
     }
 
     /// Makes a fault in a namespace that has pods, about a node that exists.
-    pub(crate) fn tamper(&self, namespace: &str, node: &str, fault: Fault) {
+    pub(crate) fn inject_fault(&self, namespace: &str, node: &str, fault: InjectedFault) {
         let state = self.live();
         let shard = state.namespaces.get(namespace).map(|s| s.clone());
         let shard = shard.expect("the namespace exists");
@@ -47,10 +47,10 @@ impl Snapshot {
         let (set, _) = namespace.label_sets().in_use().next().expect("a label set");
         let slot = shared.nodes.nodes().find(node).expect("the node exists");
         match fault {
-            Fault::ViewCount => namespace.views_mut().add_pod(set, slot, &shared.nodes),
-            Fault::ForgottenLabelSet => namespace.views_mut().remove_set(set, usize::MAX),
-            Fault::LabelSetCount => namespace.label_sets_mut().count(set, slot),
-            Fault::UnfollowedNode => {
+            InjectedFault::ViewCount => namespace.views_mut().add_pod(set, slot, &shared.nodes),
+            InjectedFault::ForgottenLabelSet => namespace.views_mut().remove_set(set, usize::MAX),
+            InjectedFault::LabelSetCount => namespace.label_sets_mut().count(set, slot),
+            InjectedFault::UnfollowedNode => {
                 let mut node = v1::Node::default();
                 node.metadata.get_or_insert_default().name =
                     shared.nodes.nodes().name(slot).to_owned();
@@ -58,10 +58,10 @@ impl Snapshot {
                     .nodes_mut()
                     .put(&node);
             }
-            Fault::PodTotal => {
+            InjectedFault::PodTotal => {
                 state.pods.fetch_add(1, Ordering::Relaxed);
             }
-            Fault::UnknownSlot => {
+            InjectedFault::UnknownSlot => {
                 let others = PartitionedNodes::imagined(&shared.nodes, |nodes| {
                     nodes.reserve("elsewhere");
                 });
@@ -70,11 +70,11 @@ impl Snapshot {
                 pod.spec.get_or_insert_default().node_name = "elsewhere".to_owned();
                 namespace.put_pod(&pod, &others);
             }
-            Fault::MemoryTotal => state.footprint.change(
-                Memory::default(),
-                Memory {
+            InjectedFault::MemoryTotal => state.footprint.change(
+                MemoryUse::default(),
+                MemoryUse {
                     owners: 1,
-                    ..Memory::default()
+                    ..MemoryUse::default()
                 },
             ),
         }

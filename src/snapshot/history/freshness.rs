@@ -36,16 +36,16 @@ pub struct Freshness {
     /// How long the last batch took from its arrival until it was applied, in
     /// microseconds.
     lag: AtomicU64,
-    /// What was told last. Held while telling, so that the last word is true.
-    told: Mutex<Told>,
+    /// What was announced last. Held while telling, so that the last word is true.
+    announced: Mutex<Announced>,
 }
 
-/// What was told last.
+/// What was announced last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum Announced {
     Fresh,
     Stale,
-    /// That the snapshot is deleted. Nothing is told after that.
+    /// That the snapshot is deleted. Nothing is announced after that.
     Deleted,
 }
 
@@ -57,7 +57,7 @@ impl Freshness {
             refuse: ages.refuse,
             fed: AtomicI64::new(fed.to_number()),
             lag: AtomicU64::new(0),
-            told: Mutex::new(Told::Fresh),
+            announced: Mutex::new(Announced::Fresh),
         }
     }
 
@@ -107,23 +107,23 @@ impl Freshness {
     /// being so.
     pub fn look(&self, now: Moment, tell: impl FnOnce(bool)) {
         let Some(max_age) = self.max_age else { return };
-        let mut told = self.told.lock();
+        let mut announced = self.announced.lock();
         let is_stale = self.since_fed(now) > max_age;
-        match (*told, is_stale) {
-            (Told::Fresh, true) => *told = Told::Stale,
-            (Told::Stale, false) => *told = Told::Fresh,
+        match (*announced, is_stale) {
+            (Announced::Fresh, true) => *announced = Announced::Stale,
+            (Announced::Stale, false) => *announced = Announced::Fresh,
             _ => return,
         }
         tell(is_stale);
     }
 
-    /// Nothing is told any more: the snapshot is deleted.
+    /// Nothing is announced any more: the snapshot is deleted.
     pub fn end(&self) {
-        *self.told.lock() = Told::Deleted;
+        *self.announced.lock() = Announced::Deleted;
     }
 
-    /// Whether it was told to be stale.
+    /// Whether it was announced to be stale.
     pub fn is_stale(&self) -> bool {
-        *self.told.lock() == Told::Stale
+        *self.announced.lock() == Announced::Stale
     }
 }

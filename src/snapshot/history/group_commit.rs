@@ -8,14 +8,14 @@ use parking_lot::Mutex;
 /// Callers that meet in front of something slow. One of them leads: it does
 /// the jobs of all who waited, in the order in which they came.
 #[derive(Debug)]
-pub struct Convoy<J, O> {
+pub struct GroupCommit<J, O> {
     next: AtomicU64,
     waiting: Mutex<Vec<(u64, J)>>,
     done: Mutex<HashMap<u64, O>>,
     lead: Mutex<()>,
 }
 
-impl<J, O> Default for Convoy<J, O> {
+impl<J, O> Default for GroupCommit<J, O> {
     fn default() -> Self {
         Self {
             next: AtomicU64::new(0),
@@ -26,7 +26,7 @@ impl<J, O> Default for Convoy<J, O> {
     }
 }
 
-impl<J, O> Convoy<J, O> {
+impl<J, O> GroupCommit<J, O> {
     /// Has a job done, by `lead` or by another caller's; its outcome. `lead`
     /// gets jobs and answers as many outcomes, in their order.
     pub fn join(&self, job: J, lead: impl FnOnce(Vec<J>) -> Vec<O>) -> O {

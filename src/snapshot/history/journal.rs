@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use crate::proto::v1::change::Object;
 use crate::snapshot::objects::defaults::Defaults;
-use crate::snapshot::objects::reservation::{Held, Serial};
+use crate::snapshot::objects::reservation::{Reservation, Serial};
 
 /// Keeps what happens to snapshots. Its methods may wait for a disk, so they
 /// are never called by who serves connections.
@@ -19,21 +19,21 @@ pub trait Journal: Send + Sync {
     /// when it returns.
     ///
     /// # Errors
-    /// [`Refusal`]; the entries must not be applied then.
-    fn append(&self, entries: &[Entry<'_>]) -> Result<(), Refusal>;
+    /// [`JournalError`]; the entries must not be applied then.
+    fn append(&self, entries: &[Entry<'_>]) -> Result<(), JournalError>;
 
     /// Begins a state aside, to become a snapshot's by
     /// [`Change::Replaced`] later.
     ///
     /// # Errors
-    /// [`Refusal`].
-    fn open_aside(&self) -> Result<Aside, Refusal>;
+    /// [`JournalError`].
+    fn open_aside(&self) -> Result<Aside, JournalError>;
 
     /// Applies changes to a state aside.
     ///
     /// # Errors
-    /// [`Refusal`]; the state aside is of no use then.
-    fn write_aside(&self, aside: Aside, objects: &[Object]) -> Result<(), Refusal>;
+    /// [`JournalError`]; the state aside is of no use then.
+    fn write_aside(&self, aside: Aside, objects: &[Object]) -> Result<(), JournalError>;
 
     /// Gives a state aside up that was not made a snapshot's.
     fn drop_aside(&self, aside: Aside);
@@ -68,7 +68,7 @@ pub struct Entry<'a> {
     /// The number of the last reservation ever made.
     pub last_serial: Serial,
     /// Reservations as they are from now on.
-    pub held: &'a [(Serial, Held)],
+    pub held: &'a [(Serial, Reservation)],
     /// Reservations that have ended.
     pub ended: &'a [Serial],
 }
@@ -89,7 +89,7 @@ pub enum Change<'a> {
 
 /// Why a journal does not take an entry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum JournalError {
     /// The disk is full.
     #[error("no space left in the state directory: the update was not stored and not applied")]
     NoSpace,
@@ -113,7 +113,7 @@ pub enum Refusal {
 
 /// A snapshot as a journal gives it back, but for its objects.
 #[derive(Debug, Clone)]
-pub struct Saved {
+pub struct SavedSnapshot {
     /// Its name.
     pub name: String,
     /// Its epoch.
@@ -133,5 +133,5 @@ pub struct Saved {
     /// The number of the last reservation ever made.
     pub last_serial: Serial,
     /// Its reservations.
-    pub held: Vec<(Serial, Held)>,
+    pub held: Vec<(Serial, Reservation)>,
 }

@@ -9,10 +9,10 @@ use event_listener::{Event, EventListener};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use uuid::Uuid;
 
-use super::book::Book;
+use super::book::Reservations;
 use super::error::Error;
 use super::freshness::{Freshness, MaxAges};
-use super::group_commit::Convoy;
+use super::group_commit::GroupCommit;
 use super::journal::Journal;
 use super::observer::Observer;
 use super::offer::{Job, Outcomes, Update};
@@ -20,7 +20,7 @@ use super::restoring::Restoring;
 use super::retired::Retired;
 use crate::account::{Account, Gauge, Part};
 use crate::snapshot::clock::{Clock, Moment, Now};
-use crate::snapshot::counters::{self as tally, Tally};
+use crate::snapshot::counters::{self, Counters};
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::reservation::Serial;
 use crate::snapshot::state::frozen::NoBatch;
@@ -38,11 +38,11 @@ pub struct Snapshot {
     /// Those that answered before.
     retired: Retired<State>,
     /// Held by whoever applies a batch.
-    pub(super) position: Mutex<Position>,
+    pub(super) position: Mutex<JournalPosition>,
     pub(super) updated: Mutex<Now>,
     pub(super) clock: Clock,
     /// Changed by whoever has the turn.
-    pub(super) book: Mutex<Book>,
+    pub(super) book: Mutex<Reservations>,
     /// What the book takes.
     pub(super) held_bytes: Gauge,
     /// The [`Moment`] when the time of the next reservation is over.
@@ -56,8 +56,8 @@ pub struct Snapshot {
     /// memory alone.
     pub(super) journal: Option<Arc<dyn Journal>>,
     /// Callers that wait for the journal.
-    pub(super) group_commit: Convoy<Job, Outcomes>,
-    pub(super) tally: Arc<Tally>,
+    pub(super) group_commit: GroupCommit<Job, Outcomes>,
+    pub(super) counters: Arc<Counters>,
 }
 
 // What a state takes includes the snapshot around it.
@@ -74,12 +74,12 @@ pub(super) struct Surroundings {
     pub ends_changed: Arc<Event>,
     pub journal: Option<Arc<dyn Journal>>,
     /// What all of them did is counted here.
-    pub tally: Arc<Tally>,
+    pub counters: Arc<Counters>,
 }
 
 /// How far a snapshot has come in its journal.
 #[derive(Debug, Default)]
-pub(super) struct Position {
+pub(super) struct JournalPosition {
     /// Whether it is deleted: later updates look for another of the name.
     pub(super) deleted: bool,
     /// The number of its last entry.
@@ -87,7 +87,7 @@ pub(super) struct Position {
 }
 
 /// Batches are applied by whoever has locked the position.
-impl NoBatch for MutexGuard<'_, Position> {}
+impl NoBatch for MutexGuard<'_, JournalPosition> {}
 
 impl Snapshot {
     /// An empty one, created now. An `expected` one is synced only from its
@@ -95,7 +95,7 @@ impl Snapshot {
     pub(super) fn new(name: &str, expected: bool, around: Surroundings) -> Self {
         let at = (around.clock)();
         let mut live = State::on(&around.account, Part::Objects, around.max_view_bytes);
-        live.upkeep.set_tally(Arc::clone(&around.tally));
+        live.upkeep.set_counters(Arc::clone(&around.counters));
         Self {
             freshness: Freshness::new(name, &around.max_ages, at.steady),
             name: name.to_owned(),
@@ -115,8 +115,8 @@ impl Snapshot {
             ends_changed: around.ends_changed,
             moved: Event::new(),
             journal: around.journal,
-            group_commit: Convoy::default(),
-            tally: around.tally,
+            group_commit: GroupCommit::default(),
+            counters: around.counters,
         }
     }
 
@@ -125,11 +125,11 @@ impl Snapshot {
     pub(super) fn restored(mut from: Restoring, expected: bool, around: Surroundings) -> Self {
         let now = (around.clock)();
         let held = std::mem::take(&mut from.saved.held);
-        let book = Book::restored(held, from.saved.last_serial, now);
+        let book = Reservations::restored(held, from.saved.last_serial, now);
         from.finish(&Batch::trusted(book.pods(&book.serials())));
         let Restoring { saved, mut state } = from;
-        state.upkeep.set_tally(Arc::clone(&around.tally));
-        let position = Position {
+        state.upkeep.set_counters(Arc::clone(&around.counters));
+        let position = JournalPosition {
             deleted: false,
             sequence: saved.sequence,
         };
@@ -222,9 +222,9 @@ impl Snapshot {
             self.observer.snapshot_changed(&self.name, true);
         }
         self.moved.notify(usize::MAX);
-        tally::add(&self.tally.batches, 1);
-        tally::add(&self.tally.changed, applied.changed);
-        tally::add(&self.tally.unchanged, applied.unchanged);
+        counters::add(&self.counters.batches, 1);
+        counters::add(&self.counters.changed, applied.changed);
+        counters::add(&self.counters.unchanged, applied.unchanged);
         Update {
             revision,
             epoch: self.epoch.clone(),

@@ -10,9 +10,9 @@ use crate::snapshot::budget::Delay;
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::state::frozen::{COPY_SHARE, Frozen, Kept};
-use crate::snapshot::state::memory::Memory;
-use crate::snapshot::state::pod_groups::Census;
-use crate::snapshot::state::read_view::Cut;
+use crate::snapshot::state::memory::MemoryUse;
+use crate::snapshot::state::pod_groups::PodGroups;
+use crate::snapshot::state::read_view::ReadView;
 use crate::snapshot::state::shards::Sizes;
 
 /// What a snapshot is about, at one moment.
@@ -37,7 +37,7 @@ pub struct Summary {
     /// How many views are kept.
     pub views: usize,
     /// What it takes in memory.
-    pub memory: Memory,
+    pub memory: MemoryUse,
     /// When it was created.
     pub created: SystemTime,
     /// When the last batch was applied; when it was created if none was.
@@ -55,7 +55,12 @@ pub struct Summary {
 impl Snapshot {
     /// Runs a decision on one revision of a namespace, with an overlay
     /// applied for it alone. Holds up nobody.
-    pub fn read<T>(&self, namespace: &str, overlay: Batch, decide: impl FnOnce(Cut<'_>) -> T) -> T {
+    pub fn read<T>(
+        &self,
+        namespace: &str,
+        overlay: Batch,
+        decide: impl FnOnce(ReadView<'_>) -> T,
+    ) -> T {
         let decided = self.read_until(namespace, overlay, &|| false, decide);
         decided.expect("nobody gives it up")
     }
@@ -69,7 +74,7 @@ impl Snapshot {
         namespace: &str,
         overlay: Batch,
         is_given_up: &dyn Fn() -> bool,
-        decide: impl FnOnce(Cut<'_>) -> T,
+        decide: impl FnOnce(ReadView<'_>) -> T,
     ) -> Result<T, Delay> {
         let live = self.live();
         if overlay.is_empty() {
@@ -94,7 +99,7 @@ impl Snapshot {
         &self,
         namespace: &str,
         is_given_up: &dyn Fn() -> bool,
-        look: impl FnOnce(Census<'_>) -> T,
+        look: impl FnOnce(PodGroups<'_>) -> T,
     ) -> Result<T, Delay> {
         self.live().survey(namespace, is_given_up, look)
     }
@@ -108,7 +113,7 @@ impl Snapshot {
         &self,
         namespace: &str,
         waits: bool,
-        decide: impl FnOnce(Cut<'_>) -> T,
+        decide: impl FnOnce(ReadView<'_>) -> T,
     ) -> Result<T, Delay> {
         self.live().read_at_once(namespace, waits, decide)
     }
@@ -131,7 +136,7 @@ impl Snapshot {
             defaults: live.defaults(),
             namespaces: live.namespace_count(),
             views: live.view_count(),
-            memory: Memory {
+            memory: MemoryUse {
                 reservations: self.held_bytes.bytes(),
                 ..live.memory()
             },

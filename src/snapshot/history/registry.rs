@@ -9,17 +9,17 @@ use parking_lot::RwLock;
 
 use super::error::{Error, check_limit};
 use super::freshness::MaxAges;
-use super::journal::{Journal, Saved};
+use super::journal::{Journal, SavedSnapshot};
 use super::named::{Snapshot, Surroundings};
 use super::observer::Observer;
 use super::offer::{Job, Offer, Update};
 use super::restoring::Restoring;
 use super::retired::Retired;
 use super::staged::Staged;
-use super::turn::Turn;
+use super::turn::WriteTurn;
 use crate::account::{Account, Part};
 use crate::snapshot::clock::{self, Moment, Now};
-use crate::snapshot::counters::Tally;
+use crate::snapshot::counters::Counters;
 use crate::snapshot::limits::Limits;
 use crate::snapshot::state::shards::state_bytes;
 
@@ -55,7 +55,7 @@ impl Registry {
             clock: Arc::new(move || clock().into()),
             ends_changed: Arc::default(),
             journal: None,
-            tally: Arc::default(),
+            counters: Arc::default(),
         };
         Self {
             limits,
@@ -103,7 +103,7 @@ impl Registry {
     }
 
     /// A snapshot that the journal holds, without objects yet.
-    pub fn restoring(&self, saved: Saved) -> Restoring {
+    pub fn restoring(&self, saved: SavedSnapshot) -> Restoring {
         Restoring::new(saved, &self.around.account, self.limits.max_view_bytes)
     }
 
@@ -135,8 +135,8 @@ impl Registry {
     }
 
     /// What all snapshots did since the registry was made.
-    pub fn tally(&self) -> &Tally {
-        &self.around.tally
+    pub fn counters(&self) -> &Counters {
+        &self.around.counters
     }
 
     /// Creates a snapshot that is synced only from its first replace on, so
@@ -313,7 +313,7 @@ impl Registry {
                 actual: snapshot.epoch().to_owned(),
             });
         }
-        match Turn::take_unless_deleted(&snapshot) {
+        match WriteTurn::take_unless_deleted(&snapshot) {
             Some(turn) => turn.delete()?,
             None => return Err(Error::NotFound(name.to_owned())),
         }

@@ -8,10 +8,10 @@ use super::journal::{Change, Entry};
 use super::named::Snapshot;
 use super::offer::Update;
 use super::staged::Staged;
-use super::turn::Turn;
+use super::turn::WriteTurn;
 use crate::account::Part;
 use crate::snapshot::clock::Moment;
-use crate::snapshot::counters as tally;
+use crate::snapshot::counters;
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::reservation::Serial;
@@ -31,7 +31,7 @@ impl Snapshot {
         expected_revision: Option<i64>,
         arrived: Moment,
     ) -> Result<Option<Update>, Error> {
-        let Some(mut turn) = Turn::take_unless_deleted(self) else {
+        let Some(mut turn) = WriteTurn::take_unless_deleted(self) else {
             return Ok(None);
         };
         let now = (self.clock)();
@@ -56,7 +56,7 @@ impl Snapshot {
         let (state, applied) = new.into_state();
         swap_in(&mut turn, state, (revision, defaults), &taken);
         self.forget(&taken);
-        tally::add(&self.tally.replaces, 1);
+        counters::add(&self.counters.replaces, 1);
         self.fed(now, arrived);
         Ok(Some(self.moved_on(revision, applied, true)))
     }
@@ -66,7 +66,7 @@ impl Snapshot {
     /// drifted. Batches wait meanwhile, decisions go on with what there is.
     /// `false` when the snapshot was deleted.
     pub fn rebuild(&self) -> bool {
-        let Some(mut turn) = Turn::take_unless_deleted(self) else {
+        let Some(mut turn) = WriteTurn::take_unless_deleted(self) else {
             return false;
         };
         let frozen = turn.freeze();
@@ -90,7 +90,7 @@ impl Snapshot {
 /// Puts a new state in the place of the live one, with the reservations but for
 /// those that its pods take over.
 fn swap_in(
-    turn: &mut Turn<'_>,
+    turn: &mut WriteTurn<'_>,
     mut state: State,
     (revision, defaults): (i64, Arc<Defaults>),
     taken: &[Serial],
@@ -98,8 +98,8 @@ fn swap_in(
     let snapshot = turn.snapshot();
     carry_over(snapshot, &state, taken);
     state.adopt(revision, defaults);
-    state.upkeep.set_tally(Arc::clone(&snapshot.tally));
-    tally::add(&snapshot.tally.views_dropped, turn.live().view_count());
+    state.upkeep.set_counters(Arc::clone(&snapshot.counters));
+    counters::add(&snapshot.counters.views_dropped, turn.live().view_count());
     turn.put_live(state);
 }
 

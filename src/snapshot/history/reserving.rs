@@ -10,13 +10,13 @@ use super::error::{Error, check_limit};
 use super::journal::Entry;
 use super::named::Snapshot;
 use super::offer::{Job, Update};
-use super::turn::Turn;
+use super::turn::WriteTurn;
 use crate::account::{Charge, Part};
 use crate::snapshot::clock::{Moment, Now};
-use crate::snapshot::counters as tally;
+use crate::snapshot::counters;
 use crate::snapshot::limits::Limits;
 use crate::snapshot::objects::change::Batch;
-use crate::snapshot::objects::reservation::{Claim, Held, Hold, Serial};
+use crate::snapshot::objects::reservation::{Claim, Hold, Reservation, Serial};
 
 /// What was reserved.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub struct Listed {
     /// Its number, for paging.
     pub serial: Serial,
     /// The rest.
-    pub held: Held,
+    pub held: Reservation,
 }
 
 /// What became of reservations.
@@ -51,7 +51,7 @@ pub struct Ended {
 
 /// What is to be held, and the answer that says so.
 #[derive(Debug)]
-pub struct Decided<T> {
+pub struct DecidedPicks<T> {
     /// The revision that it was decided on.
     pub revision: i64,
     /// The nodes of the picks.
@@ -73,13 +73,13 @@ impl Snapshot {
         &self,
         hold: &Hold,
         limits: &Limits,
-        decided: Decided<T>,
-        again: impl FnOnce() -> Result<Decided<T>, E>,
+        decided: DecidedPicks<T>,
+        again: impl FnOnce() -> Result<DecidedPicks<T>, E>,
     ) -> Result<(Reserved, T), E> {
-        let Some(mut turn) = Turn::take_unless_deleted(self) else {
+        let Some(mut turn) = WriteTurn::take_unless_deleted(self) else {
             return Err(Error::NotFound(self.name().to_owned()).into());
         };
-        let Decided { nodes, answer, .. } = match decided.revision == self.revision() {
+        let DecidedPicks { nodes, answer, .. } = match decided.revision == self.revision() {
             true => decided,
             false => again()?,
         };
@@ -104,7 +104,7 @@ impl Snapshot {
                 ..turn.entry()
             }])?;
         }
-        tally::add(&self.tally.reserved, held.len());
+        counters::add(&self.counters.reserved, held.len());
         if !held.is_empty() {
             self.put(held, now);
             turn.apply_own(&pods, live.revision() + 1, now);
@@ -123,7 +123,7 @@ impl Snapshot {
     /// # Errors
     /// [`Error::OverLimit`] and [`Error::NotStored`]; nothing was noted then.
     pub fn confirm(&self, claims: Vec<(String, Claim)>) -> Result<Ended, Error> {
-        let turn = Turn::take(self);
+        let turn = WriteTurn::take(self);
         let now = (self.clock)();
         let (mut confirmed, mut unknown) = (Vec::new(), Vec::new());
         let book = self.book.lock();
@@ -141,7 +141,7 @@ impl Snapshot {
             Some((*serial, namespace, held.claim.as_ref()?))
         });
         let arrived = turn.live().arrived(claims);
-        let kept = |(serial, _): &(Serial, Held)| arrived.binary_search(serial).is_err();
+        let kept = |(serial, _): &(Serial, Reservation)| arrived.binary_search(serial).is_err();
         confirmed.retain(kept);
         let _room = self.check_book(&confirmed)?;
         self.end_in_turn(turn, confirmed, &arrived, now)?;
@@ -156,7 +156,7 @@ impl Snapshot {
     /// # Errors
     /// [`Error::NotStored`]; they are held still.
     pub fn release(&self, ids: Vec<String>) -> Result<Ended, Error> {
-        let turn = Turn::take(self);
+        let turn = WriteTurn::take(self);
         let now = (self.clock)();
         let mut serials = Vec::new();
         let mut unknown = Vec::new();
@@ -180,7 +180,7 @@ impl Snapshot {
         let book = self.book.lock();
         let all = book.after(after);
         let asked = all.filter(|(_, held)| owner.is_empty() || *held.hold.owner == *owner);
-        let listed = |(serial, held): (Serial, &Held)| Listed {
+        let listed = |(serial, held): (Serial, &Reservation)| Listed {
             id: self.id(serial),
             serial,
             held: held.clone(),
@@ -215,8 +215,8 @@ impl Snapshot {
     /// journal knows.
     fn end_in_turn(
         &self,
-        mut turn: Turn<'_>,
-        held: Vec<(Serial, Held)>,
+        mut turn: WriteTurn<'_>,
+        held: Vec<(Serial, Reservation)>,
         ended: &[Serial],
         now: Now,
     ) -> Result<(), Error> {
@@ -242,7 +242,7 @@ impl Snapshot {
 
     /// Checks that the book may grow; room in memory for that, to be held until
     /// it has.
-    fn check_book(&self, held: &[(Serial, Held)]) -> Result<Charge, Error> {
+    fn check_book(&self, held: &[(Serial, Reservation)]) -> Result<Charge, Error> {
         let each = held.iter().map(|(_, held)| held.memory_bytes());
         let shared = held.first().map_or(0, |(_, held)| held.hold.memory_bytes());
         let bytes = each.sum::<usize>() + shared;
@@ -251,7 +251,7 @@ impl Snapshot {
     }
 
     /// Notes reservations as they are from now on.
-    fn put(&self, held: Vec<(Serial, Held)>, now: Now) {
+    fn put(&self, held: Vec<(Serial, Reservation)>, now: Now) {
         let mut book = self.book.lock();
         for (serial, held) in held {
             book.put(serial, held, now);

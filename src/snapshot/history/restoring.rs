@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::journal::Saved;
+use super::journal::SavedSnapshot;
 use crate::account::{Account, Part};
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::state::shards::State;
@@ -10,13 +10,13 @@ use crate::snapshot::state::shards::State;
 /// A snapshot that is read back.
 #[derive(Debug)]
 pub struct Restoring {
-    pub(super) saved: Saved,
+    pub(super) saved: SavedSnapshot,
     pub(super) state: State,
 }
 
 impl Restoring {
     /// One without objects yet, whose views may take so many bytes.
-    pub(super) fn new(saved: Saved, account: &Arc<Account>, max_view_bytes: usize) -> Self {
+    pub(super) fn new(saved: SavedSnapshot, account: &Arc<Account>, max_view_bytes: usize) -> Self {
         Self {
             saved,
             state: State::on(account, Part::Objects, max_view_bytes),

@@ -40,9 +40,9 @@ mod tests {
     use super::*;
 
     /// Says in which thread it is dropped.
-    struct Told(std::sync::mpsc::Sender<std::thread::ThreadId>);
+    struct DropTeller(std::sync::mpsc::Sender<std::thread::ThreadId>);
 
-    impl Drop for Told {
+    impl Drop for DropTeller {
         fn drop(&mut self) {
             // The test may be over.
             let _ = self.0.send(std::thread::current().id());
@@ -53,7 +53,10 @@ mod tests {
     fn a_reader_never_drops_what_it_read() {
         let (tell, told) = std::sync::mpsc::channel();
         let retired = Retired::default();
-        let (unread, read) = (Arc::new(Told(tell.clone())), Arc::new(Told(tell)));
+        let (unread, read) = (
+            Arc::new(DropTeller(tell.clone())),
+            Arc::new(DropTeller(tell)),
+        );
         let reader = Arc::clone(&read);
         retired.add(unread);
         assert_eq!(told.try_recv(), Ok(std::thread::current().id()), "at once");

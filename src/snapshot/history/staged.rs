@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::capacity::check_room;
 use super::error::Error;
-use super::journal::{Aside, Journal, Refusal};
+use super::journal::{Aside, Journal, JournalError};
 use crate::account::{Account, Part};
 use crate::snapshot::limits::Limits;
 use crate::snapshot::objects::change::Batch;
@@ -113,6 +113,6 @@ impl Drop for Written {
     }
 }
 
-fn not_stored(refusal: Refusal) -> Error {
+fn not_stored(refusal: JournalError) -> Error {
     Error::NotStored(refusal)
 }

@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 use parking_lot::MutexGuard;
 
 use super::error::Error;
-use super::journal::{Change, Entry, Journal, Refusal};
-use super::named::{Position, Snapshot};
+use super::journal::{Change, Entry, Journal, JournalError};
+use super::named::{JournalPosition, Snapshot};
 use super::offer::Update;
 use crate::proto::v1::change::Object;
 use crate::snapshot::clock::Now;
@@ -21,13 +21,13 @@ use crate::snapshot::state::shards::State;
 const REWRITE_OBJECTS: usize = 10_000;
 
 /// The right to change a snapshot. Nobody else changes it meanwhile.
-pub(super) struct Turn<'s> {
+pub(super) struct WriteTurn<'s> {
     snapshot: &'s Snapshot,
-    position: MutexGuard<'s, Position>,
+    position: MutexGuard<'s, JournalPosition>,
     live: Arc<State>,
 }
 
-impl<'s> Turn<'s> {
+impl<'s> WriteTurn<'s> {
     /// Waits for the turn.
     pub fn take(snapshot: &'s Snapshot) -> Self {
         let position = snapshot.position.lock();
@@ -92,7 +92,7 @@ impl<'s> Turn<'s> {
             entry.sequence = sequence;
         }
         let mut appended = journal.append(&entries);
-        if appended == Err(Refusal::OutOfStep) {
+        if appended == Err(JournalError::OutOfStep) {
             appended = self
                 .rewrite(journal)
                 .and_then(|()| journal.append(&entries));
@@ -104,7 +104,7 @@ impl<'s> Turn<'s> {
     }
 
     /// Writes the whole snapshot again, as it is after the last entry.
-    fn rewrite(&self, journal: &dyn Journal) -> Result<(), Refusal> {
+    fn rewrite(&self, journal: &dyn Journal) -> Result<(), JournalError> {
         let aside = journal.open_aside()?;
         let held = self.snapshot.book.lock().entries();
         let write = || {

@@ -12,7 +12,7 @@ use crate::snapshot::limits::Limits;
 
 /// The kinds of objects that a snapshot holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum ObjectKind {
     /// A node.
     Node,
     /// A pod.
@@ -44,16 +44,16 @@ pub struct Batch {
 
 /// What a change is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Identity<'a> {
+pub struct ObjectId<'a> {
     /// The kind of the object.
-    pub kind: Kind,
+    pub kind: ObjectKind,
     /// Its namespace; empty for nodes.
     pub namespace: &'a str,
     /// Its name.
     pub name: &'a str,
 }
 
-impl Kind {
+impl ObjectKind {
     const NAMES: [(&'static str, Self); 6] = [
         ("Node", Self::Node),
         ("Pod", Self::Pod),
@@ -141,25 +141,26 @@ impl Batch {
     #[must_use]
     pub fn within(mut self, namespace: &str) -> Self {
         self.objects.retain(|object| {
-            let id = Identity::of(object);
-            id.kind == Kind::Node || id.namespace == namespace
+            let id = ObjectId::of(object);
+            id.kind == ObjectKind::Node || id.namespace == namespace
         });
         self
     }
 }
 
-impl<'a> Identity<'a> {
+impl<'a> ObjectId<'a> {
     /// Of a valid change.
     pub fn of(object: &'a Object) -> Self {
         let kind = match object {
-            Object::Node(_) => Kind::Node,
-            Object::Pod(_) => Kind::Pod,
-            Object::Service(_) => Kind::Owner(OwnerKind::Service),
-            Object::ReplicaSet(_) => Kind::Owner(OwnerKind::ReplicaSet),
-            Object::StatefulSet(_) => Kind::Owner(OwnerKind::StatefulSet),
-            Object::ReplicationController(_) => Kind::Owner(OwnerKind::ReplicationController),
+            Object::Node(_) => ObjectKind::Node,
+            Object::Pod(_) => ObjectKind::Pod,
+            Object::Service(_) => ObjectKind::Owner(OwnerKind::Service),
+            Object::ReplicaSet(_) => ObjectKind::Owner(OwnerKind::ReplicaSet),
+            Object::StatefulSet(_) => ObjectKind::Owner(OwnerKind::StatefulSet),
+            Object::ReplicationController(_) => ObjectKind::Owner(OwnerKind::ReplicationController),
             Object::Delete(reference) => {
-                let kind = Kind::parse(&reference.kind).expect("a checked delete has a known kind");
+                let kind =
+                    ObjectKind::parse(&reference.kind).expect("a checked delete has a known kind");
                 return Self::new(kind, &reference.namespace, &reference.name);
             }
         };
@@ -167,10 +168,10 @@ impl<'a> Identity<'a> {
         Self::new(kind, &metadata.namespace, &metadata.name)
     }
 
-    fn new(kind: Kind, namespace: &'a str, name: &'a str) -> Self {
+    fn new(kind: ObjectKind, namespace: &'a str, name: &'a str) -> Self {
         let namespace = match kind {
-            Kind::Node => "",
-            Kind::Pod | Kind::Owner(_) => names::namespace_or_default(namespace),
+            ObjectKind::Node => "",
+            ObjectKind::Pod | ObjectKind::Owner(_) => names::namespace_or_default(namespace),
         };
         Self {
             kind,
@@ -196,7 +197,7 @@ pub fn metadata_of(object: &Object) -> Option<&v1::ObjectMeta> {
 fn check_unique(changes: &[v1::Change], path: Path<'_>, faults: &mut Violations) {
     let mut seen = HashSet::with_capacity(changes.len());
     for (i, object) in changes.iter().filter_map(|c| c.object.as_ref()).enumerate() {
-        let id = Identity::of(object);
+        let id = ObjectId::of(object);
         if !seen.insert(id) {
             let slash = if id.namespace.is_empty() { "" } else { "/" };
             let what = format!("{} {}{slash}{}", id.kind.as_str(), id.namespace, id.name);
@@ -248,8 +249,8 @@ fn check_object(object: &Object, limits: &Limits, path: Path<'_>, faults: &mut V
         }
         Object::Delete(reference) => {
             let path = path.field("delete");
-            if Kind::parse(&reference.kind).is_none() {
-                let known = Kind::NAMES.map(|(name, _)| name).join(", ");
+            if ObjectKind::parse(&reference.kind).is_none() {
+                let known = ObjectKind::NAMES.map(|(name, _)| name).join(", ");
                 faults.add(path.field("kind"), format!("must be one of {known}"));
             }
             names::check_namespace(&reference.namespace, path.field("namespace"), faults);

@@ -8,9 +8,9 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
 use super::blocks::Blocks;
-use super::shrink as room;
+use super::shrink;
 use super::slots::Slot;
-use super::symbols::{self, Labels, Symbol, Symbols};
+use super::symbols::{self, InternedLabels, Symbol, Symbols};
 use crate::account::heap;
 use crate::matching::Selector;
 use crate::snapshot::budget::Budget;
@@ -49,7 +49,7 @@ pub struct LabelSets {
 /// One label set.
 #[derive(Debug, Clone, Default)]
 pub struct LabelSet {
-    labels: Labels,
+    labels: InternedLabels,
     /// Pods that have it, counted or not.
     pods: u32,
     /// Pods with it that count, by the node that they count on.
@@ -153,7 +153,7 @@ impl LabelSets {
             self.sets.pop();
         }
         let len = self.sets.len();
-        if let Some(capacity) = room::shrunk(len, self.by_labels.capacity()) {
+        if let Some(capacity) = shrink::shrunk(len, self.by_labels.capacity()) {
             let Self {
                 sets,
                 by_labels,
@@ -194,7 +194,7 @@ impl LabelSets {
         *count -= 1;
         if *count == 0 {
             counted.remove(&slot);
-            if let Some(capacity) = room::shrunk(counted.len(), counted.capacity()) {
+            if let Some(capacity) = shrink::shrunk(counted.len(), counted.capacity()) {
                 self.count_bytes -= heap::block(counted.allocation_size());
                 counted.shrink_to(capacity);
                 self.count_bytes += heap::block(counted.allocation_size());

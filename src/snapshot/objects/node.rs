@@ -1,21 +1,21 @@
 //! A node that exists.
 
-use super::symbols::{self, Labels, Symbol, Symbols};
+use super::symbols::{self, InternedLabels, Symbol, Symbols};
 use crate::account::heap;
 use crate::matching::{NodeLabels, Taint};
 use crate::proto::v1;
 
 /// A node that exists.
 #[derive(Debug, Clone)]
-pub(in crate::snapshot) struct Node {
+pub(in crate::snapshot) struct StoredNode {
     pub name: Symbol,
     pub uid: Box<str>,
-    pub labels: Labels,
+    pub labels: InternedLabels,
     pub taints: Box<[Taint]>,
     pub unschedulable: bool,
 }
 
-impl Node {
+impl StoredNode {
     /// What it takes on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
         let taints = self.taints.iter();
@@ -29,12 +29,12 @@ impl Node {
 /// An existing node together with the table of its strings.
 #[derive(Debug, Clone, Copy)]
 pub struct NodeRef<'a> {
-    node: &'a Node,
+    node: &'a StoredNode,
     symbols: &'a Symbols,
 }
 
 impl<'a> NodeRef<'a> {
-    pub(in crate::snapshot) fn of(node: &'a Node, symbols: &'a Symbols) -> Self {
+    pub(in crate::snapshot) fn of(node: &'a StoredNode, symbols: &'a Symbols) -> Self {
         Self { node, symbols }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::node::{Node, NodeRef};
+use super::node::{NodeRef, StoredNode};
 use super::node_order::NodeOrder;
 use super::slots::{Slot, Slots};
 use super::symbols::{Symbol, Symbols};
@@ -16,7 +16,7 @@ pub struct Nodes {
     symbols: Symbols,
     slots: Slots,
     /// By slot; slots past its end have no node. Copies share them.
-    nodes: Vec<Option<Arc<Node>>>,
+    nodes: Vec<Option<Arc<StoredNode>>>,
     /// What the nodes have on the heap.
     heap_bytes: usize,
     order: NodeOrder,
@@ -50,7 +50,7 @@ impl Nodes {
         } else {
             self.order.add(slot);
         }
-        let node = Node {
+        let node = StoredNode {
             name: self.symbols.acquire(&metadata.name),
             uid: metadata.uid.as_str().into(),
             labels: self.symbols.acquire_labels(&metadata.labels),
@@ -80,7 +80,7 @@ impl Nodes {
         true
     }
 
-    fn release(&mut self, node: Option<Arc<Node>>) {
+    fn release(&mut self, node: Option<Arc<StoredNode>>) {
         if let Some(node) = node {
             self.heap_bytes -= node.heap_bytes();
             self.symbols.release(node.name);
@@ -189,8 +189,12 @@ impl Nodes {
     /// What its tables take more at once with so many more nodes and texts.
     pub fn doubling(&self, nodes: usize, texts: usize) -> usize {
         let (len, room) = (self.nodes.len(), self.nodes.capacity());
-        heap::doubling(heap::list::<Option<Arc<Node>>>(room), len, room, nodes)
-            + self.slots.doubling(nodes)
+        heap::doubling(
+            heap::list::<Option<Arc<StoredNode>>>(room),
+            len,
+            room,
+            nodes,
+        ) + self.slots.doubling(nodes)
             + self.symbols.doubling(texts)
     }
 
@@ -208,8 +212,8 @@ impl Nodes {
     /// estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.heap_bytes
-            + heap::list::<Option<Arc<Node>>>(self.nodes.capacity())
-            + self.len() * heap::shared(size_of::<Node>())
+            + heap::list::<Option<Arc<StoredNode>>>(self.nodes.capacity())
+            + self.len() * heap::shared(size_of::<StoredNode>())
             + self.order.memory_bytes()
             + self.slots.memory_bytes()
             + self.symbols.memory_bytes()

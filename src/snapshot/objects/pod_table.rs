@@ -7,7 +7,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::blocks::Blocks;
 use super::pod::PodRecord;
-use super::shrink as room;
+use super::shrink;
 use crate::account::heap;
 
 /// Pods are kept in blocks of so many, so that growing moves none of them and
@@ -19,19 +19,19 @@ const BLOCK: usize = 256;
 pub struct PodTable {
     /// Where each pod is, by its name.
     by_name: HashTable<u32>,
-    pods: Blocks<Entry, BLOCK>,
+    pods: Blocks<NamedPod, BLOCK>,
     hasher: DefaultHashBuilder,
     /// What names and rare parts of pods take.
     heap_bytes: usize,
 }
 
 #[derive(Debug, Clone)]
-struct Entry {
+struct NamedPod {
     name: Box<str>,
     pod: PodRecord,
 }
 
-impl Entry {
+impl NamedPod {
     fn heap_bytes(&self) -> usize {
         heap::block(self.name.len()) + self.pod.life.heap_bytes()
     }
@@ -39,7 +39,7 @@ impl Entry {
 
 /// Where a name is looked for, worked out once.
 #[derive(Debug, Clone, Copy)]
-pub struct Place {
+pub struct PodPlace {
     hash: u64,
     /// Where the pod is, if there is one.
     at: Option<u32>,
@@ -52,31 +52,31 @@ impl PodTable {
     }
 
     /// Where the pod of a name is or would be: good until the table changes.
-    pub fn find(&self, name: &str) -> Place {
+    pub fn find(&self, name: &str) -> PodPlace {
         let same = |at: &u32| *self.entry(*at).name == *name;
         let hash = self.hasher.hash_one(name);
-        Place {
+        PodPlace {
             hash,
             at: self.by_name.find(hash, same).copied(),
         }
     }
 
     /// The pod of a place.
-    pub fn pod(&self, place: Place) -> Option<&PodRecord> {
+    pub fn pod(&self, place: PodPlace) -> Option<&PodRecord> {
         Some(&self.entry(place.at?).pod)
     }
 
-    fn entry(&self, at: u32) -> &Entry {
+    fn entry(&self, at: u32) -> &NamedPod {
         &self.pods[at as usize]
     }
 
-    fn entry_mut(&mut self, at: u32) -> &mut Entry {
+    fn entry_mut(&mut self, at: u32) -> &mut NamedPod {
         self.pods.get_mut(at as usize)
     }
 
     /// Puts a pod in place of the one of its name, which is returned; `place`
     /// is that of the name.
-    pub fn put(&mut self, place: Place, name: &str, pod: PodRecord) -> Option<PodRecord> {
+    pub fn put(&mut self, place: PodPlace, name: &str, pod: PodRecord) -> Option<PodRecord> {
         if let Some(at) = place.at {
             self.heap_bytes += pod.life.heap_bytes();
             let old = std::mem::replace(&mut self.entry_mut(at).pod, pod);
@@ -84,7 +84,7 @@ impl PodTable {
             return Some(old);
         }
         let at = u32::try_from(self.len()).expect("fewer than 2^32 pods");
-        let entry = Entry {
+        let entry = NamedPod {
             name: name.into(),
             pod,
         };
@@ -123,7 +123,7 @@ impl PodTable {
         let hash = self.hasher.hash_one(&*self.entry(at).name);
         let link = self.by_name.find_entry(hash, |other| *other == at);
         link.expect("every pod is linked").remove();
-        if let Some(capacity) = room::shrunk(self.by_name.len(), self.by_name.capacity()) {
+        if let Some(capacity) = shrink::shrunk(self.by_name.len(), self.by_name.capacity()) {
             let Self {
                 by_name,
                 pods,
@@ -157,7 +157,7 @@ impl PodTable {
 
     /// As [`Self::memory_bytes`], with every pod measured anew.
     pub fn measured_bytes(&self) -> usize {
-        let pods = self.pods.iter().map(Entry::heap_bytes);
+        let pods = self.pods.iter().map(NamedPod::heap_bytes);
         self.memory_bytes() - self.heap_bytes + pods.sum::<usize>()
     }
 

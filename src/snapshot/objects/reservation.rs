@@ -29,7 +29,7 @@ pub struct Hold {
 
 /// A pick that is held.
 #[derive(Debug, Clone)]
-pub struct Held {
+pub struct Reservation {
     /// For whom, and as what.
     pub hold: Hold,
     /// The node.
@@ -104,11 +104,11 @@ impl Hold {
     }
 }
 
-impl Held {
+impl Reservation {
     /// What it takes in memory, without what it shares, where it is kept.
     pub fn memory_bytes(&self) -> usize {
         // It is in two trees, which are half full at worst.
-        const PLACES: usize = 2 * (size_of::<Held>() + 64);
+        const PLACES: usize = 2 * (size_of::<Reservation>() + 64);
         let claim = self.claim.as_ref().map_or(0, |claim| {
             let (name, uid) = (heap::block(claim.name.len()), heap::block(claim.uid.len()));
             // It is found by one of them, in its namespace.

@@ -32,7 +32,7 @@ impl Slot {
 /// The slots of all names in use.
 #[derive(Debug, Default)]
 pub(in crate::snapshot) struct Slots {
-    entries: Vec<Entry>,
+    entries: Vec<NamedSlot>,
     by_name: HashMap<Arc<str>, Slot>,
     free: Vec<Slot>,
     /// Slots that may have lost their last use while only a read lock was
@@ -43,7 +43,7 @@ pub(in crate::snapshot) struct Slots {
 }
 
 #[derive(Debug, Default)]
-struct Entry {
+struct NamedSlot {
     /// Shared by copies.
     name: Arc<str>,
     /// Whether the slot is among those to look at; see [`Slots::settle`].
@@ -65,7 +65,7 @@ impl Slots {
             return slot;
         }
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(Entry::default());
+            self.entries.push(NamedSlot::default());
             Slot::at(self.entries.len() - 1)
         });
         let name: Arc<str> = name.into();
@@ -124,7 +124,7 @@ impl Slots {
     pub fn doubling(&self, more: usize) -> usize {
         let (len, room) = (self.entries.len(), self.entries.capacity());
         let table = heap::block(self.by_name.allocation_size());
-        heap::doubling(heap::list::<Entry>(room), len, room, more)
+        heap::doubling(heap::list::<NamedSlot>(room), len, room, more)
             + heap::doubling(table, len, self.by_name.capacity(), more)
     }
 
@@ -140,7 +140,7 @@ impl Slots {
     /// What they take in memory: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.name_bytes
-            + heap::list::<Entry>(self.entries.capacity())
+            + heap::list::<NamedSlot>(self.entries.capacity())
             + heap::block(self.by_name.allocation_size())
             + heap::list::<Slot>(self.free.capacity())
             // As much as it may be: it grows without a lock on the rest.
@@ -150,7 +150,7 @@ impl Slots {
 
 impl Clone for Slots {
     fn clone(&self) -> Self {
-        let entry = |entry: &Entry| Entry {
+        let entry = |entry: &NamedSlot| NamedSlot {
             name: Arc::clone(&entry.name),
             idle: AtomicBool::new(entry.idle.load(Ordering::Relaxed)),
             pods: AtomicU32::new(entry.pods.load(Ordering::Relaxed)),

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hash};
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::blocks::Blocks;
-use super::shrink as room;
+use super::shrink;
 use crate::account::heap;
 
 /// How many texts are copied to change one of them.
@@ -32,7 +32,7 @@ impl Symbol {
 pub struct Symbols<T: ?Sized = str> {
     by_text: HashTable<Symbol>,
     /// The last one is in use.
-    entries: Blocks<Entry<T>, BLOCK>,
+    entries: Blocks<Text<T>, BLOCK>,
     /// Symbols to give out again. Some may be past the end of `entries`.
     free: Vec<Symbol>,
     hasher: DefaultHashBuilder,
@@ -41,12 +41,12 @@ pub struct Symbols<T: ?Sized = str> {
 }
 
 #[derive(Debug)]
-struct Entry<T: ?Sized> {
+struct Text<T: ?Sized> {
     text: Box<T>,
     uses: u32,
 }
 
-impl<T: ?Sized> Clone for Entry<T>
+impl<T: ?Sized> Clone for Text<T>
 where
     Box<T>: Clone,
 {
@@ -103,7 +103,7 @@ where
             self.entries.get_mut(symbol.index()).uses += 1;
             return symbol;
         }
-        let entry = Entry {
+        let entry = Text {
             text: text.into(),
             uses: 1,
         };
@@ -161,7 +161,7 @@ where
             self.entries.pop();
         }
         let len = self.entries.len();
-        if let Some(capacity) = room::shrunk(len, self.by_text.capacity()) {
+        if let Some(capacity) = shrink::shrunk(len, self.by_text.capacity()) {
             let Self {
                 entries,
                 by_text,
@@ -190,7 +190,7 @@ where
     pub fn doubling(&self, more: usize) -> usize {
         let (len, room) = (self.entries.len(), self.entries.capacity());
         let table = heap::block(self.by_text.allocation_size());
-        heap::doubling(heap::list::<Entry<T>>(room), len, room, more)
+        heap::doubling(heap::list::<Text<T>>(room), len, room, more)
             + heap::doubling(table, len, self.by_text.capacity(), more)
     }
 
@@ -206,21 +206,21 @@ where
     /// What the table takes in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.text_bytes
-            + heap::list::<Entry<T>>(self.entries.capacity())
+            + heap::list::<Text<T>>(self.entries.capacity())
             + heap::list::<Symbol>(self.free.capacity())
             + heap::block(self.by_text.allocation_size())
     }
 }
 
 /// Interned labels: pairs of key and value, ascending by key's text.
-pub type Labels = Box<[(Symbol, Symbol)]>;
+pub type InternedLabels = Box<[(Symbol, Symbol)]>;
 
 impl Symbols {
     /// Interns a map of labels.
     pub fn acquire_labels<'a>(
         &mut self,
         labels: impl IntoIterator<Item = (&'a String, &'a String)>,
-    ) -> Labels {
+    ) -> InternedLabels {
         let pair = |(key, value): (&String, &String)| (self.acquire(key), self.acquire(value));
         labels.into_iter().map(pair).collect()
     }

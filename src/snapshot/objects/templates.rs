@@ -29,7 +29,7 @@ pub struct Templates {
 /// How affinity is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-enum Kept {
+enum KeptAffinity {
     None = 0,
     Whole = 1,
     /// Without the fields that say "on the node where I am": those of daemon
@@ -73,7 +73,8 @@ impl Templates {
 
     /// Whether pods of a template may run where they are and nowhere else.
     pub fn is_pinned(&self, id: TemplateId) -> bool {
-        id != TemplateId::ABSENT && self.encoded.text(id).first() == Some(&(Kept::Pinned as u8))
+        id != TemplateId::ABSENT
+            && self.encoded.text(id).first() == Some(&(KeptAffinity::Pinned as u8))
     }
 
     /// What its tables take more at once with so many more templates.
@@ -143,14 +144,14 @@ fn encode(pod: &v1::Pod, out: &mut Vec<u8>) {
         .and_then(|affinity| without_pin(affinity, &spec.node_name));
     match (&pinned, &spec.affinity) {
         (Some(rest), _) => {
-            out.push(Kept::Pinned as u8);
+            out.push(KeptAffinity::Pinned as u8);
             write(rest, out);
         }
         (None, Some(affinity)) => {
-            out.push(Kept::Whole as u8);
+            out.push(KeptAffinity::Whole as u8);
             write(affinity, out);
         }
-        (None, None) => out.push(Kept::None as u8),
+        (None, None) => out.push(KeptAffinity::None as u8),
     }
     let owners = pod.metadata.as_ref().map(|m| &*m.owner_references);
     write_all(owners.unwrap_or_default(), out);
@@ -169,9 +170,9 @@ fn decode(
 ) -> Result<(), prost::DecodeError> {
     let (kept, rest) = from.split_first().unwrap_or((&0, &[]));
     from = rest;
-    if *kept != Kept::None as u8 {
+    if *kept != KeptAffinity::None as u8 {
         let mut affinity = v1::Affinity::decode_length_delimited(&mut from)?;
-        if *kept == Kept::Pinned as u8 {
+        if *kept == KeptAffinity::Pinned as u8 {
             pin(&mut affinity, &spec.node_name);
         }
         spec.affinity = Some(affinity);

@@ -6,24 +6,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 
-use super::memory::Memory;
+use super::memory::MemoryUse;
 use super::namespace::Namespace;
-use super::shards::{Applied, Shard, Shared, Sizes, State, namespace_memory};
+use super::shards::{Applied, Shard, SharedObjects, Sizes, State, namespace_memory};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 use crate::snapshot::counts::partitioned_nodes::{Followed, PartitionedNodes};
-use crate::snapshot::objects::change::{Batch, Identity, Kind};
+use crate::snapshot::objects::change::{Batch, ObjectId, ObjectKind};
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::owners::Owner;
 
-type Locked<'a> = Vec<(&'a str, RwLockWriteGuard<'a, Namespace>)>;
+type LockedShards<'a> = Vec<(&'a str, RwLockWriteGuard<'a, Namespace>)>;
 
 impl State {
     /// Applies a batch and moves on to `revision`. Callers take turns.
     pub fn apply(&self, batch: &Batch, defaults: Option<Arc<Defaults>>, revision: i64) -> Applied {
         let shards = self.shards_of(batch);
-        let mut locked: Locked<'_> = Vec::with_capacity(shards.len());
+        let mut locked: LockedShards<'_> = Vec::with_capacity(shards.len());
         for (name, shard) in &shards {
             locked.push((name, shard.namespace.write()));
         }
@@ -32,8 +32,8 @@ impl State {
         let mut applied = Applied::default();
         let shared = self.prepare_shared(batch, defaults, revision, &mut locked, &mut applied);
         for object in batch.objects() {
-            let id = Identity::of(object);
-            if id.kind == Kind::Node {
+            let id = ObjectId::of(object);
+            if id.kind == ObjectKind::Node {
                 continue;
             }
             let at = locked.binary_search_by_key(&id.namespace, |(name, _)| name);
@@ -68,9 +68,9 @@ impl State {
         batch: &Batch,
         defaults: Option<Arc<Defaults>>,
         revision: i64,
-        locked: &mut Locked<'_>,
+        locked: &mut LockedShards<'_>,
         applied: &mut Applied,
-    ) -> RwLockReadGuard<'_, Shared> {
+    ) -> RwLockReadGuard<'_, SharedObjects> {
         if defaults.is_none() {
             let shared = self.shared.read();
             if !shared.is_changed_by(batch) {
@@ -109,11 +109,12 @@ impl State {
     fn note_nodes(&self, nodes: &PartitionedNodes) {
         self.nodes.store(nodes.nodes().len(), Ordering::Relaxed);
         self.footprint.note_nodes(nodes.nodes().memory_bytes());
-        self.upkeep.note_lenses(nodes.lenses().memory_bytes());
+        self.upkeep
+            .note_partitions(nodes.partitions().memory_bytes());
     }
 
     /// Drops the views that missed a move of nodes.
-    fn sync_views(&self, locked: &mut Locked<'_>) {
+    fn sync_views(&self, locked: &mut LockedShards<'_>) {
         let version = self.upkeep.version();
         for (_, namespace) in locked {
             let views = namespace.views_mut();
@@ -125,7 +126,7 @@ impl State {
     /// to are created. Changes of nodes touch all that have views.
     fn shards_of(&self, batch: &Batch) -> Vec<(Box<str>, Arc<Shard>)> {
         let mut all = self.named_shards(batch);
-        let is_node = |object: &Object| Identity::of(object).kind == Kind::Node;
+        let is_node = |object: &Object| ObjectId::of(object).kind == ObjectKind::Node;
         if batch.objects().iter().any(is_node) {
             let viewed = self
                 .namespaces
@@ -143,9 +144,9 @@ impl State {
         let ids = batch
             .objects()
             .iter()
-            .map(|object| (Identity::of(object), object));
+            .map(|object| (ObjectId::of(object), object));
         let mut names: Vec<(&str, bool)> = ids
-            .filter(|(id, _)| id.kind != Kind::Node)
+            .filter(|(id, _)| id.kind != ObjectKind::Node)
             .map(|(id, object)| (id.namespace, !matches!(object, Object::Delete(_))))
             .collect();
         // Feeds come in runs of one namespace.
@@ -173,8 +174,8 @@ impl State {
 }
 
 /// What namespaces take, without their views.
-fn memory_of(locked: &[(&str, RwLockWriteGuard<'_, Namespace>)]) -> Memory {
-    let mut memory = Memory::default();
+fn memory_of(locked: &[(&str, RwLockWriteGuard<'_, Namespace>)]) -> MemoryUse {
+    let mut memory = MemoryUse::default();
     for (name, namespace) in locked {
         memory += namespace_memory(name, namespace);
     }
@@ -193,7 +194,7 @@ impl Sizes {
     }
 }
 
-impl Shared {
+impl SharedObjects {
     /// Whether a batch changes nodes, or has pods that name unknown ones.
     fn is_changed_by(&self, batch: &Batch) -> bool {
         batch.objects().iter().any(|object| match object {
@@ -201,7 +202,7 @@ impl Shared {
                 let node_name = pod.spec.as_ref().map_or("", |s| &s.node_name);
                 !node_name.is_empty() && self.nodes.nodes().slot(node_name).is_none()
             }
-            _ => Identity::of(object).kind == Kind::Node,
+            _ => ObjectId::of(object).kind == ObjectKind::Node,
         })
     }
 
@@ -224,7 +225,7 @@ pub(in crate::snapshot) fn apply_to_nodes(nodes: &mut Nodes, batch: &Batch, appl
     for object in batch.objects() {
         match object {
             Object::Node(node) => applied.note(nodes.put(node)),
-            Object::Delete(reference) if Identity::of(object).kind == Kind::Node => {
+            Object::Delete(reference) if ObjectId::of(object).kind == ObjectKind::Node => {
                 applied.note(nodes.remove(&reference.name, &reference.uid));
             }
             _ => {}
@@ -248,17 +249,17 @@ pub(in crate::snapshot) fn reserve_slots(nodes: &mut Nodes, batch: &Batch) {
 /// Applies one change of a pod or an owner; whether it made a difference.
 pub(in crate::snapshot) fn apply_to_namespace(
     object: &Object,
-    id: Identity<'_>,
+    id: ObjectId<'_>,
     namespace: &mut Namespace,
     nodes: &PartitionedNodes,
 ) -> bool {
     let metadata = |metadata: &Option<v1::ObjectMeta>| metadata.clone().unwrap_or_default();
     let owner = match (object, id.kind) {
         (Object::Pod(pod), _) => return namespace.put_pod(pod, nodes),
-        (Object::Delete(reference), Kind::Pod) => {
+        (Object::Delete(reference), ObjectKind::Pod) => {
             return namespace.remove_pod(id.name, &reference.uid, nodes);
         }
-        (Object::Delete(reference), Kind::Owner(kind)) => {
+        (Object::Delete(reference), ObjectKind::Owner(kind)) => {
             return namespace.remove_owner(kind, id.name, &reference.uid);
         }
         (Object::Service(service), _) => {
@@ -280,7 +281,7 @@ pub(in crate::snapshot) fn apply_to_namespace(
         (Object::Node(_) | Object::Delete(_), _) => return false,
     };
     match id.kind {
-        Kind::Owner(kind) => namespace.put_owner(kind, id.name, owner),
-        Kind::Node | Kind::Pod => false,
+        ObjectKind::Owner(kind) => namespace.put_owner(kind, id.name, owner),
+        ObjectKind::Node | ObjectKind::Pod => false,
     }
 }

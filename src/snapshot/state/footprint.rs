@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::memory::Memory;
+use super::memory::MemoryUse;
 use crate::account::{Account, Gauge, Part};
 
 /// The objects of a state on the account. Views and partitions are kept by
@@ -60,7 +60,7 @@ impl Footprint {
     }
 
     /// Notes that some namespaces that took `before` take `after` now.
-    pub fn change(&self, before: Memory, after: Memory) {
+    pub fn change(&self, before: MemoryUse, after: MemoryUse) {
         self.namespaces.change(before.namespaces, after.namespaces);
         self.pods.change(before.pods, after.pods);
         self.label_sets.change(before.label_sets, after.label_sets);
@@ -69,15 +69,15 @@ impl Footprint {
     }
 
     /// What they take, without views and partitions.
-    pub fn memory(&self) -> Memory {
-        Memory {
+    pub fn memory(&self) -> MemoryUse {
+        MemoryUse {
             nodes: self.nodes.bytes(),
             namespaces: self.namespaces.bytes(),
             pods: self.pods.bytes(),
             label_sets: self.label_sets.bytes(),
             templates: self.templates.bytes(),
             owners: self.owners.bytes(),
-            ..Memory::default()
+            ..MemoryUse::default()
         }
     }
 }

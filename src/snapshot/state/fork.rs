@@ -8,19 +8,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::apply::{apply_to_namespace, apply_to_nodes, reserve_slots};
-use super::locked::Locked;
+use super::locked::LockedNamespace;
 use super::namespace::Namespace;
-use super::read_view::{Cut, ViewStore};
+use super::read_view::{ReadView, ViewStore};
 use super::shards::{Applied, Shard, State};
 use crate::matching::Selector;
 use crate::snapshot::budget::{Budget, Delay};
 use crate::snapshot::counts::decision::DecisionId;
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
-use crate::snapshot::counts::partitions::{Lens, PartitionId};
+use crate::snapshot::counts::partitions::{PartitionId, PartitionInUse};
 use crate::snapshot::counts::query::Query;
 use crate::snapshot::counts::upkeep::Upkeep;
 use crate::snapshot::counts::view::View;
-use crate::snapshot::objects::change::{Batch, Identity, Kind};
+use crate::snapshot::objects::change::{Batch, ObjectId, ObjectKind};
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
 use crate::snapshot::objects::nodes::Nodes;
@@ -49,7 +49,7 @@ impl State {
     /// A fork of a namespace. Views that are made for it are kept in the state
     /// if it `keeps_views`.
     pub(in crate::snapshot) fn fork(&self, namespace: &str, keeps_views: bool) -> Fork<'_> {
-        self.locked(namespace, |locked: Locked<'_>| {
+        self.locked(namespace, |locked: LockedNamespace<'_>| {
             let mut views = Vec::new();
             if keeps_views && let Some(shard) = locked.shard {
                 shard.viewed.store(true, Ordering::Relaxed);
@@ -85,16 +85,16 @@ impl Fork<'_> {
         };
         self.nodes = Arc::new(PartitionedNodes::imagined(&self.nodes, change));
         for object in batch.objects() {
-            let id = Identity::of(object);
-            if id.kind != Kind::Node {
+            let id = ObjectId::of(object);
+            if id.kind != ObjectKind::Node {
                 apply_to_namespace(object, id, &mut self.namespace, &self.nodes);
             }
         }
     }
 
     /// What a decision reads, within a budget.
-    pub(in crate::snapshot) fn cut<'a>(&'a self, budget: &'a Budget<'a>) -> Cut<'a> {
-        Cut {
+    pub(in crate::snapshot) fn read_view<'a>(&'a self, budget: &'a Budget<'a>) -> ReadView<'a> {
+        ReadView {
             revision: self.revision,
             nodes: self.nodes.nodes(),
             partitioned: &self.nodes,
@@ -115,7 +115,7 @@ impl Fork<'_> {
         query: Query<'_>,
         mut view: View,
         mut matched: Vec<LabelSetId>,
-        lens: &Lens,
+        in_use: &PartitionInUse,
     ) {
         let namespace = shard.namespace.read();
         let shared = self.state.shared.read();
@@ -135,7 +135,7 @@ impl Fork<'_> {
                 &changed,
                 (before, now),
                 query,
-                lens,
+                in_use,
             );
         }
         let upkeep = &self.state.upkeep;
@@ -165,14 +165,14 @@ impl ViewStore for Fork<'_> {
         query: Query<'_>,
         view: View,
         matched: Vec<LabelSetId>,
-        lens: &Lens,
+        in_use: &PartitionInUse,
         _: &Upkeep,
     ) -> Arc<View> {
         let kept = Arc::new(view);
         let selector = Arc::new(query.selector.clone());
         self.views.borrow_mut().push((selector, Arc::clone(&kept)));
         if let Some(shard) = &self.shard {
-            self.hand_back(shard, query, View::clone(&kept), matched, lens);
+            self.hand_back(shard, query, View::clone(&kept), matched, in_use);
         }
         kept
     }
@@ -185,10 +185,10 @@ fn catch_up(
     changed: &[LabelSetId],
     (before, now): (&LabelSets, &LabelSets),
     query: Query<'_>,
-    lens: &Lens,
+    in_use: &PartitionInUse,
 ) {
     let changed: HashSet<LabelSetId> = changed.iter().copied().collect();
-    let domain = |slot| Some(lens.partition.member(slot)).filter(|domain| domain.is_some());
+    let domain = |slot| Some(in_use.partition.member(slot)).filter(|domain| domain.is_some());
     matched.retain(|set| {
         let stays = !changed.contains(set);
         if !stays {

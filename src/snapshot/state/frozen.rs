@@ -4,15 +4,15 @@
 use std::ops::AddAssign;
 use std::sync::Arc;
 
-use super::memory::{Measured, Memory};
+use super::memory::{Measured, MemoryUse};
 use super::namespace::Namespace;
-use super::shards::{Shared, Sizes, State, shard_bytes, state_bytes};
+use super::shards::{SharedObjects, Sizes, State, shard_bytes, state_bytes};
 use crate::account::{Charge, Part};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
-use crate::snapshot::counts::partitions::Lens;
-use crate::snapshot::counts::watched::Watch;
+use crate::snapshot::counts::partitions::PartitionInUse;
+use crate::snapshot::counts::watched::SelectorViews;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::reservation::is_reservation;
@@ -41,9 +41,9 @@ pub struct Frozen {
 #[derive(Debug)]
 pub struct Kept {
     /// The partitions in use.
-    pub lenses: Vec<Lens>,
+    pub partitions: Vec<PartitionInUse>,
     /// The live views by namespace, in the order of [`Frozen::namespaces`].
-    pub views: Vec<Vec<Watch>>,
+    pub views: Vec<Vec<SelectorViews>>,
     /// What is kept of the memory that they and the objects take: by
     /// namespace, and in all.
     pub memory: Vec<Measured>,
@@ -91,15 +91,15 @@ impl State {
 
     /// As [`Self::freeze`], with what is kept up to date.
     pub(in crate::snapshot) fn freeze_kept(&self, no_batch: &impl NoBatch) -> (Frozen, Kept) {
-        let lenses = |shared: &Shared| {
-            let lenses = shared.nodes.lenses().copy();
-            (lenses, self.measure_shared(shared))
+        let partitions = |shared: &SharedObjects| {
+            let partitions = shared.nodes.partitions().copy();
+            (partitions, self.measure_shared(shared))
         };
         let views = |namespace: &Namespace| {
             let _still = self.shared.read();
             (self.live_views(namespace), namespace.measure())
         };
-        let (frozen, (lenses, mut total), views) = self.copy(no_batch, lenses, views);
+        let (frozen, (partitions, mut total), views) = self.copy(no_batch, partitions, views);
         let (views, mut memory): (Vec<_>, Vec<_>) = views.into_iter().unzip();
         for (measured, (name, _)) in memory.iter_mut().zip(&frozen.namespaces) {
             measured.namespace.clone_from(name);
@@ -107,7 +107,7 @@ impl State {
         }
         memory.push(total);
         let kept = Kept {
-            lenses,
+            partitions,
             views,
             memory,
         };
@@ -127,7 +127,7 @@ impl State {
                 _charge: self.charge_copy(namespace.memory().total()),
             };
             let kept = Kept {
-                lenses: shared.nodes.lenses().copy(),
+                partitions: shared.nodes.partitions().copy(),
                 views: vec![self.live_views(namespace)],
                 memory: vec![Measured {
                     namespace: name.into(),
@@ -146,7 +146,7 @@ impl State {
     }
 
     /// The views that the next question may be answered from.
-    fn live_views(&self, namespace: &Namespace) -> Vec<Watch> {
+    fn live_views(&self, namespace: &Namespace) -> Vec<SelectorViews> {
         let views = namespace.views().read();
         let live = views.version() == self.upkeep.version();
         if live { views.copy() } else { Vec::new() }
@@ -158,13 +158,13 @@ impl State {
     fn copy<L, V>(
         &self,
         _no_batch: &impl NoBatch,
-        lenses: impl FnOnce(&Shared) -> L,
+        partitions: impl FnOnce(&SharedObjects) -> L,
         views: impl Fn(&Namespace) -> V,
     ) -> (Frozen, L, Vec<V>) {
         let shared = self.shared.read();
         let (nodes, defaults) = (Arc::clone(&shared.nodes), Arc::clone(&shared.defaults));
         let sizes = self.sizes();
-        let lenses = lenses(&shared);
+        let partitions = partitions(&shared);
         drop(shared);
         let shards = self.namespaces.iter();
         let mut shards: Vec<_> = shards
@@ -185,23 +185,23 @@ impl State {
             namespaces,
             _charge: self.charge_copy(self.footprint.memory().total()),
         };
-        (frozen, lenses, all_views)
+        (frozen, partitions, all_views)
     }
 
     /// Nodes and partitions, for whoever has locked them.
-    fn measure_shared(&self, shared: &Shared) -> Measured {
-        let lenses = shared.nodes.lenses();
+    fn measure_shared(&self, shared: &SharedObjects) -> Measured {
+        let partitions = shared.nodes.partitions();
         Measured {
             namespace: Box::default(),
-            kept: Memory {
-                partitions: lenses.memory_bytes(),
+            kept: MemoryUse {
+                partitions: partitions.memory_bytes(),
                 ..self.footprint.memory()
             },
-            measured: Memory {
+            measured: MemoryUse {
                 nodes: shared.nodes.nodes().measured_bytes(),
-                partitions: lenses.measured_bytes(),
+                partitions: partitions.measured_bytes(),
                 namespaces: state_bytes(),
-                ..Memory::default()
+                ..MemoryUse::default()
             },
         }
     }
@@ -210,7 +210,7 @@ impl State {
 impl AddAssign<&Measured> for Measured {
     /// Adds a namespace to the totals.
     fn add_assign(&mut self, namespace: &Measured) {
-        self.measured += Memory {
+        self.measured += MemoryUse {
             namespaces: shard_bytes(&namespace.namespace),
             // Whoever decides may keep views meanwhile.
             views: 0,

@@ -8,7 +8,7 @@ use super::shards::{Sizes, State};
 use crate::account::{Charge, Exhausted, Part, heap};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
-use crate::snapshot::objects::change::{Batch, Identity, Kind};
+use crate::snapshot::objects::change::{Batch, ObjectId, ObjectKind};
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::size::{
     LABEL_PLACES, PLACES, most, names, node_bytes, pairs, template_bytes,
@@ -46,22 +46,22 @@ impl State {
         let mut new = Sizes::default();
         let mut label_sets = HashSet::new();
         for object in batch.objects() {
-            let id = Identity::of(object);
+            let id = ObjectId::of(object);
             if matches!(object, Object::Delete(_)) {
                 continue;
             }
             let shard = self.namespaces.get(id.namespace).map(|s| Arc::clone(&s));
             let shard = shard.as_ref().map(|s| s.namespace.read());
             match id.kind {
-                Kind::Node => {
+                ObjectKind::Node => {
                     let known = self.shared.read().nodes.nodes().find(id.name).is_some();
                     new.nodes += usize::from(!known);
                 }
-                Kind::Owner(kind) => {
+                ObjectKind::Owner(kind) => {
                     let known = shard.is_some_and(|s| s.owners().contains(kind, id.name));
                     new.owners += usize::from(!known);
                 }
-                Kind::Pod => {
+                ObjectKind::Pod => {
                     let known = shard.as_ref().is_some_and(|s| s.has_pod(id.name));
                     new.pods += usize::from(!known);
                     if let Object::Pod(v1::Pod {
@@ -84,7 +84,7 @@ impl State {
     fn doubling(&self, batch: &Batch) -> usize {
         // A text takes a place at least.
         let (objects, texts) = (batch.len(), batch.bytes() / (LABEL_PLACES / 2));
-        let ids = batch.objects().iter().map(Identity::of);
+        let ids = batch.objects().iter().map(ObjectId::of);
         let namespaces: BTreeSet<&str> = ids.map(|id| id.namespace).collect();
         let of_namespaces = namespaces.into_iter().map(|name| {
             let shard = self.namespaces.get(name).map(|s| Arc::clone(&s));
@@ -98,7 +98,7 @@ impl State {
     /// before its deletions. Looks at what is there already.
     fn growth(&self, batch: &Batch) -> usize {
         let growth = |object: &Object| {
-            let id = Identity::of(object);
+            let id = ObjectId::of(object);
             let shard = self.namespaces.get(id.namespace).map(|s| Arc::clone(&s));
             let namespace = shard.as_ref().map(|shard| shard.namespace.read());
             let shared = self.shared.read();
@@ -116,14 +116,14 @@ impl State {
 }
 
 fn of_node(node: &v1::Node, object: &Object, nodes: &Nodes) -> usize {
-    let known = nodes.find(Identity::of(object).name);
+    let known = nodes.find(ObjectId::of(object).name);
     match known.and_then(|slot| nodes.get(slot)) {
         Some(old) => node_bytes(node).saturating_sub(node_bytes(&old.to_wire())),
         None => most(object),
     }
 }
 
-fn of_pod(pod: &v1::Pod, id: Identity<'_>, namespace: &Namespace, nodes: &Nodes) -> usize {
+fn of_pod(pod: &v1::Pod, id: ObjectId<'_>, namespace: &Namespace, nodes: &Nodes) -> usize {
     let metadata = pod.metadata.as_ref();
     let labels = metadata.map_or(0, |m| match namespace.label_sets().find(&m.labels) {
         Some(_) => 0,
@@ -142,8 +142,10 @@ fn of_pod(pod: &v1::Pod, id: Identity<'_>, namespace: &Namespace, nodes: &Nodes)
     labels + slot + rest
 }
 
-fn of_owner(object: &Object, id: Identity<'_>, namespace: &Namespace) -> usize {
-    let Kind::Owner(kind) = id.kind else { return 0 };
+fn of_owner(object: &Object, id: ObjectId<'_>, namespace: &Namespace) -> usize {
+    let ObjectKind::Owner(kind) = id.kind else {
+        return 0;
+    };
     let old = namespace.owners().get_wire(kind, id.namespace, id.name);
     let old = old
         .and_then(|change| change.object)

@@ -4,15 +4,15 @@
 use std::sync::Arc;
 
 use super::namespace::Namespace;
-use super::shards::{Shard, Shared, State};
+use super::shards::{Shard, SharedObjects, State};
 use crate::snapshot::budget::Delay;
 
 /// One revision of a namespace, which cannot change.
-pub struct Locked<'a> {
+pub struct LockedNamespace<'a> {
     /// The revision.
     pub revision: i64,
     /// Nodes and default constraints.
-    pub shared: &'a Shared,
+    pub shared: &'a SharedObjects,
     /// An empty one if there is none of the name.
     pub namespace: &'a Namespace,
     /// Where the namespace is; `None` if there is none of the name.
@@ -22,7 +22,7 @@ pub struct Locked<'a> {
 impl State {
     /// Looks at one revision of a namespace while its locks are held: what does
     /// not take long.
-    pub fn locked<T>(&self, namespace: &str, look: impl FnOnce(Locked<'_>) -> T) -> T {
+    pub fn locked<T>(&self, namespace: &str, look: impl FnOnce(LockedNamespace<'_>) -> T) -> T {
         let looked = self.try_locked(namespace, true, look);
         looked.expect("who waits gets the locks")
     }
@@ -36,7 +36,7 @@ impl State {
         &self,
         name: &str,
         waits: bool,
-        look: impl FnOnce(Locked<'_>) -> T,
+        look: impl FnOnce(LockedNamespace<'_>) -> T,
     ) -> Result<T, Delay> {
         loop {
             let shard = self.namespaces.get(name).map(|shard| Arc::clone(&shard));
@@ -66,7 +66,7 @@ impl State {
                         &none
                     }
                 };
-                return Ok(look(Locked {
+                return Ok(look(LockedNamespace {
                     revision,
                     shared: &shared,
                     namespace,
@@ -130,7 +130,7 @@ mod tests {
         let (state, done) = (State::new(1 << 20), AtomicBool::new(false));
         let read = || {
             while !done.load(Ordering::Relaxed) {
-                let of = |at: Locked<'_>| (at.revision, at.namespace.pod_count() as i64);
+                let of = |at: LockedNamespace<'_>| (at.revision, at.namespace.pod_count() as i64);
                 let (revision, pods) = state.locked("brief", of);
                 assert_eq!(pods, revision % 2, "pods of revision {revision}");
             }

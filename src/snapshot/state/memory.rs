@@ -4,7 +4,7 @@ use std::ops::AddAssign;
 
 /// What a snapshot takes in memory, by part: an estimate, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Memory {
+pub struct MemoryUse {
     /// Nodes with their labels and taints.
     pub nodes: usize,
     /// Topologies and partitions, with what tells them apart.
@@ -25,7 +25,7 @@ pub struct Memory {
     pub reservations: usize,
 }
 
-impl Memory {
+impl MemoryUse {
     /// All parts by name.
     pub fn parts(&self) -> [(&'static str, usize); 9] {
         [
@@ -47,7 +47,7 @@ impl Memory {
     }
 }
 
-impl AddAssign for Memory {
+impl AddAssign for MemoryUse {
     fn add_assign(&mut self, other: Self) {
         self.nodes += other.nodes;
         self.partitions += other.partitions;
@@ -67,7 +67,7 @@ pub struct Measured {
     /// The namespace; empty for what all namespaces share.
     pub namespace: Box<str>,
     /// What is kept.
-    pub kept: Memory,
+    pub kept: MemoryUse,
     /// What was measured anew.
-    pub measured: Memory,
+    pub measured: MemoryUse,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use super::memory::{Measured, Memory};
+use super::memory::{Measured, MemoryUse};
 use crate::account::heap;
 use crate::proto::v1;
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
@@ -249,35 +249,35 @@ impl Namespace {
         let views = self.views.read();
         Measured {
             namespace: Box::default(),
-            kept: Memory {
+            kept: MemoryUse {
                 views: views.memory_bytes(),
                 ..self.memory()
             },
-            measured: Memory {
+            measured: MemoryUse {
                 views: views.measured_bytes(),
                 ..self.measured()
             },
         }
     }
 
-    fn measured(&self) -> Memory {
-        Memory {
+    fn measured(&self) -> MemoryUse {
+        MemoryUse {
             pods: self.pods.measured_bytes(),
             label_sets: self.label_sets.measured_bytes(),
             templates: self.templates.measured_bytes(),
             owners: self.owners.measured_bytes(),
-            ..Memory::default()
+            ..MemoryUse::default()
         }
     }
 
     /// What it takes in memory without its views, whose room is known.
-    pub fn memory(&self) -> Memory {
-        Memory {
+    pub fn memory(&self) -> MemoryUse {
+        MemoryUse {
             pods: self.pods.memory_bytes(),
             label_sets: self.label_sets.memory_bytes(),
             templates: self.templates.memory_bytes(),
             owners: self.owners.memory_bytes(),
-            ..Memory::default()
+            ..MemoryUse::default()
         }
     }
 }

@@ -5,9 +5,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::read_view::Cut;
+use super::read_view::ReadView;
 use crate::proto::v1;
-use crate::snapshot::counts::domain_counts::Counted;
+use crate::snapshot::counts::domain_counts::DomainCounts;
 use crate::snapshot::counts::partition;
 use crate::snapshot::counts::query::Query;
 use crate::snapshot::counts::view::View;
@@ -20,16 +20,16 @@ use crate::snapshot::objects::templates::TemplateId;
 const UNITS_PER_POD: usize = 20;
 
 /// The pods of a namespace, grouped.
-pub struct Census<'a> {
-    cut: Cut<'a>,
-    groups: Vec<Group>,
+pub struct PodGroups<'a> {
+    read_view: ReadView<'a>,
+    groups: Vec<PodGroup>,
     pairs: Pairs,
 }
 
 /// The pods that have the same labels and ask for the same. Those that are
 /// terminating or finished are left out, as they are of every count.
 #[derive(Debug)]
-pub struct Group {
+pub struct PodGroup {
     labels: LabelSetId,
     template: TemplateId,
     /// How many pods there are.
@@ -38,10 +38,10 @@ pub struct Group {
     pub nodes: Vec<Slot>,
 }
 
-impl<'a> Cut<'a> {
+impl<'a> ReadView<'a> {
     /// Groups the pods of the namespace.
-    pub fn census(&self) -> Census<'a> {
-        let mut groups: Vec<Group> = Vec::new();
+    pub fn pod_groups(&self) -> PodGroups<'a> {
+        let mut groups: Vec<PodGroup> = Vec::new();
         let mut places = HashMap::new();
         for (name, pod) in self.namespace.pods() {
             if !self.affords(UNITS_PER_POD) {
@@ -54,7 +54,7 @@ impl<'a> Cut<'a> {
             let (labels, template) = (pod.labels, pod.life.template);
             let place = *places.entry((labels, template)).or_insert(groups.len());
             if place == groups.len() {
-                groups.push(Group {
+                groups.push(PodGroup {
                     labels,
                     template,
                     pods: 0,
@@ -64,28 +64,28 @@ impl<'a> Cut<'a> {
             groups[place].pods += 1;
             groups[place].nodes.extend(pod.node);
         }
-        Census {
-            cut: *self,
+        PodGroups {
+            read_view: *self,
             groups,
             pairs: self.namespace.label_sets().pairs(),
         }
     }
 }
 
-impl<'a> Census<'a> {
+impl<'a> PodGroups<'a> {
     /// What was looked at.
-    pub fn cut(&self) -> &Cut<'a> {
-        &self.cut
+    pub fn read_view(&self) -> &ReadView<'a> {
+        &self.read_view
     }
 
     /// The groups, in no order.
-    pub fn groups(&self) -> &[Group] {
+    pub fn groups(&self) -> &[PodGroup] {
         &self.groups
     }
 
     /// A pod like those of a group: without a name, and without a node.
-    pub fn pod(&self, group: &Group) -> v1::Pod {
-        let namespace = self.cut.namespace;
+    pub fn pod(&self, group: &PodGroup) -> v1::Pod {
+        let namespace = self.read_view.namespace;
         let labels = namespace.label_sets().texts(group.labels);
         let mut pod = v1::Pod {
             metadata: Some(v1::ObjectMeta {
@@ -99,14 +99,17 @@ impl<'a> Census<'a> {
     }
 
     /// Whether the pods of a group may run where they are and nowhere else.
-    pub fn is_pinned(&self, group: &Group) -> bool {
-        self.cut.namespace.templates().is_pinned(group.template)
+    pub fn is_pinned(&self, group: &PodGroup) -> bool {
+        self.read_view
+            .namespace
+            .templates()
+            .is_pinned(group.template)
     }
 
     /// Answers a query, without keeping the view.
-    pub fn count(&self, query: Query<'_>) -> Counted<'a> {
-        let sets = self.cut.namespace.label_sets();
-        let matching = sets.matching_of(query.selector, &self.pairs, self.cut.budget);
+    pub fn count(&self, query: Query<'_>) -> DomainCounts<'a> {
+        let sets = self.read_view.namespace.label_sets();
+        let matching = sets.matching_of(query.selector, &self.pairs, self.read_view.budget);
         let nodes = matching.into_iter().flat_map(|set| sets.counts(set));
         self.count_nodes(query.partition, nodes)
     }
@@ -116,9 +119,9 @@ impl<'a> Census<'a> {
         &self,
         partition: &partition::Key,
         nodes: impl Iterator<Item = (Slot, u32)>,
-    ) -> Counted<'a> {
-        let lens = self.cut.lens(partition);
-        let view = View::counting(nodes, lens.id, &lens.partition, 0);
-        Counted::of(lens, Arc::new(view), self.cut.nodes)
+    ) -> DomainCounts<'a> {
+        let in_use = self.read_view.in_use(partition);
+        let view = View::counting(nodes, in_use.id, &in_use.partition, 0);
+        DomainCounts::of(in_use, Arc::new(view), self.read_view.nodes)
     }
 }

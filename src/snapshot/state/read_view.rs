@@ -10,10 +10,10 @@ use super::namespace::Namespace;
 use crate::matching::Selector;
 use crate::snapshot::budget::{Budget, Delay};
 use crate::snapshot::counts::decision::DecisionId;
-use crate::snapshot::counts::domain_counts::Counted;
+use crate::snapshot::counts::domain_counts::DomainCounts;
 use crate::snapshot::counts::partition;
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
-use crate::snapshot::counts::partitions::{Lens, PartitionId};
+use crate::snapshot::counts::partitions::{PartitionId, PartitionInUse};
 use crate::snapshot::counts::query::Query;
 use crate::snapshot::counts::upkeep::Upkeep;
 use crate::snapshot::counts::view::View;
@@ -29,7 +29,7 @@ const UNITS_PER_COUNT: usize = 2;
 
 /// One revision of one namespace.
 #[derive(Clone, Copy)]
-pub struct Cut<'a> {
+pub struct ReadView<'a> {
     /// The revision.
     pub revision: i64,
     /// The nodes.
@@ -69,7 +69,7 @@ pub trait ViewStore {
         query: Query<'_>,
         view: View,
         matched: Vec<LabelSetId>,
-        lens: &Lens,
+        in_use: &PartitionInUse,
         upkeep: &Upkeep,
     ) -> Arc<View>;
 }
@@ -93,7 +93,7 @@ impl ViewStore for RwLock<Views> {
         query: Query<'_>,
         view: View,
         matched: Vec<LabelSetId>,
-        _: &Lens,
+        _: &PartitionInUse,
         upkeep: &Upkeep,
     ) -> Arc<View> {
         match self.try_write() {
@@ -122,7 +122,7 @@ impl<'a> CountedSet<'a> {
     }
 }
 
-impl<'a> Cut<'a> {
+impl<'a> ReadView<'a> {
     /// The selector that the defaults have for a pod, if any can be deduced.
     pub fn deduce(
         &self,
@@ -146,35 +146,35 @@ impl<'a> Cut<'a> {
 
     /// The nodes of a partition; none of them when the budget does not allow
     /// looking.
-    pub fn lens(&self, key: &partition::Key) -> Lens {
+    pub fn in_use(&self, key: &partition::Key) -> PartitionInUse {
         let upkeep = self.upkeep;
-        let lens = self.partitioned.lens(key, upkeep, self.id, self.budget);
-        lens.unwrap_or_else(|| Lens::none(key))
+        let in_use = self.partitioned.in_use(key, upkeep, self.id, self.budget);
+        in_use.unwrap_or_else(|| PartitionInUse::none(key))
     }
 
     /// Answers a query: from a view that is kept, or by counting label sets
     /// and keeping the view.
-    pub fn count(&self, query: Query<'_>) -> Counted<'a> {
-        let lens = self.lens(query.partition);
+    pub fn count(&self, query: Query<'_>) -> DomainCounts<'a> {
+        let in_use = self.in_use(query.partition);
         if !self.goes_on() {
-            return self.nothing(lens);
+            return self.nothing(in_use);
         }
-        let found = self.views.map(|v| v.find(query, lens.id, self.upkeep));
+        let found = self.views.map(|v| v.find(query, in_use.id, self.upkeep));
         let kept = match found.transpose() {
             Ok(kept) => kept.flatten(),
             Err(delay) => {
                 self.budget.give_up(delay);
-                return self.nothing(lens);
+                return self.nothing(in_use);
             }
         };
         if let Some(view) = kept {
             view.touch(self.upkeep.tick());
-            self.upkeep.tally().view_hits.count_one();
-            return Counted::of(lens, view, self.nodes);
+            self.upkeep.counters().view_hits.count_one();
+            return DomainCounts::of(in_use, view, self.nodes);
         }
         let sets = self.namespace.label_sets();
         if !self.budget.affords(sets.units(query.selector)) {
-            return self.nothing(lens);
+            return self.nothing(in_use);
         }
         let matched: Vec<_> = sets.matching(query.selector, self.budget).collect();
         let nodes = matched.iter().map(|set| sets.nodes_of(*set));
@@ -182,21 +182,21 @@ impl<'a> Cut<'a> {
             .budget
             .takes(nodes.sum::<usize>().saturating_mul(UNITS_PER_COUNT))
         {
-            return self.nothing(lens);
+            return self.nothing(in_use);
         }
-        self.upkeep.tally().view_builds.count_one();
-        let view = self.build(&matched, &lens);
+        self.upkeep.counters().view_builds.count_one();
+        let view = self.build(&matched, &in_use);
         let view = match self.views {
-            Some(views) => views.keep(query, view, matched, &lens, self.upkeep),
+            Some(views) => views.keep(query, view, matched, &in_use, self.upkeep),
             None => Arc::new(view),
         };
-        Counted::of(lens, view, self.nodes)
+        DomainCounts::of(in_use, view, self.nodes)
     }
 
     /// Counts nothing, for a decision that is worth nothing.
-    fn nothing(&self, lens: Lens) -> Counted<'a> {
-        let nothing = View::counting(std::iter::empty(), lens.id, &lens.partition, 0);
-        Counted::of(lens, Arc::new(nothing), self.nodes)
+    fn nothing(&self, in_use: PartitionInUse) -> DomainCounts<'a> {
+        let nothing = View::counting(std::iter::empty(), in_use.id, &in_use.partition, 0);
+        DomainCounts::of(in_use, Arc::new(nothing), self.nodes)
     }
 
     /// The label sets whose pods a selector counts, with how many of them
@@ -220,9 +220,9 @@ impl<'a> Cut<'a> {
             .filter_map(|pod| pod.node)
     }
 
-    fn build(&self, matched: &[LabelSetId], lens: &Lens) -> View {
+    fn build(&self, matched: &[LabelSetId], in_use: &PartitionInUse) -> View {
         let sets = self.namespace.label_sets();
         let nodes = matched.iter().flat_map(|set| sets.counts(*set));
-        View::counting(nodes, lens.id, &lens.partition, self.upkeep.tick())
+        View::counting(nodes, in_use.id, &in_use.partition, self.upkeep.tick())
     }
 }

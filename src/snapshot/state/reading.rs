@@ -4,8 +4,8 @@
 use std::sync::atomic::Ordering;
 
 use super::fork::Fork;
-use super::pod_groups::Census;
-use super::read_view::{Cut, ViewStore};
+use super::pod_groups::PodGroups;
+use super::read_view::{ReadView, ViewStore};
 use super::shards::State;
 use crate::snapshot::budget::{AT_ONCE, Budget, Delay};
 use crate::snapshot::counts::decision::DecisionId;
@@ -21,7 +21,7 @@ impl State {
         &self,
         namespace: &str,
         is_given_up: &dyn Fn() -> bool,
-        decide: impl FnOnce(Cut<'_>) -> T,
+        decide: impl FnOnce(ReadView<'_>) -> T,
     ) -> Result<T, Delay> {
         decide_on(&self.fork(namespace, true), is_given_up, decide)
     }
@@ -35,7 +35,7 @@ impl State {
         namespace: &str,
         overlay: Batch,
         is_given_up: &dyn Fn() -> bool,
-        decide: impl FnOnce(Cut<'_>) -> T,
+        decide: impl FnOnce(ReadView<'_>) -> T,
     ) -> Result<T, Delay> {
         let mut fork = self.fork(namespace, false);
         fork.apply(&overlay.within(namespace));
@@ -51,10 +51,10 @@ impl State {
         &self,
         namespace: &str,
         is_given_up: &dyn Fn() -> bool,
-        look: impl FnOnce(Census<'_>) -> T,
+        look: impl FnOnce(PodGroups<'_>) -> T,
     ) -> Result<T, Delay> {
         let fork = self.fork(namespace, false);
-        decide_on(&fork, is_given_up, |cut| look(cut.census()))
+        decide_on(&fork, is_given_up, |read_view| look(read_view.pod_groups()))
     }
 
     /// As [`Self::read_until`], if it costs little. Unless it `waits`, nobody may
@@ -66,7 +66,7 @@ impl State {
         &self,
         namespace: &str,
         waits: bool,
-        decide: impl FnOnce(Cut<'_>) -> T,
+        decide: impl FnOnce(ReadView<'_>) -> T,
     ) -> Result<T, Delay> {
         let budget = Budget::of(AT_ONCE);
         let decided = self.try_locked(namespace, waits, |locked| {
@@ -75,7 +75,7 @@ impl State {
             {
                 shard.viewed.store(true, Ordering::Relaxed);
             }
-            decide(Cut {
+            decide(ReadView {
                 revision: locked.revision,
                 nodes: locked.shared.nodes.nodes(),
                 partitioned: &locked.shared.nodes,
@@ -97,9 +97,9 @@ impl State {
 fn decide_on<T>(
     fork: &Fork<'_>,
     is_given_up: &dyn Fn() -> bool,
-    decide: impl FnOnce(Cut<'_>) -> T,
+    decide: impl FnOnce(ReadView<'_>) -> T,
 ) -> Result<T, Delay> {
     let budget = Budget::until(is_given_up);
-    let decided = decide(fork.cut(&budget));
+    let decided = decide(fork.read_view(&budget));
     budget.delay().map_or(Ok(decided), Err)
 }

@@ -13,7 +13,7 @@ use dashmap::DashMap;
 use parking_lot::RwLock;
 
 use super::footprint::Footprint;
-use super::memory::Memory;
+use super::memory::MemoryUse;
 use super::namespace::Namespace;
 use crate::account::{Account, Part, heap};
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
@@ -26,7 +26,7 @@ use crate::snapshot::objects::size::NEW_NAMESPACE;
 #[derive(Debug)]
 pub struct State {
     pub(in crate::snapshot) revision: AtomicI64,
-    pub(in crate::snapshot) shared: RwLock<Shared>,
+    pub(in crate::snapshot) shared: RwLock<SharedObjects>,
     pub(in crate::snapshot) namespaces: DashMap<Box<str>, Arc<Shard>>,
     pub(in crate::snapshot) upkeep: Upkeep,
     pub(in crate::snapshot) footprint: Footprint,
@@ -49,7 +49,7 @@ pub(in crate::snapshot) struct Shard {
 
 /// What all namespaces share.
 #[derive(Debug, Default)]
-pub(in crate::snapshot) struct Shared {
+pub(in crate::snapshot) struct SharedObjects {
     /// Shared with forks of this state.
     pub(in crate::snapshot) nodes: Arc<PartitionedNodes>,
     pub(in crate::snapshot) defaults: Arc<Defaults>,
@@ -175,7 +175,7 @@ impl State {
         names
     }
 
-    /// Starts a new tick: drops views and lenses that were not used for
+    /// Starts a new tick: drops views and partitions that were not used for
     /// `idle_ticks`, and more while views take too much room.
     pub fn sweep(&self, idle_ticks: u64) {
         let since = self.upkeep.next_tick().saturating_sub(idle_ticks);
@@ -200,7 +200,7 @@ impl State {
             drop(shared);
         }
         let shared = self.shared.read();
-        shared.nodes.drop_idle_lenses(since, &self.upkeep);
+        shared.nodes.drop_idle_partitions(since, &self.upkeep);
     }
 
     /// How many namespaces there are.
@@ -214,9 +214,9 @@ impl State {
     }
 
     /// What the state takes in memory.
-    pub fn memory(&self) -> Memory {
-        Memory {
-            partitions: self.upkeep.lens_bytes(),
+    pub fn memory(&self) -> MemoryUse {
+        MemoryUse {
+            partitions: self.upkeep.partition_bytes(),
             views: self.upkeep.view_bytes(),
             ..self.footprint.memory()
         }
@@ -238,11 +238,11 @@ pub fn shard_bytes(name: &str) -> usize {
 
 /// What a namespace takes, without its views: nothing when it is empty, for
 /// then it is removed.
-pub fn namespace_memory(name: &str, namespace: &Namespace) -> Memory {
+pub fn namespace_memory(name: &str, namespace: &Namespace) -> MemoryUse {
     if namespace.is_empty() {
-        return Memory::default();
+        return MemoryUse::default();
     }
-    Memory {
+    MemoryUse {
         namespaces: shard_bytes(name),
         ..namespace.memory()
     }

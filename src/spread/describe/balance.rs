@@ -1,6 +1,6 @@
 //! How pods are spread over the domains of one topology.
 
-use crate::snapshot::Counted;
+use crate::snapshot::DomainCounts;
 use crate::spread::{Active, GlobalMinimum};
 
 /// How pods are spread over one topology.
@@ -39,7 +39,7 @@ pub struct Share {
 impl Balance {
     /// The balance of counts, listing at most `max_domains` of the domains.
     pub fn of(
-        counted: &Counted<'_>,
+        counted: &DomainCounts<'_>,
         topology_key: &str,
         constraint: Option<&Active>,
         outside_pods: usize,
@@ -50,10 +50,11 @@ impl Balance {
         let minimum = GlobalMinimum::of(wanted, domain_count, counted.smallest());
         let mut shares: Vec<_> = counted.domains().map(|id| counted.domain(id)).collect();
         let largest = shares.iter().map(|share| share.matching_pods).max();
-        let order = |share: &crate::snapshot::Domain<'_>| std::cmp::Reverse(share.matching_pods);
+        let order =
+            |share: &crate::snapshot::DomainCount<'_>| std::cmp::Reverse(share.matching_pods);
         shares.sort_unstable_by(|a, b| (order(a), a.value).cmp(&(order(b), b.value)));
         shares.truncate(max_domains);
-        let share = |share: crate::snapshot::Domain<'_>| Share {
+        let share = |share: crate::snapshot::DomainCount<'_>| Share {
             value: share.value.to_owned(),
             pods: share.matching_pods.into(),
             eligible_nodes: share.eligible_nodes.into(),

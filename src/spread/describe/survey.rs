@@ -9,7 +9,7 @@ use super::balance::Balance;
 use super::workload::{Workload, is_controlled_by};
 use crate::matching::{Constraint, Path, Selector};
 use crate::proto::v1;
-use crate::snapshot::{Census, Eligibility, Group, Limits, Query, Slot, partition, topology};
+use crate::snapshot::{Eligibility, Limits, PodGroup, PodGroups, Query, Slot, partition, topology};
 use crate::spread::{Active, Question};
 
 /// What it costs to take a group of pods up, in units.
@@ -26,7 +26,7 @@ pub enum By {
 
 /// The workloads of a namespace.
 pub struct Survey<'c, 'a> {
-    census: &'c Census<'a>,
+    pod_groups: &'c PodGroups<'a>,
     namespace: &'c str,
     limits: &'c Limits,
     /// How many domains to list.
@@ -36,7 +36,7 @@ pub struct Survey<'c, 'a> {
 
 /// Pods of a workload that are alike.
 struct Member<'c> {
-    group: &'c Group,
+    group: &'c PodGroup,
     pod: v1::Pod,
 }
 
@@ -64,19 +64,19 @@ struct Shared {
 }
 
 impl<'c, 'a> Survey<'c, 'a> {
-    /// The workloads of a census.
+    /// The workloads of a namespace.
     pub fn of(
-        census: &'c Census<'a>,
+        pod_groups: &'c PodGroups<'a>,
         namespace: &'c str,
         limits: &'c Limits,
         max_domains: usize,
     ) -> Self {
         let mut workloads: BTreeMap<_, Vec<_>> = BTreeMap::new();
-        for group in census.groups() {
-            if !census.cut().affords(UNITS_PER_GROUP) {
+        for group in pod_groups.groups() {
+            if !pod_groups.read_view().affords(UNITS_PER_GROUP) {
                 break;
             }
-            let mut pod = census.pod(group);
+            let mut pod = pod_groups.pod(group);
             pod.metadata.get_or_insert_default().namespace = namespace.to_owned();
             let workload = Workload::of(&pod);
             let member = Member { group, pod };
@@ -87,7 +87,7 @@ impl<'c, 'a> Survey<'c, 'a> {
             members.sort_by_cached_key(|member| member.pod.encode_to_vec());
         }
         Self {
-            census,
+            pod_groups,
             namespace,
             limits,
             max_domains,
@@ -113,7 +113,7 @@ impl<'c, 'a> Survey<'c, 'a> {
     /// Judges every workload.
     pub fn judge_all<'s>(&'s self, by: &'s By) -> impl Iterator<Item = Judged> + 's {
         let all = self.workloads.iter();
-        let all = all.take_while(|_| self.census.cut().goes_on());
+        let all = all.take_while(|_| self.pod_groups.read_view().goes_on());
         all.map(|(workload, members)| self.judge(workload, &members.iter().collect::<Vec<_>>(), by))
     }
 
@@ -178,7 +178,7 @@ impl<'c, 'a> Survey<'c, 'a> {
         let mut found: Vec<(Active, partition::Key, Vec<&[Slot]>)> = Vec::new();
         for member in members {
             // A pod that may run on one node only has nothing to choose.
-            if self.census.is_pinned(member.group) {
+            if self.pod_groups.is_pinned(member.group) {
                 continue;
             }
             let question = match self.question(member) {
@@ -188,7 +188,7 @@ impl<'c, 'a> Survey<'c, 'a> {
                     continue;
                 }
             };
-            let constraints = question.constraints_on(self.census.cut());
+            let constraints = question.constraints_on(self.pod_groups.read_view());
             for active in &constraints.all {
                 let partition = constraints.standing(active, question.subject());
                 let shared = Shared {
@@ -207,7 +207,7 @@ impl<'c, 'a> Survey<'c, 'a> {
         judged.balances = found
             .into_iter()
             .map(|(active, partition, nodes)| {
-                let counted = self.census.count(Query {
+                let counted = self.pod_groups.count(Query {
                     selector: &active.selector,
                     partition: &partition,
                 });
@@ -230,7 +230,7 @@ impl<'c, 'a> Survey<'c, 'a> {
     /// Where most of the pods may run.
     fn eligibility(&self, members: &[&Member<'_>]) -> Eligibility {
         let most = members.iter().max_by_key(|member| member.group.pods);
-        let most = most.filter(|member| !self.census.is_pinned(member.group));
+        let most = most.filter(|member| !self.pod_groups.is_pinned(member.group));
         let question = most.and_then(|member| self.question(member).ok());
         let affinity = question.map(|question| question.affinity);
         Eligibility {
@@ -247,7 +247,7 @@ impl<'c, 'a> Survey<'c, 'a> {
     ) -> Balance {
         let nodes = || members.iter().flat_map(|member| &member.group.nodes);
         let counted = self
-            .census
+            .pod_groups
             .count_nodes(partition, nodes().map(|slot| (*slot, 1)));
         let outside = self.outside(partition, nodes());
         Balance::of(&counted, key, None, outside, self.max_domains)
@@ -258,7 +258,7 @@ impl<'c, 'a> Survey<'c, 'a> {
         partition: &partition::Key,
         nodes: impl Iterator<Item = &'s Slot>,
     ) -> usize {
-        let partition = self.census.cut().lens(partition).partition;
+        let partition = self.pod_groups.read_view().in_use(partition).partition;
         nodes
             .filter(|slot| !partition.member(**slot).is_some())
             .count()

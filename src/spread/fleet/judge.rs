@@ -7,7 +7,7 @@ use super::super::report::Report;
 use super::super::verdict::Refusal;
 use super::question::Question;
 use super::spread::{Effect, Spread};
-use crate::snapshot::{Cut, Slot};
+use crate::snapshot::{ReadView, Slot};
 
 /// A placement's constraints, counted and ready to judge clusters.
 pub struct Judge<'a> {
@@ -39,11 +39,11 @@ static NO_CONSTRAINTS: Constraints = Constraints {
 
 impl<'a> Judge<'a> {
     /// Counts what a question needs.
-    pub fn of(question: &'a Question, checks: NodeChecks, cut: &Cut<'a>) -> Self {
-        let spread = |active| Spread::of(active, cut);
+    pub fn of(question: &'a Question, checks: NodeChecks, read_view: &ReadView<'a>) -> Self {
+        let spread = |active| Spread::of(active, read_view);
         Self {
             spreads: question.constraints.iter().map(spread).collect(),
-            checks: Filter::of(&question.placement, &NO_CONSTRAINTS, checks, cut),
+            checks: Filter::of(&question.placement, &NO_CONSTRAINTS, checks, read_view),
         }
     }
 

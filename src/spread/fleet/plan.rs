@@ -10,7 +10,7 @@ use super::cells::{Cells, Rank};
 use super::judge::{self, Judge, Refused};
 use super::question::Question;
 use super::spread::{self, Spread};
-use crate::snapshot::{Cut, Slot};
+use crate::snapshot::{ReadView, Slot};
 
 /// The reason for clusters that cannot be picked again.
 const HOLDS_ALREADY: &str = "cluster(s) hold the placement";
@@ -120,12 +120,20 @@ pub struct Verdict {
 }
 
 impl Plan {
-    /// Gathers what picking needs from a cut.
-    pub fn of(question: &Question, checks: NodeChecks, wish: &Wish, cut: &Cut<'_>) -> Self {
-        let judge = Judge::of(question, checks, cut);
-        let holds = spread::holders(&question.holders, cut);
-        let slots = cut.nodes.order();
-        let clusters: Vec<Cluster> = slots.iter().map(|s| Cluster::of(*s, wish, cut)).collect();
+    /// Gathers what picking needs from a read view.
+    pub fn of(
+        question: &Question,
+        checks: NodeChecks,
+        wish: &Wish,
+        read_view: &ReadView<'_>,
+    ) -> Self {
+        let judge = Judge::of(question, checks, read_view);
+        let holds = spread::holders(&question.holders, read_view);
+        let slots = read_view.nodes.order();
+        let clusters: Vec<Cluster> = slots
+            .iter()
+            .map(|s| Cluster::of(*s, wish, read_view))
+            .collect();
 
         let asked = wish.candidates.as_ref();
         let asked: Option<HashSet<&str>> = asked.map(|c| c.iter().map(|n| &**n).collect());
@@ -304,8 +312,8 @@ impl Plan {
 }
 
 impl Cluster {
-    fn of(slot: Slot, wish: &Wish, cut: &Cut<'_>) -> Self {
-        let name = cut.nodes.name(slot);
+    fn of(slot: Slot, wish: &Wish, read_view: &ReadView<'_>) -> Self {
+        let name = read_view.nodes.name(slot);
         Self {
             slot,
             name: name.into(),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::active::Active;
 use super::super::report::{DomainReport, Report, Tally};
-use crate::snapshot::{Cut, DomainId, Query, Slot, partition, topology};
+use crate::snapshot::{DomainId, Query, ReadView, Slot, partition, topology};
 
 /// What a soft constraint takes off the score of a cluster that violates it.
 const SOFT_PENALTY: i64 = 1000;
@@ -57,24 +57,24 @@ pub enum Effect {
 
 impl Spread {
     /// Counts the holders of each domain, over all clusters.
-    pub fn of(active: &Active, cut: &Cut<'_>) -> Self {
-        let lens = cut.lens(&active.partition);
-        let held = holders(&active.selector, cut);
-        let mut domains = vec![Domain::default(); lens.topology.id_bound()];
-        for id in lens.partition.domains() {
+    pub fn of(active: &Active, read_view: &ReadView<'_>) -> Self {
+        let in_use = read_view.in_use(&active.partition);
+        let held = holders(&active.selector, read_view);
+        let mut domains = vec![Domain::default(); in_use.topology.id_bound()];
+        for id in in_use.partition.domains() {
             let domain = &mut domains[id.index()];
-            domain.value = lens.topology.value(id, cut.nodes).into();
-            domain.clusters = lens.partition.eligible_nodes(id);
+            domain.value = in_use.topology.value(id, read_view.nodes).into();
+            domain.clusters = in_use.partition.eligible_nodes(id);
         }
-        let domain_of = lens.topology.domains_by_slot().to_vec();
-        for slot in cut.nodes.order().iter().filter(|slot| held(**slot)) {
-            let domain = lens.topology.domain_of(*slot);
+        let domain_of = in_use.topology.domains_by_slot().to_vec();
+        for slot in read_view.nodes.order().iter().filter(|slot| held(**slot)) {
+            let domain = in_use.topology.domain_of(*slot);
             if let Some(domain) = domains.get_mut(domain.index()) {
                 domain.holders += 1;
             }
         }
         let mut levels: BTreeMap<u32, BTreeSet<DomainId>> = BTreeMap::new();
-        for id in lens.partition.domains() {
+        for id in in_use.partition.domains() {
             let holders = domains[id.index()].holders;
             levels.entry(holders).or_default().insert(id);
         }
@@ -235,10 +235,10 @@ impl Spread {
 /// Which clusters hold a placement: those where a pod that matches counts.
 pub fn holders(
     selector: &crate::matching::Selector,
-    cut: &Cut<'_>,
+    read_view: &ReadView<'_>,
 ) -> impl Fn(Slot) -> bool + use<> {
     let by_cluster = partition::Key::everywhere(topology::Key::Node);
-    let counted = cut.count(Query {
+    let counted = read_view.count(Query {
         selector,
         partition: &by_cluster,
     });

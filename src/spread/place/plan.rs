@@ -9,7 +9,7 @@ use super::super::report::Report;
 use super::super::verdict::Reason;
 use super::groups::Groups;
 use super::tracked::Tracked;
-use crate::snapshot::{Cut, Slot};
+use crate::snapshot::{ReadView, Slot};
 
 /// How many picks are made before looking whether to go on.
 const PICKS_PER_LOOK: usize = 32;
@@ -67,19 +67,24 @@ pub struct Pick {
 }
 
 impl Plan {
-    /// Gathers what placing needs from a cut.
-    pub fn of(question: &Question, checks: NodeChecks, wish: &Wish, cut: &Cut<'_>) -> Self {
+    /// Gathers what placing needs from a read view.
+    pub fn of(
+        question: &Question,
+        checks: NodeChecks,
+        wish: &Wish,
+        read_view: &ReadView<'_>,
+    ) -> Self {
         let mut refused = BTreeMap::new();
-        let slots = passing(question, checks, wish, cut, &mut refused);
-        let in_force = question.constraints_on(cut);
+        let slots = passing(question, checks, wish, read_view, &mut refused);
+        let in_force = question.constraints_on(read_view);
         let track = |active: &super::super::active::Active| {
-            Tracked::of(active, &slots, active.self_match > 0, cut)
+            Tracked::of(active, &slots, active.self_match > 0, read_view)
         };
         let constraints: Vec<Tracked> = in_force.all.iter().map(track).collect();
         let mut groups = Groups::of(slots.len(), &constraints, in_force.all_keys_required);
         let mut nodes = Vec::with_capacity(slots.len());
         for (index, slot) in (0_u32..).zip(&slots) {
-            let name = cut.nodes.name(*slot);
+            let name = read_view.nodes.name(*slot);
             let room = wish.capacities.get(name).copied();
             let lacks_key = |t: &Tracked| t.is_hard() && !t.domain_of(index).is_some();
             if room != Some(0) && !constraints.iter().any(lacks_key) {
@@ -180,19 +185,19 @@ fn passing(
     question: &Question,
     checks: NodeChecks,
     wish: &Wish,
-    cut: &Cut<'_>,
+    read_view: &ReadView<'_>,
     refused: &mut BTreeMap<Reason, usize>,
 ) -> Vec<Slot> {
     let asked = wish.candidates.as_ref();
     let asked: Option<HashSet<Slot>> = asked.map(|names| {
         names
             .iter()
-            .filter_map(|name| cut.nodes.find(name))
+            .filter_map(|name| read_view.nodes.find(name))
             .collect()
     });
     let no_constraints = Constraints::default();
-    let filter = Filter::of(question, &no_constraints, checks, cut);
-    let order = cut.nodes.order().iter().copied();
+    let filter = Filter::of(question, &no_constraints, checks, read_view);
+    let order = read_view.nodes.order().iter().copied();
     let mut slots: Vec<Slot> = order
         .filter(|slot| asked.as_ref().is_none_or(|asked| asked.contains(slot)))
         .collect();

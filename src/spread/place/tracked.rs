@@ -4,7 +4,7 @@ use super::super::active::Active;
 use super::super::report::{Report, Tally};
 use super::super::scoring::Weight;
 use super::super::skew::{GlobalMinimum, SkewRule};
-use crate::snapshot::{Cut, DomainId, Slot, topology};
+use crate::snapshot::{DomainId, ReadView, Slot, topology};
 
 /// From how many domains on a hard constraint may group nodes by count.
 const MANY_DOMAINS: usize = 32;
@@ -53,21 +53,28 @@ pub enum Grain {
 }
 
 impl Tracked {
-    /// A constraint for these nodes, counted on a cut.
-    pub fn of(active: &Active, nodes: &[Slot], labels_match: bool, cut: &Cut<'_>) -> Self {
-        let counted = cut.count(active.query());
-        let lens = counted.lens();
-        let (topology, partition) = (&lens.topology, &lens.partition);
+    /// A constraint for these nodes, counted on a read view.
+    pub fn of(
+        active: &Active,
+        nodes: &[Slot],
+        labels_match: bool,
+        read_view: &ReadView<'_>,
+    ) -> Self {
+        let counted = read_view.count(active.query());
+        let in_use = counted.in_use();
+        let (topology, partition) = (&in_use.topology, &in_use.partition);
         let len = topology.id_bound().max(1);
         let mut counts = counted.counts().to_vec();
         counts.resize(len, 0);
         let (mut values, mut eligible_nodes) = (vec![Box::default(); len], vec![0; len]);
         for id in partition.domains() {
-            values[id.index()] = topology.value(id, cut.nodes).into();
+            values[id.index()] = topology.value(id, read_view.nodes).into();
             eligible_nodes[id.index()] = partition.eligible_nodes(id);
         }
-        let keyed_lens = active.keyed.as_ref().map(|key| cut.lens(key));
-        let keyed_topology = keyed_lens.as_ref().map_or(topology, |lens| &lens.topology);
+        let keyed_in_use = active.keyed.as_ref().map(|key| read_view.in_use(key));
+        let keyed_topology = keyed_in_use
+            .as_ref()
+            .map_or(topology, |in_use| &in_use.topology);
         let keyed = nodes
             .iter()
             .map(|slot| keyed_topology.domain_of(*slot).is_some());

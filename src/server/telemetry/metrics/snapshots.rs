@@ -10,7 +10,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use super::family::{Family, bytes, plain, seconds};
-use crate::snapshot::{Memory, Registry, Summary};
+use crate::snapshot::{MemoryUse, Registry, Summary};
 
 /// The label value of all snapshots that have none of their own; no name of a
 /// snapshot has parentheses.
@@ -63,7 +63,7 @@ struct Told {
     objects: [(&'static str, usize); 5],
     views: usize,
     reservations: usize,
-    memory: Memory,
+    memory: MemoryUse,
 }
 
 impl Told {

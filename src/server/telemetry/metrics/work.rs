@@ -45,7 +45,7 @@ const REPAIRS: Family = plain(
     "Snapshots that were rebuilt because a number had drifted",
 );
 
-/// The tally of a registry.
+/// The counters of a registry.
 pub(super) struct Work(pub(super) Arc<Registry>);
 
 impl fmt::Debug for Work {
@@ -56,21 +56,27 @@ impl fmt::Debug for Work {
 
 impl Collector for Work {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let tally = self.0.tally();
-        let lookups = [("hit", &tally.view_hits), ("built", &tally.view_builds)];
+        let counters = self.0.counters();
+        let lookups = [
+            ("hit", &counters.view_hits),
+            ("built", &counters.view_builds),
+        ];
         let lookups = lookups.map(|(result, count)| ([("result", result)], count.sum()));
         LOOKUPS.counters(&mut encoder, lookups)?;
-        DROPPED.counter(&mut encoder, read(&tally.views_dropped))?;
-        BATCHES.counter(&mut encoder, read(&tally.batches))?;
-        REPLACES.counter(&mut encoder, read(&tally.replaces))?;
-        let changes = [("changed", &tally.changed), ("unchanged", &tally.unchanged)];
+        DROPPED.counter(&mut encoder, read(&counters.views_dropped))?;
+        BATCHES.counter(&mut encoder, read(&counters.batches))?;
+        REPLACES.counter(&mut encoder, read(&counters.replaces))?;
+        let changes = [
+            ("changed", &counters.changed),
+            ("unchanged", &counters.unchanged),
+        ];
         let changes = changes.map(|(result, count)| ([("result", result)], read(count)));
         CHANGES.counters(&mut encoder, changes)?;
-        RESERVED.counter(&mut encoder, read(&tally.reserved))?;
-        EXPIRED.counter(&mut encoder, read(&tally.expired))?;
-        VERIFIED.counter(&mut encoder, read(&tally.verified_views))?;
-        MISMATCHES.counter(&mut encoder, read(&tally.mismatches))?;
-        REPAIRS.counter(&mut encoder, read(&tally.repairs))
+        RESERVED.counter(&mut encoder, read(&counters.reserved))?;
+        EXPIRED.counter(&mut encoder, read(&counters.expired))?;
+        VERIFIED.counter(&mut encoder, read(&counters.verified_views))?;
+        MISMATCHES.counter(&mut encoder, read(&counters.mismatches))?;
+        REPAIRS.counter(&mut encoder, read(&counters.repairs))
     }
 }
 
