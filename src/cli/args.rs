@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::backend::Client;
 use super::endpoint::Endpoint;
-use super::load::{self, Input};
-use super::output::{self, Format};
-use crate::manifest::Saved;
+use super::input::{self, Input};
+use super::output::{self, AnswerFormat};
+use crate::manifest::SavedOrigin;
 
 /// Where the server is.
 #[derive(Debug, Clone, Args)]
@@ -55,7 +57,7 @@ pub(crate) struct SnapshotName {
 
 /// Default constraints to set.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct DefaultConstraints {
+pub(crate) struct DefaultConstraintsFlag {
     /// Constraints of pods that have none of their own: `system` or a file
     ///
     /// `system` means Kubernetes' own: hostname with max skew 3 and zone with
@@ -63,12 +65,19 @@ pub(crate) struct DefaultConstraints {
     /// input) holds a list of constraints, the arguments of
     /// PodTopologySpread, or a whole KubeSchedulerConfiguration.
     #[arg(long, value_name = "FILE|system")]
-    pub(crate) default_constraints: Option<String>,
+    default_constraints: Option<String>,
+}
+
+impl DefaultConstraintsFlag {
+    /// What was given.
+    pub(crate) fn argument(&self) -> Option<&str> {
+        self.default_constraints.as_deref()
+    }
 }
 
 /// What a question is asked about: a snapshot of a server, or files.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct State {
+pub(crate) struct SnapshotSource {
     #[command(flatten)]
     server: Server,
 
@@ -83,33 +92,30 @@ pub(crate) struct State {
     load: Vec<PathBuf>,
 
     #[command(flatten)]
-    defaults: DefaultConstraints,
+    defaults: DefaultConstraintsFlag,
 }
 
-impl State {
+impl SnapshotSource {
     /// A client that answers about the snapshot, connected or loaded.
     pub(crate) async fn client(&self) -> Result<Client> {
         Ok(self.open().await?.0)
     }
 
     /// The same, and where the files were saved from, if they say so.
-    pub(crate) async fn open(&self) -> Result<(Client, Option<Saved>)> {
+    pub(crate) async fn open(&self) -> Result<(Client, Option<SavedOrigin>)> {
         if self.load.is_empty() {
             anyhow::ensure!(
-                self.defaults.default_constraints.is_none(),
+                self.defaults.argument().is_none(),
                 "--default-constraints needs --load here; for a server's snapshot give them to \
                  `evenkeel load`"
             );
             return Ok((self.server.client().await?, None));
         }
-        let input = Input::read(&self.load, &self.defaults)?;
-        input
-            .warnings(true)
-            .iter()
-            .for_each(|warning| output::warn(warning));
+        let input = Input::read(&self.load, self.defaults.argument())?;
+        input.warn(true);
         let client = Client::in_process(Some(self.server.timeout));
         let saved = input.objects.saved.clone();
-        load::send(&client, input, &self.name.snapshot, true).await?;
+        input::send(&client, input, &self.name.snapshot, true).await?;
         Ok((client, saved))
     }
 
@@ -123,11 +129,6 @@ impl State {
         &self.name.snapshot
     }
 
-    /// Whether it is asked about files rather than a server.
-    pub(crate) fn loads(&self) -> bool {
-        !self.load.is_empty()
-    }
-
     /// Whether standard input is one of the files.
     pub(crate) fn reads_standard_input(&self) -> bool {
         self.load.iter().any(|path| path.as_os_str() == "-")
@@ -136,8 +137,21 @@ impl State {
 
 /// How to write the answer.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct Output {
+pub(crate) struct OutputFlag {
     /// How to write the answer
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
-    pub(crate) output: Format,
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = AnswerFormat::Table)]
+    pub(crate) output: AnswerFormat,
+}
+
+impl OutputFlag {
+    /// Writes `answer` to standard output; `table` and `names` write it their
+    /// way.
+    pub(crate) fn print<T: Serialize + DeserializeOwned>(
+        &self,
+        answer: &T,
+        table: impl FnOnce(&T) -> String,
+        names: impl FnOnce(&T) -> Vec<String>,
+    ) -> Result<()> {
+        output::print(&self.output.render(answer, table, names)?)
+    }
 }

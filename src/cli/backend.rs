@@ -1,7 +1,6 @@
 //! Who answers: a server, or a service inside this process. Both are the same
 //! client to the commands.
 
-use std::error::Error;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +13,8 @@ use tonic::{Request, Response, Status};
 use tower::ServiceExt;
 use tower::util::BoxCloneSyncService;
 
-use super::endpoint::Endpoint;
-use super::errors::{Refused, Unreachable};
+use super::endpoint::{Endpoint, Transport};
+use super::errors::{RefusedCall, Unreachable};
 use crate::api;
 use crate::proto::v1::spread_service_client::SpreadServiceClient;
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
@@ -25,15 +24,16 @@ use crate::snapshot::{Limits, Registry, Unobserved};
 /// it was pointed at, and the answer about a large cluster is large.
 const MAX_MESSAGE_BYTES: usize = 1 << 30;
 
-/// Takes calls, over a socket or not.
-pub(crate) type Transport = BoxCloneSyncService<
-    http::Request<Body>,
-    http::Response<Body>,
-    Box<dyn Error + Send + Sync + 'static>,
->;
-
 /// The generated client on either transport.
 pub(crate) type Rpc = SpreadServiceClient<Transport>;
+
+/// A method of the service, for [`Client::call`].
+macro_rules! rpc {
+    ($method:ident) => {
+        |mut rpc: $crate::cli::backend::Rpc, request| async move { rpc.$method(request).await }
+    };
+}
+pub(crate) use rpc;
 
 /// A way to ask.
 #[derive(Clone)]
@@ -113,7 +113,23 @@ impl Client {
         let answer = within(self.timeout, rpc(self.rpc(), request)).await?;
         answer
             .map(Response::into_inner)
-            .map_err(|status| Refused::or_unreachable(status, objects()))
+            .map_err(|status| RefusedCall::or_unreachable(status, objects()))
+    }
+}
+
+/// All items of a list that is answered in pages: `ask` takes the token of a page
+/// and answers its items and the token of the next.
+pub(crate) async fn all_pages<T>(
+    mut ask: impl AsyncFnMut(String) -> Result<(Vec<T>, String)>,
+) -> Result<Vec<T>> {
+    let (mut all, mut token) = (Vec::new(), String::new());
+    loop {
+        let (items, next) = ask(token).await?;
+        all.extend(items);
+        if next.is_empty() {
+            return Ok(all);
+        }
+        token = next;
     }
 }
 

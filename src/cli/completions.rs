@@ -1,11 +1,11 @@
 //! `evenkeel completions`: what a shell needs to complete commands and flags.
 
 use anyhow::Result;
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
 use super::exit::Exit;
-use super::{Cli, output};
+use super::output;
 
 /// Flags of `evenkeel completions`.
 #[derive(Debug, Args)]
@@ -21,10 +21,10 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
-    /// Writes the script.
-    pub(crate) fn run(self) -> Result<Exit> {
+    /// Writes the script for a command line.
+    pub(crate) fn run(self, commands: &mut Command) -> Result<Exit> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), "evenkeel", &mut script);
+        clap_complete::generate(self.shell, commands, "evenkeel", &mut script);
         output::print_bytes(&script)?;
         Ok(Exit::Success)
     }

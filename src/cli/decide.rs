@@ -13,9 +13,9 @@ use tonic::{Request, Response, Status};
 use super::args;
 use super::backend::Rpc;
 use super::errors::Unreachable;
-use super::output::{self, Format};
+use super::output::{self, AnswerFormat};
 use super::render;
-use crate::manifest::{self, Objects, Workload};
+use crate::manifest::{self, LoadedObjects, WorkloadPod};
 use crate::proto::v1::change::Object;
 use crate::proto::v1::{Change, NodeChecks, NodeNames, ObjectReference};
 
@@ -29,7 +29,7 @@ pub(super) const ANSWER: &str = "The answer";
 
 /// Flags of a question.
 #[derive(Debug, Args)]
-pub(crate) struct Question {
+pub(crate) struct QuestionArgs {
     /// The pod: a Pod, a workload with a pod template, or a placement; - for standard input
     ///
     /// A workload is a Deployment, ReplicaSet, StatefulSet, DaemonSet, Job,
@@ -51,7 +51,7 @@ pub(crate) struct Question {
     namespace: Option<String>,
 
     #[command(flatten, next_help_heading = "What it is decided on")]
-    pub(super) state: args::State,
+    pub(super) state: args::SnapshotSource,
 
     /// Check only the spread constraints
     ///
@@ -105,18 +105,18 @@ pub(crate) struct Question {
 }
 
 /// A question with its files read.
-pub(crate) struct Asked {
+pub(crate) struct LoadedQuestion {
     /// The pod and where it is from.
-    pub(crate) workload: Workload,
+    pub(crate) workload: WorkloadPod,
     /// The changes of the overlay, deletions last.
     pub(crate) overlay: Vec<Change>,
     /// Names of the overlay's objects, for errors.
     pub(crate) overlay_names: Vec<String>,
 }
 
-impl Question {
+impl QuestionArgs {
     /// Reads the pod and the overlay.
-    pub(crate) fn read(&self) -> Result<Asked> {
+    pub(crate) fn read(&self) -> Result<LoadedQuestion> {
         let standard_input = Path::new("-");
         let readers = usize::from(self.file == standard_input)
             + usize::from(self.state.reads_standard_input())
@@ -140,14 +140,14 @@ impl Question {
                 object: Some(object),
             });
         }
-        Ok(Asked {
+        Ok(LoadedQuestion {
             workload,
             overlay,
             overlay_names,
         })
     }
 
-    fn read_overlay(&self) -> Result<Objects> {
+    fn read_overlay(&self) -> Result<LoadedObjects> {
         let sources = manifest::expand(&self.overlay)?;
         let objects = manifest::read_objects(sources, &ProgressBar::hidden())?;
         for line in &objects.repeated {
@@ -183,7 +183,7 @@ impl Question {
     /// it in these formats, `unknown` are candidates that do not exist.
     pub(crate) fn print<T: Serialize + DeserializeOwned>(
         &self,
-        format: Format,
+        format: AnswerFormat,
         pod: &str,
         answer: &T,
         table: impl FnOnce(&render::Head<'_>, &T) -> String,
@@ -257,22 +257,17 @@ impl FromStr for Deletion {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        const KINDS: [&str; 6] = [
-            "Node",
-            "Pod",
-            "Service",
-            "ReplicaSet",
-            "StatefulSet",
-            "ReplicationController",
-        ];
         let parts: Vec<&str> = text.split('/').collect();
         let (kind, namespace, name) = match parts[..] {
             [kind, name] => (kind, "", name),
             [kind, namespace, name] => (kind, namespace, name),
             _ => return Err("want KIND/NAME or KIND/NAMESPACE/NAME".to_owned()),
         };
-        let known = KINDS.iter().find(|known| known.eq_ignore_ascii_case(kind));
-        let kind = known.ok_or_else(|| format!("{kind:?} is none of {}", KINDS.join(", ")))?;
+        let known = manifest::KINDS
+            .iter()
+            .find(|known| known.eq_ignore_ascii_case(kind));
+        let kind =
+            known.ok_or_else(|| format!("{kind:?} is none of {}", manifest::KINDS.join(", ")))?;
         if name.is_empty() {
             return Err("the name is empty".to_owned());
         }

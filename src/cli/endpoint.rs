@@ -14,7 +14,6 @@ use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 use tower::ServiceExt;
 use tower::util::BoxCloneSyncService;
 
-use super::backend::Transport;
 use super::errors::{Unreachable, causes};
 use super::output;
 
@@ -28,6 +27,13 @@ const KEEP_ALIVE_S: u64 = 20;
 
 /// Heading of the flags in `--help`.
 const SECURITY: &str = "Security";
+
+/// Takes calls, over a socket or not.
+pub(crate) type Transport = BoxCloneSyncService<
+    http::Request<Body>,
+    http::Response<Body>,
+    Box<dyn Error + Send + Sync + 'static>,
+>;
 
 /// A server's address and what it takes to connect.
 #[derive(Debug, Clone, Args)]

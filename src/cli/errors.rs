@@ -15,14 +15,14 @@ pub(crate) struct Unreachable(pub String);
 
 /// A request was refused.
 #[derive(Debug)]
-pub(crate) struct Refused {
+pub(crate) struct RefusedCall {
     status: Box<Status>,
     /// Names of the objects that were sent, by their index.
     objects: Vec<String>,
 }
 
-impl Refused {
-    /// Sorts a failed call into [`Refused`] and [`Unreachable`]. `objects`
+impl RefusedCall {
+    /// Sorts a failed call into [`RefusedCall`] and [`Unreachable`]. `objects`
     /// names the changes of the request, so that a violation of `changes[3]`
     /// or `overlay[3]` can be told by the object's name.
     pub(crate) fn or_unreachable(status: Status, objects: Vec<String>) -> anyhow::Error {
@@ -41,7 +41,7 @@ impl Refused {
                 causes(&status)
             ))
             .into(),
-            _ => Refused {
+            _ => RefusedCall {
                 status: Box::new(status),
                 objects,
             }
@@ -50,9 +50,9 @@ impl Refused {
     }
 }
 
-impl Error for Refused {}
+impl Error for RefusedCall {}
 
-impl fmt::Display for Refused {
+impl fmt::Display for RefusedCall {
     /// The message and code; with violations, a line for each of them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The server may say what others have told it.
@@ -81,7 +81,7 @@ impl fmt::Display for Refused {
     }
 }
 
-impl Refused {
+impl RefusedCall {
     /// Takes `changes[3].node.metadata.name` (of a feed: after `update.`) apart into the object's name and
     /// `metadata.name`. Other fields have no object.
     fn locate<'f>(&self, field: &'f str) -> (String, &'f str) {

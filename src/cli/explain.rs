@@ -4,9 +4,11 @@
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
-use super::decide::{ANSWER, Question};
+use super::backend::rpc;
+use super::decide::{ANSWER, QuestionArgs};
 use super::exit::Exit;
-use super::{output, render};
+use super::output::{self, AnswerFormat};
+use super::render;
 use crate::proto::v1::{ExplainRequest, View};
 
 /// Flags of `evenkeel explain`.
@@ -22,21 +24,21 @@ Exit codes:
   1  no node is feasible
   2  the request or its input was refused
   3  the server could not be reached, or did not answer in time")]
-pub(crate) struct Explain {
+pub(crate) struct ExplainCommand {
     #[command(flatten)]
-    question: Question,
+    question: QuestionArgs,
 
     /// How to write the answer
     #[arg(
-        short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Text,
+        short, long, value_name = "FORMAT", value_enum, default_value_t = ExplanationFormat::Text,
         help_heading = ANSWER
     )]
-    output: Format,
+    output: ExplanationFormat,
 }
 
 /// How an explanation is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum ExplanationFormat {
     /// Sentences and bars for people.
     #[value(alias = "table")]
     Text,
@@ -48,12 +50,12 @@ enum Format {
     Html,
 }
 
-impl Explain {
+impl ExplainCommand {
     /// Asks and prints.
     pub(crate) async fn run(self) -> Result<Exit> {
         let (question, format) = (self.question, self.output);
         let asked = question.read()?;
-        let for_person = matches!(format, Format::Text | Format::Html);
+        let for_person = matches!(format, ExplanationFormat::Text | ExplanationFormat::Html);
         let request = ExplainRequest {
             snapshot: question.state.snapshot().to_owned(),
             dialect: asked.workload.dialect().into(),
@@ -66,23 +68,19 @@ impl Explain {
             max_domains: question.max_domains(for_person),
         };
         let answer = question
-            .ask(
-                request,
-                asked.overlay_names,
-                |mut rpc, request| async move { rpc.explain(request).await },
-            )
+            .ask(request, asked.overlay_names, rpc!(explain))
             .await?;
         let format = match format {
-            Format::Html => {
+            ExplanationFormat::Html => {
                 let head = question.head(&asked.workload.name);
                 let html = output::shown(&answer, |answer| render::explain_html(&head, answer));
                 output::print_bytes(html.as_bytes())?;
                 question.warn_of_unknown(&answer.unknown_candidates);
                 return Ok(Exit::of_nodes(answer.feasible_count > 0));
             }
-            Format::Text => output::Format::Table,
-            Format::Json => output::Format::Json,
-            Format::Yaml => output::Format::Yaml,
+            ExplanationFormat::Text => AnswerFormat::Table,
+            ExplanationFormat::Json => AnswerFormat::Json,
+            ExplanationFormat::Yaml => AnswerFormat::Yaml,
         };
         question.print(
             format,

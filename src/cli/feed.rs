@@ -9,8 +9,8 @@ use indicatif::ProgressBar;
 use prost::Message;
 
 use super::backend::Client;
-use super::errors::Refused;
-use crate::manifest::Objects;
+use super::errors::RefusedCall;
+use crate::manifest::LoadedObjects;
 use crate::proto::v1::stream_snapshot_request::Step;
 use crate::proto::v1::{
     BeginReplace, Change, CommitReplace, DefaultConstraints, StreamSnapshotRequest,
@@ -52,7 +52,7 @@ where
     // Steps are acknowledged in order: the first one that is not is at fault.
     let refused = |status, step: usize| {
         let batch = step.checked_sub(steps_before_batches);
-        Refused::or_unreachable(status, batch.map_or_else(Vec::new, &describe))
+        RefusedCall::or_unreachable(status, batch.map_or_else(Vec::new, &describe))
     };
 
     let sent = Arc::new(AtomicUsize::new(0));
@@ -93,7 +93,7 @@ where
 /// The changes of `objects` in batches, cut by number and size. A batch is
 /// copied when its turn comes.
 pub(crate) fn batches_of(
-    objects: &Arc<Objects>,
+    objects: &Arc<LoadedObjects>,
     ranges: Arc<Vec<Range<usize>>>,
 ) -> impl Iterator<Item = Vec<Change>> + Send + use<> {
     let objects = Arc::clone(objects);

@@ -4,9 +4,10 @@ use anyhow::Result;
 use clap::Args;
 
 use super::args;
-use super::decide::{ANSWER, Question};
+use super::backend::rpc;
+use super::decide::{ANSWER, QuestionArgs};
 use super::exit::Exit;
-use super::output::Format;
+use super::output::AnswerFormat;
 use super::render;
 use crate::proto::v1::{FilterRequest, View};
 
@@ -24,21 +25,21 @@ Exit codes:
   1  no node is feasible
   2  the request or its input was refused
   3  the server could not be reached, or did not answer in time")]
-pub(crate) struct Filter {
+pub(crate) struct FilterCommand {
     #[command(flatten)]
-    question: Question,
+    question: QuestionArgs,
 
     #[command(flatten, next_help_heading = ANSWER)]
-    output: args::Output,
+    output: args::OutputFlag,
 }
 
-impl Filter {
+impl FilterCommand {
     /// Asks and prints.
     pub(crate) async fn run(self) -> Result<Exit> {
         let (question, format) = (self.question, self.output.output);
         let asked = question.read()?;
         let view = match format {
-            Format::Name => View::Basic,
+            AnswerFormat::Name => View::Basic,
             _ => View::Full,
         };
         let request = FilterRequest {
@@ -53,11 +54,7 @@ impl Filter {
             max_domains: question.max_domains(format.is_table()),
         };
         let answer = question
-            .ask(
-                request,
-                asked.overlay_names,
-                |mut rpc, request| async move { rpc.filter(request).await },
-            )
+            .ask(request, asked.overlay_names, rpc!(filter))
             .await?;
         question.print(
             format,

@@ -11,7 +11,7 @@ use tonic_health::pb::health_client::HealthClient;
 
 use super::backend::within;
 use super::endpoint::Endpoint;
-use super::errors::Refused;
+use super::errors::RefusedCall;
 use super::exit::Exit;
 use super::output;
 
@@ -61,7 +61,7 @@ impl Healthcheck {
         let status = match within(timeout, health.check(request)).await? {
             Ok(answer) => answer.into_inner().status(),
             Err(status) if status.code() == Code::NotFound => ServingStatus::ServiceUnknown,
-            Err(status) => return Err(Refused::or_unreachable(status, Vec::new())),
+            Err(status) => return Err(RefusedCall::or_unreachable(status, Vec::new())),
         };
         output::print(&format!("{}\n", status.as_str_name()))?;
         Ok(match status {

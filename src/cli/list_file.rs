@@ -44,7 +44,7 @@ impl ListFile {
     }
 
     /// Says where the objects are from.
-    pub(crate) fn add_origin(&mut self, saved: &manifest::Saved) -> Result<()> {
+    pub(crate) fn add_origin(&mut self, saved: &manifest::SavedOrigin) -> Result<()> {
         self.add_item(&saved.to_item())
     }
 

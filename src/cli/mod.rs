@@ -14,6 +14,7 @@ mod explain;
 mod feed;
 mod filter;
 mod healthcheck;
+mod input;
 mod lint;
 mod list_file;
 mod load;
@@ -21,6 +22,7 @@ mod output;
 mod place;
 mod render;
 mod replay;
+mod replayed;
 mod reservations;
 mod save;
 mod score;
@@ -37,7 +39,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 pub use command_line::{ParseError, parse};
 
@@ -84,30 +86,30 @@ enum Command {
     /// Run the server
     Serve(Box<serve::Serve>),
     /// Load files into a snapshot of a server
-    Load(load::Load),
+    Load(load::LoadCommand),
     /// List the nodes that a pod may run on, and why it may not run on the others
-    Filter(filter::Filter),
+    Filter(filter::FilterCommand),
     /// Rank the nodes for a pod
-    Score(score::Score),
+    Score(score::ScoreCommand),
     /// Explain a decision, and what would change it
-    Explain(explain::Explain),
+    Explain(explain::ExplainCommand),
     /// Check the spread constraints of manifests
-    Lint(Box<lint::Lint>),
+    Lint(Box<lint::LintCommand>),
     /// Place many replicas, each pick counting for the next
-    Place(Box<place::Place>),
+    Place(Box<place::PlaceCommand>),
     /// List, confirm and release reservations
     #[command(subcommand)]
-    Reservation(reservations::Reservation),
+    Reservation(reservations::ReservationCommand),
     /// Show how evenly workloads are spread now, and which violate their constraints
-    Spread(Box<spread::Spread>),
+    Spread(Box<spread::SpreadCommand>),
     /// Repeat the decisions of a decision log, and show what differs
-    Replay(Box<replay::Replay>),
+    Replay(Box<replay::ReplayCommand>),
     /// List, describe, save, restore and delete snapshots
     #[command(subcommand)]
-    Snapshot(snapshots::Snapshot),
+    Snapshot(snapshots::SnapshotCommand),
     /// Show, check and repair state directories
     #[command(subcommand)]
-    State(state::State),
+    State(state::StateCommand),
     /// Let a server recount a snapshot and compare it with the counts it keeps
     Verify(verify::Verify),
     /// Generate a cluster, for benchmarks and experiments
@@ -145,7 +147,7 @@ impl Cli {
             Command::Descriptor(descriptor) => descriptor.run(),
             Command::Healthcheck(healthcheck) => wait_for(healthcheck.run()),
             Command::Token(token) => token.run(),
-            Command::Completions(completions) => completions.run(),
+            Command::Completions(completions) => completions.run(&mut Self::command()),
         };
         done.unwrap_or_else(|error| report(&error)).into()
     }

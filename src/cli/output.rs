@@ -11,7 +11,7 @@ use crate::visible;
 
 /// How an answer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum AnswerFormat {
     /// Aligned columns for a person.
     Table,
     /// The answer as proto-JSON.
@@ -22,10 +22,10 @@ pub(crate) enum Format {
     Name,
 }
 
-impl Format {
+impl AnswerFormat {
     /// Whether it is written for a person.
     pub(crate) fn is_table(self) -> bool {
-        self == Format::Table
+        self == AnswerFormat::Table
     }
 
     /// The text of `answer`; `table` and `names` write it their way.
@@ -36,10 +36,10 @@ impl Format {
         names: impl FnOnce(&T) -> Vec<String>,
     ) -> Result<String> {
         Ok(match self {
-            Format::Table => shown(answer, table),
-            Format::Json => json(answer)?,
-            Format::Yaml => serde_saphyr::to_string(answer)?,
-            Format::Name => {
+            AnswerFormat::Table => shown(answer, table),
+            AnswerFormat::Json => json(answer)?,
+            AnswerFormat::Yaml => serde_saphyr::to_string(answer)?,
+            AnswerFormat::Name => {
                 let names = shown(answer, names).into_iter();
                 names.map(|name| name + "\n").collect()
             }

@@ -8,12 +8,12 @@ use anyhow::Result;
 use clap::Args;
 
 use super::args;
-use super::backend::Client;
-use super::decide::{ANSWER, Asked, Question};
+use super::backend::{Client, rpc};
+use super::decide::{ANSWER, LoadedQuestion, QuestionArgs};
 use super::exit::Exit;
-use super::output::Format;
+use super::output::AnswerFormat;
 use super::render;
-use crate::manifest::{Policy, Preference};
+use crate::manifest::{PlacementPolicy, Preference};
 use crate::proto::v1::{
     Affinity, Dialect, FilterRequest, FilterResponse, NodeAffinity, NodeBonus, NodeChecks,
     NodeNames, NodeSelector, NodeSelectorTerm, PlaceRequest, PlaceResponse, Placement, Pod,
@@ -37,12 +37,12 @@ Exit codes:
   1  some replicas found no node
   2  the request or its input was refused
   3  the server could not be reached, or did not answer in time")]
-pub(crate) struct Place {
+pub(crate) struct PlaceCommand {
     #[command(flatten)]
-    question: Question,
+    question: QuestionArgs,
 
     #[command(flatten, next_help_heading = ANSWER)]
-    output: args::Output,
+    output: args::OutputFlag,
 
     /// How many replicas to place
     ///
@@ -68,7 +68,7 @@ pub(crate) struct Place {
     owner: String,
 }
 
-impl Place {
+impl PlaceCommand {
     /// Places and prints.
     pub(crate) async fn run(self) -> Result<Exit> {
         let asked = self.question.read()?;
@@ -77,15 +77,15 @@ impl Place {
         let name = asked.workload.name.clone();
         let answer = match policy {
             None => self.place(&client, asked, Vec::new(), None).await,
-            Some(Policy::PickN {
+            Some(PlacementPolicy::PickN {
                 clusters,
                 preferences,
             }) => {
                 let bonuses = self.bonuses(&client, &preferences).await?;
                 self.place(&client, asked, bonuses, Some(clusters)).await
             }
-            Some(Policy::PickAll) => self.pick(&client, asked, None).await,
-            Some(Policy::PickFixed(names)) => self.pick(&client, asked, Some(names)).await,
+            Some(PlacementPolicy::PickAll) => self.pick(&client, asked, None).await,
+            Some(PlacementPolicy::PickFixed(names)) => self.pick(&client, asked, Some(names)).await,
         };
         let answer = answer.map_err(|error| self.question.explain(error))?;
         let node = |placement: &Placement| placement.node.clone();
@@ -103,7 +103,7 @@ impl Place {
     async fn place(
         &self,
         client: &Client,
-        asked: Asked,
+        asked: LoadedQuestion,
         bonuses: Vec<NodeBonus>,
         wanted: Option<i32>,
     ) -> Result<PlaceResponse> {
@@ -114,7 +114,7 @@ impl Place {
         let max_domains = match self.output.output {
             // Before and after are shown side by side: the domains with the
             // fewest pods are not the same.
-            Format::Table => Some(0),
+            AnswerFormat::Table => Some(0),
             _ => self.question.max_domains(false),
         };
         let replicas = self.replicas.or(wanted);
@@ -133,20 +133,14 @@ impl Place {
             ..Default::default()
         };
         let names = asked.overlay_names;
-        client
-            .call_about(
-                request,
-                || names,
-                |mut rpc, request| async move { rpc.place(request).await },
-            )
-            .await
+        client.call_about(request, || names, rpc!(place)).await
     }
 
     /// PickAll and PickFixed: nothing is spread.
     async fn pick(
         &self,
         client: &Client,
-        asked: Asked,
+        asked: LoadedQuestion,
         names: Option<Vec<String>>,
     ) -> Result<PlaceResponse> {
         anyhow::ensure!(
@@ -223,13 +217,7 @@ async fn filter(
         view: View::Basic.into(),
         ..request
     };
-    client
-        .call_about(
-            request,
-            || overlay,
-            |mut rpc, request| async move { rpc.filter(request).await },
-        )
-        .await
+    client.call_about(request, || overlay, rpc!(filter)).await
 }
 
 /// A pod that may run wherever `term` matches, whatever else is there.

@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use serde::{Deserialize, Serialize};
 
 use super::args;
-use super::backend::Client;
+use super::backend::{Client, rpc};
 use super::errors::Unreachable;
 use super::exit::Exit;
 use super::output;
 use super::render;
-use crate::decision_log::{Brief, Difference, Line, Request};
-use crate::manifest::Saved;
+use super::replayed::{Different, Replayed};
+use crate::decision_log::{Brief, Line, Request};
+use crate::manifest::SavedOrigin;
 
 /// Flags of `evenkeel replay`.
 #[derive(Debug, Args)]
@@ -35,7 +35,7 @@ Exit codes:
   1  some decisions differ, or are refused now
   2  nothing to replay, or the input was refused
   3  the server could not be reached, or did not answer in time")]
-pub(crate) struct Replay {
+pub(crate) struct ReplayCommand {
     /// Files that `serve --decision-log` wrote, or - for standard input
     #[arg(required = true, value_name = "LOG")]
     logs: Vec<PathBuf>,
@@ -45,61 +45,10 @@ pub(crate) struct Replay {
     same_revision: bool,
 
     #[command(flatten)]
-    state: args::State,
+    state: args::SnapshotSource,
 
     #[command(flatten)]
-    output: args::Output,
-}
-
-/// What a replay came to.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Replayed {
-    /// Name of the snapshot.
-    pub(crate) snapshot: String,
-    /// Epoch of the state, if it is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) epoch: Option<String>,
-    /// Revision of the state, if it is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) revision: Option<i64>,
-    /// Decisions that came out the same.
-    pub(crate) same: usize,
-    /// Decisions that were left out, for they were made on other revisions.
-    pub(crate) left_out: usize,
-    /// Lines about other snapshots.
-    pub(crate) of_other_snapshots: usize,
-    /// Lines that could not be read, such as one that was cut off.
-    pub(crate) unreadable: usize,
-    /// Decisions that came out differently, in the order of the log.
-    pub(crate) different: Vec<Different>,
-}
-
-/// A decision that came out differently.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Different {
-    /// Its id in the log.
-    pub(crate) id: String,
-    /// When it was made.
-    pub(crate) time: String,
-    /// The RPC.
-    pub(crate) rpc: String,
-    /// Namespace and name of the pod; the name may be empty.
-    pub(crate) pod: String,
-    /// Epoch that it saw.
-    pub(crate) epoch: String,
-    /// Revision that it saw.
-    pub(crate) revision: i64,
-    /// Whether the state is of that revision; absent when it is not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) same_revision: Option<bool>,
-    /// Where it differs.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) differences: Vec<Difference>,
-    /// Why it is refused now.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) refused: Option<String>,
+    output: args::OutputFlag,
 }
 
 /// An answer, and the state that gave it.
@@ -109,7 +58,7 @@ struct Answered {
     revision: i64,
 }
 
-impl Replay {
+impl ReplayCommand {
     /// Decides again and prints.
     pub(crate) async fn run(self) -> Result<Exit> {
         let readers = self.logs.iter().filter(|log| *log == Path::new("-"));
@@ -163,11 +112,7 @@ impl Replay {
             let different = replayed.different.iter();
             different.map(|different| different.id.clone()).collect()
         };
-        let text = self
-            .output
-            .output
-            .render(&replayed, render::replayed, names)?;
-        output::print(&text)?;
+        self.output.print(&replayed, render::replayed, names)?;
         Ok(match replayed.different.is_empty() {
             true => Exit::Success,
             false => Exit::Negative,
@@ -178,7 +123,7 @@ impl Replay {
         &self,
         client: &Client,
         mut line: Line,
-        saved: Option<&Saved>,
+        saved: Option<&SavedOrigin>,
         replayed: &mut Replayed,
     ) -> Result<()> {
         line.request.ask_now(self.state.snapshot());
@@ -242,7 +187,7 @@ fn open(log: &Path) -> Result<Box<dyn Iterator<Item = io::Result<String>>>> {
 async fn ask(client: &Client, request: Request) -> Result<Answered> {
     macro_rules! asked {
         ($request:ident, $rpc:ident, $brief:ident) => {{
-            let answer = client.call($request, |mut rpc, r| async move { rpc.$rpc(r).await });
+            let answer = client.call($request, rpc!($rpc));
             let answer = answer.await?;
             Answered {
                 brief: Brief::$brief(&answer),

@@ -6,6 +6,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use super::args;
+use super::backend::{all_pages, rpc};
 use super::exit::Exit;
 use super::output;
 use super::render;
@@ -16,29 +17,29 @@ use crate::proto::v1::{
 
 /// What to do with reservations.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Reservation {
+pub(crate) enum ReservationCommand {
     /// List reservations, oldest first
-    List(List),
+    List(ListReservations),
     /// Say which pods reservations became
     Confirm(Confirm),
     /// Give reservations up
     Release(Release),
 }
 
-impl Reservation {
+impl ReservationCommand {
     /// Does it.
     pub(crate) async fn run(self) -> Result<Exit> {
         match self {
-            Reservation::List(list) => list.run().await,
-            Reservation::Confirm(confirm) => confirm.run().await,
-            Reservation::Release(release) => release.run().await,
+            ReservationCommand::List(list) => list.run().await,
+            ReservationCommand::Confirm(confirm) => confirm.run().await,
+            ReservationCommand::Release(release) => release.run().await,
         }
     }
 }
 
 /// Flags of `evenkeel reservation list`.
 #[derive(Debug, Args)]
-pub(crate) struct List {
+pub(crate) struct ListReservations {
     /// Only reservations of this owner
     #[arg(
         long,
@@ -55,32 +56,27 @@ pub(crate) struct List {
     name: args::SnapshotName,
 
     #[command(flatten)]
-    output: args::Output,
+    output: args::OutputFlag,
 }
 
-impl List {
+impl ListReservations {
     async fn run(self) -> Result<Exit> {
         let client = self.server.client().await?;
-        let mut all = ListReservationsResponse::default();
-        loop {
+        let reservations = all_pages(async |page_token| {
             let request = ListReservationsRequest {
                 snapshot: self.name.snapshot.clone(),
                 page_size: 0,
-                page_token: std::mem::take(&mut all.next_page_token),
+                page_token,
                 owner: self.owner.clone(),
             };
-            let page = client
-                .call(request, |mut rpc, request| async move {
-                    rpc.list_reservations(request).await
-                })
-                .await?;
-            all.reservations.extend(page.reservations);
-            all.next_page_token = page.next_page_token;
-            if all.next_page_token.is_empty() {
-                break;
-            }
-        }
-        let text = self.output.output.render(
+            let page = client.call(request, rpc!(list_reservations)).await?;
+            Ok((page.reservations, page.next_page_token))
+        });
+        let all = ListReservationsResponse {
+            reservations: reservations.await?,
+            ..Default::default()
+        };
+        self.output.print(
             &all,
             |all| render::reservations(&all.reservations),
             |all| {
@@ -90,7 +86,6 @@ impl List {
                     .collect()
             },
         )?;
-        output::print(&text)?;
         Ok(Exit::Success)
     }
 }
@@ -129,11 +124,7 @@ impl Confirm {
             snapshot: self.name.snapshot,
             confirmations: self.confirmations.into_iter().map(|c| c.0).collect(),
         };
-        let answer = client
-            .call(request, |mut rpc, request| async move {
-                rpc.confirm_reservations(request).await
-            })
-            .await?;
+        let answer = client.call(request, rpc!(confirm_reservations)).await?;
         report("confirmed", total, &answer.unknown_ids, answer.revision)
     }
 }
@@ -166,11 +157,7 @@ impl Release {
             snapshot: self.name.snapshot,
             ids: self.ids,
         };
-        let answer = client
-            .call(request, |mut rpc, request| async move {
-                rpc.release_reservations(request).await
-            })
-            .await?;
+        let answer = client.call(request, rpc!(release_reservations)).await?;
         report("released", total, &answer.unknown_ids, answer.revision)
     }
 }

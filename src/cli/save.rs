@@ -7,12 +7,12 @@ use clap::Args;
 use indicatif::HumanCount;
 
 use super::args;
-use super::errors::Refused;
+use super::errors::RefusedCall;
 use super::exit::Exit;
 use super::list_file::ListFile;
 use super::output;
 use crate::api::ExportSum;
-use crate::manifest::Saved;
+use crate::manifest::SavedOrigin;
 use crate::proto::v1::ExportSnapshotRequest;
 
 /// Flags of `evenkeel snapshot save`.
@@ -33,7 +33,7 @@ pub(crate) struct Save {
     file: PathBuf,
 
     #[command(flatten)]
-    state: args::State,
+    state: args::SnapshotSource,
 }
 
 impl Save {
@@ -44,14 +44,14 @@ impl Save {
         let request = ExportSnapshotRequest {
             snapshot: self.state.snapshot().to_owned(),
         };
-        let failed = |status| Refused::or_unreachable(status, Vec::new());
+        let failed = |status| RefusedCall::or_unreachable(status, Vec::new());
         let answer = client.rpc().export_snapshot(request).await;
         let mut parts = answer.map_err(failed)?.into_inner();
-        let mut saved: Option<Saved> = None;
+        let mut saved: Option<SavedOrigin> = None;
         let (mut sum, mut summary) = (ExportSum::default(), None);
         while let Some(part) = parts.message().await.map_err(failed)? {
             if saved.is_none() {
-                let origin = Saved {
+                let origin = SavedOrigin {
                     snapshot: self.state.snapshot().to_owned(),
                     epoch: part.epoch,
                     revision: part.revision,

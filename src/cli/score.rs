@@ -4,7 +4,8 @@ use anyhow::Result;
 use clap::Args;
 
 use super::args;
-use super::decide::{ANSWER, Question};
+use super::backend::rpc;
+use super::decide::{ANSWER, QuestionArgs};
 use super::exit::Exit;
 use super::render;
 use crate::proto::v1::{NodeScore, ScoreRequest, View};
@@ -22,12 +23,12 @@ Exit codes:
   1  no node was scored, because none is feasible
   2  the request or its input was refused
   3  the server could not be reached, or did not answer in time")]
-pub(crate) struct Score {
+pub(crate) struct ScoreCommand {
     #[command(flatten)]
-    question: Question,
+    question: QuestionArgs,
 
     #[command(flatten, next_help_heading = ANSWER)]
-    output: args::Output,
+    output: args::OutputFlag,
 
     /// List only the best COUNT nodes; 0 for all
     #[arg(
@@ -39,7 +40,7 @@ pub(crate) struct Score {
     top: i32,
 }
 
-impl Score {
+impl ScoreCommand {
     /// Asks and prints, best first.
     pub(crate) async fn run(self) -> Result<Exit> {
         let (question, format) = (self.question, self.output.output);
@@ -61,11 +62,7 @@ impl Score {
             },
         };
         let answer = question
-            .ask(
-                request,
-                asked.overlay_names,
-                |mut rpc, request| async move { rpc.score(request).await },
-            )
+            .ask(request, asked.overlay_names, rpc!(score))
             .await?;
         let node = |score: &NodeScore| score.node.clone();
         question.print(

@@ -6,9 +6,9 @@ use crate::proto::v1::{LabelSelector, LabelSelectorRequirement};
 
 /// A label selector of the command line. The server checks keys and values.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Selector(pub(crate) LabelSelector);
+pub(crate) struct SelectorFlag(pub(crate) LabelSelector);
 
-impl FromStr for Selector {
+impl FromStr for SelectorFlag {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -114,12 +114,12 @@ mod tests {
             ),
         ];
         for (text, expected) in cases {
-            let Selector(selector) = text.parse().expect(text);
+            let SelectorFlag(selector) = text.parse().expect(text);
             let got = serde_json::to_value(selector).expect("it can be written");
             assert_eq!(got, expected, "{text}");
         }
         for bad in [",", "a=b,", "=web", "a b", "a within (b)"] {
-            assert!(bad.parse::<Selector>().is_err(), "{bad}");
+            assert!(bad.parse::<SelectorFlag>().is_err(), "{bad}");
         }
     }
 }

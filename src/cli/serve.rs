@@ -9,7 +9,7 @@ use tracing::{info, warn};
 
 use super::args;
 use super::backend::Client;
-use super::load::{self, Input};
+use super::input::{self, Input};
 use crate::{api, server};
 
 /// Flags of `evenkeel serve`.
@@ -26,7 +26,7 @@ pub(crate) struct Serve {
     snapshot: String,
 
     #[command(flatten)]
-    defaults: args::DefaultConstraints,
+    defaults: args::DefaultConstraintsFlag,
 
     // Last: its headings hold for what follows.
     #[command(flatten)]
@@ -53,7 +53,7 @@ impl Serve {
 struct Preload {
     files: Vec<PathBuf>,
     snapshot: String,
-    defaults: args::DefaultConstraints,
+    defaults: args::DefaultConstraintsFlag,
 }
 
 impl Preload {
@@ -66,18 +66,19 @@ impl Preload {
             snapshot,
             defaults,
         } = self;
-        if files.is_empty() && defaults.default_constraints.is_none() {
+        if files.is_empty() && defaults.argument().is_none() {
             return Ok(());
         }
         // Reading takes seconds for a large cluster: not on a thread that
         // answers health checks.
-        let input = tokio::task::spawn_blocking(move || Input::read(&files, &defaults)).await??;
+        let input =
+            tokio::task::spawn_blocking(move || Input::read(&files, defaults.argument())).await??;
         for warning in input.warnings(true) {
             warn!("{warning}");
         }
         let (loaded, skipped) = (input.loaded(), input.skipped());
         let client = Client::of_service(service, None);
-        let answer = load::send(&client, input, &snapshot, true).await?;
+        let answer = input::send(&client, input, &snapshot, true).await?;
         info!(
             snapshot,
             revision = answer.revision,

@@ -4,6 +4,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use super::args;
+use super::backend::{all_pages, rpc};
 use super::exit::Exit;
 use super::load::Restore;
 use super::output;
@@ -15,9 +16,9 @@ use crate::proto::v1::{
 
 /// What to do with snapshots.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Snapshot {
+pub(crate) enum SnapshotCommand {
     /// List the snapshots of a server
-    List(List),
+    List(ListSnapshots),
     /// Describe one snapshot
     Get(Get),
     /// Write a snapshot to a file that `restore` and --load read back
@@ -28,60 +29,49 @@ pub(crate) enum Snapshot {
     Delete(Delete),
 }
 
-impl Snapshot {
+impl SnapshotCommand {
     /// Does it.
     pub(crate) async fn run(self) -> Result<Exit> {
         match self {
-            Snapshot::List(list) => list.run().await,
-            Snapshot::Get(get) => get.run().await,
-            Snapshot::Save(save) => save.run().await,
-            Snapshot::Restore(restore) => restore.run().await,
-            Snapshot::Delete(delete) => delete.run().await,
+            SnapshotCommand::List(list) => list.run().await,
+            SnapshotCommand::Get(get) => get.run().await,
+            SnapshotCommand::Save(save) => save.run().await,
+            SnapshotCommand::Restore(restore) => restore.run().await,
+            SnapshotCommand::Delete(delete) => delete.run().await,
         }
     }
 }
 
 /// Flags of `evenkeel snapshot list`.
 #[derive(Debug, Args)]
-pub(crate) struct List {
+pub(crate) struct ListSnapshots {
     #[command(flatten)]
     server: args::Server,
 
     #[command(flatten)]
-    output: args::Output,
+    output: args::OutputFlag,
 }
 
-impl List {
+impl ListSnapshots {
     async fn run(self) -> Result<Exit> {
         let client = self.server.client().await?;
-        let mut all = ListSnapshotsResponse::default();
-        loop {
+        let snapshots = all_pages(async |page_token| {
             let request = ListSnapshotsRequest {
                 page_size: 0,
-                page_token: std::mem::take(&mut all.next_page_token),
+                page_token,
             };
-            let page = client
-                .call(request, |mut rpc, request| async move {
-                    rpc.list_snapshots(request).await
-                })
-                .await?;
-            all.snapshots.extend(page.snapshots);
-            all.next_page_token = page.next_page_token;
-            if all.next_page_token.is_empty() {
-                break;
-            }
-        }
-        let text = self.output.output.render(
+            let page = client.call(request, rpc!(list_snapshots)).await?;
+            Ok((page.snapshots, page.next_page_token))
+        });
+        let all = ListSnapshotsResponse {
+            snapshots: snapshots.await?,
+            ..Default::default()
+        };
+        self.output.print(
             &all,
             |all| render::snapshots(&all.snapshots),
-            |all| {
-                all.snapshots
-                    .iter()
-                    .map(|snapshot| snapshot.name.clone())
-                    .collect()
-            },
+            |all| all.snapshots.iter().map(|one| one.name.clone()).collect(),
         )?;
-        output::print(&text)?;
         Ok(Exit::Success)
     }
 }
@@ -90,10 +80,10 @@ impl List {
 #[derive(Debug, Args)]
 pub(crate) struct Get {
     #[command(flatten)]
-    state: args::State,
+    state: args::SnapshotSource,
 
     #[command(flatten)]
-    output: args::Output,
+    output: args::OutputFlag,
 }
 
 impl Get {
@@ -102,17 +92,12 @@ impl Get {
         let request = GetSnapshotRequest {
             snapshot: self.state.snapshot().to_owned(),
         };
-        let answer = client
-            .call(request, |mut rpc, request| async move {
-                rpc.get_snapshot(request).await
-            })
-            .await?;
-        let text = self.output.output.render(
+        let answer = client.call(request, rpc!(get_snapshot)).await?;
+        self.output.print(
             &answer.snapshot.unwrap_or_default(),
             render::snapshot,
             |snapshot| vec![snapshot.name.clone()],
         )?;
-        output::print(&text)?;
         Ok(Exit::Success)
     }
 }
@@ -135,11 +120,7 @@ impl Delete {
             snapshot: self.name.clone(),
             epoch: String::new(),
         };
-        client
-            .call(request, |mut rpc, request| async move {
-                rpc.delete_snapshot(request).await
-            })
-            .await?;
+        client.call(request, rpc!(delete_snapshot)).await?;
         output::print(&format!("snapshot {:?} deleted\n", self.name))?;
         Ok(Exit::Success)
     }

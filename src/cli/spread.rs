@@ -6,11 +6,11 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 
 use super::args;
-use super::backend::Client;
+use super::backend::{Client, all_pages, rpc};
 use super::exit::Exit;
-use super::output::{self, Format};
+use super::output::{self, AnswerFormat};
 use super::render;
-use super::selector::Selector;
+use super::selector::SelectorFlag;
 use crate::proto::v1::describe_spread_request::Subject;
 use crate::proto::v1::{
     DescribeSpreadRequest, DescribeSpreadResponse, WorkloadName, WorkloadSpread,
@@ -40,18 +40,18 @@ Exit codes:
   1  some constraints are violated
   2  the request or its input was refused
   3  the server could not be reached, or did not answer in time")]
-pub(crate) struct Spread {
+pub(crate) struct SpreadCommand {
     /// Namespace; by default all, or `default` with --workload or --selector
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
 
     /// One workload: the kind and name of its pods' controller, e.g. deployment/web
     #[arg(long, value_name = "KIND/NAME", conflicts_with = "selector")]
-    workload: Option<Workload>,
+    workload: Option<WorkloadFlag>,
 
     /// Pods that match, in kubectl's syntax: app=web,tier in (a,b),!legacy
     #[arg(short = 'l', long, value_name = "SELECTOR")]
-    selector: Option<Selector>,
+    selector: Option<SelectorFlag>,
 
     /// Label key of nodes whose values are the domains
     ///
@@ -82,16 +82,16 @@ pub(crate) struct Spread {
     max_domains: i32,
 
     #[command(flatten)]
-    state: args::State,
+    state: args::SnapshotSource,
 
     /// How to write the answer
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Output::Table)]
-    output: Output,
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = SpreadFormat::Table)]
+    output: SpreadFormat,
 }
 
 /// How the answer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
+enum SpreadFormat {
     /// Aligned columns for people; bars for a single workload.
     Table,
     /// Bars for every workload listed.
@@ -106,9 +106,9 @@ enum Output {
 
 /// A workload as `--workload` names it.
 #[derive(Debug, Clone, PartialEq)]
-struct Workload(WorkloadName);
+struct WorkloadFlag(WorkloadName);
 
-impl FromStr for Workload {
+impl FromStr for WorkloadFlag {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -128,14 +128,14 @@ impl FromStr for Workload {
         let known = KINDS.iter().find(|(known, short)| {
             known.eq_ignore_ascii_case(kind) || short.eq_ignore_ascii_case(kind)
         });
-        Ok(Workload(WorkloadName {
+        Ok(WorkloadFlag(WorkloadName {
             kind: known.map_or(kind, |(known, _)| known).to_owned(),
             name: name.to_owned(),
         }))
     }
 }
 
-impl Spread {
+impl SpreadCommand {
     /// Asks and prints.
     pub(crate) async fn run(self) -> Result<Exit> {
         let client = self.state.client().await?;
@@ -145,14 +145,17 @@ impl Spread {
             all,
             snapshot: self.state.snapshot(),
             by: self.by.as_deref(),
-            selector: self.selector.as_ref().map(|Selector(selector)| selector),
-            bars: self.output == Output::Wide || !all,
+            selector: self
+                .selector
+                .as_ref()
+                .map(|SelectorFlag(selector)| selector),
+            bars: self.output == SpreadFormat::Wide || !all,
         };
         let format = match self.output {
-            Output::Table | Output::Wide => Format::Table,
-            Output::Json => Format::Json,
-            Output::Yaml => Format::Yaml,
-            Output::Name => Format::Name,
+            SpreadFormat::Table | SpreadFormat::Wide => AnswerFormat::Table,
+            SpreadFormat::Json => AnswerFormat::Json,
+            SpreadFormat::Yaml => AnswerFormat::Yaml,
+            SpreadFormat::Name => AnswerFormat::Name,
         };
         let table = |answer: &_| render::spread(&about, answer);
         output::print(&format.render(&answer, table, names)?)?;
@@ -164,12 +167,13 @@ impl Spread {
 
     fn request(&self) -> DescribeSpreadRequest {
         let workload = self.workload.clone();
-        let workload = workload.map(|Workload(name)| Subject::Workload(name));
+        let workload = workload.map(|WorkloadFlag(name)| Subject::Workload(name));
         let selector = self.selector.clone();
         DescribeSpreadRequest {
             snapshot: self.state.snapshot().to_owned(),
             namespace: self.namespace.clone().unwrap_or_default(),
-            subject: workload.or(selector.map(|Selector(selector)| Subject::Selector(selector))),
+            subject: workload
+                .or(selector.map(|SelectorFlag(selector)| Subject::Selector(selector))),
             topology_key: self.by.clone().unwrap_or_default(),
             min_revision: self.min_revision,
             max_domains: Some(self.max_domains),
@@ -184,19 +188,17 @@ async fn ask_all(
     client: &Client,
     mut request: DescribeSpreadRequest,
 ) -> Result<DescribeSpreadResponse> {
-    let mut workloads = Vec::new();
-    loop {
-        let mut page: DescribeSpreadResponse = client
-            .call(request.clone(), |mut rpc, request| async move {
-                rpc.describe_spread(request).await
-            })
-            .await?;
-        workloads.append(&mut page.workloads);
-        request.page_token = std::mem::take(&mut page.next_page_token);
-        if request.page_token.is_empty() {
-            return Ok(DescribeSpreadResponse { workloads, ..page });
-        }
-    }
+    let mut last = DescribeSpreadResponse::default();
+    let workloads = all_pages(async |page_token| {
+        request.page_token = page_token;
+        last = client.call(request.clone(), rpc!(describe_spread)).await?;
+        Ok((
+            std::mem::take(&mut last.workloads),
+            std::mem::take(&mut last.next_page_token),
+        ))
+    });
+    let workloads = workloads.await?;
+    Ok(DescribeSpreadResponse { workloads, ..last })
 }
 
 fn names(answer: &DescribeSpreadResponse) -> Vec<String> {

@@ -11,7 +11,7 @@ use crate::store::{self, Error};
 
 /// What to do with a state directory.
 #[derive(Debug, Subcommand)]
-pub(crate) enum State {
+pub(crate) enum StateCommand {
     /// List the snapshots of a state directory
     Show(Directory),
     /// Read and verify a whole state directory
@@ -35,7 +35,7 @@ pub(crate) struct Directory {
     directory: PathBuf,
 }
 
-impl State {
+impl StateCommand {
     /// Does it.
     pub(crate) fn run(self) -> Result<Exit> {
         match self {

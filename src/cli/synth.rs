@@ -9,8 +9,8 @@ use indicatif::HumanCount;
 use super::args;
 use super::exit::Exit;
 use super::feed::{self, BATCH_CHANGES, Target};
+use super::input;
 use super::list_file::ListFile;
-use super::load;
 use super::output;
 use crate::proto::v1::UpdateSnapshotRequest;
 use crate::synth::{Cluster, Shape};
@@ -129,7 +129,7 @@ impl Synth {
             replace: true,
             default_constraints: None,
         };
-        let progress = load::transfer_bar(nodes + pods);
+        let progress = input::transfer_bar(nodes + pods);
         let batches = cluster.into_batches(BATCH_CHANGES);
         let answer = feed::send(&client, batches, |_| Vec::new(), &target, &progress).await;
         progress.finish_and_clear();
@@ -140,6 +140,6 @@ impl Synth {
             HumanCount(nodes as u64),
             HumanCount(pods as u64)
         );
-        output::print(&load::summary(&self.name.snapshot, &loaded, "", &answer))
+        output::print(&input::summary(&self.name.snapshot, &loaded, "", &answer))
     }
 }

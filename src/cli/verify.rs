@@ -4,9 +4,8 @@ use anyhow::Result;
 use clap::Args;
 
 use super::args;
-use super::backend::Client;
+use super::backend::{Client, rpc};
 use super::exit::Exit;
-use super::output;
 use super::render;
 use crate::proto::v1::{VerifySnapshotRequest, VerifySnapshotResponse};
 
@@ -27,10 +26,10 @@ Exit codes:
   3  the server could not be reached, or did not answer in time")]
 pub(crate) struct Verify {
     #[command(flatten)]
-    state: args::State,
+    state: args::SnapshotSource,
 
     #[command(flatten)]
-    output: args::Output,
+    output: args::OutputFlag,
 }
 
 impl Verify {
@@ -43,7 +42,7 @@ impl Verify {
             mismatches.map(|found| found.subject.clone()).collect()
         };
         let table = |answer: &_| render::verified(self.state.snapshot(), answer);
-        output::print(&self.output.output.render(&answer, table, names)?)?;
+        self.output.print(&answer, table, names)?;
         Ok(exit(&answer))
     }
 }
@@ -52,11 +51,7 @@ async fn ask(client: &Client, snapshot: &str) -> Result<VerifySnapshotResponse> 
     let request = VerifySnapshotRequest {
         snapshot: snapshot.to_owned(),
     };
-    client
-        .call(request, |mut rpc, request| async move {
-            rpc.verify_snapshot(request).await
-        })
-        .await
+    client.call(request, rpc!(verify_snapshot)).await
 }
 
 fn exit(answer: &VerifySnapshotResponse) -> Exit {

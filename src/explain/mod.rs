@@ -18,7 +18,8 @@ mod summary;
 mod words;
 
 pub use case::Case;
-pub use words::{among, plural};
+pub use hints::always;
+pub use words::{among, noun, plural};
 
 use crate::proto::v1;
 

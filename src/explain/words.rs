@@ -1,16 +1,22 @@
 //! How numbers, names and lists are written in sentences.
 
+use std::borrow::Cow;
+
 /// Names that a sentence lists.
 const LISTED: usize = 3;
 
 /// `1 node`, `3 nodes`.
 pub fn plural(count: impl TryInto<i64>, what: &str) -> String {
-    match count.try_into().unwrap_or(i64::MAX) {
-        1 => format!("1 {what}"),
-        count if what.ends_with('y') => {
-            format!("{count} {}ies", what.strip_suffix('y').unwrap_or(what))
-        }
-        count => format!("{count} {what}s"),
+    let count = count.try_into().unwrap_or(i64::MAX);
+    format!("{count} {}", noun(count, what))
+}
+
+/// The form of a noun for so many: `node`, `nodes`, `entries`.
+pub fn noun(count: i64, what: &str) -> Cow<'_, str> {
+    match what.strip_suffix('y') {
+        _ if count == 1 => what.into(),
+        Some(stem) => format!("{stem}ies").into(),
+        None => format!("{what}s").into(),
     }
 }
 

@@ -6,8 +6,9 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::document::for_each_document;
-use super::object::{DEFAULT_CONSTRAINTS_KIND, text};
-use super::{Error, Source, expand};
+use super::error::Error;
+use super::item::{DEFAULT_CONSTRAINTS_KIND, text};
+use super::source::{InputSource, expand};
 use crate::proto::v1::DefaultConstraints;
 
 const PLUGIN: &str = "PodTopologySpread";
@@ -49,7 +50,7 @@ pub(crate) fn read_default_constraints(argument: &str) -> Result<DefaultConstrai
     }
 }
 
-fn decode(document: Value, source: &Source) -> Result<DefaultConstraints, Error> {
+fn decode(document: Value, source: &InputSource) -> Result<DefaultConstraints, Error> {
     let wrong = |message: String| Error::NotAnObject {
         place: source.to_string(),
         message,
@@ -84,7 +85,11 @@ fn decode(document: Value, source: &Source) -> Result<DefaultConstraints, Error>
 }
 
 /// Decodes our own form, whose list is called `list_field` in the file.
-fn typed(value: Value, list_field: &str, source: &Source) -> Result<DefaultConstraints, Error> {
+fn typed(
+    value: Value,
+    list_field: &str,
+    source: &InputSource,
+) -> Result<DefaultConstraints, Error> {
     serde_path_to_error::deserialize(value).map_err(|error| Error::Field {
         place: source.to_string(),
         object: "default constraints".to_owned(),

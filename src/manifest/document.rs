@@ -7,15 +7,10 @@ use indicatif::ProgressBar;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
+use super::error::Error;
+use super::item::{Item, Origin};
 use super::lean::{Lean, LeanValue, read_field};
-use super::source::Format;
-use super::{Error, Origin, Source};
-
-/// An object of a source, its kind not looked at yet.
-pub(super) struct Item {
-    pub(super) value: Value,
-    pub(super) origin: Origin,
-}
+use super::source::{InputSource, Syntax};
 
 /// What is done with each object.
 pub(super) type Sink<'a> = &'a mut dyn FnMut(Item) -> Result<(), Error>;
@@ -23,7 +18,7 @@ pub(super) type Sink<'a> = &'a mut dyn FnMut(Item) -> Result<(), Error>;
 /// Hands every object of `source` to `sink`, lists taken apart. JSON lists are
 /// never held whole.
 pub(super) fn for_each_item(
-    source: &Source,
+    source: &InputSource,
     index: usize,
     progress: &ProgressBar,
     sink: Sink,
@@ -34,7 +29,7 @@ pub(super) fn for_each_item(
 }
 
 /// As [`for_each_item`], of a source whose text was read already.
-pub(super) fn for_each_item_in(source: &Source, text: &str, sink: Sink) -> Result<(), Error> {
+pub(super) fn for_each_item_in(source: &InputSource, text: &str, sink: Sink) -> Result<(), Error> {
     items(
         source,
         0,
@@ -45,15 +40,15 @@ pub(super) fn for_each_item_in(source: &Source, text: &str, sink: Sink) -> Resul
 }
 
 fn items(
-    source: &Source,
+    source: &InputSource,
     index: u32,
-    format: Format,
+    format: Syntax,
     input: impl BufRead,
     sink: Sink,
 ) -> Result<(), Error> {
     match format {
-        Format::Json => json_items(source, index, input, sink),
-        Format::Yaml => yaml_documents(source, input, &mut |document, value| {
+        Syntax::Json => json_items(source, index, input, sink),
+        Syntax::Yaml => yaml_documents(source, input, &mut |document, value| {
             Splitter::new(source, index, document, sink).document(value)
         }),
     }
@@ -61,13 +56,13 @@ fn items(
 
 /// Hands every document of `source` to `sink` as it stands.
 pub(super) fn for_each_document(
-    source: &Source,
+    source: &InputSource,
     sink: &mut dyn FnMut(Value) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let (format, input) = source.open(&ProgressBar::hidden())?;
     match format {
-        Format::Yaml => yaml_documents(source, input, &mut |_, value| sink(value)),
-        Format::Json => {
+        Syntax::Yaml => yaml_documents(source, input, &mut |_, value| sink(value)),
+        Syntax::Json => {
             for value in serde_json::Deserializer::from_reader(input).into_iter::<LeanValue>() {
                 sink(value.map_err(|error| json_syntax(source, &error))?.0)?;
             }
@@ -76,7 +71,7 @@ pub(super) fn for_each_document(
     }
 }
 
-fn json_syntax(source: &Source, error: &serde_json::Error) -> Error {
+fn json_syntax(source: &InputSource, error: &serde_json::Error) -> Error {
     Error::Syntax {
         file: source.to_string(),
         format: "JSON",
@@ -84,7 +79,12 @@ fn json_syntax(source: &Source, error: &serde_json::Error) -> Error {
     }
 }
 
-fn json_items(source: &Source, index: u32, input: impl BufRead, sink: Sink) -> Result<(), Error> {
+fn json_items(
+    source: &InputSource,
+    index: u32,
+    input: impl BufRead,
+    sink: Sink,
+) -> Result<(), Error> {
     let mut json = serde_json::Deserializer::from_reader(input);
     let mut document = 0;
     while json.end().is_err() {
@@ -100,7 +100,7 @@ fn json_items(source: &Source, index: u32, input: impl BufRead, sink: Sink) -> R
 }
 
 fn yaml_documents(
-    source: &Source,
+    source: &InputSource,
     mut input: impl BufRead,
     sink: &mut dyn FnMut(u32, Value) -> Result<(), Error>,
 ) -> Result<(), Error> {
@@ -121,7 +121,7 @@ fn yaml_documents(
 
 /// Takes one document apart.
 struct Splitter<'a> {
-    source: &'a Source,
+    source: &'a InputSource,
     origin: Origin,
     sink: Sink<'a>,
     /// The sink's error. It cannot travel through the parser's error type.
@@ -170,7 +170,7 @@ impl ListType {
 }
 
 impl<'a> Splitter<'a> {
-    fn new(source: &'a Source, index: u32, document: u32, sink: Sink<'a>) -> Self {
+    fn new(source: &'a InputSource, index: u32, document: u32, sink: Sink<'a>) -> Self {
         Self {
             source,
             origin: Origin {

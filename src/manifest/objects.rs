@@ -4,15 +4,17 @@ use std::collections::{BTreeMap, HashMap};
 
 use indicatif::ProgressBar;
 
-use super::document::{Item, for_each_item};
-use super::object::{Decoded, decode};
-use super::saved::{Saved, Verifier};
-use super::{Error, Origin, Source, kind_of, object_name, reference};
+use super::document::for_each_item;
+use super::error::Error;
+use super::item::{Item, Origin};
+use super::object::{Decoded, decode, kind_of, object_name, reference};
+use super::saved::{SavedOrigin, Verifier};
+use super::source::InputSource;
 use crate::proto::v1::{Change, DefaultConstraints};
 
 /// The objects of some files.
 #[derive(Debug, Default)]
-pub(crate) struct Objects {
+pub(crate) struct LoadedObjects {
     /// The objects that decisions read, each at most once.
     pub(crate) changes: Vec<Change>,
     /// How many objects of other kinds there were, by kind (`Deployment.apps`).
@@ -20,14 +22,14 @@ pub(crate) struct Objects {
     /// Default constraints, when a file holds some.
     pub(crate) default_constraints: Option<DefaultConstraints>,
     /// Where the objects were saved from, when a file says so.
-    pub(crate) saved: Option<Saved>,
+    pub(crate) saved: Option<SavedOrigin>,
     /// A line for each object that occurs more than once. The last one counts.
     pub(crate) repeated: Vec<String>,
     origins: Vec<Origin>,
-    sources: Vec<Source>,
+    sources: Vec<InputSource>,
 }
 
-impl Objects {
+impl LoadedObjects {
     /// Kind, name and origin of a change, for a message.
     pub(crate) fn describe(&self, index: usize) -> String {
         let name = self.changes[index]
@@ -56,8 +58,11 @@ impl Objects {
 }
 
 /// Reads all of `sources`. `progress` counts bytes.
-pub(crate) fn read_objects(sources: Vec<Source>, progress: &ProgressBar) -> Result<Objects, Error> {
-    progress.set_length(sources.iter().filter_map(Source::size_bytes).sum());
+pub(crate) fn read_objects(
+    sources: Vec<InputSource>,
+    progress: &ProgressBar,
+) -> Result<LoadedObjects, Error> {
+    progress.set_length(sources.iter().filter_map(InputSource::size_bytes).sum());
     let mut reader = Reader::default();
     for (index, source) in sources.iter().enumerate() {
         for_each_item(source, index, progress, &mut |item| {
@@ -72,19 +77,19 @@ pub(crate) fn read_objects(sources: Vec<Source>, progress: &ProgressBar) -> Resu
 
 #[derive(Default)]
 struct Reader {
-    objects: Objects,
+    objects: LoadedObjects,
     /// Where an object is in `objects.changes`, by kind, namespace and name.
     places: HashMap<(&'static str, String, String), usize>,
     verifier: Verifier,
 }
 
-fn not_whole(source: &Source, message: &'static str) -> Error {
+fn not_whole(source: &InputSource, message: &'static str) -> Error {
     let file = source.to_string();
     Error::NotWhole { file, message }
 }
 
 impl Reader {
-    fn take(&mut self, item: Item, sources: &[Source]) -> Result<(), Error> {
+    fn take(&mut self, item: Item, sources: &[InputSource]) -> Result<(), Error> {
         let origin = item.origin;
         let source = &sources[origin.source as usize];
         let not_whole = |message| not_whole(source, message);
@@ -110,7 +115,7 @@ impl Reader {
         Ok(())
     }
 
-    fn keep(&mut self, change: Change, origin: Origin, sources: &[Source]) {
+    fn keep(&mut self, change: Change, origin: Origin, sources: &[InputSource]) {
         let objects = &mut self.objects;
         let key = change
             .object

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::object::{OWN_API_VERSION, text};
+use super::item::{OWN_API_VERSION, metadata, text};
 use crate::api::ExportSum;
 use crate::proto::v1::{Change, DefaultConstraints, ExportSummary};
 
@@ -15,7 +15,7 @@ const END_KIND: &str = "SavedSnapshotEnd";
 
 /// Where a saved snapshot came from: what tells its revision from others.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Saved {
+pub(crate) struct SavedOrigin {
     /// Name of the snapshot.
     pub(crate) snapshot: String,
     /// Epoch of the revision.
@@ -24,7 +24,7 @@ pub(crate) struct Saved {
     pub(crate) revision: i64,
 }
 
-impl Saved {
+impl SavedOrigin {
     /// As an item of a list.
     pub(crate) fn to_item(&self) -> Value {
         json!({
@@ -40,7 +40,7 @@ impl Saved {
 
     /// The one that an item is, if it is one.
     pub(super) fn of_item(value: &Value) -> Option<Self> {
-        let metadata = value.get("metadata")?;
+        let metadata = metadata(value);
         let is_one = text(value, "kind") == SAVED_KIND;
         is_one.then_some(Self {
             snapshot: text(metadata, "name").to_owned(),

@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
 
-use super::Error;
+use super::error::Error;
 
 /// How much of a file is read at a time, in bytes.
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// One stream of objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum InputSource {
     /// A file.
     File(PathBuf),
     /// Standard input.
@@ -24,26 +24,26 @@ pub(crate) enum Source {
 
 /// What a source is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Format {
+pub(super) enum Syntax {
     Json,
     Yaml,
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for InputSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Source::File(path) => write!(f, "{}", path.display()),
-            Source::StandardInput => f.write_str("standard input"),
+            InputSource::File(path) => write!(f, "{}", path.display()),
+            InputSource::StandardInput => f.write_str("standard input"),
         }
     }
 }
 
-impl Source {
+impl InputSource {
     /// Bytes to read, when that is known beforehand.
     pub(crate) fn size_bytes(&self) -> Option<u64> {
         match self {
-            Source::File(path) => path.metadata().ok().map(|metadata| metadata.len()),
-            Source::StandardInput => None,
+            InputSource::File(path) => path.metadata().ok().map(|metadata| metadata.len()),
+            InputSource::StandardInput => None,
         }
     }
 
@@ -51,10 +51,10 @@ impl Source {
     pub(super) fn open(
         &self,
         progress: &ProgressBar,
-    ) -> Result<(Format, impl BufRead + use<>), Error> {
+    ) -> Result<(Syntax, impl BufRead + use<>), Error> {
         let input: Box<dyn Read> = match self {
-            Source::File(path) => Box::new(File::open(path).map_err(|error| self.io(error))?),
-            Source::StandardInput => Box::new(io::stdin()),
+            InputSource::File(path) => Box::new(File::open(path).map_err(|error| self.io(error))?),
+            InputSource::StandardInput => Box::new(io::stdin()),
         };
         let mut input = BufReader::with_capacity(BUFFER_BYTES, progress.wrap_read(input));
         let start = input.fill_buf().map_err(|error| self.io(error))?;
@@ -70,11 +70,11 @@ impl Source {
 
     /// What a text of this source is written in: by the name of the file, else
     /// JSON when the first character is `{` or `[`.
-    pub(super) fn format(&self, text: &[u8]) -> Format {
+    pub(super) fn format(&self, text: &[u8]) -> Syntax {
         self.format_by_name().unwrap_or_else(|| {
             match text.iter().find(|b| !b.is_ascii_whitespace()) {
-                Some(b'{' | b'[') => Format::Json,
-                _ => Format::Yaml,
+                Some(b'{' | b'[') => Syntax::Json,
+                _ => Syntax::Yaml,
             }
         })
     }
@@ -97,13 +97,13 @@ impl Source {
         }
     }
 
-    fn format_by_name(&self) -> Option<Format> {
-        let Source::File(path) = self else {
+    fn format_by_name(&self) -> Option<Syntax> {
+        let InputSource::File(path) = self else {
             return None;
         };
         match path.extension()?.to_str()? {
-            "json" => Some(Format::Json),
-            "yaml" | "yml" => Some(Format::Yaml),
+            "json" => Some(Syntax::Json),
+            "yaml" | "yml" => Some(Syntax::Yaml),
             _ => None,
         }
     }
@@ -112,29 +112,31 @@ impl Source {
 /// The sources that `paths` stand for, in order: a directory for the
 /// manifests in it and below, by name; `-` for standard input. A file that
 /// occurs twice is read once.
-pub(crate) fn expand(paths: &[PathBuf]) -> Result<Vec<Source>, Error> {
+pub(crate) fn expand(paths: &[PathBuf]) -> Result<Vec<InputSource>, Error> {
     let mut sources = Vec::new();
     for path in paths {
         if path == Path::new("-") {
-            if sources.contains(&Source::StandardInput) {
+            if sources.contains(&InputSource::StandardInput) {
                 return Err(Error::StandardInputTwice);
             }
-            sources.push(Source::StandardInput);
+            sources.push(InputSource::StandardInput);
         } else if path.is_dir() {
             sources.extend(manifests_below(path)?);
         } else {
-            sources.push(Source::File(path.clone()));
+            sources.push(InputSource::File(path.clone()));
         }
     }
     let mut seen = HashSet::new();
     sources.retain(|source| match source {
-        Source::File(path) => seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone())),
-        Source::StandardInput => true,
+        InputSource::File(path) => {
+            seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone()))
+        }
+        InputSource::StandardInput => true,
     });
     Ok(sources)
 }
 
-fn manifests_below(directory: &Path) -> Result<Vec<Source>, Error> {
+fn manifests_below(directory: &Path) -> Result<Vec<InputSource>, Error> {
     let mut found = Vec::new();
     for entry in walkdir::WalkDir::new(directory)
         .sort_by_file_name()
@@ -144,7 +146,7 @@ fn manifests_below(directory: &Path) -> Result<Vec<Source>, Error> {
             file: directory.display().to_string(),
             error: error.into(),
         })?;
-        let source = Source::File(entry.path().to_path_buf());
+        let source = InputSource::File(entry.path().to_path_buf());
         if entry.file_type().is_file() && source.format_by_name().is_some() {
             found.push(source);
         }

@@ -3,10 +3,11 @@
 use serde_json::Value;
 
 use super::document::for_each_item_in;
-use super::object::{self, describe};
-use super::placement::{is_placement, placement};
+use super::error::Error;
+use super::fleet::{PlacementPolicy, is_placement, placement};
+use super::item::{self, describe};
+use super::source::InputSource;
 use super::workload::{pod_of, template_path};
-use super::{Error, Policy, Source};
 use crate::proto::v1::Pod;
 
 /// A pod template of a file, or a placement.
@@ -24,13 +25,13 @@ pub(crate) struct Template {
     pub(crate) template: String,
     /// The pod, and the policy of a placement; or what keeps it from being
     /// read.
-    pub(crate) pod: Result<(Pod, Option<Policy>), Error>,
+    pub(crate) pod: Result<(Pod, Option<PlacementPolicy>), Error>,
 }
 
 impl Template {
     /// Kind of the object.
     pub(crate) fn kind(&self) -> &str {
-        object::text(&self.value, "kind")
+        item::text(&self.value, "kind")
     }
 
     /// Path of a field of the pod, given as one of the pod: in the object, as
@@ -65,12 +66,12 @@ fn is_made(value: &Value) -> bool {
 /// # Errors
 /// What keeps the file from being read; templates before that were handed on.
 pub(crate) fn for_each_template(
-    source: &Source,
+    source: &InputSource,
     text: &str,
     sink: &mut dyn FnMut(Template),
 ) -> Result<(), Error> {
     for_each_item_in(source, text, &mut |item| {
-        let kind = object::text(&item.value, "kind").to_owned();
+        let kind = item::text(&item.value, "kind").to_owned();
         let template = template_path(&kind);
         let has_template = template.is_some_and(|path| item.value.pointer(path).is_some());
         if !has_template && !is_placement(&kind) || is_made(&item.value) {

@@ -6,10 +6,11 @@ use std::path::Path;
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
-use super::document::{Item, for_each_item};
-use super::object::{describe, text, typed};
-use super::placement::{Policy, is_placement, placement};
-use super::{Error, Source, expand};
+use super::document::for_each_item;
+use super::error::Error;
+use super::fleet::{PlacementPolicy, is_placement, placement};
+use super::item::{Item, describe, metadata, text};
+use super::source::{InputSource, expand};
 use crate::proto::v1::{Dialect, Pod};
 
 /// How many choices an error lists.
@@ -17,7 +18,7 @@ const LISTED_CHOICES: usize = 20;
 
 /// A pod and what it was made from.
 #[derive(Debug)]
-pub(crate) struct Workload {
+pub(crate) struct WorkloadPod {
     /// Kind, namespace and name of the object in the file.
     pub(crate) name: String,
     /// The pod. Of a pod template it has no name.
@@ -25,10 +26,10 @@ pub(crate) struct Workload {
     /// How many of it are wanted; 1 where the object does not say.
     pub(crate) replicas: i32,
     /// The policy of a fleet's placement.
-    pub(crate) policy: Option<Policy>,
+    pub(crate) policy: Option<PlacementPolicy>,
 }
 
-impl Workload {
+impl WorkloadPod {
     /// By which rules it is decided.
     pub(crate) fn dialect(&self) -> Dialect {
         match self.policy {
@@ -51,7 +52,7 @@ pub(crate) fn read_workload(
     path: &Path,
     name: Option<&str>,
     namespace: Option<&str>,
-) -> Result<Workload, Error> {
+) -> Result<WorkloadPod, Error> {
     let mut found = Vec::new();
     let mut choices = Vec::new();
     let sources = expand(&[path.to_path_buf()])?;
@@ -83,7 +84,7 @@ pub(crate) fn read_workload(
     if let Some(namespace) = namespace {
         pod.metadata.get_or_insert_default().namespace = namespace.to_owned();
     }
-    Ok(Workload {
+    Ok(WorkloadPod {
         name,
         pod,
         replicas,
@@ -148,7 +149,7 @@ fn the_one(
 
 /// `KIND/NAMESPACE/NAME` of an object, as `--name` takes it.
 fn choice(value: &Value) -> String {
-    let metadata = value.get("metadata").unwrap_or(&Value::Null);
+    let metadata = metadata(value);
     let namespace = match text(metadata, "namespace") {
         "" => "default",
         namespace => namespace,
@@ -181,17 +182,17 @@ fn listed(choices: &[String]) -> String {
 }
 
 /// The pod of an item that has one.
-pub(super) fn pod_of(mut item: Item, source: &Source) -> Result<Pod, Error> {
+pub(super) fn pod_of(mut item: Item, source: &InputSource) -> Result<Pod, Error> {
     let kind = text(&item.value, "kind").to_owned();
     let path = template_path(&kind).unwrap_or_default();
     if !path.is_empty() {
         item.value = template_pod(&item, &kind, path, source)?;
     }
-    typed(item, source)
+    item.decode(source)
 }
 
 /// The pod that the workload's template describes, as JSON.
-fn template_pod(item: &Item, kind: &str, path: &str, source: &Source) -> Result<Value, Error> {
+fn template_pod(item: &Item, kind: &str, path: &str, source: &InputSource) -> Result<Value, Error> {
     let workload = &item.value;
     let template = workload.pointer(path).ok_or_else(|| Error::Field {
         place: item.origin.describe(source),
@@ -199,7 +200,7 @@ fn template_pod(item: &Item, kind: &str, path: &str, source: &Source) -> Result<
         field: path[1..].replace('/', "."),
         message: "no pod template there".to_owned(),
     })?;
-    let metadata = workload.get("metadata").unwrap_or(&Value::Null);
+    let metadata = metadata(workload);
     let mut pod = json!({
         "kind": kind,
         "metadata": {

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::finding::Said;
-use super::rule::Rule;
-use crate::manifest::{Policy, Template};
-use crate::matching::{Path, Violations, selector_text};
-use crate::proto::v1::{Pod, TopologySpreadConstraint};
+use super::rule::LintRule;
+use crate::explain;
+use crate::manifest::{PlacementPolicy, Template};
+use crate::matching::{Path, Violations};
+use crate::proto::v1::hint::Kind;
+use crate::proto::v1::{Hint, Pod, TopologySpreadConstraint};
 use crate::snapshot::Limits;
 use crate::spread::{self, Active, fleet};
 
@@ -45,29 +47,27 @@ pub(super) const UNRENDERED: &str =
     "this is a template with placeholders: lint what it is rendered to, e.g. by `helm template`";
 
 /// A template with its constraints compiled.
-struct Checked<'t> {
+struct CheckedTemplate<'t> {
     template: &'t Template,
     pod: &'t Pod,
-    policy: Option<&'t Policy>,
+    policy: Option<&'t PlacementPolicy>,
     constraints: Vec<Active>,
 }
 
 /// What all rules say of a template.
 pub(crate) fn check(template: &Template) -> Vec<Said> {
-    const RULES: [fn(&Checked<'_>) -> Vec<Said>; 9] = [
-        selector_mismatch,
-        empty_selector,
+    const RULES: [fn(&CheckedTemplate<'_>) -> Vec<Said>; 7] = [
+        explained,
         unknown_match_label_key,
         mixed_revisions,
         deprecated_key,
         daemon_set,
         single_replica,
-        soft_max_skew,
         placement,
     ];
     if template.value.to_string().contains(PLACEHOLDER) {
         return vec![Said {
-            rule: Rule::Unrendered,
+            rule: LintRule::Unrendered,
             field: String::new(),
             message: UNRENDERED.to_owned(),
         }];
@@ -88,7 +88,7 @@ pub(crate) fn check(template: &Template) -> Vec<Said> {
             return faults.iter().map(fault).collect();
         }
     };
-    let checked = Checked {
+    let checked = CheckedTemplate {
         template,
         pod,
         policy,
@@ -99,7 +99,7 @@ pub(crate) fn check(template: &Template) -> Vec<Said> {
 
 fn invalid(field: String, message: String) -> Said {
     Said {
-        rule: Rule::Invalid,
+        rule: LintRule::Invalid,
         field,
         message,
     }
@@ -120,7 +120,7 @@ fn compile(pod: &Pod, is_placement: bool) -> Result<Vec<Active>, Violations> {
     Ok(question.constraints.all)
 }
 
-impl Checked<'_> {
+impl CheckedTemplate<'_> {
     /// The constraints as written, with their compiled form.
     fn written(&self) -> impl Iterator<Item = (&TopologySpreadConstraint, &Active)> {
         let spec = self.pod.spec.as_ref();
@@ -136,7 +136,7 @@ impl Checked<'_> {
     }
 
     /// What a rule says of a field of a constraint.
-    fn about(&self, rule: Rule, active: &Active, field: &str, message: String) -> Said {
+    fn about(&self, rule: LintRule, active: &Active, field: &str, message: String) -> Said {
         let field = format!("spec.topologySpreadConstraints[{}]{field}", active.index);
         Said {
             rule,
@@ -145,79 +145,60 @@ impl Checked<'_> {
         }
     }
 
+    /// A hint about a constraint as a finding, if it tells of a mistake.
+    fn said(&self, active: &Active, hint: Hint) -> Option<Said> {
+        let (rule, field) = match hint.kind() {
+            // Labels that the template does not have yet may be selected by.
+            Kind::SelfMismatch if selects_given(active) => return None,
+            Kind::SelfMismatch => (LintRule::SelectorMismatch, ".labelSelector"),
+            Kind::EmptySelector => (LintRule::EmptySelector, ".labelSelector"),
+            // 1 is the least that there is.
+            Kind::Soft if active.constraint.max_skew <= 1 => return None,
+            Kind::Soft => (LintRule::SoftMaxSkew, ".maxSkew"),
+            _ => return None,
+        };
+        Some(self.about(rule, active, field, hint.message))
+    }
+
     fn is(&self, kind: &str) -> bool {
         self.template.kind() == kind
     }
 }
 
-/// A selector that does not match the pod's own labels counts other pods, or
-/// none.
-fn selector_mismatch(checked: &Checked<'_>) -> Vec<Said> {
-    let mismatch = |(_, active): (&TopologySpreadConstraint, &Active)| {
-        let wire = active.selector.to_wire()?;
-        // Labels that the template does not have yet may be selected by.
-        let given = wire.match_labels.keys().any(|key| is_given(key));
-        if active.self_match > 0 || given {
-            return None;
-        }
-        let message = format!(
-            "the selector {} does not match the pod's own labels ({}): pods of this {} are not \
-             counted, and so not spread",
-            selector_text(&wire),
-            labels_text(checked.labels()),
-            checked.template.kind(),
-        );
-        Some(checked.about(Rule::SelectorMismatch, active, ".labelSelector", message))
+/// What Explain says of the constraints whatever the cluster.
+fn explained(checked: &CheckedTemplate<'_>) -> Vec<Said> {
+    let of = |active: &Active| -> Vec<Said> {
+        let hints = match checked.policy {
+            // KubeFleet fills in a selector, and looks at `maxSkew` of soft
+            // constraints.
+            Some(_) => explain::fleet::mismatch(active).into_iter().collect(),
+            None => explain::always(active, checked.labels()),
+        };
+        let said = hints.into_iter();
+        said.filter_map(|hint| checked.said(active, hint)).collect()
     };
-    checked.written().filter_map(mismatch).collect()
+    checked.constraints.iter().flat_map(of).collect()
 }
 
-fn labels_text(labels: &BTreeMap<String, String>) -> String {
-    if labels.is_empty() {
-        return "it has none".to_owned();
-    }
-    let pairs = labels.iter().map(|(key, value)| format!("{key}={value}"));
-    pairs.collect::<Vec<_>>().join(",")
+/// Whether a selector asks for labels that controllers give.
+fn selects_given(active: &Active) -> bool {
+    let wire = active.selector.to_wire();
+    wire.is_some_and(|wire| wire.match_labels.keys().any(|key| is_given(key)))
 }
 
 fn is_given(key: &str) -> bool {
     GIVEN_LABELS.contains(&key)
 }
 
-/// An absent selector matches nothing, an empty one counts nothing.
-fn empty_selector(checked: &Checked<'_>) -> Vec<Said> {
-    // KubeFleet fills in the placement.
-    if checked.policy.is_some() {
-        return Vec::new();
-    }
-    let empty = |(written, active): (&TopologySpreadConstraint, &Active)| {
-        let message = match &written.label_selector {
-            None => "there is no labelSelector: no pod is counted, so nothing is spread",
-            Some(_) if active.selector.is_empty() => {
-                "the labelSelector is empty: kube-scheduler counts no pod for it, so nothing is \
-                 spread"
-            }
-            Some(_) => return None,
-        };
-        Some(checked.about(
-            Rule::EmptySelector,
-            active,
-            ".labelSelector",
-            message.to_owned(),
-        ))
-    };
-    checked.written().filter_map(empty).collect()
-}
-
 /// A key of `matchLabelKeys` that the pod lacks is ignored.
-fn unknown_match_label_key(checked: &Checked<'_>) -> Vec<Said> {
+fn unknown_match_label_key(checked: &CheckedTemplate<'_>) -> Vec<Said> {
     let mut said = Vec::new();
     for (written, active) in checked.written() {
         for (index, key) in written.match_label_keys.iter().enumerate() {
             if !checked.labels().contains_key(key) && !is_given(key) {
                 let message = format!("the pod has no label {key}: this key is ignored");
                 let field = format!(".matchLabelKeys[{index}]");
-                said.push(checked.about(Rule::UnknownMatchLabelKey, active, &field, message));
+                said.push(checked.about(LintRule::UnknownMatchLabelKey, active, &field, message));
             }
         }
     }
@@ -225,7 +206,7 @@ fn unknown_match_label_key(checked: &Checked<'_>) -> Vec<Said> {
 }
 
 /// During a rollout the pods of the old revision count for the new one.
-fn mixed_revisions(checked: &Checked<'_>) -> Vec<Said> {
+fn mixed_revisions(checked: &CheckedTemplate<'_>) -> Vec<Said> {
     const HASH: &str = "pod-template-hash";
     let mixed = |(written, active): (&TopologySpreadConstraint, &Active)| {
         let separated = written.match_label_keys.iter().any(|key| key == HASH);
@@ -237,72 +218,50 @@ fn mixed_revisions(checked: &Checked<'_>) -> Vec<Said> {
             "in a rollout the old pods are counted with the new ones, which end up uneven when the \
              old are gone; matchLabelKeys: [{HASH}] counts each revision by itself"
         );
-        Some(checked.about(Rule::MixedRevisions, active, "", message))
+        Some(checked.about(LintRule::MixedRevisions, active, "", message))
     };
     checked.written().filter_map(mixed).collect()
 }
 
 /// Topology keys of old, which new nodes do not have.
-fn deprecated_key(checked: &Checked<'_>) -> Vec<Said> {
+fn deprecated_key(checked: &CheckedTemplate<'_>) -> Vec<Said> {
     let deprecated = |(_, active): (&TopologySpreadConstraint, &Active)| {
         let key = &*active.constraint.topology_key;
         let (_, new) = DEPRECATED_KEYS.iter().find(|(old, _)| *old == key)?;
         let message = format!("{key} is deprecated and newer nodes lack it: use {new}");
-        Some(checked.about(Rule::DeprecatedKey, active, ".topologyKey", message))
+        Some(checked.about(LintRule::DeprecatedKey, active, ".topologyKey", message))
     };
     checked.written().filter_map(deprecated).collect()
 }
 
 /// A DaemonSet wants a pod on every node; a hard constraint keeps some off.
-fn daemon_set(checked: &Checked<'_>) -> Vec<Said> {
+fn daemon_set(checked: &CheckedTemplate<'_>) -> Vec<Said> {
     let hard = checked
         .written()
         .filter(|(_, active)| active.constraint.is_hard());
     let said = |(_, active): (&TopologySpreadConstraint, &Active)| {
         let message = "a DaemonSet puts a pod on every node that fits: a hard constraint only keeps \
                        some of them pending";
-        checked.about(Rule::DaemonSet, active, "", message.to_owned())
+        checked.about(LintRule::DaemonSet, active, "", message.to_owned())
     };
     hard.filter(|_| checked.is("DaemonSet")).map(said).collect()
 }
 
 /// One replica, written out, has nothing to be spread against.
-fn single_replica(checked: &Checked<'_>) -> Vec<Said> {
+fn single_replica(checked: &CheckedTemplate<'_>) -> Vec<Said> {
     let replicas = checked.template.value.pointer("/spec/replicas");
     if replicas.and_then(Value::as_i64) != Some(1) || checked.constraints.is_empty() {
         return Vec::new();
     }
     vec![Said {
-        rule: Rule::SingleReplica,
+        rule: LintRule::SingleReplica,
         field: "spec.replicas".to_owned(),
         message: "there is one replica: its constraints have nothing to spread".to_owned(),
     }]
 }
 
-/// `maxSkew` of a soft constraint does not limit anything.
-fn soft_max_skew(checked: &Checked<'_>) -> Vec<Said> {
-    let soft = |(_, active): (&TopologySpreadConstraint, &Active)| {
-        let max_skew = active.constraint.max_skew;
-        if active.constraint.is_hard() || max_skew <= 1 {
-            return None;
-        }
-        let message = format!(
-            "ScheduleAnyway orders nodes and never keeps a pod off one: maxSkew {max_skew} is no \
-             limit"
-        );
-        Some(checked.about(Rule::SoftMaxSkew, active, ".maxSkew", message))
-    };
-    // KubeFleet's soft constraints do look at it.
-    let applies = checked.policy.is_none();
-    checked
-        .written()
-        .filter(|_| applies)
-        .filter_map(soft)
-        .collect()
-}
-
 /// What only placements of KubeFleet can have wrong.
-fn placement(checked: &Checked<'_>) -> Vec<Said> {
+fn placement(checked: &CheckedTemplate<'_>) -> Vec<Said> {
     let Some(policy) = checked.policy else {
         return Vec::new();
     };
@@ -313,17 +272,21 @@ fn placement(checked: &Checked<'_>) -> Vec<Said> {
         .filter(|active| active.constraint.is_hard());
     let hard = hard.count();
     let (rule, message) = match policy {
-        Policy::PickN { .. } if hard > 1 => (
-            Rule::GreedyPicking,
+        PlacementPolicy::PickN { .. } if hard > 1 => (
+            LintRule::GreedyPicking,
             format!(
                 "{hard} hard constraints: KubeFleet picks one cluster after the other and never \
                  moves a pick, so it may miss totals that another order reaches"
             ),
         ),
-        Policy::PickAll | Policy::PickFixed(_) if !checked.constraints.is_empty() => (
-            Rule::UnusedConstraints,
-            "topology spread constraints are only used with placementType PickN".to_owned(),
-        ),
+        PlacementPolicy::PickAll | PlacementPolicy::PickFixed(_)
+            if !checked.constraints.is_empty() =>
+        {
+            (
+                LintRule::UnusedConstraints,
+                "topology spread constraints are only used with placementType PickN".to_owned(),
+            )
+        }
         _ => return Vec::new(),
     };
     vec![Said {

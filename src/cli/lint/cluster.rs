@@ -3,8 +3,8 @@
 use anyhow::Result;
 
 use super::finding::Said;
-use super::rule::Rule;
-use crate::cli::backend::Client;
+use super::rule::LintRule;
+use crate::cli::backend::{Client, rpc};
 use crate::manifest::Template;
 use crate::proto::v1::hint::Kind;
 use crate::proto::v1::{Dialect, ExplainRequest, Hint, View};
@@ -29,11 +29,7 @@ pub(crate) async fn check(
         max_domains: Some(1),
         ..Default::default()
     };
-    let answer = client
-        .call(request, |mut rpc, request| async move {
-            rpc.explain(request).await
-        })
-        .await?;
+    let answer = client.call(request, rpc!(explain)).await?;
     let mut said: Vec<Said> = answer
         .hints
         .iter()
@@ -41,7 +37,7 @@ pub(crate) async fn check(
         .collect();
     if answer.feasible_count == 0 {
         said.push(Said {
-            rule: Rule::FitsNowhere,
+            rule: LintRule::FitsNowhere,
             field: template.field("spec"),
             message: answer.summary,
         });
@@ -53,11 +49,11 @@ pub(crate) async fn check(
 /// go with the pods of the moment, are none.
 fn said(template: &Template, hint: &Hint) -> Option<Said> {
     let rule = match hint.kind() {
-        Kind::Conflict => Rule::Conflict,
-        Kind::UnusableDomain | Kind::FleetUnusableDomain => Rule::UnusableDomain,
-        Kind::MinDomains => Rule::MinDomains,
-        Kind::MissingKey => Rule::MissingKey,
-        Kind::EmptyValue => Rule::EmptyValue,
+        Kind::Conflict => LintRule::Conflict,
+        Kind::UnusableDomain | Kind::FleetUnusableDomain => LintRule::UnusableDomain,
+        Kind::MinDomains => LintRule::MinDomains,
+        Kind::MissingKey => LintRule::MissingKey,
+        Kind::EmptyValue => LintRule::EmptyValue,
         Kind::Unspecified
         | Kind::SelfMismatch
         | Kind::EmptySelector

@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-use super::rule::{Rule, Severity};
-use crate::manifest::{Position, Positions, Source, Template};
+use super::rule::{LintRule, Severity};
+use crate::manifest::{InputSource, Position, Positions, Template};
 
 /// One finding.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(crate) struct Finding {
+pub(crate) struct LintFinding {
     /// The file.
     pub(crate) file: String,
     /// The line, from 1; 0 when it is not known.
@@ -17,7 +17,7 @@ pub(crate) struct Finding {
     /// How bad it is.
     pub(crate) severity: Severity,
     /// Which rule found it.
-    pub(crate) rule: Rule,
+    pub(crate) rule: LintRule,
     /// Kind, namespace and name of the object; empty when there is none.
     pub(crate) object: String,
     /// Path of the field in its document; empty when there is none.
@@ -30,18 +30,18 @@ pub(crate) struct Finding {
 /// with it.
 pub(crate) struct Said {
     /// Which rule.
-    pub(crate) rule: Rule,
+    pub(crate) rule: LintRule,
     /// Path of the field in the object.
     pub(crate) field: String,
     /// What is wrong.
     pub(crate) message: String,
 }
 
-impl Finding {
+impl LintFinding {
     /// A finding about a file that cannot be read, and where reading stopped.
     pub(crate) fn of_file(
-        file: &Source,
-        rule: Rule,
+        file: &InputSource,
+        rule: LintRule,
         message: String,
         at: Option<Position>,
     ) -> Self {
@@ -58,7 +58,7 @@ impl Finding {
     }
 
     /// A finding about a field of a template.
-    pub(crate) fn of(said: Said, template: &Template, file: &Source, all: &Positions) -> Self {
+    pub(crate) fn of(said: Said, template: &Template, file: &InputSource, all: &Positions) -> Self {
         let path = match (&*template.path, &*said.field) {
             (item, "") => item.to_owned(),
             ("", field) => field.to_owned(),

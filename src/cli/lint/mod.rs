@@ -3,8 +3,8 @@
 
 mod checks;
 mod cluster;
-mod finding;
-mod rule;
+pub(super) mod finding;
+pub(super) mod rule;
 mod sarif;
 
 use std::path::PathBuf;
@@ -13,15 +13,13 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-pub(super) use self::finding::Finding;
-use self::finding::Said;
-use self::rule::Rule;
-pub(super) use self::rule::Severity;
+use self::finding::{LintFinding, Said};
+use self::rule::{LintRule, Severity};
 use super::args;
 use super::backend::Client;
 use super::exit::Exit;
 use super::{output, render};
-use crate::manifest::{self, Error, Position, Positions, Source, Template};
+use crate::manifest::{self, Error, InputSource, Position, Positions, Template};
 
 /// Flags of `evenkeel lint`.
 #[derive(Debug, Args)]
@@ -37,7 +35,7 @@ Exit codes:
   1  something as bad as --fail-on was found
   2  the input could not be read, or was refused
   3  the server could not be reached, or did not answer in time")]
-pub(crate) struct Lint {
+pub(crate) struct LintCommand {
     /// A manifest, a directory of them, or - for standard input; repeatable
     ///
     /// Lint checks Pods, workloads with a pod template (Deployment, ReplicaSet,
@@ -47,7 +45,7 @@ pub(crate) struct Lint {
     files: Vec<PathBuf>,
 
     #[command(flatten, next_help_heading = "On a cluster")]
-    state: args::State,
+    state: args::SnapshotSource,
 
     /// Also check against the server's snapshot; implied by --load
     ///
@@ -62,16 +60,16 @@ pub(crate) struct Lint {
 
     /// Rule to turn off; repeatable
     #[arg(long, value_name = "RULE", value_enum)]
-    ignore: Vec<Rule>,
+    ignore: Vec<LintRule>,
 
     /// How to write the findings
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Text)]
-    output: Format,
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = LintFormat::Text)]
+    output: LintFormat,
 }
 
 /// How findings are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum LintFormat {
     /// One line per finding, as compilers write them.
     Text,
     /// One JSON object.
@@ -85,18 +83,18 @@ enum Format {
 struct Linted {
     files: usize,
     templates: usize,
-    findings: Vec<Finding>,
+    findings: Vec<LintFinding>,
 }
 
-impl Lint {
+impl LintCommand {
     /// Looks and prints.
     pub(crate) async fn run(self) -> Result<Exit> {
         let sources = manifest::expand(&self.files)?;
         anyhow::ensure!(
-            !(sources.contains(&Source::StandardInput) && self.state.reads_standard_input()),
+            !(sources.contains(&InputSource::StandardInput) && self.state.reads_standard_input()),
             Error::StandardInputTwice
         );
-        let client = match self.on_server || self.state.loads() {
+        let client = match self.on_server || self.state.is_loaded() {
             true => Some(self.state.client().await?),
             false => None,
         };
@@ -118,7 +116,7 @@ impl Lint {
 
     async fn lint(
         &self,
-        source: &Source,
+        source: &InputSource,
         client: Option<&Client>,
         linted: &mut Linted,
     ) -> Result<()> {
@@ -134,13 +132,13 @@ impl Lint {
             .extend(read.err().and_then(|e| unread(source, &e, &text, stopped)));
         for template in &templates {
             let mut said = checks::check(template);
-            let unfit = |said: &Said| matches!(said.rule, Rule::Invalid | Rule::Unrendered);
+            let unfit = |said: &Said| matches!(said.rule, LintRule::Invalid | LintRule::Unrendered);
             let valid = !said.iter().any(unfit);
             if let Some(client) = client.filter(|_| valid) {
                 said.extend(cluster::check(client, self.state.snapshot(), template).await?);
             }
             let found = said.into_iter();
-            let found = found.map(|said| Finding::of(said, template, source, &positions));
+            let found = found.map(|said| LintFinding::of(said, template, source, &positions));
             linted.findings.extend(found);
         }
         linted.files += 1;
@@ -150,8 +148,8 @@ impl Lint {
 
     fn text(&self, linted: &Linted) -> Result<String> {
         Ok(match self.output {
-            Format::Text => render::lint(&linted.findings, linted.templates, linted.files),
-            Format::Json => {
+            LintFormat::Text => render::lint(&linted.findings, linted.templates, linted.files),
+            LintFormat::Json => {
                 let value = json!({
                     "files": linted.files,
                     "templates": linted.templates,
@@ -159,7 +157,7 @@ impl Lint {
                 });
                 output::json(&value)?
             }
-            Format::Sarif => output::json(&sarif::log(&linted.findings))?,
+            LintFormat::Sarif => output::json(&sarif::log(&linted.findings))?,
         })
     }
 }
@@ -167,19 +165,24 @@ impl Lint {
 /// What keeps a file from being read. Values of a chart, settings of an editor
 /// and the like are no manifests, and nothing to tell of.
 fn unread(
-    source: &Source,
+    source: &InputSource,
     error: &Error,
     text: &str,
     stopped: Option<Position>,
-) -> Option<Finding> {
+) -> Option<LintFinding> {
     let (rule, message) = match error {
         Error::NotAnObject { .. } => return None,
         _ if !text.contains("apiVersion") => return None,
-        _ if text.contains(checks::PLACEHOLDER) => (Rule::Unrendered, checks::UNRENDERED.into()),
+        _ if text.contains(checks::PLACEHOLDER) => {
+            (LintRule::Unrendered, checks::UNRENDERED.into())
+        }
         Error::Syntax {
             format, message, ..
-        } => (Rule::Unreadable, format!("not valid {format}: {message}")),
-        error => (Rule::Unreadable, error.to_string()),
+        } => (
+            LintRule::Unreadable,
+            format!("not valid {format}: {message}"),
+        ),
+        error => (LintRule::Unreadable, error.to_string()),
     };
-    Some(Finding::of_file(source, rule, message, stopped))
+    Some(LintFinding::of_file(source, rule, message, stopped))
 }

@@ -18,7 +18,7 @@ pub(crate) enum Severity {
 /// A rule, by the name that findings and `--ignore` use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Rule {
+pub(crate) enum LintRule {
     /// The file cannot be read as Kubernetes objects.
     Unreadable,
     /// It is a template with placeholders: lint what `helm template` prints.
@@ -59,7 +59,7 @@ pub(crate) enum Rule {
     EmptyValue,
 }
 
-impl Rule {
+impl LintRule {
     /// The name.
     pub(crate) fn id(self) -> String {
         let value = self.to_possible_value();

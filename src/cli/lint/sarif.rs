@@ -3,12 +3,12 @@
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use super::finding::Finding;
-use super::rule::Rule;
+use super::finding::LintFinding;
+use super::rule::LintRule;
 
 /// A log with one run, all rules and all findings.
-pub(crate) fn log(findings: &[Finding]) -> Value {
-    let rules: Vec<Value> = Rule::value_variants().iter().map(rule).collect();
+pub(crate) fn log(findings: &[LintFinding]) -> Value {
+    let rules: Vec<Value> = LintRule::value_variants().iter().map(rule).collect();
     let results: Vec<Value> = findings.iter().map(result).collect();
     json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
@@ -26,7 +26,7 @@ pub(crate) fn log(findings: &[Finding]) -> Value {
     })
 }
 
-fn rule(rule: &Rule) -> Value {
+fn rule(rule: &LintRule) -> Value {
     json!({
         "id": rule.id(),
         "shortDescription": {"text": sentence(&rule.help())},
@@ -36,8 +36,8 @@ fn rule(rule: &Rule) -> Value {
     })
 }
 
-fn result(finding: &Finding) -> Value {
-    let index = Rule::value_variants()
+fn result(finding: &LintFinding) -> Value {
+    let index = LintRule::value_variants()
         .iter()
         .position(|rule| *rule == finding.rule);
     let mut physical = json!({

@@ -13,6 +13,9 @@ const WIDTH: i64 = 32;
 /// Cells of one pod, at most: a single pod should not look like many.
 const MAX_CELLS_PER_POD: i64 = 6;
 
+/// Cells of the longest bar of what grows.
+const GROWTH_WIDTH: i64 = 30;
+
 /// What is drawn in one line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Bar {
@@ -29,6 +32,8 @@ pub(crate) struct Bar {
 pub(crate) struct Scale {
     longest: i64,
     cells: i64,
+    /// Cells that something takes at least.
+    fewest: i64,
 }
 
 impl Scale {
@@ -53,7 +58,26 @@ impl Scale {
             } else {
                 WIDTH
             },
+            // Something is never drawn as nothing.
+            fewest: 1,
         }
+    }
+
+    /// A scale for counts up to `longest` of which the growth matters: a pod is
+    /// a cell, or less.
+    pub(crate) fn of_growth(longest: i64) -> Self {
+        Self {
+            longest,
+            cells: longest.min(GROWTH_WIDTH),
+            fewest: 0,
+        }
+    }
+
+    /// Draws a count that grew: `###++`, what is new in `style`.
+    pub(crate) fn draw_growth(&self, before: i64, after: i64, style: Style) -> String {
+        let (before, after) = (self.cells(before), self.cells(after));
+        let cells = |of: &str, count: i64| of.repeat(usize::try_from(count).unwrap_or(0));
+        cells("#", before) + &styled(style, &cells("+", after - before))
     }
 
     /// Draws a bar, what is there in `style`.
@@ -75,11 +99,10 @@ impl Scale {
         format!("{}│{}", styled(style, &below), styled(style, &above))
     }
 
-    /// Something is never drawn as nothing.
     fn cells(&self, count: i64) -> i64 {
         match count {
             ..=0 => 0,
-            _ => (count.min(self.longest) * self.cells / self.longest).max(1),
+            _ => (count.min(self.longest) * self.cells / self.longest).max(self.fewest),
         }
     }
 }

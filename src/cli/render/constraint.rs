@@ -2,7 +2,7 @@
 
 use super::style::{BAD, GOOD, HEADING, styled};
 use super::table::table;
-use super::{and_more, counted};
+use super::text::{and_more, counted, many};
 use crate::matching::selector_text;
 use crate::proto::v1::{ConstraintReport, Domain, TopologySpreadConstraint};
 
@@ -46,7 +46,7 @@ pub(super) fn soft(report: &ConstraintReport) -> String {
         "  weight      {:.4} per pod: ln({} + 2), for {}\n",
         report.weight,
         report.domain_count,
-        plural(report.domain_count, "domain"),
+        many(report.domain_count, "domain"),
     ));
     text.push_str(&policies(&constraint));
     let rows = report.domains.iter().map(|domain| {
@@ -103,7 +103,7 @@ fn minimum(report: &ConstraintReport, constraint: &TopologySpreadConstraint) -> 
     if report.min_domains_unmet {
         return format!(
             "{count}: only {}, minDomains wants {}",
-            plural(report.domain_count, "domain"),
+            many(report.domain_count, "domain"),
             constraint.min_domains.unwrap_or(1),
         );
     }
@@ -159,10 +159,7 @@ pub(super) fn policy_list(constraint: &TopologySpreadConstraint) -> Vec<String> 
 fn more_domains(report: &ConstraintReport) -> String {
     let more =
         report.domain_count as usize - report.domains.len().min(report.domain_count as usize);
-    match and_more(more, "domains", "--all lists them") {
-        line if line.is_empty() => line,
-        line => format!("  {line}"),
-    }
+    and_more("  ", more, "domains", "--all lists them")
 }
 
 /// An empty value is a value.
@@ -170,12 +167,5 @@ pub(super) fn value_text(domain: &Domain) -> String {
     match domain.value.as_str() {
         "" => "\"\"".to_owned(),
         value => value.to_owned(),
-    }
-}
-
-fn plural(count: i64, what: &str) -> String {
-    match count {
-        1 => format!("1 {what}"),
-        _ => format!("{} {what}s", counted(count)),
     }
 }

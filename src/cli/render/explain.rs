@@ -3,9 +3,10 @@
 use anstyle::AnsiColor;
 
 use super::bars::{Bar, Scale};
+use super::constraint;
 use super::style::{BAD, GOOD, HEADING, styled};
 use super::table::table;
-use super::{Head, and_more, constraint, counted};
+use super::text::{Head, and_more, counted};
 use crate::explain::{among, plural};
 use crate::proto::v1::constraint_insight::Minimum;
 use crate::proto::v1::left_out::Cause;
@@ -215,11 +216,7 @@ fn domains(
         ]
     });
     let headings = ["DOMAIN", "PODS", "AFTER", "USABLE", "", ""];
-    let mut text = table("  ", headings, rows);
     let more = report.domain_count - report.domains.len() as i64;
-    if more > 0 {
-        let line = and_more(more as usize, "domains", "--all lists them");
-        text.push_str(&format!("  {line}"));
-    }
-    text
+    let more = usize::try_from(more).unwrap_or(0);
+    table("  ", headings, rows) + &and_more("  ", more, "domains", "--all lists them")
 }

@@ -1,8 +1,9 @@
 //! The answer of Filter.
 
+use super::constraint;
 use super::style::{BAD, GOOD, styled};
 use super::table::table;
-use super::{Head, and_more, constraint, counted};
+use super::text::{Head, and_more, counted};
 use crate::proto::v1::{Code, FilterResponse, NodeVerdict};
 
 /// The answer as text: summary, nodes, constraints.
@@ -51,7 +52,7 @@ fn nodes(head: &Head, answer: &FilterResponse) -> String {
         ]
     });
     let rows = feasible.chain(infeasible).take(listed);
-    let rest = and_more(count - listed, "nodes", "--all lists them");
+    let rest = and_more("", count - listed, "nodes", "--all lists them");
     format!("\n{}{rest}", table("", ["NODE", "VERDICT", "REASON"], rows))
 }
 

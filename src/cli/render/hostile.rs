@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::cli::output::{Format, json as as_json, shown};
-use crate::cli::replay::Replayed;
+use crate::cli::output::{AnswerFormat, json as as_json, shown};
+use crate::cli::replayed::Replayed;
 use crate::proto::v1::{ListReservationsResponse, ListSnapshotsResponse};
+use crate::visible;
 
 const HOSTILE: &str = "a\u{1b}[2J\u{1b}]0;t\u{7}\nFORGED\r\t\u{9b}1m\u{202e}b\u{2028}\u{7f}";
 
@@ -70,7 +71,7 @@ fn check<T: Serialize + for<'de> Deserialize<'de>>(kind: &str, table: impl Fn(&T
     let text = shown(&hostile, &table);
     assert_eq!(text, table(&of(&seen)), "{kind}");
     assert!(text.contains(&*seen) && is_quiet(&text), "{kind}: {text:?}");
-    let names = Format::Name.render(&hostile, &table, |_| vec![String::new()]);
+    let names = AnswerFormat::Name.render(&hostile, &table, |_| vec![String::new()]);
     assert!(is_quiet(&names.expect("names")), "{kind}");
     let json = as_json(&hostile).expect("it is written");
     assert!(is_quiet(&json), "{kind}: {json:?}");

@@ -3,17 +3,18 @@
 use anstyle::{AnsiColor, Style};
 
 use super::style::{BAD, GOOD, HEADING, styled};
-use crate::cli::lint::{Finding, Severity};
+use crate::cli::lint::finding::LintFinding;
+use crate::cli::lint::rule::Severity;
 use crate::explain::plural;
 use crate::visible;
 
 /// The findings, two lines each, and how many there are.
-pub(crate) fn lint(findings: &[Finding], templates: usize, files: usize) -> String {
+pub(crate) fn lint(findings: &[LintFinding], templates: usize, files: usize) -> String {
     let mut text: String = findings.iter().map(finding).collect();
     if !findings.is_empty() {
         text.push('\n');
     }
-    text + &tally(findings, templates, files)
+    text + &totals(findings, templates, files)
 }
 
 fn style(severity: Severity) -> Style {
@@ -25,7 +26,7 @@ fn style(severity: Severity) -> Style {
     .bold()
 }
 
-fn finding(finding: &Finding) -> String {
+fn finding(finding: &LintFinding) -> String {
     let file = visible::text(&finding.file);
     let place = match finding.line {
         0 => file.into_owned(),
@@ -49,7 +50,7 @@ fn finding(finding: &Finding) -> String {
     text
 }
 
-fn tally(findings: &[Finding], templates: usize, files: usize) -> String {
+fn totals(findings: &[LintFinding], templates: usize, files: usize) -> String {
     let looked_at = format!(
         "{} in {}",
         plural(templates as i64, "pod template"),

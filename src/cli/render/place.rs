@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use super::bars::Scale;
 use super::constraint::value_text;
 use super::style::{BAD, GOOD, HEADING, styled};
 use super::table::table;
-use super::{Head, and_more, counted};
+use super::text::{Head, and_more, counted};
 use crate::proto::v1::{ConstraintReport, PlaceResponse};
-
-/// Cells of the longest bar.
-const BAR_CELLS: i64 = 30;
 
 /// The answer as text: summary, picks by node, constraints before and after.
 pub(crate) fn place(head: &Head, answer: &PlaceResponse) -> String {
@@ -64,7 +62,7 @@ fn nodes(head: &Head, answer: &PlaceResponse) -> String {
         return String::new();
     }
     let listed = head.listed(rows.len());
-    let rest = and_more(rows.len() - listed, "nodes", "--all lists them");
+    let rest = and_more("", rows.len() - listed, "nodes", "--all lists them");
     let rows = rows.into_iter().take(listed);
     let rows =
         rows.map(|(node, picks, score)| [node.to_owned(), counted(picks), score.to_string()]);
@@ -81,7 +79,7 @@ fn bars(head: &Head, before: Option<&ConstraintReport>, after: &ConstraintReport
         "constraint {}: {}",
         after.constraint_index, constraint.topology_key
     );
-    let mut text = format!(
+    let text = format!(
         "{}, max skew {}, {}\n",
         styled(HEADING, &title),
         constraint.max_skew,
@@ -95,33 +93,20 @@ fn bars(head: &Head, before: Option<&ConstraintReport>, after: &ConstraintReport
         .map(|d| d.matching_pods)
         .max()
         .unwrap_or(0);
-    let cells = |pods: i64| {
-        if most <= BAR_CELLS {
-            pods
-        } else {
-            pods * BAR_CELLS / most
-        }
-    };
+    let scale = Scale::of_growth(most);
     let mut domains: Vec<_> = after.domains.iter().collect();
     domains.sort_by(|a, b| a.value.cmp(&b.value));
     let listed = head.listed(domains.len());
-    let rest = and_more(domains.len() - listed, "domains", "--all lists them");
+    let rest = and_more("  ", domains.len() - listed, "domains", "--all lists them");
     let rows = domains.into_iter().take(listed).map(|domain| {
         let now = domain.matching_pods;
         let then = counts.get(&*domain.value).copied().unwrap_or(0);
-        let old = "#".repeat(cells(then) as usize);
-        let new = "+".repeat((cells(now) - cells(then)).max(0) as usize);
         [
             value_text(domain),
             counted(then),
             counted(now),
-            format!("{old}{}", styled(GOOD, &new)),
+            scale.draw_growth(then, now, GOOD),
         ]
     });
-    text.push_str(&table("  ", ["DOMAIN", "BEFORE", "AFTER", "PODS"], rows));
-    if rest.is_empty() {
-        text
-    } else {
-        text + "  " + &rest
-    }
+    text + &table("  ", ["DOMAIN", "BEFORE", "AFTER", "PODS"], rows) + &rest
 }

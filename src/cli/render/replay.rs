@@ -1,8 +1,8 @@
 //! What a replay came to.
 
-use super::counted;
 use super::style::{BAD, GOOD, HEADING, styled};
-use crate::cli::replay::{Different, Replayed};
+use super::text::counted;
+use crate::cli::replayed::{Different, Replayed};
 
 /// A summary, and each decision that differs with both values.
 pub(crate) fn replayed(replayed: &Replayed) -> String {

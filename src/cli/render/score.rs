@@ -1,7 +1,8 @@
 //! The answer of Score.
 
+use super::constraint;
 use super::table::table;
-use super::{Head, and_more, constraint};
+use super::text::{Head, and_more};
 use crate::proto::v1::{NodeScore, ScoreResponse};
 
 /// The answer as text: nodes in the order of the answer, constraints.
@@ -37,6 +38,7 @@ fn nodes(head: &Head, scores: &[NodeScore]) -> String {
         ]
     });
     let rest = and_more(
+        "",
         scores.len() - listed,
         "nodes",
         "--all lists them, --top the best",

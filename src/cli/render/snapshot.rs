@@ -5,8 +5,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use indicatif::HumanBytes;
 use pbjson_types::Timestamp;
 
-use super::counted;
 use super::table::table;
+use super::text::counted;
 use crate::proto::v1::{DefaultConstraints, Snapshot};
 
 /// A line for each snapshot.

@@ -3,7 +3,7 @@
 use super::bars::{Bar, Scale};
 use super::style::{BAD, GOOD, HEADING, styled};
 use super::table::table;
-use super::{and_more, counted};
+use super::text::{and_more, counted, many};
 use crate::matching::selector_text;
 use crate::proto::v1::{
     DescribeSpreadResponse, DomainSpread, LabelSelector, TopologySpread, WorkloadSpread,
@@ -64,7 +64,7 @@ pub(crate) fn workload_name(spread: &WorkloadSpread) -> String {
 }
 
 fn summary(about: &SpreadOf<'_>, answer: &DescribeSpreadResponse) -> String {
-    let all = workloads(answer.workload_count);
+    let all = many(answer.workload_count, "workload");
     let mut text = match (about.by, answer.violating_count) {
         (Some(key), _) => format!("{all} over {key}\n"),
         (None, 0) => styled(GOOD.bold(), &format!("violating: none of {all}")) + "\n",
@@ -76,17 +76,10 @@ fn summary(about: &SpreadOf<'_>, answer: &DescribeSpreadResponse) -> String {
     if answer.faulty_count > 0 {
         text.push_str(&format!(
             "not judged for what their pods ask for: {}\n",
-            workloads(answer.faulty_count)
+            many(answer.faulty_count, "workload")
         ));
     }
     text
-}
-
-fn workloads(count: i64) -> String {
-    match count {
-        1 => "1 workload".to_owned(),
-        _ => format!("{} workloads", counted(count)),
-    }
 }
 
 /// A row for each topology that is violated, or that was asked for.
@@ -176,10 +169,7 @@ fn whole(about: &SpreadOf<'_>, spread: &WorkloadSpread) -> String {
         None => workload_name(spread),
     };
     let title = format!("{name}, namespace {}", spread.namespace);
-    let pods = match spread.pod_count {
-        1 => "1 pod".to_owned(),
-        count => format!("{} pods", counted(count)),
-    };
+    let pods = many(spread.pod_count, "pod");
     let mut text = format!("{}: {pods}\n", styled(HEADING, &title));
     if !spread.fault.is_empty() {
         let fault = format!("not judged: {}", spread.fault);
@@ -250,10 +240,5 @@ fn domains(topology: &TopologySpread) -> String {
     });
     let headings = ["DOMAIN", "PODS", "SKEW", "NODES", "SPREAD"];
     let more = topology.domain_count as usize - topology.domains.len();
-    let mut text = table("    ", headings, rows);
-    match and_more(more, "domains", "--max-domains 0 lists them") {
-        line if line.is_empty() => {}
-        line => text.push_str(&format!("    {line}")),
-    }
-    text
+    table("    ", headings, rows) + &and_more("    ", more, "domains", "--max-domains 0 lists them")
 }

@@ -1,6 +1,6 @@
 //! What a verification found.
 
-use super::counted;
+use super::text::counted;
 use crate::proto::v1::{Mismatch, VerifySnapshotResponse};
 
 /// A line that all is well, or each mismatch with both values.

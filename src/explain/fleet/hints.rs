@@ -4,6 +4,7 @@ use super::case::{Case, Judged};
 use crate::explain::case::hint;
 use crate::explain::hints::Finding;
 use crate::explain::words::{among, joined, plural, quoted, verb};
+use crate::proto::v1;
 use crate::proto::v1::hint::Kind;
 use crate::spread::Active;
 use crate::spread::fleet::Spread;
@@ -247,20 +248,21 @@ fn max_skew(case: &Case<'_>) -> Vec<Finding> {
     case.hard().filter_map(smallest).collect()
 }
 
-/// A selector that does not match the placement: picks are not counted.
+/// Constraints whose selector does not match the placement.
 fn self_mismatch(case: &Case<'_>) -> Vec<Finding> {
-    let of = |spread: &Spread| {
-        if spread.counts_picks() {
-            return None;
-        }
-        let message = format!(
-            "the selector of {} does not match the placement's own labels: clusters that it picks \
-             are not counted",
-            title(&spread.active)
-        );
-        Some(hint(Kind::SelfMismatch, &spread.active, message).into())
-    };
-    case.spreads.iter().filter_map(of).collect()
+    let hints = case.spreads.iter();
+    let hints = hints.filter_map(|spread| mismatch(&spread.active));
+    hints.map(Finding::from).collect()
+}
+
+/// A selector that does not match the placement: picks are not counted.
+pub fn mismatch(active: &Active) -> Option<v1::Hint> {
+    let message = format!(
+        "the selector of {} does not match the placement's own labels: clusters that it picks are \
+         not counted",
+        title(active)
+    );
+    (active.self_match == 0).then(|| hint(Kind::SelfMismatch, active, message))
 }
 
 /// Clusters without the key are no domain and are never refused.

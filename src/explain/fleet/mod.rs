@@ -6,6 +6,7 @@ mod hints;
 mod summary;
 
 pub use case::{Case, Judged};
+pub use hints::mismatch;
 
 use super::Explanation;
 

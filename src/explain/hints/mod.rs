@@ -8,8 +8,11 @@ mod selector;
 mod skew;
 mod soft;
 
+use std::collections::BTreeMap;
+
 use super::case::Case;
 use crate::proto::v1;
+use crate::spread::Active;
 
 /// A hint, and what to do about it in the words of an order, if anything
 /// would admit a node.
@@ -43,6 +46,18 @@ pub fn all(case: &Case<'_>) -> Vec<Finding> {
     let hints = HINTS.iter().take_while(|_| case.affords(case.nodes.len()));
     let hints = hints.flat_map(|hint| hint(case));
     hints.chain(soft::soft(case)).collect()
+}
+
+/// The hints about a constraint of pods with `labels` that hold whatever nodes
+/// and pods there are.
+pub fn always(active: &Active, labels: &BTreeMap<String, String>) -> Vec<v1::Hint> {
+    let is_soft = !active.constraint.is_hard();
+    let hints = [
+        selector::mismatch(active, labels),
+        selector::empty(active),
+        is_soft.then(|| soft::no_limit(active)),
+    ];
+    hints.into_iter().flatten().collect()
 }
 
 impl From<v1::Hint> for Finding {

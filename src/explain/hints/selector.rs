@@ -1,5 +1,7 @@
 //! Selectors that do not count what one thinks.
 
+use std::collections::BTreeMap;
+
 use super::Finding;
 use crate::explain::case::{Case, hint, title};
 use crate::explain::words::joined;
@@ -8,32 +10,33 @@ use crate::proto::v1;
 use crate::proto::v1::hint::Kind;
 use crate::spread::Active;
 
-/// The selector does not match the pod itself: placing the pod leaves all
-/// counts as they are, and the next one is put on top of it.
+/// Constraints whose selector does not match the pod itself.
 pub fn self_mismatch(case: &Case<'_>) -> Vec<Finding> {
     let labels = case.subject().labels;
-    let mismatch = |active: &Active| {
-        let wire = active.selector.to_wire()?;
-        if active.self_match > 0 {
-            return None;
-        }
-        let message = format!(
-            "{} counts pods with {}, and the pod itself {}: it is not counted where it goes, so \
-             pods like it are not spread",
-            title(active),
-            selector_text(&wire),
-            differences(&wire, labels),
-        );
-        Some(hint(Kind::SelfMismatch, active, message).into())
-    };
-    case.constraints.all.iter().filter_map(mismatch).collect()
+    let hints = case.constraints.all.iter();
+    let hints = hints.filter_map(|active| mismatch(active, labels));
+    hints.map(Finding::from).collect()
+}
+
+/// The selector does not match the pod itself: placing the pod leaves all
+/// counts as they are, and the next one is put on top of it.
+pub fn mismatch(active: &Active, labels: &BTreeMap<String, String>) -> Option<v1::Hint> {
+    let wire = active.selector.to_wire()?;
+    if active.self_match > 0 {
+        return None;
+    }
+    let message = format!(
+        "{} counts pods with {}, and the pod itself {}: it is not counted where it goes, so pods \
+         like it are not spread",
+        title(active),
+        selector_text(&wire),
+        differences(&wire, labels),
+    );
+    Some(hint(Kind::SelfMismatch, active, message))
 }
 
 /// The keys that a selector asks for, with what the pod has instead.
-fn differences(
-    selector: &v1::LabelSelector,
-    labels: &std::collections::BTreeMap<String, String>,
-) -> String {
+fn differences(selector: &v1::LabelSelector, labels: &BTreeMap<String, String>) -> String {
     let pairs = selector.match_labels.iter();
     let wrong = pairs.filter(|(key, value)| labels.get(*key) != Some(*value));
     let mut keys: Vec<&str> = wrong.map(|(key, _)| &**key).collect();
@@ -47,21 +50,24 @@ fn differences(
     joined(&said.collect::<Vec<_>>())
 }
 
-/// An empty or absent selector counts nothing.
+/// Constraints whose selector is empty or absent.
 pub fn empty_selector(case: &Case<'_>) -> Vec<Finding> {
-    let empty = |active: &Active| {
-        let why = match &active.selector {
-            Selector::Nothing => "has no labelSelector, which matches no pod",
-            selector if selector.is_empty() => {
-                "has an empty labelSelector, for which kube-scheduler counts no pod"
-            }
-            Selector::All(_) => return None,
-        };
-        let message = format!(
-            "{} {why}: every domain counts 0 pods, so it spreads nothing",
-            title(active)
-        );
-        Some(hint(Kind::EmptySelector, active, message).into())
+    let hints = case.constraints.all.iter().filter_map(empty);
+    hints.map(Finding::from).collect()
+}
+
+/// An empty or absent selector counts nothing.
+pub fn empty(active: &Active) -> Option<v1::Hint> {
+    let why = match &active.selector {
+        Selector::Nothing => "has no labelSelector, which matches no pod",
+        selector if selector.is_empty() => {
+            "has an empty labelSelector, for which kube-scheduler counts no pod"
+        }
+        Selector::All(_) => return None,
     };
-    case.constraints.all.iter().filter_map(empty).collect()
+    let message = format!(
+        "{} {why}: every domain counts 0 pods, so it spreads nothing",
+        title(active)
+    );
+    Some(hint(Kind::EmptySelector, active, message))
 }

@@ -9,12 +9,12 @@ use tempfile::TempDir;
 use super::super::*;
 use super::{directory_with, message};
 
-fn read(directory: &TempDir) -> Result<Objects, Error> {
+fn read(directory: &TempDir) -> Result<LoadedObjects, Error> {
     let sources = expand(&[directory.path().to_path_buf()])?;
     read_objects(sources, &ProgressBar::hidden())
 }
 
-fn names(objects: &Objects) -> Vec<String> {
+fn names(objects: &LoadedObjects) -> Vec<String> {
     let objects = objects
         .changes
         .iter()
@@ -236,7 +236,7 @@ fn standard_input_and_files_are_read_once() {
     let directory = directory_with(&[("a.yaml", "")]);
     let file = directory.path().join("a.yaml");
     let sources = expand(&[directory.path().to_path_buf(), file.clone()]).expect("both are there");
-    assert_eq!(sources, [Source::File(file)]);
+    assert_eq!(sources, [InputSource::File(file)]);
     let twice = expand(&[Path::new("-").to_path_buf(), Path::new("-").to_path_buf()]);
     assert!(matches!(twice, Err(Error::StandardInputTwice)));
 }

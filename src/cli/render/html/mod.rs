@@ -7,8 +7,9 @@ mod tests;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use super::constraint;
 use super::explain::{bar, is_hard, left_out_text, limit, minimum, verdict};
-use super::{Head, constraint, counted};
+use super::text::{Head, counted};
 use crate::explain::plural;
 use crate::matching::selector_text;
 use crate::proto::v1::hint::Kind;

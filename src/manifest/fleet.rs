@@ -3,9 +3,9 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::document::Item;
-use super::object::{describe, text, typed};
-use super::{Error, Source};
+use super::error::Error;
+use super::item::{Item, describe, metadata, text};
+use super::source::InputSource;
 use crate::proto::v1::{Node, NodeSelectorTerm, Pod, TopologySpreadConstraint};
 
 /// The label that says which placement an object of a cluster is of. Pods with
@@ -26,7 +26,7 @@ const PLACEMENT_KINDS: [&str; 2] = ["ClusterResourcePlacement", "ResourcePlaceme
 
 /// How clusters are chosen.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Policy {
+pub(crate) enum PlacementPolicy {
     /// All that fit.
     PickAll,
     /// These, by name.
@@ -77,19 +77,19 @@ struct ClusterAffinity {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Required {
-    cluster_selector_terms: Vec<Term>,
+    cluster_selector_terms: Vec<ClusterTerm>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Preferred {
     weight: i64,
-    preference: Term,
+    preference: ClusterTerm,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Term {
+struct ClusterTerm {
     label_selector: Option<Value>,
     property_selector: Option<Value>,
     property_sorter: Option<Value>,
@@ -111,15 +111,15 @@ pub(super) fn is_placement(kind: &str) -> bool {
 }
 
 /// A cluster as a node: with its name, labels and taints.
-pub(super) fn cluster(mut item: Item, source: &Source) -> Result<Node, Error> {
+pub(super) fn cluster(mut item: Item, source: &InputSource) -> Result<Node, Error> {
     let taints = item.value.pointer("/spec/taints").cloned();
     item.value["spec"] = json!({ "taints": taints.unwrap_or_else(|| json!([])) });
-    typed(item, source)
+    item.decode(source)
 }
 
 /// A binding as a pod on its cluster, with the label of its placement. `None`
 /// where the cluster gives the placement up: KubeFleet does not count it then.
-pub(super) fn binding(item: Item, source: &Source) -> Result<Option<Pod>, Error> {
+pub(super) fn binding(item: Item, source: &InputSource) -> Result<Option<Pod>, Error> {
     let at = |pointer: &str| item.value.pointer(pointer).cloned().unwrap_or_default();
     if at("/spec/state") == "Unscheduled" || !at("/metadata/deletionTimestamp").is_null() {
         return Ok(None);
@@ -134,71 +134,86 @@ pub(super) fn binding(item: Item, source: &Source) -> Result<Option<Pod>, Error>
         "spec": { "nodeName": text(&at("/spec"), "targetCluster") },
     });
     let origin = item.origin;
-    typed(Item { value, origin }, source).map(Some)
+    Item { value, origin }.decode(source).map(Some)
 }
 
 /// A placement as a pod with its constraints, and its policy.
-pub(super) fn placement(item: Item, source: &Source) -> Result<(Pod, Policy), Error> {
+pub(super) fn placement(item: Item, source: &InputSource) -> Result<(Pod, PlacementPolicy), Error> {
     let place = item.origin.describe(source);
     let object = describe(&item.value);
     let fault = |field: String, message: &str| Error::Field {
         place: place.clone(),
         object: object.clone(),
-        field,
+        field: format!("spec.policy.{field}"),
         message: message.to_owned(),
     };
     let policy = item.value.pointer("/spec/policy").cloned();
     let policy = policy.unwrap_or_else(|| json!({}));
-    let fields: PolicyFields = serde_path_to_error::deserialize(policy).map_err(|error| {
-        let field = format!("spec.policy.{}", error.path());
-        fault(field, &error.inner().to_string())
-    })?;
-    let affinity = &fields.affinity.cluster_affinity;
-    let at = "spec.policy.affinity.clusterAffinity";
+    let mut fields: PolicyFields = serde_path_to_error::deserialize(policy)
+        .map_err(|error| fault(error.path().to_string(), &error.inner().to_string()))?;
+    let affinity = std::mem::take(&mut fields.affinity.cluster_affinity);
+    let terms = required(&affinity, &fault)?;
+    let policy = policy_of(&fields, preferences(&affinity, &fault)?, &fault)?;
+    Ok((pod(&item, fields, terms, source)?, policy))
+}
+
+/// What clusters have to match, one of the terms.
+fn required(
+    affinity: &ClusterAffinity,
+    fault: &impl Fn(String, &str) -> Error,
+) -> Result<Vec<Option<NodeSelectorTerm>>, Error> {
+    const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
     let required = &affinity.required_during_scheduling_ignored_during_execution;
-    let mut terms = Vec::new();
-    for (i, term) in required.cluster_selector_terms.iter().enumerate() {
-        let required = "requiredDuringSchedulingIgnoredDuringExecution";
-        let field = format!("{at}.{required}.clusterSelectorTerms[{i}]");
-        terms.push(node_term(term, &field, &fault)?);
-    }
-    let mut preferences = Vec::new();
+    let terms = required.cluster_selector_terms.iter().enumerate();
+    let terms = terms.map(|(i, term)| {
+        let field = format!("affinity.clusterAffinity.{REQUIRED}.clusterSelectorTerms[{i}]");
+        node_term(term, &field, fault)
+    });
+    terms.collect()
+}
+
+fn preferences(
+    affinity: &ClusterAffinity,
+    fault: &impl Fn(String, &str) -> Error,
+) -> Result<Vec<Preference>, Error> {
+    const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
     let preferred = &affinity.preferred_during_scheduling_ignored_during_execution;
-    for (i, one) in preferred.iter().enumerate() {
-        let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
-        let field = format!("{at}.{preferred}[{i}].preference");
-        preferences.push(Preference {
+    let preferences = preferred.iter().enumerate().map(|(i, one)| {
+        let field = format!("affinity.clusterAffinity.{PREFERRED}[{i}].preference");
+        Ok(Preference {
             weight: one.weight,
-            term: node_term(&one.preference, &field, &fault)?,
-        });
-    }
-    let policy = match (&*fields.placement_type, fields.number_of_clusters) {
-        ("" | "PickAll", _) => Policy::PickAll,
-        ("PickFixed", _) => Policy::PickFixed(fields.cluster_names.clone()),
-        ("PickN", Some(clusters)) => Policy::PickN {
+            term: node_term(&one.preference, &field, fault)?,
+        })
+    });
+    preferences.collect()
+}
+
+fn policy_of(
+    fields: &PolicyFields,
+    preferences: Vec<Preference>,
+    fault: &impl Fn(String, &str) -> Error,
+) -> Result<PlacementPolicy, Error> {
+    let wrong = |field: &str, message| Err(fault(field.to_owned(), message));
+    match (&*fields.placement_type, fields.number_of_clusters) {
+        ("" | "PickAll", _) => Ok(PlacementPolicy::PickAll),
+        ("PickFixed", _) => Ok(PlacementPolicy::PickFixed(fields.cluster_names.clone())),
+        ("PickN", Some(clusters)) => Ok(PlacementPolicy::PickN {
             clusters,
             preferences,
-        },
-        ("PickN", None) => {
-            let field = "spec.policy.numberOfClusters".to_owned();
-            return Err(fault(field, "is required with PickN"));
-        }
-        _ => {
-            let field = "spec.policy.placementType".to_owned();
-            return Err(fault(field, "must be PickAll, PickN or PickFixed"));
-        }
-    };
-    Ok((pod(&item, &fields, terms, source)?, policy))
+        }),
+        ("PickN", None) => wrong("numberOfClusters", "is required with PickN"),
+        _ => wrong("placementType", "must be PickAll, PickN or PickFixed"),
+    }
 }
 
 /// The placement as a pod.
 fn pod(
     item: &Item,
-    fields: &PolicyFields,
+    fields: PolicyFields,
     terms: Vec<Option<NodeSelectorTerm>>,
-    source: &Source,
+    source: &InputSource,
 ) -> Result<Pod, Error> {
-    let metadata = item.value.get("metadata").unwrap_or(&Value::Null);
+    let metadata = metadata(&item.value);
     let name = text(metadata, "name");
     let mut spec = json!({ "tolerations": fields.tolerations });
     // One term that matches all makes the others moot.
@@ -215,21 +230,16 @@ fn pod(
         },
         "spec": spec,
     });
-    let mut pod: Pod = typed(
-        Item {
-            value,
-            origin: item.origin,
-        },
-        source,
-    )?;
+    let origin = item.origin;
+    let mut pod: Pod = Item { value, origin }.decode(source)?;
     let spec = pod.spec.get_or_insert_default();
-    spec.topology_spread_constraints = fields.topology_spread_constraints.clone();
+    spec.topology_spread_constraints = fields.topology_spread_constraints;
     Ok(pod)
 }
 
 /// A term of cluster affinity as one of node affinity; `None` matches all.
 fn node_term(
-    term: &Term,
+    term: &ClusterTerm,
     field: &str,
     fault: &impl Fn(String, &str) -> Error,
 ) -> Result<Option<NodeSelectorTerm>, Error> {

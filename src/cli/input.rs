@@ -1,0 +1,156 @@
+//! Files as the content of a snapshot: read, sent, and summed up.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::backend::Client;
+use super::feed::{self, Target};
+use super::output;
+use crate::manifest::{self, InputSource, LoadedObjects};
+use crate::proto::v1::{DefaultConstraints, UpdateSnapshotResponse};
+use crate::visible;
+
+/// Files and transfers below these sizes are over before a bar is read.
+const BAR_FROM_BYTES: u64 = 4 << 20;
+const BAR_FROM_CHANGES: u64 = 5_000;
+/// How many repeated objects are named.
+const NAMED_REPEATS: usize = 5;
+
+/// What files hold for a snapshot.
+pub(crate) struct Input {
+    /// The objects.
+    pub(crate) objects: Arc<LoadedObjects>,
+    /// Default constraints: those of the flag, else of the files.
+    pub(crate) default_constraints: Option<DefaultConstraints>,
+}
+
+impl Input {
+    /// Reads `files`, and default constraints as `--default-constraints` names
+    /// them.
+    pub(crate) fn read(files: &[PathBuf], default_constraints: Option<&str>) -> Result<Self> {
+        let sources = manifest::expand(files)?;
+        let bytes = sources.iter().filter_map(InputSource::size_bytes).sum();
+        let progress = bar(
+            bytes,
+            BAR_FROM_BYTES,
+            "reading {bar:30} {binary_bytes}/{binary_total_bytes} {eta}",
+        );
+        let mut objects = manifest::read_objects(sources, &progress)?;
+        progress.finish_and_clear();
+        let of_flag = default_constraints.map(manifest::read_default_constraints);
+        let of_flag = of_flag.transpose();
+        let of_flag = of_flag.context("--default-constraints")?;
+        Ok(Self {
+            default_constraints: of_flag.or(objects.default_constraints.take()),
+            objects: Arc::new(objects),
+        })
+    }
+
+    /// How many objects of each kind, e.g. `3 Node, 58 Pod`.
+    pub(crate) fn loaded(&self) -> String {
+        counted(&self.objects.kinds())
+    }
+
+    /// The same of the kinds that no decision reads.
+    pub(crate) fn skipped(&self) -> String {
+        counted(&self.objects.skipped)
+    }
+
+    /// Writes the [`Input::warnings`] to standard error.
+    pub(crate) fn warn(&self, replace: bool) {
+        let warnings = self.warnings(replace);
+        warnings.iter().for_each(|warning| output::warn(warning));
+    }
+
+    /// What is odd about the files, as the whole state (`replace`) or a part
+    /// of it; a sentence each.
+    pub(crate) fn warnings(&self, replace: bool) -> Vec<String> {
+        let repeated = &self.objects.repeated;
+        let mut warnings: Vec<String> = repeated.iter().take(NAMED_REPEATS).cloned().collect();
+        if repeated.len() > NAMED_REPEATS {
+            let more = HumanCount((repeated.len() - NAMED_REPEATS) as u64);
+            warnings.push(format!("{more} more objects occur more than once"));
+        }
+        if replace && !self.objects.kinds().contains_key("Node") {
+            warnings.push("no Node in the files".to_owned());
+        }
+        warnings
+    }
+}
+
+/// Sends `input` into a snapshot.
+pub(crate) async fn send(
+    client: &Client,
+    input: Input,
+    snapshot: &str,
+    replace: bool,
+) -> Result<UpdateSnapshotResponse> {
+    let objects = input.objects;
+    let progress = transfer_bar(objects.changes.len());
+    let target = Target {
+        snapshot: snapshot.to_owned(),
+        replace,
+        default_constraints: input.default_constraints,
+    };
+    let ranges = Arc::new(feed::ranges(&objects.changes));
+    let batches = feed::batches_of(&objects, Arc::clone(&ranges));
+    let describe = |batch: usize| {
+        let range = ranges.get(batch).cloned().unwrap_or_default();
+        range.map(|index| objects.describe(index)).collect()
+    };
+    let answer = feed::send(client, batches, describe, &target, &progress).await;
+    progress.finish_and_clear();
+    answer.with_context(|| format!("loading snapshot {snapshot:?}"))
+}
+
+/// A progress bar for sending so many changes.
+pub(crate) fn transfer_bar(changes: usize) -> ProgressBar {
+    bar(
+        changes as u64,
+        BAR_FROM_CHANGES,
+        "loading {bar:30} {human_pos}/{human_len} objects {eta}",
+    )
+}
+
+/// A progress bar that is seen from so much work on.
+fn bar(length: u64, seen_from: u64, template: &str) -> ProgressBar {
+    let progress = ProgressBar::new(length);
+    if length < seen_from {
+        progress.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    let style = ProgressStyle::with_template(template);
+    progress.with_style(style.expect("the template is valid"))
+}
+
+/// What a load did, for a person.
+pub(crate) fn summary(
+    snapshot: &str,
+    loaded: &str,
+    skipped: &str,
+    answer: &UpdateSnapshotResponse,
+) -> String {
+    let loaded = if loaded.is_empty() { "nothing" } else { loaded };
+    let mut text = format!(
+        "snapshot {snapshot:?}, revision {}\n  loaded   {loaded}\n  changed  {}, unchanged {}\n",
+        answer.revision,
+        HumanCount(answer.changed_count as u64),
+        HumanCount(answer.unchanged_count as u64)
+    );
+    if !skipped.is_empty() {
+        text.push_str(&format!("  skipped  {}\n", visible::text(skipped)));
+    }
+    text
+}
+
+/// E.g. `3 Node, 58 Pod`.
+fn counted<K: std::fmt::Display>(kinds: &BTreeMap<K, u64>) -> String {
+    let counts: Vec<String> = kinds
+        .iter()
+        .map(|(kind, count)| format!("{} {kind}", HumanCount(*count)))
+        .collect();
+    counts.join(", ")
+}

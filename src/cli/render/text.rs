@@ -1,0 +1,59 @@
+//! Numbers and lines that several answers have.
+
+use crate::explain::noun;
+use crate::visible;
+
+/// Nodes that a table lists unless all are wanted.
+const LISTED_NODES: usize = 50;
+
+/// What is said above an answer.
+pub(crate) struct Head<'a> {
+    /// Kind and name of the pod or workload.
+    pub(crate) pod: &'a str,
+    /// Name of the snapshot.
+    pub(crate) snapshot: &'a str,
+    /// Whether to list all nodes.
+    pub(crate) all: bool,
+}
+
+impl Head<'_> {
+    /// The first lines of an answer.
+    pub(super) fn lines(&self, revision: i64) -> String {
+        format!(
+            "{}\nsnapshot {:?}, revision {revision}\n",
+            visible::text(self.pod),
+            self.snapshot
+        )
+    }
+
+    /// How many of `count` nodes to list.
+    pub(super) fn listed(&self, count: usize) -> usize {
+        if self.all {
+            count
+        } else {
+            count.min(LISTED_NODES)
+        }
+    }
+}
+
+/// What stands for the rows that are left out, e.g. `... and 4,950 more nodes`,
+/// after `indent`.
+pub(super) fn and_more(indent: &str, count: usize, what: &str, how: &str) -> String {
+    match count {
+        0 => String::new(),
+        _ => format!(
+            "{indent}... and {} more {what} ({how})\n",
+            counted(count as i64)
+        ),
+    }
+}
+
+/// A number with separators: `4,950`.
+pub(super) fn counted(count: i64) -> String {
+    indicatif::HumanCount(count.max(0) as u64).to_string()
+}
+
+/// A number with separators and what it counts: `1 node`, `4,950 nodes`.
+pub(super) fn many(count: i64, what: &str) -> String {
+    format!("{} {}", counted(count), noun(count, what))
+}

@@ -1,0 +1,100 @@
+//! An object as read, before anything is known of it but where it stands.
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::error::Error;
+use super::source::InputSource;
+
+/// API version of the items that `snapshot save` adds to a list.
+pub(super) const OWN_API_VERSION: &str = "evenkeel/v1";
+/// Kind under which `snapshot save` writes default constraints.
+pub(super) const DEFAULT_CONSTRAINTS_KIND: &str = "DefaultConstraints";
+
+/// Where an object was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// Index of the source in the order in which they were read.
+    pub(super) source: u32,
+    /// Number of the document in the source, from 1.
+    pub(super) document: u32,
+    /// Number of the item in the document's list, from 1; 0 when the document
+    /// is the object itself.
+    pub(super) item: u32,
+}
+
+impl Origin {
+    /// For a message, e.g. `cluster.yaml, document 2, item 17`.
+    pub(super) fn describe(&self, source: &InputSource) -> String {
+        let mut text = source.to_string();
+        if self.document > 1 || self.item == 0 {
+            text.push_str(&format!(", document {}", self.document));
+        }
+        if self.item > 0 {
+            text.push_str(&format!(", item {}", self.item));
+        }
+        text
+    }
+}
+
+/// An object of a source, its kind not looked at yet.
+pub(super) struct Item {
+    pub(super) value: Value,
+    pub(super) origin: Origin,
+}
+
+impl Item {
+    /// Decodes the object as `T`.
+    pub(super) fn decode<T: DeserializeOwned>(self, source: &InputSource) -> Result<T, Error> {
+        let object = describe(&self.value);
+        serde_path_to_error::deserialize(self.value).map_err(|error| Error::Field {
+            place: self.origin.describe(source),
+            object,
+            field: error.path().to_string(),
+            message: with_hint(error.inner().to_string()),
+        })
+    }
+}
+
+/// Adds what to do about the commonest slip of YAML.
+fn with_hint(message: String) -> String {
+    let is_plain = ["boolean", "integer", "floating point"]
+        .iter()
+        .any(|kind| message.starts_with(&format!("invalid type: {kind}")));
+    match is_plain && message.ends_with("expected a string") {
+        true => format!("{message}: put it in quotes"),
+        false => message,
+    }
+}
+
+/// A field that is a string, else "".
+pub(super) fn text<'v>(value: &'v Value, field: &str) -> &'v str {
+    value.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The metadata of an object; null when it has none.
+pub(super) fn metadata(value: &Value) -> &Value {
+    value.get("metadata").unwrap_or(&Value::Null)
+}
+
+/// Kind, namespace and name of an object.
+pub(super) fn describe(value: &Value) -> String {
+    let metadata = metadata(value);
+    full_name(
+        text(value, "kind"),
+        text(metadata, "namespace"),
+        text(metadata, "name"),
+    )
+}
+
+/// E.g. `Pod default/web-1` or `Node node-a`.
+pub(super) fn full_name(kind: &str, namespace: &str, name: &str) -> String {
+    let name = if name.is_empty() { "(no name)" } else { name };
+    match (kind, namespace) {
+        ("Node" | "MemberCluster" | "ClusterResourcePlacement" | DEFAULT_CONSTRAINTS_KIND, _) => {
+            format!("{kind} {name}")
+        }
+        (_, "") => format!("{kind} default/{name}"),
+        _ => format!("{kind} {namespace}/{name}"),
+    }
+}
