@@ -2,12 +2,13 @@
 
 use std::collections::HashSet;
 
-use redb::{Durability, ReadableTable, ReadableTableMetadata, WriteTransaction};
+use redb::{Durability, ReadableTableMetadata, WriteTransaction};
 
 use super::file::File;
-use super::objects::Objects;
+use super::objects::EncodedChanges;
 use super::pending;
-use super::rows::{self, Encoded, SnapshotRow, Step};
+use super::rows::{EncodedEntry, EntryEffect, SnapshotRow};
+use super::sealed;
 use super::session::note_number;
 use super::tables::{HELD, SNAPSHOTS, objects_name, objects_table};
 use crate::snapshot::{Aside, JournalError};
@@ -31,16 +32,16 @@ impl Asides {
 }
 
 /// What somebody has to write.
-pub(super) enum Work {
+pub(super) enum Transacted {
     /// Entries of one snapshot, in order.
-    Entries(Vec<Encoded>),
+    Entries(Vec<EncodedEntry>),
     /// Changes of a state aside.
-    Aside(Aside, Objects),
+    Aside(Aside, EncodedChanges),
     /// What was buffered.
     WriteOut,
 }
 
-impl Work {
+impl Transacted {
     pub fn is_aside(&self) -> bool {
         matches!(self, Self::Aside(..))
     }
@@ -50,7 +51,7 @@ impl Work {
 /// not be in the file when this returns.
 pub(super) fn write(
     file: &File,
-    works: &[Work],
+    works: &[Transacted],
     asides: &mut Asides,
     (number, buffers): (u64, bool),
 ) -> Result<Vec<Result<(), JournalError>>, redb::Error> {
@@ -65,13 +66,15 @@ pub(super) fn write(
     let mut outcomes = Vec::with_capacity(works.len());
     for work in works {
         outcomes.push(match work {
-            Work::Entries(entries) => write_entries(&transaction, entries, asides)?,
-            Work::Aside(aside, _) if !asides.open.contains(aside) => Err(JournalError::LostAside),
-            Work::Aside(aside, objects) => {
+            Transacted::Entries(entries) => write_entries(&transaction, entries, asides)?,
+            Transacted::Aside(aside, _) if !asides.open.contains(aside) => {
+                Err(JournalError::LostAside)
+            }
+            Transacted::Aside(aside, objects) => {
                 apply(&transaction, *aside, objects)?;
                 Ok(())
             }
-            Work::WriteOut => Ok(()),
+            Transacted::WriteOut => Ok(()),
         });
     }
     transaction.commit()?;
@@ -81,7 +84,7 @@ pub(super) fn write(
 /// Writes entries of one snapshot, if they follow on what is there.
 fn write_entries(
     transaction: &WriteTransaction,
-    entries: &[Encoded],
+    entries: &[EncodedEntry],
     asides: &mut Asides,
 ) -> Result<Result<(), JournalError>, redb::Error> {
     let Some(first) = entries.first() else {
@@ -89,11 +92,9 @@ fn write_entries(
     };
     let name = first.snapshot.as_str();
     let mut snapshots = transaction.open_table(SNAPSHOTS)?;
-    let before = snapshots.get(name)?;
-    let before = before.map(|value| rows::open::<SnapshotRow>(name.as_bytes(), value.value()));
-    let before = before.transpose().map_err(redb::Error::Corrupted)?;
-    match &first.step {
-        Step::Delete => {
+    let before: Option<SnapshotRow> = sealed::get(&snapshots, name)?;
+    match &first.effect {
+        EntryEffect::Delete => {
             if let Some(before) = before {
                 delete_objects(transaction, Aside(before.aside))?;
                 snapshots.remove(name)?;
@@ -101,12 +102,16 @@ fn write_entries(
             }
             return Ok(Ok(()));
         }
-        Step::Replace(true) => {}
-        Step::Replace(false) | Step::Batch(_) if follows(&first.row, before.as_ref()) => {}
-        Step::Replace(false) | Step::Batch(_) => return Ok(Err(JournalError::OutOfStep)),
+        EntryEffect::Replace(true) => {}
+        EntryEffect::Replace(false) | EntryEffect::Batch(_)
+            if follows(&first.row, before.as_ref()) => {}
+        EntryEffect::Replace(false) | EntryEffect::Batch(_) => {
+            return Ok(Err(JournalError::OutOfStep));
+        }
     }
-    let replaces = |entry: &Encoded| matches!(entry.step, Step::Replace(_));
-    let lost = |entry: &&Encoded| replaces(entry) && !asides.open.contains(&Aside(entry.row.aside));
+    let replaces = |entry: &EncodedEntry| matches!(entry.effect, EntryEffect::Replace(_));
+    let lost =
+        |entry: &&EncodedEntry| replaces(entry) && !asides.open.contains(&Aside(entry.row.aside));
     if entries.iter().any(|entry| lost(&entry)) {
         return Ok(Err(JournalError::LostAside));
     }
@@ -115,7 +120,7 @@ fn write_entries(
         row = Some(write_entry(transaction, entry, row, asides)?);
     }
     if let Some(row) = row {
-        rows::put(&mut snapshots, name, &row)?;
+        sealed::put(&mut snapshots, name, &row)?;
     }
     Ok(Ok(()))
 }
@@ -131,13 +136,13 @@ fn follows(row: &SnapshotRow, before: Option<&SnapshotRow>) -> bool {
 /// Writes what an entry does; the row of its snapshot afterwards.
 fn write_entry(
     transaction: &WriteTransaction,
-    entry: &Encoded,
+    entry: &EncodedEntry,
     before: Option<SnapshotRow>,
     asides: &mut Asides,
 ) -> Result<SnapshotRow, redb::Error> {
     let mut row = entry.row.clone();
-    match &entry.step {
-        Step::Batch(objects) => {
+    match &entry.effect {
+        EntryEffect::Batch(objects) => {
             match &before {
                 Some(before) => {
                     row.aside = before.aside;
@@ -152,7 +157,7 @@ fn write_entry(
             row.defaults = row.defaults.or(before.and_then(|before| before.defaults));
             pending::append(transaction, &mut row, objects)?;
         }
-        Step::Replace(rewrites) => {
+        EntryEffect::Replace(rewrites) => {
             row.objects = count_objects(transaction, Aside(row.aside))?;
             asides.open.remove(&Aside(row.aside));
             if let Some(before) = before {
@@ -162,7 +167,7 @@ fn write_entry(
                 forget_held(transaction, &entry.snapshot)?;
             }
         }
-        Step::Delete => unreachable!("a deletion is told apart before"),
+        EntryEffect::Delete => unreachable!("a deletion is told apart before"),
     }
     if !entry.held.is_empty() || !entry.ended.is_empty() {
         let mut held = transaction.open_table(HELD)?;
@@ -181,7 +186,7 @@ fn write_entry(
 fn apply(
     transaction: &WriteTransaction,
     aside: Aside,
-    objects: &Objects,
+    objects: &EncodedChanges,
 ) -> Result<(), redb::Error> {
     let name = objects_name(aside);
     let mut table = transaction.open_table(objects_table(&name))?;

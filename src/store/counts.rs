@@ -10,7 +10,7 @@ use crate::snapshot::JournalError;
 
 /// Counters of a store, for metrics.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub struct StoreCounts {
     commits: AtomicU64,
     commit_nanos: AtomicU64,
     bytes: AtomicU64,
@@ -23,7 +23,7 @@ pub struct Counts {
 
 /// The counters at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Figures {
+pub struct StoreFigures {
     /// Transactions committed.
     pub commits: u64,
     /// The time that these took, all together.
@@ -41,11 +41,11 @@ pub struct Figures {
     pub lost_commits: u64,
 }
 
-impl Counts {
+impl StoreCounts {
     /// The counters now.
-    pub fn figures(&self) -> Figures {
+    pub fn figures(&self) -> StoreFigures {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Figures {
+        StoreFigures {
             commits: get(&self.commits),
             commit_time: Duration::from_nanos(get(&self.commit_nanos)),
             bytes: get(&self.bytes),

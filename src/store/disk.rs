@@ -1,6 +1,5 @@
 //! The file as redb sees it.
 
-use std::fs::OpenOptions;
 use std::io;
 use std::ops::Bound;
 use std::path::Path;
@@ -10,10 +9,10 @@ use parking_lot::Mutex;
 use redb::backends::FileBackend;
 use redb::{BackendError, StorageBackend};
 
-use super::Durability;
-use super::counts::Counts;
+use super::counts::StoreCounts;
+use super::durability::Durability;
 use super::error::Error;
-use super::file::{FILE, io_error};
+use super::file::{self, FILE};
 use super::unwritten::Unwritten;
 
 /// A file that is synced to the disk only where that was promised, or not
@@ -24,7 +23,7 @@ pub(super) struct Disk {
     syncs: bool,
     /// What would be written, of one that is only read.
     unwritten: Option<Mutex<Unwritten>>,
-    counts: Arc<Counts>,
+    counts: Arc<StoreCounts>,
 }
 
 impl Disk {
@@ -33,16 +32,10 @@ impl Disk {
     pub(super) fn open(
         directory: &Path,
         durability: Durability,
-        counts: &Arc<Counts>,
+        counts: &Arc<StoreCounts>,
     ) -> Result<Self, Error> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(directory.join(FILE))
-            .map_err(|source| io_error(directory, source))?;
-        let file = FileBackend::new(file).map_err(|error| super::file::error(directory, error))?;
         Ok(Self {
-            file,
+            file: file::backend(directory, FILE)?,
             syncs: durability == Durability::Full,
             unwritten: None,
             counts: Arc::clone(counts),
@@ -51,9 +44,12 @@ impl Disk {
 
     /// Opens the file of a directory to be read as it is: what redb writes when
     /// it opens one stays in memory.
-    pub(super) fn open_unwritten(directory: &Path, counts: &Arc<Counts>) -> Result<Self, Error> {
+    pub(super) fn open_unwritten(
+        directory: &Path,
+        counts: &Arc<StoreCounts>,
+    ) -> Result<Self, Error> {
         let disk = Self::open(directory, Durability::None, counts)?;
-        let len = disk.len().map_err(|source| io_error(directory, source))?;
+        let len = disk.len().map_err(Error::io(directory))?;
         Ok(Self {
             unwritten: Some(Mutex::new(Unwritten::of(len))),
             ..disk

@@ -1,7 +1,7 @@
 //! Why a state directory cannot be used.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::snapshot::JournalError;
 
@@ -48,6 +48,38 @@ pub enum Error {
 }
 
 impl Error {
+    /// What the system says, about a directory.
+    pub(super) fn io(directory: &Path) -> impl Fn(io::Error) -> Self {
+        |source| Self::Io {
+            directory: directory.to_owned(),
+            source,
+        }
+    }
+
+    /// What redb says, about a directory.
+    pub(super) fn redb<E: Into<redb::Error>>(directory: &Path) -> impl Fn(E) -> Self {
+        |error| match error.into() {
+            redb::Error::DatabaseAlreadyOpen => Self::InUse(directory.to_owned()),
+            // redb calls bytes that are not its own invalid data.
+            redb::Error::Io(source) if source.kind() != io::ErrorKind::InvalidData => {
+                Self::io(directory)(source)
+            }
+            other => Self::damaged(directory, other.to_string()),
+        }
+    }
+
+    pub(super) fn damaged(directory: &Path, what: impl Into<String>) -> Self {
+        Self::Damaged {
+            directory: directory.to_owned(),
+            what: what.into(),
+        }
+    }
+
+    /// What is wrong, of a snapshot.
+    pub(super) fn damaged_snapshot(directory: &Path, name: &str, what: &str) -> Self {
+        Self::damaged(directory, format!("snapshot {name:?}: {what}"))
+    }
+
     /// What an update is refused with while this holds.
     pub(super) fn refusal(&self) -> JournalError {
         match self {

@@ -3,7 +3,6 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
@@ -16,7 +15,8 @@ use redb::{
 use super::error::Error;
 use super::last_commit::RECORD;
 use super::pending;
-use super::rows::{self, Encoded, SnapshotRow, Step};
+use super::rows::{EncodedEntry, EntryEffect, SnapshotRow};
+use super::sealed;
 use super::tables::{FACTS, HELD, OBJECTS, SNAPSHOTS, objects_name};
 use crate::snapshot::Aside;
 
@@ -45,7 +45,7 @@ pub(super) struct File(Database);
 
 /// Sees to it that a directory has a file, unless it holds something else.
 pub(super) fn prepare(directory: &Path) -> Result<(), Error> {
-    fs::create_dir_all(directory).map_err(|source| io_error(directory, source))?;
+    fs::create_dir_all(directory).map_err(Error::io(directory))?;
     if directory.join(FILE).exists() {
         return Ok(());
     }
@@ -58,12 +58,12 @@ pub(super) fn prepare(directory: &Path) -> Result<(), Error> {
 /// Makes a new file with nothing in it.
 pub(super) fn create(directory: &Path, path: &Path) -> Result<File, Error> {
     if path.exists() {
-        fs::remove_file(path).map_err(|source| io_error(directory, source))?;
+        fs::remove_file(path).map_err(Error::io(directory))?;
     }
     let database = Builder::new()
         .set_cache_size(CACHE_BYTES)
         .create(path)
-        .map_err(|error| self::error(directory, error))?;
+        .map_err(Error::redb(directory))?;
     let file = File(database);
     let write = || -> Result<(), redb::Error> {
         let transaction = file.begin_write()?;
@@ -73,7 +73,7 @@ pub(super) fn create(directory: &Path, path: &Path) -> Result<File, Error> {
         transaction.commit()?;
         Ok(())
     };
-    write().map_err(|error| self::error(directory, error))?;
+    write().map_err(Error::redb(directory))?;
     Ok(file)
 }
 
@@ -92,27 +92,23 @@ pub(super) fn publish(directory: &Path, draft: &Path) -> Result<(), Error> {
         // The name is on the disk once the directory is.
         fs::File::open(directory)?.sync_all()
     };
-    publish().map_err(|source| io_error(directory, source))
+    publish().map_err(Error::io(directory))
 }
 
 /// Refuses a directory that has files but not ours.
 fn check_free(directory: &Path) -> Result<(), Error> {
-    let entries = fs::read_dir(directory).map_err(|source| io_error(directory, source))?;
+    let entries = fs::read_dir(directory).map_err(Error::io(directory))?;
     for entry in entries {
-        let entry = entry.map_err(|source| io_error(directory, source))?;
+        let entry = entry.map_err(Error::io(directory))?;
         let name = entry.file_name();
         let name = name.to_string_lossy();
         if name.starts_with(KEPT_ASIDE) {
-            return Err(Error::Damaged {
-                directory: directory.to_owned(),
-                what: format!("it has {name}, which a repair kept, but no {FILE}"),
-            });
+            let what = format!("it has {name}, which a repair kept, but no {FILE}");
+            return Err(Error::damaged(directory, what));
         }
         if name == RECORD {
-            return Err(Error::Damaged {
-                directory: directory.to_owned(),
-                what: format!("it has {name}, which is written with each commit, but no {FILE}"),
-            });
+            let what = format!("it has {name}, which is written with each commit, but no {FILE}");
+            return Err(Error::damaged(directory, what));
         }
         // A file system of its own has that one.
         if name != DRAFT && name != "lost+found" {
@@ -130,13 +126,14 @@ pub(super) fn open_existing(directory: &Path) -> Result<File, Error> {
             Err(error) => error,
         });
     }
-    let file = fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(directory.join(FILE))
-        .map_err(|source| io_error(directory, source))?;
-    let backend = FileBackend::new(file).map_err(|error| self::error(directory, error))?;
-    File::open(directory, backend)
+    File::open(directory, backend(directory, FILE)?)
+}
+
+/// A file of a directory, which must be there, as redb sees it.
+pub(super) fn backend(directory: &Path, name: &str) -> Result<FileBackend, Error> {
+    let mut options = fs::OpenOptions::new();
+    let file = options.read(true).write(true).open(directory.join(name));
+    FileBackend::new(file.map_err(Error::io(directory))?).map_err(Error::redb(directory))
 }
 
 impl File {
@@ -151,11 +148,9 @@ impl File {
         backend: impl StorageBackend,
         verifies: bool,
     ) -> Result<Self, Error> {
-        let len = backend
-            .len()
-            .map_err(|source| io_error(directory, source))?;
+        let len = backend.len().map_err(Error::io(directory))?;
         if len == 0 {
-            return Err(damaged(directory, format!("{FILE} is empty")));
+            return Err(Error::damaged(directory, format!("{FILE} is empty")));
         }
         // redb may give up on bytes that it never wrote.
         let opened = catch_unwind(AssertUnwindSafe(|| {
@@ -164,12 +159,12 @@ impl File {
                 .set_check_integrity_on_open(verifies)
                 .create_with_backend(backend)
         }));
-        let opened = opened.map_err(|_| damaged(directory, format!("{FILE} makes no sense")))?;
-        let file = Self(opened.map_err(|error| self::error(directory, error))?);
+        let opened =
+            opened.map_err(|_| Error::damaged(directory, format!("{FILE} makes no sense")))?;
+        let file = Self(opened.map_err(Error::redb(directory))?);
         file.check_format(directory)?;
         if verifies {
-            file.tidy_up()
-                .map_err(|error| self::error(directory, error))?;
+            file.tidy_up().map_err(Error::redb(directory))?;
         }
         Ok(file)
     }
@@ -191,15 +186,13 @@ impl File {
             };
             Ok(facts.get(FORMAT_FACT)?.map(|v| v.value().to_vec()))
         };
-        let format = read().map_err(|error| self::error(directory, error))?;
-        let Some(format) = format else {
-            let what = format!("{FILE} is of another program");
-            return Err(damaged(directory, what));
-        };
+        let format = read().map_err(Error::redb(directory))?;
+        let format = format
+            .ok_or_else(|| Error::damaged(directory, format!("{FILE} is of another program")))?;
         let found = <[u8; 4]>::try_from(&format[..]).map_or(0, u32::from_le_bytes);
         match found {
             1..=FORMAT => Ok(()),
-            0 => Err(damaged(directory, "its format is not a number".to_owned())),
+            0 => Err(Error::damaged(directory, "its format is not a number")),
             _ => Err(Error::Newer {
                 directory: directory.to_owned(),
                 found,
@@ -242,7 +235,7 @@ impl File {
             redb::Error::Corrupted(what) => corrupted(name, &what),
             error => error,
         })?;
-        rows::put(&mut transaction.open_table(SNAPSHOTS)?, name, &row)?;
+        sealed::put(&mut transaction.open_table(SNAPSHOTS)?, name, &row)?;
         transaction.commit()?;
         Ok(())
     }
@@ -254,7 +247,7 @@ impl File {
         for row in snapshots.iter()? {
             let (name, value) = row?;
             let name = name.value().to_owned();
-            let row = rows::open(name.as_bytes(), value.value());
+            let row = sealed::open(name.as_bytes(), value.value());
             let row = row.map_err(|what| corrupted(&name, &what))?;
             all.push((name, row));
         }
@@ -269,7 +262,7 @@ impl File {
     }
 
     /// Whether it holds entries of one snapshot.
-    pub fn holds(&self, entries: &[Encoded]) -> bool {
+    pub fn holds(&self, entries: &[EncodedEntry]) -> bool {
         let Some(last) = entries.last() else {
             return true;
         };
@@ -277,8 +270,8 @@ impl File {
             return false;
         };
         let row = rows.iter().find(|(name, _)| *name == last.snapshot);
-        match (&last.step, row) {
-            (Step::Delete, row) => row.is_none(),
+        match (&last.effect, row) {
+            (EntryEffect::Delete, row) => row.is_none(),
             (_, Some((_, row))) => row.epoch == last.row.epoch && row.sequence >= last.row.sequence,
             (_, None) => false,
         }
@@ -286,14 +279,12 @@ impl File {
 
     /// Closes it; what it holds is on the disk then.
     pub fn close(self, directory: &Path) -> Result<(), Error> {
-        self.0
-            .close()
-            .map_err(|error| self::error(directory, error))?;
+        self.0.close().map_err(Error::redb(directory))?;
         for name in [FILE, DRAFT] {
             let path: PathBuf = directory.join(name);
             if path.exists() {
                 let synced = fs::File::open(path).and_then(|file| file.sync_all());
-                synced.map_err(|source| io_error(directory, source))?;
+                synced.map_err(Error::io(directory))?;
             }
         }
         Ok(())
@@ -303,30 +294,4 @@ impl File {
 /// What is wrong, of a snapshot.
 fn corrupted(snapshot: &str, what: &str) -> redb::Error {
     redb::Error::Corrupted(format!("snapshot {snapshot:?}: {what}"))
-}
-
-pub(super) fn io_error(directory: &Path, source: io::Error) -> Error {
-    Error::Io {
-        directory: directory.to_owned(),
-        source,
-    }
-}
-
-pub(super) fn damaged(directory: &Path, what: String) -> Error {
-    Error::Damaged {
-        directory: directory.to_owned(),
-        what,
-    }
-}
-
-/// What redb says, about a directory.
-pub(super) fn error(directory: &Path, error: impl Into<redb::Error>) -> Error {
-    match error.into() {
-        redb::Error::DatabaseAlreadyOpen => Error::InUse(directory.to_owned()),
-        // redb calls bytes that are not its own invalid data.
-        redb::Error::Io(source) if source.kind() != io::ErrorKind::InvalidData => {
-            io_error(directory, source)
-        }
-        other => damaged(directory, other.to_string()),
-    }
 }

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use super::error::Error;
-use super::file::{self, File, io_error};
+use super::file::{self, File};
 use super::last_commit::{LastCommit, Loss};
-use super::restore::{self, each_part, read_saved};
+use super::restore::{each_part, read_saved};
 use super::rows::SnapshotRow;
 
 /// A snapshot in a state directory.
@@ -30,7 +30,7 @@ pub struct Described {
 
 /// What is in a state directory.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct Contents {
     /// Its snapshots, ascending by name.
     pub snapshots: Vec<Described>,
     /// What is missing of what was acknowledged. The next start begins new
@@ -42,41 +42,37 @@ pub struct Found {
 ///
 /// # Errors
 /// [`Error`].
-pub fn show(directory: &Path) -> Result<Found, Error> {
-    let record = LastCommit::open_existing(directory)?;
-    let file = file::open_existing(directory)?;
-    let described = snapshots(directory, &file)?
-        .into_iter()
-        .map(|(name, row)| describe(directory, &file, &name, &row));
-    Ok(Found {
-        snapshots: described.collect::<Result<_, _>>()?,
-        loss: loss(directory, &file, record.as_ref())?,
-    })
-}
-
-fn loss(directory: &Path, file: &File, record: Option<&LastCommit>) -> Result<Option<Loss>, Error> {
-    let number = file.number();
-    let number = number.map_err(|error| file::error(directory, error))?;
-    let noted = record.map(LastCommit::noted).transpose();
-    let noted = noted.map_err(|source| io_error(directory, source))?;
-    Ok(Loss::of(number, noted.flatten()))
+pub fn show(directory: &Path) -> Result<Contents, Error> {
+    contents(directory, |_, _| Ok(()))
 }
 
 /// As [`show`], having read and checked everything.
 ///
 /// # Errors
 /// [`Error::Damaged`] with the first that is wrong, and others.
-pub fn check(directory: &Path) -> Result<Found, Error> {
+pub fn check(directory: &Path) -> Result<Contents, Error> {
+    contents(directory, check_objects)
+}
+
+/// What a directory has, each snapshot judged by `check`: why it is none.
+fn contents(
+    directory: &Path,
+    check: impl Fn(&File, &SnapshotRow) -> Result<(), String>,
+) -> Result<Contents, Error> {
     let record = LastCommit::open_existing(directory)?;
     let file = file::open_existing(directory)?;
-    let mut all = Vec::new();
-    for (name, row) in snapshots(directory, &file)? {
-        check_objects(&file, &row).map_err(|what| restore::damaged(directory, &name, &what))?;
-        all.push(describe(directory, &file, &name, &row)?);
+    let mut snapshots = Vec::new();
+    for (name, row) in file.snapshots().map_err(Error::redb(directory))? {
+        let described = check(&file, &row).and_then(|()| describe(&file, &name, &row));
+        let damaged = |what: String| Error::damaged_snapshot(directory, &name, &what);
+        snapshots.push(described.map_err(damaged)?);
     }
-    Ok(Found {
-        snapshots: all,
-        loss: loss(directory, &file, record.as_ref())?,
+    let number = file.number().map_err(Error::redb(directory))?;
+    let noted = record.as_ref().map(LastCommit::noted).transpose();
+    let noted = noted.map_err(Error::io(directory))?.flatten();
+    Ok(Contents {
+        snapshots,
+        loss: Loss::of(number, noted),
     })
 }
 
@@ -85,19 +81,8 @@ pub(super) fn check_objects(file: &File, row: &SnapshotRow) -> Result<(), String
     each_part(file, row, drop)
 }
 
-fn snapshots(directory: &Path, file: &File) -> Result<Vec<(String, SnapshotRow)>, Error> {
-    let rows = file.snapshots();
-    rows.map_err(|error| file::error(directory, error))
-}
-
-fn describe(
-    directory: &Path,
-    file: &File,
-    name: &str,
-    row: &SnapshotRow,
-) -> Result<Described, Error> {
-    let saved = read_saved(file, name, row);
-    let saved = saved.map_err(|what| restore::damaged(directory, name, &what))?;
+fn describe(file: &File, name: &str, row: &SnapshotRow) -> Result<Described, String> {
+    let saved = read_saved(file, name, row)?;
     Ok(Described {
         name: saved.name,
         epoch: saved.epoch,

@@ -11,7 +11,6 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use super::error::Error;
-use super::file::io_error;
 
 /// Name of the record in a state directory.
 pub(super) const RECORD: &str = "last-commit";
@@ -66,11 +65,11 @@ impl LastCommit {
             .write(true)
             .truncate(false)
             .open(directory.join(RECORD))
-            .map_err(|source| io_error(directory, source))?;
+            .map_err(Error::io(directory))?;
         match file.try_lock() {
             Ok(()) => Ok(Self(file)),
             Err(TryLockError::WouldBlock) => Err(Error::InUse(directory.to_owned())),
-            Err(TryLockError::Error(source)) => Err(io_error(directory, source)),
+            Err(TryLockError::Error(source)) => Err(Error::io(directory)(source)),
         }
     }
 

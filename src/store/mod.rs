@@ -1,226 +1,37 @@
 //! The state directory: what servers remember across restarts.
 //!
-//! [`Store`] is the [`Journal`] of a registry. It
-//! keeps the objects of each snapshot by key in one file of `redb`, an
-//! embedded store whose transactions are whole or not at all. Every group of
-//! entries is a transaction, with a number that is noted beside the file.
+//! [`Store`] is the [`Journal`](crate::snapshot::Journal) of a registry. It keeps
+//! the objects of each snapshot by key in one file of `redb`, an embedded store
+//! whose transactions are whole or not at all. Every group of entries is a
+//! transaction, with a number that is noted beside the file.
 
 mod commit;
 mod counts;
 mod disk;
+mod durability;
 mod error;
 mod file;
+mod file_location;
 mod inspect;
+mod journal;
 mod last_commit;
 mod objects;
 mod opening;
 mod pending;
-mod place;
 mod restore;
 mod rows;
 mod salvage;
+mod sealed;
 mod session;
 mod tables;
 mod unwritten;
 
-pub use counts::{Counts, Figures};
+pub use counts::{StoreCounts, StoreFigures};
+pub use durability::Durability;
 pub use error::Error;
 pub use file::FILE;
-pub use inspect::{Described, Found, check, show};
+pub use inspect::{Contents, Described, check, show};
+pub use journal::Store;
 pub use last_commit::Loss;
 pub use restore::Progress;
 pub use salvage::{Repaired, repair};
-
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-use parking_lot::Mutex;
-
-use crate::proto::v1::change::Object;
-use crate::snapshot::{Aside, Entry, GroupCommit, Journal, JournalError};
-
-use commit::{Asides, Work, write};
-use file::File;
-use last_commit::LastCommit;
-use place::Place;
-use rows::Encoded;
-
-/// What an acknowledged update survives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "server", derive(clap::ValueEnum))]
-pub enum Durability {
-    /// A stop of the server. The store writes when it sees fit, at least once
-    /// a second: a killed process may lose that much.
-    None,
-    /// A killed process, but not a power cut: the system writes when it sees
-    /// fit.
-    Relaxed,
-    /// A power cut: an update is on the disk before it is acknowledged.
-    Full,
-}
-
-/// How often a store that buffers writes, while there is something to write.
-const BUFFERED: Duration = Duration::from_secs(1);
-
-/// How long updates are refused at once after a fault, before the disk is
-/// tried again.
-const PAUSE: Duration = Duration::from_millis(500);
-
-/// An open state directory.
-pub struct Store {
-    directory: PathBuf,
-    durability: Durability,
-    counts: Arc<Counts>,
-    /// Where those wait who have something to write.
-    group_commit: GroupCommit<Work, Result<(), JournalError>>,
-    inner: Mutex<Inner>,
-    /// States aside that were given up. Apart from the rest, because whoever
-    /// gives one up must not wait for a disk.
-    given_up: Mutex<Vec<Aside>>,
-}
-
-struct Inner {
-    /// None while the file could not be opened again after a fault.
-    file: Option<File>,
-    /// The file as it was at a start that could not write; none once it was
-    /// read.
-    unwritten: Option<File>,
-    /// Whether it is noted in the file that this process has it.
-    has_begun: bool,
-    /// Which file it is: nobody would find what is written to one that was
-    /// removed.
-    place: Place,
-    last_commit: LastCommit,
-    /// The number of the last commit, or of one that was tried.
-    number: u64,
-    asides: Asides,
-    /// When the last transaction was written out.
-    written_out: Instant,
-    /// Whether there are later ones.
-    is_buffered: bool,
-    /// Why and until when everything is refused after a fault.
-    paused: Option<(Instant, JournalError)>,
-}
-
-impl Store {
-    /// What it has done so far, and how much it holds.
-    pub fn counts(&self) -> &Arc<Counts> {
-        &self.counts
-    }
-
-    /// Writes everything out and closes the file. Nothing can be recorded any
-    /// more.
-    ///
-    /// # Errors
-    /// When the disk fails; the next start takes it for a crash then.
-    pub fn close(&self) -> Result<(), Error> {
-        let mut inner = self.inner.lock();
-        inner.paused = Some((
-            Instant::now() + Duration::from_secs(3_600),
-            JournalError::Failed("it is closed".to_owned()),
-        ));
-        let closed = match inner.file.take() {
-            Some(file) => file.end_session(&self.directory),
-            None => Ok(()),
-        };
-        // In vain it is only older than it could be.
-        let _ = inner.last_commit.sync();
-        inner.last_commit.release();
-        closed
-    }
-
-    /// Writes out what a store that buffers has not written yet, and tries
-    /// again what could not be written. Meant to be called at a steady pace.
-    pub fn tick(&self) {
-        let inner = self.inner.lock();
-        let due = inner.is_buffered && inner.written_out.elapsed() >= BUFFERED;
-        let was_removed = inner.file.is_some() && !inner.place.is_kept();
-        drop(inner);
-        if due || was_removed || self.counts.trouble().is_some() {
-            // What fails now is told to whoever records something next.
-            let _ = self
-                .group_commit
-                .join(Work::WriteOut, |works| self.lead(works));
-        }
-    }
-
-    fn submit(&self, work: Work) -> Result<(), JournalError> {
-        let done = self.group_commit.join(work, |works| self.lead(works));
-        if done == Err(JournalError::NoSpace) {
-            self.counts.note_refused();
-        }
-        done
-    }
-
-    /// Does the work of all who wait, in one transaction.
-    fn lead(&self, works: Vec<Work>) -> Vec<Result<(), JournalError>> {
-        let mut inner = self.inner.lock();
-        let inner = &mut *inner;
-        if let Err(refusal) = self.ready(inner) {
-            self.counts.note_trouble(Some(&refusal));
-            return works.iter().map(|_| Err(refusal.clone())).collect();
-        }
-        for aside in std::mem::take(&mut *self.given_up.lock()) {
-            if inner.asides.open.remove(&aside) {
-                inner.asides.dropped.push(aside);
-            }
-        }
-        let start = Instant::now();
-        let buffers = match self.durability {
-            Durability::None => inner.written_out.elapsed() < BUFFERED,
-            Durability::Relaxed | Durability::Full => works.iter().all(Work::is_aside),
-        };
-        inner.number += 1;
-        let Inner {
-            file: Some(file),
-            asides,
-            number,
-            ..
-        } = inner
-        else {
-            unreachable!("a store that is ready has its file open");
-        };
-        match write(file, &works, asides, (*number, buffers)) {
-            // What was written where nobody finds it was not.
-            Ok(_) if !inner.place.is_kept() => {
-                self.counts.note_trouble(Some(&JournalError::Gone));
-                works.iter().map(|_| Err(JournalError::Gone)).collect()
-            }
-            Ok(outcomes) => {
-                inner.is_buffered = buffers;
-                if !buffers {
-                    inner.written_out = Instant::now();
-                    inner.note_commit();
-                }
-                self.counts.note_trouble(None);
-                self.counts.note_commit(start.elapsed());
-                outcomes
-            }
-            Err(error) => self.recover(inner, &works, &error),
-        }
-    }
-}
-
-impl Journal for Store {
-    fn append(&self, entries: &[Entry<'_>]) -> Result<(), JournalError> {
-        let encoded = entries.iter().map(Encoded::of).collect();
-        self.submit(Work::Entries(encoded))
-    }
-
-    fn open_aside(&self) -> Result<Aside, JournalError> {
-        let mut inner = self.inner.lock();
-        self.ready(&mut inner)?;
-        let aside = Aside(inner.asides.next_number());
-        inner.asides.open.insert(aside);
-        Ok(aside)
-    }
-
-    fn write_aside(&self, aside: Aside, objects: &[Object]) -> Result<(), JournalError> {
-        self.submit(Work::Aside(aside, objects::encode(objects)))
-    }
-
-    fn drop_aside(&self, aside: Aside) {
-        self.given_up.lock().push(aside);
-    }
-}

@@ -1,11 +1,11 @@
-//! Objects and their changes, as bytes.
+//! EncodedChanges and their changes, as bytes.
 
 use std::ops::Range;
 
 use prost::{Message, decode_length_delimiter, encode_length_delimiter, length_delimiter_len};
 use redb::{ReadableTable, StorageError, Table};
 
-use super::rows::{CHECKSUM, checksum, unseal};
+use super::sealed::{CHECKSUM, checksum, unseal};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 use crate::snapshot::{ObjectId, ObjectKind, OwnerKind, metadata_of};
@@ -18,7 +18,7 @@ const USUAL_BYTES: usize = 256;
 const PART: usize = 200;
 
 /// Changes of objects, as bytes.
-pub(super) struct Objects {
+pub(super) struct EncodedChanges {
     bytes: Vec<u8>,
     /// Where the key is, and what becomes of it.
     changes: Vec<(Range<usize>, Range<usize>)>,
@@ -37,7 +37,7 @@ pub(super) enum RowChange<'a> {
 const PUT: u8 = 0;
 const DELETE: u8 = 1;
 
-impl Objects {
+impl EncodedChanges {
     /// The changes, in order.
     pub fn iter(&self) -> impl Iterator<Item = RowChange<'_>> {
         self.pairs(&self.changes).map(|(key, change)| {
@@ -127,7 +127,7 @@ impl<'a> RowChange<'a> {
 }
 
 /// Encodes changes.
-pub(super) fn encode(objects: &[Object]) -> Objects {
+pub(super) fn encode(objects: &[Object]) -> EncodedChanges {
     let mut bytes = Vec::with_capacity(objects.len() * USUAL_BYTES);
     let mut changes = Vec::with_capacity(objects.len());
     for object in objects {
@@ -149,7 +149,7 @@ pub(super) fn encode(objects: &[Object]) -> Objects {
         bytes[row..row + CHECKSUM].copy_from_slice(&sum);
         changes.push((key.clone(), key.end..bytes.len()));
     }
-    Objects { bytes, changes }
+    EncodedChanges { bytes, changes }
 }
 
 fn encode_one(object: &Object, id: &ObjectId<'_>, bytes: &mut Vec<u8>) {

@@ -7,14 +7,15 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use super::commit::{Asides, Work};
-use super::counts::Counts;
+use super::commit::{Asides, Transacted};
+use super::counts::StoreCounts;
 use super::disk::Disk;
+use super::durability::Durability;
 use super::error::{self, Error};
-use super::file::{self, File, io_error};
+use super::file::{self, File};
+use super::file_location::FileLocation;
+use super::journal::{Inner, PAUSE, Store};
 use super::last_commit::LastCommit;
-use super::place::Place;
-use super::{Durability, Inner, PAUSE, Store};
 use crate::snapshot::{GroupCommit, JournalError};
 
 impl Store {
@@ -27,11 +28,11 @@ impl Store {
     pub fn open(directory: &Path, durability: Durability) -> Result<Self, Error> {
         file::prepare(directory)?;
         let last_commit = LastCommit::open(directory)?;
-        let place = Place::of(directory).map_err(|source| io_error(directory, source))?;
+        let place = FileLocation::of(directory).map_err(Error::io(directory))?;
         let store = Self {
             directory: directory.to_owned(),
             durability,
-            counts: Arc::new(Counts::default()),
+            counts: Arc::new(StoreCounts::default()),
             group_commit: GroupCommit::default(),
             inner: Mutex::new(Inner {
                 file: None,
@@ -70,7 +71,7 @@ impl Store {
         // Histories begin anew where they do in one that can be written.
         let noted = self.noted(&inner)?;
         let begun = file.begin_session(self.durability, noted);
-        let (_, loss) = begun.map_err(|error| file::error(&self.directory, error))?;
+        let (_, loss) = begun.map_err(Error::redb(&self.directory))?;
         if let Some(loss) = loss {
             self.counts.note_loss(loss);
         }
@@ -86,25 +87,25 @@ impl Store {
         let disk = Disk::open(&self.directory, self.durability, &self.counts)?;
         let file = File::open(&self.directory, disk)?;
         let noted = self.noted(inner)?;
-        let failed = |error| file::error(&self.directory, error);
+        let failed = Error::redb(&self.directory);
         if inner.has_begun {
-            inner.number = file.number().map_err(failed)?.max(noted).unwrap_or(0);
+            inner.number = file.number().map_err(&failed)?.max(noted).unwrap_or(0);
             // What the file has lost is in memory still, and is written anew
             // with what comes next. Until then it must not pass for that.
-            if let Some(loss) = file.renew_if_lost(noted).map_err(failed)? {
+            if let Some(loss) = file.renew_if_lost(noted).map_err(&failed)? {
                 tracing::error!(%loss, "the state directory lost commits");
                 self.counts.note_loss(loss);
             }
         } else {
-            if noted.is_none() && file.number().map_err(failed)?.is_none() {
+            if noted.is_none() && file.number().map_err(&failed)?.is_none() {
                 // From before there were numbers. What is noted from now on is
                 // on the disk before the first of them.
                 let first = inner.last_commit.note(0);
                 let first = first.and_then(|()| inner.last_commit.sync());
-                first.map_err(|source| io_error(&self.directory, source))?;
+                first.map_err(Error::io(&self.directory))?;
             }
             let begun = file.begin_session(self.durability, noted);
-            let (number, loss) = begun.map_err(failed)?;
+            let (number, loss) = begun.map_err(&failed)?;
             inner.number = number;
             inner.has_begun = true;
             inner.note_commit();
@@ -112,7 +113,7 @@ impl Store {
                 self.counts.note_loss(loss);
             }
         }
-        let next = file.next_aside().map_err(failed)?;
+        let next = file.next_aside().map_err(&failed)?;
         inner.asides.next = inner.asides.next.max(next);
         inner.file = Some(file);
         inner.unwritten = None;
@@ -121,7 +122,7 @@ impl Store {
 
     fn noted(&self, inner: &Inner) -> Result<Option<u64>, Error> {
         let noted = inner.last_commit.noted();
-        noted.map_err(|source| io_error(&self.directory, source))
+        noted.map_err(Error::io(&self.directory))
     }
 
     /// Makes sure that the file is open and in its place, unless a fault is too
@@ -145,7 +146,7 @@ impl Store {
     pub(super) fn recover(
         &self,
         inner: &mut Inner,
-        works: &[Work],
+        works: &[Transacted],
         error: &redb::Error,
     ) -> Vec<Result<(), JournalError>> {
         let refusal = error::refusal(error);
@@ -156,8 +157,10 @@ impl Store {
             true => self.reopen(inner),
             false => Err(JournalError::Gone),
         };
-        let outcome = |work: &Work| match (&inner.file, work) {
-            (Some(file), Work::Entries(entries)) if reopened.is_ok() && file.holds(entries) => {
+        let outcome = |work: &Transacted| match (&inner.file, work) {
+            (Some(file), Transacted::Entries(entries))
+                if reopened.is_ok() && file.holds(entries) =>
+            {
                 Ok(())
             }
             _ => Err(refusal.clone()),

@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 use hashbrown::HashMap;
 use redb::{ReadableTable, ReadableTableMetadata, WriteTransaction};
 
-use super::objects::{Objects, RowChange};
+use super::objects::{EncodedChanges, RowChange};
 use super::rows::SnapshotRow;
 use super::tables::{BATCHES, batches_of, objects_name, objects_table};
 use crate::snapshot::Aside;
@@ -25,7 +25,7 @@ const PENDING: RangeInclusive<u64> = 500..=300_000;
 pub(super) fn append(
     transaction: &WriteTransaction,
     row: &mut SnapshotRow,
-    objects: &Objects,
+    objects: &EncodedChanges,
 ) -> Result<(), redb::Error> {
     let mut batches = transaction.open_table(BATCHES)?;
     for (count, part) in objects.parts() {

@@ -1,17 +1,17 @@
 //! Reading snapshots back.
 
-use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use redb::ReadableTable;
 
-use super::Store;
 use super::error::Error;
-use super::file::{self, File};
+use super::file::File;
+use super::journal::Store;
 use super::objects;
 use super::rows::{self, HeldRow, SnapshotRow};
+use super::sealed;
 use super::tables::{HELD, objects_name, objects_table};
 use crate::matching::{Path as Field, Violations};
 use crate::proto::v1;
@@ -55,14 +55,15 @@ impl Store {
         let unwritten = inner.unwritten.take();
         let file = unwritten.as_ref().or(inner.file.as_ref());
         let file = file.expect("a store opens with a file to read");
-        let all = self.rows_of(file)?;
+        let all = file.snapshots().map_err(Error::redb(&self.directory))?;
         let mut progress = Progress {
             total: all.iter().map(|(_, row)| row.objects).sum(),
             ..Progress::default()
         };
         let mut told = Instant::now();
         for (name, row) in all {
-            let saved = read_saved(file, &name, &row).map_err(|what| self.damaged(&name, &what))?;
+            let damaged = |what: String| Error::damaged_snapshot(&self.directory, &name, &what);
+            let saved = read_saved(file, &name, &row).map_err(damaged)?;
             let restoring = registry.restoring(saved);
             let read = thread::scope(|scope| {
                 let (parts, read) = sync_channel(PARTS_AHEAD);
@@ -84,7 +85,7 @@ impl Store {
                     .join()
                     .unwrap_or_else(|_| Err("its objects cannot be read".to_owned()))
             });
-            read.map_err(|what| self.damaged(&name, &what))?;
+            read.map_err(damaged)?;
             registry.restore(restoring);
             progress.snapshots += 1;
         }
@@ -92,19 +93,6 @@ impl Store {
         self.counts.note_restored(start.elapsed());
         Ok(progress)
     }
-
-    fn rows_of(&self, file: &File) -> Result<Vec<(String, SnapshotRow)>, Error> {
-        let rows = file.snapshots();
-        rows.map_err(|error| file::error(&self.directory, error))
-    }
-
-    fn damaged(&self, snapshot: &str, what: &str) -> Error {
-        damaged(&self.directory, snapshot, what)
-    }
-}
-
-pub(super) fn damaged(directory: &Path, snapshot: &str, what: &str) -> Error {
-    file::damaged(directory, format!("snapshot {snapshot:?}: {what}"))
 }
 
 fn apply_all(restoring: &Restoring, parts: Receiver<Batch>, mut tell: impl FnMut(usize)) {
@@ -152,7 +140,7 @@ fn read_held(file: &File, name: &str) -> Result<Vec<(u64, crate::snapshot::Reser
         Ok(all)
     };
     let opened = read().map_err(text)?.into_iter().map(|(serial, value)| {
-        let row: HeldRow = rows::open(&rows::held_key(name, serial), &value)?;
+        let row: HeldRow = sealed::open(&rows::held_key(name, serial), &value)?;
         Ok((serial, row.into_held()))
     });
     opened.collect()

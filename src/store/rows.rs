@@ -1,16 +1,13 @@
 //! Rows: what is kept, as bytes.
-//!
-//! Every value begins with a checksum of its key and the rest, so that a row
-//! which was damaged is known even where the pages of the file are trusted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prost::Message;
-use redb::{StorageError, Table};
 
-use super::objects::{self, Objects};
+use super::objects::{self, EncodedChanges};
+use super::sealed::seal;
 use crate::proto::v1;
 use crate::snapshot::{Change, Claim, Entry, Hold, Reservation, Serial};
 
@@ -67,32 +64,32 @@ pub(super) struct HeldRow {
 }
 
 /// An entry as it is written.
-pub(super) struct Encoded {
+pub(super) struct EncodedEntry {
     pub snapshot: String,
     /// The row of the snapshot afterwards. Where its objects are, and default
     /// constraints that are not set, are those of the row before.
     pub row: SnapshotRow,
-    pub step: Step,
+    pub effect: EntryEffect,
     pub held: Vec<(Serial, Vec<u8>)>,
     pub ended: Vec<Serial>,
 }
 
 /// What an entry does to the objects.
-pub(super) enum Step {
-    Batch(Objects),
+pub(super) enum EntryEffect {
+    Batch(EncodedChanges),
     /// The objects are those of the state aside in the row; with `true` the
     /// reservations are those of the entry alone.
     Replace(bool),
     Delete,
 }
 
-impl Encoded {
+impl EncodedEntry {
     pub fn of(entry: &Entry<'_>) -> Self {
-        let (step, aside) = match entry.change {
-            Change::Batch(objects) => (Step::Batch(objects::encode(objects)), 0),
-            Change::Replaced(aside) => (Step::Replace(false), aside.0),
-            Change::Rewritten(aside) => (Step::Replace(true), aside.0),
-            Change::Deleted => (Step::Delete, 0),
+        let (effect, aside) = match entry.change {
+            Change::Batch(objects) => (EntryEffect::Batch(objects::encode(objects)), 0),
+            Change::Replaced(aside) => (EntryEffect::Replace(false), aside.0),
+            Change::Rewritten(aside) => (EntryEffect::Replace(true), aside.0),
+            Change::Deleted => (EntryEffect::Delete, 0),
         };
         let held = entry.held.iter();
         Self {
@@ -110,7 +107,7 @@ impl Encoded {
                 objects: 0,
                 pending: 0,
             },
-            step,
+            effect,
             held: held
                 .map(|(serial, held)| {
                     let key = held_key(entry.snapshot, *serial);
@@ -161,50 +158,6 @@ impl HeldRow {
 /// What the checksum of a reservation covers as its key.
 pub(super) fn held_key(snapshot: &str, serial: Serial) -> Vec<u8> {
     [snapshot.as_bytes(), &serial.to_be_bytes()].concat()
-}
-
-/// How long a checksum is.
-pub(super) const CHECKSUM: usize = 4;
-
-/// The checksum of a row.
-pub(super) fn checksum(key: &[u8], bytes: &[u8]) -> [u8; CHECKSUM] {
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(key);
-    hasher.update(bytes);
-    hasher.finalize().to_le_bytes()
-}
-
-/// A row as it is kept under a key.
-pub(super) fn seal(key: &[u8], row: &impl Message) -> Vec<u8> {
-    let mut value = vec![0; CHECKSUM];
-    row.encode(&mut value).expect("a vector has room");
-    let sum = checksum(key, &value[CHECKSUM..]);
-    value[..CHECKSUM].copy_from_slice(&sum);
-    value
-}
-
-/// Keeps a row under a key.
-pub(super) fn put(
-    table: &mut Table<'_, &'static str, &'static [u8]>,
-    key: &str,
-    row: &impl Message,
-) -> Result<(), StorageError> {
-    table.insert(key, &seal(key.as_bytes(), row)[..])?;
-    Ok(())
-}
-
-/// A row that is kept under a key; why it cannot be read.
-pub(super) fn open<R: Message + Default>(key: &[u8], value: &[u8]) -> Result<R, String> {
-    let bytes = unseal(key, value)?;
-    R::decode(bytes).map_err(|error| format!("a row cannot be read: {error}"))
-}
-
-/// What a row that is kept under a key holds; why it cannot be read.
-pub(super) fn unseal<'v>(key: &[u8], value: &'v [u8]) -> Result<&'v [u8], String> {
-    match value.split_first_chunk::<CHECKSUM>() {
-        Some((sum, bytes)) if *sum == checksum(key, bytes) => Ok(bytes),
-        _ => Err("the checksum of a row is wrong".to_owned()),
-    }
 }
 
 fn nanos(time: SystemTime) -> i64 {

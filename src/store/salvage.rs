@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use redb::ReadableTable;
-use redb::backends::FileBackend;
 
 use super::error::Error;
-use super::file::{self, DRAFT, FILE, File, KEPT_ASIDE, io_error};
+use super::file::{self, DRAFT, FILE, File, KEPT_ASIDE};
 use super::inspect;
 use super::last_commit::{LastCommit, Loss};
 use super::pending;
 use super::restore::{each_object, read_saved};
-use super::rows::{self, SnapshotRow};
+use super::rows::SnapshotRow;
+use super::sealed;
 use super::tables::{BATCHES, HELD, SNAPSHOTS, batches_of, objects_name, objects_table};
 use crate::snapshot::Aside;
 
@@ -59,18 +59,16 @@ pub fn repair(directory: &Path) -> Result<Repaired, Error> {
         Err(Error::Damaged { .. }) if directory.join(FILE).exists() => {}
         Err(error) => return Err(error),
     }
-    let io = |source| io_error(directory, source);
+    let io = Error::io(directory);
     let record = LastCommit::open_existing(directory)?;
     let noted = record.as_ref().map(LastCommit::noted);
-    let noted = noted.transpose().map_err(io)?.flatten();
+    let noted = noted.transpose().map_err(&io)?.flatten();
     let working_copy = directory.join(WORKING_COPY);
-    fs::copy(directory.join(FILE), &working_copy).map_err(io)?;
+    fs::copy(directory.join(FILE), &working_copy).map_err(&io)?;
     let mut repaired = Repaired::default();
     let draft = directory.join(DRAFT);
     let new = file::create(directory, &draft)?;
-    let salvaged = catch_unwind(AssertUnwindSafe(|| {
-        salvage(directory, &working_copy, &new, &mut repaired)
-    }));
+    let salvaged = catch_unwind(AssertUnwindSafe(|| salvage(directory, &new, &mut repaired)));
     match salvaged {
         Ok(Ok(())) => {}
         Ok(Err(Error::Damaged { what, .. })) => repaired.unreadable = Some(what),
@@ -79,37 +77,27 @@ pub fn repair(directory: &Path) -> Result<Repaired, Error> {
     }
     // What is kept may be older than what was acknowledged.
     let renewed = new.renew_if_lost(noted);
-    let renewed = renewed.map_err(|error| file::error(directory, error))?;
+    let renewed = renewed.map_err(Error::redb(directory))?;
     repaired.loss = renewed.filter(|_| !repaired.whole.is_empty());
     new.close(directory)?;
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let seconds = since.map_or(0, |since| since.as_secs());
     let kept = directory.join(format!("{KEPT_ASIDE}{seconds}"));
-    fs::rename(directory.join(FILE), &kept).map_err(io)?;
+    fs::rename(directory.join(FILE), &kept).map_err(&io)?;
     file::publish(directory, &draft)?;
-    fs::remove_file(&working_copy).map_err(io)?;
+    fs::remove_file(&working_copy).map_err(&io)?;
     repaired.kept_aside = Some(kept);
     Ok(repaired)
 }
 
-fn salvage(
-    directory: &Path,
-    working_copy: &Path,
-    new: &File,
-    repaired: &mut Repaired,
-) -> Result<(), Error> {
-    let failed = |error: redb::Error| file::error(directory, error);
-    let old = fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(working_copy)
-        .map_err(|source| io_error(directory, source))?;
-    let old = FileBackend::new(old).map_err(|error| file::error(directory, error))?;
+fn salvage(directory: &Path, new: &File, repaired: &mut Repaired) -> Result<(), Error> {
+    let failed = Error::redb::<redb::Error>(directory);
+    let old = file::backend(directory, WORKING_COPY)?;
     let old = File::open_with(directory, old, false)?;
     if let Ok(Some(number)) = old.number() {
-        new.number_anew(number).map_err(failed)?;
+        new.number_anew(number).map_err(&failed)?;
     }
-    for name in names(&old).map_err(failed)? {
+    for name in names(&old).map_err(&failed)? {
         let copied = catch_unwind(AssertUnwindSafe(|| copy(&old, new, &name)));
         let copied = copied.unwrap_or_else(|_| Err("its pages make no sense".to_owned()));
         match copied {
@@ -137,7 +125,7 @@ fn copy(old: &File, new: &File, name: &str) -> Result<(), String> {
         Ok(row.map(|row| row.value().to_vec()).unwrap_or_default())
     };
     let value = value().map_err(text)?;
-    let row: SnapshotRow = rows::open(name.as_bytes(), &value)?;
+    let row: SnapshotRow = sealed::open(name.as_bytes(), &value)?;
     read_saved(old, name, &row)?;
     inspect::check_objects(old, &row)?;
 
@@ -187,7 +175,7 @@ fn copy_rest(old: &File, new: &File, name: &str, row: &SnapshotRow) -> Result<()
             drop(copy);
             pending::settle(&transaction, &mut row)?;
         }
-        rows::put(&mut transaction.open_table(SNAPSHOTS)?, name, &row)?;
+        sealed::put(&mut transaction.open_table(SNAPSHOTS)?, name, &row)?;
     }
     transaction.commit()?;
     Ok(())

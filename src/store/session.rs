@@ -4,14 +4,15 @@ use std::fs;
 use std::path::Path;
 
 use prost::Message;
-use redb::{ReadableTable, WriteTransaction};
+use redb::WriteTransaction;
 use uuid::Uuid;
 
-use super::Durability;
+use super::durability::Durability;
 use super::error::Error;
-use super::file::{self, File, note_format};
+use super::file::{File, note_format};
 use super::last_commit::Loss;
-use super::rows::{self, SnapshotRow};
+use super::rows::SnapshotRow;
+use super::sealed;
 use super::tables::{FACTS, SNAPSHOTS};
 
 const SESSION_FACT: &str = "session";
@@ -67,10 +68,7 @@ impl File {
         }
         {
             let mut facts = transaction.open_table(FACTS)?;
-            let last = facts.get(SESSION_FACT)?;
-            let last = last.map(|v| rows::open::<SessionRow>(SESSION_FACT.as_bytes(), v.value()));
-            let last = last.transpose().map_err(redb::Error::Corrupted)?;
-            let last = last.unwrap_or_default();
+            let last: SessionRow = sealed::get(&facts, SESSION_FACT)?.unwrap_or_default();
             let rebooted = boot.is_empty() || last.boot != boot;
             let may_be_lost = last.open && (last.buffers || (last.relaxed && rebooted));
             if may_be_lost && loss.is_none() {
@@ -83,7 +81,7 @@ impl File {
                 relaxed: durability != Durability::Full,
                 boot,
             };
-            rows::put(&mut facts, SESSION_FACT, &session)?;
+            sealed::put(&mut facts, SESSION_FACT, &session)?;
         }
         transaction.commit()?;
         Ok((next, loss))
@@ -109,9 +107,7 @@ impl File {
             Err(redb::TableError::TableDoesNotExist(_)) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        let row = facts.get(NUMBER_FACT)?;
-        let row = row.map(|v| rows::open::<NumberRow>(NUMBER_FACT.as_bytes(), v.value()));
-        let row = row.transpose().map_err(redb::Error::Corrupted)?;
+        let row: Option<NumberRow> = sealed::get(&facts, NUMBER_FACT)?;
         Ok(row.map(|row| row.number))
     }
 
@@ -128,12 +124,12 @@ impl File {
         let end = || -> Result<(), redb::Error> {
             let transaction = self.begin_write()?;
             let mut facts = transaction.open_table(FACTS)?;
-            rows::put(&mut facts, SESSION_FACT, &SessionRow::default())?;
+            sealed::put(&mut facts, SESSION_FACT, &SessionRow::default())?;
             drop(facts);
             transaction.commit()?;
             Ok(())
         };
-        end().map_err(|error| file::error(directory, error))?;
+        end().map_err(Error::redb(directory))?;
         self.close(directory)
     }
 }
@@ -141,7 +137,7 @@ impl File {
 /// Gives a commit its number.
 pub(super) fn note_number(transaction: &WriteTransaction, number: u64) -> Result<(), redb::Error> {
     let mut facts = transaction.open_table(FACTS)?;
-    rows::put(&mut facts, NUMBER_FACT, &NumberRow { number })?;
+    sealed::put(&mut facts, NUMBER_FACT, &NumberRow { number })?;
     Ok(())
 }
 
@@ -154,7 +150,7 @@ fn renew_epochs(
     for (name, mut row) in all {
         row.epoch = Uuid::new_v4().to_string();
         tracing::warn!(snapshot = %name, epoch = %row.epoch, "began a new epoch");
-        rows::put(&mut snapshots, &name, &row)?;
+        sealed::put(&mut snapshots, &name, &row)?;
     }
     Ok(())
 }

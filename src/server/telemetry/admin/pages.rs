@@ -16,7 +16,7 @@ use crate::server::lifecycle::health::Board;
 use crate::server::telemetry::logging::Levels;
 use crate::server::telemetry::metrics::Metrics;
 use crate::snapshot::{Registry, Summary};
-use crate::store::Counts;
+use crate::store::StoreCounts;
 
 /// Bytes of a request's body: a log filter.
 const MAX_BODY_BYTES: usize = 4 << 10;
@@ -35,7 +35,7 @@ pub(in crate::server) struct Pages {
     pub(in crate::server) health: Board,
     pub(in crate::server) registry: Arc<Registry>,
     /// None when the state is in memory only.
-    pub(in crate::server) store: Option<Arc<Counts>>,
+    pub(in crate::server) store: Option<Arc<StoreCounts>>,
     /// None when logging was started by somebody else.
     pub(in crate::server) levels: Option<Levels>,
 }

@@ -38,7 +38,7 @@ pub(in crate::server) struct Sources {
     pub(in crate::server) health: Board,
     pub(in crate::server) registry: Arc<Registry>,
     pub(in crate::server) decision_log: Option<DecisionLog>,
-    pub(in crate::server) store: Option<Arc<crate::store::Counts>>,
+    pub(in crate::server) store: Option<Arc<crate::store::StoreCounts>>,
     pub(in crate::server) security: Arc<security::Counts>,
 }
 

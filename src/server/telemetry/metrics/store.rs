@@ -7,7 +7,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use super::family::{Family, bytes, plain, seconds};
-use crate::store::Counts;
+use crate::store::StoreCounts;
 
 const COMMITS: Family = plain("store_commits", "Transactions of the state directory");
 const COMMIT_TIME: Family = seconds("store_commit", "Time that its transactions took");
@@ -31,7 +31,7 @@ const RESTORE_TIME: Family = seconds(
 
 /// The counts of a state directory.
 #[derive(Debug)]
-pub(super) struct Store(pub(super) Arc<Counts>);
+pub(super) struct Store(pub(super) Arc<StoreCounts>);
 
 impl Collector for Store {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {

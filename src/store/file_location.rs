@@ -8,7 +8,7 @@ use super::file::FILE;
 
 /// Where the file of a directory is, and which one it is.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct FileLocation {
     path: PathBuf,
     id: Id,
 }
@@ -18,7 +18,7 @@ type Id = (u64, u64);
 #[cfg(not(unix))]
 type Id = ();
 
-impl Place {
+impl FileLocation {
     /// The file that a directory has now.
     pub fn of(directory: &Path) -> io::Result<Self> {
         let path = directory.join(FILE);

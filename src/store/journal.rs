@@ -1,0 +1,184 @@
+//! An open state directory, which is the journal of a registry.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::commit::{Asides, Transacted, write};
+use super::counts::StoreCounts;
+use super::durability::Durability;
+use super::error::Error;
+use super::file::File;
+use super::file_location::FileLocation;
+use super::last_commit::LastCommit;
+use super::objects;
+use super::rows::EncodedEntry;
+use crate::proto::v1::change::Object;
+use crate::snapshot::{Aside, Entry, GroupCommit, Journal, JournalError};
+
+/// How often a store that buffers writes, while there is something to write.
+const BUFFERED: Duration = Duration::from_secs(1);
+
+/// How long updates are refused at once after a fault, before the disk is
+/// tried again.
+pub(super) const PAUSE: Duration = Duration::from_millis(500);
+
+/// An open state directory.
+pub struct Store {
+    pub(super) directory: PathBuf,
+    pub(super) durability: Durability,
+    pub(super) counts: Arc<StoreCounts>,
+    /// Where those wait who have something to write.
+    pub(super) group_commit: GroupCommit<Transacted, Result<(), JournalError>>,
+    pub(super) inner: Mutex<Inner>,
+    /// States aside that were given up. Apart from the rest, because whoever
+    /// gives one up must not wait for a disk.
+    pub(super) given_up: Mutex<Vec<Aside>>,
+}
+
+pub(super) struct Inner {
+    /// None while the file could not be opened again after a fault.
+    pub(super) file: Option<File>,
+    /// The file as it was at a start that could not write; none once it was
+    /// read.
+    pub(super) unwritten: Option<File>,
+    /// Whether it is noted in the file that this process has it.
+    pub(super) has_begun: bool,
+    /// Which file it is: nobody would find what is written to one that was
+    /// removed.
+    pub(super) place: FileLocation,
+    pub(super) last_commit: LastCommit,
+    /// The number of the last commit, or of one that was tried.
+    pub(super) number: u64,
+    pub(super) asides: Asides,
+    /// When the last transaction was written out.
+    pub(super) written_out: Instant,
+    /// Whether there are later ones.
+    pub(super) is_buffered: bool,
+    /// Why and until when everything is refused after a fault.
+    pub(super) paused: Option<(Instant, JournalError)>,
+}
+
+impl Store {
+    /// What it has done so far, and how much it holds.
+    pub fn counts(&self) -> &Arc<StoreCounts> {
+        &self.counts
+    }
+
+    /// Writes everything out and closes the file. Nothing can be recorded any
+    /// more.
+    ///
+    /// # Errors
+    /// When the disk fails; the next start takes it for a crash then.
+    pub fn close(&self) -> Result<(), Error> {
+        let mut inner = self.inner.lock();
+        inner.paused = Some((
+            Instant::now() + Duration::from_secs(3_600),
+            JournalError::Failed("it is closed".to_owned()),
+        ));
+        let closed = match inner.file.take() {
+            Some(file) => file.end_session(&self.directory),
+            None => Ok(()),
+        };
+        // In vain it is only older than it could be.
+        let _ = inner.last_commit.sync();
+        inner.last_commit.release();
+        closed
+    }
+
+    /// Writes out what a store that buffers has not written yet, and tries
+    /// again what could not be written. Meant to be called at a steady pace.
+    pub fn tick(&self) {
+        let inner = self.inner.lock();
+        let due = inner.is_buffered && inner.written_out.elapsed() >= BUFFERED;
+        let was_removed = inner.file.is_some() && !inner.place.is_kept();
+        drop(inner);
+        if due || was_removed || self.counts.trouble().is_some() {
+            // What fails now is told to whoever records something next.
+            let _ = self
+                .group_commit
+                .join(Transacted::WriteOut, |works| self.lead(works));
+        }
+    }
+
+    fn submit(&self, work: Transacted) -> Result<(), JournalError> {
+        let done = self.group_commit.join(work, |works| self.lead(works));
+        if done == Err(JournalError::NoSpace) {
+            self.counts.note_refused();
+        }
+        done
+    }
+
+    /// Does the work of all who wait, in one transaction.
+    fn lead(&self, works: Vec<Transacted>) -> Vec<Result<(), JournalError>> {
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        if let Err(refusal) = self.ready(inner) {
+            self.counts.note_trouble(Some(&refusal));
+            return works.iter().map(|_| Err(refusal.clone())).collect();
+        }
+        for aside in std::mem::take(&mut *self.given_up.lock()) {
+            if inner.asides.open.remove(&aside) {
+                inner.asides.dropped.push(aside);
+            }
+        }
+        let start = Instant::now();
+        let buffers = match self.durability {
+            Durability::None => inner.written_out.elapsed() < BUFFERED,
+            Durability::Relaxed | Durability::Full => works.iter().all(Transacted::is_aside),
+        };
+        inner.number += 1;
+        let Inner {
+            file: Some(file),
+            asides,
+            number,
+            ..
+        } = inner
+        else {
+            unreachable!("a store that is ready has its file open");
+        };
+        match write(file, &works, asides, (*number, buffers)) {
+            // What was written where nobody finds it was not.
+            Ok(_) if !inner.place.is_kept() => {
+                self.counts.note_trouble(Some(&JournalError::Gone));
+                works.iter().map(|_| Err(JournalError::Gone)).collect()
+            }
+            Ok(outcomes) => {
+                inner.is_buffered = buffers;
+                if !buffers {
+                    inner.written_out = Instant::now();
+                    inner.note_commit();
+                }
+                self.counts.note_trouble(None);
+                self.counts.note_commit(start.elapsed());
+                outcomes
+            }
+            Err(error) => self.recover(inner, &works, &error),
+        }
+    }
+}
+
+impl Journal for Store {
+    fn append(&self, entries: &[Entry<'_>]) -> Result<(), JournalError> {
+        let encoded = entries.iter().map(EncodedEntry::of).collect();
+        self.submit(Transacted::Entries(encoded))
+    }
+
+    fn open_aside(&self) -> Result<Aside, JournalError> {
+        let mut inner = self.inner.lock();
+        self.ready(&mut inner)?;
+        let aside = Aside(inner.asides.next_number());
+        inner.asides.open.insert(aside);
+        Ok(aside)
+    }
+
+    fn write_aside(&self, aside: Aside, objects: &[Object]) -> Result<(), JournalError> {
+        self.submit(Transacted::Aside(aside, objects::encode(objects)))
+    }
+
+    fn drop_aside(&self, aside: Aside) {
+        self.given_up.lock().push(aside);
+    }
+}
