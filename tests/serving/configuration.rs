@@ -16,10 +16,7 @@ use tonic::Code;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
-#[path = "support/process.rs"]
-mod process;
-
-use process::{Server, run};
+use crate::process::{Server, run};
 
 /// Where settings come from.
 #[derive(Debug, Clone, Copy, Default)]
@@ -32,7 +29,7 @@ struct Sources {
 impl Sources {
     /// `evenkeel serve` with these settings; the file lives in `directory`.
     fn command(&self, directory: &TempDir) -> Command {
-        let mut command = process::command(&["serve"]);
+        let mut command = crate::process::command(&["serve"]);
         command.args(self.flags);
         command.envs(self.environment.iter().copied());
         if let Some(text) = self.file {
@@ -310,7 +307,7 @@ fn a_taken_port_is_one_line_and_exit_code_1() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
     let address = taken.local_addr().expect("a bound listener has one");
     let output = run({
-        let mut command = process::command(&["serve", "--listen", &address.to_string()]);
+        let mut command = crate::process::command(&["serve", "--listen", &address.to_string()]);
         command.args(["--log-level", "error"]);
         command
     });

@@ -1,10 +1,14 @@
 //! How evenly things are spread: what a recount by brute force says, pages,
 //! and what it is asked about.
 
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::support::build::{
+    HOSTNAME, ZONE, hard, labelled, node, on, pod, selecting, soft, spread,
+};
+use crate::support::generate;
+use crate::support::model::{self, Stored};
+use crate::support::server::Server;
 use evenkeel::proto::v1::describe_spread_request::Subject;
 use evenkeel::proto::v1::{
     DescribeSpreadRequest, DescribeSpreadResponse, LabelSelector, Node, OwnerReference, Pod,
@@ -15,10 +19,6 @@ use evenkeel::recount::{
     selector_matches, taints_tolerated,
 };
 use proptest::prelude::*;
-use support::build::{HOSTNAME, ZONE, hard, labelled, node, on, pod, selecting, soft, spread};
-use support::generate;
-use support::model::{self, Stored};
-use support::server::Server;
 use tonic::Code;
 
 async fn ask(server: &Server, request: DescribeSpreadRequest) -> DescribeSpreadResponse {

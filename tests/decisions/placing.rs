@@ -1,12 +1,14 @@
 //! Placing many at once is placing one after the other: Filter, Score over
 //! what passed, the best of that, UpdateSnapshot with the pick.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::support::build::{HOSTNAME, ZONE, hard, node, on, pod, soft, spread};
+use crate::support::generate;
+use crate::support::model::Stored;
+use crate::support::server::Server;
 use evenkeel::proto::v1::{
     Change, ConstraintReport, DefaultConstraints, DeleteSnapshotRequest, FilterRequest,
     FilterResponse, NodeBonus, NodeCapacity, NodeChecks, NodeNames, PlaceRequest, Pod,
@@ -16,10 +18,6 @@ use proptest::collection::{btree_map, vec};
 use proptest::option::weighted;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
-use support::build::{HOSTNAME, ZONE, hard, node, on, pod, soft, spread};
-use support::generate;
-use support::model::Stored;
-use support::server::Server;
 use tokio::runtime::Runtime;
 
 /// A cluster and what is placed on it.

@@ -21,10 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 
-#[path = "support/process.rs"]
-mod process;
-
-use process::{DEADLINE, Server};
+use crate::process::{DEADLINE, Server};
 
 /// Connections of the load, and calls under way on each.
 const CONNECTIONS: usize = 4;
@@ -340,7 +337,7 @@ async fn loses_only_calls_under_way(kind: &Kind, checks_health: bool) {
     load.answered_by(&staying.epoch).await;
 
     if checks_health {
-        let mut command = process::command(&["serve", "--expect-snapshot", "default"]);
+        let mut command = crate::process::command(&["serve", "--expect-snapshot", "default"]);
         command.args(["--admin-listen", &killed.admin]);
         let address = killed.process.address().to_owned();
         let back = Server::spawn_on(&address, &mut command);

@@ -19,13 +19,8 @@ use tonic_prost::ProstCodec;
 use tonic_reflection::pb::v1::ServerReflectionRequest;
 use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 
-#[path = "support/process.rs"]
-mod process;
-#[path = "support/streams.rs"]
-mod streams;
-
-use process::{DEADLINE, Server};
-use streams::{feed, next, watch};
+use crate::process::{DEADLINE, Server};
+use crate::streams::{feed, next, watch};
 
 /// Connections of a load, and calls under way on each.
 const CONNECTIONS: usize = 4;

@@ -15,10 +15,7 @@ use tonic_health::pb::health_client::HealthClient;
 use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_types::StatusExt;
 
-#[path = "support/process.rs"]
-mod process;
-
-use process::{DEADLINE, Server};
+use crate::process::{DEADLINE, Server};
 
 /// Asserts that `status` is the refusal of one limit.
 #[track_caller]

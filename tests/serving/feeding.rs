@@ -16,13 +16,11 @@ use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
 use tonic::transport::Channel;
 
-#[path = "../examples/feeder.rs"]
+#[path = "../../examples/feeder.rs"]
 #[allow(dead_code, unreachable_pub)]
 mod feeder;
-#[path = "support/process.rs"]
-mod process;
 
-use process::{DEADLINE, Server, command};
+use crate::process::{DEADLINE, Server, command};
 
 type Client = SpreadServiceClient<Channel>;
 

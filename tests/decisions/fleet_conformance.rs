@@ -1,10 +1,12 @@
 //! What KubeFleet's scheduler answered in 955 cases, asked of a real server.
 //! `vectors/` says where the cases come from.
 
-mod support;
-
 use std::collections::BTreeMap;
 
+use crate::support::build::{meta, on, pod, spread};
+use crate::support::model::Stored;
+use crate::support::server::Server;
+use crate::support::vectors;
 use evenkeel::proto::v1::{
     Change, Dialect, FilterRequest, Holder, HolderState, Node, NodeBonus, NodeChecks, NodeNames,
     NodeScore, NodeVerdict, ObjectMeta, PlaceRequest, PlacementStep, Pod, ScoreRequest, Taint,
@@ -12,10 +14,6 @@ use evenkeel::proto::v1::{
 };
 use pbjson_types::Timestamp;
 use serde::Deserialize;
-use support::build::{meta, on, pod, spread};
-use support::model::Stored;
-use support::server::Server;
-use support::vectors;
 
 /// How many cases each file has.
 const FILES: [(&str, usize); 2] = [("fleet.jsonl.gz", 645), ("fleet-extended.jsonl.gz", 310)];

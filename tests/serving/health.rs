@@ -18,13 +18,8 @@ use tonic_health::pb::health_check_response::ServingStatus::{
 };
 use tonic_health::pb::health_client::HealthClient;
 
-#[path = "support/process.rs"]
-mod process;
-#[path = "support/streams.rs"]
-mod streams;
-
-use process::{DEADLINE, Server};
-use streams::{next, watch};
+use crate::process::{DEADLINE, Server};
+use crate::streams::{next, watch};
 
 const SERVICE: &str = "evenkeel.v1.SpreadService";
 

@@ -1,11 +1,10 @@
 //! Objects as Kubernetes' own encoder wrote them, beside their JSON: both are
 //! the same message, and writing it again keeps all that we know.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
+use crate::support::vectors;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use evenkeel::proto::v1::{Node, Pod, ReplicaSet, ReplicationController, Service, StatefulSet};
@@ -14,7 +13,6 @@ use prost::Message;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use support::vectors;
 
 const OBJECTS: usize = 41;
 

@@ -2,11 +2,14 @@
 //! to nodes, pods and views in whatever order: counts kept warm, built anew,
 //! evicted, refused for want of room, carried along by moving nodes.
 
-mod support;
-
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::support::agree::{self, Question};
+use crate::support::build::HOSTNAME;
+use crate::support::model::{Stored, changes, delete};
+use crate::support::server::Server;
+use crate::support::{generate, model};
 use evenkeel::proto::v1::{
     Change, FilterRequest, Mode, Node, NodeChecks, Pod, ScoreRequest, UpdateSnapshotRequest, View,
 };
@@ -16,11 +19,6 @@ use evenkeel::verify::verify;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::subsequence;
-use support::agree::{self, Question};
-use support::build::HOSTNAME;
-use support::model::{Stored, changes, delete};
-use support::server::Server;
-use support::{generate, model};
 use tokio::runtime::Runtime;
 
 /// More than the 64 domains from which on a view orders its counts.
@@ -372,8 +370,8 @@ fn burst(namespace: &str, add: bool) -> Vec<Change> {
             return delete("Pod", namespace, &name);
         }
         let labels = [("app", "a"), ("hash", &*name)];
-        let mut pod = support::build::on(
-            support::build::pod(&name, &labels),
+        let mut pod = crate::support::build::on(
+            crate::support::build::pod(&name, &labels),
             &format!("n{}", index % NODES),
         );
         pod.metadata.get_or_insert_default().namespace = namespace.to_owned();

@@ -7,10 +7,7 @@ use std::process::{Command, Output};
 
 use rcgen::{CertificateParams, KeyPair};
 
-#[path = "support/process.rs"]
-mod process;
-
-use process::{Server, command, run};
+use crate::process::{Server, command, run};
 
 /// A name that both are asked about, and whether it is healthy.
 const NAMES: [(&str, bool); 4] = [

@@ -20,10 +20,7 @@ use tokio::time::timeout;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Code, Request, Response, Status};
 
-#[path = "support/process.rs"]
-mod process;
-
-use process::{DEADLINE, Server};
+use crate::process::{DEADLINE, Server};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const CALLER: &str = "b7ad6b7169203331";

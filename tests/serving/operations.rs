@@ -8,15 +8,8 @@ use std::path::Path;
 use clap::Args;
 use evenkeel::server::Config;
 
-#[path = "support/http.rs"]
-mod http;
-#[path = "support/metrics.rs"]
-mod metrics;
-#[path = "support/process.rs"]
-mod process;
-
-use metrics::Page;
-use process::Server;
+use crate::metrics::Page;
+use crate::process::Server;
 
 fn read(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);

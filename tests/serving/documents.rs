@@ -4,9 +4,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-#[path = "support/process.rs"]
-mod process;
-
 /// How the documents call the binary.
 const BINARY: &str = "target/release/evenkeel ";
 
@@ -33,8 +30,8 @@ fn the_tour_of_the_readme_is_real() {
     let (start, _) = tour.next().expect("the tour starts a server");
     let arguments = start.strip_prefix("cargo run --release -- serve ");
     let arguments: Vec<&str> = arguments.expect("with cargo").split_whitespace().collect();
-    let mut serve = process::command(&["serve"]);
-    let mut server = process::Server::spawn(serve.args(arguments).current_dir(root()));
+    let mut serve = crate::process::command(&["serve"]);
+    let mut server = crate::process::Server::spawn(serve.args(arguments).current_dir(root()));
     server.logged("ready", "message");
 
     let mut shown = 0;
@@ -139,8 +136,8 @@ fn joined<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
 /// Standard output of the binary. Nothing in the documents needs quotes.
 fn run(arguments: &str, variables: &[(&str, &str)]) -> String {
     let arguments: Vec<&str> = arguments.split_whitespace().collect();
-    let mut command = process::command(&arguments);
+    let mut command = crate::process::command(&arguments);
     command.current_dir(root()).envs(variables.iter().copied());
-    let output = process::run(command);
+    let output = crate::process::run(command);
     String::from_utf8(output.stdout).expect("the output is text")
 }

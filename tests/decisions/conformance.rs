@@ -1,10 +1,11 @@
 //! What kube-scheduler 1.35 answered in 1,648 cases, asked of a real server
 //! and of the oracle. `vectors/` says where the cases come from.
 
-mod support;
-
 use std::collections::BTreeMap;
 
+use crate::support::agree::{self, Question, WEIGHT_TOLERANCE};
+use crate::support::server::Server;
+use crate::support::{model, vectors};
 use evenkeel::proto::v1::{
     Code, ConstraintReport, DefaultConstraints, FilterRequest, FilterResponse, Node, NodeChecks,
     NodeNames, Pod, ScoreRequest, ScoreResponse, View,
@@ -13,9 +14,6 @@ use evenkeel::recount::Cluster;
 use evenkeel::snapshot::Limits;
 use serde::Deserialize;
 use serde_json::Value;
-use support::agree::{self, Question, WEIGHT_TOLERANCE};
-use support::server::Server;
-use support::{model, vectors};
 
 const CASES: usize = 1648;
 const HOSTNAME: &str = "kubernetes.io/hostname";

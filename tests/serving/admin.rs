@@ -14,18 +14,9 @@ use evenkeel::proto::v1::{
 use tonic::Code;
 use tonic::transport::Channel;
 
-#[path = "support/http.rs"]
-mod http;
-#[path = "support/metrics.rs"]
-mod metrics;
-#[path = "support/process.rs"]
-mod process;
-#[path = "support/streams.rs"]
-mod streams;
-
-use http::{ask, exchange, get};
-use metrics::Page;
-use process::{Server, until};
+use crate::http::{ask, exchange, get};
+use crate::metrics::Page;
+use crate::process::{Server, until};
 
 /// A server with an admin port, and where that is.
 fn start(args: &[&str]) -> (Server, String) {
@@ -174,7 +165,7 @@ async fn calls_are_counted_by_method_and_code_and_timed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_is_given_up_and_a_stream_are_counted_when_they_end() {
     let (server, admin) = start(&[]);
-    let open = streams::feed(server.channel()).await;
+    let open = crate::streams::feed(server.channel()).await;
     let mut client = client(&server);
     let update = nodes("s", &["a"], Mode::Unspecified);
     client.update_snapshot(update).await.expect("valid nodes");
@@ -217,7 +208,7 @@ async fn refusals_are_counted_by_the_name_of_the_limit() {
         .update_snapshot(update)
         .await
         .expect_err("three nodes");
-    let open = streams::feed(server.channel()).await;
+    let open = crate::streams::feed(server.channel()).await;
     let (_steps, receiver) = tokio::sync::mpsc::channel(1);
     let second = client.stream_snapshot(tokio_stream::wrappers::ReceiverStream::new(receiver));
     second.await.expect_err("one feed is open");
@@ -433,7 +424,7 @@ async fn an_admin_port_answers_while_every_thread_is_taken() {
         .connect()
         .await
         .expect("the one connection");
-    let _open = streams::feed(held).await;
+    let _open = crate::streams::feed(held).await;
     assert_eq!(get(&admin, "/readyz").status, 200);
     let page = Page::of(&admin);
     assert_eq!(page.value("evenkeel_open_connections", &[]), 1.0);
@@ -547,9 +538,9 @@ fn metrics_keep_to_the_rules() {
 fn an_admin_address_that_is_taken_is_one_line_and_exit_code_1() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("it is bound").to_string();
-    let mut command = process::command(&["serve", "--listen", "127.0.0.1:0"]);
+    let mut command = crate::process::command(&["serve", "--listen", "127.0.0.1:0"]);
     command.args(["--admin-listen", &address, "--log-level", "error"]);
-    let output = process::run(command);
+    let output = crate::process::run(command);
     let told = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{told}");
     assert_eq!(told.lines().count(), 1, "{told}");

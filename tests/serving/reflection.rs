@@ -6,10 +6,7 @@ use prost::Message;
 use prost_types::FileDescriptorProto;
 use tonic_reflection::pb::{v1, v1alpha};
 
-#[path = "support/process.rs"]
-mod process;
-
-use process::Server;
+use crate::process::Server;
 
 /// The names of services, and the files that declare a symbol.
 struct Answer {

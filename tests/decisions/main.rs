@@ -1,0 +1,17 @@
+//! Answers of a server in this process, held against those of others: of
+//! kube-scheduler, of KubeFleet, and of a recount by brute force.
+//!
+//! One program, because each links all of the crate.
+
+mod conformance;
+mod describe_spread;
+mod fleet_conformance;
+mod interleavings;
+mod placing;
+mod real_cluster;
+mod views;
+mod whole_pods;
+mod wire_objects;
+
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,27 @@
+//! The program as it is operated: `evenkeel serve` on a free port, its settings,
+//! its start and its end, and what it tells of itself. Also the commands of the
+//! documents.
+//!
+//! One program, because each links all of the crate.
+
+mod admin;
+mod configuration;
+mod documents;
+mod drain;
+mod feeding;
+mod health;
+mod health_probe;
+mod limits;
+mod load_balancers;
+mod operations;
+mod reflection;
+mod traces;
+
+#[path = "../support/http.rs"]
+mod http;
+#[path = "../support/metrics.rs"]
+mod metrics;
+#[path = "../support/process.rs"]
+mod process;
+#[path = "../support/streams.rs"]
+mod streams;
