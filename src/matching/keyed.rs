@@ -1,12 +1,14 @@
 //! Values that much is looked up by: shared by all who hold them, and hashed
 //! once, however large they are.
 
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::ops::Deref;
 use std::sync::{Arc, LazyLock};
 
+use hashbrown::DefaultHashBuilder;
+
 /// Seeded, so that nobody can choose values that meet.
-static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+static SEED: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
 
 /// A value and its hash. Copies share it.
 #[derive(Debug, Clone)]

@@ -4,7 +4,7 @@
 //! how it ends.
 
 use std::convert::Infallible;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -225,7 +225,9 @@ where
     let doom = request.extensions().get::<Peer>();
     let doom = doom.map(|peer| Arc::clone(&peer.doom));
     let last_moment = api::last_moment(request.headers());
-    let answer = answer(inner, request, kind, who, Arc::clone(&shared));
+    // In place: what an answer waits for is large, and moving it would cost more
+    // than most answers.
+    let answer = pin!(answer(inner, request, kind, who, Arc::clone(&shared)));
     let answered = by(last_moment, answer).await;
     let refused = |status: Status| {
         let head = status.into_http();
@@ -269,11 +271,12 @@ where
     }
     let is_aside = arriving.len() > LARGE;
     let request = Request::from_parts(parts, arriving);
-    let answer = run(inner, request, Arc::clone(&shared.means));
-    match is_aside {
-        false => answer.await,
-        true => shared.aside.run(who, answer).await?,
+    let means = Arc::clone(&shared.means);
+    if is_aside {
+        let answer = run(inner, request, means);
+        return Box::pin(shared.aside.run(who, answer)).await?;
     }
+    run(inner, request, means).await
 }
 
 /// Decodes a request, answers it, and encodes the beginning of the answer.
@@ -295,7 +298,7 @@ where
 /// `answer`, or that it is too late.
 async fn by<T>(
     last_moment: Option<Instant>,
-    answer: impl Future<Output = Result<T, Status>>,
+    answer: Pin<&mut impl Future<Output = Result<T, Status>>>,
 ) -> Result<T, Status> {
     let Some(last_moment) = last_moment else {
         return answer.await;

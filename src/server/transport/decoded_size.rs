@@ -97,11 +97,12 @@ impl<'a, I: Iterator<Item = &'a Bytes>> Scan<'a, I> {
         if depth > MAX_DEPTH {
             return None;
         }
+        let fields = self.layouts[layout].fields.as_slice();
         let mut seen = 0_u128;
         while self.read < end {
             let tag = self.varint()?;
             let number = usize::try_from(tag >> 3).ok()?;
-            let field = self.layouts[layout].fields.get(number).copied().flatten();
+            let field = fields.get(number).and_then(Option::as_ref);
             if let Some(field) = field {
                 let bit = 1_u128.checked_shl(number as u32).unwrap_or(0);
                 let is_first = seen & bit == 0;
@@ -142,7 +143,20 @@ impl<'a, I: Iterator<Item = &'a Bytes>> Scan<'a, I> {
         self.weight = self.weight.saturating_add(bytes);
     }
 
+    /// Most are of one byte, which lies in the block at hand.
+    #[inline]
     fn varint(&mut self) -> Option<u64> {
+        match self.block.split_first() {
+            Some((&byte, rest)) if byte < 0x80 => {
+                self.block = rest;
+                self.read += 1;
+                Some(u64::from(byte))
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    fn long_varint(&mut self) -> Option<u64> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             while self.block.is_empty() {
@@ -159,7 +173,19 @@ impl<'a, I: Iterator<Item = &'a Bytes>> Scan<'a, I> {
         None
     }
 
-    fn skip(&mut self, mut bytes: usize) -> Option<()> {
+    #[inline]
+    fn skip(&mut self, bytes: usize) -> Option<()> {
+        match self.block.get(bytes..) {
+            Some(rest) => {
+                self.block = rest;
+                self.read += bytes;
+                Some(())
+            }
+            None => self.skip_blocks(bytes),
+        }
+    }
+
+    fn skip_blocks(&mut self, mut bytes: usize) -> Option<()> {
         self.read += bytes;
         while bytes > self.block.len() {
             bytes -= self.block.len();
