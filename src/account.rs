@@ -10,6 +10,8 @@ pub mod heap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::limits::{Exceeded, Limit};
+
 /// What a charge is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
@@ -61,6 +63,16 @@ pub struct Exhausted {
     pub used: usize,
     /// What was asked for.
     pub wanted: usize,
+}
+
+impl From<Exhausted> for Exceeded {
+    fn from(exhausted: Exhausted) -> Self {
+        Self {
+            limit: Limit::MemoryBytes,
+            most: exhausted.limit,
+            actual: Some(exhausted.used.saturating_add(exhausted.wanted)),
+        }
+    }
 }
 
 /// The account of a process.

@@ -18,6 +18,7 @@ pub mod cli;
 #[cfg(feature = "server")]
 pub mod decision_log;
 pub mod explain;
+pub mod limits;
 #[cfg(feature = "cli")]
 mod manifest;
 pub mod matching;

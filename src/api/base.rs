@@ -13,7 +13,7 @@ use tonic::metadata::MetadataMap;
 
 use super::checked::{Ask, Checked, Pace};
 use super::error::Error;
-use super::lanes::{Lanes, Load};
+use super::lanes::Lanes;
 use super::measured::{Answer, try_measured};
 use super::{deadline, request};
 use crate::decision_log::{self, DecisionLog, Pending};
@@ -52,11 +52,11 @@ impl Service {
     /// sent before its client heard of it.
     pub fn new(registry: Arc<Registry>, draining: CancellationToken) -> Self {
         Self {
+            lanes: Lanes::new(registry.limits()),
             registry,
             draining,
             verifying: Arc::new(Semaphore::new(1)),
             exporting: Arc::new(Semaphore::new(MAX_EXPORTS)),
-            lanes: Lanes::new(Load::default()),
             feeds: None,
             decision_log: None,
         }
@@ -89,15 +89,6 @@ impl Service {
         match &self.feeds {
             Some(runtime) => runtime.spawn(feed),
             None => tokio::spawn(feed),
-        }
-    }
-
-    /// The same service, with another limit on decisions that may take long.
-    #[must_use]
-    pub fn with_load(self, load: Load) -> Self {
-        Self {
-            lanes: Lanes::new(load),
-            ..self
         }
     }
 

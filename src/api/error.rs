@@ -9,6 +9,7 @@ use tonic_types::{ErrorDetails, StatusExt};
 
 use crate::access::Role;
 use crate::account;
+use crate::limits::{Exceeded, Limit};
 use crate::matching::Violations;
 use crate::snapshot::{self, JournalError};
 
@@ -22,8 +23,8 @@ const MAX_VIOLATION_BYTES: usize = 4_000;
 /// When an update that could not be stored may be tried again.
 const STORAGE_RETRY: Duration = Duration::from_secs(1);
 
-/// When what there was no memory for may be tried again.
-const MEMORY_RETRY: Duration = Duration::from_secs(1);
+/// When what was over a limit may be tried again, if it may.
+const LIMIT_RETRY: Duration = Duration::from_secs(1);
 
 /// Why a call is refused.
 #[derive(Debug, thiserror::Error)]
@@ -63,18 +64,9 @@ pub enum Error {
     /// The request did not arrive whole in time.
     #[error("the request did not arrive within receive-timeout of {} s", .0.as_secs_f64())]
     NotReceived(Duration),
-    /// Too much for a limit of the server itself.
-    #[error("{what}: over {name} of {limit}")]
-    OverLimit {
-        /// What there is too much of.
-        what: &'static str,
-        /// Name of the limit in the configuration.
-        name: &'static str,
-        /// The limit.
-        limit: usize,
-        /// When another attempt may succeed, if it may.
-        retry_after: Option<Duration>,
-    },
+    /// Too much for a limit.
+    #[error(transparent)]
+    OverLimit(#[from] Exceeded),
     /// The caller is not known.
     #[error("the caller is not known: {0}")]
     Unauthenticated(&'static str),
@@ -101,6 +93,7 @@ impl From<snapshot::Error> for Error {
     fn from(error: snapshot::Error) -> Self {
         match error {
             snapshot::Error::Invalid(violations) => Self::Invalid(violations),
+            snapshot::Error::OverLimit(exceeded) => Self::OverLimit(exceeded),
             error => Self::Snapshot(error),
         }
     }
@@ -108,12 +101,7 @@ impl From<snapshot::Error> for Error {
 
 impl From<account::Exhausted> for Error {
     fn from(exhausted: account::Exhausted) -> Self {
-        Self::OverLimit {
-            what: "bytes held for clients",
-            name: "max-memory-bytes",
-            limit: exhausted.limit,
-            retry_after: Some(MEMORY_RETRY),
-        }
+        Self::OverLimit(exhausted.into())
     }
 }
 
@@ -135,13 +123,13 @@ impl Error {
                     (Code::ResourceExhausted, "STORAGE_FULL")
                 }
                 snapshot::Error::NotStored(_) => (Code::Unavailable, "STORAGE_FAILED"),
-                snapshot::Error::OverLimit { .. } => (Code::ResourceExhausted, "OVER_LIMIT"),
+                snapshot::Error::OverLimit(_) => (Code::ResourceExhausted, "OVER_LIMIT"),
             },
             Self::MinRevision { .. } => (Code::DeadlineExceeded, "MIN_REVISION_NOT_REACHED"),
             Self::NoWorkload { .. } => (Code::NotFound, "WORKLOAD_NOT_FOUND"),
             Self::Deadline => (Code::DeadlineExceeded, "DEADLINE_EXCEEDED"),
             Self::NotReceived(_) => (Code::DeadlineExceeded, "REQUEST_NOT_RECEIVED"),
-            Self::OverLimit { .. } => (Code::ResourceExhausted, "OVER_LIMIT"),
+            Self::OverLimit(_) => (Code::ResourceExhausted, "OVER_LIMIT"),
             Self::Unauthenticated(_) => (Code::Unauthenticated, "UNAUTHENTICATED"),
             Self::Denied { .. } | Self::DeniedAnywhere(_) => {
                 (Code::PermissionDenied, "PERMISSION_DENIED")
@@ -155,24 +143,16 @@ impl Error {
 impl Error {
     /// What programs may want to know of it.
     fn metadata(&self) -> Vec<(String, String)> {
-        let limit = |name: &str, value: usize| {
-            vec![
-                ("limit".to_owned(), name.to_owned()),
-                ("value".to_owned(), value.to_string()),
-            ]
-        };
+        let limit = |limit: Limit| ("limit".to_owned(), limit.name().to_owned());
         match self {
-            Self::Snapshot(snapshot::Error::OverLimit {
-                name, limit: value, ..
-            })
-            | Self::OverLimit {
-                name, limit: value, ..
-            } => limit(name, *value),
+            Self::OverLimit(exceeded) => vec![
+                limit(exceeded.limit),
+                ("value".to_owned(), exceeded.most.to_string()),
+            ],
             // Of several limits the first; the violations name all.
             Self::Invalid(violations) if violations.are_limits() => {
                 let first = violations.iter().find_map(|v| v.limit);
-                let name = |limit: &str| ("limit".to_owned(), limit.to_owned());
-                first.map(name).into_iter().collect()
+                first.map(limit).into_iter().collect()
             }
             Self::DeniedAnywhere(role) => vec![("role".to_owned(), role.to_string())],
             Self::Denied { role, snapshot } => vec![
@@ -190,7 +170,7 @@ impl From<Error> for Status {
         let metadata: HashMap<String, String> = error.metadata().into_iter().collect();
         let mut details = ErrorDetails::with_error_info(reason, DOMAIN, metadata);
         let retry_after = match &error {
-            Error::OverLimit { retry_after, .. } => *retry_after,
+            Error::OverLimit(exceeded) if exceeded.limit.row().passes => Some(LIMIT_RETRY),
             Error::Snapshot(snapshot::Error::NotStored(_)) => Some(STORAGE_RETRY),
             _ => None,
         };

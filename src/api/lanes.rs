@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
@@ -12,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::aside::Aside;
 use super::error::Error;
+use crate::limits::{Exceeded, Limit, Limits};
 
 /// Changes from which on a batch is applied beside the reactor.
 pub const LARGE_BATCH: usize = 256;
@@ -27,33 +27,10 @@ const LOOKS: usize = 16;
 /// Copies of snapshots that are made at once.
 const COPIES: usize = 8;
 
-/// When a decision that was refused may be asked again.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
-
-/// How many decisions that may take long run and wait.
-#[derive(Debug, Clone, Copy)]
-pub struct Load {
-    /// At work at once.
-    pub running: usize,
-    /// Waiting for their turn; one more is refused.
-    pub waiting: usize,
-}
-
-impl Default for Load {
-    /// As many at work as there are processors, and 16 times as many waiting.
-    fn default() -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        Self {
-            running: processors,
-            waiting: 16 * processors,
-        }
-    }
-}
-
 /// The lanes of a service.
 #[derive(Clone)]
 pub struct Lanes {
-    load: Load,
+    max_waiting: usize,
     deciding: Arc<Semaphore>,
     /// A permit for each decision that runs or waits.
     decisions: Arc<Semaphore>,
@@ -68,17 +45,19 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    /// Lanes for so many decisions.
-    pub fn new(load: Load) -> Self {
+    /// Lanes for as many decisions as may run and wait.
+    pub fn new(limits: &Limits) -> Self {
+        let (running, waiting) = (limits.max_running_decisions, limits.max_waiting_decisions);
+        let all = running.saturating_add(waiting).min(Semaphore::MAX_PERMITS);
         Self {
-            load,
-            deciding: Arc::new(Semaphore::new(load.running)),
-            decisions: Arc::new(Semaphore::new(load.running + load.waiting)),
+            max_waiting: waiting,
+            deciding: Arc::new(Semaphore::new(running)),
+            decisions: Arc::new(Semaphore::new(all)),
             writes: Arc::new(Semaphore::new(WRITES)),
             looks: Arc::new(Semaphore::new(LOOKS)),
             held: Arc::new(Semaphore::new(LOOKS)),
             copies: Arc::new(Semaphore::new(COPIES)),
-            aside: Arc::new(Aside::new(load.running)),
+            aside: Arc::new(Aside::new(running)),
             running: Arc::default(),
         }
     }
@@ -101,12 +80,11 @@ impl Lanes {
         work: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
     ) -> Result<T, Error> {
         let Ok(place) = Arc::clone(&self.decisions).try_acquire_owned() else {
-            return Err(Error::OverLimit {
-                what: "decisions that wait for a processor",
-                name: "max-waiting-decisions",
-                limit: self.load.waiting,
-                retry_after: Some(RETRY_AFTER),
-            });
+            return Err(Error::OverLimit(Exceeded {
+                limit: Limit::WaitingDecisions,
+                most: self.max_waiting,
+                actual: None,
+            }));
         };
         // A call that is given up drops its guard.
         let gone = CancellationToken::new();

@@ -33,7 +33,6 @@ pub use deadline::last as last_moment;
 pub use error::Error;
 pub use export::summary as describe;
 pub use feeding::MAX_GROUP;
-pub use lanes::Load;
 pub use measured::{Decision, Size};
 pub use request::parse_snapshot_name;
 pub use sum::ExportSum;

@@ -10,6 +10,7 @@ use super::export::timestamp;
 use super::measured::try_measured;
 use super::{answer, fleet as fleet_answer, request, wish};
 use crate::access::Role;
+use crate::limits::Limit;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::snapshot::{Batch, DecidedPicks, Hold, Limits, ReadView, Snapshot};
@@ -205,14 +206,9 @@ impl Checked {
             }
             Plan::Fleet(mut plan) => {
                 let with_steps = self.view == v1::View::Full;
-                let limit = self.limits.max_step_scores;
-                if with_steps && plan.step_scores() > limit {
-                    return Err(Error::OverLimit {
-                        what: "scores of all steps",
-                        name: "max-step-scores",
-                        limit,
-                        retry_after: None,
-                    });
+                if with_steps {
+                    let scores = plan.step_scores();
+                    self.limits.check(Limit::StepScores, scores)?;
                 }
                 let policy = fleet::Policy { with_steps };
                 let outcome = plan.run(policy, cancelled).ok_or(Error::Deadline)?;

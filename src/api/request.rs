@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use crate::limits::Limit;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::snapshot::{Batch, Limits};
@@ -101,9 +102,7 @@ pub fn as_score(wire: v1::FilterRequest) -> v1::ScoreRequest {
 /// The changes of an overlay.
 pub fn overlay(changes: Vec<v1::Change>, limits: &Limits, faults: &mut Violations) -> Batch {
     let path = Path::root("overlay");
-    let (count, limit) = (changes.len(), limits.max_overlay_changes);
-    if count > limit {
-        faults.over_limit(path, "max-overlay-changes", limit, count);
+    if !faults.within(path, limits, Limit::OverlayChanges, changes.len()) {
         return Batch::default();
     }
     let checked = faults.collect(Batch::check(changes, limits, path));
@@ -136,10 +135,7 @@ pub fn check_owner(owner: &str, path: Path<'_>, limits: &Limits, faults: &mut Vi
 
 /// Checks the length of a string that has no rule of its own.
 pub fn check_length(text: &str, path: Path<'_>, limits: &Limits, faults: &mut Violations) {
-    let limit = limits.max_string_bytes;
-    if text.len() > limit {
-        faults.over_limit(path, "max-string-bytes", limit, text.len());
-    }
+    faults.within(path, limits, Limit::StringBytes, text.len());
 }
 
 /// How many domains to list in a report.
@@ -163,9 +159,8 @@ pub fn check_candidates(
     let Some(candidates) = candidates else { return };
     let parent = Path::root("candidates");
     let path = parent.field("names");
-    let (count, limit) = (candidates.names.len(), limits.max_nodes);
-    if count > limit {
-        faults.over_limit(path, "max-nodes", limit, count);
+    let count = candidates.names.len();
+    if !faults.within(path, limits, Limit::Nodes, count) {
         return;
     }
     let mut seen = HashSet::with_capacity(count);

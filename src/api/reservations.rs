@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::error::Error;
 use super::export::timestamp;
 use super::request;
+use crate::limits::Limit;
 use crate::matching::{Path, Violations, names};
 use crate::proto::v1;
 use crate::snapshot::{Claim, Limits, Listed, Snapshot};
@@ -123,8 +124,7 @@ fn check_ids<'a>(
     limits: &Limits,
     faults: &mut Violations,
 ) {
-    if ids.len() > limits.max_replicas {
-        faults.over_limit(path, "max-replicas", limits.max_replicas, ids.len());
+    if !faults.within(path, limits, Limit::Replicas, ids.len()) {
         return;
     }
     let mut seen = HashSet::with_capacity(ids.len());
@@ -152,8 +152,5 @@ fn check_pod(
     if !pod.name.is_empty() {
         names::check_name(&pod.name, path.field("name"), faults);
     }
-    let (count, limit) = (pod.uid.len(), limits.max_string_bytes);
-    if count > limit {
-        faults.over_limit(path.field("uid"), "max-string-bytes", limit, count);
-    }
+    request::check_length(&pod.uid, path.field("uid"), limits, faults);
 }

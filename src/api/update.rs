@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::error::Error;
 use super::request;
+use crate::limits::Limit;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::snapshot::{Applied, Batch, Defaults, Limits, Moment, Offer, Registry, Update};
@@ -53,12 +54,10 @@ impl Checked {
             faults.collect(Defaults::compile(&wire, limits, path))
         });
         let path = field("changes");
-        let (count, limit) = (wire.changes.len(), limits.max_changes_per_batch);
-        let batch = if count > limit {
-            faults.over_limit(path, "max-changes-per-batch", limit, count);
-            None
-        } else {
-            faults.collect(Batch::check(wire.changes, limits, path))
+        let count = wire.changes.len();
+        let batch = match faults.within(path, limits, Limit::ChangesPerBatch, count) {
+            true => faults.collect(Batch::check(wire.changes, limits, path)),
+            false => None,
         };
         Ok(faults.finish(Self {
             snapshot,

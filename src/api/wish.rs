@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use super::request;
+use crate::limits::Limit;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::snapshot::Limits;
@@ -40,9 +41,7 @@ pub fn replicas(wire: i32, limits: &Limits, faults: &mut Violations) -> usize {
     let path = Path::root("replicas");
     request::check_not_negative(wire.into(), path, faults);
     let replicas = usize::try_from(wire).unwrap_or(0);
-    if replicas > limits.max_replicas {
-        faults.over_limit(path, "max-replicas", limits.max_replicas, replicas);
-    }
+    faults.within(path, limits, Limit::Replicas, replicas);
     replicas
 }
 
@@ -56,8 +55,7 @@ fn by_node<W, T>(
     mut value: impl FnMut(&W, Path<'_>, &mut Violations) -> T,
 ) -> HashMap<String, T> {
     let path = Path::root(field);
-    if list.len() > limits.max_nodes {
-        faults.over_limit(path, "max-nodes", limits.max_nodes, list.len());
+    if !faults.within(path, limits, Limit::Nodes, list.len()) {
         return HashMap::new();
     }
     let mut map = HashMap::with_capacity(list.len());

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::limits::{Limit, Limits};
+
 /// The path of a field, as in the JSON of the request, e.g.
 /// `pod.spec.topologySpreadConstraints[0].maxSkew`.
 ///
@@ -68,7 +70,7 @@ pub struct Violation {
     pub description: String,
     /// The configured limit that the value is too much for, if it is not
     /// simply wrong.
-    pub limit: Option<&'static str>,
+    pub limit: Option<Limit>,
 }
 
 /// How many faults are kept with their words; of more it is known how many.
@@ -94,21 +96,19 @@ impl Violations {
         self.push(path, || description.into(), None);
     }
 
-    /// Adds the fault of exceeding the limit that is configured as `name`.
-    pub fn over_limit(&mut self, path: Path<'_>, name: &'static str, limit: usize, actual: usize) {
-        self.push(
-            path,
-            || format!("is {actual} long, over {name} of {limit}"),
-            Some(name),
-        );
+    /// Whether a number is within a limit; adds a fault when it is not.
+    pub fn within(&mut self, path: Path<'_>, limits: &Limits, limit: Limit, actual: usize) -> bool {
+        let most = limits.get(limit);
+        let is_within = actual <= most;
+        if !is_within {
+            let name = limit.name();
+            let description = || format!("is {actual} long, over {name} of {most}");
+            self.push(path, description, Some(limit));
+        }
+        is_within
     }
 
-    fn push(
-        &mut self,
-        path: Path<'_>,
-        description: impl FnOnce() -> String,
-        limit: Option<&'static str>,
-    ) {
+    fn push(&mut self, path: Path<'_>, description: impl FnOnce() -> String, limit: Option<Limit>) {
         self.total += 1;
         self.wrong += usize::from(limit.is_none());
         if self.kept.len() < MAX_KEPT {

@@ -9,10 +9,10 @@ mod clock;
 mod counters;
 mod counts;
 mod history;
-mod limits;
 mod objects;
 mod state;
 
+pub use crate::limits::Limits;
 pub use budget::{Budget, Delay, Units};
 pub use clock::{Clock, Moment, Now};
 pub use counters::{Counters, Striped};
@@ -26,7 +26,7 @@ pub use counts::topology::Topology;
 pub use counts::view::View;
 pub use counts::watched::SelectorViews;
 pub use counts::{partition, topology};
-pub use history::error::{Error, check_limit};
+pub use history::error::Error;
 #[cfg(test)]
 pub(crate) use history::fault_injection::InjectedFault;
 pub use history::freshness::MaxAges;
@@ -40,7 +40,6 @@ pub use history::registry::Registry;
 pub use history::reserving::{DecidedPicks, Ended, Listed, Reserved};
 pub use history::restoring::Restoring;
 pub use history::staged::Staged;
-pub use limits::Limits;
 pub use objects::change::{Batch, ObjectId, ObjectKind, OwnerKind, metadata_of};
 pub use objects::defaults::Defaults;
 pub use objects::label_sets::{LabelSetId, LabelSets};

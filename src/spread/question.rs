@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::active::{Constraints, Subject};
 use super::checks::Checks;
+use crate::limits::Limit;
 use crate::matching::{Constraint, NodeAffinity, Path, Tolerations, Violations, names, times};
 use crate::proto::v1;
 use crate::snapshot::{Controller, Limits, ReadView};
@@ -64,9 +65,7 @@ impl Question {
         let tolerations = Tolerations::compile(&spec.tolerations, tolerations, &mut faults);
         let list = at.field("topologySpreadConstraints");
         let own = &spec.topology_spread_constraints;
-        let limit = limits.max_constraints_per_pod;
-        if own.len() > limit {
-            faults.over_limit(list, "max-constraints-per-pod", limit, own.len());
+        if !faults.within(list, limits, Limit::ConstraintsPerPod, own.len()) {
             return Err(faults);
         }
         let constraints = Constraint::compile_own(own, &metadata.labels, list, &mut faults);

@@ -19,7 +19,7 @@ use crate::process::{DEADLINE, Server};
 
 /// Asserts that `status` is the refusal of one limit.
 #[track_caller]
-fn assert_over(limit: &str, status: &Status) {
+pub(crate) fn assert_over(limit: &str, status: &Status) {
     assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
     assert!(status.message().contains(limit), "{status}");
     let info = status
@@ -32,7 +32,7 @@ fn assert_over(limit: &str, status: &Status) {
 
 /// A call that holds its slot until it is dropped: it waits for a revision that
 /// does not come.
-async fn waiting(server: &Server) -> JoinHandle<()> {
+pub(crate) async fn waiting(server: &Server) -> JoinHandle<()> {
     let mut client = SpreadServiceClient::new(server.channel());
     let made = client
         .update_snapshot(UpdateSnapshotRequest::default())
@@ -88,7 +88,7 @@ async fn calls_are_limited_but_probes_are_not() {
 
 /// A valid update of `count` thousand bytes and a little more: deletions of
 /// what is not there.
-fn update(count: usize) -> UpdateSnapshotRequest {
+pub(crate) fn update(count: usize) -> UpdateSnapshotRequest {
     let deletion = |number| Change {
         object: Some(change::Object::Delete(ObjectReference {
             kind: "Node".into(),

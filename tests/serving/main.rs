@@ -8,6 +8,7 @@ mod admin;
 mod configuration;
 mod documents;
 mod drain;
+mod each_limit;
 mod feeding;
 mod health;
 mod health_probe;

@@ -1,88 +1,13 @@
-//! How much one client can ask of the server before it is another's turn.
+//! How long one client can keep the server waiting.
 
 use std::time::Duration;
 
-use super::values::{count, positive_duration};
-use crate::api::Load;
+use super::values::positive_duration;
 
 /// What keeps one client from starving others.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Clients")]
 pub struct ClientSettings {
-    /// Long decisions that run at once.
-    ///
-    /// The default is one per processor. Place, Explain and DescribeSpread may
-    /// take long, and Filter and Score with an overlay, many candidates, or on
-    /// a very large snapshot. Other decisions run at once.
-    #[arg(
-        long,
-        env = "EVENKEEL_MAX_RUNNING_DECISIONS",
-        value_name = "COUNT",
-        value_parser = count
-    )]
-    pub max_running_decisions: Option<usize>,
-
-    /// Long decisions that wait.
-    ///
-    /// The default is 16 per processor. One more is refused at once, so that
-    /// its client can ask another server.
-    #[arg(
-        long,
-        env = "EVENKEEL_MAX_WAITING_DECISIONS",
-        value_name = "COUNT",
-        value_parser = count
-    )]
-    pub max_waiting_decisions: Option<usize>,
-
-    /// Feeds (StreamSnapshot) open at once, over all connections.
-    ///
-    /// Feeds may stay open for days and are not concurrent calls. One caller
-    /// may have no more feeds than it leaves free.
-    #[arg(
-        long,
-        env = "EVENKEEL_MAX_FEEDS",
-        value_name = "COUNT",
-        default_value_t = 1_024,
-        value_parser = count
-    )]
-    pub max_feeds: usize,
-
-    /// Health watches open at once, over all connections.
-    ///
-    /// Each takes some 20 KB. Health checks do not count: they have their own
-    /// slots and are always answered. One caller may have no more watches than
-    /// it leaves free.
-    #[arg(
-        long,
-        env = "EVENKEEL_MAX_HEALTH_WATCHES",
-        value_name = "COUNT",
-        default_value_t = 4_096,
-        value_parser = count
-    )]
-    pub max_health_watches: usize,
-
-    /// Reflection streams open at once, over all connections.
-    ///
-    /// One caller may have no more streams than it leaves free.
-    #[arg(
-        long,
-        env = "EVENKEEL_MAX_REFLECTION_STREAMS",
-        value_name = "COUNT",
-        default_value_t = 256,
-        value_parser = count
-    )]
-    pub max_reflection_streams: usize,
-
-    /// Calls and feeds of one connection at once; more wait in the client.
-    #[arg(
-        long,
-        env = "EVENKEEL_MAX_CALLS_PER_CONNECTION",
-        value_name = "COUNT",
-        default_value_t = 1_000,
-        value_parser = calls
-    )]
-    pub max_calls_per_connection: u32,
-
     /// How long a request may take to arrive.
     ///
     /// For a stream: its first message, and then each message from its first
@@ -109,20 +34,4 @@ pub struct ClientSettings {
         value_parser = positive_duration
     )]
     pub send_timeout: Duration,
-}
-
-impl ClientSettings {
-    /// How many decisions that may take long run and wait.
-    pub fn load(&self) -> Load {
-        let usual = Load::default();
-        Load {
-            running: self.max_running_decisions.unwrap_or(usual.running),
-            waiting: self.max_waiting_decisions.unwrap_or(usual.waiting),
-        }
-    }
-}
-
-fn calls(text: &str) -> Result<u32, &'static str> {
-    let calls = count(text)?;
-    u32::try_from(calls).map_err(|_| "expected a whole number from 1 to 4294967295")
 }

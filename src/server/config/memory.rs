@@ -1,29 +1,18 @@
 //! How much memory the process may take.
 
-use std::sync::Arc;
-
-use crate::account::Account;
-use crate::server::config::LimitSettings;
-
 /// The least that the account allows by default, however small the machine.
 const FLOOR: usize = 64 << 20;
 
-/// The account of the process: with the limit that is set, or else with three
-/// quarters of the memory that there is. What allocators waste, threads' stacks
-/// and the program itself are not on it, and have the last quarter.
-pub(in crate::server) fn account(settings: &LimitSettings) -> Arc<Account> {
-    let usual = || {
-        let there_is = limit().or_else(machine)?;
-        Some(
-            usize::try_from(there_is / 4 * 3)
-                .unwrap_or(usize::MAX)
-                .max(FLOOR),
-        )
+/// The limit of the memory that clients can make the server hold, unless another
+/// is set: three quarters of the memory that there is. What allocators waste,
+/// threads' stacks and the program itself have the last quarter. No limit where
+/// nobody knows how much there is.
+pub(super) fn usual_limit() -> usize {
+    let Some(there_is) = limit().or_else(machine) else {
+        return usize::MAX;
     };
-    match settings.max_memory_bytes.or_else(usual) {
-        Some(limit) => Account::new(limit),
-        None => Account::unlimited(),
-    }
+    let share = usize::try_from(there_is / 4 * 3).unwrap_or(usize::MAX);
+    share.max(FLOOR)
 }
 
 /// What the control groups of the process allow it, if they do: version 2, or

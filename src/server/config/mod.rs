@@ -8,13 +8,12 @@ mod file;
 mod limits;
 pub(super) mod log;
 pub(super) mod memory;
-mod placing;
 mod security;
 mod state;
-mod stored;
 mod traces;
 mod trust;
 mod values;
+mod views;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -25,15 +24,14 @@ use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 pub use admin::AdminSettings;
 pub use clients::ClientSettings;
 pub use file::{FileError, apply_file};
-pub use limits::LimitSettings;
 pub use security::{ClientAuth, Conflict, SecuritySettings};
 pub use state::StateSettings;
 pub use traces::TraceSettings;
 
-pub(in crate::server) use values::limit_names;
 use values::{count, positive_duration};
 
 use crate::api;
+use crate::limits::Limits;
 
 /// Exit code for bad configuration: `EX_USAGE` of sysexits.h.
 pub const BAD_CONFIGURATION: u8 = 64;
@@ -103,7 +101,11 @@ pub struct Config {
 
     /// What clients can make grow, and how far.
     #[command(flatten)]
-    pub limits: LimitSettings,
+    pub limits: Limits,
+
+    /// How long views are kept.
+    #[command(flatten)]
+    pub views: views::ViewSettings,
 
     /// What keeps one client from starving others.
     #[command(flatten)]

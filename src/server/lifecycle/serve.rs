@@ -13,19 +13,19 @@ use super::signals::Signals;
 use super::{ends, patrol, reload, services, state, sweep};
 use crate::account::Account;
 use crate::api;
-use crate::server::config::{Config, memory};
+use crate::server::config::Config;
 use crate::server::error::{BoxError, Error};
 use crate::server::telemetry::Telemetry;
 use crate::server::telemetry::decisions::Decisions;
 use crate::server::telemetry::logging::Levels;
-use crate::server::telemetry::metrics::{Sources, Threads};
+use crate::server::telemetry::metrics::{Refusals, Sources, Threads};
 use crate::server::transport::background::Aside;
 use crate::server::transport::calls::CallLimits;
 use crate::server::transport::connections::{Listener, Welcome};
 use crate::server::transport::reflection;
 use crate::server::transport::send_timeout::{self, Answers};
 use crate::server::transport::threads::Workers;
-use crate::snapshot::{Limits, MaxAges, Registry};
+use crate::snapshot::{MaxAges, Registry};
 
 /// Serves until SIGTERM or Ctrl-C, then drains.
 ///
@@ -55,9 +55,9 @@ where
     let security = Security::new(&config, &counts)?;
     let draining = CancellationToken::new();
     let health = Board::new(config.expect_snapshot.clone());
-    let mut registry = Registry::new(Limits::from(&config.limits), Arc::new(health.clone()))
+    let mut registry = Registry::new(config.limits.clone(), Arc::new(health.clone()))
         .with_max_ages(MaxAges::from(&config.trust))
-        .with_account(memory::account(&config.limits));
+        .with_account(Account::new(config.limits.max_memory_bytes));
     let store = state::open(&config.state).await?;
     if let Some(store) = &store {
         registry = registry.with_journal(Arc::clone(store) as _);
@@ -75,7 +75,7 @@ where
     tokio::spawn(sweep::run(
         Arc::clone(&registry),
         store.clone(),
-        config.limits.view_idle,
+        config.views.view_idle,
     ));
     tokio::spawn(ends::run(Arc::clone(&registry)));
     tokio::spawn(patrol::run(
@@ -84,9 +84,7 @@ where
     ));
     let service = api::Service::new(Arc::clone(&registry), draining.clone());
     let aside = Aside::start()?;
-    let service = service
-        .with_load(config.clients.load())
-        .with_feeds_on(aside.runtime());
+    let service = service.with_feeds_on(aside.runtime());
     let decisions = Decisions::start(&config)?;
     let service = decisions.of(service);
     let methods = reflection::methods().map_err(|error| Error::Serve(error.into()))?;
@@ -100,7 +98,7 @@ where
         services::router(&config, service.clone(), limits, &health, &draining)
     });
     let routers = routers.collect::<Result<_, _>>()?;
-    let listener = bind(&config, registry.account()).await?;
+    let listener = bind(&config, registry.account(), telemetry.refusals()).await?;
     let threads = Arc::new(Threads::default());
     let sources = Sources {
         limits,
@@ -151,13 +149,22 @@ where
     ended
 }
 
-async fn bind(config: &Config, account: &Arc<Account>) -> Result<Listener, Error> {
-    Listener::bind(config.listen, config.limits.max_connections, account)
-        .await
-        .map_err(|source| Error::Bind {
-            address: config.listen,
-            source,
-        })
+async fn bind(
+    config: &Config,
+    account: &Arc<Account>,
+    refusals: &Arc<Refusals>,
+) -> Result<Listener, Error> {
+    Listener::bind(
+        config.listen,
+        config.limits.max_connections,
+        account,
+        refusals,
+    )
+    .await
+    .map_err(|source| Error::Bind {
+        address: config.listen,
+        source,
+    })
 }
 
 /// The order matters: balancers stop sending before calls are refused, and

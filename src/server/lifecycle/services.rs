@@ -48,7 +48,7 @@ pub(super) fn router(
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .max_frame_size(FRAME_BYTES)
-        .max_concurrent_streams(config.clients.max_calls_per_connection)
+        .max_concurrent_streams(u32::try_from(config.limits.max_calls_per_connection).ok())
         .http2_keepalive_interval(Some(config.connections.keepalive_interval))
         .http2_keepalive_timeout(Some(config.connections.keepalive_timeout))
         .layer(limits)

@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use self::admin::{Admin, Pages};
 use self::logging::Levels;
-use self::metrics::{Calls, Metrics, Sources};
+use self::metrics::{Calls, Metrics, Refusals, Sources};
 use self::observe::Observer;
 use self::traces::Traces;
-use crate::server::config::{self, Config};
+use crate::server::config::Config;
 use crate::server::error::Error;
 
 /// What is noted of calls, and where it goes.
@@ -31,10 +31,15 @@ impl Telemetry {
     pub(in crate::server) fn start(config: &Config, methods: Vec<String>) -> Result<Self, Error> {
         let traces = Traces::start(&config.traces);
         Ok(Self {
-            calls: Calls::new(methods, config::limit_names()),
+            calls: Calls::new(methods),
             traces: traces.map_err(|error| Error::Serve(error.into()))?,
             has_admin: config.admin.admin_listen.is_some(),
         })
+    }
+
+    /// What is refused, by limit.
+    pub(in crate::server) fn refusals(&self) -> &Arc<Refusals> {
+        self.calls.refusals()
     }
 
     /// Who notes the calls of one more thread; nobody when nobody asks.

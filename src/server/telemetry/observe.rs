@@ -11,6 +11,7 @@ use tonic_types::StatusExt;
 use super::metrics::{Method, Recorder};
 use super::traces::{Started, Tracer};
 use crate::api::Decision;
+use crate::limits::Limit;
 
 /// Notes the calls of one thread.
 pub(in crate::server) struct Observer {
@@ -39,7 +40,7 @@ impl Observer {
     /// A call that is not noted is refused, by these headers or trailers.
     pub(in crate::server) fn refused(&self, headers: &HeaderMap) {
         if let Some(limit) = limit(headers) {
-            self.recorder.refused(&limit);
+            self.recorder.calls().refusals().note(limit);
         }
     }
 }
@@ -72,16 +73,16 @@ impl Call {
         if code == Code::ResourceExhausted
             && let Some(limit) = limit(headers)
         {
-            self.observer.recorder.refused(&limit);
+            self.observer.recorder.calls().refusals().note(limit);
         }
     }
 }
 
 /// The limit for which a call was refused.
-fn limit(headers: &HeaderMap) -> Option<String> {
+fn limit(headers: &HeaderMap) -> Option<Limit> {
     let status = Status::from_header_map(headers)?;
-    let mut info = status.get_details_error_info()?;
-    info.metadata.remove("limit")
+    let info = status.get_details_error_info()?;
+    Limit::named(info.metadata.get("limit")?)
 }
 
 impl Drop for Call {

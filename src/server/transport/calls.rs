@@ -71,7 +71,7 @@ impl CallLimits {
         let max_message_bytes = config.limits.max_message_bytes;
         Ok(Self {
             shared: Arc::new(Shared {
-                kinds: Kinds::new(config),
+                kinds: Kinds::new(&config.limits),
                 guard,
                 aside,
                 means: Arc::new(Means {

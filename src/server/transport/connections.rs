@@ -21,6 +21,8 @@ use super::send_timeout::Doom;
 use super::tls::{self, Tls};
 use crate::access::CertificateName;
 use crate::account::{Account, Charge, Part};
+use crate::limits::Limit;
+use crate::server::telemetry::metrics::Refusals;
 
 /// How long to wait when the system refuses to accept, for want of file
 /// descriptors for instance: asking again at once would only burn a core.
@@ -38,7 +40,7 @@ pub(in crate::server) struct Counts {
     slots: Arc<Semaphore>,
     max_connections: usize,
     accepted: AtomicU64,
-    refused: AtomicU64,
+    refusals: Arc<Refusals>,
 }
 
 impl Counts {
@@ -50,11 +52,6 @@ impl Counts {
     /// Accepted since the start.
     pub(in crate::server) fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Relaxed)
-    }
-
-    /// Closed for being over the limit.
-    pub(in crate::server) fn refused(&self) -> u64 {
-        self.refused.load(Ordering::Relaxed)
     }
 }
 
@@ -74,6 +71,7 @@ impl Listener {
         address: SocketAddr,
         max_connections: usize,
         account: &Arc<Account>,
+        refusals: &Arc<Refusals>,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         Ok(Self {
@@ -84,7 +82,7 @@ impl Listener {
                 slots: Arc::new(Semaphore::new(max_connections)),
                 max_connections,
                 accepted: AtomicU64::new(0),
-                refused: AtomicU64::new(0),
+                refusals: Arc::clone(refusals),
             }),
             full: false,
             retry: None,
@@ -106,12 +104,11 @@ impl Listener {
         let counts = &self.counts;
         let slot = counts.slots.clone().try_acquire_owned().ok();
         let full = slot.is_none();
-        let count = if full {
-            &counts.refused
+        if full {
+            counts.refusals.note(Limit::Connections);
         } else {
-            &counts.accepted
-        };
-        count.fetch_add(1, Ordering::Relaxed);
+            counts.accepted.fetch_add(1, Ordering::Relaxed);
+        }
         if full && !self.full {
             let limit = counts.max_connections;
             warn!(limit, "closing connections over max-connections");

@@ -1,16 +1,12 @@
 //! The kinds of calls on the port, told by their paths, and what may be of
 //! each.
 
-use super::slots::{Limit, Slots};
-use crate::server::config::Config;
+use super::slots::Slots;
+use crate::limits::{Limit, Limits};
 
 /// The largest request that health and reflection read: names, the longest of
 /// which has some hundred bytes.
 pub(in crate::server) const MAX_NAME_REQUEST_BYTES: usize = 8 << 10;
-
-/// Health checks under way at once. They have slots of their own, which no
-/// other call can take, and each is answered at once.
-const MAX_CHECKS: usize = 1_024;
 
 /// What a call is to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,28 +66,15 @@ pub(in crate::server) struct Kinds {
 }
 
 impl Kinds {
-    pub(in crate::server) fn new(config: &Config) -> Self {
-        let slots = |what, name, count| Slots::new(Limit { what, name, count });
-        let clients = &config.clients;
+    pub(in crate::server) fn new(limits: &Limits) -> Self {
+        let slots = |limit| Slots::new(limit, limits);
         Self {
-            calls: slots(
-                "concurrent calls",
-                "max-concurrent-calls",
-                config.limits.max_concurrent_calls,
-            ),
-            feeds: slots("open feeds", "max-feeds", clients.max_feeds),
-            checks: slots("health checks", "health-checks", MAX_CHECKS),
-            watches: slots(
-                "health watches",
-                "max-health-watches",
-                clients.max_health_watches,
-            ),
-            reflections: slots(
-                "reflection streams",
-                "max-reflection-streams",
-                clients.max_reflection_streams,
-            ),
-            max_message_bytes: config.limits.max_message_bytes,
+            calls: slots(Limit::ConcurrentCalls),
+            feeds: slots(Limit::Feeds),
+            checks: slots(Limit::HealthChecks),
+            watches: slots(Limit::HealthWatches),
+            reflections: slots(Limit::ReflectionStreams),
+            max_message_bytes: limits.max_message_bytes,
         }
     }
 

@@ -19,6 +19,7 @@ use tonic::body::Body;
 use super::kinds::Kind;
 use super::requests::Bill;
 use crate::api;
+use crate::limits::{Exceeded, Limit};
 
 /// What stands before each message: whether it is compressed, and its length.
 pub(in crate::server) const HEAD: usize = 5;
@@ -241,12 +242,11 @@ impl Messages {
             return Ok(length);
         }
         Err(match self.kind.is_spread() {
-            true => api::Error::OverLimit {
-                what: "message bytes",
-                name: "max-message-bytes",
-                limit: self.max_message_bytes,
-                retry_after: None,
-            },
+            true => api::Error::OverLimit(Exceeded {
+                limit: Limit::MessageBytes,
+                most: self.max_message_bytes,
+                actual: None,
+            }),
             false => api::Error::Undecodable(format!(
                 "messages of this service have at most {} bytes",
                 self.max_message_bytes

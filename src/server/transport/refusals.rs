@@ -4,6 +4,7 @@ use http::HeaderMap;
 use tonic::{Code, Status};
 
 use crate::api;
+use crate::limits::{Exceeded, Limit};
 
 /// What ends an answer with a status.
 pub(in crate::server) fn trailers(status: &Status) -> HeaderMap {
@@ -44,12 +45,11 @@ impl Refusals {
     /// answers OUT_OF_RANGE, and INTERNAL only with details.
     fn of_library(&self, code: Code, headers: &HeaderMap) -> Option<api::Error> {
         match code {
-            Code::OutOfRange => Some(api::Error::OverLimit {
-                what: "message bytes",
-                name: "max-message-bytes",
-                limit: self.max_message_bytes,
-                retry_after: None,
-            }),
+            Code::OutOfRange => Some(api::Error::OverLimit(Exceeded {
+                limit: Limit::MessageBytes,
+                most: self.max_message_bytes,
+                actual: None,
+            })),
             Code::Internal if !headers.contains_key("grpc-status-details-bin") => {
                 let status = Status::from_header_map(headers)?;
                 Some(api::Error::Undecodable(status.message().to_owned()))

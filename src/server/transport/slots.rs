@@ -12,9 +12,7 @@ use parking_lot::Mutex;
 
 use crate::access::Identity;
 use crate::api;
-
-/// When a caller that got no slot may try again.
-const RETRY_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
+use crate::limits::{Exceeded, Limit, Limits};
 
 /// By what callers are told apart.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -45,23 +43,13 @@ impl Who {
     }
 }
 
-/// The limit that slots stand for.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::server) struct Limit {
-    /// What there may be so many of.
-    pub(in crate::server) what: &'static str,
-    /// Its name in the configuration.
-    pub(in crate::server) name: &'static str,
-    /// How many.
-    pub(in crate::server) count: usize,
-}
-
 /// The slots of one limit.
 #[derive(Clone)]
 pub(in crate::server) struct Slots(Arc<Shared>);
 
 struct Shared {
     limit: Limit,
+    count: usize,
     held: Mutex<Held>,
 }
 
@@ -73,14 +61,12 @@ struct Held {
 
 impl Slots {
     /// As many as a limit says, all free.
-    pub(in crate::server) fn new(limit: Limit) -> Self {
-        let held = Mutex::default();
-        Self(Arc::new(Shared { limit, held }))
-    }
-
-    /// The limit.
-    pub(in crate::server) fn limit(&self) -> &Limit {
-        &self.0.limit
+    pub(in crate::server) fn new(limit: Limit, limits: &Limits) -> Self {
+        Self(Arc::new(Shared {
+            limit,
+            count: limits.get(limit),
+            held: Mutex::default(),
+        }))
     }
 
     /// How many are held.
@@ -94,17 +80,15 @@ impl Slots {
     /// [`api::Error::OverLimit`] when none is free, or the caller holds more
     /// than are.
     pub(in crate::server) fn take(&self, who: &Who) -> Result<Slot, api::Error> {
-        let Limit { what, name, count } = self.0.limit;
         let mut held = self.0.held.lock();
-        let free = count - held.all;
+        let free = self.0.count - held.all;
         let own = held.by_caller.get(who).copied().unwrap_or(0);
         if free == 0 || own > free {
-            return Err(api::Error::OverLimit {
-                what,
-                name,
-                limit: count,
-                retry_after: Some(RETRY_AFTER),
-            });
+            return Err(api::Error::OverLimit(Exceeded {
+                limit: self.0.limit,
+                most: self.0.count,
+                actual: None,
+            }));
         }
         held.all += 1;
         held.by_caller.insert(who.clone(), own + 1);
@@ -151,11 +135,11 @@ mod tests {
             (8, &[5, 2, 1]),
             (1_024, &[513, 256, 128, 64]),
         ] {
-            let slots = Slots::new(Limit {
-                what: "calls",
-                name: "max-calls",
-                count,
-            });
+            let limits = Limits {
+                max_feeds: count,
+                ..Limits::default()
+            };
+            let slots = Slots::new(Limit::Feeds, &limits);
             let mut held = Vec::new();
             for (number, share) in shares.iter().enumerate() {
                 let who = caller(u8::try_from(number).expect("few callers"));

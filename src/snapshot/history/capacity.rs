@@ -1,8 +1,8 @@
 //! The limits that every state keeps to.
 
-use super::error::{Error, check_limit};
+use super::error::Error;
 use crate::account::{Charge, Part};
-use crate::snapshot::limits::Limits;
+use crate::limits::{Limit, Limits};
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::state::shards::State;
 
@@ -31,28 +31,13 @@ pub fn check_room(state: &State, batch: &Batch, limits: &Limits) -> Result<Charg
 fn check_counts(state: &State, batch: &Batch, limits: &Limits) -> Result<(), Error> {
     let now = state.sizes();
     let new = state.additions(batch);
-    let check = |what, name, limit, now: usize, new: usize| {
-        // What only shrinks or stays is let through, whatever the limit.
-        if new == 0 {
-            Ok(())
-        } else {
-            check_limit(what, name, limit, now + new)
-        }
-    };
-    check("nodes", "max-nodes", limits.max_nodes, now.nodes, new.nodes)?;
-    check("pods", "max-pods", limits.max_pods, now.pods, new.pods)?;
-    check(
-        "label sets",
-        "max-label-sets",
-        limits.max_label_sets,
-        now.label_sets,
-        new.label_sets,
-    )?;
-    check(
-        "services and owners",
-        "max-owners",
-        limits.max_owners,
-        now.owners,
-        new.owners,
-    )
+    let each = [
+        (Limit::Nodes, now.nodes, new.nodes),
+        (Limit::Pods, now.pods, new.pods),
+        (Limit::LabelSets, now.label_sets, new.label_sets),
+        (Limit::Owners, now.owners, new.owners),
+    ];
+    // What only shrinks or stays is let through, whatever the limit.
+    let mut growing = each.into_iter().filter(|(_, _, new)| *new > 0);
+    growing.try_for_each(|(limit, now, new)| Ok(limits.check(limit, now + new)?))
 }

@@ -8,9 +8,9 @@ use super::named::Snapshot;
 use super::offer::{Job, Offer, Outcomes, Update};
 use super::turn::WriteTurn;
 use crate::account::Charge;
+use crate::limits::Limits;
 use crate::snapshot::clock::Now;
 use crate::snapshot::counters;
-use crate::snapshot::limits::Limits;
 use crate::snapshot::objects::reservation::Serial;
 
 /// Batches are recorded together until they have so many changes.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::journal::JournalError;
 use crate::account::Exhausted;
+use crate::limits::Exceeded;
 use crate::matching::Violations;
 
 /// Why the registry refuses.
@@ -56,27 +57,13 @@ pub enum Error {
     #[error("{0}")]
     NotStored(JournalError),
     /// Too much for a configured limit.
-    #[error("{what}: {actual}, over {name} of {limit}")]
-    OverLimit {
-        /// What there is too much of.
-        what: &'static str,
-        /// Name of the limit in the configuration.
-        name: &'static str,
-        /// The limit.
-        limit: usize,
-        /// What there would be.
-        actual: usize,
-    },
+    #[error(transparent)]
+    OverLimit(#[from] Exceeded),
 }
 
 impl From<Exhausted> for Error {
     fn from(exhausted: Exhausted) -> Self {
-        Self::OverLimit {
-            what: "bytes of memory",
-            name: "max-memory-bytes",
-            limit: exhausted.limit,
-            actual: exhausted.used.saturating_add(exhausted.wanted),
-        }
+        Self::OverLimit(exhausted.into())
     }
 }
 
@@ -84,25 +71,4 @@ impl From<Violations> for Error {
     fn from(violations: Violations) -> Self {
         Self::Invalid(violations)
     }
-}
-
-/// Checks a number against a limit.
-///
-/// # Errors
-/// [`Error::OverLimit`] when it is larger.
-pub fn check_limit(
-    what: &'static str,
-    name: &'static str,
-    limit: usize,
-    actual: usize,
-) -> Result<(), Error> {
-    if actual <= limit {
-        return Ok(());
-    }
-    Err(Error::OverLimit {
-        what,
-        name,
-        limit,
-        actual,
-    })
 }

@@ -7,7 +7,7 @@ use dashmap::DashMap;
 use event_listener::EventListener;
 use parking_lot::RwLock;
 
-use super::error::{Error, check_limit};
+use super::error::Error;
 use super::freshness::MaxAges;
 use super::journal::{Journal, SavedSnapshot};
 use super::named::{Snapshot, Surroundings};
@@ -18,9 +18,9 @@ use super::retired::Retired;
 use super::staged::Staged;
 use super::turn::WriteTurn;
 use crate::account::{Account, Part};
+use crate::limits::{Limit, Limits};
 use crate::snapshot::clock::{self, Moment, Now};
 use crate::snapshot::counters::Counters;
-use crate::snapshot::limits::Limits;
 use crate::snapshot::state::shards::state_bytes;
 
 /// The named snapshots.
@@ -289,12 +289,7 @@ impl Registry {
             return Ok(snapshot);
         }
         let count = self.snapshots.len() + 1;
-        check_limit(
-            "snapshots",
-            "max-snapshots",
-            self.limits.max_snapshots,
-            count,
-        )?;
+        self.limits.check(Limit::Snapshots, count)?;
         self.around.account.charge(Part::Objects, state_bytes())?;
         let entry = self.snapshots.entry(name.to_owned());
         Ok(Arc::clone(&entry.or_insert_with(|| self.create(name))))

@@ -6,15 +6,15 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use super::capacity::check_room;
-use super::error::{Error, check_limit};
+use super::error::Error;
 use super::journal::Entry;
 use super::named::Snapshot;
 use super::offer::{Job, Update};
 use super::turn::WriteTurn;
 use crate::account::{Charge, Part};
+use crate::limits::{Limit, Limits};
 use crate::snapshot::clock::{Moment, Now};
 use crate::snapshot::counters;
-use crate::snapshot::limits::Limits;
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::reservation::{Claim, Hold, Reservation, Serial};
 
@@ -85,8 +85,9 @@ impl Snapshot {
         };
         let now = (self.clock)();
         let count = self.book.lock().len() + nodes.len();
-        let limit = limits.max_reservations;
-        check_limit("reservations", "max-reservations", limit, count)?;
+        limits
+            .check(Limit::Reservations, count)
+            .map_err(Error::from)?;
 
         let live = Arc::clone(turn.live());
         let held = self.book.lock().draft(hold, nodes, now);

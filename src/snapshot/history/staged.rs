@@ -6,7 +6,7 @@ use super::capacity::check_room;
 use super::error::Error;
 use super::journal::{Aside, Journal, JournalError};
 use crate::account::{Account, Part};
-use crate::snapshot::limits::Limits;
+use crate::limits::Limits;
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::state::shards::{Applied, State, state_bytes};

@@ -5,10 +5,10 @@ use hashbrown::HashSet;
 use super::pod::Phase;
 use super::size;
 use super::templates;
+use crate::limits::{Limit, Limits};
 use crate::matching::{Path, Selector, Taint, Violations, names, times};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
-use crate::snapshot::limits::Limits;
 
 /// The kinds of objects that a snapshot holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -266,10 +266,8 @@ fn check_pod(pod: &v1::Pod, limits: &Limits, path: Path<'_>, faults: &mut Violat
     if !node_name.is_empty() {
         names::check_name(node_name, path.field("spec").field("nodeName"), faults);
     }
-    let (bytes, limit) = (templates::size_bytes(pod), limits.max_pod_spec_bytes);
-    if bytes > limit {
-        faults.over_limit(path.field("spec"), "max-pod-spec-bytes", limit, bytes);
-    }
+    let bytes = templates::size_bytes(pod);
+    faults.within(path.field("spec"), limits, Limit::PodSpecBytes, bytes);
     let phase = pod.status.as_ref().map_or("", |s| &s.phase);
     if Phase::parse(phase).is_none() {
         let known = "must be Pending, Running, Succeeded, Failed or Unknown";
@@ -296,12 +294,5 @@ fn check_metadata(
 }
 
 fn check_text(text: &str, limits: &Limits, path: Path<'_>, faults: &mut Violations) {
-    if text.len() > limits.max_string_bytes {
-        faults.over_limit(
-            path,
-            "max-string-bytes",
-            limits.max_string_bytes,
-            text.len(),
-        );
-    }
+    faults.within(path, limits, Limit::StringBytes, text.len());
 }

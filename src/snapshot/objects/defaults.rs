@@ -1,8 +1,8 @@
 //! The constraints of pods that have none of their own.
 
+use crate::limits::{Limit, Limits};
 use crate::matching::{Constraint, Path, Violations};
 use crate::proto::v1;
-use crate::snapshot::limits::Limits;
 
 /// Default constraints of a snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,10 +25,8 @@ impl Defaults {
     ) -> Result<Self, Violations> {
         let mut faults = Violations::default();
         let list = path.field("constraints");
-        let (count, limit) = (wire.constraints.len(), limits.max_constraints_per_pod);
-        if count > limit {
-            faults.over_limit(list, "max-constraints-per-pod", limit, count);
-        }
+        let count = wire.constraints.len();
+        faults.within(list, limits, Limit::ConstraintsPerPod, count);
         if wire.system && count > 0 {
             faults.add(path.field("system"), "excludes a list of constraints");
         }

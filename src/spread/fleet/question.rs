@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::active::{Active, topology_of};
 use super::super::question;
+use crate::limits::Limit;
 use crate::matching::{Action, Constraint, Path, Policy, Selector, Violations, names};
 use crate::proto::v1;
 use crate::snapshot::{Limits, partition};
@@ -37,9 +38,8 @@ impl Question {
 
         let spec = path.field("spec");
         let list = spec.field("topologySpreadConstraints");
-        let (count, limit) = (constraints.len(), limits.max_constraints_per_pod);
-        if count > limit {
-            faults.over_limit(list, "max-constraints-per-pod", limit, count);
+        let count = constraints.len();
+        if !faults.within(list, limits, Limit::ConstraintsPerPod, count) {
             return Err(faults);
         }
         let no_labels = BTreeMap::new();

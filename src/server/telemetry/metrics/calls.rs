@@ -3,7 +3,6 @@
 //! Each thread that serves connections counts for itself, so that threads
 //! share no cache line; a scrape adds up.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +15,7 @@ use tonic::Code;
 
 use super::family::{Family, plain, seconds};
 use super::histogram::{Histogram, Totals};
+use super::refusals::Refusals;
 use crate::api::Decision;
 
 const CALLS: Family = plain("calls", "Calls that ended, by method and gRPC status code");
@@ -68,8 +68,7 @@ pub(in crate::server) struct Calls {
     /// By number.
     methods: Vec<String>,
     threads: Mutex<Vec<Arc<Thread>>>,
-    /// By the limit's name. Refusals are rare, or calls are cheap.
-    refusals: Mutex<BTreeMap<String, u64>>,
+    refusals: Arc<Refusals>,
 }
 
 /// The counts of one thread, by method.
@@ -94,14 +93,12 @@ pub(in crate::server) struct Recorder {
 }
 
 impl Calls {
-    /// Of a service with these methods, whose calls may be refused for these
-    /// limits.
-    pub(in crate::server) fn new(methods: Vec<String>, limits: Vec<String>) -> Arc<Self> {
+    /// Of a service with these methods.
+    pub(in crate::server) fn new(methods: Vec<String>) -> Arc<Self> {
         Arc::new(Self {
             methods,
             threads: Mutex::default(),
-            // Rates need a zero to start from.
-            refusals: Mutex::new(limits.into_iter().map(|limit| (limit, 0)).collect()),
+            refusals: Arc::default(),
         })
     }
 
@@ -116,9 +113,9 @@ impl Calls {
         }
     }
 
-    /// How many calls were refused for each limit, by its name.
-    pub(super) fn refusals(&self) -> BTreeMap<String, u64> {
-        self.refusals.lock().clone()
+    /// What is refused, by limit.
+    pub(in crate::server) fn refusals(&self) -> &Arc<Refusals> {
+        &self.refusals
     }
 
     /// The method of a path, such as `/evenkeel.v1.SpreadService/Filter`.
@@ -191,17 +188,6 @@ impl Recorder {
             };
             add(&counts.nodes, decision.size.nodes);
             add(&counts.domains, decision.size.domains);
-        }
-    }
-
-    /// Notes that a call was refused for a limit.
-    pub(in crate::server) fn refused(&self, limit: &str) {
-        let mut refusals = self.calls.refusals.lock();
-        match refusals.get_mut(limit) {
-            Some(count) => *count += 1,
-            None => {
-                refusals.insert(limit.to_owned(), 1);
-            }
         }
     }
 }

@@ -10,12 +10,10 @@ use tokio::runtime::RuntimeMetrics;
 
 use super::calls::Calls;
 use super::family::{Family, plain, seconds};
-use crate::account::Account;
-use crate::server::config::LimitSettings;
+use crate::limits::{Limit, Limits};
 use crate::server::lifecycle::health::Board;
 use crate::server::transport::calls::CallLimits;
 use crate::server::transport::connections;
-use crate::server::transport::slots::Slots;
 
 const READY: Family = plain("ready", "Whether health says SERVING: 1 or 0");
 const IN_FLIGHT: Family = plain("calls_in_flight", "Calls under way, without feeds");
@@ -56,8 +54,7 @@ pub(super) struct Load {
     pub(super) noted: Arc<Calls>,
     pub(super) connections: Arc<connections::Counts>,
     pub(super) threads: Arc<Threads>,
-    pub(super) limits: LimitSettings,
-    pub(super) account: Arc<Account>,
+    pub(super) limits: Limits,
 }
 
 impl fmt::Debug for Load {
@@ -67,27 +64,17 @@ impl fmt::Debug for Load {
 }
 
 impl Load {
-    fn limits(&self) -> [([(&'static str, &'static str); 1], usize); 14] {
-        let limits = &self.limits;
-        let kinds = self.calls.kinds();
-        let of = |slots: &Slots| (slots.limit().name, slots.limit().count);
-        [
-            of(&kinds.calls),
-            of(&kinds.feeds),
-            of(&kinds.watches),
-            of(&kinds.reflections),
-            ("max-connections", limits.max_connections),
-            ("max-message-bytes", limits.max_message_bytes),
-            ("max-memory-bytes", self.account.limit()),
-            ("max-snapshots", limits.max_snapshots),
-            ("max-nodes", limits.max_nodes),
-            ("max-pods", limits.max_pods),
-            ("max-label-sets", limits.max_label_sets),
-            ("max-owners", limits.max_owners),
-            ("max-view-bytes", limits.max_view_bytes),
-            ("max-reservations", limits.placing.max_reservations),
-        ]
-        .map(|(name, limit)| ([("limit", name)], limit))
+    /// All limits with their values.
+    fn limits(&self) -> impl Iterator<Item = ([(&'static str, &'static str); 1], usize)> {
+        let all = Limit::ALL.iter();
+        all.map(|limit| ([("limit", limit.name())], self.limits.get(*limit)))
+    }
+
+    /// What was refused for each limit that refuses, from 0 on: rates need a
+    /// zero to start from.
+    fn refusals(&self) -> impl Iterator<Item = ([(&'static str, &'static str); 1], u64)> {
+        let refusals = self.noted.refusals();
+        Limit::refusing().map(|limit| ([("limit", limit.name())], refusals.count(limit)))
     }
 }
 
@@ -101,19 +88,17 @@ impl Collector for Load {
         REFLECTIONS.gauge(&mut encoder, kinds.reflections.held())?;
         OPEN.gauge(&mut encoder, self.connections.open())?;
         ACCEPTED.counter(&mut encoder, self.connections.accepted())?;
-        REFUSED.counter(&mut encoder, self.connections.refused())?;
+        REFUSED.counter(
+            &mut encoder,
+            self.noted.refusals().count(Limit::Connections),
+        )?;
         let threads = self.threads.0.lock().clone();
         let busy = threads.iter().map(|(index, runtime)| {
             let busy = runtime.worker_total_busy_duration(0);
             ([("thread", index.to_string())], busy.as_secs_f64())
         });
         BUSY.counters(&mut encoder, busy)?;
-        let mut refusals = self.noted.refusals();
-        // The one limit that no call is refused for.
-        refusals.insert("max-connections".into(), self.connections.refused());
-        let refusals = refusals.into_iter();
-        let refusals = refusals.map(|(limit, count)| ([("limit", limit)], count));
-        REFUSALS.counters(&mut encoder, refusals)?;
+        REFUSALS.counters(&mut encoder, self.refusals())?;
         LIMIT.gauges(&mut encoder, self.limits())
     }
 }

@@ -9,6 +9,7 @@ mod histogram;
 mod load;
 mod memory;
 mod process;
+mod refusals;
 mod snapshots;
 mod store;
 mod work;
@@ -22,6 +23,7 @@ use prometheus_client::registry;
 
 pub(in crate::server) use self::calls::{Calls, Method, Recorder};
 pub(in crate::server) use self::load::Threads;
+pub(in crate::server) use self::refusals::Refusals;
 use crate::decision_log::DecisionLog;
 use crate::server::config::Config;
 use crate::server::lifecycle::health::Board;
@@ -70,7 +72,6 @@ impl Metrics {
             connections: sources.connections,
             threads: sources.threads,
             limits: config.limits.clone(),
-            account: Arc::clone(sources.registry.account()),
         }));
         own.register_collector(Box::new(snapshots::Snapshots {
             registry: Arc::clone(&sources.registry),
