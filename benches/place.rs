@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use evenkeel::matching::Path;
 use evenkeel::proto::v1;
 use evenkeel::snapshot::{Batch, Limits, ReadView};
-use evenkeel::spread::{NodeChecks, Question, fleet, place};
+use evenkeel::spread::{NodeChecks, Picker, Question, Wish, fleet, place};
 
 use clock::Clock;
 use clusters::SIZES;
@@ -61,15 +61,17 @@ fn kubernetes(size: (usize, usize, usize), clock: &mut Clock) {
             let path = Path::root("pod");
             let question = Question::compile(Some(&pod), &Limits::default(), path);
             let question = question.expect("it is valid");
-            let wish = place::Wish {
+            let wish = Wish {
                 replicas,
-                ..place::Wish::default()
+                ..Wish::default()
             };
             let snapshot = world.snapshot();
-            let plan = |cut: ReadView<'_>| place::Plan::of(&question, NodeChecks::All, &wish, &cut);
+            let plan = |read_view: ReadView<'_>| {
+                place::Placer::of(&question, NodeChecks::All, &wish, &read_view)
+            };
             let run = || {
                 let mut plan = snapshot.read(&namespace, Batch::default(), plan);
-                plan.run(&|| false).expect("nobody cancels")
+                plan.run(false, &|| false).expect("nobody cancels")
             };
             let placed = run().picks.len();
             let ns = clock.median_ns(name, run);
@@ -141,18 +143,20 @@ fn pick_clusters(clusters: usize, picks: usize, clock: &mut Clock) {
             ..Default::default()
         };
         let pod = pod("default", "crp", keys.iter().map(constraint).collect());
-        let question = fleet::Question::compile(Some(pod), &Limits::default(), Path::root("pod"));
+        let question =
+            fleet::PlacementSpec::compile(Some(pod), &Limits::default(), Path::root("pod"));
         let question = question.expect("it is valid");
-        let wish = fleet::Wish {
+        let wish = Wish {
             replicas: picks,
-            ..fleet::Wish::default()
+            ..Wish::default()
         };
         let snapshot = world.snapshot();
-        let plan = |cut: ReadView<'_>| fleet::Plan::of(&question, NodeChecks::All, &wish, &cut);
+        let plan = |read_view: ReadView<'_>| {
+            fleet::PickN::of(&question, NodeChecks::All, &wish, &read_view)
+        };
         let ns = clock.median_ns(name, || {
             let mut plan = snapshot.read("default", Batch::default(), plan);
-            let policy = fleet::Policy::default();
-            plan.run(policy, &|| false).expect("nobody cancels")
+            plan.run(false, &|| false).expect("nobody cancels")
         });
         row(clusters, picks, name, ns);
     }

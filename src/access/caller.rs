@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use super::rules::{Identity, Role, Rules};
+use super::rules::{AccessRules, CallerIdentity, Role};
 
 /// The rules in force: those of the file as it was last read.
-pub type Book = RwLock<Arc<Rules>>;
+pub type RuleBook = RwLock<Arc<AccessRules>>;
 
 /// The caller of this identity; none when no rule is about it.
-pub fn admit(book: &Arc<Book>, identity: Identity) -> Option<Caller> {
+pub fn admit(book: &Arc<RuleBook>, identity: CallerIdentity) -> Option<Caller> {
     let rules = Arc::clone(&book.read());
     let name = rules.find(&identity)?;
     Some(Caller {
@@ -25,8 +25,8 @@ pub fn admit(book: &Arc<Book>, identity: Identity) -> Option<Caller> {
 #[derive(Debug, Clone)]
 pub struct Caller {
     name: Arc<str>,
-    identity: Identity,
-    book: Arc<Book>,
+    identity: CallerIdentity,
+    book: Arc<RuleBook>,
 }
 
 impl Caller {
@@ -36,7 +36,7 @@ impl Caller {
     }
 
     /// By what it is known.
-    pub fn identity(&self) -> &Identity {
+    pub fn identity(&self) -> &CallerIdentity {
         &self.identity
     }
 

@@ -3,12 +3,12 @@
 use serde::Deserialize;
 use wildmatch::WildMatch;
 
-use super::rules::{Role, Rule, Rules, Who};
+use super::rules::{AccessRule, AccessRules, Role, Whom};
 use super::token::TokenHash;
 
 /// What is wrong with an access file.
 #[derive(Debug, thiserror::Error)]
-pub enum FileError {
+pub enum AccessFileError {
     /// It is no TOML, or has keys or values that are none of a rule.
     #[error("line {line}: {message}")]
     Syntax {
@@ -23,7 +23,7 @@ pub enum FileError {
     Empty,
     /// A rule makes no sense.
     #[error("allow[{index}]{field}: {fault}")]
-    Rule {
+    AccessRule {
         /// Which rule, from 0.
         index: usize,
         /// Its field with a dot before; empty for the rule as a whole.
@@ -56,43 +56,43 @@ struct WireRule {
 ///
 /// # Errors
 /// The first fault.
-pub fn parse(text: &str) -> Result<Rules, FileError> {
+pub fn parse(text: &str) -> Result<AccessRules, AccessFileError> {
     let wire: Wire = toml::from_str(text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);
-        FileError::Syntax {
+        AccessFileError::Syntax {
             line: text[..start].matches('\n').count() + 1,
             message: error.message().replace('\n', ", "),
         }
     })?;
     if wire.allow.is_empty() {
-        return Err(FileError::Empty);
+        return Err(AccessFileError::Empty);
     }
     let rules = wire.allow.into_iter().enumerate();
     let rules = rules.map(|(index, wire)| {
-        let fault = |(field, fault)| FileError::Rule {
+        let fault = |(field, fault)| AccessFileError::AccessRule {
             index,
             field,
             fault,
         };
         rule(wire).map_err(fault)
     });
-    Ok(Rules(rules.collect::<Result<_, _>>()?))
+    Ok(AccessRules(rules.collect::<Result<_, _>>()?))
 }
 
-fn rule(wire: WireRule) -> Result<Rule, (&'static str, &'static str)> {
+fn rule(wire: WireRule) -> Result<AccessRule, (&'static str, &'static str)> {
     let (who, label) = match (wire.token_sha256, wire.certificate, wire.anyone) {
         (Some(hash), None, false) => {
             let hash = TokenHash::parse(&hash);
             let hash = hash.ok_or((".token_sha256", "must be 64 hexadecimal digits"))?;
             // Enough to tell tokens apart in a log.
             let label = format!("token {}", &hash.to_string()[..8]);
-            (Who::Token(hash), label)
+            (Whom::Token(hash), label)
         }
         (None, Some(name), false) if name.is_empty() => {
             return Err((".certificate", "must not be empty"));
         }
-        (None, Some(name), false) => (Who::Certificate(name.as_str().into()), name),
-        (None, None, true) => (Who::Anyone, "anyone".to_owned()),
+        (None, Some(name), false) => (Whom::Certificate(name.as_str().into()), name),
+        (None, None, true) => (Whom::Anyone, "anyone".to_owned()),
         _ => {
             let fault = "must have exactly one of token_sha256, certificate and anyone = true";
             return Err(("", fault));
@@ -101,7 +101,7 @@ fn rule(wire: WireRule) -> Result<Rule, (&'static str, &'static str)> {
     if wire.snapshots.is_empty() {
         return Err((".snapshots", "must not be empty; [\"*\"] means all"));
     }
-    Ok(Rule {
+    Ok(AccessRule {
         name: wire.name.unwrap_or(label).into(),
         who,
         role: wire.role,

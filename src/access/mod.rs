@@ -6,7 +6,7 @@ mod file;
 mod rules;
 mod token;
 
-pub use caller::{Book, Caller, admit};
-pub use file::{FileError, parse};
-pub use rules::{CertificateName, Identity, Role, Rule, Rules, Who};
+pub use caller::{Caller, RuleBook, admit};
+pub use file::{AccessFileError, parse};
+pub use rules::{AccessRule, AccessRules, CallerIdentity, CertificateName, Role, Whom};
 pub use token::{Token, TokenHash};

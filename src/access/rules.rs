@@ -33,7 +33,7 @@ impl fmt::Display for Role {
 
 /// Whom a rule is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Who {
+pub enum Whom {
     /// Whoever has the token of this hash.
     Token(TokenHash),
     /// Whoever has a client certificate of this name, of the kind that it is
@@ -45,11 +45,11 @@ pub enum Who {
 
 /// One role on some snapshots, for one kind of caller.
 #[derive(Debug, Clone)]
-pub struct Rule {
+pub struct AccessRule {
     /// What logs call the caller.
     pub name: Box<str>,
     /// Whom it is about.
-    pub who: Who,
+    pub who: Whom,
     /// The role that it gives.
     pub role: Role,
     /// The snapshots that it gives the role on: names in which `*` stands for
@@ -93,7 +93,7 @@ fn has_scheme(text: &str) -> bool {
 
 /// By what a caller is known.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Identity {
+pub enum CallerIdentity {
     /// It sent a token of this hash.
     Token(TokenHash),
     /// It has a client certificate of these names.
@@ -102,12 +102,12 @@ pub enum Identity {
     Nobody,
 }
 
-impl Rule {
-    fn is_about(&self, identity: &Identity) -> bool {
+impl AccessRule {
+    fn is_about(&self, identity: &CallerIdentity) -> bool {
         match (&self.who, identity) {
-            (Who::Anyone, _) => true,
-            (Who::Token(rule), Identity::Token(caller)) => rule == caller,
-            (Who::Certificate(rule), Identity::Certificate(names)) => {
+            (Whom::Anyone, _) => true,
+            (Whom::Token(rule), CallerIdentity::Token(caller)) => rule == caller,
+            (Whom::Certificate(rule), CallerIdentity::Certificate(names)) => {
                 names.iter().any(|name| name.is(rule))
             }
             _ => false,
@@ -117,39 +117,40 @@ impl Rule {
 
 /// All rules. What none of them gives is denied.
 #[derive(Debug, Clone, Default)]
-pub struct Rules(pub Vec<Rule>);
+pub struct AccessRules(pub Vec<AccessRule>);
 
-impl Rules {
+impl AccessRules {
     /// The name of a caller, if any rule is about it. All rules are looked at,
     /// so that the time taken does not tell which tokens there are.
-    pub fn find(&self, identity: &Identity) -> Option<&str> {
-        let mut found: Option<&Rule> = None;
+    pub fn find(&self, identity: &CallerIdentity) -> Option<&str> {
+        let mut found: Option<&AccessRule> = None;
         for rule in &self.0 {
             let is_better = rule.is_about(identity)
-                && found.is_none_or(|other| other.who == Who::Anyone && rule.who != Who::Anyone);
+                && found.is_none_or(|other| other.who == Whom::Anyone && rule.who != Whom::Anyone);
             if is_better {
                 found = Some(rule);
             }
         }
         // A wrong token is refused even where everybody may read: whoever sends
         // one is mistaken about something.
-        let is_stranger =
-            |rule: &&Rule| rule.who == Who::Anyone && matches!(identity, Identity::Token(_));
+        let is_stranger = |rule: &&AccessRule| {
+            rule.who == Whom::Anyone && matches!(identity, CallerIdentity::Token(_))
+        };
         found
             .filter(|rule| !is_stranger(rule))
             .map(|rule| &*rule.name)
     }
 
     /// Whether a caller has a role on any snapshot.
-    pub fn allow_somewhere(&self, identity: &Identity, role: Role) -> bool {
-        let gives = |rule: &Rule| rule.role >= role && !rule.snapshots.is_empty();
+    pub fn allow_somewhere(&self, identity: &CallerIdentity, role: Role) -> bool {
+        let gives = |rule: &AccessRule| rule.role >= role && !rule.snapshots.is_empty();
         self.0
             .iter()
             .any(|rule| gives(rule) && rule.is_about(identity))
     }
 
     /// Whether a caller has a role on a snapshot.
-    pub fn allow(&self, identity: &Identity, role: Role, snapshot: &str) -> bool {
+    pub fn allow(&self, identity: &CallerIdentity, role: Role, snapshot: &str) -> bool {
         self.0.iter().any(|rule| {
             rule.role >= role
                 && rule.is_about(identity)

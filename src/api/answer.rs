@@ -9,9 +9,10 @@ use std::time::Duration;
 use fixedbitset::FixedBitSet;
 use prost::bytes::Bytes;
 
+use crate::explain::Explanation;
 use crate::proto::v1;
 use crate::snapshot::{Nodes, ReadView, Slot, bits};
-use crate::spread::{DomainReport, NodeScore, Refusal, Report};
+use crate::spread::{DomainReport, NodeRefusal, NodeScore, Report, SpreadRefusal};
 
 /// A count for the wire.
 pub fn count(n: usize) -> i64 {
@@ -106,7 +107,7 @@ fn pack(bits: &FixedBitSet) -> Bytes {
 }
 
 /// A refused node.
-pub fn node_verdict(node: String, refusal: &Refusal) -> v1::NodeVerdict {
+pub fn node_verdict(node: String, refusal: &NodeRefusal) -> v1::NodeVerdict {
     let code = if refusal.reason.is_resolvable() {
         v1::Code::Unschedulable
     } else {
@@ -118,6 +119,18 @@ pub fn node_verdict(node: String, refusal: &Refusal) -> v1::NodeVerdict {
         reason: refusal.reason.as_str().to_owned(),
         constraint_index: index(refusal.constraint_index),
         matching_pods: refusal.matching_pods,
+        skew: refusal.skew,
+    }
+}
+
+/// A cluster that a hard constraint of the Fleet dialect refuses.
+pub fn spread_verdict(node: String, refusal: SpreadRefusal) -> v1::NodeVerdict {
+    v1::NodeVerdict {
+        node,
+        code: v1::Code::Unschedulable.into(),
+        reason: refusal.reason,
+        constraint_index: index(Some(refusal.constraint_index)),
+        matching_pods: refusal.holders.into(),
         skew: refusal.skew,
     }
 }
@@ -169,6 +182,26 @@ pub fn node_score(node: String, score: &NodeScore) -> v1::NodeScore {
         score: score.score,
         raw: score.raw,
         ignored: score.ignored,
+    }
+}
+
+/// A cluster's topology spread score.
+pub fn spread_score(node: String, score: i64) -> v1::NodeScore {
+    v1::NodeScore {
+        node,
+        score,
+        raw: score,
+        ignored: false,
+    }
+}
+
+/// What there is to say about a decision.
+pub fn explanation(explanation: Explanation) -> v1::ExplainResponse {
+    v1::ExplainResponse {
+        summary: explanation.summary,
+        hints: explanation.hints,
+        insights: explanation.insights,
+        ..Default::default()
     }
 }
 

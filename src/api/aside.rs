@@ -14,15 +14,15 @@ use super::error::Error;
 #[cfg(target_os = "linux")]
 const NICENESS: i32 = 10;
 
-type Work = Box<dyn FnOnce() + Send>;
+type BoxedWork = Box<dyn FnOnce() + Send>;
 
 /// The threads, started with the first work.
-pub struct Aside {
+pub struct AsideThreads {
     threads: usize,
-    queue: OnceLock<mpsc::Sender<Work>>,
+    queue: OnceLock<mpsc::Sender<BoxedWork>>,
 }
 
-impl Aside {
+impl AsideThreads {
     /// So many threads. What they are given beyond that waits.
     pub fn new(threads: usize) -> Self {
         Self {
@@ -53,8 +53,8 @@ impl Aside {
 }
 
 /// Starts the threads; they end with the queue.
-fn start(threads: usize) -> mpsc::Sender<Work> {
-    let (queue, waiting) = mpsc::channel::<Work>();
+fn start(threads: usize) -> mpsc::Sender<BoxedWork> {
+    let (queue, waiting) = mpsc::channel::<BoxedWork>();
     let waiting = Arc::new(Mutex::new(waiting));
     for index in 0..threads.max(1) {
         let waiting = Arc::clone(&waiting);

@@ -1,32 +1,25 @@
 //! The service itself: what it holds, and what its calls share.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tonic::Response;
-use tonic::metadata::MetadataMap;
 
-use super::checked::{Ask, Checked, Pace};
+use super::decide::Deciding;
+use super::decision::ValidDecision;
+use super::dialect::{Dialect, Terms};
 use super::error::Error;
 use super::lanes::Lanes;
-use super::measured::{Answer, try_measured};
 use super::{deadline, request};
 use crate::decision_log::{self, DecisionLog, Pending};
 use crate::proto::v1;
-use crate::snapshot::{Delay, Registry, Snapshot};
+use crate::snapshot::{ReadView, Registry, Snapshot};
 
 /// Exports at a time; more wait.
 const MAX_EXPORTS: usize = 4;
-
-/// How long a decision that something holds up waits for it here, each time in
-/// milliseconds: batches take no longer as a rule. What waits longer takes a
-/// thread for it.
-const HELD_WAITS_MS: [u64; 5] = [1, 2, 4, 8, 16];
 
 /// Implements `evenkeel.v1.SpreadService` on a registry of snapshots.
 #[derive(Clone)]
@@ -92,71 +85,8 @@ impl Service {
         }
     }
 
-    /// Answers a valid request: here if it is over at once, which most are.
-    pub(super) async fn decide<Q: Ask + Send + 'static, A: Answer + Send + 'static>(
-        &self,
-        (mut asked, on): (Checked<Q>, Arc<Snapshot>),
-        metadata: &MetadataMap,
-        answer: fn(&mut Checked<Q>, &Snapshot, Pace<'_>) -> Result<A, Delay>,
-    ) -> Result<Response<A>, Error> {
-        let mut at_once = || try_measured(|| answer(&mut asked, &on, Pace::AtOnce));
-        let mut answered = at_once();
-        for wait in HELD_WAITS_MS {
-            if answered.as_ref().err() != Some(&Delay::Held) {
-                break;
-            }
-            // Listening starts before looking, so that no move is missed.
-            let moved = on.moved();
-            answered = at_once();
-            if answered.is_err() {
-                // Not all that holds it moves it.
-                let _ = timeout(Duration::from_millis(wait), moved).await;
-                answered = at_once();
-            }
-        }
-        match answered {
-            Ok(answered) => Ok(answered),
-            Err(Delay::Held) => self.decide_soon((asked, on), metadata, answer).await,
-            Err(Delay::Long) => self.decide_aside((asked, on), metadata, answer).await,
-        }
-    }
-
-    /// As [`Self::decide`], of what waits for somebody who changes what it reads.
-    /// It is small, so it does not queue up behind what takes long.
-    async fn decide_soon<Q: Ask + Send + 'static, A: Answer + Send + 'static>(
-        &self,
-        (mut asked, on): (Checked<Q>, Arc<Snapshot>),
-        metadata: &MetadataMap,
-        answer: fn(&mut Checked<Q>, &Snapshot, Pace<'_>) -> Result<A, Delay>,
-    ) -> Result<Response<A>, Error> {
-        let run = move || {
-            let answered = try_measured(|| answer(&mut asked, &on, Pace::Soon));
-            answered.map_err(|_| Box::new((asked, on)))
-        };
-        let deadline = deadline::given(metadata.as_ref());
-        match self.lanes.wait(deadline, run).await? {
-            Ok(answered) => Ok(answered),
-            Err(asked) => self.decide_aside(*asked, metadata, answer).await,
-        }
-    }
-
-    /// As [`Self::decide`], of what takes long for sure.
-    pub(super) async fn decide_aside<Q: Ask + Send + 'static, A: Answer + Send + 'static>(
-        &self,
-        (mut asked, on): (Checked<Q>, Arc<Snapshot>),
-        metadata: &MetadataMap,
-        answer: fn(&mut Checked<Q>, &Snapshot, Pace<'_>) -> Result<A, Delay>,
-    ) -> Result<Response<A>, Error> {
-        let deadline = deadline::given(metadata.as_ref());
-        let run = move |is_given_up: &dyn Fn() -> bool| {
-            let aside = || answer(&mut asked, &on, Pace::Aside(is_given_up));
-            try_measured(aside).map_err(|_| Error::Deadline)
-        };
-        self.lanes.decide(deadline, run).await?
-    }
-
     /// Begins to log a decision, if it is to be logged.
-    pub(super) fn begin<R: Into<decision_log::Request> + Clone>(
+    pub(super) fn begin<R: Into<decision_log::LoggedRequest> + Clone>(
         &self,
         request: &R,
     ) -> Option<Pending> {
@@ -169,12 +99,12 @@ impl Service {
         &self,
         name: &str,
         min_revision: i64,
-        metadata: &MetadataMap,
+        deadline: Option<Instant>,
     ) -> Result<Arc<Snapshot>, Error> {
         if min_revision == 0 {
             return Ok(self.registry.get_synced(name)?);
         }
-        let deadline = deadline::of(metadata.as_ref());
+        let latest = deadline::or_patience(deadline);
         loop {
             let snapshot = self.registry.get_synced(name)?;
             // Listening starts before looking, so that no move is missed.
@@ -185,7 +115,7 @@ impl Service {
             tokio::select! {
                 () = moved => {}
                 () = self.draining.cancelled() => return Err(Error::Draining),
-                () = tokio::time::sleep_until(deadline) => {
+                () = tokio::time::sleep_until(latest) => {
                     return Err(Error::MinRevision {
                         snapshot: name.to_owned(),
                         wanted: min_revision,
@@ -196,18 +126,23 @@ impl Service {
         }
     }
 
-    /// A valid request about one pod, and the snapshot to ask, once it has
-    /// reached the request's revision.
-    pub(super) async fn check<Q: Ask>(
+    /// A decision about one pod: a valid request, and the snapshot to ask, once
+    /// that has reached the request's revision.
+    pub(super) async fn deciding<A>(
         &self,
         request: v1::ScoreRequest,
-        metadata: &MetadataMap,
-    ) -> Result<(Checked<Q>, Arc<Snapshot>), Error> {
-        let asked = Checked::of(request, self.registry.limits())?;
-        let snapshot = self
-            .reach(&asked.snapshot, asked.min_revision, metadata)
+        deadline: Option<Instant>,
+        answer: fn(&dyn Dialect, &Terms, &ReadView<'_>) -> A,
+    ) -> Result<Deciding<A>, Error> {
+        let request = ValidDecision::of(request, self.registry.limits())?;
+        let on = self
+            .reach(&request.snapshot, request.min_revision, deadline)
             .await?;
-        Ok((asked, snapshot))
+        Ok(Deciding {
+            request,
+            on,
+            answer,
+        })
     }
 
     /// The snapshot of a request that decides nothing.

@@ -35,9 +35,9 @@ fn margin(timeout: Duration) -> Duration {
     MARGIN.min(timeout / 10)
 }
 
-/// As [`given`], and for a call that says nothing, how long it may wait.
-pub fn of(headers: &HeaderMap) -> Instant {
-    given(headers).unwrap_or_else(|| Instant::now() + MAX_WAIT)
+/// Until when a call waits for a revision: by its deadline, if it has one.
+pub fn or_patience(deadline: Option<Instant>) -> Instant {
+    deadline.unwrap_or_else(|| Instant::now() + MAX_WAIT)
 }
 
 /// Reads a `grpc-timeout`: up to 8 digits and a unit.

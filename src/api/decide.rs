@@ -1,138 +1,143 @@
-//! `Filter` and `Score` in the Kubernetes dialect.
+//! How `Filter`, `Score` and `Explain` are decided: at once where that is
+//! short, which it is as a rule, and else beside the threads that serve.
 
-use super::answer;
-use super::checked::{Ask, Checked};
-use crate::matching::{Path, Violations};
-use crate::proto::v1;
-use crate::snapshot::{Limits, ReadView, Slot};
-use crate::spread::{Filter, Judged, Question, Report, Scores, Tallies};
+use std::sync::Arc;
+use std::time::Duration;
 
-impl Ask for Question {
-    fn compile(pod: Option<v1::Pod>, limits: &Limits, path: Path<'_>) -> Result<Self, Violations> {
-        Self::compile(pod.as_ref(), limits, path)
-    }
+use tokio::time::{Instant, timeout};
+use tonic::Response;
 
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
+use super::decision::ValidDecision;
+use super::dialect::{Dialect, Terms};
+use super::error::Error;
+use super::lanes::Lanes;
+use super::measured::{Answer, try_measured};
+use crate::snapshot::{Batch, Delay, ReadView, Snapshot};
 
-    // Nodes are judged many at once.
-    const UNITS_PER_VERDICT: usize = 4;
+/// How long a decision that something holds up waits for it here, each time in
+/// milliseconds: batches take no longer as a rule. What waits longer takes a
+/// thread for it.
+const HELD_WAITS_MS: [u64; 5] = [1, 2, 4, 8, 16];
 
-    fn constraints(&self, read_view: &ReadView<'_>) -> usize {
-        self.constraints
-            .all
-            .len()
-            .max(read_view.defaults.constraints.len())
-    }
-
-    fn filter(asked: &Checked<Self>, read_view: &ReadView<'_>) -> v1::FilterResponse {
-        asked.filter_on(read_view)
-    }
-
-    fn score(asked: &Checked<Self>, read_view: &ReadView<'_>) -> v1::ScoreResponse {
-        asked.score_on(read_view)
-    }
-
-    fn explain(asked: &Checked<Self>, read_view: &ReadView<'_>) -> v1::ExplainResponse {
-        asked.explain_on(read_view)
-    }
+/// How long a decision may take.
+#[derive(Clone, Copy)]
+enum Pace<'a> {
+    /// So short that other calls can wait for it. What would take longer is
+    /// not answered.
+    AtOnce,
+    /// As short, once whoever changes what it reads is done.
+    Soon,
+    /// As long as it needs, until this says that nobody waits for it.
+    Aside(&'a dyn Fn() -> bool),
 }
 
-impl Checked<Question> {
-    fn filter_on(&self, read_view: &ReadView<'_>) -> v1::FilterResponse {
-        let constraints = self.question.constraints_on(read_view);
-        let filter = Filter::of(&self.question, &constraints, self.checks, read_view);
-        let mut response = v1::FilterResponse {
-            revision: read_view.revision,
-            constraints: reports(&filter.reports(self.max_domains)),
-            ..Default::default()
-        };
-        let tallies = if self.view == v1::View::Domains && !self.names_candidates() {
-            filter.tally_all()
-        } else {
-            self.judge_candidates(&filter, read_view, &mut response)
-        };
-        response.reasons = answer::reason_counts(&tallies.refused);
-        response.feasible_count = answer::count(tallies.feasible);
-        response.node_count = answer::count(tallies.judged);
-        response
-    }
-
-    /// Fills in what an answer says of each candidate.
-    fn judge_candidates(
-        &self,
-        filter: &Filter<'_>,
-        read_view: &ReadView<'_>,
-        response: &mut v1::FilterResponse,
-    ) -> Tallies {
-        let candidates = self.candidates(read_view);
-        let Judged { pass, tallies } = filter.judge_all(&candidates.known);
-        let name = |slot: Slot| read_view.nodes.name(slot).to_owned();
-        if self.lists_nodes() {
-            response.feasible.reserve_exact(tallies.feasible);
-            let feasible = pass.ones().map(|at| name(candidates.known[at]));
-            response.feasible.extend(feasible);
-        }
-        if self.view == v1::View::Full {
-            let verdict = |at: usize| {
-                let slot = candidates.known[at];
-                let refusal = filter.judge(slot).err()?;
-                Some(answer::node_verdict(name(slot), &refusal))
-            };
-            response.infeasible = pass.zeroes().filter_map(verdict).collect();
-        }
-        if self.view == v1::View::Bitmap {
-            response.feasible_bitmap = candidates.bitmap(&pass);
-        }
-        response.unknown_candidates = candidates.unknown;
-        tallies
-    }
-
-    fn score_on(&self, read_view: &ReadView<'_>) -> v1::ScoreResponse {
-        let constraints = self.question.constraints_on(read_view);
-        let mut candidates = self.candidates(read_view);
-        // Candidates that the caller names are scored whatever Filter says.
-        if !self.names_candidates() {
-            let filter = Filter::of(&self.question, &constraints, self.checks, read_view);
-            if !filter.passes_all() {
-                let judged = filter.judge_all(&candidates.known);
-                candidates.keep(judged.pass);
-            }
-        } else if self.top.is_some() && self.view != v1::View::Bitmap {
-            candidates.sort_by_name(read_view.nodes);
-        }
-        let scores = Scores::of(&constraints, &candidates.known, read_view);
-
-        let mut response = v1::ScoreResponse {
-            revision: read_view.revision,
-            skipped: scores.skipped,
-            constraints: reports(&scores.reports(self.max_domains)),
-            ..Default::default()
-        };
-        let score = |index: usize| {
-            let name = read_view.nodes.name(candidates.known[index]).to_owned();
-            answer::node_score(name, &scores.node(index))
-        };
-        match (self.view, self.top) {
-            (v1::View::Unspecified | v1::View::Basic | v1::View::Full, Some(top)) => {
-                response.scores = scores.best(top).into_iter().map(score).collect();
-            }
-            (v1::View::Unspecified | v1::View::Basic | v1::View::Full, None) => {
-                response.scores = (0..candidates.known.len()).map(score).collect();
-            }
-            (v1::View::Bitmap, _) => {
-                response.scored_bitmap = candidates.known_bitmap();
-                response.packed_scores = scores.packed();
-            }
-            (v1::View::Domains, _) => {}
-        }
-        response.unknown_candidates = candidates.unknown;
-        response
-    }
+/// A decision to be made.
+pub struct Deciding<A> {
+    /// What is asked.
+    pub request: ValidDecision,
+    /// What it is asked of.
+    pub on: Arc<Snapshot>,
+    /// How it is answered.
+    pub answer: fn(&dyn Dialect, &Terms, &ReadView<'_>) -> A,
 }
 
-/// The numbers behind constraints.
-pub fn reports(reports: &[Report<'_>]) -> Vec<v1::ConstraintReport> {
-    reports.iter().map(answer::constraint_report).collect()
+impl<A: Answer + Send + 'static> Deciding<A> {
+    /// Decides: here if it is over at once, which most are.
+    ///
+    /// # Errors
+    /// [`Error::OverLimit`], [`Error::Deadline`].
+    pub async fn decide(
+        mut self,
+        lanes: &Lanes,
+        deadline: Option<Instant>,
+    ) -> Result<Response<A>, Error> {
+        let mut answered = self.answer(Pace::AtOnce);
+        for wait in HELD_WAITS_MS {
+            if answered.as_ref().err() != Some(&Delay::Held) {
+                break;
+            }
+            // Listening starts before looking, so that no move is missed.
+            let on = Arc::clone(&self.on);
+            let moved = on.moved();
+            answered = self.answer(Pace::AtOnce);
+            if answered.is_err() {
+                // Not all that holds it moves it.
+                let _ = timeout(Duration::from_millis(wait), moved).await;
+                answered = self.answer(Pace::AtOnce);
+            }
+        }
+        match answered {
+            Ok(answered) => Ok(answered),
+            Err(Delay::Held) => self.decide_soon(lanes, deadline).await,
+            Err(Delay::Long) => self.decide_aside(lanes, deadline).await,
+        }
+    }
+
+    /// Decides, after somebody who changes what it reads. It is small, so it
+    /// does not queue up behind what takes long.
+    async fn decide_soon(
+        mut self,
+        lanes: &Lanes,
+        deadline: Option<Instant>,
+    ) -> Result<Response<A>, Error> {
+        let run = move || {
+            let answered = self.answer(Pace::Soon);
+            answered.map_err(|_| Box::new(self))
+        };
+        match lanes.wait(deadline, run).await? {
+            Ok(answered) => Ok(answered),
+            Err(left) => left.decide_aside(lanes, deadline).await,
+        }
+    }
+
+    /// Decides what takes long for sure.
+    ///
+    /// # Errors
+    /// As for [`Self::decide`].
+    pub async fn decide_aside(
+        mut self,
+        lanes: &Lanes,
+        deadline: Option<Instant>,
+    ) -> Result<Response<A>, Error> {
+        let run = move |is_given_up: &dyn Fn() -> bool| {
+            let answered = self.answer(Pace::Aside(is_given_up));
+            answered.map_err(|_| Error::Deadline)
+        };
+        lanes.decide(deadline, run).await?
+    }
+
+    fn answer(&mut self, pace: Pace<'_>) -> Result<Response<A>, Delay> {
+        let on = Arc::clone(&self.on);
+        try_measured(&on, || self.read(&on, pace))
+    }
+
+    /// Answers on one read view of the snapshot, with the overlay applied.
+    fn read(&mut self, on: &Snapshot, pace: Pace<'_>) -> Result<A, Delay> {
+        let overlay = match pace {
+            Pace::Aside(_) => std::mem::take(&mut self.request.overlay),
+            _ => Batch::default(),
+        };
+        let request = &self.request;
+        let namespace = &request.question.pod().namespace;
+        let answer =
+            |read_view: &ReadView<'_>| (self.answer)(&*request.question, &request.terms, read_view);
+        match pace {
+            Pace::Aside(is_given_up) => {
+                on.read_until(namespace, overlay, is_given_up, |read_view| {
+                    answer(&read_view)
+                })
+            }
+            // With changes of its own it takes long.
+            Pace::AtOnce | Pace::Soon if !request.overlay.is_empty() => Err(Delay::Long),
+            Pace::AtOnce | Pace::Soon => {
+                let afforded = |read_view: ReadView<'_>| {
+                    let affords = read_view.affords(request.units(&read_view));
+                    affords.then(|| answer(&read_view))
+                };
+                let waits = matches!(pace, Pace::Soon);
+                let answered = on.read_at_once(namespace, waits, afforded)?;
+                answered.ok_or(Delay::Long)
+            }
+        }
+    }
 }

@@ -3,35 +3,35 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use super::answer::{self, count};
+use super::answer::count;
 use super::error::Error;
 use super::request;
 use crate::matching::{Path, Selector, Violations, names};
 use crate::proto::v1;
 use crate::proto::v1::describe_spread_request::Subject as Wire;
 use crate::snapshot::{Limits, Snapshot};
-use crate::spread::describe::{Balance, By, Judged, Survey, Workload};
+use crate::spread::describe::{Balance, By, JudgedWorkload, Survey, WorkloadId};
 
 /// What pods are looked at by when nothing else is known.
 const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// A valid request.
 #[derive(Debug)]
-pub struct Checked {
+pub struct ValidDescription {
     /// The snapshot that it means.
     pub snapshot: String,
     /// The revision to wait for.
     pub min_revision: i64,
-    subject: Subject,
+    subject: DescribeSubject,
     by: By,
     max_domains: usize,
     page_size: usize,
-    after: Option<Rank>,
+    after: Option<WorkloadRank>,
     limits: Limits,
 }
 
 #[derive(Debug)]
-enum Subject {
+enum DescribeSubject {
     /// All workloads, of one namespace or of all.
     All(Option<String>),
     Workload(String, v1::WorkloadName),
@@ -40,28 +40,28 @@ enum Subject {
 
 /// Where a workload stands among the others, worst first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Rank {
+struct WorkloadRank {
     hard_excess: Reverse<i64>,
     soft_excess: Reverse<i64>,
     skew: Reverse<i64>,
     namespace: String,
-    workload: Workload,
+    workload: WorkloadId,
 }
 
 /// The worst so far, and how many there are.
 struct Page {
-    worst: Vec<(Rank, v1::WorkloadSpread)>,
+    worst: Vec<(WorkloadRank, v1::WorkloadSpread)>,
     response: v1::DescribeSpreadResponse,
 }
 
 /// Where it is looked, and for how long.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct Looking<'a> {
     snapshot: &'a Snapshot,
     is_given_up: &'a dyn Fn() -> bool,
 }
 
-impl Checked {
+impl ValidDescription {
     /// Checks a request.
     ///
     /// # Errors
@@ -76,10 +76,10 @@ impl Checked {
         request::check_not_negative(wire.min_revision, Path::root("minRevision"), &mut faults);
         let max_domains = request::max_domains(wire.max_domains, &mut faults);
         let page_size = request::page_size(wire.page_size, &mut faults);
-        let after = Rank::of_token(&wire.page_token, &mut faults);
+        let after = WorkloadRank::of_token(&wire.page_token, &mut faults);
         let namespace = names::namespace_or_default(&wire.namespace).to_owned();
         let subject = match wire.subject {
-            None => Subject::All((!wire.namespace.is_empty()).then_some(namespace)),
+            None => DescribeSubject::All((!wire.namespace.is_empty()).then_some(namespace)),
             Some(Wire::Workload(workload)) => {
                 let path = Path::root("workload");
                 for (name, text) in [("kind", &workload.kind), ("name", &workload.name)] {
@@ -87,12 +87,12 @@ impl Checked {
                         faults.add(path.field(name), "is required");
                     }
                 }
-                Subject::Workload(namespace, workload)
+                DescribeSubject::Workload(namespace, workload)
             }
             Some(Wire::Selector(selector)) => {
                 let path = Path::root("selector");
                 let selector = Selector::compile(Some(&selector), path, &mut faults);
-                Subject::Selector(namespace, selector)
+                DescribeSubject::Selector(namespace, selector)
             }
         };
         let by = match &*wire.topology_key {
@@ -111,7 +111,7 @@ impl Checked {
         })?)
     }
 
-    /// Looks, and answers.
+    /// Looks, and answers, all but what is known of the snapshot.
     ///
     /// # Errors
     /// [`Error::NoWorkload`] when it is about one that has no pods, and
@@ -121,24 +121,23 @@ impl Checked {
         snapshot: &Snapshot,
         is_given_up: &dyn Fn() -> bool,
     ) -> Result<v1::DescribeSpreadResponse, Error> {
-        let at = Place {
+        let at = Looking {
             snapshot,
             is_given_up,
         };
-        let mut response = match &self.subject {
-            Subject::All(namespace) => self.all(at, namespace.as_deref())?,
-            Subject::Workload(namespace, named) => self.workload(at, namespace, named)?,
-            Subject::Selector(namespace, selector) => self.selected(at, namespace, selector)?,
-        };
-        response.epoch = snapshot.epoch().to_owned();
-        response.age = answer::age(snapshot.age());
-        Ok(response)
+        match &self.subject {
+            DescribeSubject::All(namespace) => self.all(at, namespace.as_deref()),
+            DescribeSubject::Workload(namespace, named) => self.workload(at, namespace, named),
+            DescribeSubject::Selector(namespace, selector) => {
+                self.selected(at, namespace, selector)
+            }
+        }
     }
 
     /// Looks at the workloads of a namespace.
     fn survey<T>(
         &self,
-        at: Place<'_>,
+        at: Looking<'_>,
         namespace: &str,
         look: impl FnOnce(&Survey<'_, '_>) -> T,
     ) -> Result<(i64, T), Error> {
@@ -151,7 +150,7 @@ impl Checked {
 
     fn all(
         &self,
-        at: Place<'_>,
+        at: Looking<'_>,
         namespace: Option<&str>,
     ) -> Result<v1::DescribeSpreadResponse, Error> {
         let mut page = Page {
@@ -178,8 +177,8 @@ impl Checked {
     }
 
     /// Notes a workload among the worst, if it is to be listed.
-    fn note(&self, namespace: &str, judged: Judged, page: &mut Page) {
-        let rank = Rank::of(namespace, &judged);
+    fn note(&self, namespace: &str, judged: JudgedWorkload, page: &mut Page) {
+        let rank = WorkloadRank::of(namespace, &judged);
         let violates = rank.hard_excess.0 > 0 || rank.soft_excess.0 > 0;
         page.response.violating_count += i64::from(violates);
         page.response.faulty_count += i64::from(judged.fault.is_some());
@@ -190,13 +189,13 @@ impl Checked {
         page.worst.push((rank, workload_spread(namespace, judged)));
         // Twice what is wanted is kept, so that each is sorted a few times only.
         if page.worst.len() > 2 * (self.page_size + 1) {
-            page.read_view(self.page_size + 1);
+            page.cut(self.page_size + 1);
         }
     }
 
     fn workload(
         &self,
-        at: Place<'_>,
+        at: Looking<'_>,
         namespace: &str,
         named: &v1::WorkloadName,
     ) -> Result<v1::DescribeSpreadResponse, Error> {
@@ -225,7 +224,7 @@ impl Checked {
 
     fn selected(
         &self,
-        at: Place<'_>,
+        at: Looking<'_>,
         namespace: &str,
         selector: &Selector,
     ) -> Result<v1::DescribeSpreadResponse, Error> {
@@ -252,13 +251,13 @@ impl Checked {
 
 impl Page {
     /// Keeps the worst few.
-    fn read_view(&mut self, few: usize) {
+    fn cut(&mut self, few: usize) {
         self.worst.sort_by(|a, b| a.0.cmp(&b.0));
         self.worst.truncate(few);
     }
 
     fn finish(mut self, page_size: usize) -> v1::DescribeSpreadResponse {
-        self.read_view(page_size + 1);
+        self.cut(page_size + 1);
         let goes_on = self.worst.len() > page_size;
         self.worst.truncate(page_size);
         if let Some((rank, _)) = self.worst.last().filter(|_| goes_on) {
@@ -270,8 +269,8 @@ impl Page {
     }
 }
 
-impl Rank {
-    fn of(namespace: &str, judged: &Judged) -> Self {
+impl WorkloadRank {
+    fn of(namespace: &str, judged: &JudgedWorkload) -> Self {
         let excess = |hard: bool| {
             let alike = judged.balances.iter().filter(|b| b.is_hard() == hard);
             Reverse(alike.map(Balance::excess).max().unwrap_or(0))
@@ -288,7 +287,7 @@ impl Rank {
 
     /// What a page token says: the last workload of the page before.
     fn token(&self) -> String {
-        let Workload { kind, name, labels } = &self.workload;
+        let WorkloadId { kind, name, labels } = &self.workload;
         let numbers = (self.hard_excess.0, self.soft_excess.0, self.skew.0);
         let token = (numbers, &self.namespace, kind, name, labels);
         serde_json::to_string(&token).expect("numbers and texts can be written")
@@ -308,12 +307,12 @@ impl Rank {
             soft_excess: Reverse(soft),
             skew: Reverse(skew),
             namespace,
-            workload: Workload { kind, name, labels },
+            workload: WorkloadId { kind, name, labels },
         })
     }
 }
 
-fn workload_spread(namespace: &str, judged: Judged) -> v1::WorkloadSpread {
+fn workload_spread(namespace: &str, judged: JudgedWorkload) -> v1::WorkloadSpread {
     v1::WorkloadSpread {
         namespace: namespace.to_owned(),
         kind: judged.workload.kind,

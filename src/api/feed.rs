@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 
 use super::error::Error;
-use super::update::{self, Checked};
+use super::update::{self, ValidUpdate};
 use super::{permission, request};
 use crate::access::{Caller, Role};
 use crate::matching::{Path, Violations};
@@ -42,7 +42,7 @@ enum Next {
     /// A batch for the live state of a snapshot.
     Offer(String, Offer),
     /// A batch for a state aside, or a replace in one message.
-    Update(Checked),
+    Update(ValidUpdate),
     /// The begin of a replace.
     Begin(v1::BeginReplace),
     /// The commit of a replace.
@@ -56,7 +56,7 @@ struct Run {
     offers: Vec<Offer>,
 }
 
-type Answer = Result<v1::UpdateSnapshotResponse, Error>;
+type Acknowledged = Result<v1::UpdateSnapshotResponse, Error>;
 
 impl Feed {
     /// A feed that has begun nothing.
@@ -80,7 +80,7 @@ impl Feed {
         &mut self,
         wires: Vec<(Moment, v1::StreamSnapshotRequest)>,
     ) -> Vec<Result<v1::StreamSnapshotResponse, Error>> {
-        let mut answers: Vec<Answer> = Vec::with_capacity(wires.len());
+        let mut answers: Vec<Acknowledged> = Vec::with_capacity(wires.len());
         let mut run = Run::default();
         for (arrived, wire) in wires {
             let next = self.check(wire, arrived);
@@ -123,7 +123,7 @@ impl Feed {
             }
         };
         let path = Path::root("update");
-        let checked = Checked::of(wire, Some(&path), arrived, self.registry.limits())?;
+        let checked = ValidUpdate::of(wire, Some(&path), arrived, self.registry.limits())?;
         if checked.replaces || self.staged.contains_key(&checked.snapshot) {
             return Ok(Next::Update(checked));
         }
@@ -132,7 +132,7 @@ impl Feed {
     }
 
     /// Applies a run of batches.
-    fn settle(&self, run: &mut Run, answers: &mut Vec<Answer>) {
+    fn settle(&self, run: &mut Run, answers: &mut Vec<Acknowledged>) {
         let Run { snapshot, offers } = std::mem::take(run);
         if offers.is_empty() {
             return;
@@ -147,7 +147,7 @@ impl Feed {
         }
     }
 
-    fn update(&mut self, checked: Checked) -> Answer {
+    fn update(&mut self, checked: ValidUpdate) -> Acknowledged {
         let path = Path::root("update");
         let Some(staged) = self.staged.get_mut(&checked.snapshot) else {
             return Ok(update::response(&checked.apply(&self.registry)?));
@@ -167,7 +167,7 @@ impl Feed {
         Ok(update::counts(revision, &epoch, applied))
     }
 
-    fn begin(&mut self, wire: &v1::BeginReplace) -> Answer {
+    fn begin(&mut self, wire: &v1::BeginReplace) -> Acknowledged {
         let path = Path::root("beginReplace");
         let mut faults = Violations::default();
         let snapshot = request::snapshot_name(&wire.snapshot, path.field("snapshot"), &mut faults);
@@ -187,7 +187,7 @@ impl Feed {
         Ok(update::counts(revision, &epoch, Default::default()))
     }
 
-    fn commit(&mut self, wire: &v1::CommitReplace, arrived: Moment) -> Answer {
+    fn commit(&mut self, wire: &v1::CommitReplace, arrived: Moment) -> Acknowledged {
         let path = Path::root("commitReplace");
         let mut faults = Violations::default();
         let snapshot = request::snapshot_name(&wire.snapshot, path.field("snapshot"), &mut faults);

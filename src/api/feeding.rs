@@ -38,18 +38,8 @@ pub async fn run_feed(
             () = answers.closed() => None,
         };
         let Some(step) = step else { return };
-        let mut group = Group::default();
-        let mut goes_on = group.add(step, feed.now());
-        while is_journaled && goes_on && group.has_room() {
-            let step = tokio::select! {
-                biased;
-                step = steps.next() => step,
-                () = std::future::ready(()) => None,
-            };
-            let Some(step) = step else { break };
-            goes_on = group.add(step, feed.now());
-        }
-        let Group { taken, size, end } = group;
+        let group = gather(step, &mut steps, &feed, is_journaled).await;
+        let StepGroup { taken, size, end } = group;
         let is_large = is_journaled || size >= LARGE_BATCH;
         let take = move || (feed.steps(taken), feed);
         let answered = match lanes.change_soon(is_large, deadline, take).await {
@@ -63,12 +53,8 @@ pub async fn run_feed(
                 return;
             }
         };
-        let end = end.map(Err);
-        for answer in answered
-            .into_iter()
-            .map(|a| a.map_err(Status::from))
-            .chain(end)
-        {
+        let answered = answered.into_iter().map(|a| a.map_err(Status::from));
+        for answer in answered.chain(end.map(Err)) {
             let goes_on = answer.is_ok();
             if answers.send(answer).await.is_err() || !goes_on {
                 return;
@@ -77,9 +63,31 @@ pub async fn run_feed(
     }
 }
 
+/// The first step, and where others are stored meanwhile, those that have come
+/// since.
+async fn gather(
+    first: Result<v1::StreamSnapshotRequest, Status>,
+    steps: &mut Streaming<v1::StreamSnapshotRequest>,
+    feed: &Feed,
+    is_journaled: bool,
+) -> StepGroup {
+    let mut group = StepGroup::default();
+    let mut goes_on = group.add(first, feed.now());
+    while is_journaled && goes_on && group.has_room() {
+        let step = tokio::select! {
+            biased;
+            step = steps.next() => step,
+            () = std::future::ready(()) => None,
+        };
+        let Some(step) = step else { break };
+        goes_on = group.add(step, feed.now());
+    }
+    group
+}
+
 /// Steps that are taken together.
 #[derive(Default)]
-struct Group {
+struct StepGroup {
     /// With the time of their arrival.
     taken: Vec<(Moment, v1::StreamSnapshotRequest)>,
     size: usize,
@@ -87,7 +95,7 @@ struct Group {
     end: Option<Status>,
 }
 
-impl Group {
+impl StepGroup {
     /// Adds a step; whether more may come.
     fn add(&mut self, step: Result<v1::StreamSnapshotRequest, Status>, arrived: Moment) -> bool {
         match step {

@@ -1,48 +1,51 @@
-//! `Filter` and `Score` in the Fleet dialect.
+//! The Fleet dialect: the topology spread of KubeFleet's scheduler.
 
 use std::collections::BTreeMap;
 
 use super::answer;
-use super::checked::{Ask, Checked};
+use super::dialect::{Dialect, Terms};
+use super::wish;
+use crate::explain;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::snapshot::{Limits, ReadView, Slot, bits};
-use crate::spread::Report;
-use crate::spread::fleet::{Judge, Question, Refused};
+use crate::spread::fleet::{self, Judge, PlacementSpec, Refused};
+use crate::spread::{self, NodeChecks, Picker, Report, Wish};
 
-impl Ask for Question {
+impl Dialect for PlacementSpec {
     fn compile(pod: Option<v1::Pod>, limits: &Limits, path: Path<'_>) -> Result<Self, Violations> {
         Self::compile(pod, limits, path)
     }
 
-    fn namespace(&self) -> &str {
-        &self.placement.namespace
+    fn wish(request: &v1::PlaceRequest, limits: &Limits, faults: &mut Violations) -> Wish {
+        if !request.capacities.is_empty() {
+            let rule = "does not apply in the Fleet dialect: a cluster takes one";
+            faults.add(Path::root("capacities"), rule);
+        }
+        let wish = wish::common(request, limits, faults);
+        Wish {
+            holders: wish::holders(&request.holders, limits, faults),
+            sticky: wish::sticky(&request.sticky, limits, faults),
+            ..wish
+        }
     }
 
-    // Each cluster is looked up in the order of all domains.
-    const UNITS_PER_VERDICT: usize = 240;
+    fn pod(&self) -> &spread::Question {
+        &self.pod
+    }
 
-    fn constraints(&self, _: &ReadView<'_>) -> usize {
+    fn constraint_count(&self, _: &ReadView<'_>) -> usize {
         self.constraints.len()
     }
 
-    fn filter(asked: &Checked<Self>, read_view: &ReadView<'_>) -> v1::FilterResponse {
-        asked.filter_on(read_view)
+    // Each cluster is looked up in the order of all domains.
+    fn units_per_verdict(&self) -> usize {
+        240
     }
 
-    fn score(asked: &Checked<Self>, read_view: &ReadView<'_>) -> v1::ScoreResponse {
-        asked.score_on(read_view)
-    }
-
-    fn explain(asked: &Checked<Self>, read_view: &ReadView<'_>) -> v1::ExplainResponse {
-        asked.explain_on(read_view)
-    }
-}
-
-impl Checked<Question> {
-    fn filter_on(&self, read_view: &ReadView<'_>) -> v1::FilterResponse {
-        let judge = Judge::of(&self.question, self.checks, read_view);
-        let candidates = self.candidates(read_view);
+    fn filter(&self, terms: &Terms, read_view: &ReadView<'_>) -> v1::FilterResponse {
+        let judge = Judge::of(self, terms.checks, read_view);
+        let candidates = terms.candidates(read_view);
         let known = candidates.known.iter().copied();
         let judged: Vec<(Slot, Result<i64, Refused<'_>>)> =
             known.map(|slot| (slot, judge.judge(slot))).collect();
@@ -53,12 +56,9 @@ impl Checked<Question> {
                 .iter()
                 .filter_map(|(s, v)| Some((*s, v.as_ref().err()?)))
         };
-        let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
-        for (_, refused) in refused() {
-            *reasons.entry(refused.reason()).or_default() += 1;
-        }
+        let reasons = reasons(refused().map(|(_, refused)| refused));
         let hard = |report: &Report<'_>| report.active.constraint.is_hard();
-        let mut reports = judge.reports(self.max_domains);
+        let mut reports = judge.reports(terms.max_domains);
         reports.retain(hard);
 
         let mut response = v1::FilterResponse {
@@ -69,7 +69,7 @@ impl Checked<Question> {
             node_count: answer::count(judged.len()),
             ..Default::default()
         };
-        match self.view {
+        match terms.view {
             v1::View::Unspecified | v1::View::Basic | v1::View::Full => {
                 response.feasible = feasible().map(name).collect();
             }
@@ -79,7 +79,7 @@ impl Checked<Question> {
             }
             v1::View::Domains => {}
         }
-        if self.view == v1::View::Full {
+        if terms.view == v1::View::Full {
             let verdict = |(slot, refused): (Slot, &Refused<'_>)| node_verdict(name(slot), refused);
             response.infeasible = refused().map(verdict).collect();
         }
@@ -87,20 +87,16 @@ impl Checked<Question> {
         response
     }
 
-    fn score_on(&self, read_view: &ReadView<'_>) -> v1::ScoreResponse {
-        let judge = Judge::of(&self.question, self.checks, read_view);
-        let candidates = self.candidates(read_view);
+    fn score(&self, terms: &Terms, read_view: &ReadView<'_>) -> v1::ScoreResponse {
+        let judge = Judge::of(self, terms.checks, read_view);
+        let candidates = terms.candidates(read_view);
         // A cluster that a hard constraint refuses has no score, named or not.
-        let named = self.names_candidates();
-        let score_of = |slot| {
-            if named {
-                judge.score(slot)
-            } else {
-                judge.judge(slot)
-            }
+        let score_of = |slot| match terms.candidates {
+            Some(_) => judge.score(slot).ok(),
+            None => judge.judge(slot).ok(),
         };
         let known = candidates.known.iter();
-        let all: Vec<Option<i64>> = known.clone().map(|slot| score_of(*slot).ok()).collect();
+        let all: Vec<Option<i64>> = known.clone().map(|slot| score_of(*slot)).collect();
         let scored = known
             .zip(&all)
             .filter_map(|(slot, score)| Some((*slot, (*score)?)));
@@ -112,14 +108,14 @@ impl Checked<Question> {
             skipped: judge.spreads().is_empty() || read_view.nodes.is_empty(),
             ..Default::default()
         };
-        match self.view {
+        match terms.view {
             v1::View::Unspecified | v1::View::Basic | v1::View::Full => {
-                if let Some(top) = self.top {
+                if let Some(top) = terms.top {
                     let rank = |(slot, score): &(Slot, i64)| (-score, read_view.nodes.name(*slot));
                     scored.sort_unstable_by(|a, b| rank(a).cmp(&rank(b)));
                     scored.truncate(top);
                 }
-                let score = |(slot, score): &(Slot, i64)| node_score(name(*slot), *score);
+                let score = |(slot, score): &(Slot, i64)| answer::spread_score(name(*slot), *score);
                 response.scores = scored.iter().map(score).collect();
             }
             v1::View::Bitmap => {
@@ -132,62 +128,74 @@ impl Checked<Question> {
             v1::View::Domains => {}
         }
         if !response.skipped {
-            let mut reports = judge.reports(self.max_domains);
+            let mut reports = judge.reports(terms.max_domains);
             reports.sort_by_key(|report| report.active.index);
             response.constraints = reports.iter().map(constraint_report).collect();
         }
         response.unknown_candidates = candidates.unknown;
         response
     }
+
+    fn explain(&self, terms: &Terms, read_view: &ReadView<'_>) -> v1::ExplainResponse {
+        let judge = Judge::of(self, terms.checks, read_view);
+        let candidates = terms.candidates(read_view);
+        let case = explain::fleet::PlacementCase::of(self, &judge, &candidates.known, read_view);
+
+        let mut reports: Vec<Report<'_>> = judge.reports(terms.max_domains);
+        reports.sort_by_key(|report| report.active.index);
+        let clusters = || case.clusters.iter();
+        let refused = || clusters().filter_map(|c| Some((c.slot, c.verdict.as_ref().err()?)));
+        let feasible = || clusters().filter(|c| c.verdict.is_ok());
+        let mut response = v1::ExplainResponse {
+            revision: read_view.revision,
+            constraints: reports.iter().map(constraint_report).collect(),
+            reasons: answer::reason_counts(&reasons(refused().map(|(_, refused)| refused))),
+            feasible_count: answer::count(feasible().count()),
+            node_count: answer::count(case.clusters.len()),
+            ..answer::explanation(explain::fleet::explain(&case, terms.max_domains))
+        };
+        let name = |slot: Slot| read_view.nodes.name(slot).to_owned();
+        if terms.lists_nodes() {
+            response.feasible = feasible().map(|c| name(c.slot)).collect();
+        }
+        if terms.lists_infeasible() {
+            let verdicts = refused().map(|(slot, refused)| node_verdict(name(slot), refused));
+            response.infeasible = verdicts.collect();
+        }
+        response.unknown_candidates = candidates.unknown;
+        response
+    }
+
+    fn plan(&self, checks: NodeChecks, wish: &Wish, read_view: &ReadView<'_>) -> Box<dyn Picker> {
+        Box::new(fleet::PickN::of(self, checks, wish, read_view))
+    }
+
+    fn report(&self, report: &Report<'_>) -> v1::ConstraintReport {
+        constraint_report(report)
+    }
+}
+
+/// How many clusters are refused for each reason.
+fn reasons<'r>(refused: impl Iterator<Item = &'r Refused<'r>>) -> BTreeMap<String, usize> {
+    let mut reasons = BTreeMap::new();
+    for refused in refused {
+        *reasons.entry(refused.reason()).or_default() += 1;
+    }
+    reasons
 }
 
 /// A constraint's report without the fields that Fleet does not know.
-pub fn constraint_report(report: &Report<'_>) -> v1::ConstraintReport {
-    let mut wire = answer::constraint_report(report);
-    if let Some(constraint) = &mut wire.constraint {
-        constraint.min_domains = None;
-        constraint.node_affinity_policy = None;
-        constraint.node_taints_policy = None;
-    }
-    wire
-}
-
-/// A cluster's score.
-pub fn node_score(node: String, score: i64) -> v1::NodeScore {
-    v1::NodeScore {
-        node,
-        score,
-        raw: score,
-        ignored: false,
+fn constraint_report(report: &Report<'_>) -> v1::ConstraintReport {
+    v1::ConstraintReport {
+        constraint: Some(fleet::to_wire(report.active)),
+        ..answer::constraint_report(report)
     }
 }
 
 /// A refused cluster.
-pub fn node_verdict(node: String, refused: &Refused<'_>) -> v1::NodeVerdict {
+fn node_verdict(node: String, refused: &Refused<'_>) -> v1::NodeVerdict {
     match refused {
         Refused::ByCheck(refusal) => answer::node_verdict(node, refusal),
-        Refused::BySpread {
-            spread,
-            holders,
-            skew,
-        } => spread_verdict(node, spread.refusal(), spread.active.index, *holders, *skew),
-    }
-}
-
-/// A cluster that a hard constraint refuses.
-pub fn spread_verdict(
-    node: String,
-    reason: String,
-    constraint_index: usize,
-    holders: u32,
-    skew: i64,
-) -> v1::NodeVerdict {
-    v1::NodeVerdict {
-        node,
-        code: v1::Code::Unschedulable.into(),
-        reason,
-        constraint_index: i32::try_from(constraint_index).unwrap_or(-1),
-        matching_pods: holders.into(),
-        skew,
+        Refused::BySpread(over) => answer::spread_verdict(node, over.refusal()),
     }
 }

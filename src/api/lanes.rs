@@ -5,11 +5,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::aside::Aside;
+use super::aside::AsideThreads;
 use super::error::Error;
 use crate::limits::{Exceeded, Limit, Limits};
 
@@ -39,7 +39,7 @@ pub struct Lanes {
     held: Arc<Semaphore>,
     copies: Arc<Semaphore>,
     /// Where decisions run.
-    aside: Arc<Aside>,
+    aside: Arc<AsideThreads>,
     /// Changes and copies that are running now.
     running: Arc<AtomicUsize>,
 }
@@ -57,7 +57,7 @@ impl Lanes {
             looks: Arc::new(Semaphore::new(LOOKS)),
             held: Arc::new(Semaphore::new(LOOKS)),
             copies: Arc::new(Semaphore::new(COPIES)),
-            aside: Arc::new(Aside::new(running)),
+            aside: Arc::new(AsideThreads::new(running)),
             running: Arc::default(),
         }
     }
@@ -89,9 +89,7 @@ impl Lanes {
         // A call that is given up drops its guard.
         let gone = CancellationToken::new();
         let _guard = gone.clone().drop_guard();
-        let slot = Arc::clone(&self.deciding).acquire_owned();
-        let slot = until(deadline, slot).await?;
-        let slot = slot.map_err(|_| Error::Internal)?;
+        let slot = slot(&self.deciding, deadline).await?;
         let done = self.aside.run(move || {
             let _held = (slot, place);
             let is_late = || deadline.is_some_and(|at| Instant::now() > at);
@@ -191,14 +189,24 @@ async fn in_slot<T: Send + 'static>(
     deadline: Option<Instant>,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Error> {
-    let slot = Arc::clone(slots).acquire_owned();
-    let slot = until(deadline, slot).await?;
-    let slot = slot.map_err(|_| Error::Internal)?;
+    let slot = slot(slots, deadline).await?;
     let done = tokio::task::spawn_blocking(move || {
         let _slot = slot;
         work()
     });
     until(deadline, done).await?.map_err(|_| Error::Internal)
+}
+
+/// Waits for one of some slots, until the deadline.
+///
+/// # Errors
+/// [`Error::Deadline`].
+pub async fn slot(
+    slots: &Arc<Semaphore>,
+    deadline: Option<Instant>,
+) -> Result<OwnedSemaphorePermit, Error> {
+    let slot = Arc::clone(slots).acquire_owned();
+    until(deadline, slot).await?.map_err(|_| Error::Internal)
 }
 
 /// One more at work, until it is dropped.

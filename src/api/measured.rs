@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use tonic::Response;
 
-use super::answer::count;
+use super::answer::{age, count};
 use crate::proto::v1;
+use crate::snapshot::Snapshot;
 
 /// What deciding took, apart from reading the request, waiting and writing the
 /// answer.
@@ -36,71 +37,77 @@ pub struct Size {
 pub trait Answer {
     /// How large.
     fn size(&self) -> Size;
+
+    /// Notes what is known of the snapshot, but for the revision.
+    fn note(&mut self, snapshot: &Snapshot);
 }
 
-impl Answer for v1::FilterResponse {
-    fn size(&self) -> Size {
-        Size {
-            nodes: self.node_count,
-            domains: domains(&self.constraints),
-            feasible: self.feasible_count,
+macro_rules! answers {
+    ($($answer:ident: $size:expr;)*) => {$(
+        impl Answer for v1::$answer {
+            fn size(&self) -> Size {
+                $size(self)
+            }
+
+            fn note(&mut self, snapshot: &Snapshot) {
+                snapshot.epoch().clone_into(&mut self.epoch);
+                self.age = age(snapshot.age());
+            }
         }
-    }
+    )*};
 }
 
-impl Answer for v1::ScoreResponse {
-    fn size(&self) -> Size {
-        let scored = count(self.scores.len().max(self.packed_scores.len()));
+answers! {
+    FilterResponse: |answer: &Self| Size {
+        nodes: answer.node_count,
+        domains: domains(&answer.constraints),
+        feasible: answer.feasible_count,
+    };
+    ExplainResponse: |answer: &Self| Size {
+        nodes: answer.node_count,
+        domains: domains(&answer.constraints),
+        feasible: answer.feasible_count,
+    };
+    ScoreResponse: |answer: &Self| {
+        let scored = count(answer.scores.len().max(answer.packed_scores.len()));
         Size {
             nodes: scored,
-            domains: domains(&self.constraints),
+            domains: domains(&answer.constraints),
             feasible: scored,
         }
-    }
-}
-
-impl Answer for v1::ExplainResponse {
-    fn size(&self) -> Size {
+    };
+    PlaceResponse: |answer: &Self| {
+        let placed = count(answer.placements.len());
         Size {
-            nodes: self.node_count,
-            domains: domains(&self.constraints),
-            feasible: self.feasible_count,
+            nodes: placed + i64::from(answer.unplaced),
+            domains: domains(&answer.constraints),
+            feasible: placed,
         }
-    }
-}
-
-impl Answer for v1::DescribeSpreadResponse {
-    fn size(&self) -> Size {
-        let topologies = self.workloads.iter().flat_map(|w| &w.topologies);
+    };
+    DescribeSpreadResponse: |answer: &Self| {
+        let topologies = answer.workloads.iter().flat_map(|w| &w.topologies);
         Size {
             domains: topologies.map(|topology| topology.domain_count).sum(),
             ..Size::default()
         }
-    }
-}
-
-impl Answer for v1::PlaceResponse {
-    fn size(&self) -> Size {
-        let placed = count(self.placements.len());
-        Size {
-            nodes: placed + i64::from(self.unplaced),
-            domains: domains(&self.constraints),
-            feasible: placed,
-        }
-    }
+    };
 }
 
 fn domains(reports: &[v1::ConstraintReport]) -> i64 {
     reports.iter().map(|report| report.domain_count).sum()
 }
 
-/// Decides, and notes how.
+/// Decides on a snapshot, and notes how.
 ///
 /// # Errors
 /// Those of `decide`.
-pub fn try_measured<T: Answer, E>(decide: impl FnOnce() -> Result<T, E>) -> Result<Response<T>, E> {
+pub fn try_measured<T: Answer, E>(
+    snapshot: &Snapshot,
+    decide: impl FnOnce() -> Result<T, E>,
+) -> Result<Response<T>, E> {
     let started = Instant::now();
-    let answer = decide()?;
+    let mut answer = decide()?;
+    answer.note(snapshot);
     let decision = Decision {
         started,
         took: started.elapsed(),

@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use tonic::Response;
 
+use super::dialect::{Checker, Dialect};
 use super::error::Error;
 use super::export::timestamp;
 use super::measured::try_measured;
-use super::{answer, fleet as fleet_answer, request, wish};
+use super::{answer, request, wish};
 use crate::access::Role;
 use crate::limits::Limit;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::snapshot::{Batch, DecidedPicks, Hold, Limits, ReadView, Snapshot};
-use crate::spread::{NodeChecks, Question, fleet, place};
+use crate::spread::{NodeChecks, Pick, PickStep, Picker, Wish};
 
 /// The role that a request needs: to hold what was picked changes a snapshot.
 pub fn role(wire: &v1::PlaceRequest) -> Role {
@@ -26,13 +27,13 @@ pub fn role(wire: &v1::PlaceRequest) -> Role {
 
 /// A valid `Place` request.
 #[derive(Debug)]
-pub struct Checked {
+pub struct ValidPlacement {
     /// The snapshot that it means.
     pub snapshot: String,
     /// The revision to wait for.
     pub min_revision: i64,
-    ask: Ask,
-    candidates: Option<v1::NodeNames>,
+    question: Box<dyn Dialect>,
+    wish: Wish,
     checks: NodeChecks,
     view: v1::View,
     overlay: Batch,
@@ -41,20 +42,7 @@ pub struct Checked {
     limits: Limits,
 }
 
-/// What is asked, by dialect.
-#[derive(Debug)]
-enum Ask {
-    Kubernetes(Box<Question>, place::Wish),
-    Fleet(Box<fleet::Question>, fleet::Wish),
-}
-
-/// What is planned, by dialect.
-enum Plan {
-    Kubernetes(place::Plan),
-    Fleet(fleet::Plan),
-}
-
-impl Checked {
+impl ValidPlacement {
     /// Checks a request.
     ///
     /// # Errors
@@ -64,7 +52,7 @@ impl Checked {
         let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
         request::check_candidates(wire.candidates.as_ref(), limits, &mut faults);
         let checks = request::node_checks(wire.node_checks, &mut faults);
-        let dialect: v1::Dialect = request::known(wire.dialect, Path::root("dialect"), &mut faults);
+        let _: v1::Dialect = request::known(wire.dialect, Path::root("dialect"), &mut faults);
         request::check_not_negative(wire.min_revision, Path::root("minRevision"), &mut faults);
         let max_domains = request::max_domains(wire.max_domains, &mut faults);
         let overlay = request::overlay(std::mem::take(&mut wire.overlay), limits, &mut faults);
@@ -72,24 +60,29 @@ impl Checked {
         if view == v1::View::Bitmap {
             faults.add(Path::root("view"), "must not be VIEW_BITMAP");
         }
-        let ask = if dialect == v1::Dialect::Fleet {
-            Ask::fleet(&mut wire, limits, &mut faults)
-        } else {
-            Ask::kubernetes(&mut wire, limits, &mut faults)
-        };
+        let checker = Checker::of(wire.dialect);
+        let question = faults.collect((checker.pod)(wire.pod.take(), limits));
+        let wish = (checker.wish)(&wire, limits, &mut faults);
         let reserve = wish::hold(wire.reserve.take(), limits, &mut faults);
         if reserve.is_some() && !overlay.is_empty() {
             faults.add(Path::root("reserve"), "must not be set with an overlay");
         }
-        let Some(ask) = ask else {
+        let Some(question) = question else {
             return Err(faults.into());
         };
-        let reserve = reserve.map(|(owner, ttl)| ask.hold(owner, ttl));
+        // What the picks count as while they are held.
+        let hold = |(owner, ttl): (String, Duration)| Hold {
+            owner: owner.into(),
+            ttl,
+            namespace: question.pod().namespace.as_str().into(),
+            labels: Arc::new(question.pod().labels.clone()),
+        };
+        let reserve = reserve.map(hold);
         Ok(faults.finish(Self {
             snapshot,
             min_revision: wire.min_revision,
-            ask,
-            candidates: wire.candidates,
+            question,
+            wish,
             checks,
             view,
             overlay,
@@ -115,12 +108,7 @@ impl Checked {
         cancelled: &dyn Fn() -> bool,
     ) -> Result<v1::PlaceResponse, Error> {
         let overlay = std::mem::take(&mut self.overlay);
-        let namespace = self.ask.namespace();
-        let planned = snapshot.read_until(namespace, overlay, cancelled, |read_view| {
-            self.plan(&read_view)
-        });
-        let response = self.run(planned.map_err(|_| Error::Deadline)?, cancelled)?;
-        Ok(said_of(snapshot, response))
+        self.place(snapshot, overlay, cancelled)
     }
 
     /// Whether the answer lists what was placed.
@@ -144,13 +132,8 @@ impl Checked {
             return Ok(answer);
         };
         let again = || {
-            let answer = try_measured(|| {
-                let plan = |read_view: ReadView<'_>| self.plan(&read_view);
-                let as_it_is = Batch::default();
-                let planned = snapshot.read_until(&hold.namespace, as_it_is, cancelled, plan);
-                self.run(planned.map_err(|_| Error::Deadline)?, cancelled)
-            })?;
-            Ok::<_, Error>(decided(answer.map(|r| said_of(snapshot, r))))
+            let place = || self.place(snapshot, Batch::default(), cancelled);
+            Ok::<_, Error>(decided(try_measured(snapshot, place)?))
         };
         let reserved = snapshot.reserve(hold, &self.limits, decided(answer), again);
         let (reserved, mut answer) = reserved?;
@@ -169,152 +152,61 @@ impl Checked {
         Ok(answer)
     }
 
-    /// What is gathered from a read view: a plan, and what can be answered already.
-    fn plan(&self, read_view: &ReadView<'_>) -> (Plan, v1::PlaceResponse) {
-        let plan = match &self.ask {
-            Ask::Kubernetes(question, wish) => {
-                Plan::Kubernetes(place::Plan::of(question, self.checks, wish, read_view))
-            }
-            Ask::Fleet(question, wish) => {
-                Plan::Fleet(fleet::Plan::of(question, self.checks, wish, read_view))
-            }
-        };
-        let names = self.candidates.iter().flat_map(|c| &c.names);
+    /// Places: gathers what that needs from a read view, and picks without one.
+    fn place(
+        &self,
+        snapshot: &Snapshot,
+        overlay: Batch,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<v1::PlaceResponse, Error> {
+        let namespace = &self.question.pod().namespace;
+        let planned = snapshot.read_until(namespace, overlay, cancelled, |read_view| {
+            self.plan(&read_view)
+        });
+        let (picker, response) = planned.map_err(|_| Error::Deadline)?;
+        self.run(picker, response, cancelled)
+    }
+
+    /// What is gathered from a read view: a picker, and what can be answered already.
+    fn plan(&self, read_view: &ReadView<'_>) -> (Box<dyn Picker>, v1::PlaceResponse) {
+        let picker = self.question.plan(self.checks, &self.wish, read_view);
+        let names = self.wish.candidates.iter().flatten();
         let unknown = names.filter(|name| read_view.nodes.find(name).is_none());
         let response = v1::PlaceResponse {
             revision: read_view.revision,
-            constraints_before: plan.reports(self.max_domains),
+            constraints_before: self.reports(&*picker),
             unknown_candidates: unknown.cloned().collect(),
             ..Default::default()
         };
-        (plan, response)
+        (picker, response)
     }
 
     fn run(
         &self,
-        (plan, mut response): (Plan, v1::PlaceResponse),
+        mut picker: Box<dyn Picker>,
+        response: v1::PlaceResponse,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<v1::PlaceResponse, Error> {
-        match plan {
-            Plan::Kubernetes(mut plan) => {
-                let outcome = plan.run(cancelled).ok_or(Error::Deadline)?;
-                let picks = outcome.picks.into_iter();
-                response.placements = picks.map(|p| placement(p.node, p.score)).collect();
-                response.unplaced = small(outcome.unplaced);
-                response.reasons = answer::reason_counts(&outcome.reasons);
-                response.constraints = Plan::Kubernetes(plan).reports(self.max_domains);
-            }
-            Plan::Fleet(mut plan) => {
-                let with_steps = self.view == v1::View::Full;
-                if with_steps {
-                    let scores = plan.step_scores();
-                    self.limits.check(Limit::StepScores, scores)?;
-                }
-                let policy = fleet::Policy { with_steps };
-                let outcome = plan.run(policy, cancelled).ok_or(Error::Deadline)?;
-                let picks = outcome.picks.into_iter();
-                response.placements = picks.map(|p| placement(p.node, p.score)).collect();
-                response.unplaced = small(outcome.unplaced);
-                response.reasons = answer::reason_counts(&outcome.reasons);
-                response.steps = outcome.steps.into_iter().map(step).collect();
-                response.removed = std::mem::take(&mut plan.removed);
-                response.constraints = Plan::Fleet(plan).reports(self.max_domains);
-            }
+        let with_steps = self.view == v1::View::Full;
+        if with_steps {
+            let scores = picker.step_scores();
+            self.limits.check(Limit::StepScores, scores)?;
         }
-        Ok(response)
-    }
-}
-
-impl Ask {
-    fn kubernetes(
-        wire: &mut v1::PlaceRequest,
-        limits: &Limits,
-        faults: &mut Violations,
-    ) -> Option<Self> {
-        let question = Question::compile(wire.pod.as_ref(), limits, Path::root("pod"));
-        let question = faults.collect(question);
-        if !wire.holders.is_empty() {
-            faults.add(Path::root("holders"), "applies in the Fleet dialect only");
-        }
-        if !wire.sticky.is_empty() {
-            faults.add(Path::root("sticky"), "applies in the Fleet dialect only");
-        }
-        let wished = place::Wish {
-            replicas: wish::replicas(wire.replicas, limits, faults),
-            candidates: wire.candidates.as_ref().map(|c| c.names.clone()),
-            bonuses: wish::bonuses(&wire.bonuses, limits, faults),
-            capacities: wish::capacities(&wire.capacities, limits, faults),
-        };
-        Some(Self::Kubernetes(Box::new(question?), wished))
+        let outcome = picker.run(with_steps, cancelled).ok_or(Error::Deadline)?;
+        Ok(v1::PlaceResponse {
+            placements: outcome.picks.into_iter().map(placement).collect(),
+            unplaced: i32::try_from(outcome.unplaced).unwrap_or(i32::MAX),
+            reasons: answer::reason_counts(&outcome.reasons),
+            steps: outcome.steps.into_iter().map(step).collect(),
+            removed: outcome.removed,
+            constraints: self.reports(&*picker),
+            ..response
+        })
     }
 
-    fn fleet(
-        wire: &mut v1::PlaceRequest,
-        limits: &Limits,
-        faults: &mut Violations,
-    ) -> Option<Self> {
-        let question = fleet::Question::compile(wire.pod.clone(), limits, Path::root("pod"));
-        let question = faults.collect(question);
-        if !wire.capacities.is_empty() {
-            let rule = "does not apply in the Fleet dialect: a cluster takes one";
-            faults.add(Path::root("capacities"), rule);
-        }
-        let wished = fleet::Wish {
-            replicas: wish::replicas(wire.replicas, limits, faults),
-            candidates: wire.candidates.as_ref().map(|c| c.names.clone()),
-            bonuses: wish::bonuses(&wire.bonuses, limits, faults),
-            holders: wish::holders(&wire.holders, limits, faults),
-            sticky: wish::sticky(&wire.sticky, limits, faults),
-        };
-        Some(Self::Fleet(Box::new(question?), wished))
-    }
-
-    fn namespace(&self) -> &str {
-        match self {
-            Self::Kubernetes(question, _) => &question.namespace,
-            Self::Fleet(question, _) => &question.placement.namespace,
-        }
-    }
-
-    /// What its picks count as while they are held.
-    fn hold(&self, owner: String, ttl: Duration) -> Hold {
-        let labels = match self {
-            Self::Kubernetes(question, _) => &question.labels,
-            Self::Fleet(question, _) => &question.placement.labels,
-        };
-        Hold {
-            owner: owner.into(),
-            ttl,
-            namespace: self.namespace().into(),
-            labels: Arc::new(labels.clone()),
-        }
-    }
-}
-
-impl Plan {
-    fn reports(&self, max_domains: usize) -> Vec<v1::ConstraintReport> {
-        match self {
-            Self::Kubernetes(plan) => {
-                let reports = plan.reports(max_domains);
-                reports.iter().map(answer::constraint_report).collect()
-            }
-            Self::Fleet(plan) => {
-                let reports = plan.reports(max_domains);
-                reports
-                    .iter()
-                    .map(fleet_answer::constraint_report)
-                    .collect()
-            }
-        }
-    }
-}
-
-/// An answer with what it says of the snapshot, but for the revision.
-fn said_of(snapshot: &Snapshot, response: v1::PlaceResponse) -> v1::PlaceResponse {
-    v1::PlaceResponse {
-        epoch: snapshot.epoch().to_owned(),
-        age: answer::age(snapshot.age()),
-        ..response
+    fn reports(&self, picker: &dyn Picker) -> Vec<v1::ConstraintReport> {
+        let reports = picker.reports(self.max_domains);
+        reports.iter().map(|r| self.question.report(r)).collect()
     }
 }
 
@@ -328,16 +220,16 @@ fn decided(answer: Response<v1::PlaceResponse>) -> DecidedPicks<Response<v1::Pla
     }
 }
 
-fn placement(node: Box<str>, score: i64) -> v1::Placement {
+fn placement(pick: Pick) -> v1::Placement {
     v1::Placement {
-        node: node.into(),
-        score,
+        node: pick.node.into(),
+        score: pick.score,
         reservation_id: String::new(),
     }
 }
 
 /// A step for the wire.
-fn step(step: fleet::Step) -> v1::PlacementStep {
+fn step(step: PickStep) -> v1::PlacementStep {
     let mut wire = v1::PlacementStep {
         ranking: step.ranking.into_iter().map(Into::into).collect(),
         picked: step.picked.into_iter().map(Into::into).collect(),
@@ -345,22 +237,12 @@ fn step(step: fleet::Step) -> v1::PlacementStep {
     };
     for (node, verdict) in step.verdicts {
         match verdict {
-            Ok(score) => wire
-                .scores
-                .push(fleet_answer::node_score(node.into(), score)),
-            Err(refused) => wire.violations.push(fleet_answer::spread_verdict(
-                node.into(),
-                refused.reason,
-                refused.constraint_index,
-                refused.holders,
-                refused.skew,
-            )),
+            Ok(score) => wire.scores.push(answer::spread_score(node.into(), score)),
+            Err(refusal) => {
+                let refused = answer::spread_verdict(node.into(), refusal);
+                wire.violations.push(refused);
+            }
         }
     }
     wire
-}
-
-/// At most `max-replicas`, which a request counts in 32 bits.
-fn small(count: usize) -> i32 {
-    i32::try_from(count).unwrap_or(i32::MAX)
 }

@@ -99,6 +99,22 @@ pub fn as_score(wire: v1::FilterRequest) -> v1::ScoreRequest {
     }
 }
 
+/// An `Explain` request as a `Score` request, likewise.
+pub fn explain_as_score(wire: v1::ExplainRequest) -> v1::ScoreRequest {
+    v1::ScoreRequest {
+        snapshot: wire.snapshot,
+        pod: wire.pod,
+        candidates: wire.candidates,
+        node_checks: wire.node_checks,
+        view: wire.view,
+        min_revision: wire.min_revision,
+        overlay: wire.overlay,
+        dialect: wire.dialect,
+        max_domains: wire.max_domains,
+        top: 0,
+    }
+}
+
 /// The changes of an overlay.
 pub fn overlay(changes: Vec<v1::Change>, limits: &Limits, faults: &mut Violations) -> Batch {
     let path = Path::root("overlay");

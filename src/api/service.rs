@@ -10,22 +10,22 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::base::Service;
-use super::checked::Checked;
+use super::describe::ValidDescription;
 use super::error::Error;
 use super::feed::Feed;
 use super::feeding::run_feed;
-use super::lanes::{LARGE_BATCH, until};
+use super::lanes::{LARGE_BATCH, slot};
 use super::logged::logged;
 use super::measured::try_measured;
+use super::opening::{open, open_list, open_stream};
+use super::place::ValidPlacement;
 use super::streamed::Streamed;
-use super::{
-    deadline, describe, explain, export, permission, place, request, reservations, update, verify,
-};
+use super::update::ValidUpdate;
+use super::{export, permission, place, request, reservations, update, verify};
 use crate::access::Role;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::proto::v1::spread_service_server::SpreadService;
-use crate::spread::{self, fleet};
 
 /// Acknowledgements that wait for a slow reader before its feed pauses.
 pub(super) const MAX_WAITING_ANSWERS: usize = 16;
@@ -38,18 +38,16 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::UpdateSnapshotRequest>,
     ) -> Result<Response<v1::UpdateSnapshotResponse>, Status> {
-        permission::check(&request, Role::Feeder, |request| &request.snapshot)?;
+        let call = open(request, Role::Feeder)?;
         let registry = Arc::clone(&self.registry);
         let arrived = registry.now().steady;
-        let (metadata, _, request) = request.into_parts();
-        let deadline = deadline::given(metadata.as_ref());
-        let is_large = registry.is_journaled() || request.changes.len() >= LARGE_BATCH;
+        let is_large = registry.is_journaled() || call.request.changes.len() >= LARGE_BATCH;
         let run = move || {
-            let checked = update::Checked::of(request, None, arrived, registry.limits())?;
-            Ok::<_, Error>(update::response(&checked.apply(&registry)?))
+            let valid = ValidUpdate::of(call.request, None, arrived, registry.limits())?;
+            Ok::<_, Error>(update::response(&valid.apply(&registry)?))
         };
-        let updated = self.lanes.change_soon(is_large, deadline, run).await??;
-        Ok(Response::new(updated))
+        let updated = self.lanes.change_soon(is_large, call.deadline, run);
+        Ok(Response::new(updated.await??))
     }
 
     type StreamSnapshotStream = BoxStream<v1::StreamSnapshotResponse>;
@@ -58,22 +56,17 @@ impl SpreadService for Service {
         &self,
         request: Request<Streaming<v1::StreamSnapshotRequest>>,
     ) -> Result<Response<Self::StreamSnapshotStream>, Status> {
-        permission::check_anywhere(&request, Role::Feeder)?;
+        let call = open_stream(request, Role::Feeder)?;
         let (answers, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
-        let caller = request.extensions().get().cloned();
-        let feed = Feed::new(Arc::clone(&self.registry), caller);
-        let deadline = deadline::given(request.metadata().as_ref());
-        let (draining, lanes) = (self.draining.clone(), self.lanes.clone());
-        let steps = request.into_inner();
-        let is_journaled = self.registry.is_journaled();
+        let feed = Feed::new(Arc::clone(&self.registry), call.caller);
         let run = run_feed(
             feed,
-            is_journaled,
-            steps,
+            self.registry.is_journaled(),
+            call.request,
             answers,
-            draining,
-            lanes,
-            deadline,
+            self.draining.clone(),
+            self.lanes.clone(),
+            call.deadline,
         );
         let feeder = self.spawn_feed(async {
             run.await;
@@ -86,80 +79,61 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::FilterRequest>,
     ) -> Result<Response<v1::FilterResponse>, Status> {
-        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
-        let (metadata, _, request) = request.into_parts();
-        let pending = self.begin(&request);
-        let request = request::as_score(request);
-        let answer = match is_fleet(request.dialect) {
-            false => {
-                let asked = self.check::<spread::Question>(request, &metadata).await?;
-                self.decide(asked, &metadata, Checked::filter).await
-            }
-            true => {
-                let asked = self.check::<fleet::Question>(request, &metadata).await?;
-                self.decide(asked, &metadata, Checked::filter).await
-            }
-        };
-        Ok(logged(pending, answer?))
+        let call = open(request, Role::Reader)?;
+        let pending = self.begin(&call.request);
+        let request = request::as_score(call.request);
+        let deciding = self.deciding(request, call.deadline, |question, terms, read_view| {
+            question.filter(terms, read_view)
+        });
+        let answer = deciding.await?.decide(&self.lanes, call.deadline).await?;
+        Ok(logged(pending, answer))
     }
 
     async fn score(
         &self,
         request: Request<v1::ScoreRequest>,
     ) -> Result<Response<v1::ScoreResponse>, Status> {
-        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
-        let (metadata, _, request) = request.into_parts();
-        let pending = self.begin(&request);
-        let answer = match is_fleet(request.dialect) {
-            false => {
-                let asked = self.check::<spread::Question>(request, &metadata).await?;
-                self.decide(asked, &metadata, Checked::score).await
-            }
-            true => {
-                let asked = self.check::<fleet::Question>(request, &metadata).await?;
-                self.decide(asked, &metadata, Checked::score).await
-            }
-        };
-        Ok(logged(pending, answer?))
+        let call = open(request, Role::Reader)?;
+        let pending = self.begin(&call.request);
+        let request = call.request;
+        let deciding = self.deciding(request, call.deadline, |question, terms, read_view| {
+            question.score(terms, read_view)
+        });
+        let answer = deciding.await?.decide(&self.lanes, call.deadline).await?;
+        Ok(logged(pending, answer))
     }
 
     async fn explain(
         &self,
         request: Request<v1::ExplainRequest>,
     ) -> Result<Response<v1::ExplainResponse>, Status> {
-        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
-        let (metadata, _, request) = request.into_parts();
-        let pending = self.begin(&request);
-        let request = request::as_score(explain::as_filter(request));
+        let call = open(request, Role::Reader)?;
+        let pending = self.begin(&call.request);
+        let request = request::explain_as_score(call.request);
+        let deciding = self.deciding(request, call.deadline, |question, terms, read_view| {
+            question.explain(terms, read_view)
+        });
         // Decides several times over, so beside the reactor.
-        let answer = match is_fleet(request.dialect) {
-            false => {
-                let asked = self.check::<spread::Question>(request, &metadata).await?;
-                self.decide_aside(asked, &metadata, Checked::explain).await
-            }
-            true => {
-                let asked = self.check::<fleet::Question>(request, &metadata).await?;
-                self.decide_aside(asked, &metadata, Checked::explain).await
-            }
-        };
-        Ok(logged(pending, answer?))
+        let answer = deciding
+            .await?
+            .decide_aside(&self.lanes, call.deadline)
+            .await?;
+        Ok(logged(pending, answer))
     }
 
     async fn place(
         &self,
         request: Request<v1::PlaceRequest>,
     ) -> Result<Response<v1::PlaceResponse>, Status> {
-        permission::check(&request, place::role(request.get_ref()), |request| {
-            &request.snapshot
-        })?;
-        let (metadata, _, request) = request.into_parts();
-        let pending = self.begin(&request);
-        let deadline = deadline::given(metadata.as_ref());
-        let mut checked = place::Checked::of(request, self.registry.limits())?;
+        let role = place::role(request.get_ref());
+        let call = open(request, role)?;
+        let pending = self.begin(&call.request);
+        let deadline = call.deadline;
+        let mut valid = ValidPlacement::of(call.request, self.registry.limits())?;
         let snapshot = self
-            .reach(&checked.snapshot, checked.min_revision, &metadata)
+            .reach(&valid.snapshot, valid.min_revision, deadline)
             .await?;
-        let lists_placements = checked.lists_placements();
+        let lists_placements = valid.lists_placements();
         // A call that is given up drops its guard, which stops the placing.
         let given_up = CancellationToken::new();
         let _guard = given_up.clone().drop_guard();
@@ -168,13 +142,13 @@ impl SpreadService for Service {
             given_up.is_cancelled() || is_late()
         };
         let run = move |_: &dyn Fn() -> bool| {
-            let answer = try_measured(|| checked.answer(&snapshot, &stop));
-            answer.map(|answer| (answer, checked, snapshot, stop))
+            let answer = try_measured(&snapshot, || valid.answer(&snapshot, &stop));
+            answer.map(|answer| (answer, valid, snapshot, stop))
         };
-        let (mut answer, checked, snapshot, stop) = self.lanes.decide(deadline, run).await??;
-        if checked.reserves() {
+        let (mut answer, valid, snapshot, stop) = self.lanes.decide(deadline, run).await??;
+        if valid.reserves() {
             // What waits for a disk takes no room from decisions.
-            let hold = move || checked.hold(answer, &snapshot, &stop);
+            let hold = move || valid.hold(answer, &snapshot, &stop);
             answer = self.lanes.change(deadline, hold).await??;
         }
         if !lists_placements {
@@ -188,55 +162,51 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::DescribeSpreadRequest>,
     ) -> Result<Response<v1::DescribeSpreadResponse>, Status> {
-        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
-        let (metadata, _, request) = request.into_parts();
-        let checked = describe::Checked::of(request, self.registry.limits())?;
+        let call = open(request, Role::Reader)?;
+        let valid = ValidDescription::of(call.request, self.registry.limits())?;
         let snapshot = self
-            .reach(&checked.snapshot, checked.min_revision, &metadata)
+            .reach(&valid.snapshot, valid.min_revision, call.deadline)
             .await?;
-        let deadline = deadline::given(metadata.as_ref());
         let run = move |is_given_up: &dyn Fn() -> bool| {
-            try_measured(|| checked.answer(&snapshot, is_given_up))
+            try_measured(&snapshot, || valid.answer(&snapshot, is_given_up))
         };
-        Ok(self.lanes.decide(deadline, run).await??)
+        Ok(self.lanes.decide(call.deadline, run).await??)
     }
 
     async fn confirm_reservations(
         &self,
         request: Request<v1::ConfirmReservationsRequest>,
     ) -> Result<Response<v1::ConfirmReservationsResponse>, Status> {
-        permission::check(&request, Role::Feeder, |request| &request.snapshot)?;
-        let (metadata, _, request) = request.into_parts();
-        let deadline = deadline::given(metadata.as_ref());
-        let snapshot = self.named(&request.snapshot)?;
+        let call = open(request, Role::Feeder)?;
+        let snapshot = self.named(&call.request.snapshot)?;
         let limits = self.registry.limits().clone();
-        let confirm = move || reservations::confirm(request, &snapshot, &limits);
-        Ok(Response::new(self.lanes.change(deadline, confirm).await??))
+        let confirm = move || reservations::confirm(call.request, &snapshot, &limits);
+        Ok(Response::new(
+            self.lanes.change(call.deadline, confirm).await??,
+        ))
     }
 
     async fn release_reservations(
         &self,
         request: Request<v1::ReleaseReservationsRequest>,
     ) -> Result<Response<v1::ReleaseReservationsResponse>, Status> {
-        permission::check(&request, Role::Feeder, |request| &request.snapshot)?;
-        let (metadata, _, request) = request.into_parts();
-        let deadline = deadline::given(metadata.as_ref());
-        let snapshot = self.named(&request.snapshot)?;
+        let call = open(request, Role::Feeder)?;
+        let snapshot = self.named(&call.request.snapshot)?;
         let limits = self.registry.limits().clone();
-        let release = move || reservations::release(request, &snapshot, &limits);
-        Ok(Response::new(self.lanes.change(deadline, release).await??))
+        let release = move || reservations::release(call.request, &snapshot, &limits);
+        Ok(Response::new(
+            self.lanes.change(call.deadline, release).await??,
+        ))
     }
 
     async fn list_reservations(
         &self,
         request: Request<v1::ListReservationsRequest>,
     ) -> Result<Response<v1::ListReservationsResponse>, Status> {
-        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
-        let (metadata, _, request) = request.into_parts();
-        let deadline = deadline::given(metadata.as_ref());
-        let snapshot = self.named(&request.snapshot)?;
-        let list = move || reservations::list(&request, &snapshot);
-        let listed = self.lanes.look(deadline, list).await??;
+        let call = open(request, Role::Reader)?;
+        let snapshot = self.named(&call.request.snapshot)?;
+        let list = move || reservations::list(&call.request, &snapshot);
+        let listed = self.lanes.look(call.deadline, list).await??;
         Ok(Response::new(listed))
     }
 
@@ -244,12 +214,10 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::GetSnapshotRequest>,
     ) -> Result<Response<v1::GetSnapshotResponse>, Status> {
-        permission::check(&request, Role::Reader, |request| &request.snapshot)?;
-        let (metadata, _, request) = request.into_parts();
-        let deadline = deadline::given(metadata.as_ref());
-        let snapshot = self.named(&request.snapshot)?;
+        let call = open(request, Role::Reader)?;
+        let snapshot = self.named(&call.request.snapshot)?;
         let get = move || Some(export::summary(&snapshot.summary()));
-        let snapshot = self.lanes.look(deadline, get).await?;
+        let snapshot = self.lanes.look(call.deadline, get).await?;
         Ok(Response::new(v1::GetSnapshotResponse { snapshot }))
     }
 
@@ -257,16 +225,15 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ListSnapshotsRequest>,
     ) -> Result<Response<v1::ListSnapshotsResponse>, Status> {
-        let (metadata, extensions, request) = request.into_parts();
-        let deadline = deadline::given(metadata.as_ref());
+        let call = open_list(request);
         let mut faults = Violations::default();
-        let size = request::page_size(request.page_size, &mut faults);
+        let size = request::page_size(call.request.page_size, &mut faults);
         // A token is the last name of the page before.
         let token = Path::root("pageToken");
-        request::check_snapshot_name(&request.page_token, token, &mut faults);
+        request::check_snapshot_name(&call.request.page_token, token, &mut faults);
         faults.finish(()).map_err(Error::from)?;
-        let mut all = self.registry.list(&request.page_token);
-        all.retain(|snapshot| permission::may_read(&extensions, snapshot.name()));
+        let mut all = self.registry.list(&call.request.page_token);
+        all.retain(|snapshot| permission::may_read(call.caller.as_ref(), snapshot.name()));
         let list = move || {
             let page = &all[..size.min(all.len())];
             let last = page.last().filter(|_| page.len() < all.len());
@@ -275,7 +242,7 @@ impl SpreadService for Service {
                 next_page_token: last.map_or(String::new(), |s| s.name().to_owned()),
             }
         };
-        let listed = self.lanes.look(deadline, list).await?;
+        let listed = self.lanes.look(call.deadline, list).await?;
         Ok(Response::new(listed))
     }
 
@@ -283,14 +250,12 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::DeleteSnapshotRequest>,
     ) -> Result<Response<v1::DeleteSnapshotResponse>, Status> {
-        permission::check(&request, Role::Admin, |request| &request.snapshot)?;
-        let (metadata, _, request) = request.into_parts();
-        let deadline = deadline::given(metadata.as_ref());
-        let snapshot = self.named(&request.snapshot)?;
+        let call = open(request, Role::Admin)?;
+        let snapshot = self.named(&call.request.snapshot)?;
         let registry = Arc::clone(&self.registry);
         // What it held is dropped, however large it was.
-        let delete = move || registry.delete(snapshot.name(), &request.epoch);
-        let deleted = self.lanes.change(deadline, delete).await?;
+        let delete = move || registry.delete(snapshot.name(), &call.request.epoch);
+        let deleted = self.lanes.change(call.deadline, delete).await?;
         deleted.map_err(Error::from)?;
         Ok(Response::new(v1::DeleteSnapshotResponse {}))
     }
@@ -301,17 +266,14 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ExportSnapshotRequest>,
     ) -> Result<Response<Self::ExportSnapshotStream>, Status> {
-        permission::check(&request, Role::Feeder, |request| &request.snapshot)?;
-        let (metadata, _, request) = request.into_parts();
-        let deadline = deadline::given(metadata.as_ref());
-        let snapshot = self.named(&request.snapshot)?;
-        let turn = Arc::clone(&self.exporting).acquire_owned();
-        let turn = until(deadline, turn).await?.map_err(|_| Error::Internal)?;
+        let call = open(request, Role::Feeder)?;
+        let snapshot = self.named(&call.request.snapshot)?;
+        let turn = slot(&self.exporting, call.deadline).await?;
         snapshot.check_copy().map_err(Error::from)?;
         let freeze = move || (snapshot.freeze(), snapshot);
-        let (frozen, snapshot) = self.lanes.copy(deadline, freeze).await?;
+        let (frozen, snapshot) = self.lanes.copy(call.deadline, freeze).await?;
         let (parts, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
-        let sender = export::Sender::new(parts, self.draining.clone(), deadline);
+        let sender = export::Sender::new(parts, self.draining.clone(), call.deadline);
         let feeder = tokio::task::spawn_blocking(move || {
             let _turn = turn;
             export::parts(snapshot.name(), snapshot.epoch(), &frozen, |part| {
@@ -325,12 +287,9 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::VerifySnapshotRequest>,
     ) -> Result<Response<v1::VerifySnapshotResponse>, Status> {
-        permission::check(&request, Role::Admin, |request| &request.snapshot)?;
-        let (metadata, _, request) = request.into_parts();
-        let deadline = deadline::given(metadata.as_ref());
-        let snapshot = self.named(&request.snapshot)?;
-        let turn = Arc::clone(&self.verifying).acquire_owned();
-        let turn = until(deadline, turn).await?.map_err(|_| Error::Internal)?;
+        let call = open(request, Role::Admin)?;
+        let snapshot = self.named(&call.request.snapshot)?;
+        let turn = slot(&self.verifying, call.deadline).await?;
         // Cancelled when this future is dropped: nobody waits any more.
         snapshot.check_copy().map_err(Error::from)?;
         let abandoned = self.draining.child_token();
@@ -339,11 +298,7 @@ impl SpreadService for Service {
             let _turn = turn;
             verify::response(&snapshot, &|| abandoned.is_cancelled())
         };
-        let response = self.lanes.copy(deadline, run).await?;
+        let response = self.lanes.copy(call.deadline, run).await?;
         Ok(Response::new(response.ok_or(Error::Draining)?))
     }
-}
-
-fn is_fleet(dialect: i32) -> bool {
-    dialect == i32::from(v1::Dialect::Fleet)
 }

@@ -11,7 +11,7 @@ use crate::snapshot::{Applied, Batch, Defaults, Limits, Moment, Offer, Registry,
 
 /// A valid update request.
 #[derive(Debug)]
-pub struct Checked {
+pub struct ValidUpdate {
     /// The snapshot that it means.
     pub snapshot: String,
     /// The changes.
@@ -26,7 +26,7 @@ pub struct Checked {
     pub arrived: Moment,
 }
 
-impl Checked {
+impl ValidUpdate {
     /// Checks a request that `arrived` then and is the field `parent` of
     /// another; `None` for a request of its own.
     ///

@@ -3,7 +3,7 @@
 use super::answer::count;
 use crate::proto::v1;
 use crate::snapshot::Snapshot;
-use crate::verify::{Mismatch, Report, verify};
+use crate::verify::{Mismatch, Verification, verify};
 
 /// Verifies a snapshot and logs what differs. `None` as soon as `is_cancelled`
 /// says so.
@@ -28,7 +28,7 @@ pub fn response(
 }
 
 /// Logs what differs, with both values.
-pub fn log(snapshot: &str, report: &Report) {
+pub fn log(snapshot: &str, report: &Verification) {
     for mismatch in &report.findings.described {
         tracing::error!(
             snapshot,

@@ -9,7 +9,7 @@ use crate::limits::Limit;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::snapshot::Limits;
-use crate::spread::fleet;
+use crate::spread::{Holding, Wish};
 
 /// How far a bonus may be from 0, so that no sum overflows.
 const MAX_BONUS: i64 = 1_000_000_000;
@@ -36,8 +36,18 @@ pub fn hold(
     Some((wire.owner, ttl))
 }
 
+/// What all dialects read of a request.
+pub fn common(request: &v1::PlaceRequest, limits: &Limits, faults: &mut Violations) -> Wish {
+    Wish {
+        replicas: replicas(request.replicas, limits, faults),
+        candidates: request.candidates.as_ref().map(|c| c.names.clone()),
+        bonuses: bonuses(&request.bonuses, limits, faults),
+        ..Wish::default()
+    }
+}
+
 /// How many are wanted.
-pub fn replicas(wire: i32, limits: &Limits, faults: &mut Violations) -> usize {
+fn replicas(wire: i32, limits: &Limits, faults: &mut Violations) -> usize {
     let path = Path::root("replicas");
     request::check_not_negative(wire.into(), path, faults);
     let replicas = usize::try_from(wire).unwrap_or(0);
@@ -75,7 +85,7 @@ fn by_node<W, T>(
 }
 
 /// The caller's preferences, by node.
-pub fn bonuses(
+fn bonuses(
     list: &[v1::NodeBonus],
     limits: &Limits,
     faults: &mut Violations,
@@ -108,10 +118,10 @@ pub fn holders(
     list: &[v1::Holder],
     limits: &Limits,
     faults: &mut Violations,
-) -> HashMap<String, fleet::Holding> {
+) -> HashMap<String, Holding> {
     let value = |holder: &v1::Holder, path: Path<'_>, faults: &mut Violations| {
         let state: v1::HolderState = request::known(holder.state, path.field("state"), faults);
-        fleet::Holding {
+        Holding {
             bound: state != v1::HolderState::Scheduled,
             spread_score: holder.spread_score,
             bonus: holder.bonus,

@@ -15,7 +15,7 @@ use super::exit::Exit;
 use super::output;
 use super::render;
 use super::replayed::{Different, Replayed};
-use crate::decision_log::{Brief, Line, Request};
+use crate::decision_log::{Brief, Line, LoggedRequest};
 use crate::manifest::SavedOrigin;
 
 /// Flags of `evenkeel replay`.
@@ -184,7 +184,7 @@ fn open(log: &Path) -> Result<Box<dyn Iterator<Item = io::Result<String>>>> {
     Ok(Box::new(BufReader::new(file.take(most)).lines()))
 }
 
-async fn ask(client: &Client, request: Request) -> Result<Answered> {
+async fn ask(client: &Client, request: LoggedRequest) -> Result<Answered> {
     macro_rules! asked {
         ($request:ident, $rpc:ident, $brief:ident) => {{
             let answer = client.call($request, rpc!($rpc));
@@ -197,10 +197,10 @@ async fn ask(client: &Client, request: Request) -> Result<Answered> {
         }};
     }
     Ok(match request {
-        Request::Filter(request) => asked!(request, filter, of_filter),
-        Request::Score(request) => asked!(request, score, of_score),
-        Request::Explain(request) => asked!(request, explain, of_explain),
-        Request::Place(mut request) => {
+        LoggedRequest::Filter(request) => asked!(request, filter, of_filter),
+        LoggedRequest::Score(request) => asked!(request, score, of_score),
+        LoggedRequest::Explain(request) => asked!(request, explain, of_explain),
+        LoggedRequest::Place(mut request) => {
             // Deciding again must not hold anything.
             request.reserve = None;
             asked!(request, place, of_place)
@@ -208,7 +208,7 @@ async fn ask(client: &Client, request: Request) -> Result<Answered> {
     })
 }
 
-fn pod_name(request: &Request) -> String {
+fn pod_name(request: &LoggedRequest) -> String {
     let metadata = request.pod().and_then(|pod| pod.metadata.as_ref());
     let field = |text: Option<&str>, default: &str| match text {
         None | Some("") => default.to_owned(),

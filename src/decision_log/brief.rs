@@ -66,11 +66,8 @@ impl Brief {
         Self {
             node_count: answer.feasible_count,
             judged_count: answer.node_count,
-            reasons: reasons(&answer.reasons),
-            constraints: constraints(&answer.constraints),
             nodes: names(&answer.feasible),
-            digest: digest.finish(),
-            ..Self::default()
+            ..Self::of(&answer.reasons, &answer.constraints, digest)
         }
     }
 
@@ -81,11 +78,8 @@ impl Brief {
         Self {
             node_count: answer.feasible_count,
             judged_count: answer.node_count,
-            reasons: reasons(&answer.reasons),
-            constraints: constraints(&answer.constraints),
             nodes: names(&answer.feasible),
-            digest: digest.finish(),
-            ..Self::default()
+            ..Self::of(&answer.reasons, &answer.constraints, digest)
         }
     }
 
@@ -105,10 +99,8 @@ impl Brief {
         let count = answer.scores.len().max(answer.packed_scores.len());
         Self {
             node_count: i64::try_from(count).unwrap_or(i64::MAX),
-            constraints: constraints(&answer.constraints),
             nodes: named.map(|n| (n.node.clone(), Some(n.score))).collect(),
-            digest: digest.finish(),
-            ..Self::default()
+            ..Self::of(&[], &answer.constraints, digest)
         }
     }
 
@@ -124,9 +116,17 @@ impl Brief {
         Self {
             node_count: i64::try_from(answer.placements.len()).unwrap_or(i64::MAX),
             unplaced: answer.unplaced.into(),
-            reasons: reasons(&answer.reasons),
-            constraints: constraints(&answer.constraints),
             nodes: named.map(|p| (p.node.clone(), Some(p.score))).collect(),
+            ..Self::of(&answer.reasons, &answer.constraints, digest)
+        }
+    }
+
+    /// What the answers to all calls have.
+    fn of(refused: &[v1::ReasonCount], reports: &[v1::ConstraintReport], digest: Digest) -> Self {
+        let reasons = refused.iter().map(|c| (c.reason.clone(), c.count));
+        Self {
+            reasons: reasons.collect(),
+            constraints: reports.iter().map(ConstraintBrief::of).collect(),
             digest: digest.finish(),
             ..Self::default()
         }
@@ -190,6 +190,23 @@ pub struct Difference {
     pub there: String,
 }
 
+impl ConstraintBrief {
+    fn of(report: &v1::ConstraintReport) -> Self {
+        let mut digest = Digest::default();
+        for domain in &report.domains {
+            digest.text(&domain.value);
+            digest.number(domain.matching_pods);
+            digest.number(domain.skew);
+        }
+        Self {
+            index: report.constraint_index,
+            domain_count: report.domain_count,
+            global_minimum: report.global_minimum,
+            digest: digest.finish(),
+        }
+    }
+}
+
 impl std::fmt::Display for ConstraintBrief {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self {
@@ -205,32 +222,9 @@ impl std::fmt::Display for ConstraintBrief {
     }
 }
 
-fn reasons(counts: &[v1::ReasonCount]) -> Vec<(String, i64)> {
-    let counts = counts.iter();
-    counts.map(|c| (c.reason.clone(), c.count)).collect()
-}
-
 fn names(nodes: &[String]) -> Vec<(String, Option<i64>)> {
     let named = nodes.iter().take(NAMED_NODES);
     named.map(|node| (node.clone(), None)).collect()
-}
-
-fn constraints(reports: &[v1::ConstraintReport]) -> Vec<ConstraintBrief> {
-    let brief = |report: &v1::ConstraintReport| {
-        let mut digest = Digest::default();
-        for domain in &report.domains {
-            digest.text(&domain.value);
-            digest.number(domain.matching_pods);
-            digest.number(domain.skew);
-        }
-        ConstraintBrief {
-            index: report.constraint_index,
-            domain_count: report.domain_count,
-            global_minimum: report.global_minimum,
-            digest: digest.finish(),
-        }
-    };
-    reports.iter().map(brief).collect()
 }
 
 /// A hash that is the same in every version: logs outlive the program.

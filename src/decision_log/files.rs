@@ -20,7 +20,7 @@ pub struct FileSettings {
 
 /// The file that is being written.
 #[derive(Debug)]
-pub(super) struct Files {
+pub(super) struct RotatedFiles {
     settings: FileSettings,
     open: Option<Open>,
 }
@@ -34,7 +34,7 @@ struct Open {
     is_torn: bool,
 }
 
-impl Files {
+impl RotatedFiles {
     pub(super) fn new(settings: FileSettings) -> Self {
         Self {
             settings,

@@ -11,7 +11,7 @@ use crate::proto::v1;
 
 /// A decision that was made.
 #[derive(Debug)]
-pub struct Decided {
+pub struct DecisionRecord {
     /// Names it.
     pub id: String,
     /// When it was made.
@@ -23,7 +23,7 @@ pub struct Decided {
     /// Revision that it saw.
     pub revision: i64,
     /// What was asked.
-    pub request: Request,
+    pub request: LoggedRequest,
     /// What was answered, in brief.
     pub answer: Brief,
 }
@@ -37,11 +37,11 @@ macro_rules! requests {
     ($($(#[$doc:meta])* $rpc:ident $request:ident;)*) => {
         /// What was asked.
         #[derive(Debug, Clone)]
-        pub enum Request {
+        pub enum LoggedRequest {
             $($(#[$doc])* $rpc(v1::$request),)*
         }
 
-        impl Request {
+        impl LoggedRequest {
             /// Name of the RPC.
             pub fn rpc(&self) -> &'static str {
                 match self {
@@ -84,13 +84,13 @@ macro_rules! requests {
             }
         }
 
-        $(impl From<v1::$request> for Request {
+        $(impl From<v1::$request> for LoggedRequest {
             fn from(request: v1::$request) -> Self {
                 Self::$rpc(request)
             }
         })*
 
-        impl Serialize for Request {
+        impl Serialize for LoggedRequest {
             fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
                 let rpc = self.rpc();
                 match self {
@@ -99,7 +99,7 @@ macro_rules! requests {
             }
         }
 
-        impl<'de> Deserialize<'de> for Request {
+        impl<'de> Deserialize<'de> for LoggedRequest {
             fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
                 let Untagged { rpc, request } = Untagged::deserialize(from)?;
                 let read = match &*rpc {
@@ -143,7 +143,7 @@ pub struct Line {
     pub took_micros: u64,
     /// The RPC and its request, in proto-JSON.
     #[serde(flatten)]
-    pub request: Request,
+    pub request: LoggedRequest,
     /// What was answered, in brief.
     pub answer: Brief,
 }
@@ -153,8 +153,8 @@ pub struct Line {
 #[error("{0}")]
 pub struct LineError(#[from] serde_json::Error);
 
-impl From<Decided> for Line {
-    fn from(decided: Decided) -> Self {
+impl From<DecisionRecord> for Line {
+    fn from(decided: DecisionRecord) -> Self {
         let snapshot = match decided.request.snapshot() {
             "" => "default",
             name => name,

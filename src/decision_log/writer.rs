@@ -8,12 +8,16 @@ use std::time::{Duration, Instant};
 
 use tracing::warn;
 
-use super::files::{FileSettings, Files};
+use super::files::{FileSettings, RotatedFiles};
+use super::queue::{LogQueue, Waiting};
 use super::record::Line;
-use super::{REST, Shared, Waiting};
 
 /// How many bytes are gathered before they are written.
 const GATHERED_BYTES: usize = 64 << 10;
+
+/// How long the writer rests when nothing waits. Decisions do not wake it:
+/// that would cost each of them more than the record does.
+const REST: Duration = Duration::from_millis(50);
 
 /// How long to wait after a failed attempt to write.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -24,21 +28,21 @@ const WARN_EVERY: Duration = Duration::from_secs(60);
 /// The thread that writes the log.
 #[derive(Debug)]
 pub struct Writer {
-    shared: Arc<Shared>,
+    shared: Arc<LogQueue>,
     thread: JoinHandle<()>,
 }
 
 impl Writer {
     pub(super) fn start(
-        shared: Arc<Shared>,
+        shared: Arc<LogQueue>,
         queue: Receiver<Waiting>,
         files: FileSettings,
     ) -> std::io::Result<Self> {
         let path = files.path.display().to_string();
-        let work = Work {
+        let work = WriterLoop {
             shared: Arc::clone(&shared),
             queue,
-            files: Files::new(files),
+            files: RotatedFiles::new(files),
             path,
             lines: Vec::new(),
             whole: 0,
@@ -62,10 +66,10 @@ impl Writer {
     }
 }
 
-struct Work {
-    shared: Arc<Shared>,
+struct WriterLoop {
+    shared: Arc<LogQueue>,
     queue: Receiver<Waiting>,
-    files: Files,
+    files: RotatedFiles,
     path: String,
     /// What is gathered and not yet written: whole lines.
     lines: Vec<u8>,
@@ -79,7 +83,7 @@ struct Work {
     told: u64,
 }
 
-impl Work {
+impl WriterLoop {
     fn run(mut self) {
         loop {
             // What is handed over before the close is seen below.

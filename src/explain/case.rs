@@ -6,8 +6,8 @@ use std::collections::{BTreeSet, HashMap};
 use crate::proto::v1;
 use crate::snapshot::{NodeRef, ReadView, Slot};
 use crate::spread::{
-    Active, Constraints, DomainReport, Filter, GlobalMinimum, NodeChecks, Question, Reason,
-    Refusal, Report, Scores, SkewRule, Subject,
+    Active, Constraints, DomainReport, Filter, GlobalMinimum, NodeChecks, NodeRefusal, Question,
+    Reason, Report, Scores, SkewRule, Subject,
 };
 
 /// What it costs to look at a node and its labels, in units.
@@ -22,14 +22,14 @@ pub struct Case<'a> {
     /// The state that it was decided on.
     pub read_view: ReadView<'a>,
     /// The nodes that were judged.
-    pub nodes: Vec<Judged<'a>>,
+    pub nodes: Vec<JudgedNode<'a>>,
     /// The hard constraints, in order.
     pub hard: Vec<Hard<'a>>,
 }
 
 /// A node and what came of it.
 #[derive(Clone, Copy)]
-pub struct Judged<'a> {
+pub struct JudgedNode<'a> {
     /// The node.
     pub slot: Slot,
     /// Its name.
@@ -37,7 +37,7 @@ pub struct Judged<'a> {
     /// Its labels and taints.
     pub node: NodeRef<'a>,
     /// Why it is not feasible.
-    pub refusal: Option<Refusal>,
+    pub refusal: Option<NodeRefusal>,
     /// The check besides spread that it fails, whether or not it was asked
     /// for.
     pub check: Option<Reason>,
@@ -78,7 +78,7 @@ impl<'a> Case<'a> {
         let judged = |slot: &Slot| {
             let node = read_view.nodes.get(*slot)?;
             let passes = passing.partition.is_eligible(*slot);
-            Some(Judged {
+            Some(JudgedNode {
                 slot: *slot,
                 name: read_view.nodes.name(*slot),
                 node,
@@ -102,7 +102,7 @@ impl<'a> Case<'a> {
     }
 
     /// The nodes that the pod may go to.
-    pub fn feasible(&self) -> impl Iterator<Item = &Judged<'a>> {
+    pub fn feasible(&self) -> impl Iterator<Item = &JudgedNode<'a>> {
         self.nodes.iter().filter(|node| node.refusal.is_none())
     }
 
@@ -117,7 +117,7 @@ impl<'a> Case<'a> {
     }
 
     /// Whether a node passes the checks besides spread that were asked for.
-    pub fn passes_checks(&self, node: &Judged<'_>) -> bool {
+    pub fn passes_checks(&self, node: &JudgedNode<'_>) -> bool {
         self.checks == NodeChecks::SpreadOnly || node.check.is_none()
     }
 
@@ -127,7 +127,7 @@ impl<'a> Case<'a> {
     }
 
     /// The nodes that pass the checks and all hard constraints but one.
-    pub fn admitted_but_for(&self, but: usize) -> impl Iterator<Item = &Judged<'a>> {
+    pub fn admitted_but_for(&self, but: usize) -> impl Iterator<Item = &JudgedNode<'a>> {
         let nodes = match self.affords(self.nodes.len().saturating_mul(self.hard.len())) {
             true => &self.nodes[..],
             false => &[],
@@ -140,7 +140,7 @@ impl<'a> Case<'a> {
 
     /// The nodes that would be feasible if the constraint at `place` were
     /// another: decided anew.
-    pub fn admitted_with(&self, constraints: &Constraints) -> Vec<&Judged<'a>> {
+    pub fn admitted_with(&self, constraints: &Constraints) -> Vec<&JudgedNode<'a>> {
         let filter = Filter::of(self.question, constraints, self.checks, &self.read_view);
         let slots: Vec<Slot> = self.nodes.iter().map(|node| node.slot).collect();
         let passing = filter.judge_all(&slots).pass;

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::case::{Case, Hard};
-use super::hints::Finding;
+use super::hints::Diagnosis;
 use super::words::{among, joined, plural, verb};
 use crate::spread::Reason;
 
 /// What comes of the pod, why, and what would help.
-pub fn of(case: &Case<'_>, findings: &[Finding]) -> String {
+pub fn of(case: &Case<'_>, findings: &[Diagnosis]) -> String {
     let (feasible, all) = (case.feasible_count(), case.nodes.len());
     let verdict = match (feasible, all) {
         (_, 0) => return "There is no node to decide about.".to_owned(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::constraints::Constraint;
+use super::constraints::ResolvedConstraint;
 use crate::proto::v1::Code;
 
 /// The answer about one node.
@@ -11,12 +11,12 @@ pub struct Verdict {
     /// Name of the node.
     pub node: String,
     /// Absent when the node is feasible.
-    pub refusal: Option<Refusal>,
+    pub refusal: Option<Rejection>,
 }
 
 /// Why a node is not feasible.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Refusal {
+pub struct Rejection {
     /// How final it is.
     pub code: Code,
     /// Kubernetes' words for it.
@@ -31,15 +31,15 @@ pub struct Refusal {
 
 /// The numbers behind one constraint.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Report {
+pub struct ConstraintRecount {
     /// The constraint as evaluated.
-    pub constraint: Constraint,
+    pub constraint: ResolvedConstraint,
     /// 1 when it counts the incoming pod itself, else 0.
     pub self_match: i64,
     /// The global minimum.
     pub minimum: i64,
     /// What it counts, by value of the topology key.
-    pub domains: BTreeMap<String, Domain>,
+    pub domains: BTreeMap<String, DomainRecount>,
     /// How many domains there are; in Score, the size behind the weight.
     pub size: i64,
     /// Weight of a count in Score; 0 in Filter.
@@ -48,7 +48,7 @@ pub struct Report {
 
 /// What a constraint counts in one domain.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Domain {
+pub struct DomainRecount {
     /// Matching pods on its nodes.
     pub matching_pods: i64,
     /// Eligible nodes; in Score, scored candidates.
@@ -57,27 +57,27 @@ pub struct Domain {
 
 /// What Filter answers.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Filter {
+pub struct FilterRecount {
     /// One per node that was judged, in order.
     pub verdicts: Vec<Verdict>,
     /// One per hard constraint, in order.
-    pub reports: Vec<Report>,
+    pub reports: Vec<ConstraintRecount>,
 }
 
 /// What Score answers.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Score {
+pub struct ScoreRecount {
     /// Whether there was nothing to score by.
     pub skipped: bool,
     /// One per candidate, in order.
-    pub scores: Vec<NodeScore>,
+    pub scores: Vec<ScoredNode>,
     /// One per soft constraint, in order; none when skipped.
-    pub reports: Vec<Report>,
+    pub reports: Vec<ConstraintRecount>,
 }
 
 /// How good one node is.
 #[derive(Debug, Clone, PartialEq)]
-pub struct NodeScore {
+pub struct ScoredNode {
     /// Name of the node.
     pub node: String,
     /// The sum before it was brought to 0..100; lower is better.
@@ -88,7 +88,7 @@ pub struct NodeScore {
     pub ignored: bool,
 }
 
-impl Filter {
+impl FilterRecount {
     /// Names of the feasible nodes.
     pub fn feasible(&self) -> Vec<String> {
         let passed = self.verdicts.iter().filter(|v| v.refusal.is_none());

@@ -6,8 +6,8 @@ use crate::proto::v1::{
     TopologySpreadConstraint,
 };
 
-use super::Cluster;
-use super::rules::{Labels, all_pairs, labels, name, namespace};
+use super::cluster::Cluster;
+use super::rules::{LabelMap, all_pairs, labels, name, namespace};
 
 /// The topology key by which every node is a domain.
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -15,7 +15,7 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// One constraint as it applies to the incoming pod.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Constraint {
+pub struct ResolvedConstraint {
     /// Index in the pod's constraints or in the default ones.
     pub index: i32,
     /// Whether it is one of the default constraints.
@@ -26,14 +26,14 @@ pub struct Constraint {
 
 impl Cluster {
     /// The pod's constraints of one kind: its own, else the default ones.
-    pub fn constraints(&self, pod: &Pod, when_unsatisfiable: &str) -> Vec<Constraint> {
+    pub fn constraints(&self, pod: &Pod, when_unsatisfiable: &str) -> Vec<ResolvedConstraint> {
         let own = own_constraints(pod);
         let all = if own.is_empty() {
             self.default_constraints(pod)
         } else {
             own.iter()
                 .enumerate()
-                .map(|(index, spec)| Constraint {
+                .map(|(index, spec)| ResolvedConstraint {
                     index: index as i32,
                     from_defaults: false,
                     spec: resolve(spec, pod),
@@ -45,7 +45,7 @@ impl Cluster {
             .collect()
     }
 
-    fn default_constraints(&self, pod: &Pod) -> Vec<Constraint> {
+    fn default_constraints(&self, pod: &Pod) -> Vec<ResolvedConstraint> {
         let Some(selector) = self.deduced_selector(pod) else {
             return Vec::new();
         };
@@ -57,7 +57,7 @@ impl Cluster {
         specs
             .into_iter()
             .enumerate()
-            .map(|(index, spec)| Constraint {
+            .map(|(index, spec)| ResolvedConstraint {
                 index: index as i32,
                 from_defaults: true,
                 spec: resolve(
@@ -79,7 +79,7 @@ impl Cluster {
         let mut selector = LabelSelector::default();
         for service in &self.services {
             let pairs = service.spec.iter().flat_map(|s| s.selector.clone());
-            let pairs: Labels = pairs.collect();
+            let pairs: LabelMap = pairs.collect();
             if namespace(service.metadata.as_ref()) == here
                 && !pairs.is_empty()
                 && all_pairs(&pairs, &labels(pod.metadata.as_ref()))

@@ -9,10 +9,10 @@ use crate::proto::v1::{
 };
 
 /// Labels of a pod or node.
-pub type Labels = BTreeMap<String, String>;
+pub type LabelMap = BTreeMap<String, String>;
 
 /// The labels of an object that may have no metadata at all.
-pub fn labels(metadata: Option<&ObjectMeta>) -> Labels {
+pub fn labels(metadata: Option<&ObjectMeta>) -> LabelMap {
     metadata.map(|m| m.labels.clone()).unwrap_or_default()
 }
 
@@ -30,7 +30,7 @@ pub fn namespace(metadata: Option<&ObjectMeta>) -> &str {
 }
 
 /// An absent selector matches nothing, an empty one everything.
-pub fn selector_matches(selector: Option<&LabelSelector>, labels: &Labels) -> bool {
+pub fn selector_matches(selector: Option<&LabelSelector>, labels: &LabelMap) -> bool {
     let Some(selector) = selector else {
         return false;
     };
@@ -42,13 +42,13 @@ pub fn selector_matches(selector: Option<&LabelSelector>, labels: &Labels) -> bo
 }
 
 /// Whether `labels` has every pair of `wanted`.
-pub fn all_pairs(wanted: &Labels, labels: &Labels) -> bool {
+pub fn all_pairs(wanted: &LabelMap, labels: &LabelMap) -> bool {
     wanted
         .iter()
         .all(|(key, value)| labels.get(key) == Some(value))
 }
 
-fn label_requirement_holds(requirement: &LabelSelectorRequirement, labels: &Labels) -> bool {
+fn label_requirement_holds(requirement: &LabelSelectorRequirement, labels: &LabelMap) -> bool {
     let value = labels.get(&requirement.key);
     match requirement.operator.as_str() {
         "In" => value.is_some_and(|v| requirement.values.contains(v)),
@@ -82,7 +82,7 @@ pub fn node_affinity_matches(pod: &Pod, node: &Node) -> bool {
         })
 }
 
-fn node_term_matches(term: &NodeSelectorTerm, node_name: &str, labels: &Labels) -> bool {
+fn node_term_matches(term: &NodeSelectorTerm, node_name: &str, labels: &LabelMap) -> bool {
     let parses = term.match_expressions.iter().all(node_expression_parses);
     let empty = term.match_expressions.is_empty() && term.match_fields.is_empty();
     parses
@@ -117,7 +117,7 @@ fn is_label_value(value: &str) -> bool {
             .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
-fn node_expression_holds(requirement: &NodeSelectorRequirement, labels: &Labels) -> bool {
+fn node_expression_holds(requirement: &NodeSelectorRequirement, labels: &LabelMap) -> bool {
     let value = labels.get(&requirement.key);
     let number = value.and_then(|v| v.parse::<i64>().ok());
     let bound = requirement

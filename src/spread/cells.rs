@@ -12,12 +12,12 @@ pub(super) const IGNORED: u32 = 0;
 const NO_SCORE: i64 = -1;
 
 /// The candidates by cell, and what a cell gets.
-pub(super) struct Cells {
+pub(super) struct ScoreCells {
     of_candidates: Vec<u32>,
     raw: Vec<i64>,
 }
 
-impl Cells {
+impl ScoreCells {
     /// All candidates in one cell with nothing.
     pub(super) fn one(candidates: usize) -> Self {
         Self {

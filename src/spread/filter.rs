@@ -8,20 +8,20 @@ use fixedbitset::FixedBitSet;
 use super::active::{Active, Constraints};
 use super::checks::Checks;
 use super::question::{NodeChecks, Question};
-use super::report::{Report, Tally};
+use super::report::{DomainTally, Report};
 use super::skew::{GlobalMinimum, SkewRule};
-use super::verdict::{Reason, Refusal};
+use super::verdict::{NodeRefusal, Reason};
 use crate::snapshot::{DomainCounts, DomainId, PartitionInUse, ReadView, Slot, bits};
 
 /// The hard constraints of a question, counted and ready to judge nodes.
 pub struct Filter<'a> {
-    hard: Vec<Hard<'a>>,
+    hard: Vec<HardCount<'a>>,
     /// The checks besides spread, and the nodes that pass them.
     checks: Option<(&'a Checks, PartitionInUse)>,
     read_view: ReadView<'a>,
 }
 
-struct Hard<'a> {
+struct HardCount<'a> {
     active: &'a Active,
     counted: DomainCounts<'a>,
     minimum: GlobalMinimum,
@@ -50,14 +50,14 @@ impl Tallies {
 
 /// Which of some nodes pass, and why the others fail.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judged {
+pub struct Judgement {
     /// A bit per node: whether it passes.
     pub pass: FixedBitSet,
     /// How many pass, and how many fail for which reason.
     pub tallies: Tallies,
 }
 
-impl Judged {
+impl Judgement {
     /// So many nodes, all of which pass as yet.
     fn new(nodes: usize) -> Self {
         let mut pass = FixedBitSet::with_capacity(nodes);
@@ -92,7 +92,7 @@ impl<'a> Filter<'a> {
     ) -> Self {
         let hard = constraints
             .hard()
-            .map(|active| Hard::of(active, read_view.count(active.query())));
+            .map(|active| HardCount::of(active, read_view.count(active.query())));
         let all = checks == NodeChecks::All;
         Self {
             hard: hard.collect(),
@@ -106,19 +106,19 @@ impl<'a> Filter<'a> {
     ///
     /// # Errors
     /// The refusal.
-    pub fn judge(&self, slot: Slot) -> Result<(), Refusal> {
+    pub fn judge(&self, slot: Slot) -> Result<(), NodeRefusal> {
         if let Some((checks, passing)) = &self.checks
             && !passing.partition.is_eligible(slot)
             && let Some(node) = self.read_view.nodes.get(slot)
         {
-            return Err(Refusal::by_node(checks.reason(node)));
+            return Err(NodeRefusal::by_node(checks.reason(node)));
         }
         self.hard.iter().try_for_each(|hard| hard.judge(slot))
     }
 
     /// Judges existing nodes at once: [`Self::judge`] without the numbers.
-    pub fn judge_all(&self, slots: &[Slot]) -> Judged {
-        let mut judged = Judged::new(slots.len());
+    pub fn judge_all(&self, slots: &[Slot]) -> Judgement {
+        let mut judged = Judgement::new(slots.len());
         let nodes = self.read_view.nodes;
         if let Some((checks, passing)) = &self.checks
             && passing.partition.eligible_total() < nodes.len()
@@ -202,7 +202,7 @@ impl<'a> Filter<'a> {
     }
 }
 
-impl<'a> Hard<'a> {
+impl<'a> HardCount<'a> {
     fn of(active: &'a Active, counted: DomainCounts<'a>) -> Self {
         let domains = counted.domain_count();
         let minimum = GlobalMinimum::of(Some(&active.constraint), domains, counted.smallest());
@@ -238,8 +238,8 @@ impl<'a> Hard<'a> {
         (keyed, skewed)
     }
 
-    fn judge(&self, slot: Slot) -> Result<(), Refusal> {
-        let refusal = |reason, matching_pods, skew| Refusal {
+    fn judge(&self, slot: Slot) -> Result<(), NodeRefusal> {
+        let refusal = |reason, matching_pods, skew| NodeRefusal {
             reason,
             constraint_index: Some(self.active.index),
             matching_pods,
@@ -260,7 +260,7 @@ impl<'a> Hard<'a> {
     fn report(&self, max_domains: usize) -> Report<'_> {
         let tally = |domain| {
             let domain = self.counted.domain(domain);
-            Tally {
+            DomainTally {
                 value: domain.value,
                 matching_pods: i64::from(domain.matching_pods),
                 eligible_nodes: i64::from(domain.eligible_nodes),

@@ -24,7 +24,7 @@ pub struct Report<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DomainReport<'a> {
     /// What is counted.
-    pub tally: Tally<'a>,
+    pub tally: DomainTally<'a>,
     /// Skew of the domain if the pod went there.
     pub skew: i64,
     /// Whether the constraint admits the pod in it.
@@ -33,7 +33,7 @@ pub struct DomainReport<'a> {
 
 /// What counts in a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Tally<'a> {
+pub struct DomainTally<'a> {
     /// Matching pods in it.
     pub matching_pods: i64,
     /// Value of the topology key.
@@ -48,11 +48,11 @@ impl<'a> Report<'a> {
     pub fn of(
         active: &'a Active,
         domain_count: usize,
-        listed: impl IntoIterator<Item = Tally<'a>>,
+        listed: impl IntoIterator<Item = DomainTally<'a>>,
         minimum: GlobalMinimum,
     ) -> Self {
         let rule = SkewRule::of(active, minimum.pods);
-        let domain = |tally: Tally<'a>| DomainReport {
+        let domain = |tally: DomainTally<'a>| DomainReport {
             tally,
             skew: rule.skew(tally.matching_pods),
             feasible: !active.constraint.is_hard() || rule.admits(tally.matching_pods),
@@ -68,7 +68,7 @@ impl<'a> Report<'a> {
     }
 }
 
-impl Tally<'_> {
+impl DomainTally<'_> {
     /// The first `max` of `all`, in order.
     pub fn first(mut all: Vec<Self>, max: usize) -> Vec<Self> {
         if max < all.len() {

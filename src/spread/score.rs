@@ -2,7 +2,7 @@
 //! "Score").
 
 use super::active::Constraints;
-use super::cells::{Cells, IGNORED};
+use super::cells::{IGNORED, ScoreCells};
 use super::report::Report;
 use super::scoring::{MAX_SCORE, RawRange};
 use super::soft::Soft;
@@ -14,7 +14,7 @@ pub struct Scores<'a> {
     pub skipped: bool,
     soft: Vec<Soft<'a>>,
     /// The candidates, those together that no constraint tells apart.
-    cells: Cells,
+    cells: ScoreCells,
     /// By cell: 0 to 100.
     scores: Vec<i32>,
 }
@@ -38,7 +38,7 @@ impl<'a> Scores<'a> {
             return Self {
                 skipped,
                 soft: Vec::new(),
-                cells: Cells::one(candidates.len()),
+                cells: ScoreCells::one(candidates.len()),
                 scores: vec![0; 2],
             };
         }
@@ -54,7 +54,7 @@ impl<'a> Scores<'a> {
         for soft in &mut soft {
             soft.weigh(candidates, ignored.as_deref());
         }
-        let cells = Cells::of(&soft, candidates, ignored.as_deref());
+        let cells = ScoreCells::of(&soft, candidates, ignored.as_deref());
         Self {
             skipped,
             soft,
@@ -124,7 +124,7 @@ fn keyless(soft: &[Soft<'_>], candidates: &[Slot]) -> Option<Vec<bool>> {
 }
 
 /// Brings raw scores to 0..100, the lowest being the best; by cell.
-fn normalize(cells: &Cells) -> Vec<i32> {
+fn normalize(cells: &ScoreCells) -> Vec<i32> {
     let taken = cells.raw_scores().iter().copied().filter(|raw| *raw >= 0);
     let range = RawRange::of(taken);
     // A score is 0 to 100, so it is no less as an `i32`.

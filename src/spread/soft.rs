@@ -1,7 +1,7 @@
 //! One soft constraint, counted: what it adds to the raw score of a node.
 
 use super::active::Active;
-use super::report::{Report, Tally};
+use super::report::{DomainTally, Report};
 use super::scoring::Weight;
 use super::skew::GlobalMinimum;
 use crate::snapshot::{DomainCounts, DomainId, Nodes, PartitionInUse, ReadView, Slot};
@@ -195,7 +195,7 @@ impl<'a> Soft<'a> {
         };
         let tally = |id: DomainId| {
             let domain = counted.domain(id);
-            Tally {
+            DomainTally {
                 matching_pods: i64::from(domain.matching_pods),
                 value: domain.value,
                 eligible_nodes: i64::from(self.candidates[id.index()]),

@@ -19,7 +19,7 @@ pub enum Reason {
 
 /// A node's refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Refusal {
+pub struct NodeRefusal {
     /// Why.
     pub reason: Reason,
     /// Index of the deciding constraint, in the pod's or the default ones.
@@ -57,7 +57,7 @@ impl AsRef<str> for Reason {
     }
 }
 
-impl Refusal {
+impl NodeRefusal {
     /// A refusal that no spread constraint decided.
     pub const fn by_node(reason: Reason) -> Self {
         Self {

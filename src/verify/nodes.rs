@@ -17,7 +17,7 @@ pub struct NodeList {
 }
 
 /// The eligible nodes by domain.
-pub struct Part<'a> {
+pub struct PartitionRecount<'a> {
     /// By node: whether it is eligible, and its domain if it has one.
     members: Vec<(bool, Option<&'a str>)>,
     /// Eligible nodes by domain.
@@ -58,9 +58,9 @@ impl NodeList {
     }
 
     /// Parts the nodes by the words of `docs/semantics.md`.
-    pub fn part(&self, key: &partition::Key) -> Part<'_> {
+    pub fn part(&self, key: &partition::Key) -> PartitionRecount<'_> {
         let eligible = Eligible::of(&key.eligibility);
-        let mut part = Part {
+        let mut part = PartitionRecount {
             members: Vec::with_capacity(self.nodes.len()),
             domains: BTreeMap::new(),
         };
@@ -100,7 +100,7 @@ impl NodeList {
     pub fn compare_partition(
         &self,
         in_use: &PartitionInUse,
-        part: &Part<'_>,
+        part: &PartitionRecount<'_>,
         all: &Nodes,
         findings: &mut Findings,
     ) {
@@ -137,7 +137,7 @@ impl NodeList {
     }
 }
 
-impl<'a> Part<'a> {
+impl<'a> PartitionRecount<'a> {
     /// The domain of a node, by index.
     pub fn domain(&self, node: usize) -> Option<&'a str> {
         self.members[node].1

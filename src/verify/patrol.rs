@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::{Report, verify_sample};
+use super::compare::verify_sample;
+use super::report::Verification;
 use crate::snapshot::{Registry, Snapshot};
 
 /// Goes around all namespaces of all snapshots, one at a step.
@@ -17,12 +18,12 @@ pub struct Patrol {
 
 /// What a step found.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct PatrolStep {
     /// The snapshot.
     pub snapshot: String,
     /// What was verified of it, and what differed. If anything did, the
     /// snapshot was rebuilt.
-    pub report: Report,
+    pub report: Verification,
 }
 
 impl Patrol {
@@ -32,7 +33,7 @@ impl Patrol {
     ///
     /// Batches on the namespace wait while it is copied, and all batches while
     /// a snapshot is rebuilt.
-    pub fn step(&self, registry: &Registry) -> Option<Step> {
+    pub fn step(&self, registry: &Registry) -> Option<PatrolStep> {
         let (snapshot, namespace) = self.next(registry)?;
         let (frozen, kept) = snapshot.freeze_kept_of(&namespace);
         let report = verify_sample(&frozen, &kept);
@@ -42,7 +43,7 @@ impl Patrol {
         if report.findings.total > 0 && snapshot.rebuild() {
             add(&counters.repairs, 1);
         }
-        Some(Step {
+        Some(PatrolStep {
             snapshot: snapshot.name().to_owned(),
             report,
         })

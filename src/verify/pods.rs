@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::finding::Findings;
 use super::nodes::json;
-use crate::recount::{self, Labels, node_counted_on};
+use crate::recount::{self, LabelMap, node_counted_on};
 use crate::snapshot::{LabelSetId, Namespace, Nodes};
 
 /// How many pods are looked at between two looks at whether to go on.
 const STRIDE: usize = 10_000;
 
 /// The pods of a namespace by label set.
-pub struct Tally(HashMap<Labels, Set>);
+pub struct PodTally(HashMap<LabelMap, Set>);
 
 /// What is known of a label set.
 #[derive(Default)]
@@ -22,7 +22,7 @@ pub struct Set {
     pub counted: BTreeMap<String, u32>,
 }
 
-impl Tally {
+impl PodTally {
     /// Counts the pods, one by one.
     pub fn of(
         name: &str,
@@ -30,7 +30,7 @@ impl Tally {
         nodes: &Nodes,
         is_cancelled: &dyn Fn() -> bool,
     ) -> Option<Self> {
-        let mut sets: HashMap<Labels, Set> = HashMap::new();
+        let mut sets: HashMap<LabelMap, Set> = HashMap::new();
         for (index, pod) in namespace.pod_names().into_iter().enumerate() {
             if index % STRIDE == 0 && is_cancelled() {
                 return None;
@@ -50,7 +50,7 @@ impl Tally {
     }
 
     /// The label sets.
-    pub fn sets(&self) -> impl Iterator<Item = (&Labels, &Set)> {
+    pub fn sets(&self) -> impl Iterator<Item = (&LabelMap, &Set)> {
         self.0.iter()
     }
 
@@ -107,7 +107,7 @@ impl Tally {
 }
 
 /// The labels of a label set that is kept.
-pub fn labels(namespace: &Namespace, id: LabelSetId) -> Labels {
+pub fn labels(namespace: &Namespace, id: LabelSetId) -> LabelMap {
     let texts = namespace.label_sets().texts(id);
     texts.map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
 }

@@ -4,18 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::Report;
 use super::finding::Findings;
-use super::nodes::{NodeList, Part, describe, json};
-use super::pods::{Set, Tally, labels};
+use super::nodes::{NodeList, PartitionRecount, describe, json};
+use super::pods::{PodTally, Set, labels};
+use super::report::Verification;
 use crate::proto::v1;
-use crate::recount::{Labels, selector_matches};
+use crate::recount::{LabelMap, selector_matches};
 use crate::snapshot::{
     DomainId, Frozen, Kept, Namespace, Nodes, PartitionId, PartitionInUse, SelectorViews, View,
 };
 
 /// A selector of a namespace, and the label sets that it matches.
-struct Watched<'a> {
+struct WatchedSelector<'a> {
     namespace: &'a str,
     selector: Option<v1::LabelSelector>,
     matched: Vec<&'a Set>,
@@ -27,8 +27,8 @@ pub fn compare(
     frozen: &Frozen,
     kept: &Kept,
     nodes: &NodeList,
-    tallies: &[Tally],
-    report: &mut Report,
+    tallies: &[PodTally],
+    report: &mut Verification,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Option<()> {
     let mut watched = Vec::new();
@@ -41,7 +41,7 @@ pub fn compare(
             }
             let matched = match_sets(watch, tally);
             compare_sets(name, namespace, watch, &matched, &mut report.findings);
-            watched.push(Watched {
+            watched.push(WatchedSelector {
                 namespace: name,
                 selector: watch.selector.to_wire(),
                 matched: matched.into_iter().map(|(_, set)| set).collect(),
@@ -49,7 +49,7 @@ pub fn compare(
             });
         }
     }
-    let mut by_partition: HashMap<PartitionId, Vec<(&Watched<'_>, &View)>> = HashMap::new();
+    let mut by_partition: HashMap<PartitionId, Vec<(&WatchedSelector<'_>, &View)>> = HashMap::new();
     for watched in &watched {
         for view in watched.views {
             let of = by_partition.entry(view.partition()).or_default();
@@ -73,7 +73,7 @@ pub fn compare(
 }
 
 /// The label sets that a selector counts. An empty selector counts none.
-fn match_sets<'a>(watch: &SelectorViews, tally: &'a Tally) -> Vec<(&'a Labels, &'a Set)> {
+fn match_sets<'a>(watch: &SelectorViews, tally: &'a PodTally) -> Vec<(&'a LabelMap, &'a Set)> {
     let selector = watch.selector.to_wire();
     let counts = selector != Some(v1::LabelSelector::default());
     let matches = |labels| counts && selector_matches(selector.as_ref(), labels);
@@ -85,7 +85,7 @@ fn compare_sets(
     name: &str,
     namespace: &Namespace,
     watch: &SelectorViews,
-    matched: &[(&Labels, &Set)],
+    matched: &[(&LabelMap, &Set)],
     findings: &mut Findings,
 ) {
     let selector = || describe_selector(watch.selector.to_wire().as_ref());
@@ -98,7 +98,7 @@ fn compare_sets(
         let kept = kept.find(texts).is_some_and(|id| known.contains(&id));
         findings.compare(name, selector, aspect, kept, true);
     }
-    let recounted: HashSet<&Labels> = matched.iter().map(|(l, _)| *l).collect();
+    let recounted: HashSet<&LabelMap> = matched.iter().map(|(l, _)| *l).collect();
     for id in &watch.sets {
         let texts = labels(namespace, *id);
         let aspect = || format!("whether it is known to match {}", json(&texts));
@@ -106,9 +106,9 @@ fn compare_sets(
     }
 }
 
-impl Watched<'_> {
+impl WatchedSelector<'_> {
     /// Counts the domains of a partition.
-    fn count<'p>(&self, part: &Part<'p>, nodes: &NodeList) -> BTreeMap<&'p str, u32> {
+    fn count<'p>(&self, part: &PartitionRecount<'p>, nodes: &NodeList) -> BTreeMap<&'p str, u32> {
         let mut counts: BTreeMap<&str, u32> =
             part.domains.keys().map(|value| (*value, 0)).collect();
         for (node, pods) in self.matched.iter().flat_map(|set| &set.counted) {

@@ -15,8 +15,8 @@ use evenkeel::proto::v1::{
     TopologySpread, UpdateSnapshotRequest, WorkloadName, WorkloadSpread,
 };
 use evenkeel::recount::{
-    Cluster, Constraint, Labels, labels, name, namespace, node_affinity_matches, node_counted_on,
-    selector_matches, taints_tolerated,
+    Cluster, LabelMap, ResolvedConstraint, labels, name, namespace, node_affinity_matches,
+    node_counted_on, selector_matches, taints_tolerated,
 };
 use proptest::prelude::*;
 use tonic::Code;
@@ -67,7 +67,7 @@ fn owned(mut pod: Pod, kind: &str, name: &str) -> Pod {
 }
 
 /// What pods belong to: namespace, kind, name and labels.
-type Key = (String, String, String, Labels);
+type Key = (String, String, String, LabelMap);
 
 /// What one constraint comes to: its index, key, action and whether it is a
 /// default; domain count, minimum, whether minDomains is unmet, skew, excess;
@@ -89,7 +89,7 @@ fn key_of(pod: &Pod) -> Key {
         namespace,
         owner.kind.clone(),
         owner.name.clone(),
-        Labels::new(),
+        LabelMap::new(),
     )
 }
 
@@ -109,7 +109,12 @@ fn is_pinned(pod: &Pod) -> bool {
 }
 
 /// Counts one constraint of a pod, node by node and pod by pod.
-fn recount(cluster: &Cluster, of: &Pod, constraint: &Constraint, alike: &[Constraint]) -> Numbers {
+fn recount(
+    cluster: &Cluster,
+    of: &Pod,
+    constraint: &ResolvedConstraint,
+    alike: &[ResolvedConstraint],
+) -> Numbers {
     let spec = &constraint.spec;
     let system = constraint.from_defaults && cluster.defaults.system;
     let has_keys = |node: &Node| {

@@ -3,7 +3,7 @@
 
 use evenkeel::matching::{Path, Selector, Violations};
 use evenkeel::proto::v1::{LabelSelector, ReplicaSet};
-use evenkeel::recount::{self, Labels};
+use evenkeel::recount::{self, LabelMap};
 use prost::Message;
 
 /// The input is a replica set: its labels are one label set, its selector the
@@ -45,17 +45,17 @@ fn compile(wire: &LabelSelector) -> Option<Selector> {
 
 /// The label sets that are near the selector: without one of its keys, or with
 /// one of its values in it.
-fn label_sets(labels: Labels, selector: &LabelSelector) -> Vec<Labels> {
+fn label_sets(labels: LabelMap, selector: &LabelSelector) -> Vec<LabelMap> {
     let pairs = selector.match_labels.iter().map(|(k, v)| (k, vec![v]));
     let expressions = selector.match_expressions.iter();
     let expressions = expressions.map(|e| (&e.key, e.values.iter().collect()));
     let mentioned: Vec<(&String, Vec<&String>)> = pairs.chain(expressions).collect();
-    let mut all = Labels::new();
+    let mut all = LabelMap::new();
     for (key, values) in &mentioned {
         let value = values.first().map_or(String::new(), |v| (*v).clone());
         all.insert((*key).clone(), value);
     }
-    let mut sets = vec![Labels::new(), labels.clone(), all.clone()];
+    let mut sets = vec![LabelMap::new(), labels.clone(), all.clone()];
     for base in [labels, all] {
         for (key, values) in &mentioned {
             let mut without = base.clone();

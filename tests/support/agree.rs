@@ -7,7 +7,7 @@ use evenkeel::proto::v1::{
     Pod, ReasonCount, ScoreRequest, ScoreResponse, TopologySpreadConstraint, View,
 };
 
-use evenkeel::recount::{self, Cluster, Labels, labels, selector_matches};
+use evenkeel::recount::{self, Cluster, LabelMap, labels, selector_matches};
 
 use super::server::Server;
 
@@ -15,7 +15,7 @@ use super::server::Server;
 pub const WEIGHT_TOLERANCE: f64 = 1e-12;
 
 /// The answer to a Filter with VIEW_FULL and `max_domains: 0` is the oracle's.
-pub fn filter(got: &FilterResponse, want: &recount::Filter, about: &Question) {
+pub fn filter(got: &FilterResponse, want: &recount::FilterRecount, about: &Question) {
     let wanted = filter_response(want);
     assert_eq!(got.feasible, wanted.feasible, "feasible nodes, {about}");
     assert_eq!(
@@ -29,7 +29,7 @@ pub fn filter(got: &FilterResponse, want: &recount::Filter, about: &Question) {
 }
 
 /// The answer to a Score with VIEW_FULL and `max_domains: 0` is the oracle's.
-pub fn score(got: &ScoreResponse, want: &recount::Score, about: &Question) {
+pub fn score(got: &ScoreResponse, want: &recount::ScoreRecount, about: &Question) {
     let wanted = score_response(want);
     assert_eq!(got.skipped, wanted.skipped, "skipped, {about}");
     assert_eq!(got.scores, wanted.scores, "scores, {about}");
@@ -59,7 +59,7 @@ pub async fn decisions(server: &Server, snapshot: &str, about: &Question<'_>) {
 }
 
 /// The oracle's answer to Filter as the wire says it.
-pub fn filter_response(want: &recount::Filter) -> FilterResponse {
+pub fn filter_response(want: &recount::FilterRecount) -> FilterResponse {
     let infeasible: Vec<NodeVerdict> = want.verdicts.iter().filter_map(refusal).collect();
     FilterResponse {
         feasible_count: want.feasible().len() as i64,
@@ -73,7 +73,7 @@ pub fn filter_response(want: &recount::Filter) -> FilterResponse {
 }
 
 /// The oracle's answer to Score as the wire says it.
-pub fn score_response(want: &recount::Score) -> ScoreResponse {
+pub fn score_response(want: &recount::ScoreRecount) -> ScoreResponse {
     let scores = want.scores.iter().map(|score| NodeScore {
         node: score.node.clone(),
         score: score.score,
@@ -135,7 +135,7 @@ fn reasons(refused: &[NodeVerdict]) -> Vec<ReasonCount> {
     reasons
 }
 
-fn report(want: &recount::Report) -> ConstraintReport {
+fn report(want: &recount::ConstraintRecount) -> ConstraintReport {
     let spec = &want.constraint.spec;
     ConstraintReport {
         constraint_index: want.constraint.index,
@@ -151,7 +151,7 @@ fn report(want: &recount::Report) -> ConstraintReport {
 }
 
 /// Ascending by count, then by value.
-fn domains(want: &recount::Report) -> Vec<Domain> {
+fn domains(want: &recount::ConstraintRecount) -> Vec<Domain> {
     let spec = &want.constraint.spec;
     let hard = spec.when_unsatisfiable == "DoNotSchedule";
     let mut domains: Vec<Domain> = want
@@ -204,7 +204,7 @@ fn resolved(
     assert_eq!(without_selector(got), without_selector(want), "{about}");
     let pods = about.cluster.pods.iter().chain([about.pod]);
     let universe = pods.map(|pod| labels(pod.metadata.as_ref()));
-    for labels in universe.chain([Labels::new()]) {
+    for labels in universe.chain([LabelMap::new()]) {
         assert_eq!(
             selector_matches(got.label_selector.as_ref(), &labels),
             selector_matches(want.label_selector.as_ref(), &labels),

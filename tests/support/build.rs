@@ -6,7 +6,7 @@ use evenkeel::proto::v1::{
     Toleration, TopologySpreadConstraint,
 };
 
-use evenkeel::recount::Labels;
+use evenkeel::recount::LabelMap;
 
 /// Topology key of zones.
 pub const ZONE: &str = "topology.kubernetes.io/zone";
@@ -14,7 +14,7 @@ pub const ZONE: &str = "topology.kubernetes.io/zone";
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// Pairs as a map.
-pub fn pairs(pairs: &[(&str, &str)]) -> Labels {
+pub fn pairs(pairs: &[(&str, &str)]) -> LabelMap {
     pairs
         .iter()
         .map(|(key, value)| ((*key).into(), (*value).into()))

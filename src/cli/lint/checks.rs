@@ -111,7 +111,7 @@ fn compile(pod: &Pod, is_placement: bool) -> Result<Vec<Active>, Violations> {
     // Fields are named as those of the pod.
     let root = Path::root("");
     if is_placement {
-        let question = fleet::Question::compile(Some(pod.clone()), &limits, root)?;
+        let question = fleet::PlacementSpec::compile(Some(pod.clone()), &limits, root)?;
         let mut constraints = question.constraints;
         constraints.sort_by_key(|active| active.index);
         return Ok(constraints);

@@ -8,7 +8,9 @@ use crate::proto::v1;
 use crate::proto::v1::constraint_insight::Minimum;
 use crate::proto::v1::left_out::Cause;
 use crate::snapshot::{NodeRef, ReadView, Slot};
-use crate::spread::fleet::{Effect, Judge, Question, Refused, Spread, holders, score};
+use crate::spread::fleet::{
+    HolderSpread, Judge, PickEffect, PlacementSpec, Refused, holders, score,
+};
 
 /// What it costs to look at a cluster and its labels, in units.
 const UNITS_PER_CLUSTER: usize = 20;
@@ -17,19 +19,19 @@ const UNITS_PER_CLUSTER: usize = 20;
 const LISTED: usize = 10;
 
 /// A decision and what it was made from.
-pub struct Case<'a> {
+pub struct PlacementCase<'a> {
     /// The placement.
-    pub question: &'a Question,
+    pub question: &'a PlacementSpec,
     /// The constraints, hard ones first.
-    pub spreads: &'a [Spread],
+    pub spreads: &'a [HolderSpread],
     /// The state that it was decided on.
     pub read_view: ReadView<'a>,
     /// The clusters that were judged.
-    pub clusters: Vec<Judged<'a>>,
+    pub clusters: Vec<JudgedCluster<'a>>,
 }
 
 /// A cluster and what came of it.
-pub struct Judged<'a> {
+pub struct JudgedCluster<'a> {
     /// The cluster.
     pub slot: Slot,
     /// Its labels and taints.
@@ -42,17 +44,17 @@ pub struct Judged<'a> {
     pub holds: bool,
 }
 
-impl<'a> Case<'a> {
+impl<'a> PlacementCase<'a> {
     /// The case of a question, decided about `slots`.
     pub fn of(
-        question: &'a Question,
+        question: &'a PlacementSpec,
         judge: &'a Judge<'a>,
         slots: &[Slot],
         read_view: &ReadView<'a>,
     ) -> Self {
         let holds = holders(&question.holders, read_view);
         let judged = |slot: &Slot| {
-            Some(Judged {
+            Some(JudgedCluster {
                 slot: *slot,
                 node: read_view.nodes.get(*slot)?,
                 verdict: judge.judge(*slot),
@@ -69,13 +71,13 @@ impl<'a> Case<'a> {
     }
 
     /// The hard constraints, in order.
-    pub fn hard(&self) -> impl Iterator<Item = &'a Spread> {
+    pub fn hard(&self) -> impl Iterator<Item = &'a HolderSpread> {
         let spreads = self.spreads.iter();
         spreads.filter(|spread| spread.active.constraint.is_hard())
     }
 
     /// The clusters that may be picked as far as constraints do not matter.
-    pub fn pickable(&self) -> impl Iterator<Item = &Judged<'a>> {
+    pub fn pickable(&self) -> impl Iterator<Item = &JudgedCluster<'a>> {
         let clusters = self.clusters.iter();
         clusters.filter(|cluster| cluster.passes && !cluster.holds)
     }
@@ -88,21 +90,21 @@ impl<'a> Case<'a> {
     }
 
     /// Whether a constraint admits a cluster.
-    pub fn admits(spread: &Spread, slot: Slot) -> bool {
+    pub fn admits(spread: &HolderSpread, slot: Slot) -> bool {
         let class = spread.class(spread.domain_of(slot));
-        spread.effect(class) != Effect::Refuses
+        spread.effect(class) != PickEffect::Refuses
     }
 
     /// How many clusters might be picked if a constraint had another max skew:
     /// decided anew.
-    pub fn open_with(&self, changed: &Spread, max_skew: i32) -> usize {
+    pub fn open_with(&self, changed: &HolderSpread, max_skew: i32) -> usize {
         let mut spreads = self.spreads.to_vec();
         for spread in &mut spreads {
             if spread.active.index == changed.active.index {
                 spread.active.constraint.max_skew = max_skew;
             }
         }
-        let admitted = |cluster: &&Judged<'_>| score(&spreads, cluster.slot).is_ok();
+        let admitted = |cluster: &&JudgedCluster<'_>| score(&spreads, cluster.slot).is_ok();
         self.pickable().filter(admitted).count()
     }
 
@@ -138,7 +140,7 @@ impl<'a> Case<'a> {
         insights
     }
 
-    fn insight(&self, spread: &Spread, max_domains: usize) -> v1::ConstraintInsight {
+    fn insight(&self, spread: &HolderSpread, max_domains: usize) -> v1::ConstraintInsight {
         let report = spread.report(usize::MAX);
         let constraint = &spread.active.constraint;
         let key = &*constraint.topology_key;

@@ -1,16 +1,16 @@
 //! The hints of the Fleet dialect.
 
-use super::case::{Case, Judged};
+use super::case::{JudgedCluster, PlacementCase};
 use crate::explain::case::hint;
-use crate::explain::hints::Finding;
+use crate::explain::hints::Diagnosis;
 use crate::explain::words::{among, joined, plural, quoted, verb};
 use crate::proto::v1;
 use crate::proto::v1::hint::Kind;
 use crate::spread::Active;
-use crate::spread::fleet::Spread;
+use crate::spread::fleet::{HolderSpread, to_wire};
 
 /// All hints there are, the most useful first.
-const HINTS: [fn(&Case<'_>) -> Vec<Finding>; 9] = [
+const HINTS: [fn(&PlacementCase<'_>) -> Vec<Diagnosis>; 9] = [
     skew_too_large,
     unusable_domain,
     greedy,
@@ -23,7 +23,7 @@ const HINTS: [fn(&Case<'_>) -> Vec<Finding>; 9] = [
 ];
 
 /// The hints of a case.
-pub fn all(case: &Case<'_>) -> Vec<Finding> {
+pub fn all(case: &PlacementCase<'_>) -> Vec<Diagnosis> {
     HINTS.iter().flat_map(|hint| hint(case)).collect()
 }
 
@@ -38,8 +38,8 @@ fn title(active: &Active) -> String {
 /// Every cluster would leave the skew above `maxSkew`, even those that would
 /// shrink it: KubeFleet looks at what it becomes, not at where it goes. A new,
 /// empty domain beside full ones does that.
-fn skew_too_large(case: &Case<'_>) -> Vec<Finding> {
-    let too_large = |spread: &Spread| {
+fn skew_too_large(case: &PlacementCase<'_>) -> Vec<Diagnosis> {
+    let too_large = |spread: &HolderSpread| {
         if !admits_nothing(spread) {
             return None;
         }
@@ -74,43 +74,41 @@ fn skew_too_large(case: &Case<'_>) -> Vec<Finding> {
 }
 
 /// Whether a constraint refuses every domain there is.
-fn admits_nothing(spread: &Spread) -> bool {
+fn admits_nothing(spread: &HolderSpread) -> bool {
     let domains = spread.report(usize::MAX).domains;
     !domains.is_empty() && domains.iter().all(|domain| !domain.feasible)
 }
 
 /// A hint that suggests another max skew, with how many clusters that opens.
 fn suggesting(
-    spread: &Spread,
+    spread: &HolderSpread,
     kind: Kind,
     message: String,
     (max_skew, open): (i32, usize),
     remedy: Option<String>,
-) -> Finding {
+) -> Diagnosis {
     let mut hint = hint(kind, &spread.active, message);
     if open > 0 {
-        let mut suggested = spread.active.to_wire();
-        suggested.max_skew = max_skew;
-        suggested.min_domains = None;
-        suggested.node_affinity_policy = None;
-        suggested.node_taints_policy = None;
-        hint.suggested_constraint = Some(suggested);
+        hint.suggested_constraint = Some(v1::TopologySpreadConstraint {
+            max_skew,
+            ..to_wire(&spread.active)
+        });
         hint.admitted_node_count = open as i64;
     }
-    Finding { hint, remedy }
+    Diagnosis { hint, remedy }
 }
 
 /// The domains with the fewest holders have no cluster that can be picked:
 /// they stay there, and cap all others.
-fn unusable_domain(case: &Case<'_>) -> Vec<Finding> {
-    let capped = |spread: &Spread| {
+fn unusable_domain(case: &PlacementCase<'_>) -> Vec<Diagnosis> {
+    let capped = |spread: &HolderSpread| {
         let report = spread.report(usize::MAX);
         let key = &*spread.active.constraint.topology_key;
         let domains = report.domains.iter().map(|domain| domain.tally);
         let lowest = domains.filter(|tally| tally.matching_pods == report.global_minimum);
         let lowest: Vec<&str> = lowest.map(|tally| tally.value).collect();
         let pickable = case.pickable_values(key);
-        let refused = |cluster: &Judged<'_>| !Case::admits(spread, cluster.slot);
+        let refused = |cluster: &JudgedCluster<'_>| !PlacementCase::admits(spread, cluster.slot);
         if lowest.is_empty()
             || lowest.iter().any(|value| pickable.contains(value))
             || !case.pickable().any(refused)
@@ -135,7 +133,7 @@ fn unusable_domain(case: &Case<'_>) -> Vec<Finding> {
 }
 
 /// Why the clusters of some domains cannot be picked.
-fn unusable_clusters(case: &Case<'_>, key: &str, values: &[&str]) -> String {
+fn unusable_clusters(case: &PlacementCase<'_>, key: &str, values: &[&str]) -> String {
     let inside = |node: crate::snapshot::NodeRef<'_>| {
         let value = node.label_text(key);
         value.is_some_and(|value| values.contains(&value))
@@ -171,16 +169,16 @@ fn unusable_clusters(case: &Case<'_>, key: &str, values: &[&str]) -> String {
 
 /// Nothing can be picked, though each of several hard constraints admits some
 /// cluster: another order of picks may have gone further.
-fn greedy(case: &Case<'_>) -> Vec<Finding> {
-    let hard: Vec<&Spread> = case.hard().collect();
+fn greedy(case: &PlacementCase<'_>) -> Vec<Diagnosis> {
+    let hard: Vec<&HolderSpread> = case.hard().collect();
     if hard.len() < 2 || case.open_count() > 0 || case.pickable().next().is_none() {
         return Vec::new();
     }
-    let admitted = |spread: &Spread| {
-        let admits = |cluster: &&Judged<'_>| Case::admits(spread, cluster.slot);
+    let admitted = |spread: &HolderSpread| {
+        let admits = |cluster: &&JudgedCluster<'_>| PlacementCase::admits(spread, cluster.slot);
         case.pickable().filter(admits).count()
     };
-    let counts: Vec<(&Spread, usize)> = hard.iter().map(|s| (*s, admitted(s))).collect();
+    let counts: Vec<(&HolderSpread, usize)> = hard.iter().map(|s| (*s, admitted(s))).collect();
     if counts.iter().any(|(_, clusters)| *clusters == 0) {
         return Vec::new();
     }
@@ -204,19 +202,20 @@ fn greedy(case: &Case<'_>) -> Vec<Finding> {
 }
 
 /// Nothing can be picked: the smallest `maxSkew` that would admit a cluster.
-fn max_skew(case: &Case<'_>) -> Vec<Finding> {
+fn max_skew(case: &PlacementCase<'_>) -> Vec<Diagnosis> {
     if case.open_count() > 0 {
         return Vec::new();
     }
-    let smallest = |spread: &Spread| {
-        let others = |cluster: &&Judged<'_>| {
+    let smallest = |spread: &HolderSpread| {
+        let others = |cluster: &&JudgedCluster<'_>| {
             let mut others = case
                 .hard()
                 .filter(|o| o.active.index != spread.active.index);
-            others.all(|other| Case::admits(other, cluster.slot))
+            others.all(|other| PlacementCase::admits(other, cluster.slot))
         };
-        let after =
-            |cluster: &Judged<'_>| spread.after(spread.class(spread.domain_of(cluster.slot)));
+        let after = |cluster: &JudgedCluster<'_>| {
+            spread.after(spread.class(spread.domain_of(cluster.slot)))
+        };
         let least = case.pickable().filter(others).map(after).min()?;
         let max_skew = i32::try_from(least).ok()?;
         if admits_nothing(spread) {
@@ -249,10 +248,10 @@ fn max_skew(case: &Case<'_>) -> Vec<Finding> {
 }
 
 /// Constraints whose selector does not match the placement.
-fn self_mismatch(case: &Case<'_>) -> Vec<Finding> {
+fn self_mismatch(case: &PlacementCase<'_>) -> Vec<Diagnosis> {
     let hints = case.spreads.iter();
     let hints = hints.filter_map(|spread| mismatch(&spread.active));
-    hints.map(Finding::from).collect()
+    hints.map(Diagnosis::from).collect()
 }
 
 /// A selector that does not match the placement: picks are not counted.
@@ -266,10 +265,10 @@ pub fn mismatch(active: &Active) -> Option<v1::Hint> {
 }
 
 /// Clusters without the key are no domain and are never refused.
-fn missing_key(case: &Case<'_>) -> Vec<Finding> {
-    let of = |spread: &Spread| {
+fn missing_key(case: &PlacementCase<'_>) -> Vec<Diagnosis> {
+    let of = |spread: &HolderSpread| {
         let key = &*spread.active.constraint.topology_key;
-        let lacks = |cluster: &&Judged<'_>| cluster.node.label_text(key).is_none();
+        let lacks = |cluster: &&JudgedCluster<'_>| cluster.node.label_text(key).is_none();
         let names = case.clusters.iter().filter(lacks);
         let names: Vec<&str> = names.map(|cluster| cluster.node.name()).collect();
         if names.is_empty() {
@@ -289,8 +288,8 @@ fn missing_key(case: &Case<'_>) -> Vec<Finding> {
 }
 
 /// Clusters that have the key with an empty value are a domain of their own.
-fn empty_value(case: &Case<'_>) -> Vec<Finding> {
-    let of = |spread: &Spread| {
+fn empty_value(case: &PlacementCase<'_>) -> Vec<Diagnosis> {
+    let of = |spread: &HolderSpread| {
         let key = &*spread.active.constraint.topology_key;
         let empty = case
             .all_clusters()
@@ -312,8 +311,8 @@ fn empty_value(case: &Case<'_>) -> Vec<Finding> {
 }
 
 /// Placements that match and are being deleted hold no cluster any more.
-fn terminating(case: &Case<'_>) -> Vec<Finding> {
-    let of = |spread: &Spread| {
+fn terminating(case: &PlacementCase<'_>) -> Vec<Diagnosis> {
+    let of = |spread: &HolderSpread| {
         let ending = case.read_view.terminating(&spread.active.selector).count();
         if ending == 0 {
             return None;
@@ -330,7 +329,7 @@ fn terminating(case: &Case<'_>) -> Vec<Finding> {
 }
 
 /// A soft constraint takes points off and never refuses.
-fn soft(case: &Case<'_>) -> Vec<Finding> {
+fn soft(case: &PlacementCase<'_>) -> Vec<Diagnosis> {
     let soft = case.spreads.iter();
     soft.filter(|spread| !spread.active.constraint.is_hard())
         .map(|spread| {

@@ -5,13 +5,13 @@ mod case;
 mod hints;
 mod summary;
 
-pub use case::{Case, Judged};
+pub use case::{JudgedCluster, PlacementCase};
 pub use hints::mismatch;
 
 use super::Explanation;
 
 /// Explains a case. Insights name the first `max_domains` domains.
-pub fn explain(case: &Case<'_>, max_domains: usize) -> Explanation {
+pub fn explain(case: &PlacementCase<'_>, max_domains: usize) -> Explanation {
     let findings = hints::all(case);
     Explanation {
         summary: summary::of(case, &findings),

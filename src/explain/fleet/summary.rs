@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::case::Case;
-use crate::explain::hints::Finding;
+use super::case::PlacementCase;
+use crate::explain::hints::Diagnosis;
 use crate::explain::words::{joined, plural, verb};
-use crate::spread::fleet::Refused;
+use crate::spread::fleet::{OverSkew, Refused};
 
 /// What comes of the placement, why, and what would help.
-pub fn of(case: &Case<'_>, findings: &[Finding]) -> String {
+pub fn of(case: &PlacementCase<'_>, findings: &[Diagnosis]) -> String {
     let (open, all) = (case.open_count(), case.clusters.len());
     let verdict = match (open, all) {
         (_, 0) => return "There is no cluster to decide about.".to_owned(),
@@ -26,7 +26,7 @@ pub fn of(case: &Case<'_>, findings: &[Finding]) -> String {
 }
 
 /// What keeps the placement off the others, by how many clusters.
-fn causes(case: &Case<'_>) -> Vec<String> {
+fn causes(case: &PlacementCase<'_>) -> Vec<String> {
     let hold = case.clusters.iter().filter(|cluster| cluster.holds).count();
     let mut by_spread: BTreeMap<usize, (usize, &str, i32)> = BTreeMap::new();
     let mut unfit = 0;
@@ -34,7 +34,7 @@ fn causes(case: &Case<'_>) -> Vec<String> {
         match cluster.verdict {
             Ok(_) => {}
             Err(Refused::ByCheck(_)) => unfit += 1,
-            Err(Refused::BySpread { spread, .. }) => {
+            Err(Refused::BySpread(OverSkew { spread, .. })) => {
                 let constraint = &spread.active.constraint;
                 let entry = by_spread.entry(spread.active.index);
                 let entry = entry.or_insert((0, &constraint.topology_key, constraint.max_skew));

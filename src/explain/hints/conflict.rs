@@ -2,19 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use super::Finding;
-use crate::explain::case::{Case, Hard, Judged, hint};
+use super::Diagnosis;
+use crate::explain::case::{Case, Hard, JudgedNode, hint};
 use crate::explain::words::{among, plural};
 use crate::proto::v1::hint::Kind;
 
 /// No node is feasible, although each of two hard constraints admits some:
 /// the first pair of which no node satisfies both.
-pub fn conflict(case: &Case<'_>) -> Vec<Finding> {
+pub fn conflict(case: &Case<'_>) -> Vec<Diagnosis> {
     if !case.is_stuck() {
         return Vec::new();
     }
     let admitted = |hard: &Hard<'_>| -> Vec<bool> {
-        let admits = |node: &Judged<'_>| case.passes_checks(node) && hard.admits(node.node);
+        let admits = |node: &JudgedNode<'_>| case.passes_checks(node) && hard.admits(node.node);
         case.nodes.iter().map(admits).collect()
     };
     let all: Vec<(&Hard<'_>, Vec<bool>)> = case
@@ -41,7 +41,7 @@ fn exclude(
     case: &Case<'_>,
     (one, admits): (&Hard<'_>, &[bool]),
     (other, also): (&Hard<'_>, &[bool]),
-) -> Finding {
+) -> Diagnosis {
     let message = format!(
         "{} admits {}, and {} admits {}: each can be satisfied, but no node satisfies both",
         one.title(),

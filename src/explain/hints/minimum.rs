@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Finding;
+use super::Diagnosis;
 use crate::explain::case::{Case, Hard, hint};
 use crate::explain::words::{among, joined, plural, quoted, verb};
 use crate::matching::{Constraint, Policy};
@@ -12,7 +12,7 @@ use crate::spread::{Constraints, Reason};
 /// The domains with the fewest pods are ones that nothing can be put into, so
 /// that the minimum stays where it is and the others fill up. A node
 /// inclusion policy may take them out of the counting.
-pub fn unusable_domain(case: &Case<'_>) -> Vec<Finding> {
+pub fn unusable_domain(case: &Case<'_>) -> Vec<Diagnosis> {
     let held = |hard: &Hard<'_>| {
         let lowest = hard.lowest();
         let usable = case.usable_values(hard.key());
@@ -26,7 +26,7 @@ pub fn unusable_domain(case: &Case<'_>) -> Vec<Finding> {
     case.hard.iter().filter_map(held).collect()
 }
 
-fn unusable(case: &Case<'_>, hard: &Hard<'_>, lowest: &[&str]) -> Finding {
+fn unusable(case: &Case<'_>, hard: &Hard<'_>, lowest: &[&str]) -> Diagnosis {
     let held = format!(
         "{} of {} {} the minimum at {}, and the pod can go to none of the nodes there: {}",
         among(lowest),
@@ -56,7 +56,7 @@ fn unusable(case: &Case<'_>, hard: &Hard<'_>, lowest: &[&str]) -> Finding {
             hard.title(),
             plural(after, "node")
         );
-        return Finding {
+        return Diagnosis {
             hint,
             remedy: Some(remedy),
         };
@@ -132,7 +132,7 @@ fn unusable_nodes(case: &Case<'_>, hard: &Hard<'_>, values: &[&str]) -> String {
 }
 
 /// There are fewer domains than `minDomains`, so the minimum counts as 0.
-pub fn min_domains(case: &Case<'_>) -> Vec<Finding> {
+pub fn min_domains(case: &Case<'_>) -> Vec<Diagnosis> {
     let short = |hard: &Hard<'_>| {
         let wanted = i64::from(hard.active().constraint.min_domains.unwrap_or(1));
         let there = i64::try_from(hard.report.domain_count).unwrap_or(i64::MAX);
@@ -173,7 +173,7 @@ pub fn min_domains(case: &Case<'_>) -> Vec<Finding> {
             ));
         }
         hint.message = message;
-        Some(Finding { hint, remedy })
+        Some(Diagnosis { hint, remedy })
     };
     case.hard.iter().filter_map(short).collect()
 }

@@ -17,7 +17,7 @@ use crate::spread::Active;
 /// A hint, and what to do about it in the words of an order, if anything
 /// would admit a node.
 #[derive(Debug, Clone)]
-pub struct Finding {
+pub struct Diagnosis {
     /// The hint.
     pub hint: v1::Hint,
     /// E.g. `set maxSkew to 2`. It was decided that this admits a node.
@@ -25,7 +25,7 @@ pub struct Finding {
 }
 
 /// All hints there are, the most useful first.
-const HINTS: [fn(&Case<'_>) -> Vec<Finding>; 12] = [
+const HINTS: [fn(&Case<'_>) -> Vec<Diagnosis>; 12] = [
     minimum::unusable_domain,
     minimum::min_domains,
     pods::mixed_revisions,
@@ -41,7 +41,7 @@ const HINTS: [fn(&Case<'_>) -> Vec<Finding>; 12] = [
 ];
 
 /// The hints of a case.
-pub fn all(case: &Case<'_>) -> Vec<Finding> {
+pub fn all(case: &Case<'_>) -> Vec<Diagnosis> {
     // Once nobody waits any more the rest is left out.
     let hints = HINTS.iter().take_while(|_| case.affords(case.nodes.len()));
     let hints = hints.flat_map(|hint| hint(case));
@@ -60,7 +60,7 @@ pub fn always(active: &Active, labels: &BTreeMap<String, String>) -> Vec<v1::Hin
     hints.into_iter().flatten().collect()
 }
 
-impl From<v1::Hint> for Finding {
+impl From<v1::Hint> for Diagnosis {
     fn from(hint: v1::Hint) -> Self {
         Self { hint, remedy: None }
     }

@@ -1,6 +1,6 @@
 //! Labels of nodes that are not what one thinks.
 
-use super::Finding;
+use super::Diagnosis;
 use crate::explain::case::{Case, hint, title};
 use crate::explain::words::{among, plural, verb};
 use crate::proto::v1::hint::Kind;
@@ -8,10 +8,11 @@ use crate::spread::Active;
 
 /// Candidates that lack the topology key: a hard constraint never admits
 /// them, a soft one does not rank them.
-pub fn missing_key(case: &Case<'_>) -> Vec<Finding> {
+pub fn missing_key(case: &Case<'_>) -> Vec<Diagnosis> {
     let missing = |active: &Active| {
         let key = &*active.constraint.topology_key;
-        let lacks = |node: &&super::super::case::Judged<'_>| node.node.label_text(key).is_none();
+        let lacks =
+            |node: &&super::super::case::JudgedNode<'_>| node.node.label_text(key).is_none();
         let names: Vec<&str> = case
             .nodes
             .iter()
@@ -39,7 +40,7 @@ pub fn missing_key(case: &Case<'_>) -> Vec<Finding> {
 }
 
 /// Nodes that have the key with an empty value are a domain of their own.
-pub fn empty_value(case: &Case<'_>) -> Vec<Finding> {
+pub fn empty_value(case: &Case<'_>) -> Vec<Diagnosis> {
     let empty = |active: &Active| {
         let key = &*active.constraint.topology_key;
         let has = |node: crate::snapshot::NodeRef<'_>| node.label_text(key) == Some("");

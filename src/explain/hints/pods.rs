@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Finding;
+use super::Diagnosis;
 use crate::explain::case::{Case, hint, title};
 use crate::explain::words::{among, joined, plural, verb};
 use crate::matching::{Constraint, Selector};
@@ -15,7 +15,7 @@ const HASH: &str = "pod-template-hash";
 
 /// Pods of several revisions of this workload are counted together: those
 /// that have its labels but for the hash.
-pub fn mixed_revisions(case: &Case<'_>) -> Vec<Finding> {
+pub fn mixed_revisions(case: &Case<'_>) -> Vec<Diagnosis> {
     // matchLabelKeys of default constraints do not hold.
     let own = case.constraints.all.iter().enumerate();
     own.filter(|(_, active)| !active.from_defaults)
@@ -23,9 +23,33 @@ pub fn mixed_revisions(case: &Case<'_>) -> Vec<Finding> {
         .collect()
 }
 
-fn mixed(case: &Case<'_>, place: usize, active: &Active) -> Option<Finding> {
+fn mixed(case: &Case<'_>, place: usize, active: &Active) -> Option<Diagnosis> {
+    let own = case.subject().labels.get(HASH).map(String::as_str);
+    let revisions = revisions(case, active);
+    let names: BTreeSet<&str> = revisions.keys().copied().chain(own).collect();
+    if names.len() < 2 || revisions.is_empty() {
+        return None;
+    }
+    let listed = revisions
+        .iter()
+        .map(|(hash, pods)| format!("{} of {hash}", plural(i64::from(*pods), "pod")));
+    let message = format!(
+        "{} counts several revisions of the workload together: {}. matchLabelKeys: [{HASH}] \
+         would spread each by itself",
+        title(active),
+        joined(&listed.collect::<Vec<_>>()),
+    );
+    let mut found = Diagnosis::from(hint(Kind::MixedRevisions, active, message));
+    if let Some(own) = own {
+        suggest_hash(case, place, own, &mut found);
+    }
+    Some(found)
+}
+
+/// How many pods a constraint counts of each revision of the pod's workload:
+/// those with its labels but for the hash.
+fn revisions<'a>(case: &Case<'a>, active: &Active) -> BTreeMap<&'a str, u32> {
     let labels = case.subject().labels;
-    let own = labels.get(HASH).map(String::as_str);
     let without_hash = labels.iter().filter(|(key, _)| *key != HASH);
     let expected: Vec<(&str, &str)> = without_hash.map(|(k, v)| (&**k, &**v)).collect();
     let is_of_workload = |set: &CountedSet<'_>| {
@@ -41,58 +65,44 @@ fn mixed(case: &Case<'_>, place: usize, active: &Active) -> Option<Finding> {
             *revisions.entry(hash).or_default() += pods;
         }
     }
-    let names: BTreeSet<&str> = revisions.keys().copied().chain(own).collect();
-    if names.len() < 2 || revisions.is_empty() {
-        return None;
+    revisions
+}
+
+/// Adds what would come of counting the pod's own revision alone.
+fn suggest_hash(case: &Case<'_>, place: usize, own: &str, found: &mut Diagnosis) {
+    let revise = |_: &mut Constraint, selector: &mut Selector| {
+        *selector = selector.clone().and_labels([(HASH, own)]);
+    };
+    let revised = case.constraints.revised(place, case.subject(), revise);
+    let active = &case.constraints.all[place];
+    let (before, after) = (case.feasible_count(), case.admitted_with(&revised));
+    if active.constraint.is_hard() {
+        let key = &active.constraint.topology_key;
+        let values = after.iter().filter_map(|node| node.node.label_text(key));
+        let values: BTreeSet<&str> = values.collect();
+        let values: Vec<&str> = values.into_iter().collect();
+        found.hint.message.push_str(&match after.len() {
+            0 => ", though no node would be feasible then either".to_owned(),
+            nodes => format!(
+                ", and the pod could go to {} ({})",
+                plural(nodes, "node"),
+                among(&values)
+            ),
+        });
     }
-    let listed = revisions
-        .iter()
-        .map(|(hash, pods)| format!("{} of {hash}", plural(i64::from(*pods), "pod")));
-    let mut message = format!(
-        "{} counts several revisions of the workload together: {}. matchLabelKeys: [{HASH}] \
-         would spread each by itself",
-        title(active),
-        joined(&listed.collect::<Vec<_>>()),
-    );
-    let mut finding = Finding::from(hint(Kind::MixedRevisions, active, String::new()));
-    if let Some(own) = own {
-        let revise = |_: &mut Constraint, selector: &mut Selector| {
-            *selector = selector.clone().and_labels([(HASH, own)]);
-        };
-        let revised = case.constraints.revised(place, case.subject(), revise);
-        let (before, after) = (case.feasible_count(), case.admitted_with(&revised));
-        if active.constraint.is_hard() {
-            let key = &active.constraint.topology_key;
-            let values: BTreeSet<&str> = after
-                .iter()
-                .filter_map(|node| node.node.label_text(key))
-                .collect();
-            let values: Vec<&str> = values.into_iter().collect();
-            message.push_str(&match after.len() {
-                0 => ", though no node would be feasible then either".to_owned(),
-                nodes => format!(
-                    ", and the pod could go to {} ({})",
-                    plural(nodes, "node"),
-                    among(&values)
-                ),
-            });
-        }
-        finding.hint.admitted_node_count = i64::try_from(after.len()).unwrap_or(i64::MAX);
-        finding.hint.suggested_constraint = Some(revised.all[place].to_wire());
-        if before == 0 && !after.is_empty() {
-            finding.remedy = Some(format!(
-                "set matchLabelKeys: [{HASH}] on {}, which lets it onto {}",
-                title(active),
-                plural(after.len(), "node")
-            ));
-        }
+    found.hint.admitted_node_count = i64::try_from(after.len()).unwrap_or(i64::MAX);
+    found.hint.suggested_constraint = Some(revised.all[place].to_wire());
+    if before == 0 && !after.is_empty() {
+        found.remedy = Some(format!(
+            "set matchLabelKeys: [{HASH}] on {}, which lets it onto {}",
+            title(active),
+            plural(after.len(), "node")
+        ));
     }
-    finding.hint.message = message;
-    Some(finding)
 }
 
 /// Pods that match and are being deleted are not counted.
-pub fn terminating(case: &Case<'_>) -> Vec<Finding> {
+pub fn terminating(case: &Case<'_>) -> Vec<Diagnosis> {
     let of = |active: &Active| {
         let key = &*active.constraint.topology_key;
         let mut by_value: BTreeMap<&str, usize> = BTreeMap::new();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Finding;
+use super::Diagnosis;
 use crate::explain::case::{Case, hint, title};
 use crate::explain::words::joined;
 use crate::matching::{Selector, selector_text};
@@ -11,11 +11,11 @@ use crate::proto::v1::hint::Kind;
 use crate::spread::Active;
 
 /// Constraints whose selector does not match the pod itself.
-pub fn self_mismatch(case: &Case<'_>) -> Vec<Finding> {
+pub fn self_mismatch(case: &Case<'_>) -> Vec<Diagnosis> {
     let labels = case.subject().labels;
     let hints = case.constraints.all.iter();
     let hints = hints.filter_map(|active| mismatch(active, labels));
-    hints.map(Finding::from).collect()
+    hints.map(Diagnosis::from).collect()
 }
 
 /// The selector does not match the pod itself: placing the pod leaves all
@@ -51,9 +51,9 @@ fn differences(selector: &v1::LabelSelector, labels: &BTreeMap<String, String>) 
 }
 
 /// Constraints whose selector is empty or absent.
-pub fn empty_selector(case: &Case<'_>) -> Vec<Finding> {
+pub fn empty_selector(case: &Case<'_>) -> Vec<Diagnosis> {
     let hints = case.constraints.all.iter().filter_map(empty);
-    hints.map(Finding::from).collect()
+    hints.map(Diagnosis::from).collect()
 }
 
 /// An empty or absent selector counts nothing.

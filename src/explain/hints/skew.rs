@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::Finding;
-use crate::explain::case::{Case, Hard, Judged, hint};
+use super::Diagnosis;
+use crate::explain::case::{Case, Hard, JudgedNode, hint};
 use crate::explain::words::{among, joined, plural, quoted};
 use crate::matching::Constraint;
 use crate::proto::v1;
@@ -13,7 +13,7 @@ use crate::snapshot::NodeRef;
 use crate::spread::SkewRule;
 
 /// The smallest `maxSkew` that would admit a node.
-pub fn max_skew(case: &Case<'_>) -> Vec<Finding> {
+pub fn max_skew(case: &Case<'_>) -> Vec<Diagnosis> {
     stuck_on(case)
         .filter_map(|hard| {
             let values = nearly(case, hard).map(|(value, _)| value);
@@ -42,7 +42,7 @@ pub fn max_skew(case: &Case<'_>) -> Vec<Finding> {
                 "set maxSkew to {max_skew} on {}, which lets it onto {nodes}",
                 hard.title()
             );
-            Some(Finding {
+            Some(Diagnosis {
                 hint,
                 remedy: (!after.is_empty()).then_some(remedy),
             })
@@ -52,10 +52,10 @@ pub fn max_skew(case: &Case<'_>) -> Vec<Finding> {
 
 /// How many pods would have to leave which domain. Whichever of its matching
 /// pods leave, the other constraints still admit the node.
-pub fn fewer_pods(case: &Case<'_>) -> Vec<Finding> {
+pub fn fewer_pods(case: &Case<'_>) -> Vec<Diagnosis> {
     stuck_on(case)
         .filter_map(|hard| {
-            let fits = |(value, node): &(&str, &Judged<'_>)| {
+            let fits = |(value, node): &(&str, &JudgedNode<'_>)| {
                 let leaving = hard.count(value) - hard.rule.limit();
                 hard.rule.limit() >= 0 && others_outlast(case, hard, node, leaving)
             };
@@ -77,7 +77,7 @@ pub fn fewer_pods(case: &Case<'_>) -> Vec<Finding> {
             let mut hint = hint(Kind::FewerPods, hard.active(), message);
             hint.domain = value.to_owned();
             hint.domain_changes = vec![change(value, -leaving)];
-            Some(Finding {
+            Some(Diagnosis {
                 hint,
                 remedy: Some(format!("move {pods} out of {value_text}")),
             })
@@ -88,7 +88,7 @@ pub fn fewer_pods(case: &Case<'_>) -> Vec<Finding> {
 /// How many pods would have to arrive in which domains to lift the minimum.
 /// Left out where a domain could take none, where `minDomains` keeps the
 /// minimum at 0, and where they might get in the way of another constraint.
-pub fn more_pods(case: &Case<'_>) -> Vec<Finding> {
+pub fn more_pods(case: &Case<'_>) -> Vec<Diagnosis> {
     stuck_on(case)
         .filter(|hard| !hard.report.min_domains_unmet)
         .filter_map(|hard| {
@@ -119,7 +119,7 @@ pub fn more_pods(case: &Case<'_>) -> Vec<Finding> {
             let mut hint = hint(Kind::MorePods, hard.active(), message);
             hint.domain = arriving.first()?.0.to_owned();
             hint.domain_changes = arriving.iter().map(|(v, pods)| change(v, *pods)).collect();
-            Some(Finding {
+            Some(Diagnosis {
                 hint,
                 remedy: Some(format!(
                     "start {} ({needed})",
@@ -156,14 +156,14 @@ fn stuck_on<'c, 'a>(case: &'c Case<'a>) -> impl Iterator<Item = &'c Hard<'a>> {
 fn nearly<'c, 'a>(
     case: &'c Case<'a>,
     hard: &'c Hard<'a>,
-) -> impl Iterator<Item = (&'a str, &'c Judged<'a>)> {
+) -> impl Iterator<Item = (&'a str, &'c JudgedNode<'a>)> {
     let others = case.admitted_but_for(hard.place);
     others.filter_map(|node| Some((node.node.label_text(hard.key())?, node)))
 }
 
 /// Whether the other constraints admit a node even if pods that leave lower
 /// their minimum as far as they can.
-fn others_outlast(case: &Case<'_>, hard: &Hard<'_>, node: &Judged<'_>, leaving: i64) -> bool {
+fn others_outlast(case: &Case<'_>, hard: &Hard<'_>, node: &JudgedNode<'_>, leaving: i64) -> bool {
     let others = case.hard.iter().filter(|other| other.place != hard.place);
     others.into_iter().all(|other| {
         let Some(value) = node.node.label_text(other.key()) else {
@@ -182,7 +182,7 @@ fn others_outlast(case: &Case<'_>, hard: &Hard<'_>, node: &Judged<'_>, leaving: 
 fn in_the_way(
     case: &Case<'_>,
     hard: &Hard<'_>,
-    node: &Judged<'_>,
+    node: &JudgedNode<'_>,
     arriving: &[(&str, i64)],
 ) -> bool {
     let arriving: HashSet<&str> = arriving.iter().map(|(value, _)| *value).collect();

@@ -1,15 +1,15 @@
 //! Soft constraints.
 
-use super::Finding;
+use super::Diagnosis;
 use crate::explain::case::{Case, hint, title};
 use crate::proto::v1;
 use crate::proto::v1::hint::Kind;
 use crate::spread::Active;
 
 /// The soft constraints.
-pub fn soft(case: &Case<'_>) -> Vec<Finding> {
+pub fn soft(case: &Case<'_>) -> Vec<Diagnosis> {
     let hints = case.constraints.soft().map(no_limit);
-    hints.map(Finding::from).collect()
+    hints.map(Diagnosis::from).collect()
 }
 
 /// A ScheduleAnyway constraint orders nodes and never limits.

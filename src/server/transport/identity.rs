@@ -9,7 +9,7 @@ use http::{HeaderMap, Request};
 use tracing::debug;
 
 use super::connections::Peer;
-use crate::access::{self, Book, Caller, CertificateName, Identity, Role, TokenHash};
+use crate::access::{self, Caller, CallerIdentity, CertificateName, Role, RuleBook, TokenHash};
 use crate::api;
 use crate::server::lifecycle::reload::{self, Watched};
 use crate::server::lifecycle::security::Counts;
@@ -18,7 +18,7 @@ use crate::server::lifecycle::security::Counts;
 pub(in crate::server) fn rules(
     path: &Path,
     counts: &Arc<Counts>,
-) -> Result<(Arc<Book>, Watched), reload::Error> {
+) -> Result<(Arc<RuleBook>, Watched), reload::Error> {
     let file = path.to_owned();
     let parse = move |contents: &[Vec<u8>]| {
         let told =
@@ -31,7 +31,7 @@ pub(in crate::server) fn rules(
 
 /// Lets only callers through whom a rule is about.
 #[derive(Clone)]
-pub(in crate::server) struct Guard(pub(in crate::server) Arc<Book>);
+pub(in crate::server) struct Guard(pub(in crate::server) Arc<RuleBook>);
 
 impl Guard {
     /// Has a request carry its caller.
@@ -92,10 +92,10 @@ const UNKNOWN: &str = "no rule of the access file is about these credentials";
 fn identify(
     headers: &HeaderMap,
     names: Option<Arc<[CertificateName]>>,
-) -> Result<Identity, &'static str> {
+) -> Result<CallerIdentity, &'static str> {
     let mut sent = headers.get_all(AUTHORIZATION).iter();
     let Some(value) = sent.next() else {
-        return Ok(names.map_or(Identity::Nobody, Identity::Certificate));
+        return Ok(names.map_or(CallerIdentity::Nobody, CallerIdentity::Certificate));
     };
     if sent.next().is_some() {
         return Err("authorization is sent more than once");
@@ -105,5 +105,5 @@ fn identify(
         scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
     });
     let token = token.ok_or("authorization must be \"Bearer TOKEN\"")?;
-    Ok(Identity::Token(TokenHash::of(token)))
+    Ok(CallerIdentity::Token(TokenHash::of(token)))
 }

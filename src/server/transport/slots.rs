@@ -10,7 +10,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 
-use crate::access::Identity;
+use crate::access::CallerIdentity;
 use crate::api;
 use crate::limits::{Exceeded, Limit, Limits};
 
@@ -18,7 +18,7 @@ use crate::limits::{Exceeded, Limit, Limits};
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(in crate::server) enum Who {
     /// By the token or certificate of one whom a rule is about.
-    Known(Identity),
+    Known(CallerIdentity),
     /// By where it is.
     Somewhere(IpAddr),
     /// It is nowhere, as in tests.
@@ -27,9 +27,12 @@ pub(in crate::server) enum Who {
 
 impl Who {
     /// The caller of this identity at an address.
-    pub(in crate::server) fn new(identity: Option<&Identity>, address: Option<IpAddr>) -> Self {
+    pub(in crate::server) fn new(
+        identity: Option<&CallerIdentity>,
+        address: Option<IpAddr>,
+    ) -> Self {
         match (identity, address) {
-            (Some(known @ (Identity::Token(_) | Identity::Certificate(_))), _) => {
+            (Some(known @ (CallerIdentity::Token(_) | CallerIdentity::Certificate(_))), _) => {
                 Self::Known(known.clone())
             }
             // A machine usually has 64 bits of such addresses to itself.
@@ -167,9 +170,9 @@ mod tests {
         assert_eq!(address("::ffff:10.0.0.1"), address("10.0.0.1"));
         assert_eq!(address("2001:db8::1"), address("2001:db8::2"));
         assert_ne!(address("2001:db8::1"), address("2001:db8:0:1::1"));
-        let certificate = Identity::Certificate([CertificateName::Dns("a".into())].into());
+        let certificate = CallerIdentity::Certificate([CertificateName::Dns("a".into())].into());
         let here = |identity| Who::new(Some(identity), Some(IpAddr::from([10, 0, 0, 1])));
-        assert_eq!(here(&Identity::Nobody), address("10.0.0.1"));
+        assert_eq!(here(&CallerIdentity::Nobody), address("10.0.0.1"));
         assert_eq!(here(&certificate), Who::Known(certificate.clone()));
     }
 }

@@ -7,5 +7,5 @@ mod survey;
 mod workload;
 
 pub use balance::{Balance, Share};
-pub use survey::{By, Judged, Survey};
-pub use workload::Workload;
+pub use survey::{By, JudgedWorkload, Survey};
+pub use workload::WorkloadId;

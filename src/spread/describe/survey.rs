@@ -6,7 +6,7 @@ use std::sync::Arc;
 use prost::Message;
 
 use super::balance::Balance;
-use super::workload::{Workload, is_controlled_by};
+use super::workload::{WorkloadId, is_controlled_by};
 use crate::matching::{Constraint, Path, Selector};
 use crate::proto::v1;
 use crate::snapshot::{Eligibility, Limits, PodGroup, PodGroups, Query, Slot, partition, topology};
@@ -31,7 +31,7 @@ pub struct Survey<'c, 'a> {
     limits: &'c Limits,
     /// How many domains to list.
     max_domains: usize,
-    workloads: BTreeMap<Workload, Vec<Member<'c>>>,
+    workloads: BTreeMap<WorkloadId, Vec<Member<'c>>>,
 }
 
 /// Pods of a workload that are alike.
@@ -42,9 +42,9 @@ struct Member<'c> {
 
 /// How a workload is spread.
 #[derive(Debug, Clone)]
-pub struct Judged {
+pub struct JudgedWorkload {
     /// The workload.
-    pub workload: Workload,
+    pub workload: WorkloadId,
     /// Its pods, but for those that are terminating or finished.
     pub pods: usize,
     /// One for each distinct constraint in force, or for the key. Pods of two
@@ -56,7 +56,7 @@ pub struct Judged {
 
 /// A constraint that pods of a workload share.
 #[derive(PartialEq, Eq, Hash)]
-struct Shared {
+struct SharedConstraint {
     index: usize,
     constraint: Constraint,
     selector: Selector,
@@ -64,7 +64,7 @@ struct Shared {
 }
 
 impl<'c, 'a> Survey<'c, 'a> {
-    /// The workloads of a namespace.
+    /// The workloads of a census.
     pub fn of(
         pod_groups: &'c PodGroups<'a>,
         namespace: &'c str,
@@ -78,7 +78,7 @@ impl<'c, 'a> Survey<'c, 'a> {
             }
             let mut pod = pod_groups.pod(group);
             pod.metadata.get_or_insert_default().namespace = namespace.to_owned();
-            let workload = Workload::of(&pod);
+            let workload = WorkloadId::of(&pod);
             let member = Member { group, pod };
             workloads.entry(workload).or_default().push(member);
         }
@@ -111,7 +111,7 @@ impl<'c, 'a> Survey<'c, 'a> {
     }
 
     /// Judges every workload.
-    pub fn judge_all<'s>(&'s self, by: &'s By) -> impl Iterator<Item = Judged> + 's {
+    pub fn judge_all<'s>(&'s self, by: &'s By) -> impl Iterator<Item = JudgedWorkload> + 's {
         let all = self.workloads.iter();
         let all = all.take_while(|_| self.pod_groups.read_view().goes_on());
         all.map(|(workload, members)| self.judge(workload, &members.iter().collect::<Vec<_>>(), by))
@@ -119,8 +119,8 @@ impl<'c, 'a> Survey<'c, 'a> {
 
     /// Judges one workload, by kind and name of its controller. `None` when it
     /// has no pods. A replica set of a deployment can be named, too.
-    pub fn judge_one(&self, kind: &str, name: &str, by: &By) -> Option<Judged> {
-        let is_named = |workload: &Workload| workload.kind == kind && workload.name == name;
+    pub fn judge_one(&self, kind: &str, name: &str, by: &By) -> Option<JudgedWorkload> {
+        let is_named = |workload: &WorkloadId| workload.kind == kind && workload.name == name;
         let named = self.workloads.keys().find(|workload| is_named(workload));
         let (workload, members) = match named {
             Some(workload) => {
@@ -130,7 +130,7 @@ impl<'c, 'a> Survey<'c, 'a> {
             None => {
                 let all = self.workloads.values().flatten();
                 let controlled = all.filter(|member| is_controlled_by(&member.pod, kind, name));
-                let workload = Workload {
+                let workload = WorkloadId {
                     kind: kind.to_owned(),
                     name: name.to_owned(),
                     labels: BTreeMap::new(),
@@ -155,8 +155,8 @@ impl<'c, 'a> Survey<'c, 'a> {
         (pods, self.balance_by(key, &partition, &members))
     }
 
-    fn judge(&self, workload: &Workload, members: &[&Member<'_>], by: &By) -> Judged {
-        let mut judged = Judged {
+    fn judge(&self, workload: &WorkloadId, members: &[&Member<'_>], by: &By) -> JudgedWorkload {
+        let mut judged = JudgedWorkload {
             workload: workload.clone(),
             pods: members.iter().map(|member| member.group.pods).sum(),
             balances: Vec::new(),
@@ -173,8 +173,8 @@ impl<'c, 'a> Survey<'c, 'a> {
         judged
     }
 
-    fn judge_by_constraints(&self, members: &[&Member<'_>], judged: &mut Judged) {
-        let mut places: HashMap<Shared, usize> = HashMap::new();
+    fn judge_by_constraints(&self, members: &[&Member<'_>], judged: &mut JudgedWorkload) {
+        let mut places: HashMap<SharedConstraint, usize> = HashMap::new();
         let mut found: Vec<(Active, partition::Key, Vec<&[Slot]>)> = Vec::new();
         for member in members {
             // A pod that may run on one node only has nothing to choose.
@@ -191,7 +191,7 @@ impl<'c, 'a> Survey<'c, 'a> {
             let constraints = question.constraints_on(self.pod_groups.read_view());
             for active in &constraints.all {
                 let partition = constraints.standing(active, question.subject());
-                let shared = Shared {
+                let shared = SharedConstraint {
                     index: active.index,
                     constraint: active.constraint.clone(),
                     selector: active.selector.clone(),

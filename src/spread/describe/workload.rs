@@ -9,7 +9,7 @@ const TEMPLATE_HASH: &str = "pod-template-hash";
 
 /// What pods belong to: their controller, or for want of one their labels.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Workload {
+pub struct WorkloadId {
     /// Kind of the controller; empty when there is none.
     pub kind: String,
     /// Its name; empty when there is none.
@@ -18,7 +18,7 @@ pub struct Workload {
     pub labels: BTreeMap<String, String>,
 }
 
-impl Workload {
+impl WorkloadId {
     /// What a pod belongs to. The replica sets of a deployment are told by
     /// their name, which ends in the hash that their pods carry as a label:
     /// their pods belong to the deployment.

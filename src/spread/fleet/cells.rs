@@ -9,35 +9,35 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::spread::{Class, Effect, Spread};
+use super::holders::{Class, HolderSpread, PickEffect};
 use crate::snapshot::{DomainId, Slot};
 
 /// A candidate: the smaller, the better among equal scores.
 pub type Rank = u32;
 
-type Classes = Box<[Class]>;
+type CellClasses = Box<[Class]>;
 
 /// The candidates of a placement, by cell and by how the cells stand.
 #[derive(Debug)]
-pub struct Cells {
+pub struct CandidateCells {
     cells: Vec<Cell>,
     cell_of: Vec<usize>,
     /// The cells in each domain of each constraint.
     by_domain: Vec<HashMap<DomainId, Vec<usize>>>,
     /// The cells that are not empty, each with its best candidate.
-    alike: HashMap<Classes, BTreeSet<(Rank, usize)>>,
+    alike: HashMap<CellClasses, BTreeSet<(Rank, usize)>>,
 }
 
 #[derive(Debug)]
 struct Cell {
     domains: Box<[DomainId]>,
-    classes: Classes,
+    classes: CellClasses,
     waiting: BTreeSet<Rank>,
 }
 
-impl Cells {
+impl CandidateCells {
     /// The cells of these candidates, best ranked first.
-    pub fn of(candidates: impl Iterator<Item = Slot>, spreads: &[Spread]) -> Self {
+    pub fn of(candidates: impl Iterator<Item = Slot>, spreads: &[HolderSpread]) -> Self {
         let mut cells = Self {
             cells: Vec::new(),
             cell_of: Vec::new(),
@@ -59,12 +59,12 @@ impl Cells {
         cells
     }
 
-    fn add_cell(&mut self, domains: &[DomainId], spreads: &[Spread]) -> usize {
+    fn add_cell(&mut self, domains: &[DomainId], spreads: &[HolderSpread]) -> usize {
         let index = self.cells.len();
         for (by_domain, domain) in self.by_domain.iter_mut().zip(domains) {
             by_domain.entry(*domain).or_default().push(index);
         }
-        let class = |(spread, domain): (&Spread, &DomainId)| spread.class(*domain);
+        let class = |(spread, domain): (&HolderSpread, &DomainId)| spread.class(*domain);
         self.cells.push(Cell {
             classes: spreads.iter().zip(domains).map(class).collect(),
             domains: domains.into(),
@@ -74,7 +74,7 @@ impl Cells {
     }
 
     /// The best candidate and its score; `None` when every one is refused.
-    pub fn best(&self, spreads: &[Spread]) -> Option<(Rank, i64)> {
+    pub fn best(&self, spreads: &[HolderSpread]) -> Option<(Rank, i64)> {
         let mut best: Option<(Rank, i64)> = None;
         for (classes, cells) in &self.alike {
             let Some(((rank, _), score)) = cells.first().zip(score(classes, spreads)) else {
@@ -90,7 +90,7 @@ impl Cells {
     }
 
     /// Takes a candidate out and counts it as a holder.
-    pub fn pick(&mut self, rank: Rank, spreads: &mut [Spread]) {
+    pub fn pick(&mut self, rank: Rank, spreads: &mut [HolderSpread]) {
         let index = self.cell_of[rank as usize];
         self.leave(index);
         self.cells[index].waiting.remove(&rank);
@@ -144,12 +144,12 @@ impl Cells {
 
 /// The score of clusters whose domains stand so; `None` when a hard
 /// constraint refuses them.
-fn score(classes: &[Class], spreads: &[Spread]) -> Option<i64> {
+fn score(classes: &[Class], spreads: &[HolderSpread]) -> Option<i64> {
     let effects = spreads.iter().zip(classes);
     effects
         .map(|(spread, class)| match spread.effect(*class) {
-            Effect::Scores(score) => Some(score),
-            Effect::Refuses => None,
+            PickEffect::Scores(score) => Some(score),
+            PickEffect::Refuses => None,
         })
         .sum()
 }

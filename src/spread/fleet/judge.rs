@@ -2,16 +2,17 @@
 
 use super::super::active::Constraints;
 use super::super::filter::Filter;
+use super::super::placement::SpreadRefusal;
 use super::super::question::NodeChecks;
 use super::super::report::Report;
-use super::super::verdict::Refusal;
-use super::question::Question;
-use super::spread::{Effect, Spread};
+use super::super::verdict::NodeRefusal;
+use super::holders::{HolderSpread, PickEffect};
+use super::placement::PlacementSpec;
 use crate::snapshot::{ReadView, Slot};
 
 /// A placement's constraints, counted and ready to judge clusters.
 pub struct Judge<'a> {
-    spreads: Vec<Spread>,
+    spreads: Vec<HolderSpread>,
     checks: Filter<'a>,
 }
 
@@ -19,16 +20,20 @@ pub struct Judge<'a> {
 #[derive(Debug, Clone, Copy)]
 pub enum Refused<'a> {
     /// A check of the cluster itself.
-    ByCheck(Refusal),
+    ByCheck(NodeRefusal),
     /// A hard constraint.
-    BySpread {
-        /// The constraint.
-        spread: &'a Spread,
-        /// Holders in the cluster's domain.
-        holders: u32,
-        /// What the skew would become.
-        skew: i64,
-    },
+    BySpread(OverSkew<'a>),
+}
+
+/// A cluster that a hard constraint does not admit.
+#[derive(Debug, Clone, Copy)]
+pub struct OverSkew<'a> {
+    /// The constraint.
+    pub spread: &'a HolderSpread,
+    /// Holders in the cluster's domain.
+    pub holders: u32,
+    /// What the skew would become.
+    pub skew: i64,
 }
 
 /// The constraints of a placement that does not matter to checks.
@@ -39,11 +44,11 @@ static NO_CONSTRAINTS: Constraints = Constraints {
 
 impl<'a> Judge<'a> {
     /// Counts what a question needs.
-    pub fn of(question: &'a Question, checks: NodeChecks, read_view: &ReadView<'a>) -> Self {
-        let spread = |active| Spread::of(active, read_view);
+    pub fn of(question: &'a PlacementSpec, checks: NodeChecks, read_view: &ReadView<'a>) -> Self {
+        let spread = |active| HolderSpread::of(active, read_view);
         Self {
             spreads: question.constraints.iter().map(spread).collect(),
-            checks: Filter::of(&question.placement, &NO_CONSTRAINTS, checks, read_view),
+            checks: Filter::of(&question.pod, &NO_CONSTRAINTS, checks, read_view),
         }
     }
 
@@ -54,14 +59,14 @@ impl<'a> Judge<'a> {
     /// The refusal.
     pub fn judge(&self, slot: Slot) -> Result<i64, Refused<'_>> {
         self.check(slot).map_err(Refused::ByCheck)?;
-        self.score(slot)
+        self.score(slot).map_err(Refused::BySpread)
     }
 
     /// The checks of a cluster itself, without the constraints.
     ///
     /// # Errors
     /// The refusal.
-    pub fn check(&self, slot: Slot) -> Result<(), Refusal> {
+    pub fn check(&self, slot: Slot) -> Result<(), NodeRefusal> {
         self.checks.judge(slot)
     }
 
@@ -69,12 +74,12 @@ impl<'a> Judge<'a> {
     ///
     /// # Errors
     /// The refusal of a constraint.
-    pub fn score(&self, slot: Slot) -> Result<i64, Refused<'_>> {
+    pub fn score(&self, slot: Slot) -> Result<i64, OverSkew<'_>> {
         score(&self.spreads, slot)
     }
 
     /// The constraints, hard ones first.
-    pub fn spreads(&self) -> &[Spread] {
+    pub fn spreads(&self) -> &[HolderSpread] {
         &self.spreads
     }
 
@@ -85,7 +90,7 @@ impl<'a> Judge<'a> {
     }
 
     /// The constraints alone, for picking.
-    pub fn into_spreads(self) -> Vec<Spread> {
+    pub fn into_spreads(self) -> Vec<HolderSpread> {
         self.spreads
     }
 }
@@ -94,15 +99,15 @@ impl<'a> Judge<'a> {
 ///
 /// # Errors
 /// The first refusal.
-pub fn score(spreads: &[Spread], slot: Slot) -> Result<i64, Refused<'_>> {
+pub fn score(spreads: &[HolderSpread], slot: Slot) -> Result<i64, OverSkew<'_>> {
     let mut sum = 0;
     for spread in spreads {
         let domain = spread.domain_of(slot);
         let class = spread.class(domain);
         match spread.effect(class) {
-            Effect::Scores(score) => sum += score,
-            Effect::Refuses => {
-                return Err(Refused::BySpread {
+            PickEffect::Scores(score) => sum += score,
+            PickEffect::Refuses => {
+                return Err(OverSkew {
                     spread,
                     holders: spread.holders(domain),
                     skew: spread.after(class),
@@ -118,7 +123,19 @@ impl Refused<'_> {
     pub fn reason(&self) -> String {
         match self {
             Self::ByCheck(refusal) => refusal.reason.as_str().to_owned(),
-            Self::BySpread { spread, .. } => spread.refusal(),
+            Self::BySpread(over) => over.spread.refusal(),
+        }
+    }
+}
+
+impl OverSkew<'_> {
+    /// What it says, apart from the constraint.
+    pub fn refusal(&self) -> SpreadRefusal {
+        SpreadRefusal {
+            reason: self.spread.refusal(),
+            constraint_index: self.spread.active.index,
+            holders: self.holders,
+            skew: self.skew,
         }
     }
 }

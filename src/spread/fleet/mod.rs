@@ -3,12 +3,12 @@
 //! placement at most once.
 
 mod cells;
+mod holders;
 mod judge;
-mod plan;
-mod question;
-mod spread;
+mod pick_n;
+mod placement;
 
-pub use judge::{Judge, Refused, score};
-pub use plan::{Holding, Outcome, Pick, Plan, Policy, Step, Verdict, Wish};
-pub use question::Question;
-pub use spread::{Class, Effect, Spread, holders};
+pub use holders::{Class, HolderSpread, PickEffect, holders};
+pub use judge::{Judge, OverSkew, Refused, score};
+pub use pick_n::PickN;
+pub use placement::{PlacementSpec, to_wire};

@@ -9,8 +9,8 @@ use super::tracked::{Grain, Tracked};
 /// The nodes that can take another pod, grouped.
 #[derive(Debug)]
 pub struct Groups {
-    by_key: HashMap<Key, usize>,
-    groups: Vec<Group>,
+    by_key: HashMap<GroupKey, usize>,
+    groups: Vec<NodeGroup>,
     /// Those with nodes.
     live: Vec<usize>,
     /// By node: its group.
@@ -26,7 +26,7 @@ pub struct Groups {
 
 /// What all nodes of a group have in common.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key {
+struct GroupKey {
     /// By constraint; 0 where the group is not scored.
     marks: Box<[u32]>,
     /// By constraint: whether it has the topology key.
@@ -35,8 +35,8 @@ struct Key {
 }
 
 #[derive(Debug)]
-struct Group {
-    key: Key,
+struct NodeGroup {
+    key: GroupKey,
     nodes: BTreeSet<u32>,
     /// Where it is among the live ones.
     at: usize,
@@ -81,7 +81,7 @@ impl Groups {
             true => 0,
             false => tracked.mark(node),
         };
-        let key = Key {
+        let key = GroupKey {
             marks: constraints.iter().map(mark).collect(),
             keyed,
             bonus,
@@ -91,7 +91,7 @@ impl Groups {
             None => {
                 let index = self.groups.len();
                 self.by_key.insert(key.clone(), index);
-                self.groups.push(Group {
+                self.groups.push(NodeGroup {
                     key,
                     nodes: BTreeSet::new(),
                     at: 0,

@@ -2,12 +2,12 @@
 //! each were filtered, scored and put on its best node before the next is
 //! looked at (`docs/placing.md`).
 //!
-//! What is exact and costs a look at every node once, the [`Plan`] gathers.
+//! What is exact and costs a look at every node once, the [`Placer`] gathers.
 //! After that no pick looks at nodes: those that no constraint can tell apart
 //! form a group, and only groups are judged and scored.
 
 mod groups;
-mod plan;
+mod placer;
 mod tracked;
 
-pub use plan::{Outcome, Pick, Plan, Wish};
+pub use placer::Placer;

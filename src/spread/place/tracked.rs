@@ -1,7 +1,7 @@
 //! One constraint and its counts, which follow the picks.
 
 use super::super::active::Active;
-use super::super::report::{Report, Tally};
+use super::super::report::{DomainTally, Report};
 use super::super::scoring::Weight;
 use super::super::skew::{GlobalMinimum, SkewRule};
 use crate::snapshot::{DomainId, ReadView, Slot, topology};
@@ -71,8 +71,8 @@ impl Tracked {
             values[id.index()] = topology.value(id, read_view.nodes).into();
             eligible_nodes[id.index()] = partition.eligible_nodes(id);
         }
-        let keyed_in_use = active.keyed.as_ref().map(|key| read_view.in_use(key));
-        let keyed_topology = keyed_in_use
+        let keyed_lens = active.keyed.as_ref().map(|key| read_view.in_use(key));
+        let keyed_topology = keyed_lens
             .as_ref()
             .map_or(topology, |in_use| &in_use.topology);
         let keyed = nodes
@@ -209,12 +209,12 @@ impl Tracked {
     /// The numbers behind the constraint.
     pub fn report(&self, max_domains: usize) -> Report<'_> {
         let ids = (0..self.len()).filter(|i| self.eligible_nodes[*i] > 0);
-        let tally = |i: usize| Tally {
+        let tally = |i: usize| DomainTally {
             matching_pods: i64::from(self.counts[i]),
             value: &self.values[i],
             eligible_nodes: i64::from(self.eligible_nodes[i]),
         };
-        let listed = Tally::first(ids.map(tally).collect(), max_domains);
+        let listed = DomainTally::first(ids.map(tally).collect(), max_domains);
         Report {
             weight: self.weight.per_pod,
             ..Report::of(&self.active, self.domain_count, listed, self.minimum())

@@ -11,14 +11,14 @@ use proptest::sample::subsequence;
 
 use super::{NODE_KEYS, NODES, OWNERS, constraints, meta, pod_labels, text, values_for};
 use crate::support::build::ZONE;
-use evenkeel::recount::Labels;
+use evenkeel::recount::LabelMap;
 
 /// A pod that a decision is about.
 pub fn pod() -> impl Strategy<Value = Pod> {
     let constraints = prop_oneof![3 => constraints(false), 1 => Just(Vec::new())];
     let terms = weighted(0.4, vec(node_term(), 1..3));
     let selector = btree_map(text(&[ZONE, "rack"]), text(&["za", "r0", ""]), 0..=1);
-    let selector = prop_oneof![4 => Just(Labels::new()), 1 => selector];
+    let selector = prop_oneof![4 => Just(LabelMap::new()), 1 => selector];
     let meta = (meta(&["", "p0", "new"]), pod_labels(), vec(owner(), 0..3));
     (meta, constraints, terms, selector, vec(toleration(), 0..3)).prop_map(
         |((metadata, labels, owner_references), constraints, terms, node_selector, tolerations)| {

@@ -16,7 +16,7 @@ use proptest::sample::{select, subsequence};
 
 use crate::support::build::{HOSTNAME, ZONE};
 use crate::support::model::{Stored, delete_uid, subject};
-use evenkeel::recount::Labels;
+use evenkeel::recount::LabelMap;
 
 const NODES: [&str; 6] = ["n0", "n1", "n2", "n3", "n4", "n5"];
 const PODS: [&str; 8] = ["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7"];
@@ -41,7 +41,7 @@ fn text(words: &'static [&'static str]) -> impl Strategy<Value = String> + Clone
     select(words).prop_map(str::to_owned)
 }
 
-fn pod_labels() -> impl Strategy<Value = Labels> {
+fn pod_labels() -> impl Strategy<Value = LabelMap> {
     btree_map(text(&POD_KEYS), text(&POD_VALUES), 0..3)
 }
 

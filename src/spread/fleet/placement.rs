@@ -11,16 +11,16 @@ use crate::snapshot::{Limits, partition};
 
 /// What a Fleet decision is asked about.
 #[derive(Debug, Clone)]
-pub struct Question {
+pub struct PlacementSpec {
     /// The placement without its constraints.
-    pub placement: question::Question,
+    pub pod: question::Question,
     /// Its constraints in the order of evaluation: hard ones first.
     pub constraints: Vec<Active>,
     /// Which pods are this placement: those with all of its labels.
     pub holders: Selector,
 }
 
-impl Question {
+impl PlacementSpec {
     /// Checks and compiles the pod of a request, whose field is at `path`.
     ///
     /// # Errors
@@ -34,7 +34,7 @@ impl Question {
         let constraints = spec.map(|s| std::mem::take(&mut s.topology_spread_constraints));
         let constraints = constraints.unwrap_or_default();
         let mut faults = Violations::default();
-        let placement = faults.collect(question::Question::compile(wire.as_ref(), limits, path));
+        let pod = faults.collect(question::Question::compile(wire.as_ref(), limits, path));
 
         let spec = path.field("spec");
         let list = spec.field("topologySpreadConstraints");
@@ -43,7 +43,7 @@ impl Question {
             return Err(faults);
         }
         let no_labels = BTreeMap::new();
-        let labels = placement.as_ref().map_or(&no_labels, |p| &p.labels);
+        let labels = pod.as_ref().map_or(&no_labels, |pod| &pod.labels);
         let holders = Selector::from_labels(labels).or_everything();
         let mut compiled: Vec<Active> = Vec::with_capacity(count);
         for (index, wire) in constraints.iter().enumerate() {
@@ -54,26 +54,37 @@ impl Question {
                 own => Selector::compile(own.as_ref(), path.field("labelSelector"), &mut faults)
                     .or_everything(),
             };
-            compiled.extend(constraint.map(|constraint| Active {
-                index,
-                self_match: i64::from(selector.matches_labels(labels)),
-                from_defaults: false,
-                partition: partition::Key::everywhere(topology_of(&constraint)),
-                keyed: None,
-                constraint,
-                selector,
-            }));
+            compiled
+                .extend(constraint.map(|constraint| active(index, constraint, selector, labels)));
         }
         // Stable: within a kind they stay in order.
         compiled.sort_by_key(|active| !active.constraint.is_hard());
-        match placement {
-            Some(placement) => faults.finish(Self {
-                placement,
+        match pod {
+            Some(pod) => faults.finish(Self {
+                pod,
                 constraints: compiled,
                 holders,
             }),
             None => Err(faults),
         }
+    }
+}
+
+/// A constraint in force: it counts over all clusters.
+fn active(
+    index: usize,
+    constraint: Constraint,
+    selector: Selector,
+    labels: &BTreeMap<String, String>,
+) -> Active {
+    Active {
+        index,
+        self_match: i64::from(selector.matches_labels(labels)),
+        from_defaults: false,
+        partition: partition::Key::everywhere(topology_of(&constraint)),
+        keyed: None,
+        constraint,
+        selector,
     }
 }
 
@@ -114,4 +125,15 @@ fn compile(
         node_affinity_policy: Policy::Ignore,
         node_taints_policy: Policy::Ignore,
     })
+}
+
+/// A constraint as evaluated, for the wire: without the fields that the dialect
+/// does not know.
+pub fn to_wire(active: &Active) -> v1::TopologySpreadConstraint {
+    v1::TopologySpreadConstraint {
+        min_domains: None,
+        node_affinity_policy: None,
+        node_taints_policy: None,
+        ..active.to_wire()
+    }
 }

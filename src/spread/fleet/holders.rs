@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::active::Active;
-use super::super::report::{DomainReport, Report, Tally};
+use super::super::report::{DomainReport, DomainTally, Report};
 use crate::snapshot::{DomainId, Query, ReadView, Slot, partition, topology};
 
 /// What a soft constraint takes off the score of a cluster that violates it.
@@ -13,19 +13,19 @@ const SOFT_PENALTY: i64 = 1000;
 /// A constraint with the holders of each domain. Holds nothing of the
 /// snapshot, so that picking does not keep others from changing it.
 #[derive(Debug, Clone)]
-pub struct Spread {
+pub struct HolderSpread {
     /// The constraint.
     pub active: Active,
     /// By slot.
     domain_of: Vec<DomainId>,
     /// By domain.
-    domains: Vec<Domain>,
+    domains: Vec<HolderDomain>,
     /// The domains with each number of holders.
     levels: BTreeMap<u32, BTreeSet<DomainId>>,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Domain {
+struct HolderDomain {
     value: Box<str>,
     /// A value without clusters is no domain.
     clusters: u32,
@@ -48,19 +48,19 @@ pub enum Class {
 
 /// What one more holder in a domain does for a constraint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effect {
+pub enum PickEffect {
     /// It adds this to the score.
     Scores(i64),
     /// The cluster must not be picked.
     Refuses,
 }
 
-impl Spread {
+impl HolderSpread {
     /// Counts the holders of each domain, over all clusters.
     pub fn of(active: &Active, read_view: &ReadView<'_>) -> Self {
         let in_use = read_view.in_use(&active.partition);
         let held = holders(&active.selector, read_view);
-        let mut domains = vec![Domain::default(); in_use.topology.id_bound()];
+        let mut domains = vec![HolderDomain::default(); in_use.topology.id_bound()];
         for id in in_use.partition.domains() {
             let domain = &mut domains[id.index()];
             domain.value = in_use.topology.value(id, read_view.nodes).into();
@@ -109,19 +109,19 @@ impl Spread {
     }
 
     /// What one more holder in a domain of a class would do.
-    pub fn effect(&self, class: Class) -> Effect {
+    pub fn effect(&self, class: Class) -> PickEffect {
         let change = match class {
-            Class::Keyless => return Effect::Scores(0),
+            Class::Keyless => return PickEffect::Scores(0),
             Class::Bottom => -1,
             Class::Middle => 0,
             Class::Top => 1,
         };
         if self.after(class) <= i64::from(self.active.constraint.max_skew) {
-            Effect::Scores(-change)
+            PickEffect::Scores(-change)
         } else if self.active.constraint.is_hard() {
-            Effect::Refuses
+            PickEffect::Refuses
         } else {
-            Effect::Scores(-SOFT_PENALTY)
+            PickEffect::Scores(-SOFT_PENALTY)
         }
     }
 
@@ -195,7 +195,8 @@ impl Spread {
     pub fn report(&self, max_domains: usize) -> Report<'_> {
         let ids = (0..self.domains.len()).map(DomainId::at);
         let ids = ids.filter(|id| self.domains[id.index()].clusters > 0);
-        let mut all: Vec<(Tally<'_>, DomainId)> = ids.map(|id| (self.tally(id), id)).collect();
+        let mut all: Vec<(DomainTally<'_>, DomainId)> =
+            ids.map(|id| (self.tally(id), id)).collect();
         let domain_count = all.len();
         all.sort_unstable();
         all.truncate(max_domains);
@@ -213,7 +214,7 @@ impl Spread {
     }
 
     /// A domain with what one more holder in it would lead to.
-    fn outlook<'a>(&self, tally: Tally<'a>, id: DomainId) -> DomainReport<'a> {
+    fn outlook<'a>(&self, tally: DomainTally<'a>, id: DomainId) -> DomainReport<'a> {
         let skew = self.after(self.class(id));
         DomainReport {
             tally,
@@ -222,9 +223,9 @@ impl Spread {
         }
     }
 
-    fn tally(&self, id: DomainId) -> Tally<'_> {
+    fn tally(&self, id: DomainId) -> DomainTally<'_> {
         let domain = &self.domains[id.index()];
-        Tally {
+        DomainTally {
             matching_pods: i64::from(domain.holders),
             value: &domain.value,
             eligible_nodes: i64::from(domain.clusters),

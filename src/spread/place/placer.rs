@@ -1,9 +1,10 @@
 //! What is placed where, pick by pick.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::super::active::Constraints;
 use super::super::filter::Filter;
+use super::super::placement::{Outcome, Pick, Picker, Wish};
 use super::super::question::{NodeChecks, Question};
 use super::super::report::Report;
 use super::super::verdict::Reason;
@@ -14,59 +15,26 @@ use crate::snapshot::{ReadView, Slot};
 /// How many picks are made before looking whether to go on.
 const PICKS_PER_LOOK: usize = 32;
 
-/// What a caller wishes for.
-#[derive(Debug, Clone, Default)]
-pub struct Wish {
-    /// How many to place.
-    pub replicas: usize,
-    /// Nodes to choose from; `None` is all.
-    pub candidates: Option<Vec<String>>,
-    /// Its preferences, by node; 0 for others.
-    pub bonuses: HashMap<String, i64>,
-    /// How many fit, by node; any number for others.
-    pub capacities: HashMap<String, u32>,
-}
-
 /// All that placing needs. Holds nothing of the snapshot.
 #[derive(Debug)]
-pub struct Plan {
+pub struct Placer {
     /// The constraints, in the order of the pod's or the default ones.
     constraints: Vec<Tracked>,
     groups: Groups,
     /// The candidates that pass the checks besides spread, in node order.
-    nodes: Vec<Node>,
+    nodes: Vec<Candidate>,
     refused: BTreeMap<Reason, usize>,
     wanted: usize,
 }
 
 #[derive(Debug)]
-struct Node {
+struct Candidate {
     name: Box<str>,
     /// How many more fit.
     room: Option<u32>,
 }
 
-/// What came of a plan.
-#[derive(Debug, Default)]
-pub struct Outcome {
-    /// The picks, in order.
-    pub picks: Vec<Pick>,
-    /// How many found no node.
-    pub unplaced: usize,
-    /// Why: nodes by reason.
-    pub reasons: BTreeMap<Reason, usize>,
-}
-
-/// One pick.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pick {
-    /// Name of the node.
-    pub node: Box<str>,
-    /// Its score at the time: 0 to 100.
-    pub score: i64,
-}
-
-impl Plan {
+impl Placer {
     /// Gathers what placing needs from a read view.
     pub fn of(
         question: &Question,
@@ -91,7 +59,7 @@ impl Plan {
                 let bonus = wish.bonuses.get(name).copied().unwrap_or(0);
                 groups.insert(index, bonus, &constraints);
             }
-            nodes.push(Node {
+            nodes.push(Candidate {
                 name: name.into(),
                 room,
             });
@@ -105,8 +73,54 @@ impl Plan {
         }
     }
 
-    /// Places. `None` when `cancelled` said so.
-    pub fn run(&mut self, cancelled: &dyn Fn() -> bool) -> Option<Outcome> {
+    /// Counts a pick, and brings nodes into the groups where they belong now.
+    fn pick(&mut self, node: u32) {
+        let mut moved = BTreeSet::from([node]);
+        for tracked in &mut self.constraints {
+            moved.extend(tracked.pick(node));
+        }
+        let room = &mut self.nodes[node as usize].room;
+        *room = room.map(|room| room - 1);
+        for node in moved {
+            if let Some(bonus) = self.groups.remove(node)
+                && self.nodes[node as usize].room != Some(0)
+            {
+                self.groups.insert(node, bonus, &self.constraints);
+            }
+        }
+    }
+
+    /// Why each node takes no more.
+    fn reasons(&self) -> BTreeMap<String, usize> {
+        let mut reasons = self.refused.clone();
+        for (index, node) in (0_u32..).zip(&self.nodes) {
+            if let Some(reason) = self.reason(index, node) {
+                *reasons.entry(reason).or_default() += 1;
+            }
+        }
+        let text = |(reason, nodes): (Reason, usize)| (reason.as_str().to_owned(), nodes);
+        reasons.into_iter().map(text).collect()
+    }
+
+    /// Why a node takes no more, if it does not.
+    fn reason(&self, index: u32, node: &Candidate) -> Option<Reason> {
+        if node.room == Some(0) {
+            return Some(Reason::Capacity);
+        }
+        let mut hard = self.constraints.iter().filter(|t| t.is_hard());
+        hard.find_map(|tracked| {
+            let domain = tracked.domain_of(index);
+            if !domain.is_some() {
+                return Some(Reason::MissingTopologyKey);
+            }
+            let takes = tracked.rule().admits(tracked.count(domain).into());
+            (!takes).then_some(Reason::Skew)
+        })
+    }
+}
+
+impl Picker for Placer {
+    fn run(&mut self, _with_steps: bool, cancelled: &dyn Fn() -> bool) -> Option<Outcome> {
         let mut outcome = Outcome::default();
         while outcome.picks.len() < self.wanted {
             if outcome.picks.len().is_multiple_of(PICKS_PER_LOOK) && cancelled() {
@@ -128,55 +142,14 @@ impl Plan {
         Some(outcome)
     }
 
-    /// Counts a pick, and brings nodes into the groups where they belong now.
-    fn pick(&mut self, node: u32) {
-        let mut moved = BTreeSet::from([node]);
-        for tracked in &mut self.constraints {
-            moved.extend(tracked.pick(node));
-        }
-        let room = &mut self.nodes[node as usize].room;
-        *room = room.map(|room| room - 1);
-        for node in moved {
-            if let Some(bonus) = self.groups.remove(node)
-                && self.nodes[node as usize].room != Some(0)
-            {
-                self.groups.insert(node, bonus, &self.constraints);
-            }
-        }
+    // This dialect lists no steps.
+    fn step_scores(&self) -> usize {
+        0
     }
 
-    /// Why each node takes no more.
-    fn reasons(&self) -> BTreeMap<Reason, usize> {
-        let mut reasons = self.refused.clone();
-        for (index, node) in (0_u32..).zip(&self.nodes) {
-            let reason = if node.room == Some(0) {
-                Some(Reason::Capacity)
-            } else {
-                self.constraints
-                    .iter()
-                    .filter(|t| t.is_hard())
-                    .find_map(|tracked| {
-                        let domain = tracked.domain_of(index);
-                        if !domain.is_some() {
-                            return Some(Reason::MissingTopologyKey);
-                        }
-                        let takes = tracked.rule().admits(tracked.count(domain).into());
-                        (!takes).then_some(Reason::Skew)
-                    })
-            };
-            if let Some(reason) = reason {
-                *reasons.entry(reason).or_default() += 1;
-            }
-        }
-        reasons
-    }
-
-    /// The numbers behind the constraints.
-    pub fn reports(&self, max_domains: usize) -> Vec<Report<'_>> {
-        self.constraints
-            .iter()
-            .map(|t| t.report(max_domains))
-            .collect()
+    fn reports(&self, max_domains: usize) -> Vec<Report<'_>> {
+        let all = self.constraints.iter();
+        all.map(|tracked| tracked.report(max_domains)).collect()
     }
 }
 

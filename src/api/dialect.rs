@@ -1,0 +1,116 @@
+//! Dialects: by whose rules a pod is placed. A dialect is one type, which
+//! checks a pod, decides about it and writes the answer.
+
+use std::fmt::Debug;
+
+use super::answer::Candidates;
+use crate::matching::{Path, Violations};
+use crate::proto::v1;
+use crate::snapshot::{Limits, ReadView};
+use crate::spread::{NodeChecks, Picker, Question, Report, Wish, fleet};
+
+/// A pod that was checked by the rules of a dialect.
+pub trait Dialect: Debug + Send + Sync {
+    /// Checks and compiles the pod of a request, whose field is at `path`.
+    ///
+    /// # Errors
+    /// Every fault of the pod.
+    fn compile(pod: Option<v1::Pod>, limits: &Limits, path: Path<'_>) -> Result<Self, Violations>
+    where
+        Self: Sized;
+
+    /// Checks what a `Place` request wishes for.
+    fn wish(request: &v1::PlaceRequest, limits: &Limits, faults: &mut Violations) -> Wish
+    where
+        Self: Sized;
+
+    /// The pod without what only this dialect reads.
+    fn pod(&self) -> &Question;
+
+    /// How many constraints are in force, at most.
+    fn constraint_count(&self, read_view: &ReadView<'_>) -> usize;
+
+    /// What it costs to judge eight nodes by a constraint, in units.
+    fn units_per_verdict(&self) -> usize;
+
+    /// Answers as `Filter`, all but what is known of the snapshot.
+    fn filter(&self, terms: &Terms, read_view: &ReadView<'_>) -> v1::FilterResponse;
+
+    /// Answers as `Score`, all but what is known of the snapshot.
+    fn score(&self, terms: &Terms, read_view: &ReadView<'_>) -> v1::ScoreResponse;
+
+    /// Answers as `Explain`, all but what is known of the snapshot.
+    fn explain(&self, terms: &Terms, read_view: &ReadView<'_>) -> v1::ExplainResponse;
+
+    /// Gathers what placing needs.
+    fn plan(&self, checks: NodeChecks, wish: &Wish, read_view: &ReadView<'_>) -> Box<dyn Picker>;
+
+    /// The numbers behind a constraint, for the wire.
+    fn report(&self, report: &Report<'_>) -> v1::ConstraintReport;
+}
+
+/// What to decide about, and how much of the answer to write.
+#[derive(Debug)]
+pub struct Terms {
+    /// What nodes are checked for.
+    pub checks: NodeChecks,
+    /// How much of the answer to write.
+    pub view: v1::View,
+    /// How many domains a report lists.
+    pub max_domains: usize,
+    /// Only the best so many.
+    pub top: Option<usize>,
+    /// The nodes to decide about; `None` is all.
+    pub candidates: Option<v1::NodeNames>,
+}
+
+impl Terms {
+    /// The nodes to decide about.
+    pub fn candidates<'a>(&self, read_view: &ReadView<'a>) -> Candidates<'a> {
+        Candidates::of(self.candidates.as_ref(), read_view)
+    }
+
+    /// Whether the answer lists nodes by name.
+    pub fn lists_nodes(&self) -> bool {
+        matches!(
+            self.view,
+            v1::View::Unspecified | v1::View::Basic | v1::View::Full
+        )
+    }
+
+    /// Whether `Explain` says of each infeasible node why.
+    pub fn lists_infeasible(&self) -> bool {
+        matches!(self.view, v1::View::Unspecified | v1::View::Full)
+    }
+}
+
+/// How requests of a dialect are checked.
+#[derive(Clone, Copy)]
+pub struct Checker {
+    /// Checks the pod, as [`Dialect::compile`] does.
+    pub pod: fn(Option<v1::Pod>, &Limits) -> Result<Box<dyn Dialect>, Violations>,
+    /// Checks what `Place` wishes for, as [`Dialect::wish`] does.
+    pub wish: fn(&v1::PlaceRequest, &Limits, &mut Violations) -> Wish,
+}
+
+impl Checker {
+    /// That of the dialect that a request names: the one place that tells
+    /// dialects apart. An unknown one is refused elsewhere.
+    pub fn of(dialect: i32) -> Self {
+        match v1::Dialect::try_from(dialect).unwrap_or_default() {
+            v1::Dialect::Unspecified | v1::Dialect::Kubernetes => Self::by::<Question>(),
+            v1::Dialect::Fleet => Self::by::<fleet::PlacementSpec>(),
+        }
+    }
+
+    fn by<D: Dialect + 'static>() -> Self {
+        Self {
+            pod: |pod, limits| {
+                // Apart, because a call in flight is moved about.
+                D::compile(pod, limits, Path::root("pod"))
+                    .map(|pod| -> Box<dyn Dialect> { Box::new(pod) })
+            },
+            wish: D::wish,
+        }
+    }
+}

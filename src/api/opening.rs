@@ -1,0 +1,89 @@
+//! How every call begins: who makes it, what it asks for, and by when it is to
+//! be answered.
+
+use tokio::time::Instant;
+use tonic::Request;
+
+use super::error::Error;
+use super::{deadline, permission};
+use crate::access::{Caller, Role};
+use crate::proto::v1;
+
+/// A call whose caller may make it.
+pub struct Call<M> {
+    /// What is asked for.
+    pub request: M,
+    /// When it has to be answered, if it says so.
+    pub deadline: Option<Instant>,
+    /// Who makes it; `None` where callers are not told apart.
+    pub caller: Option<Caller>,
+}
+
+/// A request about one snapshot.
+pub trait Named {
+    /// The name that it gives; empty for the default one.
+    fn snapshot(&self) -> &str;
+}
+
+macro_rules! named {
+    ($($request:ident,)*) => {$(
+        impl Named for v1::$request {
+            fn snapshot(&self) -> &str {
+                &self.snapshot
+            }
+        }
+    )*};
+}
+
+named! {
+    UpdateSnapshotRequest,
+    FilterRequest,
+    ScoreRequest,
+    ExplainRequest,
+    PlaceRequest,
+    DescribeSpreadRequest,
+    ConfirmReservationsRequest,
+    ReleaseReservationsRequest,
+    ListReservationsRequest,
+    GetSnapshotRequest,
+    DeleteSnapshotRequest,
+    ExportSnapshotRequest,
+    VerifySnapshotRequest,
+}
+
+impl<M> Call<M> {
+    fn of(request: Request<M>) -> Self {
+        let (metadata, mut extensions, request) = request.into_parts();
+        Self {
+            request,
+            deadline: deadline::given(metadata.as_ref()),
+            caller: extensions.remove(),
+        }
+    }
+}
+
+/// Opens a call that needs a role on the snapshot that it names.
+///
+/// # Errors
+/// [`Error::Denied`].
+pub fn open<M: Named>(request: Request<M>, role: Role) -> Result<Call<M>, Error> {
+    let call = Call::of(request);
+    permission::allow(call.caller.as_ref(), role, call.request.snapshot())?;
+    Ok(call)
+}
+
+/// Opens a call that needs a role on some snapshot: a stream, whose snapshots
+/// are named only later.
+///
+/// # Errors
+/// [`Error::DeniedAnywhere`].
+pub fn open_stream<M>(request: Request<M>, role: Role) -> Result<Call<M>, Error> {
+    let call = Call::of(request);
+    permission::allow_somewhere(call.caller.as_ref(), role)?;
+    Ok(call)
+}
+
+/// Opens a call that shows each caller only what it may read.
+pub fn open_list<M>(request: Request<M>) -> Call<M> {
+    Call::of(request)
+}

@@ -1,0 +1,102 @@
+//! The log as decisions see it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::{Duration, Instant, SystemTime};
+
+use uuid::Uuid;
+
+use super::brief::Brief;
+use super::files::FileSettings;
+use super::queue::{Counters, LogCounts, LogQueue, MAX_WAITING, Waiting};
+use super::record::{DecisionRecord, LoggedRequest};
+use super::writer::Writer;
+
+/// What is logged, and where.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The files.
+    pub files: FileSettings,
+    /// Which share of the decisions is logged: 0 to 1.
+    pub sample: f64,
+}
+
+/// Takes the records of decisions.
+#[derive(Debug, Clone)]
+pub struct DecisionLog(Arc<LogQueue>);
+
+/// A decision that is to be logged, not made yet.
+#[derive(Debug)]
+pub struct Pending {
+    log: DecisionLog,
+    request: LoggedRequest,
+    began: Instant,
+}
+
+impl DecisionLog {
+    /// A log and the thread that writes it, which runs until it is closed.
+    ///
+    /// # Errors
+    /// When the thread cannot be started. A file that cannot be opened is no
+    /// error: that is tried again.
+    pub fn start(settings: Settings) -> std::io::Result<(Self, Writer)> {
+        let (queue, receiver): (_, Receiver<Waiting>) = sync_channel(MAX_WAITING);
+        let prefix = Uuid::new_v4().simple().to_string();
+        let log = Self(Arc::new(LogQueue {
+            queue,
+            sample: settings.sample,
+            prefix: prefix[..12].to_owned(),
+            next: AtomicU64::new(1),
+            waiting_bytes: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            counts: Counters::default(),
+        }));
+        let writer = Writer::start(Arc::clone(&log.0), receiver, settings.files)?;
+        Ok((log, writer))
+    }
+
+    /// Whether a decision that begins now is to be logged: if so, with its
+    /// request.
+    pub fn begin(&self, request: impl FnOnce() -> LoggedRequest) -> Option<Pending> {
+        let sampled = self.0.sample >= 1.0 || fastrand::f64() < self.0.sample;
+        sampled.then(|| Pending {
+            log: self.clone(),
+            began: Instant::now(),
+            request: request(),
+        })
+    }
+
+    /// What it has done.
+    pub fn counts(&self) -> LogCounts {
+        self.0.counts.read()
+    }
+}
+
+impl Pending {
+    /// Hands the record over, and answers the id that it has, for the response
+    /// to carry. A record that is dropped has an id all the same. `took` is
+    /// what deciding took, if it was measured; else all since the beginning.
+    pub fn finish(
+        self,
+        epoch: &str,
+        revision: i64,
+        took: Option<Duration>,
+        brief: Brief,
+    ) -> String {
+        let log = &*self.log.0;
+        let number = log.next.fetch_add(1, Ordering::Relaxed);
+        let id = format!("{}-{number:x}", log.prefix);
+        let decided = DecisionRecord {
+            id: id.clone(),
+            time: SystemTime::now(),
+            took: took.unwrap_or_else(|| self.began.elapsed()),
+            epoch: epoch.to_owned(),
+            revision,
+            request: self.request,
+            answer: brief,
+        };
+        log.hand_over(decided);
+        id
+    }
+}

@@ -1,0 +1,24 @@
+//! All that exists, as plain lists of wire objects.
+
+use crate::proto::v1::{
+    DefaultConstraints, Node, Pod, ReplicaSet, ReplicationController, Service, StatefulSet,
+};
+
+/// All that exists.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Cluster {
+    /// Nodes, in any order.
+    pub nodes: Vec<Node>,
+    /// Pods of all namespaces.
+    pub pods: Vec<Pod>,
+    /// Services of all namespaces.
+    pub services: Vec<Service>,
+    /// Replica sets of all namespaces.
+    pub replica_sets: Vec<ReplicaSet>,
+    /// Stateful sets of all namespaces.
+    pub stateful_sets: Vec<StatefulSet>,
+    /// Replication controllers of all namespaces.
+    pub replication_controllers: Vec<ReplicationController>,
+    /// Constraints of pods that have none of their own.
+    pub defaults: DefaultConstraints,
+}

@@ -1,0 +1,309 @@
+//! Filter and Score, node by node and pod by pod.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::answers::{
+    ConstraintRecount, DomainRecount, FilterRecount, Rejection, ScoreRecount, ScoredNode, Verdict,
+};
+use super::cluster::Cluster;
+use super::constraints::{HOSTNAME, ResolvedConstraint, own_constraints};
+use super::rules::{
+    kept_off_by_cordon, labels, name, namespace, node_affinity_matches, selector_matches,
+    taints_tolerated,
+};
+use crate::proto::v1::{Code, LabelSelector, Node, NodeChecks, Pod, TopologySpreadConstraint};
+
+const MISSING_LABEL: &str =
+    "node(s) didn't match pod topology spread constraints (missing required label)";
+const SKEW: &str = "node(s) didn't match pod topology spread constraints";
+const CORDONED: &str = "node(s) were unschedulable";
+const TAINTED: &str = "node(s) had untolerated taint(s)";
+const AFFINITY: &str = "node(s) didn't match Pod's node affinity/selector";
+
+impl Cluster {
+    /// Filter: a verdict for each known candidate in their order, or for every
+    /// node in ascending order of the name.
+    pub fn filter(
+        &self,
+        pod: &Pod,
+        candidates: Option<&[String]>,
+        checks: NodeChecks,
+    ) -> FilterRecount {
+        let hard = self.constraints(pod, "DoNotSchedule");
+        let reports: Vec<ConstraintRecount> = hard
+            .iter()
+            .map(|constraint| self.hard_report(pod, constraint, &hard))
+            .collect();
+        let verdicts = self
+            .candidates(candidates)
+            .into_iter()
+            .map(|node| Verdict {
+                node: name(node.metadata.as_ref()).into(),
+                refusal: match checks {
+                    NodeChecks::SpreadOnly => None,
+                    NodeChecks::Unspecified => node_refusal(pod, node),
+                }
+                .or_else(|| {
+                    reports
+                        .iter()
+                        .find_map(|report| spread_refusal(report, node))
+                }),
+            })
+            .collect();
+        FilterRecount { verdicts, reports }
+    }
+
+    /// Score of the known candidates, by default of the nodes that pass Filter.
+    pub fn score(
+        &self,
+        pod: &Pod,
+        candidates: Option<&[String]>,
+        checks: NodeChecks,
+    ) -> ScoreRecount {
+        let feasible = self.filter(pod, None, checks).feasible();
+        let candidates = self.candidates(Some(candidates.unwrap_or(&feasible)));
+        let soft = self.constraints(pod, "ScheduleAnyway");
+        if soft.is_empty() || self.nodes.is_empty() {
+            return skipped(&candidates);
+        }
+        let all_keys = !(own_constraints(pod).is_empty() && self.defaults.system);
+        let ignored = |node: &Node| all_keys && !has_keys(node, &soft);
+        let scored: Vec<&Node> = candidates.iter().copied().filter(|n| !ignored(n)).collect();
+        let reports: Vec<ConstraintRecount> = soft
+            .iter()
+            .map(|constraint| self.soft_report(pod, constraint, &soft, &scored, all_keys))
+            .collect();
+        let raws: Vec<i64> = scored.iter().map(|node| raw(&reports, node)).collect();
+        let max = raws.iter().copied().max().unwrap_or(0).max(0);
+        let min = raws.iter().copied().min().unwrap_or(0);
+        let scores = candidates
+            .iter()
+            .map(|node| {
+                let ignored = ignored(node);
+                let raw = if ignored { 0 } else { raw(&reports, node) };
+                ScoredNode {
+                    node: name(node.metadata.as_ref()).into(),
+                    raw,
+                    score: match (ignored, max) {
+                        (true, _) => 0,
+                        (false, 0) => 100,
+                        (false, _) => 100 * (max + min - raw) / max,
+                    },
+                    ignored,
+                }
+            })
+            .collect();
+        ScoreRecount {
+            skipped: false,
+            scores,
+            reports,
+        }
+    }
+
+    /// The named nodes that exist in the given order, or all by name.
+    fn candidates(&self, names: Option<&[String]>) -> Vec<&Node> {
+        let by_name: BTreeMap<&str, &Node> = self
+            .nodes
+            .iter()
+            .map(|node| (name(node.metadata.as_ref()), node))
+            .collect();
+        match names {
+            None => by_name.into_values().collect(),
+            Some(names) => names
+                .iter()
+                .filter_map(|name| by_name.get(name.as_str()).copied())
+                .collect(),
+        }
+    }
+
+    /// Domains are the values among the eligible nodes that have all keys.
+    fn hard_report(
+        &self,
+        pod: &Pod,
+        constraint: &ResolvedConstraint,
+        hard: &[ResolvedConstraint],
+    ) -> ConstraintRecount {
+        let mut domains: BTreeMap<String, DomainRecount> = BTreeMap::new();
+        for node in &self.nodes {
+            if has_keys(node, hard) && eligible(pod, node, &constraint.spec) {
+                let value = value(node, constraint).expect("the node has every key");
+                let domain = domains.entry(value).or_default();
+                domain.nodes += 1;
+                domain.matching_pods += self.count(pod, node, &constraint.spec);
+            }
+        }
+        let size = domains.len() as i64;
+        report(pod, constraint, domains, size, 0.0)
+    }
+
+    /// Domains are the values among the scored candidates; their pods are
+    /// counted on all nodes of the snapshot. Hostname counts node by node.
+    fn soft_report(
+        &self,
+        pod: &Pod,
+        constraint: &ResolvedConstraint,
+        soft: &[ResolvedConstraint],
+        scored: &[&Node],
+        all_keys: bool,
+    ) -> ConstraintRecount {
+        let mut domains: BTreeMap<String, DomainRecount> = BTreeMap::new();
+        for node in scored {
+            domains
+                .entry(soft_domain(node, constraint))
+                .or_default()
+                .nodes += 1;
+        }
+        for node in &self.nodes {
+            let hostname = constraint.spec.topology_key == HOSTNAME;
+            let counted =
+                eligible(pod, node, &constraint.spec) && (!all_keys || has_keys(node, soft));
+            if let Some(domain) = domains.get_mut(&soft_domain(node, constraint))
+                && (hostname || counted)
+            {
+                domain.matching_pods += self.count(pod, node, &constraint.spec);
+            }
+        }
+        let size = domains.len() as i64;
+        let weight = ((size + 2) as f64).ln();
+        report(pod, constraint, domains, size, weight)
+    }
+
+    /// Pods on the node that the constraint counts for the incoming pod.
+    fn count(&self, incoming: &Pod, node: &Node, spec: &TopologySpreadConstraint) -> i64 {
+        if spec.label_selector == Some(LabelSelector::default()) {
+            return 0;
+        }
+        let counted = self.pods.iter().filter(|pod| {
+            let metadata = pod.metadata.as_ref();
+            node_counted_on(pod) == Some(name(node.metadata.as_ref()))
+                && namespace(metadata) == namespace(incoming.metadata.as_ref())
+                && selector_matches(spec.label_selector.as_ref(), &labels(metadata))
+        });
+        counted.count() as i64
+    }
+}
+
+/// The name of the node that the pod counts on, if it counts: it names one, is
+/// not terminating and has not finished.
+pub fn node_counted_on(pod: &Pod) -> Option<&str> {
+    let terminating = pod
+        .metadata
+        .as_ref()
+        .is_some_and(|m| m.deletion_timestamp.is_some());
+    let phase = pod.status.as_ref().map_or("", |s| s.phase.as_str());
+    let on = pod.spec.as_ref().map_or("", |s| s.node_name.as_str());
+    (!on.is_empty() && !terminating && !["Succeeded", "Failed"].contains(&phase)).then_some(on)
+}
+
+fn value(node: &Node, constraint: &ResolvedConstraint) -> Option<String> {
+    labels(node.metadata.as_ref())
+        .get(&constraint.spec.topology_key)
+        .cloned()
+}
+
+/// With `kubernetes.io/hostname` every node is a domain of its own. A missing
+/// key counts as the value "".
+fn soft_domain(node: &Node, constraint: &ResolvedConstraint) -> String {
+    if constraint.spec.topology_key == HOSTNAME {
+        return name(node.metadata.as_ref()).into();
+    }
+    value(node, constraint).unwrap_or_default()
+}
+
+fn has_keys(node: &Node, constraints: &[ResolvedConstraint]) -> bool {
+    let keys: BTreeSet<&String> = constraints.iter().map(|c| &c.spec.topology_key).collect();
+    let labels = labels(node.metadata.as_ref());
+    keys.into_iter().all(|key| labels.contains_key(key))
+}
+
+fn eligible(pod: &Pod, node: &Node, spec: &TopologySpreadConstraint) -> bool {
+    (spec.node_affinity_policy.as_deref() == Some("Ignore") || node_affinity_matches(pod, node))
+        && (spec.node_taints_policy.as_deref() == Some("Ignore") || taints_tolerated(pod, node))
+}
+
+fn report(
+    pod: &Pod,
+    constraint: &ResolvedConstraint,
+    domains: BTreeMap<String, DomainRecount>,
+    size: i64,
+    weight: f64,
+) -> ConstraintRecount {
+    let pod_labels = labels(pod.metadata.as_ref());
+    let own = selector_matches(constraint.spec.label_selector.as_ref(), &pod_labels);
+    let few = (domains.len() as i64) < i64::from(constraint.spec.min_domains.unwrap_or(1));
+    let smallest = domains.values().map(|d| d.matching_pods).min();
+    ConstraintRecount {
+        constraint: constraint.clone(),
+        self_match: i64::from(own),
+        minimum: if few { 0 } else { smallest.unwrap_or(0) },
+        domains,
+        size,
+        weight,
+    }
+}
+
+/// kube-scheduler's other filters, in its order.
+fn node_refusal(pod: &Pod, node: &Node) -> Option<Rejection> {
+    let checks = [
+        (kept_off_by_cordon(pod, node), CORDONED),
+        (!taints_tolerated(pod, node), TAINTED),
+        (!node_affinity_matches(pod, node), AFFINITY),
+    ];
+    let (_, reason) = checks.into_iter().find(|(refused, _)| *refused)?;
+    Some(Rejection {
+        code: Code::UnschedulableAndUnresolvable,
+        reason,
+        constraint_index: -1,
+        matching_pods: 0,
+        skew: 0,
+    })
+}
+
+fn spread_refusal(report: &ConstraintRecount, node: &Node) -> Option<Rejection> {
+    let constraint_index = report.constraint.index;
+    let Some(value) = value(node, &report.constraint) else {
+        return Some(Rejection {
+            code: Code::UnschedulableAndUnresolvable,
+            reason: MISSING_LABEL,
+            constraint_index,
+            matching_pods: 0,
+            skew: 0,
+        });
+    };
+    let matching_pods = report.domains.get(&value).map_or(0, |d| d.matching_pods);
+    let skew = matching_pods + report.self_match - report.minimum;
+    (skew > i64::from(report.constraint.spec.max_skew)).then_some(Rejection {
+        code: Code::Unschedulable,
+        reason: SKEW,
+        constraint_index,
+        matching_pods,
+        skew,
+    })
+}
+
+fn skipped(candidates: &[&Node]) -> ScoreRecount {
+    let zero = |node: &&Node| ScoredNode {
+        node: name(node.metadata.as_ref()).into(),
+        raw: 0,
+        score: 0,
+        ignored: false,
+    };
+    ScoreRecount {
+        skipped: true,
+        scores: candidates.iter().map(zero).collect(),
+        reports: Vec::new(),
+    }
+}
+
+/// The sum over the constraints, in order, whose key the node has.
+fn raw(reports: &[ConstraintRecount], node: &Node) -> i64 {
+    let mut sum = 0.0;
+    for report in reports {
+        if value(node, &report.constraint).is_some() {
+            let domain = &report.domains[&soft_domain(node, &report.constraint)];
+            let slack = f64::from(report.constraint.spec.max_skew - 1);
+            sum += domain.matching_pods as f64 * report.weight + slack;
+        }
+    }
+    sum.round() as i64
+}

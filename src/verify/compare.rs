@@ -1,0 +1,79 @@
+//! Compares all that is kept with its recount.
+
+use super::finding::Findings;
+use super::nodes::NodeList;
+use super::pods::PodTally;
+use super::report::Verification;
+use super::views;
+use crate::snapshot::{Frozen, Kept};
+
+/// Recounts a copy and compares. `None` as soon as `is_cancelled` says so.
+pub fn verify(
+    frozen: &Frozen,
+    kept: &Kept,
+    is_cancelled: &dyn Fn() -> bool,
+) -> Option<Verification> {
+    let mut report = verify_parts(frozen, kept, is_cancelled)?;
+    compare_sizes(frozen, &mut report);
+    Some(report)
+}
+
+/// Recounts a copy of some namespaces and compares, all but totals.
+pub fn verify_sample(frozen: &Frozen, kept: &Kept) -> Verification {
+    verify_parts(frozen, kept, &|| false).expect("it is not cancelled")
+}
+
+fn verify_parts(
+    frozen: &Frozen,
+    kept: &Kept,
+    is_cancelled: &dyn Fn() -> bool,
+) -> Option<Verification> {
+    let mut report = Verification {
+        revision: frozen.revision,
+        nodes: frozen.nodes().len(),
+        partitions: kept.partitions.len(),
+        ..Verification::default()
+    };
+    compare_memory(kept, &mut report.findings);
+    let nodes = NodeList::of(frozen.nodes());
+    nodes.compare(frozen.nodes(), &mut report.findings);
+    let mut tallies = Vec::with_capacity(frozen.namespaces.len());
+    for (name, namespace) in &frozen.namespaces {
+        let tally = PodTally::of(name, namespace, frozen.nodes(), is_cancelled)?;
+        tally.compare(name, namespace, frozen.nodes(), &mut report.findings);
+        report.pods += tally.pods();
+        report.label_sets += tally.len();
+        tallies.push(tally);
+    }
+    views::compare(frozen, kept, &nodes, &tallies, &mut report, is_cancelled)?;
+    Some(report)
+}
+
+/// What is kept of the memory that all takes.
+fn compare_memory(kept: &Kept, findings: &mut Findings) {
+    for memory in &kept.memory {
+        let measured = memory.measured.parts();
+        for ((part, kept), (_, measured)) in memory.kept.parts().into_iter().zip(measured) {
+            let aspect = || format!("bytes of {part}");
+            let subject = || "memory".to_owned();
+            findings.compare(&memory.namespace, subject, aspect, kept, measured);
+        }
+    }
+}
+
+/// The totals that a snapshot is described by.
+fn compare_sizes(frozen: &Frozen, report: &mut Verification) {
+    let owners = frozen.namespaces.iter().map(|(_, n)| n.owners().len());
+    let totals = [
+        ("nodes", frozen.sizes.nodes, report.nodes),
+        ("pods", frozen.sizes.pods, report.pods),
+        ("label sets", frozen.sizes.label_sets, report.label_sets),
+        ("services and owners", frozen.sizes.owners, owners.sum()),
+    ];
+    for (what, kept, recounted) in totals {
+        let aspect = || format!("number of {what}");
+        report
+            .findings
+            .compare("", || "snapshot".to_owned(), aspect, kept, recounted);
+    }
+}

@@ -1,0 +1,22 @@
+//! What a verification answers.
+
+use super::finding::Findings;
+
+/// What was verified, and what differed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Verification {
+    /// The revision that was copied.
+    pub revision: i64,
+    /// How many nodes it has.
+    pub nodes: usize,
+    /// How many pods it has, counted or not.
+    pub pods: usize,
+    /// How many tables of label sets were held against the pods.
+    pub label_sets: usize,
+    /// How many partitions were held against the nodes.
+    pub partitions: usize,
+    /// How many live views were held against both.
+    pub views: usize,
+    /// What differed.
+    pub findings: Findings,
+}
