@@ -40,8 +40,11 @@ pub use history::registry::Registry;
 pub use history::reserving::{DecidedPicks, Ended, Listed, Reserved};
 pub use history::restoring::Restoring;
 pub use history::staged::Staged;
-pub use objects::change::{Batch, ObjectId, ObjectKind, OwnerKind, metadata_of};
+pub use objects::change::{Batch, ObjectId};
 pub use objects::defaults::Defaults;
+pub use objects::kind::{
+    ObjectKind, OwnerKind, decode_object, encode_object, metadata_mut, metadata_of,
+};
 pub use objects::label_sets::{LabelSetId, LabelSets};
 pub use objects::node::NodeRef;
 pub use objects::nodes::Nodes;

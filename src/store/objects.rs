@@ -2,13 +2,14 @@
 
 use std::ops::Range;
 
-use prost::{Message, decode_length_delimiter, encode_length_delimiter, length_delimiter_len};
+use prost::{decode_length_delimiter, encode_length_delimiter, length_delimiter_len};
 use redb::{ReadableTable, StorageError, Table};
 
 use super::sealed::{CHECKSUM, checksum, unseal};
-use crate::proto::v1;
 use crate::proto::v1::change::Object;
-use crate::snapshot::{ObjectId, ObjectKind, OwnerKind, metadata_of};
+use crate::snapshot::{
+    ObjectId, ObjectKind, OwnerKind, decode_object, encode_object, metadata_mut, metadata_of,
+};
 
 /// What a change takes, as a rule.
 const USUAL_BYTES: usize = 256;
@@ -154,19 +155,10 @@ pub(super) fn encode(objects: &[Object]) -> EncodedChanges {
 
 fn encode_one(object: &Object, id: &ObjectId<'_>, bytes: &mut Vec<u8>) {
     let start = bytes.len();
-    let encoded = match object {
-        Object::Node(node) => node.encode(bytes),
-        Object::Pod(pod) => pod.encode(bytes),
-        Object::Service(service) => service.encode(bytes),
-        Object::ReplicaSet(set) => set.encode(bytes),
-        Object::StatefulSet(set) => set.encode(bytes),
-        Object::ReplicationController(controller) => controller.encode(bytes),
-        Object::Delete(reference) => {
-            bytes.extend_from_slice(reference.uid.as_bytes());
-            Ok(())
-        }
-    };
-    encoded.expect("a vector has room");
+    match object {
+        Object::Delete(reference) => bytes.extend_from_slice(reference.uid.as_bytes()),
+        _ => encode_object(object, bytes),
+    }
     if let Some(metadata) = metadata_of(object) {
         let namespace = Some(&*metadata.namespace).filter(|it| *it == id.namespace);
         take_out_names(bytes, start, [id.name, namespace.unwrap_or_default()]);
@@ -197,16 +189,9 @@ fn put_in_names(object: &mut Object, key: &[u8]) -> Result<(), String> {
         .and_then(|names| std::str::from_utf8(names).ok());
     let names = names.and_then(|names| names.split_once('\0'));
     let (namespace, name) = names.ok_or("the key of an object has no name")?;
-    let metadata = match object {
-        Object::Node(node) => &mut node.metadata,
-        Object::Pod(pod) => &mut pod.metadata,
-        Object::Service(service) => &mut service.metadata,
-        Object::ReplicaSet(set) => &mut set.metadata,
-        Object::StatefulSet(set) => &mut set.metadata,
-        Object::ReplicationController(controller) => &mut controller.metadata,
-        Object::Delete(_) => return Ok(()),
+    let Some(metadata) = metadata_mut(object) else {
+        return Ok(());
     };
-    let metadata = metadata.get_or_insert_default();
     name.clone_into(&mut metadata.name);
     if metadata.namespace.is_empty() {
         namespace.clone_into(&mut metadata.namespace);
@@ -217,18 +202,11 @@ fn put_in_names(object: &mut Object, key: &[u8]) -> Result<(), String> {
 /// The object of a row; why there is none.
 pub(super) fn decode(key: &[u8], value: &[u8]) -> Result<Object, String> {
     let bytes = unseal(key, value)?;
-    let kind = key.first().copied().unwrap_or_default();
-    let decoded = match kind {
-        NODE => v1::Node::decode(bytes).map(Object::Node),
-        SERVICE => v1::Service::decode(bytes).map(Object::Service),
-        REPLICA_SET => v1::ReplicaSet::decode(bytes).map(Object::ReplicaSet),
-        STATEFUL_SET => v1::StatefulSet::decode(bytes).map(Object::StatefulSet),
-        REPLICATION_CONTROLLER => {
-            v1::ReplicationController::decode(bytes).map(Object::ReplicationController)
-        }
-        POD => v1::Pod::decode(bytes).map(Object::Pod),
-        _ => return Err(format!("an object is of the unknown kind {kind}")),
+    let number = key.first().copied().unwrap_or_default();
+    let Some((_, kind)) = KINDS.iter().find(|(known, _)| *known == number) else {
+        return Err(format!("an object is of the unknown kind {number}"));
     };
+    let decoded = decode_object(*kind, bytes);
     let mut object = decoded.map_err(|error| format!("an object cannot be read: {error}"))?;
     put_in_names(&mut object, key)?;
     Ok(object)
@@ -241,21 +219,18 @@ fn uid_of(key: &[u8], value: &[u8]) -> Result<String, String> {
     Ok(uid.unwrap_or_default())
 }
 
-// Nodes come first, then what selects pods, then pods.
-const NODE: u8 = 1;
-const SERVICE: u8 = 2;
-const REPLICA_SET: u8 = 3;
-const STATEFUL_SET: u8 = 4;
-const REPLICATION_CONTROLLER: u8 = 5;
-const POD: u8 = 6;
+/// The first byte of the key of an object of each kind. Nodes come first, then
+/// what selects pods, then pods.
+const KINDS: [(u8, ObjectKind); 6] = [
+    (1, ObjectKind::Node),
+    (2, ObjectKind::Owner(OwnerKind::Service)),
+    (3, ObjectKind::Owner(OwnerKind::ReplicaSet)),
+    (4, ObjectKind::Owner(OwnerKind::StatefulSet)),
+    (5, ObjectKind::Owner(OwnerKind::ReplicationController)),
+    (6, ObjectKind::Pod),
+];
 
 fn kind_byte(kind: ObjectKind) -> u8 {
-    match kind {
-        ObjectKind::Node => NODE,
-        ObjectKind::Owner(OwnerKind::Service) => SERVICE,
-        ObjectKind::Owner(OwnerKind::ReplicaSet) => REPLICA_SET,
-        ObjectKind::Owner(OwnerKind::StatefulSet) => STATEFUL_SET,
-        ObjectKind::Owner(OwnerKind::ReplicationController) => REPLICATION_CONTROLLER,
-        ObjectKind::Pod => POD,
-    }
+    let known = KINDS.iter().find(|(_, known)| *known == kind);
+    known.expect("every kind has a number").0
 }

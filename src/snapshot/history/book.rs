@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use crate::account::heap;
 use crate::proto::v1::change::Object;
 use crate::snapshot::clock::{Moment, Now};
-use crate::snapshot::objects::change::ObjectId;
+use crate::snapshot::objects::change::{Batch, Form};
 use crate::snapshot::objects::reservation::{Claim, Hold, Known, Reservation, Serial};
 
 /// The live reservations of a snapshot.
@@ -127,18 +127,20 @@ impl Reservations {
         }
     }
 
-    /// The reservations that pods take over which these changes put on a
+    /// The reservations that pods of a batch take over: those that it puts on a
     /// node.
-    pub fn taken_over(&self, objects: &[Object]) -> Vec<Serial> {
+    pub fn taken_over(&self, batch: &Batch) -> Vec<Serial> {
         if self.claims.is_empty() {
             return Vec::new();
         }
         let mut taken = Vec::new();
-        for object in objects {
-            let Object::Pod(pod) = object else { continue };
+        for change in batch.changes() {
+            let Form::Pod(pod, _) = change.form else {
+                continue;
+            };
             let on_node = pod.spec.as_ref().is_some_and(|s| !s.node_name.is_empty());
             if let Some(metadata) = pod.metadata.as_ref().filter(|_| on_node) {
-                let namespace = ObjectId::of(object).namespace;
+                let namespace = change.id.namespace;
                 taken.extend(self.claimed(namespace, &metadata.name, &metadata.uid));
             }
         }

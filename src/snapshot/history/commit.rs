@@ -153,7 +153,7 @@ impl Commit<'_> {
             Want::Batch(offer) => {
                 snapshot.check_revision(before, offer.expected_revision)?;
                 room = Some(check_room(live, &offer.batch, self.limits)?);
-                snapshot.book.lock().taken_over(offer.batch.objects())
+                snapshot.book.lock().taken_over(&offer.batch)
             }
             Want::Ends => snapshot.book.lock().expired(at.steady),
         };

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use super::named::Snapshot;
 use crate::proto::v1;
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
+use crate::snapshot::objects::pod::Life;
 use crate::snapshot::state::memory::MemoryUse;
 
 /// A way for what is kept to be wrong.
@@ -56,7 +57,7 @@ impl Snapshot {
                     shared.nodes.nodes().name(slot).to_owned();
                 PartitionedNodes::to_change(&mut shared.nodes)
                     .nodes_mut()
-                    .put(&node);
+                    .put(&node, &[]);
             }
             InjectedFault::PodTotal => {
                 state.pods.fetch_add(1, Ordering::Relaxed);
@@ -68,7 +69,8 @@ impl Snapshot {
                 let mut pod = v1::Pod::default();
                 pod.metadata.get_or_insert_default().name = "astray".to_owned();
                 pod.spec.get_or_insert_default().node_name = "elsewhere".to_owned();
-                namespace.put_pod(&pod, &others);
+                let life = Life::of(&pod).expect("no phase is a known one");
+                namespace.put_pod(&pod, &life, &others);
             }
             InjectedFault::MemoryTotal => state.footprint.change(
                 MemoryUse::default(),

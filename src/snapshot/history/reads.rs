@@ -80,7 +80,7 @@ impl Snapshot {
         if overlay.is_empty() {
             return live.read_until(namespace, is_given_up, decide);
         }
-        let taken = self.book.lock().taken_over(overlay.objects());
+        let taken = self.book.lock().taken_over(&overlay);
         let overlay = self.with_deletions(&overlay, &taken).into_owned();
         live.read_overlaid(namespace, overlay, is_given_up, decide)
     }

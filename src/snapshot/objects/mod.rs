@@ -2,12 +2,15 @@
 
 pub mod blocks;
 pub mod change;
+pub mod compiled;
 pub mod defaults;
+pub mod kind;
 pub mod label_sets;
 pub mod node;
 pub mod node_order;
 pub mod nodes;
 pub mod owners;
+pub mod parts;
 pub mod pod;
 pub mod pod_table;
 pub mod reservation;

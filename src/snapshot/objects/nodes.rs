@@ -7,7 +7,7 @@ use super::node_order::NodeOrder;
 use super::slots::{Slot, Slots};
 use super::symbols::{Symbol, Symbols};
 use crate::account::heap;
-use crate::matching::{NodeAffinity, Path, Taint, Violations};
+use crate::matching::{NodeAffinity, Taint};
 use crate::proto::v1;
 
 /// All nodes, by slot, by name and in node order.
@@ -25,14 +25,12 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Creates or updates a valid node; whether that made a difference.
-    pub fn put(&mut self, wire: &v1::Node) -> bool {
-        let (metadata, spec) = (wire.metadata.as_ref(), wire.spec.as_ref());
+    /// Creates or updates a valid node with these taints; whether that made a
+    /// difference.
+    pub fn put(&mut self, wire: &v1::Node, taints: &[Taint]) -> bool {
+        let metadata = wire.metadata.as_ref();
         let metadata = metadata.expect("a validated node has metadata");
-        let mut no_faults = Violations::default();
-        let taints = spec.map_or(&[][..], |s| &s.taints);
-        let taints = Taint::compile(taints, Path::root("taints"), &mut no_faults);
-        let unschedulable = spec.is_some_and(|s| s.unschedulable);
+        let unschedulable = wire.spec.as_ref().is_some_and(|s| s.unschedulable);
 
         let slot = self.reserve(&metadata.name);
         if self.nodes.len() <= slot.index() {
@@ -42,7 +40,7 @@ impl Nodes {
             let old_labels = self.symbols.label_texts(&old.labels);
             let same = *old.uid == *metadata.uid
                 && old.unschedulable == unschedulable
-                && old.taints == taints
+                && *old.taints == *taints
                 && old_labels.eq(metadata.labels.iter().map(|(k, v)| (&**k, &**v)));
             if same {
                 return false;
@@ -54,7 +52,7 @@ impl Nodes {
             name: self.symbols.acquire(&metadata.name),
             uid: metadata.uid.as_str().into(),
             labels: self.symbols.acquire_labels(&metadata.labels),
-            taints,
+            taints: taints.into(),
             unschedulable,
         };
         self.heap_bytes += node.heap_bytes();

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use super::change::OwnerKind;
+use super::kind::{ObjectKind, OwnerKind};
+use super::parts::{self, owner_object};
 use crate::account::heap;
-use crate::matching::{Path, Selector, Violations};
+use crate::matching::{Path, Selector, Violations, names};
 use crate::proto::v1;
 
 /// The services and controllers of a namespace, by kind and name. Copies share
@@ -49,12 +50,13 @@ impl Controller {
     /// whose selector is known.
     pub fn of(references: &[v1::OwnerReference]) -> Option<Self> {
         let reference = references.iter().find(|r| r.controller == Some(true))?;
-        let kind = match (&*reference.api_version, &*reference.kind) {
-            ("v1", "ReplicationController") => OwnerKind::ReplicationController,
-            ("apps/v1", "ReplicaSet") => OwnerKind::ReplicaSet,
-            ("apps/v1", "StatefulSet") => OwnerKind::StatefulSet,
-            _ => return None,
+        let kind = ObjectKind::of_version(&reference.api_version, &reference.kind)?;
+        let ObjectKind::Owner(kind) = kind else {
+            return None;
         };
+        if kind == OwnerKind::Service {
+            return None;
+        }
         Some(Self {
             kind,
             name: reference.name.as_str().into(),
@@ -63,21 +65,30 @@ impl Controller {
 }
 
 impl Owner {
-    /// Of pods with these labels (a service or replication controller).
-    pub fn of_labels(metadata: &v1::ObjectMeta, labels: Option<&BTreeMap<String, String>>) -> Self {
-        Self {
-            uid: metadata.uid.as_str().into(),
-            selects: Selects::Labels(labels.cloned().unwrap_or_default()),
+    /// Checks the labels that a service or replication controller selects by.
+    /// Selectors are checked where they are compiled.
+    pub fn check(selects: parts::Selects<'_>, path: Path<'_>, faults: &mut Violations) {
+        if let parts::Selects::Labels(Some(labels)) = selects {
+            names::check_labels(labels, path, faults);
         }
     }
 
-    /// Of pods that match (a replica set or stateful set).
-    pub fn of_selector(metadata: &v1::ObjectMeta, selector: Option<&v1::LabelSelector>) -> Self {
-        let mut no_faults = Violations::default();
-        let selector = Selector::compile(selector, Path::root("selector"), &mut no_faults);
+    /// Compiles what it selects, which is at `path`.
+    pub fn compile(
+        uid: &str,
+        selects: parts::Selects<'_>,
+        path: Path<'_>,
+        faults: &mut Violations,
+    ) -> Self {
+        let selects = match selects {
+            parts::Selects::Labels(labels) => Selects::Labels(labels.cloned().unwrap_or_default()),
+            parts::Selects::Selector(wire) => {
+                Selects::Selector(Selector::compile(wire, path, faults))
+            }
+        };
         Self {
-            uid: metadata.uid.as_str().into(),
-            selects: Selects::Selector(selector),
+            uid: uid.into(),
+            selects,
         }
     }
 }
@@ -87,20 +98,20 @@ impl Owners {
     pub const EMPTY_BYTES: usize = heap::shared(size_of::<ByName>());
 
     /// Creates or updates one; whether that made a difference.
-    pub fn put(&mut self, kind: OwnerKind, name: &str, owner: Owner) -> bool {
+    pub fn put(&mut self, kind: OwnerKind, name: &str, owner: &Arc<Owner>) -> bool {
         let new_bytes = owner.heap_bytes();
         match Arc::make_mut(&mut self.by_name).entry((kind, name.into())) {
             Entry::Vacant(place) => {
                 self.heap_bytes += heap::block(name.len()) + new_bytes;
-                place.insert(Arc::new(owner));
+                place.insert(Arc::clone(owner));
                 true
             }
             Entry::Occupied(mut place) => {
-                if **place.get() == owner {
+                if place.get() == owner {
                     return false;
                 }
                 self.heap_bytes += new_bytes;
-                self.heap_bytes -= place.insert(Arc::new(owner)).heap_bytes();
+                self.heap_bytes -= place.insert(Arc::clone(owner)).heap_bytes();
                 true
             }
         }
@@ -209,37 +220,18 @@ impl Owner {
     }
 
     fn to_wire(&self, kind: OwnerKind, namespace: &str, name: &str) -> v1::Change {
-        use v1::change::Object;
-        let metadata = Some(v1::ObjectMeta {
+        let metadata = v1::ObjectMeta {
             name: name.to_owned(),
             namespace: namespace.to_owned(),
             uid: self.uid.to_string(),
             ..Default::default()
-        });
+        };
         let (labels, selector) = match &self.selects {
             Selects::Labels(labels) => (labels.clone(), None),
             Selects::Selector(selector) => (BTreeMap::new(), selector.to_wire()),
         };
-        let object = match kind {
-            OwnerKind::Service => Object::Service(v1::Service {
-                metadata,
-                spec: Some(v1::ServiceSpec { selector: labels }),
-            }),
-            OwnerKind::ReplicationController => {
-                let spec = Some(v1::ReplicationControllerSpec { selector: labels });
-                Object::ReplicationController(v1::ReplicationController { metadata, spec })
-            }
-            OwnerKind::ReplicaSet => Object::ReplicaSet(v1::ReplicaSet {
-                metadata,
-                spec: Some(v1::ReplicaSetSpec { selector }),
-            }),
-            OwnerKind::StatefulSet => Object::StatefulSet(v1::StatefulSet {
-                metadata,
-                spec: Some(v1::StatefulSetSpec { selector }),
-            }),
-        };
         v1::Change {
-            object: Some(object),
+            object: Some(owner_object(kind, metadata, labels, selector)),
         }
     }
 }

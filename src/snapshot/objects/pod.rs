@@ -80,10 +80,12 @@ impl Phase {
 }
 
 impl Life {
-    /// Reads it from a valid pod, which has this template.
-    pub fn of(wire: &v1::Pod, template: TemplateId) -> Self {
+    /// Reads it from a pod, but for the template; `None` when its phase is
+    /// unknown.
+    pub fn of(wire: &v1::Pod) -> Option<Self> {
         let metadata = wire.metadata.as_ref();
         let phase = wire.status.as_ref().map_or("", |s| &s.phase);
+        let phase = Phase::parse(phase)?;
         let uid_text = metadata.map_or("", |m| &m.uid);
         let uid = Uuid::try_parse(uid_text).unwrap_or_default();
         // Without a uid there is none, which is not the one of all zeros.
@@ -98,11 +100,19 @@ impl Life {
             },
             deletion_timestamp: deletion.map(|t| (t.seconds, t.nanos)),
         };
-        Self {
+        Some(Self {
             uid: if usual { uid } else { Uuid::nil() },
-            phase: Phase::parse(phase).expect("a validated pod has a known phase"),
-            template,
+            phase,
+            template: TemplateId::ABSENT,
             rare: (rare != Rare::default()).then(|| Box::new(rare)),
+        })
+    }
+
+    /// The same with a template.
+    pub fn with_template(&self, template: TemplateId) -> Self {
+        Self {
+            template,
+            ..self.clone()
         }
     }
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::change::metadata_of;
+use super::kind::metadata_of;
+use super::parts::{Parts, Selects};
 use super::templates;
 use crate::account::heap;
 use crate::proto::v1;
@@ -23,16 +24,12 @@ pub fn most(object: &Object) -> usize {
     let Some(metadata) = metadata_of(object) else {
         return 0;
     };
-    let own = match object {
-        Object::Node(node) => node_bytes(node),
-        Object::Pod(pod) => pod_bytes(pod),
-        Object::Service(service) => service.spec.as_ref().map_or(0, |s| pairs(&s.selector)),
-        Object::ReplicationController(controller) => {
-            controller.spec.as_ref().map_or(0, |s| pairs(&s.selector))
-        }
-        Object::ReplicaSet(set) => selector(set.spec.as_ref().and_then(|s| s.selector.as_ref())),
-        Object::StatefulSet(set) => selector(set.spec.as_ref().and_then(|s| s.selector.as_ref())),
-        Object::Delete(_) => 0,
+    let own = match Parts::of(object) {
+        Parts::Node(node) => node_bytes(node),
+        Parts::Pod(pod) => pod_bytes(pod),
+        Parts::Owner(_, Selects::Labels(labels)) => labels.map_or(0, pairs),
+        Parts::Owner(_, Selects::Selector(wire)) => selector(wire),
+        Parts::Delete(_) => 0,
     };
     own + names(metadata) + PLACES
 }
@@ -58,7 +55,7 @@ pub fn node_bytes(node: &v1::Node) -> usize {
     name + metadata.map_or(0, |m| pairs(&m.labels)) + taints.iter().map(taint).sum::<usize>()
 }
 
-pub fn pod_bytes(pod: &v1::Pod) -> usize {
+fn pod_bytes(pod: &v1::Pod) -> usize {
     let labels = pod.metadata.as_ref().map_or(0, |m| pairs(&m.labels));
     // A node that is known by name only has a slot too.
     let node_name = pod.spec.as_ref().map_or(0, |s| s.node_name.len());
@@ -73,7 +70,7 @@ pub fn template_bytes(pod: &v1::Pod) -> usize {
     }
 }
 
-pub fn selector(wire: Option<&v1::LabelSelector>) -> usize {
+fn selector(wire: Option<&v1::LabelSelector>) -> usize {
     let Some(wire) = wire else { return 0 };
     let expression = |e: &v1::LabelSelectorRequirement| {
         let values = e

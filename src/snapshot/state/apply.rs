@@ -9,13 +9,11 @@ use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 use super::memory::MemoryUse;
 use super::namespace::Namespace;
 use super::shards::{Applied, Shard, SharedObjects, Sizes, State, namespace_memory};
-use crate::proto::v1;
-use crate::proto::v1::change::Object;
 use crate::snapshot::counts::partitioned_nodes::{Followed, PartitionedNodes};
-use crate::snapshot::objects::change::{Batch, ObjectId, ObjectKind};
+use crate::snapshot::objects::change::{Batch, Form, ValidChange};
 use crate::snapshot::objects::defaults::Defaults;
+use crate::snapshot::objects::kind::ObjectKind;
 use crate::snapshot::objects::nodes::Nodes;
-use crate::snapshot::objects::owners::Owner;
 
 type LockedShards<'a> = Vec<(&'a str, RwLockWriteGuard<'a, Namespace>)>;
 
@@ -31,16 +29,15 @@ impl State {
 
         let mut applied = Applied::default();
         let shared = self.prepare_shared(batch, defaults, revision, &mut locked, &mut applied);
-        for object in batch.objects() {
-            let id = ObjectId::of(object);
-            if id.kind == ObjectKind::Node {
+        for change in batch.changes() {
+            if change.id.kind == ObjectKind::Node {
                 continue;
             }
-            let at = locked.binary_search_by_key(&id.namespace, |(name, _)| name);
+            let at = locked.binary_search_by_key(&change.id.namespace, |(name, _)| name);
             // A delete may be about a namespace that does not exist.
             applied.note(at.is_ok_and(|at| {
                 let namespace = &mut locked[at].1;
-                apply_to_namespace(object, id, namespace, &shared.nodes)
+                apply_to_namespace(change, namespace, &shared.nodes)
             }));
         }
 
@@ -126,8 +123,10 @@ impl State {
     /// to are created. Changes of nodes touch all that have views.
     fn shards_of(&self, batch: &Batch) -> Vec<(Box<str>, Arc<Shard>)> {
         let mut all = self.named_shards(batch);
-        let is_node = |object: &Object| ObjectId::of(object).kind == ObjectKind::Node;
-        if batch.objects().iter().any(is_node) {
+        if batch
+            .changes()
+            .any(|change| change.id.kind == ObjectKind::Node)
+        {
             let viewed = self
                 .namespaces
                 .iter()
@@ -141,13 +140,10 @@ impl State {
 
     /// The shards of the pods and owners of a batch, ascending by name.
     fn named_shards(&self, batch: &Batch) -> Vec<(Box<str>, Arc<Shard>)> {
-        let ids = batch
-            .objects()
-            .iter()
-            .map(|object| (ObjectId::of(object), object));
-        let mut names: Vec<(&str, bool)> = ids
-            .filter(|(id, _)| id.kind != ObjectKind::Node)
-            .map(|(id, object)| (id.namespace, !matches!(object, Object::Delete(_))))
+        let named = batch.changes().filter(|c| c.id.kind != ObjectKind::Node);
+        let adds = |form: Form<'_>| !matches!(form, Form::Delete(_));
+        let mut names: Vec<(&str, bool)> = named
+            .map(|change| (change.id.namespace, adds(change.form)))
             .collect();
         // Feeds come in runs of one namespace.
         names.dedup();
@@ -197,12 +193,12 @@ impl Sizes {
 impl SharedObjects {
     /// Whether a batch changes nodes, or has pods that name unknown ones.
     fn is_changed_by(&self, batch: &Batch) -> bool {
-        batch.objects().iter().any(|object| match object {
-            Object::Pod(pod) => {
+        batch.changes().any(|change| match change.form {
+            Form::Pod(pod, _) => {
                 let node_name = pod.spec.as_ref().map_or("", |s| &s.node_name);
                 !node_name.is_empty() && self.nodes.nodes().slot(node_name).is_none()
             }
-            _ => ObjectId::of(object).kind == ObjectKind::Node,
+            _ => change.id.kind == ObjectKind::Node,
         })
     }
 
@@ -221,12 +217,12 @@ impl SharedObjects {
 }
 
 /// Applies the changes of nodes in a batch.
-pub(in crate::snapshot) fn apply_to_nodes(nodes: &mut Nodes, batch: &Batch, applied: &mut Applied) {
-    for object in batch.objects() {
-        match object {
-            Object::Node(node) => applied.note(nodes.put(node)),
-            Object::Delete(reference) if ObjectId::of(object).kind == ObjectKind::Node => {
-                applied.note(nodes.remove(&reference.name, &reference.uid));
+pub fn apply_to_nodes(nodes: &mut Nodes, batch: &Batch, applied: &mut Applied) {
+    for change in batch.changes() {
+        match change.form {
+            Form::Node(node, taints) => applied.note(nodes.put(node, taints)),
+            Form::Delete(uid) if change.id.kind == ObjectKind::Node => {
+                applied.note(nodes.remove(change.id.name, uid));
             }
             _ => {}
         }
@@ -234,11 +230,10 @@ pub(in crate::snapshot) fn apply_to_nodes(nodes: &mut Nodes, batch: &Batch, appl
 }
 
 /// Gives slots out to the nodes that the pods of a batch name.
-pub(in crate::snapshot) fn reserve_slots(nodes: &mut Nodes, batch: &Batch) {
-    for object in batch.objects() {
-        if let Object::Pod(v1::Pod {
-            spec: Some(spec), ..
-        }) = object
+pub fn reserve_slots(nodes: &mut Nodes, batch: &Batch) {
+    for change in batch.changes() {
+        if let Form::Pod(pod, _) = change.form
+            && let Some(spec) = &pod.spec
             && !spec.node_name.is_empty()
         {
             nodes.reserve(&spec.node_name);
@@ -247,41 +242,17 @@ pub(in crate::snapshot) fn reserve_slots(nodes: &mut Nodes, batch: &Batch) {
 }
 
 /// Applies one change of a pod or an owner; whether it made a difference.
-pub(in crate::snapshot) fn apply_to_namespace(
-    object: &Object,
-    id: ObjectId<'_>,
+pub fn apply_to_namespace(
+    change: ValidChange<'_>,
     namespace: &mut Namespace,
     nodes: &PartitionedNodes,
 ) -> bool {
-    let metadata = |metadata: &Option<v1::ObjectMeta>| metadata.clone().unwrap_or_default();
-    let owner = match (object, id.kind) {
-        (Object::Pod(pod), _) => return namespace.put_pod(pod, nodes),
-        (Object::Delete(reference), ObjectKind::Pod) => {
-            return namespace.remove_pod(id.name, &reference.uid, nodes);
-        }
-        (Object::Delete(reference), ObjectKind::Owner(kind)) => {
-            return namespace.remove_owner(kind, id.name, &reference.uid);
-        }
-        (Object::Service(service), _) => {
-            let labels = service.spec.as_ref().map(|s| &s.selector);
-            Owner::of_labels(&metadata(&service.metadata), labels)
-        }
-        (Object::ReplicationController(controller), _) => {
-            let labels = controller.spec.as_ref().map(|s| &s.selector);
-            Owner::of_labels(&metadata(&controller.metadata), labels)
-        }
-        (Object::ReplicaSet(set), _) => {
-            let selector = set.spec.as_ref().and_then(|s| s.selector.as_ref());
-            Owner::of_selector(&metadata(&set.metadata), selector)
-        }
-        (Object::StatefulSet(set), _) => {
-            let selector = set.spec.as_ref().and_then(|s| s.selector.as_ref());
-            Owner::of_selector(&metadata(&set.metadata), selector)
-        }
-        (Object::Node(_) | Object::Delete(_), _) => return false,
-    };
-    match id.kind {
-        ObjectKind::Owner(kind) => namespace.put_owner(kind, id.name, owner),
-        ObjectKind::Node | ObjectKind::Pod => false,
+    let name = change.id.name;
+    match (change.form, change.id.kind) {
+        (Form::Pod(pod, life), _) => namespace.put_pod(pod, life, nodes),
+        (Form::Owner(kind, owner), _) => namespace.put_owner(kind, name, owner),
+        (Form::Delete(uid), ObjectKind::Pod) => namespace.remove_pod(name, uid, nodes),
+        (Form::Delete(uid), ObjectKind::Owner(kind)) => namespace.remove_owner(kind, name, uid),
+        (Form::Node(..), _) | (Form::Delete(_), ObjectKind::Node) => false,
     }
 }

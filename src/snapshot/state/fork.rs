@@ -20,8 +20,9 @@ use crate::snapshot::counts::partitions::{PartitionId, PartitionInUse};
 use crate::snapshot::counts::query::Query;
 use crate::snapshot::counts::upkeep::Upkeep;
 use crate::snapshot::counts::view::View;
-use crate::snapshot::objects::change::{Batch, ObjectId, ObjectKind};
+use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
+use crate::snapshot::objects::kind::ObjectKind;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
 use crate::snapshot::objects::nodes::Nodes;
 
@@ -84,10 +85,9 @@ impl Fork<'_> {
             reserve_slots(nodes, batch);
         };
         self.nodes = Arc::new(PartitionedNodes::imagined(&self.nodes, change));
-        for object in batch.objects() {
-            let id = ObjectId::of(object);
-            if id.kind != ObjectKind::Node {
-                apply_to_namespace(object, id, &mut self.namespace, &self.nodes);
+        for change in batch.changes() {
+            if change.id.kind != ObjectKind::Node {
+                apply_to_namespace(change, &mut self.namespace, &self.nodes);
             }
         }
     }

@@ -7,8 +7,8 @@ use super::namespace::Namespace;
 use super::shards::{Sizes, State};
 use crate::account::{Charge, Exhausted, Part, heap};
 use crate::proto::v1;
-use crate::proto::v1::change::Object;
-use crate::snapshot::objects::change::{Batch, ObjectId, ObjectKind};
+use crate::snapshot::objects::change::{Batch, Form, ObjectId, ValidChange};
+use crate::snapshot::objects::kind::ObjectKind;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::size::{
     LABEL_PLACES, PLACES, most, names, node_bytes, pairs, template_bytes,
@@ -45,9 +45,9 @@ impl State {
     pub fn additions(&self, batch: &Batch) -> Sizes {
         let mut new = Sizes::default();
         let mut label_sets = HashSet::new();
-        for object in batch.objects() {
-            let id = ObjectId::of(object);
-            if matches!(object, Object::Delete(_)) {
+        for change in batch.changes() {
+            let id = change.id;
+            if matches!(change.form, Form::Delete(_)) {
                 continue;
             }
             let shard = self.namespaces.get(id.namespace).map(|s| Arc::clone(&s));
@@ -64,10 +64,8 @@ impl State {
                 ObjectKind::Pod => {
                     let known = shard.as_ref().is_some_and(|s| s.has_pod(id.name));
                     new.pods += usize::from(!known);
-                    if let Object::Pod(v1::Pod {
-                        metadata: Some(metadata),
-                        ..
-                    }) = object
+                    if let Form::Pod(pod, _) = change.form
+                        && let Some(metadata) = &pod.metadata
                     {
                         let labels = &metadata.labels;
                         let known = shard.is_some_and(|s| s.label_sets().find(labels).is_some());
@@ -84,8 +82,8 @@ impl State {
     fn doubling(&self, batch: &Batch) -> usize {
         // A text takes a place at least.
         let (objects, texts) = (batch.len(), batch.bytes() / (LABEL_PLACES / 2));
-        let ids = batch.objects().iter().map(ObjectId::of);
-        let namespaces: BTreeSet<&str> = ids.map(|id| id.namespace).collect();
+        let namespaces = batch.changes().map(|change| change.id.namespace);
+        let namespaces: BTreeSet<&str> = namespaces.collect();
         let of_namespaces = namespaces.into_iter().map(|name| {
             let shard = self.namespaces.get(name).map(|s| Arc::clone(&s));
             shard.map_or(0, |s| s.namespace.read().doubling(objects, texts))
@@ -97,29 +95,28 @@ impl State {
     /// How much more it would take with a batch, at most: its additions come
     /// before its deletions. Looks at what is there already.
     fn growth(&self, batch: &Batch) -> usize {
-        let growth = |object: &Object| {
-            let id = ObjectId::of(object);
+        let growth = |change: ValidChange<'_>| {
+            let id = change.id;
             let shard = self.namespaces.get(id.namespace).map(|s| Arc::clone(&s));
             let namespace = shard.as_ref().map(|shard| shard.namespace.read());
             let shared = self.shared.read();
             let nodes = shared.nodes.nodes();
-            match (object, namespace) {
-                (Object::Delete(_), _) => 0,
-                (Object::Node(node), _) => of_node(node, object, nodes),
-                (Object::Pod(pod), Some(namespace)) => of_pod(pod, id, &namespace, nodes),
-                (_, Some(namespace)) => of_owner(object, id, &namespace),
-                (_, None) => most(object),
+            match (change.form, namespace) {
+                (Form::Delete(_), _) => 0,
+                (Form::Node(node, _), _) => match nodes.find(id.name).and_then(|s| nodes.get(s)) {
+                    Some(old) => node_bytes(node).saturating_sub(node_bytes(&old.to_wire())),
+                    None => most(change.object),
+                },
+                (Form::Pod(pod, _), Some(namespace)) => of_pod(pod, id, &namespace, nodes),
+                (Form::Owner(kind, _), Some(namespace)) => {
+                    let old = namespace.owners().get_wire(kind, id.namespace, id.name);
+                    let old = old.and_then(|change| change.object);
+                    most(change.object).saturating_sub(old.map_or(0, |old| most(&old)))
+                }
+                (_, None) => most(change.object),
             }
         };
-        batch.objects().iter().map(growth).sum()
-    }
-}
-
-fn of_node(node: &v1::Node, object: &Object, nodes: &Nodes) -> usize {
-    let known = nodes.find(ObjectId::of(object).name);
-    match known.and_then(|slot| nodes.get(slot)) {
-        Some(old) => node_bytes(node).saturating_sub(node_bytes(&old.to_wire())),
-        None => most(object),
+        batch.changes().map(growth).sum()
     }
 }
 
@@ -140,15 +137,4 @@ fn of_pod(pod: &v1::Pod, id: ObjectId<'_>, namespace: &Namespace, nodes: &Nodes)
         None => template_bytes(pod) + metadata.map_or(0, names) + PLACES,
     };
     labels + slot + rest
-}
-
-fn of_owner(object: &Object, id: ObjectId<'_>, namespace: &Namespace) -> usize {
-    let ObjectKind::Owner(kind) = id.kind else {
-        return 0;
-    };
-    let old = namespace.owners().get_wire(kind, id.namespace, id.name);
-    let old = old
-        .and_then(|change| change.object)
-        .map_or(0, |old| most(&old));
-    most(object).saturating_sub(old)
 }

@@ -12,7 +12,7 @@ use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::counts::partitions::Moves;
 use crate::snapshot::counts::upkeep::Upkeep;
 use crate::snapshot::counts::views::Views;
-use crate::snapshot::objects::change::OwnerKind;
+use crate::snapshot::objects::kind::OwnerKind;
 use crate::snapshot::objects::label_sets::LabelSets;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::owners::{Owner, Owners};
@@ -43,7 +43,7 @@ impl Namespace {
 
     /// Creates or updates a valid pod; whether that made a difference. The
     /// node that it names has a slot.
-    pub fn put_pod(&mut self, wire: &v1::Pod, nodes: &PartitionedNodes) -> bool {
+    pub fn put_pod(&mut self, wire: &v1::Pod, life: &Life, nodes: &PartitionedNodes) -> bool {
         let metadata = wire
             .metadata
             .as_ref()
@@ -51,7 +51,7 @@ impl Namespace {
         let node_name = wire.spec.as_ref().map_or("", |s| &s.node_name);
         let node = nodes.nodes().slot(node_name);
         debug_assert!(node.is_some() || node_name.is_empty());
-        let life = Life::of(wire, Arc::make_mut(&mut self.templates).acquire(wire));
+        let life = life.with_template(Arc::make_mut(&mut self.templates).acquire(wire));
 
         let place = self.pods.find(&metadata.name);
         let old = self.pods.pod(place);
@@ -110,7 +110,7 @@ impl Namespace {
     }
 
     /// Creates or updates an owner; whether that made a difference.
-    pub fn put_owner(&mut self, kind: OwnerKind, name: &str, owner: Owner) -> bool {
+    pub fn put_owner(&mut self, kind: OwnerKind, name: &str, owner: &Arc<Owner>) -> bool {
         self.owners.put(kind, name, owner)
     }
 

@@ -1,0 +1,142 @@
+//! Objects in the form in which they are kept. Compiling is validating: it
+//! happens once, and what is compiled is applied without another look.
+
+use std::sync::Arc;
+
+use super::kind::{ObjectKind, OwnerKind, metadata_of};
+use super::owners::Owner;
+use super::parts::Parts;
+use super::pod::{Life, Phase};
+use super::templates;
+use crate::limits::{Limit, Limits};
+use crate::matching::{Path, Taint, Violations, names, times};
+use crate::proto::v1;
+use crate::proto::v1::change::Object;
+
+/// What is made of a change before it is applied.
+#[derive(Debug, Clone)]
+pub enum Compiled {
+    /// The taints of a node.
+    Node(Box<[Taint]>),
+    /// What is kept of a pod, but for its template.
+    Pod(Life),
+    /// A service or controller.
+    Owner(OwnerKind, Arc<Owner>),
+    /// The kind of an object that is deleted.
+    Delete(ObjectKind),
+}
+
+impl Compiled {
+    /// Checks a change, which is at `path`, and compiles it. `None` when it has a
+    /// fault that leaves nothing to compile.
+    pub fn check(
+        object: &Object,
+        limits: &Limits,
+        path: Path<'_>,
+        faults: &mut Violations,
+    ) -> Option<Self> {
+        let parts = Parts::of(object);
+        if let Parts::Delete(reference) = parts {
+            let path = path.field("delete");
+            check_reference(reference, limits, path, faults);
+            return Self::of(object, path, faults);
+        }
+        let path = path.field(parts.kind()?.field());
+        check_metadata(metadata_of(object), limits, path, faults);
+        match parts {
+            Parts::Pod(pod) => check_pod(pod, limits, path, faults),
+            Parts::Owner(_, selects) => {
+                Owner::check(selects, path.field("spec").field("selector"), faults);
+            }
+            Parts::Node(_) | Parts::Delete(_) => {}
+        }
+        Self::of(object, path, faults)
+    }
+
+    /// Compiles a change of the snapshot's own making, which needs no check.
+    pub fn trusted(object: &Object) -> Self {
+        let mut no_faults = Violations::default();
+        let compiled = Self::of(object, Path::root("change"), &mut no_faults);
+        compiled.expect("what the snapshot makes itself is valid")
+    }
+
+    fn of(object: &Object, path: Path<'_>, faults: &mut Violations) -> Option<Self> {
+        Some(match Parts::of(object) {
+            Parts::Node(node) => {
+                let taints = node.spec.as_ref().map_or(&[][..], |spec| &spec.taints);
+                let path = path.field("spec");
+                Self::Node(Taint::compile(taints, path.field("taints"), faults))
+            }
+            Parts::Pod(pod) => Self::Pod(Life::of(pod)?),
+            Parts::Owner(kind, selects) => {
+                let uid = metadata_of(object).map_or("", |metadata| &metadata.uid);
+                let path = path.field("spec");
+                let owner = Owner::compile(uid, selects, path.field("selector"), faults);
+                Self::Owner(kind, Arc::new(owner))
+            }
+            Parts::Delete(reference) => Self::Delete(ObjectKind::parse(&reference.kind)?),
+        })
+    }
+
+    /// The kind of the object.
+    pub fn kind(&self) -> ObjectKind {
+        match self {
+            Self::Node(_) => ObjectKind::Node,
+            Self::Pod(_) => ObjectKind::Pod,
+            Self::Owner(kind, _) => ObjectKind::Owner(*kind),
+            Self::Delete(kind) => *kind,
+        }
+    }
+}
+
+fn check_reference(
+    reference: &v1::ObjectReference,
+    limits: &Limits,
+    path: Path<'_>,
+    faults: &mut Violations,
+) {
+    if ObjectKind::parse(&reference.kind).is_none() {
+        let known = ObjectKind::list();
+        faults.add(path.field("kind"), format!("must be one of {known}"));
+    }
+    names::check_namespace(&reference.namespace, path.field("namespace"), faults);
+    names::check_name(&reference.name, path.field("name"), faults);
+    check_text(&reference.uid, limits, path.field("uid"), faults);
+}
+
+fn check_pod(pod: &v1::Pod, limits: &Limits, path: Path<'_>, faults: &mut Violations) {
+    check_metadata(pod.metadata.as_ref(), limits, path, faults);
+    let node_name = pod.spec.as_ref().map_or("", |s| &s.node_name);
+    if !node_name.is_empty() {
+        names::check_name(node_name, path.field("spec").field("nodeName"), faults);
+    }
+    let bytes = templates::size_bytes(pod);
+    faults.within(path.field("spec"), limits, Limit::PodSpecBytes, bytes);
+    let phase = pod.status.as_ref().map_or("", |s| &s.phase);
+    if Phase::parse(phase).is_none() {
+        let known = "must be Pending, Running, Succeeded, Failed or Unknown";
+        faults.add(path.field("status").field("phase"), known);
+    }
+}
+
+fn check_metadata(
+    metadata: Option<&v1::ObjectMeta>,
+    limits: &Limits,
+    path: Path<'_>,
+    faults: &mut Violations,
+) {
+    let path = path.field("metadata");
+    let Some(metadata) = metadata else {
+        faults.add(path.field("name"), "is required");
+        return;
+    };
+    names::check_name(&metadata.name, path.field("name"), faults);
+    names::check_namespace(&metadata.namespace, path.field("namespace"), faults);
+    names::check_labels(&metadata.labels, path.field("labels"), faults);
+    times::check_deletion(metadata, path, faults);
+    check_text(&metadata.uid, limits, path.field("uid"), faults);
+}
+
+fn check_text(text: &str, limits: &Limits, path: Path<'_>, faults: &mut Violations) {
+    faults.within(path, limits, Limit::StringBytes, text.len());
+}
