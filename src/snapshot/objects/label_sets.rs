@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash, Hasher};
 
-use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
+use hashbrown::HashMap;
 
-use super::blocks::Blocks;
+use super::interner::Interner;
 use super::shrink;
 use super::slots::Slot;
 use super::symbols::{self, InternedLabels, Symbol, Symbols};
@@ -34,12 +34,7 @@ pub struct LabelSetId(u32);
 #[derive(Debug, Clone, Default)]
 pub struct LabelSets {
     symbols: Symbols,
-    by_labels: HashTable<LabelSetId>,
-    /// The last one is in use.
-    sets: Blocks<LabelSet, BLOCK>,
-    /// Numbers to give out again. Some may be past the end of `sets`.
-    free: Vec<LabelSetId>,
-    hasher: DefaultHashBuilder,
+    sets: Interner<LabelSet, BLOCK>,
     /// What the labels of all sets take.
     label_bytes: usize,
     /// What the counts of all sets take.
@@ -59,9 +54,10 @@ pub struct LabelSet {
 impl LabelSets {
     /// The id of a label set, if a pod has it.
     pub fn find(&self, labels: &BTreeMap<String, String>) -> Option<LabelSetId> {
-        let same = |id: &LabelSetId| self.is(*id, labels);
-        let hash = self.hash(labels.iter().map(|(k, v)| (&**k, &**v)));
-        self.by_labels.find(hash, same).copied()
+        let texts = labels.iter().map(|(k, v)| (&**k, &**v));
+        let same = |number| self.is(LabelSetId(number), labels);
+        let found = self.sets.find(hash(self.sets.hasher(), texts), same);
+        found.map(LabelSetId)
     }
 
     /// As [`Self::find`], where it is likely to be `guess`.
@@ -88,7 +84,7 @@ impl LabelSets {
         labels: &BTreeMap<String, String>,
     ) -> (LabelSetId, bool) {
         if let Some(id) = known {
-            self.sets.get_mut(id.index()).pods += 1;
+            self.sets.get_mut(id.0).pods += 1;
             return (id, false);
         }
         let set = LabelSet {
@@ -97,88 +93,38 @@ impl LabelSets {
             counted: HashMap::default(),
         };
         self.label_bytes += heap::block(size_of_val(&*set.labels));
-        let id = match self.pop_free() {
-            Some(id) => {
-                *self.sets.get_mut(id.index()) = set;
-                id
-            }
-            None => {
-                self.sets.push(set);
-                LabelSetId::at(self.sets.len() - 1)
-            }
-        };
-        let Self {
-            symbols,
-            sets,
-            hasher,
-            by_labels,
-            ..
-        } = self;
-        let hash = |id: &LabelSetId| hash(hasher, symbols.label_texts(&sets[id.index()].labels));
-        by_labels.insert_unique(hash(&id), id, hash);
-        (id, true)
+        let hasher = self.sets.hasher().clone();
+        let hash_of = |set: &LabelSet| hash(&hasher, self.symbols.label_texts(&set.labels));
+        let hash = hash_of(&set);
+        (LabelSetId(self.sets.insert(hash, set, hash_of)), true)
     }
 
     /// Takes a pod away from a label set; whether it was the last.
     pub fn release(&mut self, id: LabelSetId) -> bool {
-        let set = self.sets.get_mut(id.index());
+        let set = self.sets.get_mut(id.0);
         set.pods -= 1;
         if set.pods > 0 {
             return false;
         }
-        let hash = self.hash(self.texts(id));
-        self.by_labels
-            .find_entry(hash, |other| *other == id)
-            .expect("a label set in use is in the table")
-            .remove();
-        let set = std::mem::take(self.sets.get_mut(id.index()));
+        let set = std::mem::take(set);
+        let hasher = self.sets.hasher().clone();
+        let hash_of = |set: &LabelSet| hash(&hasher, self.symbols.label_texts(&set.labels));
+        let is_used = |set: &LabelSet| set.pods > 0;
+        self.sets.remove(hash_of(&set), id.0, is_used, hash_of);
         self.symbols.release_labels(&set.labels);
         self.label_bytes -= heap::block(size_of_val(&*set.labels));
         self.count_bytes -= heap::block(set.counted.allocation_size());
-        self.free.push(id);
-        self.trim();
         true
-    }
-
-    /// A number to give out again. As long as there is one, `sets` does not
-    /// grow: so one past its end never comes back into it.
-    fn pop_free(&mut self) -> Option<LabelSetId> {
-        let len = self.sets.len();
-        std::iter::from_fn(|| self.free.pop()).find(|id| id.index() < len)
-    }
-
-    /// Drops unused sets at the end, and room that is not needed.
-    fn trim(&mut self) {
-        while self.sets.last().is_some_and(|set| set.pods == 0) {
-            self.sets.pop();
-        }
-        let len = self.sets.len();
-        if let Some(capacity) = shrink::shrunk(len, self.by_labels.capacity()) {
-            let Self {
-                sets,
-                by_labels,
-                symbols,
-                hasher,
-                free,
-                ..
-            } = self;
-            sets.shrink();
-            by_labels.shrink_to(capacity, |id| {
-                hash(hasher, symbols.label_texts(&sets[id.index()].labels))
-            });
-            free.retain(|id| id.index() < len);
-            free.shrink_to_fit();
-        }
     }
 
     /// One more than the largest number in use.
     pub fn slot_count(&self) -> usize {
-        self.sets.len()
+        self.sets.bound()
     }
 
     /// Counts a pod of a label set on a node.
     pub fn count(&mut self, id: LabelSetId, slot: Slot) {
-        let counted = &mut self.sets.get_mut(id.index()).counted;
+        let counted = &mut self.sets.get_mut(id.0).counted;
         let room = counted.allocation_size();
         *counted.entry(slot).or_default() += 1;
         if counted.allocation_size() != room {
@@ -189,7 +135,7 @@ impl LabelSets {
 
     /// Takes a counted pod back.
     pub fn uncount(&mut self, id: LabelSetId, slot: Slot) {
-        let counted = &mut self.sets.get_mut(id.index()).counted;
+        let counted = &mut self.sets.get_mut(id.0).counted;
         let count = counted.get_mut(&slot).expect("a counted pod was counted");
         *count -= 1;
         if *count == 0 {
@@ -221,15 +167,15 @@ impl LabelSets {
                 && set.pods > 0
                 && selector.matches(|key| symbols::label_value(&set.labels, *key))
         };
-        let all = self.sets.iter().enumerate();
+        let all = self.sets.iter();
         all.filter(move |(_, set)| matches(set))
-            .map(|(i, _)| LabelSetId::at(i))
+            .map(|(number, _)| LabelSetId(number))
     }
 
     /// What it costs to hold a selector against all of them.
     pub fn units(&self, selector: &Selector) -> usize {
         let each = UNITS_PER_SET + selector.len();
-        let all = self.sets.len().saturating_mul(each);
+        let all = self.sets.bound().saturating_mul(each);
         all.saturating_add(selector.size().saturating_mul(10))
     }
 
@@ -237,7 +183,7 @@ impl LabelSets {
     pub fn pairs(&self) -> Pairs {
         let mut pairs = Pairs::default();
         for (id, _) in self.in_use() {
-            for pair in &self.sets[id.index()].labels {
+            for pair in &self.sets.get(id.0).labels {
                 pairs.0.entry(*pair).or_default().push(id);
             }
         }
@@ -273,41 +219,36 @@ impl LabelSets {
 
     /// Whether a number is that of a label set.
     pub fn is_in_use(&self, id: LabelSetId) -> bool {
-        id.index() < self.sets.len() && self.sets[id.index()].pods > 0
+        id.index() < self.sets.bound() && self.sets.get(id.0).pods > 0
     }
 
     /// The numbers of label sets that may be others than before, or count other
     /// pods; those that are gone as well.
     pub fn changed_since(&self, before: &Self) -> Vec<LabelSetId> {
-        let now = self.sets.changed(&before.sets);
-        let gone = self.sets.len()..before.sets.len().max(self.sets.len());
-        now.chain([gone]).flatten().map(LabelSetId::at).collect()
+        let changed = self.sets.changed_since(&before.sets);
+        changed.map(LabelSetId::at).collect()
     }
 
     /// The label sets in use, each with how many pods have it.
     pub fn in_use(&self) -> impl Iterator<Item = (LabelSetId, u32)> {
-        let all = self.sets.iter().enumerate();
-        all.filter(|(_, set)| set.pods > 0)
-            .map(|(i, set)| (LabelSetId::at(i), set.pods))
+        let all = self.sets.iter().filter(|(_, set)| set.pods > 0);
+        all.map(|(number, set)| (LabelSetId(number), set.pods))
     }
 
     /// How many pods of a label set count on a node.
     pub fn counted(&self, id: LabelSetId, slot: Slot) -> u32 {
-        self.sets[id.index()]
-            .counted
-            .get(&slot)
-            .copied()
-            .unwrap_or(0)
+        self.sets.get(id.0).counted.get(&slot).copied().unwrap_or(0)
     }
 
     /// On how many nodes pods of a label set count.
     pub fn nodes_of(&self, id: LabelSetId) -> usize {
-        self.sets[id.index()].counted.len()
+        self.sets.get(id.0).counted.len()
     }
 
     /// How many pods of a label set count on each node that has any.
     pub fn counts(&self, id: LabelSetId) -> impl Iterator<Item = (Slot, u32)> {
-        self.sets[id.index()]
+        self.sets
+            .get(id.0)
             .counted
             .iter()
             .map(|(slot, n)| (*slot, *n))
@@ -315,24 +256,22 @@ impl LabelSets {
 
     /// The labels of a set, ascending by key.
     pub fn texts(&self, id: LabelSetId) -> impl Iterator<Item = (&str, &str)> {
-        self.symbols.label_texts(&self.sets[id.index()].labels)
+        self.symbols.label_texts(&self.sets.get(id.0).labels)
     }
 
     /// How many label sets there are.
     pub fn len(&self) -> usize {
-        self.by_labels.len()
+        self.sets.count()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.by_labels.is_empty()
+        self.sets.count() == 0
     }
 
     /// What its tables take more at once with so many more sets and texts.
     pub fn doubling(&self, sets: usize, texts: usize) -> usize {
-        let table = heap::block(self.by_labels.allocation_size());
-        heap::doubling(table, self.sets.len(), self.by_labels.capacity(), sets)
-            + self.symbols.doubling(texts)
+        self.sets.doubling(sets) + self.symbols.doubling(texts)
     }
 
     /// As [`Self::memory_bytes`], with every set measured anew.
@@ -340,23 +279,14 @@ impl LabelSets {
         let set = |set: &LabelSet| {
             heap::block(size_of_val(&*set.labels)) + heap::block(set.counted.allocation_size())
         };
-        let sets: usize = self.sets.iter().map(set).sum();
+        let sets: usize = self.sets.iter().map(|(_, it)| set(it)).sum();
         let kept = self.label_bytes + self.count_bytes + self.symbols.memory_bytes();
         self.memory_bytes() - kept + sets + self.symbols.measured_bytes()
     }
 
     /// What the table takes in memory: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.label_bytes
-            + self.count_bytes
-            + self.sets.memory_bytes()
-            + heap::block(self.by_labels.allocation_size())
-            + heap::list::<LabelSetId>(self.free.capacity())
-            + self.symbols.memory_bytes()
-    }
-
-    fn hash<'a>(&self, labels: impl Iterator<Item = (&'a str, &'a str)>) -> u64 {
-        hash(&self.hasher, labels)
+        self.label_bytes + self.count_bytes + self.sets.memory_bytes() + self.symbols.memory_bytes()
     }
 }
 
@@ -371,7 +301,7 @@ impl LabelSetId {
     }
 }
 
-fn hash<'a>(hasher: &DefaultHashBuilder, labels: impl Iterator<Item = (&'a str, &'a str)>) -> u64 {
+fn hash<'a>(hasher: &impl BuildHasher, labels: impl Iterator<Item = (&'a str, &'a str)>) -> u64 {
     let mut state = hasher.build_hasher();
     for label in labels {
         label.hash(&mut state);

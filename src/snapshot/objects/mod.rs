@@ -4,6 +4,7 @@ pub mod blocks;
 pub mod change;
 pub mod compiled;
 pub mod defaults;
+pub mod interner;
 pub mod kind;
 pub mod label_sets;
 pub mod node;

@@ -2,10 +2,7 @@
 
 use std::hash::{BuildHasher, Hash};
 
-use hashbrown::{DefaultHashBuilder, HashTable};
-
-use super::blocks::Blocks;
-use super::shrink;
+use super::interner::Interner;
 use crate::account::heap;
 
 /// How many texts are copied to change one of them.
@@ -30,12 +27,7 @@ impl Symbol {
 /// strings, or bytes.
 #[derive(Debug)]
 pub struct Symbols<T: ?Sized = str> {
-    by_text: HashTable<Symbol>,
-    /// The last one is in use.
-    entries: Blocks<Text<T>, BLOCK>,
-    /// Symbols to give out again. Some may be past the end of `entries`.
-    free: Vec<Symbol>,
-    hasher: DefaultHashBuilder,
+    texts: Interner<Text<T>, BLOCK>,
     /// What the texts take.
     text_bytes: usize,
 }
@@ -64,10 +56,7 @@ where
 {
     fn clone(&self) -> Self {
         Self {
-            by_text: self.by_text.clone(),
-            entries: self.entries.clone(),
-            free: self.free.clone(),
-            hasher: self.hasher.clone(),
+            texts: self.texts.clone(),
             text_bytes: self.text_bytes,
         }
     }
@@ -76,10 +65,7 @@ where
 impl<T: ?Sized> Default for Symbols<T> {
     fn default() -> Self {
         Self {
-            by_text: HashTable::default(),
-            entries: Blocks::default(),
-            free: Vec::default(),
-            hasher: DefaultHashBuilder::default(),
+            texts: Interner::default(),
             text_bytes: 0,
         }
     }
@@ -92,15 +78,19 @@ where
 {
     /// The symbol of `text`, if it is in the table.
     pub fn find(&self, text: &T) -> Option<Symbol> {
-        let same = |symbol: &Symbol| self.text(*symbol) == text;
-        self.by_text.find(self.hasher.hash_one(text), same).copied()
+        let same = |number| &*self.texts.get(number).text == text;
+        self.texts.find(self.hash(text), same).map(Symbol)
+    }
+
+    fn hash(&self, text: &T) -> u64 {
+        self.texts.hasher().hash_one(text)
     }
 
     /// The symbol of `text`, used once more. Each call is paired with one of
     /// [`Self::release`].
     pub fn acquire(&mut self, text: &T) -> Symbol {
         if let Some(symbol) = self.find(text) {
-            self.entries.get_mut(symbol.index()).uses += 1;
+            self.texts.get_mut(symbol.0).uses += 1;
             return symbol;
         }
         let entry = Text {
@@ -108,107 +98,52 @@ where
             uses: 1,
         };
         self.text_bytes += heap::block(size_of_val(text));
-        let symbol = match self.pop_free() {
-            Some(symbol) => {
-                *self.entries.get_mut(symbol.index()) = entry;
-                symbol
-            }
-            None => {
-                self.entries.push(entry);
-                Symbol(u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 texts"))
-            }
-        };
-        let Self {
-            by_text,
-            entries,
-            hasher,
-            ..
-        } = self;
-        by_text.insert_unique(hasher.hash_one(text), symbol, |symbol| {
-            hasher.hash_one(&*entries[symbol.index()].text)
-        });
-        symbol
+        let hasher = self.texts.hasher().clone();
+        let hash_of = |entry: &Text<T>| hasher.hash_one(&*entry.text);
+        Symbol(self.texts.insert(hasher.hash_one(text), entry, hash_of))
     }
 
     /// Gives one use of a symbol back.
     pub fn release(&mut self, symbol: Symbol) {
-        let entry = self.entries.get_mut(symbol.index());
+        let entry = self.texts.get_mut(symbol.0);
         entry.uses -= 1;
         if entry.uses > 0 {
             return;
         }
         let text = std::mem::take(&mut entry.text);
         self.text_bytes -= heap::block(size_of_val(&*text));
-        let hash = self.hasher.hash_one(&*text);
-        self.by_text
-            .find_entry(hash, |other| *other == symbol)
-            .expect("a symbol in use is in the table")
-            .remove();
-        self.free.push(symbol);
-        self.trim();
-    }
-
-    /// A symbol to give out again. As long as there is one, `entries` does not
-    /// grow: so one past its end never comes back into it.
-    fn pop_free(&mut self) -> Option<Symbol> {
-        let len = self.entries.len();
-        std::iter::from_fn(|| self.free.pop()).find(|symbol| symbol.index() < len)
-    }
-
-    /// Drops unused entries at the end, and room that is not needed.
-    fn trim(&mut self) {
-        while self.entries.last().is_some_and(|entry| entry.uses == 0) {
-            self.entries.pop();
-        }
-        let len = self.entries.len();
-        if let Some(capacity) = shrink::shrunk(len, self.by_text.capacity()) {
-            let Self {
-                entries,
-                by_text,
-                hasher,
-                free,
-                ..
-            } = self;
-            entries.shrink();
-            by_text.shrink_to(capacity, |s| hasher.hash_one(&*entries[s.index()].text));
-            free.retain(|symbol| symbol.index() < len);
-            free.shrink_to_fit();
-        }
+        let hasher = self.texts.hasher().clone();
+        let hash_of = |entry: &Text<T>| hasher.hash_one(&*entry.text);
+        let is_used = |entry: &Text<T>| entry.uses > 0;
+        let hash = hasher.hash_one(&*text);
+        self.texts.remove(hash, symbol.0, is_used, hash_of);
     }
 
     /// One more than the largest symbol's index.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.texts.bound()
     }
 
     /// The text of a symbol of this table.
     pub fn text(&self, symbol: Symbol) -> &T {
-        &self.entries[symbol.index()].text
+        &self.texts.get(symbol.0).text
     }
 
     /// What its tables take more at once with so many more texts.
     pub fn doubling(&self, more: usize) -> usize {
-        let (len, room) = (self.entries.len(), self.entries.capacity());
-        let table = heap::block(self.by_text.allocation_size());
-        heap::doubling(heap::list::<Text<T>>(room), len, room, more)
-            + heap::doubling(table, len, self.by_text.capacity(), more)
+        self.texts.list_doubling(more) + self.texts.doubling(more)
     }
 
     /// As [`Self::memory_bytes`], with every text measured anew.
     pub fn measured_bytes(&self) -> usize {
-        let texts = self
-            .entries
-            .iter()
-            .map(|e| heap::block(size_of_val(&*e.text)));
+        let texts = self.texts.iter();
+        let texts = texts.map(|(_, entry)| heap::block(size_of_val(&*entry.text)));
         self.memory_bytes() - self.text_bytes + texts.sum::<usize>()
     }
 
     /// What the table takes in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.text_bytes
-            + heap::list::<Text<T>>(self.entries.capacity())
-            + heap::list::<Symbol>(self.free.capacity())
-            + heap::block(self.by_text.allocation_size())
+        self.text_bytes + self.texts.memory_bytes()
     }
 }
 

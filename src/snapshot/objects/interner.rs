@@ -1,0 +1,155 @@
+//! A table that keeps each distinct entry once and names it by a number.
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+use super::blocks::Blocks;
+use super::shrink;
+use crate::account::heap;
+
+/// Entries by number, found by a hash of what they stand for. Entries are copied
+/// `BLOCK` at a time to change one of them.
+///
+/// Numbers are given out again. The last entry is always in use.
+#[derive(Debug, Clone)]
+pub struct Interner<E, const BLOCK: usize> {
+    by_hash: HashTable<u32>,
+    entries: Blocks<E, BLOCK>,
+    /// Numbers to give out again. Some may be past the end of `entries`.
+    free: Vec<u32>,
+    hasher: DefaultHashBuilder,
+}
+
+impl<E, const BLOCK: usize> Default for Interner<E, BLOCK> {
+    fn default() -> Self {
+        Self {
+            by_hash: HashTable::default(),
+            entries: Blocks::default(),
+            free: Vec::default(),
+            hasher: DefaultHashBuilder::default(),
+        }
+    }
+}
+
+impl<E, const BLOCK: usize> Interner<E, BLOCK> {
+    /// Makes the hashes that entries are found by.
+    pub fn hasher(&self) -> &DefaultHashBuilder {
+        &self.hasher
+    }
+
+    /// The number of the entry with this hash that is the `same`.
+    pub fn find(&self, hash: u64, same: impl Fn(u32) -> bool) -> Option<u32> {
+        self.by_hash.find(hash, |number| same(*number)).copied()
+    }
+
+    /// An entry by number.
+    pub fn get(&self, number: u32) -> &E {
+        &self.entries[number as usize]
+    }
+
+    /// The entries with their numbers, in order; unused ones too.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &E)> {
+        (0..).zip(self.entries.iter())
+    }
+
+    /// How many entries there are.
+    pub fn count(&self) -> usize {
+        self.by_hash.len()
+    }
+
+    /// One more than the largest number in use.
+    pub fn bound(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The numbers whose entries may be others than before, or changed; those
+    /// that are gone as well.
+    pub fn changed_since(&self, before: &Self) -> impl Iterator<Item = usize> {
+        let now = self.entries.changed(&before.entries);
+        let gone = self.entries.len()..before.entries.len().max(self.entries.len());
+        now.chain([gone]).flatten()
+    }
+
+    /// What its tables take more at once with so many more entries.
+    pub fn doubling(&self, more: usize) -> usize {
+        let (len, room) = (self.entries.len(), self.by_hash.capacity());
+        heap::doubling(heap::block(self.by_hash.allocation_size()), len, room, more)
+    }
+
+    /// What its list of entries takes more at once with so many more of them.
+    pub fn list_doubling(&self, more: usize) -> usize {
+        let (len, room) = (self.entries.len(), self.entries.capacity());
+        heap::doubling(heap::list::<E>(room), len, room, more)
+    }
+
+    /// What it takes in memory, without what entries own: an estimate, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.entries.memory_bytes()
+            + heap::list::<u32>(self.free.capacity())
+            + heap::block(self.by_hash.allocation_size())
+    }
+}
+
+impl<E: Clone, const BLOCK: usize> Interner<E, BLOCK> {
+    /// An entry by number, to change it.
+    pub fn get_mut(&mut self, number: u32) -> &mut E {
+        self.entries.get_mut(number as usize)
+    }
+
+    /// Adds an entry that is not there yet; its number. `hash_of` tells the hash
+    /// of an entry.
+    pub fn insert(&mut self, hash: u64, entry: E, hash_of: impl Fn(&E) -> u64) -> u32 {
+        let number = match self.pop_free() {
+            Some(number) => {
+                *self.entries.get_mut(number as usize) = entry;
+                number
+            }
+            None => {
+                self.entries.push(entry);
+                u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 entries")
+            }
+        };
+        let entries = &self.entries;
+        self.by_hash
+            .insert_unique(hash, number, |number| hash_of(&entries[*number as usize]));
+        number
+    }
+
+    /// Gives the number of an unused entry back, which was found by this hash.
+    pub fn remove(
+        &mut self,
+        hash: u64,
+        number: u32,
+        is_used: impl Fn(&E) -> bool,
+        hash_of: impl Fn(&E) -> u64,
+    ) {
+        self.by_hash
+            .find_entry(hash, |other| *other == number)
+            .expect("an entry in use is in the table")
+            .remove();
+        self.free.push(number);
+        self.trim(is_used, hash_of);
+    }
+
+    /// A number to give out again. As long as there is one, `entries` does not
+    /// grow: so one past its end never comes back into it.
+    fn pop_free(&mut self) -> Option<u32> {
+        let len = self.entries.len();
+        std::iter::from_fn(|| self.free.pop()).find(|number| (*number as usize) < len)
+    }
+
+    /// Drops unused entries at the end, and memory that is not needed.
+    fn trim(&mut self, is_used: impl Fn(&E) -> bool, hash_of: impl Fn(&E) -> u64) {
+        while self.entries.last().is_some_and(|entry| !is_used(entry)) {
+            self.entries.pop();
+        }
+        let len = self.entries.len();
+        if let Some(capacity) = shrink::shrunk(len, self.by_hash.capacity()) {
+            self.entries.shrink();
+            let entries = &self.entries;
+            let hash = |number: &u32| hash_of(&entries[*number as usize]);
+            self.by_hash.shrink_to(capacity, hash);
+            self.free.retain(|number| (*number as usize) < len);
+            self.free.shrink_to_fit();
+        }
+    }
+}
