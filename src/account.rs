@@ -258,7 +258,7 @@ impl Gauge {
         }
     }
 
-    /// Notes that it takes so much now. For whoever alone changes it.
+    /// Notes that it takes so much now. Only one caller may change it.
     pub fn set(&self, bytes: usize) {
         self.change(self.bytes(), bytes);
     }

@@ -1,15 +1,15 @@
-//! What a decision may cost. Whoever serves others meanwhile decides within a
-//! budget, which every piece of work is taken from before it begins; whoever
-//! decides aside looks up now and then whether anybody still waits.
+//! The latency budget of a decision. On a thread that serves connections, every
+//! piece of work is taken from the budget before it begins. Aside, a decision
+//! checks now and then whether its caller still waits.
 
 use std::cell::Cell;
 
 /// Why a decision was not made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delay {
-    /// Somebody changes what it reads, and will soon be done.
+    /// A batch holds a lock that it needs, and will soon be done.
     Held,
-    /// It costs more than was allowed, or nobody waits for it any more.
+    /// It costs more than was allowed, or its caller is gone.
     Long,
 }
 
@@ -26,7 +26,7 @@ const SLICE: Units = 200_000;
 /// What is left of what a decision may cost.
 pub struct Budget<'a> {
     left: Cell<Units>,
-    /// Since when, in units, nobody looked whether to go on.
+    /// The units spent since the last look at whether to go on.
     unlooked: Cell<Units>,
     is_given_up: Option<&'a (dyn Fn() -> bool + 'a)>,
     delay: Cell<Option<Delay>>,
@@ -51,8 +51,8 @@ impl<'a> Budget<'a> {
         }
     }
 
-    /// Takes what a piece of work costs, which may begin if this says so. Whoever
-    /// decides aside may begin with anything, and asks [`Self::goes_on`].
+    /// Takes the cost of a piece of work. The work may begin if this returns
+    /// `true`. A decision aside may begin anything, and asks [`Self::goes_on`].
     pub fn affords(&self, units: impl TryInto<Units>) -> bool {
         if self.is_given_up.is_none() && self.delay.get().is_none() {
             let units = units.try_into().unwrap_or(Units::MAX);
@@ -64,8 +64,8 @@ impl<'a> Budget<'a> {
         self.delay.get().is_none()
     }
 
-    /// Whether to go on with a piece of work that was begun, of which so much
-    /// comes next.
+    /// Whether to go on with a piece of work that was begun. `units` is the
+    /// cost of what comes next.
     pub fn goes_on(&self, units: impl TryInto<Units>) -> bool {
         if let Some(is_given_up) = self.is_given_up {
             let units = units.try_into().unwrap_or(Units::MAX);
@@ -78,7 +78,7 @@ impl<'a> Budget<'a> {
         self.delay.get().is_none()
     }
 
-    /// As both, for work that is done in one go.
+    /// Both in one, for work that is done in one go.
     pub fn takes(&self, units: usize) -> bool {
         self.affords(units) && self.goes_on(units)
     }

@@ -1,4 +1,4 @@
-//! What time it is, on two clocks: whoever makes a registry tells.
+//! The time on two clocks. The maker of a registry passes them in.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -9,13 +9,14 @@ pub type Clock = Arc<dyn Fn() -> Now + Send + Sync>;
 /// A moment on both clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
-    /// What is told and stored. Somebody may set this clock, forward or back.
+    /// The wall clock, which is reported and stored. It may be set, forward or
+    /// back.
     pub wall: SystemTime,
-    /// What time spans are measured by.
+    /// The monotonic clock, which measures time spans.
     pub steady: Moment,
 }
 
-/// A moment on a clock that nobody sets, in nanoseconds since some other. It
+/// A moment on the monotonic clock, in nanoseconds since an arbitrary one. It
 /// means nothing in another process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(i64);
@@ -62,7 +63,7 @@ pub fn system() -> impl Fn() -> Now + Send + Sync {
     }
 }
 
-/// A wall clock that nobody sets.
+/// A wall clock that is never set.
 impl From<SystemTime> for Now {
     fn from(wall: SystemTime) -> Self {
         let since = wall.duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -1,6 +1,5 @@
-//! Plain counts of what snapshots did since the server started, for whoever
-//! watches it. They are of all snapshots together, so that none of them ever
-//! falls.
+//! Counters of what snapshots did since the server started, for metrics. They
+//! are of all snapshots together, so that none of them ever falls.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -42,8 +41,8 @@ pub(super) fn add(count: &AtomicU64, more: usize) {
     count.fetch_add(more as u64, Ordering::Relaxed);
 }
 
-/// A count in parts, of which each thread raises its own: decisions raise it,
-/// and would take one shared cache line from each other.
+/// A striped counter: each thread raises its own stripe. Decisions raise it,
+/// and would contend for one shared cache line.
 #[derive(Debug, Default)]
 pub struct Striped([PaddedCount; STRIPES]);
 

@@ -73,9 +73,9 @@ pub struct Move {
     pub from: DomainId,
     /// The domain that it is in now, if it is a member.
     pub to: DomainId,
-    /// Whether nobody is left in `from`.
+    /// Whether `from` has no eligible node any more.
     pub from_vanishes: bool,
-    /// Whether nobody was in `to` before.
+    /// Whether `to` had no eligible node before.
     pub to_appears: bool,
 }
 
@@ -242,8 +242,8 @@ impl Partition {
         }
     }
 
-    /// Follows a change of a node, of which `topology` knows already; how its
-    /// membership changed, if it did.
+    /// Follows a change of a node that `topology` has followed already. Returns
+    /// how its membership changed, if it did.
     pub fn update(
         &mut self,
         slot: Slot,

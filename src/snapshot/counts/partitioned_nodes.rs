@@ -19,8 +19,8 @@ use crate::snapshot::objects::slots::Slot;
 pub struct PartitionedNodes {
     nodes: Nodes,
     partitions: RwLock<PartitionsInUse>,
-    /// What these were copied from to be changed, while following that is
-    /// cheaper than looking at all nodes again.
+    /// What these were copied from, if following the changes since is cheaper
+    /// than looking at all nodes.
     base: Option<Base>,
 }
 
@@ -37,8 +37,8 @@ struct Base {
 /// about 10 ms. Those that cost more than their share are dropped first.
 const MAX_FOLLOWING: usize = 2_000_000;
 
-/// How many nodes may change in a batch before looking at all of them anew is
-/// considered; it is done once a quarter of them changed.
+/// Up to how many changed nodes of a batch are always followed. Of more,
+/// partitions are dropped once a quarter of all nodes changed.
 const MIN_UPHEAVAL: usize = 64;
 
 /// What it costs to find the domain of a node, in units.
@@ -47,7 +47,7 @@ const UNITS_PER_DOMAIN: usize = 5;
 /// How many partitions share what following may cost.
 const SHARES: usize = 64;
 
-/// How many ways of looking at the nodes are kept, at most.
+/// How many partitions are kept, at most.
 const MAX_PARTITIONS: usize = 4_096;
 
 /// What became of the partitions when nodes changed.
@@ -195,8 +195,8 @@ impl PartitionedNodes {
         Some((topology, Arc::new(partition)))
     }
 
-    /// What is behind a reference, to change it: apart from whoever holds
-    /// another reference, and with the partitions.
+    /// What is behind a reference, to change it, with the partitions. Other
+    /// references keep what they have.
     pub fn to_change(this: &mut Arc<Self>) -> &mut Self {
         if Arc::get_mut(this).is_none() {
             let partitions = std::mem::take(&mut *this.partitions.write());

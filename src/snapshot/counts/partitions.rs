@@ -1,5 +1,5 @@
-//! The topologies and partitions in use: ways of looking at the nodes, shared
-//! by all namespaces and kept up to date by every change of a node.
+//! The topologies and partitions in use, shared by all namespaces. Every change
+//! of a node updates them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -69,8 +69,8 @@ pub struct Moves {
 
 /// The topologies and partitions in use.
 ///
-/// Whoever reads holds a clone of an `Arc`. Who decides aside may hold it while
-/// nodes change: a change then copies it first.
+/// A reader holds a clone of an `Arc`. A decision aside may hold it while nodes
+/// change; the change then copies it first.
 #[derive(Debug, Default)]
 pub struct PartitionsInUse {
     topologies: HashMap<topology::Key, usize>,
@@ -212,8 +212,8 @@ impl PartitionsInUse {
         self.retain(|entry| entry.key.eligibility.units_per_node() <= units);
     }
 
-    /// Follows changes of nodes, of which `node` tells already; what moved in
-    /// each partition.
+    /// Follows changes of nodes; `node` gives the nodes after them. Returns
+    /// what moved in each partition.
     pub fn update<'n>(
         &mut self,
         changed: &[Slot],

@@ -1,17 +1,17 @@
-//! Which questions were asked lately: a view is worth keeping only if its
-//! question comes again.
+//! The queries that were asked recently. A view is worth keeping only if its
+//! query comes again.
 
 use std::hash::{BuildHasher, RandomState};
 
 use super::query::Query;
 use crate::account::heap;
 
-/// Questions that are remembered, each by a hash in a place of its own. A
-/// question whose place another one took has to come twice more.
+/// How many queries are remembered, each by a hash in a place of its own. A
+/// query whose place another one took has to come twice more.
 const PLACES: usize = 4_096;
 
-/// The questions asked lately. Hashes are seeded, so that nobody can choose
-/// questions that take the places of others.
+/// The queries asked recently. Hashes are seeded, so that clients cannot choose
+/// queries that take the places of others.
 #[derive(Debug, Default)]
 pub struct RecentQueries {
     seed: RandomState,
@@ -25,7 +25,7 @@ impl RecentQueries {
         heap::list::<u32>(self.places.capacity())
     }
 
-    /// Notes a question; whether it was asked before.
+    /// Notes a query. Returns whether it was asked before.
     pub fn note(&mut self, query: Query<'_>) -> bool {
         if self.places.is_empty() {
             self.places = vec![0; PLACES];

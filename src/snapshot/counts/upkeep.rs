@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::account::{Account, Gauge, Part};
 use crate::snapshot::counters::{self, Counters};
 
-/// The books on the views of a state.
+/// The accounts of the views of a state.
 #[derive(Debug)]
 pub struct Upkeep {
     /// Grows whenever nodes moved between domains. Views of another version
@@ -80,7 +80,7 @@ impl Upkeep {
         self.partition_bytes.bytes()
     }
 
-    /// Notes what topologies and partitions take. For whoever has locked them.
+    /// Notes what topologies and partitions take. Call it with them locked.
     pub fn note_partitions(&self, bytes: usize) {
         self.partition_bytes.set(bytes);
     }

@@ -185,8 +185,8 @@ impl View {
         }
     }
 
-    /// Whether there are many more domains than when it was made: made anew it
-    /// would keep its counts in order.
+    /// Whether there are so many more domains than when it was made that a new
+    /// one would keep its counts in order.
     pub fn is_outgrown(&self, domain_count: usize) -> bool {
         self.levels.is_none() && domain_count > 4 * MANY_DOMAINS
     }

@@ -36,8 +36,8 @@ pub struct Views {
 }
 
 impl Views {
-    /// Changes which views there are, and notes what they take then. Whoever
-    /// keeps or drops views does so here: so the total is always the sum of what
+    /// Changes which views there are, and notes what they take then. Views are
+    /// kept and dropped only here, so the total is always the sum of what
     /// namespaces noted last, however views grew meanwhile.
     pub fn change<T>(&mut self, upkeep: &Upkeep, change: impl FnOnce(&mut Self) -> T) -> T {
         let before = (self.noted, self.count());

@@ -106,8 +106,8 @@ impl WatchedSelectors {
         watched.views.iter().find(|view| view.partition() == id)
     }
 
-    /// Keeps a view of a selector that matches these label sets; that of
-    /// somebody who was faster, if there is one.
+    /// Keeps a view of a selector that matches these label sets. Returns the
+    /// kept view, which is an earlier one if there is one.
     pub fn insert(
         &mut self,
         selector: &Selector,

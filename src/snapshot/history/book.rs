@@ -1,8 +1,8 @@
 //! The book of reservations: picks that are held for their owners.
 //!
-//! A reservation counts because the state holds a pod for it, under a name
-//! that no client can give. This book knows whose it is and when it ends; it
-//! is changed only by whoever has the snapshot's turn, so the two agree.
+//! A reservation counts because the state holds a pod for it, under a name that
+//! no client can give. The book knows its owner and when it ends. Both change
+//! only with the turn of the snapshot, so they agree.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -76,7 +76,7 @@ impl Reservations {
         self.held.get(&serial).map(|(held, _)| held)
     }
 
-    /// The pods by which reservations count.
+    /// The pods that stand for reservations.
     pub fn pods(&self, serials: &[Serial]) -> Vec<Object> {
         let held = |serial: &Serial| Some(self.get(*serial)?.pod(*serial));
         serials.iter().filter_map(held).collect()
@@ -107,8 +107,8 @@ impl Reservations {
         true
     }
 
-    /// A reservation with the pod that it became, and its time anew, to be put
-    /// in; `None` when it is not live.
+    /// A reservation with the pod that it became and a new time, to be put in.
+    /// `None` when it is not live.
     pub fn confirmed_as(&self, serial: Serial, claim: Claim, now: Now) -> Option<Reservation> {
         let mut held = self.get(serial)?.clone();
         held.claim = Some(claim);

@@ -1,4 +1,4 @@
-//! How old a snapshot is: the time since its feed was last heard of, and how
+//! How old a snapshot is (the time since the last batch of its feed), and how
 //! old it may get.
 
 use std::collections::HashMap;
@@ -36,7 +36,8 @@ pub struct Freshness {
     /// How long the last batch took from its arrival until it was applied, in
     /// microseconds.
     lag: AtomicU64,
-    /// What was announced last. Held while telling, so that the last word is true.
+    /// What was announced last. Locked while announcing, so that the last
+    /// announcement is true.
     announced: Mutex<Announced>,
 }
 

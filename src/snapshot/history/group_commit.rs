@@ -1,12 +1,13 @@
-//! Work that waits while other work is under way, taken up all at once.
+//! Group commit: work that waits while other work is under way is done
+//! together.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-/// Callers that meet in front of something slow. One of them leads: it does
-/// the jobs of all who waited, in the order in which they came.
+/// Callers that wait for something slow, such as a disk. One of them leads: it
+/// does the jobs of all that wait, in the order in which they came.
 #[derive(Debug)]
 pub struct GroupCommit<J, O> {
     next: AtomicU64,
@@ -27,8 +28,9 @@ impl<J, O> Default for GroupCommit<J, O> {
 }
 
 impl<J, O> GroupCommit<J, O> {
-    /// Has a job done, by `lead` or by another caller's; its outcome. `lead`
-    /// gets jobs and answers as many outcomes, in their order.
+    /// Does a job, by `lead` or by that of another caller, and returns its
+    /// outcome. `lead` gets jobs and returns as many outcomes, in the same
+    /// order.
     pub fn join(&self, job: J, lead: impl FnOnce(Vec<J>) -> Vec<O>) -> O {
         let ticket = {
             let mut waiting = self.waiting.lock();

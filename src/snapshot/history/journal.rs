@@ -3,8 +3,8 @@
 //! Whatever moves a snapshot on becomes an [`Entry`] first. Entries of a
 //! snapshot are in order, each with the epoch and the revision that it leads
 //! to, and an entry is applied only after the journal took it. So what a
-//! decision sees can always be read back, and whoever applies the same entries
-//! in the same order gets to the same state.
+//! decision sees can always be read back, and applying the same entries in the
+//! same order leads to the same state.
 
 use std::time::SystemTime;
 
@@ -12,8 +12,8 @@ use crate::proto::v1::change::Object;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::reservation::{Reservation, Serial};
 
-/// Keeps what happens to snapshots. Its methods may wait for a disk, so they
-/// are never called by who serves connections.
+/// Keeps what happens to snapshots. Its methods may wait for a disk, so threads
+/// that serve connections never call them.
 pub trait Journal: Send + Sync {
     /// Takes entries: all of them or none. They are as durable as promised
     /// when it returns.

@@ -37,11 +37,11 @@ pub struct Snapshot {
     live: RwLock<Arc<State>>,
     /// Those that answered before.
     retired: Retired<State>,
-    /// Held by whoever applies a batch.
+    /// Locked to apply a batch.
     pub(super) position: Mutex<JournalPosition>,
     pub(super) updated: Mutex<Now>,
     pub(super) clock: Clock,
-    /// Changed by whoever has the turn.
+    /// Changed only with the turn.
     pub(super) book: Mutex<Reservations>,
     /// What the book takes.
     pub(super) held_bytes: Gauge,
@@ -86,7 +86,7 @@ pub(super) struct JournalPosition {
     pub(super) sequence: u64,
 }
 
-/// Batches are applied by whoever has locked the position.
+/// A batch is applied with the position locked.
 impl NoBatch for MutexGuard<'_, JournalPosition> {}
 
 impl Snapshot {
@@ -285,8 +285,8 @@ impl Snapshot {
 
     /// Looks at its age, and tells when it became stale or stopped being so.
     pub(super) fn look_at_age(&self) {
-        // Not in turn: whoever has that may wait for a disk, and it is then
-        // above all that a snapshot grows old.
+        // Without the turn: its holder may wait for a disk, and that is when a
+        // snapshot grows old.
         if self.is_synced() {
             let tell = |stale| self.tell_stale(stale);
             self.freshness.look((self.clock)().steady, tell);
@@ -314,8 +314,8 @@ impl Snapshot {
         self.note_expiry();
     }
 
-    /// Notes what the book takes and when the next one ends, and tells whoever waits for that if it is
-    /// earlier than it was.
+    /// Notes what the book takes and when the next reservation ends. Notifies
+    /// those that wait for that end if it is earlier than before.
     pub(super) fn note_expiry(&self) {
         let book = self.book.lock();
         let next = book.next_expiry().unwrap_or(Moment::NEVER);

@@ -1,7 +1,8 @@
-//! Who is told when a snapshot starts or stops being able to answer.
+//! The observer of snapshots: it is told when one starts or stops being able to
+//! answer.
 
-/// Told when a snapshot starts or stops being able to answer. Called by
-/// whoever changes the snapshot, so it must not wait for anything.
+/// Told when a snapshot starts or stops being able to answer. Called in the
+/// middle of a change of the snapshot, so it must not wait for anything.
 pub trait Observer: Send + Sync {
     /// The snapshot exists; `synced` says whether decisions on it are answered.
     fn snapshot_changed(&self, name: &str, synced: bool);

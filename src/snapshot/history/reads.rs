@@ -53,8 +53,8 @@ pub struct Summary {
 }
 
 impl Snapshot {
-    /// Runs a decision on one revision of a namespace, with an overlay
-    /// applied for it alone. Holds up nobody.
+    /// Runs a decision on one revision of a namespace. An overlay is applied
+    /// for this decision alone. Holds no lock while it decides.
     pub fn read<T>(
         &self,
         namespace: &str,
@@ -104,8 +104,9 @@ impl Snapshot {
         self.live().survey(namespace, is_given_up, look)
     }
 
-    /// As [`Self::read`], if it costs little. Unless it `waits`, nobody may be
-    /// changing what it reads either. `decide` may have run in vain otherwise.
+    /// As [`Self::read`], if it costs little. Unless it `waits`, it also gives
+    /// up when a batch holds a lock that it needs. `decide` may have run in
+    /// vain then.
     ///
     /// # Errors
     /// Why it is not.

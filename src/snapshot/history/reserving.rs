@@ -61,9 +61,9 @@ pub struct DecidedPicks<T> {
 }
 
 impl Snapshot {
-    /// Holds picks, with nothing happening between deciding and holding: when
-    /// something has happened since `decided`, `again` decides once more. Waits
-    /// for others who write, and for the journal.
+    /// Holds picks. Nothing happens between the decision and the holding: if
+    /// the snapshot has moved on since `decided`, `again` decides once more.
+    /// Waits for other writers and for the journal.
     ///
     /// # Errors
     /// Those of `again`, [`Error::OverLimit`], [`Error::NotStored`], and
@@ -191,8 +191,7 @@ impl Snapshot {
 
     /// Ends the reservations whose time is over, all that are at this moment in
     /// one entry, with the batches of callers that wait meanwhile. They count
-    /// until it is recorded. Waits for the journal, so that nobody who reads
-    /// has to.
+    /// until it is recorded. Waits for the journal, so that readers do not.
     ///
     /// # Errors
     /// [`Error::NotStored`]; they are held still.

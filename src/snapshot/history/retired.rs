@@ -1,9 +1,10 @@
-//! What answers no more, kept until nobody reads it.
+//! States and snapshots that answer no more, kept until their last reader is
+//! done.
 //!
-//! Dropping a large state takes seconds. Whoever decides on one holds it for as
-//! long, and must not be the one that drops it: decisions run on threads that
-//! serve connections. So what goes is put here, and dropped by the writer that
-//! took it away, or, if somebody still read it then, by the next sweep.
+//! Dropping a large state takes seconds. A decision holds the state that it
+//! reads, but must not be the one that drops it: decisions run on threads that
+//! serve connections. So a state that is replaced is put here. The writer that
+//! replaced it drops it, or the next sweep if a decision still reads it.
 
 use std::sync::Arc;
 
@@ -20,15 +21,16 @@ impl<T> Default for Retired<T> {
 }
 
 impl<T> Retired<T> {
-    /// Takes one that nobody finds any more, and drops all that nobody reads.
+    /// Adds one that cannot be found any more, and drops all that have no
+    /// reader.
     pub(in crate::snapshot) fn add(&self, gone: Arc<T>) {
         self.0.lock().push(gone);
         self.drop_unread();
     }
 
-    /// Drops all that nobody reads, with no lock held.
+    /// Drops all that have no reader, with no lock held.
     pub(in crate::snapshot) fn drop_unread(&self) {
-        // Nobody can find one again, so a count of one stays.
+        // None of them can be found again, so a count of one stays.
         let is_unread = |gone: &mut Arc<T>| Arc::strong_count(gone) == 1;
         let unread: Vec<_> = self.0.lock().extract_if(.., is_unread).collect();
         drop(unread);

@@ -1,5 +1,5 @@
-//! The turn of a snapshot. Whoever changes a snapshot takes it first, records
-//! each change in the journal and applies it then.
+//! The turn of a snapshot. A caller that changes a snapshot takes it first,
+//! records each change in the journal and then applies it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

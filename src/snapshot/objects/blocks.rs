@@ -1,12 +1,12 @@
-//! A list in blocks that copies share. A copy costs a reference for each block;
-//! who changes an element then first copies the block that it is in.
+//! A list in blocks that copies share. A copy costs a reference for each block.
+//! Changing an element first copies its block, if that is shared.
 
 use std::ops::{Index, Range};
 use std::sync::Arc;
 
 use crate::account::heap;
 
-/// A list in blocks of `SIZE`, of which all but the last are full.
+/// A list in blocks of `SIZE`. All blocks but the last are full.
 #[derive(Debug)]
 pub struct Blocks<T, const SIZE: usize>(Vec<Arc<Vec<T>>>);
 
@@ -59,13 +59,13 @@ impl<T, const SIZE: usize> Blocks<T, SIZE> {
         blocks + heap::list::<Arc<Vec<T>>>(self.0.capacity())
     }
 
-    /// Room for so many elements was made.
+    /// How many elements there is room for.
     pub fn capacity(&self) -> usize {
         self.0.iter().map(|block| block.capacity()).sum()
     }
 
-    /// The elements that may differ from those of another list, of which this
-    /// one or which of this one was copied.
+    /// The elements that may differ from those of another list. One of the two
+    /// is a copy of the other.
     pub fn changed(&self, other: &Self) -> impl Iterator<Item = Range<usize>> {
         let (mine, theirs) = (self.0.iter(), other.0.iter().map(Some));
         let pairs = mine.zip(theirs.chain(std::iter::repeat(None)));

@@ -21,7 +21,7 @@ const UNITS_PER_SET: usize = 3;
 /// How many label sets are copied to change one of them.
 const BLOCK: usize = 32;
 
-/// Which label sets have a pair of key and value: for whoever matches many
+/// Which label sets have a pair of key and value. It is for matching many
 /// selectors at once.
 #[derive(Debug, Default)]
 pub struct Pairs(HashMap<(Symbol, Symbol), Vec<LabelSetId>>);

@@ -20,7 +20,7 @@ pub struct Nodes {
     /// What the nodes have on the heap.
     heap_bytes: usize,
     order: NodeOrder,
-    /// Nodes that changed and that nobody followed yet.
+    /// Nodes that changed since [`Self::take_changed`].
     changed: Vec<Slot>,
 }
 

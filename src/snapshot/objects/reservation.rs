@@ -17,7 +17,7 @@ const MARK: char = '~';
 /// For whom and how long picks are held, and as what they count.
 #[derive(Debug, Clone)]
 pub struct Hold {
-    /// Who holds them.
+    /// The owner.
     pub owner: Arc<str>,
     /// For how long.
     pub ttl: Duration,
@@ -119,8 +119,8 @@ impl Reservation {
     }
 
     /// When it ends by itself, if it is so now. The time that is left is what
-    /// the wall clock says, and never more than it was to be held for: somebody
-    /// may have set that clock since.
+    /// the wall clock says, and never more than it was to be held for, because
+    /// that clock may have been set since.
     pub fn ends(&self, now: Now) -> Moment {
         let left = self.expires.duration_since(now.wall).unwrap_or_default();
         now.steady.after(left.min(self.hold.ttl))

@@ -1,8 +1,7 @@
-//! When a table that lost most of what it held gives memory back. Stateful
-//! sets and jobs have a label set for each pod, and those come and go in
-//! bursts.
+//! When a table that lost most of its entries returns memory. Stateful sets and
+//! jobs have a label set for each pod, and those come and go in bursts.
 
-/// Below this capacity no table gives anything back.
+/// Below this capacity no table returns memory.
 const MIN_CAPACITY: usize = 256;
 
 /// What a table of `len` with room for `capacity` should shrink to, if it

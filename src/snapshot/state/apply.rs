@@ -57,9 +57,9 @@ impl State {
         applied
     }
 
-    /// Changes nodes and defaults, gives slots out to nodes that pods name,
-    /// and moves on to `revision`: from then on, whoever reads a namespace
-    /// that the batch does not touch reads what it is after the batch.
+    /// Changes nodes and defaults, gives slots out to nodes that pods name, and
+    /// moves on to `revision`: from then on, a read of a namespace that the
+    /// batch does not touch sees the state after the batch.
     fn prepare_shared(
         &self,
         batch: &Batch,
@@ -101,8 +101,8 @@ impl State {
         RwLockWriteGuard::downgrade(shared)
     }
 
-    /// Notes how many nodes there are and what they take. For whoever has
-    /// locked them.
+    /// Notes how many nodes there are and what they take. Call it with them
+    /// locked.
     fn note_nodes(&self, nodes: &PartitionedNodes) {
         self.nodes.store(nodes.nodes().len(), Ordering::Relaxed);
         self.footprint.note_nodes(nodes.nodes().memory_bytes());

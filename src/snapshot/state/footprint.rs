@@ -1,5 +1,5 @@
-//! What a state takes in memory, kept as changes happen: so it is known
-//! without a look at what there is, and is on the account of the process.
+//! What a state takes in memory, updated as changes happen. So it is known
+//! without looking at the objects, and is on the account of the process.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ impl Footprint {
         }
     }
 
-    /// Notes what the nodes take now. For whoever may change them.
+    /// Notes what the nodes take now. Call it with them locked.
     pub fn note_nodes(&self, bytes: usize) {
         self.nodes.set(bytes);
     }

@@ -1,6 +1,6 @@
-//! Forks of a state: one revision of one namespace and the nodes, for whoever
-//! decides aside. A fork shares all that it is made of with the state until
-//! either changes, so it costs next to nothing and holds no lock.
+//! Forks of a state: one revision of one namespace and the nodes, for a
+//! decision aside. A fork shares everything with the state until either
+//! changes, so it costs next to nothing and holds no lock.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -26,8 +26,8 @@ use crate::snapshot::objects::kind::ObjectKind;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
 use crate::snapshot::objects::nodes::Nodes;
 
-/// How many views a fork takes along. Of more it takes none, and counts what it
-/// is asked.
+/// How many views a fork takes along. If there are more, it takes none and
+/// counts again.
 const MAX_VIEWS: usize = 4_096;
 
 /// What bringing a view up to date may cost, in units, while a batch may wait

@@ -1,5 +1,4 @@
-//! Copies of a state, of one revision: for writing it out, and for holding
-//! what is kept up to date against it.
+//! Copies of a state at one revision, for exports and for verification.
 
 use std::ops::AddAssign;
 use std::sync::Arc;
@@ -17,8 +16,8 @@ use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::reservation::is_reservation;
 
-/// A copy shares what it is of until that changes: so much of it is taken to be
-/// its own.
+/// A copy shares everything with the state until that changes. One part in so
+/// many is taken to be its own.
 pub(in crate::snapshot) const COPY_SHARE: usize = 8;
 
 /// A copy of a state, without what it keeps up to date.
@@ -153,8 +152,8 @@ impl State {
     }
 
     /// Copies nodes and namespaces, and what is wanted beside each: of one
-    /// moment, because nothing can change while this runs. Who has the turn
-    /// keeps batches out, so one of the other locks at a time is enough.
+    /// moment, because nothing can change while this runs. The turn keeps
+    /// batches out, so one of the other locks at a time is enough.
     fn copy<L, V>(
         &self,
         _no_batch: &impl NoBatch,
@@ -188,7 +187,7 @@ impl State {
         (frozen, partitions, all_views)
     }
 
-    /// Nodes and partitions, for whoever has locked them.
+    /// Measures nodes and partitions, which are locked.
     fn measure_shared(&self, shared: &SharedObjects) -> Measured {
         let partitions = shared.nodes.partitions();
         Measured {
@@ -212,7 +211,7 @@ impl AddAssign<&Measured> for Measured {
     fn add_assign(&mut self, namespace: &Measured) {
         self.measured += MemoryUse {
             namespaces: shard_bytes(&namespace.namespace),
-            // Whoever decides may keep views meanwhile.
+            // Decisions may keep views meanwhile.
             views: 0,
             ..namespace.measured
         };

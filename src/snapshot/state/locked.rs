@@ -27,8 +27,8 @@ impl State {
         looked.expect("who waits gets the locks")
     }
 
-    /// As [`Self::locked`]. Unless it `waits`, nobody may be changing what is
-    /// looked at.
+    /// As [`Self::locked`]. Unless it `waits`, it fails when a batch holds one
+    /// of the locks.
     ///
     /// # Errors
     /// [`Delay::Held`].

@@ -68,6 +68,6 @@ pub struct Measured {
     pub namespace: Box<str>,
     /// What is kept.
     pub kept: MemoryUse,
-    /// What was measured anew.
+    /// What a new measurement says.
     pub measured: MemoryUse,
 }

@@ -29,8 +29,8 @@ pub struct Namespace {
     templates: Arc<Templates>,
     owners: Owners,
     views: RwLock<Views>,
-    /// Set when the namespace became empty and left the snapshot; whoever
-    /// still finds it has to look again.
+    /// Set when the namespace became empty and was removed from the snapshot. A
+    /// caller that still finds it has to look again.
     pub retired: bool,
 }
 
@@ -141,7 +141,7 @@ impl Namespace {
         &self.views
     }
 
-    /// Its views, for whoever changes the namespace.
+    /// Its views, to change them with the namespace.
     pub fn views_mut(&mut self) -> &mut Views {
         self.views.get_mut()
     }

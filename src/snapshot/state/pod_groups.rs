@@ -1,6 +1,6 @@
-//! Everybody at once: the pods of a namespace by what they have in common, and
-//! counts for many selectors. Keeps no views, for what is asked about all is
-//! not asked again soon.
+//! The pods of a namespace grouped by what they have in common, and counts for
+//! many selectors. Keeps no views, because such questions do not come again
+//! soon.
 
 use std::collections::HashMap;
 use std::sync::Arc;

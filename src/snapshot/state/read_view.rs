@@ -1,5 +1,5 @@
-//! What a decision reads: one revision of one namespace, and the counts that
-//! it asks for.
+//! The read view of a decision: one revision of one namespace, and the counts
+//! that it asks for.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -132,19 +132,18 @@ impl<'a> ReadView<'a> {
         self.namespace.owners().deduce(labels, controller)
     }
 
-    /// Takes what a piece of work costs from the budget, which may begin if this
-    /// says so. Otherwise the decision is worth nothing, whatever it is.
+    /// Takes the cost of a piece of work from the budget. The work may begin if
+    /// this returns `true`. Otherwise the decision has to be discarded.
     pub fn affords(&self, units: usize) -> bool {
         self.budget.takes(units)
     }
 
-    /// Whether to go on: somebody still waits, and there is something left to
-    /// spend.
+    /// Whether to go on: the caller still waits, and the budget is not spent.
     pub fn goes_on(&self) -> bool {
         self.budget.delay().is_none()
     }
 
-    /// The nodes of a partition; none of them when the budget does not allow
+    /// The partition of a key; one without nodes when the budget does not allow
     /// looking.
     pub fn in_use(&self, key: &partition::Key) -> PartitionInUse {
         let upkeep = self.upkeep;
@@ -193,7 +192,7 @@ impl<'a> ReadView<'a> {
         DomainCounts::of(in_use, view, self.nodes)
     }
 
-    /// Counts nothing, for a decision that is worth nothing.
+    /// Counts nothing, for a decision that will be discarded.
     fn nothing(&self, in_use: PartitionInUse) -> DomainCounts<'a> {
         let nothing = View::counting(std::iter::empty(), in_use.id, &in_use.partition, 0);
         DomainCounts::of(in_use, Arc::new(nothing), self.nodes)

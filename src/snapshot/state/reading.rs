@@ -1,5 +1,5 @@
 //! Deciding on one revision of a namespace: at once, under its locks; or aside,
-//! on a fork of it, for as long as somebody waits.
+//! on a fork of it, for as long as the caller waits.
 
 use std::sync::atomic::Ordering;
 
@@ -57,8 +57,9 @@ impl State {
         decide_on(&fork, is_given_up, |read_view| look(read_view.pod_groups()))
     }
 
-    /// As [`Self::read_until`], if it costs little. Unless it `waits`, nobody may
-    /// be changing what it reads either. `decide` may have run in vain otherwise.
+    /// As [`Self::read_until`], if it costs little. Unless it `waits`, it also
+    /// gives up when a batch holds a lock that it needs. `decide` may have run
+    /// in vain then.
     ///
     /// # Errors
     /// Why it is not.

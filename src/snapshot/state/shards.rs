@@ -1,9 +1,9 @@
 //! One state of a snapshot: shards by namespace, the nodes that they share,
 //! and the locks that make every batch and every decision whole.
 //!
-//! Locks are taken in one order: shards ascending by name, then
-//! `shared`. A batch holds all that it touches until it is applied, so a decision, which
-//! holds one shard and `shared`, sees all of it or nothing.
+//! Locks are taken in one order: shards ascending by name, then `shared`. A
+//! batch holds all that it touches until it is applied, so a decision, which
+//! holds one shard and `shared`, sees all of the batch or nothing of it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,8 +30,8 @@ pub struct State {
     pub(in crate::snapshot) namespaces: DashMap<Box<str>, Arc<Shard>>,
     pub(in crate::snapshot) upkeep: Upkeep,
     pub(in crate::snapshot) footprint: Footprint,
-    /// The default constraints again, for whoever describes the state: it must
-    /// not wait for a batch.
+    /// The default constraints again, to describe the state without waiting for
+    /// a batch.
     pub(in crate::snapshot) told_defaults: RwLock<Arc<Defaults>>,
     pub(in crate::snapshot) nodes: AtomicUsize,
     pub(in crate::snapshot) pods: AtomicUsize,
@@ -121,7 +121,7 @@ impl State {
         self.revision.load(Ordering::Acquire)
     }
 
-    /// Gives a state that nobody reads yet its place in a history.
+    /// Gives a state its place in a history, before it is read.
     pub fn adopt(&mut self, revision: i64, defaults: Arc<Defaults>) {
         *self.revision.get_mut() = revision;
         *self.told_defaults.get_mut() = Arc::clone(&defaults);
@@ -228,7 +228,7 @@ const EMPTY_SHARD_BYTES: usize = heap::shared(size_of::<Shard>())
     + Namespace::EMPTY_BYTES
     + heap::entry::<(Box<str>, Arc<Shard>)>();
 
-// Whoever estimates an object alone takes its namespace to be new.
+// The estimate of one object takes its namespace to be new.
 const _: () = assert!(EMPTY_SHARD_BYTES <= NEW_NAMESPACE);
 
 /// What a namespace takes without what is in it.
@@ -258,7 +258,7 @@ pub fn state_bytes() -> usize {
     const MAP_PART: usize = 128;
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let map = (4 * processors).next_power_of_two() * MAP_PART;
-    // The epoch and the name of its snapshot, and who waits for it.
+    // The epoch and the name of its snapshot, and its waiters.
     const NAMES: usize = 512;
     let snapshot = heap::shared(SNAPSHOT_BYTES) + NAMES;
     let shared = heap::shared(size_of::<PartitionedNodes>()) + heap::shared(size_of::<Defaults>());
