@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 
 use evenkeel::proto::v1;
-use evenkeel::synth::{Cluster, HOSTNAME_KEY, INSTANCE_TYPE_KEY, TAINT_KEY, Workload, ZONE_KEY};
+use evenkeel::synth::{
+    HOSTNAME_KEY, INSTANCE_TYPE_KEY, SyntheticCluster, SyntheticWorkload, TAINT_KEY, ZONE_KEY,
+};
 
 /// How many zones there are.
 pub const ZONES: [usize; 3] = [3, 10, 100];
 
 /// The workload that the questions are about: one of average size.
-pub fn workload(cluster: &Cluster) -> Workload<'_> {
+pub fn workload(cluster: &SyntheticCluster) -> SyntheticWorkload<'_> {
     let shape = cluster.shape();
     let average = shape.pods / shape.workloads;
-    let near = |workload: &Workload<'_>| workload.replicas().abs_diff(average);
+    let near = |workload: &SyntheticWorkload<'_>| workload.replicas().abs_diff(average);
     let nearest = cluster.workloads().min_by_key(near);
     nearest.expect("there is a workload")
 }
@@ -76,7 +78,11 @@ impl Reach {
 }
 
 /// A pod to place: one more replica of a workload.
-pub fn incoming(workload: Workload<'_>, constraints: Constraints, reach: Reach) -> v1::Pod {
+pub fn incoming(
+    workload: SyntheticWorkload<'_>,
+    constraints: Constraints,
+    reach: Reach,
+) -> v1::Pod {
     let mut pod = workload.pods().next().expect("the workload has pods");
     let metadata = pod.metadata.get_or_insert_default();
     metadata.name.clear();

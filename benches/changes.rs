@@ -7,7 +7,7 @@ use evenkeel::proto::v1;
 use evenkeel::proto::v1::change::Object;
 use evenkeel::snapshot::Batch;
 use evenkeel::spread::NodeChecks;
-use evenkeel::synth::{Cluster, HOSTNAME_KEY, ZONE_KEY};
+use evenkeel::synth::{HOSTNAME_KEY, SyntheticCluster, ZONE_KEY};
 
 use super::ask::{self, Compiled};
 use super::cases::{self, CONSTRAINTS, Reach};
@@ -32,7 +32,12 @@ pub struct PodChange {
 }
 
 /// Moves pods of the measured workload to the next node and back.
-pub fn move_pods(clock: &mut Clock, id: &str, world: &World, cluster: &Cluster) -> PodChange {
+pub fn move_pods(
+    clock: &mut Clock,
+    id: &str,
+    world: &World,
+    cluster: &SyntheticCluster,
+) -> PodChange {
     ask::forget_views(world);
     let workload = cases::workload(cluster);
     // Zone alone, and zone and hostname with both keys required: three views.
@@ -67,7 +72,7 @@ pub fn move_pods(clock: &mut Clock, id: &str, world: &World, cluster: &Cluster) 
 
 /// Moves a node to another zone and back, with 1,000 views on 100 sets of
 /// eligible nodes live; in nanoseconds.
-pub fn relabel_node(clock: &mut Clock, id: &str, world: &World, cluster: &Cluster) -> f64 {
+pub fn relabel_node(clock: &mut Clock, id: &str, world: &World, cluster: &SyntheticCluster) -> f64 {
     ask::forget_views(world);
     let shape = cluster.shape();
     for selector in 0..SELECTORS {

@@ -1,6 +1,6 @@
 //! The clusters that are measured.
 
-use evenkeel::synth::{Cluster, Shape};
+use evenkeel::synth::{Shape, SyntheticCluster};
 
 /// The sizes: nodes, pods, workloads.
 pub const SIZES: [(usize, usize, usize); 5] = [
@@ -12,8 +12,8 @@ pub const SIZES: [(usize, usize, usize); 5] = [
 ];
 
 /// A cluster of a size, with one node in ten tainted.
-pub fn cluster((nodes, pods, workloads): (usize, usize, usize), zones: usize) -> Cluster {
-    Cluster::new(Shape {
+pub fn cluster((nodes, pods, workloads): (usize, usize, usize), zones: usize) -> SyntheticCluster {
+    SyntheticCluster::new(Shape {
         nodes,
         pods,
         zones,

@@ -25,7 +25,7 @@ use clap::Parser;
 use evenkeel::proto::v1;
 use evenkeel::proto::v1::change::Object;
 use evenkeel::spread::NodeChecks;
-use evenkeel::synth::Cluster;
+use evenkeel::synth::SyntheticCluster;
 use prost::Message;
 
 use ask::{Compiled, Wire};
@@ -102,7 +102,7 @@ struct Run {
 /// One cluster, in all forms.
 struct Stage<'a> {
     size: Size,
-    cluster: &'a Cluster,
+    cluster: &'a SyntheticCluster,
     world: &'a World,
     wire: &'a Wire,
     plain: &'a Plain,

@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use evenkeel::proto::v1;
-use evenkeel::synth::{Cluster, HOSTNAME_KEY};
+use evenkeel::synth::{HOSTNAME_KEY, SyntheticCluster};
 
 type Labels = BTreeMap<String, String>;
 
@@ -90,7 +90,7 @@ impl Asked {
 
 impl Plain {
     /// The objects of a cluster, pods with their nodes.
-    pub fn of(cluster: &Cluster) -> Self {
+    pub fn of(cluster: &SyntheticCluster) -> Self {
         let mut plain = Self { nodes: Vec::new() };
         let mut by_name = HashMap::new();
         for (index, node) in cluster.nodes().enumerate() {
@@ -115,7 +115,7 @@ impl Plain {
 
     /// Gives the nodes the labels that they have in another cluster of the
     /// same nodes.
-    pub fn relabel(&mut self, cluster: &Cluster) {
+    pub fn relabel(&mut self, cluster: &SyntheticCluster) {
         for (node, wire) in self.nodes.iter_mut().zip(cluster.nodes()) {
             node.labels = wire.metadata.unwrap_or_default().labels;
         }

@@ -13,7 +13,7 @@ use evenkeel::proto::v1;
 use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::stream_snapshot_request::Step;
-use evenkeel::synth::{Cluster, Shape};
+use evenkeel::synth::{Shape, SyntheticCluster};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_stream::wrappers::ReceiverStream;
@@ -113,7 +113,7 @@ async fn main() -> Result<()> {
 
 /// Batches that move pods by some number of nodes, then by another.
 fn requests(args: &Args) -> Vec<v1::StreamSnapshotRequest> {
-    let cluster = Cluster::new(Shape {
+    let cluster = SyntheticCluster::new(Shape {
         nodes: args.nodes,
         pods: args.pods,
         zones: 1,

@@ -66,7 +66,7 @@ pub struct Shape {
 
 /// A synthetic cluster. Objects are made when they are asked for.
 #[derive(Debug, Clone)]
-pub struct Cluster {
+pub struct SyntheticCluster {
     shape: Shape,
     /// Each node as often as it takes pods: a pod draws one.
     tickets: Vec<u32>,
@@ -76,12 +76,12 @@ pub struct Cluster {
 
 /// One workload of a cluster.
 #[derive(Debug, Clone, Copy)]
-pub struct Workload<'a> {
-    cluster: &'a Cluster,
+pub struct SyntheticWorkload<'a> {
+    cluster: &'a SyntheticCluster,
     index: usize,
 }
 
-impl Cluster {
+impl SyntheticCluster {
     /// The cluster of a shape.
     pub fn new(shape: Shape) -> Self {
         let shape = Shape {
@@ -148,21 +148,21 @@ impl Cluster {
     }
 
     /// A workload by number; the first is the largest.
-    pub fn workload(&self, index: usize) -> Workload<'_> {
-        Workload {
+    pub fn workload(&self, index: usize) -> SyntheticWorkload<'_> {
+        SyntheticWorkload {
             cluster: self,
             index,
         }
     }
 
     /// All workloads, the largest first.
-    pub fn workloads(&self) -> impl Iterator<Item = Workload<'_>> {
+    pub fn workloads(&self) -> impl Iterator<Item = SyntheticWorkload<'_>> {
         (0..self.shape.workloads).map(|index| self.workload(index))
     }
 
     /// All pods, workload by workload.
     pub fn pods(&self) -> impl Iterator<Item = v1::Pod> {
-        self.workloads().flat_map(Workload::pods)
+        self.workloads().flat_map(SyntheticWorkload::pods)
     }
 
     /// All objects as changes of a snapshot, in batches of at most `size`
@@ -193,7 +193,7 @@ impl Cluster {
     }
 }
 
-impl<'a> Workload<'a> {
+impl<'a> SyntheticWorkload<'a> {
     /// Its name, the value of the label `app`.
     pub fn name(self) -> String {
         format!("app-{:05}", self.index)
@@ -211,7 +211,7 @@ impl<'a> Workload<'a> {
 
     /// Its pods.
     pub fn pods(self) -> impl Iterator<Item = v1::Pod> + use<'a> {
-        let Cluster { shape, tickets, .. } = self.cluster;
+        let SyntheticCluster { shape, tickets, .. } = self.cluster;
         // Every workload draws for itself, so that it can be had alone.
         let mut rng = rng(shape.seed.rotate_left(32), self.index);
         let hashes = [rng.u32(..), rng.u32(..)].map(|hash| format!("{hash:08x}"));

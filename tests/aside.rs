@@ -5,63 +5,28 @@
 mod support;
 
 use std::cell::Cell;
-use std::sync::Arc;
 
-use evenkeel::matching::Path;
 use evenkeel::proto::v1::{Change, NodeSelectorTerm, Pod};
-use evenkeel::snapshot::{Batch, Delay, Limits, Offer, ReadView, Registry, Snapshot, Unobserved};
+use evenkeel::snapshot::{Batch, Delay, Limits, ReadView};
 use evenkeel::spread::{Filter, NodeChecks, Question};
-use evenkeel::verify::verify;
 use support::build::{
     HOSTNAME, ZONE, hard, node, node_requirement, on, pod, requiring_terms, spread,
 };
+use support::in_process::InProcess;
 use support::model::{Stored, delete};
 
 const APP: [(&str, &str); 1] = [("app", "web")];
 
-struct World {
-    registry: Registry,
-    snapshot: Arc<Snapshot>,
+/// So many nodes in three zones, and a pod with a label set of its own on each.
+fn filled(nodes: usize) -> InProcess {
+    let changes = (0..nodes).flat_map(|i| [zoned(i, i % 3), worker(i, i)]);
+    InProcess::new(Limits::default(), changes.collect())
 }
 
-impl World {
-    /// So many nodes in three zones, and a pod with a label set of its own on
-    /// each.
-    fn new(nodes: usize) -> Self {
-        let registry = Registry::new(Limits::default(), Arc::new(Unobserved));
-        let changes = (0..nodes).flat_map(|i| [zoned(i, i % 3), worker(i, i)]);
-        update(&registry, changes.collect());
-        Self {
-            snapshot: registry.get("default").expect("it was made"),
-            registry,
-        }
-    }
-
-    fn question(&self, pod: &Pod) -> Question {
-        let question = Question::compile(Some(pod), self.registry.limits(), Path::root("pod"));
-        question.expect("a valid pod")
-    }
-
-    fn overlay(&self, changes: Vec<Change>) -> Batch {
-        let overlay = Batch::check(changes, self.registry.limits(), Path::root("overlay"));
-        overlay.expect("valid changes")
-    }
-
-    /// Asks at leisure.
-    fn ask(&self, question: &Question, overlay: Vec<Change>) -> Numbers {
-        let overlay = self.overlay(overlay);
-        let look = |cut: ReadView<'_>| numbers(question, &cut);
-        self.snapshot.read("default", overlay, look)
-    }
-
-    /// Nothing that is kept has drifted; how many views there are.
-    #[track_caller]
-    fn verify(&self) -> usize {
-        let (frozen, kept) = self.snapshot.freeze_kept();
-        let report = verify(&frozen, &kept, &|| false).expect("it is not cancelled");
-        assert_eq!(report.findings.described, []);
-        report.views
-    }
+/// Asks at leisure.
+fn ask(world: &InProcess, question: &Question, overlay: Vec<Change>) -> Numbers {
+    let look = |cut: ReadView<'_>| numbers(question, &cut);
+    world.snapshot.read("default", world.overlay(overlay), look)
 }
 
 /// Feasible nodes, and by hard constraint the domains and the minimum.
@@ -73,17 +38,6 @@ fn numbers(question: &Question, cut: &ReadView<'_>) -> Numbers {
     let reports = filter.reports(usize::MAX);
     let reports = reports.iter().map(|r| (r.domain_count, r.global_minimum));
     (filter.tally_all().feasible, reports.collect())
-}
-
-fn update(registry: &Registry, changes: Vec<Change>) {
-    let batch = Batch::check(changes, registry.limits(), Path::root("changes"));
-    let offer = Offer {
-        batch: Arc::new(batch.expect("valid changes")),
-        defaults: None,
-        expected_revision: None,
-        arrived: registry.now().steady,
-    };
-    registry.update("default", offer).expect("it is applied");
 }
 
 fn zoned(index: usize, zone: usize) -> Change {
@@ -117,11 +71,11 @@ fn changes(nodes: bool) -> Vec<Change> {
 #[test]
 fn what_changes_meanwhile_is_not_seen_and_not_held_up() {
     for (with_nodes, counts_first) in [(false, false), (false, true), (true, false), (true, true)] {
-        let world = World::new(30);
+        let world = filled(30);
         let question = world.question(&asker());
-        let expected = World::new(30).ask(&question, Vec::new());
+        let expected = ask(&filled(30), &question, Vec::new());
         let overlay = changes(true);
-        let imagined = World::new(30).ask(&question, overlay.clone());
+        let imagined = ask(&filled(30), &question, overlay.clone());
         assert_ne!(expected, imagined);
 
         let decided = world.snapshot.read("default", Batch::default(), |cut| {
@@ -129,17 +83,17 @@ fn what_changes_meanwhile_is_not_seen_and_not_held_up() {
                 assert_eq!(numbers(&question, &cut), expected);
             }
             // Whoever waited for this decision would wait for ever.
-            assert_eq!(world.ask(&question, overlay.clone()), imagined);
-            update(&world.registry, changes(with_nodes));
+            assert_eq!(ask(&world, &question, overlay.clone()), imagined);
+            world.update(changes(with_nodes));
             numbers(&question, &cut)
         });
         assert_eq!(decided, expected, "{with_nodes} {counts_first}");
         world.verify();
 
         // What comes next is of the next revision, from what was kept or not.
-        let fresh = World::new(30);
-        update(&fresh.registry, changes(with_nodes));
-        let after = fresh.ask(&question, Vec::new());
+        let fresh = filled(30);
+        fresh.update(changes(with_nodes));
+        let after = ask(&fresh, &question, Vec::new());
         let at_once = |cut: ReadView<'_>| numbers(&question, &cut);
         let next = world.snapshot.read_at_once("default", false, at_once);
         assert_eq!(next, Ok(after), "{with_nodes} {counts_first}");
@@ -149,12 +103,12 @@ fn what_changes_meanwhile_is_not_seen_and_not_held_up() {
 
 #[test]
 fn an_overlay_holds_up_nobody_and_sees_nothing_of_others() {
-    let world = World::new(30);
+    let world = filled(30);
     let question = world.question(&asker());
-    let imagined = world.ask(&question, changes(true));
+    let imagined = ask(&world, &question, changes(true));
     let overlay = world.overlay(changes(true));
     let decided = world.snapshot.read("default", overlay, |cut| {
-        update(&world.registry, vec![zoned(3, 2), worker(200, 3)]);
+        world.update(vec![zoned(3, 2), worker(200, 3)]);
         numbers(&question, &cut)
     });
     assert_eq!(decided, imagined);
@@ -176,7 +130,7 @@ fn costly(terms: usize) -> Pod {
 
 #[test]
 fn what_costs_too_much_is_not_begun_at_once() {
-    let world = World::new(500);
+    let world = filled(500);
     for (terms, is_afforded) in [(1, true), (5_000, false)] {
         let question = world.question(&costly(terms));
         let at_once = |cut: ReadView<'_>| numbers(&question, &cut);
@@ -190,7 +144,7 @@ fn what_costs_too_much_is_not_begun_at_once() {
 
 #[test]
 fn what_nobody_waits_for_ends_soon() {
-    let world = World::new(500);
+    let world = filled(500);
     let question = world.question(&costly(5_000));
     let looks = Cell::new(0);
     let is_given_up = || {

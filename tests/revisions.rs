@@ -304,6 +304,23 @@ fn questions(runner: &mut TestRunner) -> Vec<Asked> {
     all
 }
 
+/// Moves the snapshot on, and notes where it is then.
+async fn update(client: &mut Client, shared: &Shared, moved: Moved) {
+    let (mode, changes) = match &moved {
+        Moved::Replace(changes) => (Mode::Replace, changes),
+        Moved::Batch(changes) => (Mode::Unspecified, changes),
+        _ => unreachable!("only objects are sent"),
+    };
+    let request = UpdateSnapshotRequest {
+        changes: changes.clone(),
+        mode: mode as i32,
+        ..Default::default()
+    };
+    let done = client.update_snapshot(request).await;
+    let done = done.expect("a valid batch").into_inner();
+    shared.note(done.epoch, done.revision, moved);
+}
+
 /// Sends batches, replaces all now and then, and deletes the snapshot.
 async fn feed(mut client: Client, shared: Arc<Shared>, batches: Vec<Vec<Change>>) {
     for (number, mut changes) in batches.into_iter().enumerate() {
@@ -318,26 +335,11 @@ async fn feed(mut client: Client, shared: Arc<Shared>, batches: Vec<Vec<Change>>
             0 => passer.change(),
             _ => model::delete("Pod", &passing(number / 2), "passer"),
         });
-        let mode = if is_replace {
-            Mode::Replace
-        } else {
-            Mode::Unspecified
-        };
-        let request = UpdateSnapshotRequest {
-            changes: changes.clone(),
-            mode: mode as i32,
-            ..Default::default()
-        };
-        let done = client
-            .update_snapshot(request)
-            .await
-            .expect("a valid batch")
-            .into_inner();
         let moved = match is_replace {
             true => Moved::Replace(changes),
             false => Moved::Batch(changes),
         };
-        shared.note(done.epoch, done.revision, moved);
+        update(&mut client, &shared, moved).await;
         let before = shared.answered.load(Ordering::Acquire);
         let begun = Instant::now();
         while shared.answered.load(Ordering::Acquire) < before + ANSWERS {
@@ -406,17 +408,8 @@ async fn reserve(mut client: Client, shared: Arc<Shared>) {
             }
             shared.confirmed(id, &name);
             let became = within(on(pod(&name, &[("app", "a")]), &node), RESERVED);
-            let changes = vec![became.change()];
-            let request = UpdateSnapshotRequest {
-                changes: changes.clone(),
-                ..Default::default()
-            };
-            let done = client
-                .update_snapshot(request)
-                .await
-                .expect("a valid batch")
-                .into_inner();
-            shared.note(done.epoch, done.revision, Moved::Batch(changes));
+            let moved = Moved::Batch(vec![became.change()]);
+            update(&mut client, &shared, moved).await;
         } else {
             let ids: Vec<String> = picks.into_iter().map(|(id, _)| id).collect();
             let request = ReleaseReservationsRequest {

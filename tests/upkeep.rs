@@ -4,15 +4,13 @@
 
 mod support;
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use evenkeel::matching::Path;
 use evenkeel::proto::v1::{Change, Pod};
-use evenkeel::snapshot::{Batch, Limits, Offer, Registry, Snapshot, Summary, Unobserved};
-use evenkeel::spread::{Filter, NodeChecks, Question};
-use evenkeel::verify::verify;
+use evenkeel::snapshot::{Batch, Limits};
+use evenkeel::spread::{Filter, NodeChecks};
 use support::build::{HOSTNAME, ZONE, hard, node, on, pod, spread, tolerating};
+use support::in_process::InProcess;
 use support::model::{Stored, delete};
 
 const NODES: usize = 50;
@@ -20,72 +18,28 @@ const NODES: usize = 50;
 /// The label that the pods of a job share.
 const JOB: [(&str, &str); 1] = [("app", "job")];
 
-/// A snapshot, without a server around it.
-struct World {
-    registry: Registry,
-    snapshot: Arc<Snapshot>,
-}
-
-impl World {
-    /// With 50 nodes in three zones.
-    fn new(max_view_bytes: usize) -> Self {
-        let limits = Limits {
-            max_view_bytes,
-            ..Limits::default()
-        };
-        let registry = Registry::new(limits, Arc::new(Unobserved));
-        let nodes = (0..NODES).map(|i| zoned(&format!("n{i}"), i % 3)).collect();
-        update(&registry, nodes);
-        Self {
-            snapshot: registry.get("default").expect("it was made"),
-            registry,
-        }
-    }
-
-    fn update(&self, changes: Vec<Change>) {
-        update(&self.registry, changes);
-    }
-
-    /// Asks Filter; how many domains each hard constraint has, and its
-    /// smallest count.
-    fn ask(&self, pod: &Pod, overlay: Vec<Change>) -> Vec<(usize, i64)> {
-        let question = Question::compile(Some(pod), self.registry.limits(), Path::root("pod"));
-        let question = question.expect("a valid pod");
-        let overlay = Batch::check(overlay, self.registry.limits(), Path::root("overlay"));
-        let overlay = overlay.expect("valid changes");
-        self.snapshot.read(&question.namespace, overlay, |cut| {
-            let constraints = question.constraints_on(&cut);
-            let filter = Filter::of(&question, &constraints, NodeChecks::All, &cut);
-            let reports = filter.reports(usize::MAX);
-            let numbers = reports.iter().map(|r| (r.domain_count, r.global_minimum));
-            numbers.collect()
-        })
-    }
-
-    fn summary(&self) -> Summary {
-        self.snapshot.summary()
-    }
-
-    /// Nothing that is kept has drifted; how many views there are.
-    #[track_caller]
-    fn verify(&self) -> usize {
-        let (frozen, kept) = self.snapshot.freeze_kept();
-        let report = verify(&frozen, &kept, &|| false).expect("it is not cancelled");
-        assert_eq!(report.findings.described, []);
-        report.views
-    }
-}
-
-fn update(registry: &Registry, changes: Vec<Change>) {
-    let batch = Batch::check(changes, registry.limits(), Path::root("changes"));
-    let offer = Offer {
-        batch: Arc::new(batch.expect("valid changes")),
-        defaults: None,
-        expected_revision: None,
-        arrived: registry.now().steady,
+/// A snapshot with 50 nodes in three zones.
+fn three_zones(max_view_bytes: usize) -> InProcess {
+    let limits = Limits {
+        max_view_bytes,
+        ..Limits::default()
     };
-    let updated = registry.update("default", offer);
-    updated.expect("it is applied");
+    let nodes = (0..NODES).map(|i| zoned(&format!("n{i}"), i % 3));
+    InProcess::new(limits, nodes.collect())
+}
+
+/// Asks Filter; how many domains each hard constraint has, and its smallest
+/// count.
+fn ask(world: &InProcess, pod: &Pod, overlay: Vec<Change>) -> Vec<(usize, i64)> {
+    let question = world.question(pod);
+    let overlay = world.overlay(overlay);
+    world.snapshot.read(&question.namespace, overlay, |cut| {
+        let constraints = question.constraints_on(&cut);
+        let filter = Filter::of(&question, &constraints, NodeChecks::All, &cut);
+        let reports = filter.reports(usize::MAX);
+        let numbers = reports.iter().map(|r| (r.domain_count, r.global_minimum));
+        numbers.collect()
+    })
 }
 
 fn zoned(name: &str, zone: usize) -> Change {
@@ -109,13 +63,13 @@ fn worker(index: usize) -> Change {
 fn a_label_set_for_each_pod_leaves_nothing_behind_and_costs_the_same_throughout() {
     const PODS: usize = 100_000;
     const BATCH: usize = 1_000;
-    let world = World::new(Limits::default().max_view_bytes);
+    let world = three_zones(Limits::default().max_view_bytes);
     // Something stays, so that the namespace does.
     world.update(vec![on(pod("stays", &JOB), "n0").change()]);
-    world.ask(&asker(), Vec::new());
+    ask(&world, &asker(), Vec::new());
     // A sweep measures views.
     world.registry.sweep(100);
-    let before = world.summary();
+    let before = world.snapshot.summary();
 
     let timed = |changes: &dyn Fn(usize) -> Change| -> Vec<Duration> {
         let batch = |first: usize| {
@@ -127,15 +81,15 @@ fn a_label_set_for_each_pod_leaves_nothing_behind_and_costs_the_same_throughout(
         (0..PODS).step_by(BATCH).map(batch).collect()
     };
     let adding = timed(&worker);
-    let full = world.summary();
+    let full = world.snapshot.summary();
     assert_eq!(full.sizes.label_sets, PODS + 1);
-    assert_eq!(world.ask(&asker(), Vec::new())[1], (NODES, 2_000));
+    assert_eq!(ask(&world, &asker(), Vec::new())[1], (NODES, 2_000));
     let deleting = timed(&|index| delete("Pod", "default", &format!("w{index}")));
 
     world.registry.sweep(100);
-    let after = world.summary();
+    let after = world.snapshot.summary();
     assert_eq!((after.sizes.label_sets, after.sizes.pods), (1, 1));
-    assert_eq!(world.ask(&asker(), Vec::new())[1], (NODES, 0));
+    assert_eq!(ask(&world, &asker(), Vec::new())[1], (NODES, 0));
     assert_eq!(world.verify(), 2);
     let (start, most, left) = (
         before.memory.total(),
@@ -169,9 +123,9 @@ fn median(times: &[Duration]) -> Duration {
 
 #[test]
 fn numbers_of_label_sets_are_given_out_again() {
-    let world = World::new(Limits::default().max_view_bytes);
+    let world = three_zones(Limits::default().max_view_bytes);
     world.update(vec![on(pod("stays", &JOB), "n0").change()]);
-    world.ask(&asker(), Vec::new());
+    ask(&world, &asker(), Vec::new());
     // Each round keeps a few pods of the one before: what is free has gaps.
     for round in 0..6 {
         let first = round * 900;
@@ -186,7 +140,7 @@ fn numbers_of_label_sets_are_given_out_again() {
 
 #[test]
 fn views_that_grew_are_off_the_books_when_they_go() {
-    type Going<'a> = (&'a str, &'a dyn Fn(&World));
+    type Going<'a> = (&'a str, &'a dyn Fn(&InProcess));
     let goes: [Going<'_>; 4] = [
         ("idle", &|world| world.registry.sweep(0)),
         ("with many nodes", &|world| {
@@ -204,13 +158,13 @@ fn views_that_grew_are_off_the_books_when_they_go() {
         }),
     ];
     for (how, go) in goes {
-        let world = World::new(Limits::default().max_view_bytes);
+        let world = three_zones(Limits::default().max_view_bytes);
         // More than 64 domains: their order takes room that grows with the
         // number of different counts.
         world.update((0..30).map(|i| zoned(&format!("x{i}"), i % 3)).collect());
         world.update(vec![on(pod("stays", &JOB), "n0").change()]);
-        world.ask(&asker(), Vec::new());
-        let fresh = world.summary().memory.views;
+        ask(&world, &asker(), Vec::new());
+        let fresh = world.snapshot.summary().memory.views;
         assert!(fresh > 0);
         // Node i gets i pods.
         let nodes = (0..NODES).flat_map(|node| std::iter::repeat_n(node, node + 1));
@@ -224,43 +178,43 @@ fn views_that_grew_are_off_the_books_when_they_go() {
         assert_eq!(world.verify(), 2, "{how}");
         go(&world);
         world.verify();
-        assert_eq!(world.ask(&asker(), Vec::new()).len(), 2);
+        assert_eq!(ask(&world, &asker(), Vec::new()).len(), 2);
         world.verify();
         world.registry.sweep(0);
-        assert_eq!(world.summary().memory.views, 0, "{how}");
+        assert_eq!(world.snapshot.summary().memory.views, 0, "{how}");
     }
 }
 
 #[test]
 fn what_is_not_there_takes_no_room() {
-    let world = World::new(Limits::default().max_view_bytes);
+    let world = three_zones(Limits::default().max_view_bytes);
     for index in 0..10 {
         let mut pod = asker();
         pod.metadata.get_or_insert_default().namespace = format!("nobody-{index}");
-        assert_eq!(world.ask(&pod, Vec::new()), [(3, 0), (NODES, 0)]);
+        assert_eq!(ask(&world, &pod, Vec::new()), [(3, 0), (NODES, 0)]);
         let imagined = node("n0", &[(ZONE, "z9")]).change();
-        assert_eq!(world.ask(&pod, vec![imagined]), [(4, 0), (NODES, 0)]);
+        assert_eq!(ask(&world, &pod, vec![imagined]), [(4, 0), (NODES, 0)]);
     }
-    assert_eq!(world.summary().memory.views, 0);
+    assert_eq!(world.snapshot.summary().memory.views, 0);
 }
 
 #[test]
 fn names_of_nodes_that_come_and_go_do_not_pile_up() {
-    let world = World::new(Limits::default().max_view_bytes);
+    let world = three_zones(Limits::default().max_view_bytes);
     world.update(vec![on(pod("stays", &JOB), "n0").change()]);
     let mut most_early = 0;
     for round in 0..400 {
         let names = (0..20).map(|i| format!("round{round}-{i}"));
         world.update(names.clone().map(|name| zoned(&name, 0)).collect());
-        assert_eq!(world.ask(&asker(), Vec::new()), [(3, 0), (NODES + 20, 0)]);
+        assert_eq!(ask(&world, &asker(), Vec::new()), [(3, 0), (NODES + 20, 0)]);
         world.update(names.map(|name| delete("Node", "", &name)).collect());
-        assert_eq!(world.ask(&asker(), Vec::new()), [(3, 0), (NODES, 0)]);
+        assert_eq!(ask(&world, &asker(), Vec::new()), [(3, 0), (NODES, 0)]);
         if round % 50 == 0 {
             world.verify();
         }
         // Views of partitions that are gone go when they were idle.
         world.registry.sweep(2);
-        let bytes = world.summary().memory.total();
+        let bytes = world.snapshot.summary().memory.total();
         if round < 40 {
             most_early = most_early.max(bytes);
         }
@@ -273,24 +227,24 @@ fn names_of_nodes_that_come_and_go_do_not_pile_up() {
 
 #[test]
 fn pods_that_come_and_go_on_an_unknown_node_do_not_pile_up() {
-    let world = World::new(Limits::default().max_view_bytes);
+    let world = three_zones(Limits::default().max_view_bytes);
     let come = || on(pod("p", &JOB), "unknown").change();
     world.update(vec![on(pod("stays", &JOB), "n0").change(), come()]);
-    let before = world.summary().memory.total();
+    let before = world.snapshot.summary().memory.total();
     for _ in 0..2_000 {
         world.update(vec![delete("Pod", "default", "p")]);
         world.update(vec![come()]);
     }
-    let after = world.summary().memory.total();
+    let after = world.snapshot.summary().memory.total();
     assert!(after < before + 256, "{before} bytes grew to {after}");
 }
 
 #[test]
 fn views_made_for_few_domains_do_not_stay_for_many() {
-    let world = World::new(Limits::default().max_view_bytes);
+    let world = three_zones(Limits::default().max_view_bytes);
     world.update(vec![on(pod("stays", &JOB), "n0").change()]);
     for first in (0..500).step_by(10) {
-        world.ask(&asker(), Vec::new());
+        ask(&world, &asker(), Vec::new());
         assert_eq!(world.verify(), 2, "both are kept with {first} more nodes");
         let nodes = (first..first + 10).map(|i| zoned(&format!("m{i}"), i % 3));
         world.update(nodes.collect());
@@ -306,33 +260,32 @@ fn views_made_for_few_domains_do_not_stay_for_many() {
 #[test]
 fn a_namespace_of_few_pods_takes_little() {
     const NAMESPACES: usize = 1_000;
-    let world = World::new(Limits::default().max_view_bytes);
-    let before = world.summary().memory.total();
+    let world = three_zones(Limits::default().max_view_bytes);
+    let before = world.snapshot.summary().memory.total();
     let pods = (0..NAMESPACES).map(|index| {
         let mut pod = on(pod("p", &JOB), "n0");
         pod.metadata.get_or_insert_default().namespace = format!("ns-{index}");
         pod.change()
     });
     world.update(pods.collect());
-    let each = (world.summary().memory.total() - before) / NAMESPACES;
+    let each = (world.snapshot.summary().memory.total() - before) / NAMESPACES;
     assert!(each < 4_096, "{each} bytes a namespace");
 }
 
 #[test]
 fn a_decision_outlives_what_it_began_with() {
-    let world = World::new(Limits::default().max_view_bytes);
+    let world = three_zones(Limits::default().max_view_bytes);
     let tainted = support::build::tainted(node("n9", &[(ZONE, "z0")]), "k", "", "NoSchedule");
     world.update(vec![
         on(pod("stays", &JOB), "n0").change(),
         tainted.change(),
     ]);
     let asker = spread(pod("asker", &JOB), vec![hard(1, ZONE, &JOB)]);
-    world.ask(&asker, Vec::new());
+    ask(&world, &asker, Vec::new());
     // The new zone has the last number, and would have the first if zones
     // were numbered anew.
     world.update(vec![zoned("n0", 9)]);
-    let question = Question::compile(Some(&asker), world.registry.limits(), Path::root("pod"));
-    let question = question.expect("a valid pod");
+    let question = world.question(&asker);
     let tallies = |meanwhile: &dyn Fn()| {
         world.snapshot.read("default", Batch::default(), |cut| {
             let constraints = question.constraints_on(&cut);
@@ -349,12 +302,12 @@ fn a_decision_outlives_what_it_began_with() {
 #[test]
 fn ways_of_looking_at_nodes_stay_within_their_room() {
     let room = 64 * 1024;
-    let world = World::new(room);
-    let before = world.summary().memory.total();
+    let world = three_zones(room);
+    let before = world.snapshot.summary().memory.total();
     for index in 0..500 {
         let asker = tolerating(asker(), &format!("key{index}"), "Exists", "", "");
-        assert_eq!(world.ask(&asker, Vec::new()), [(3, 0), (NODES, 0)]);
-        let bytes = world.summary().memory.total();
+        assert_eq!(ask(&world, &asker, Vec::new()), [(3, 0), (NODES, 0)]);
+        let bytes = world.snapshot.summary().memory.total();
         assert!(bytes < before + 3 * room, "{before} bytes grew to {bytes}");
     }
     world.verify();

@@ -2,7 +2,7 @@
 
 use evenkeel::proto::v1;
 use evenkeel::proto::v1::{Change, Dialect, NodeBonus, NodeCapacity, NodeNames, Pod, View};
-use evenkeel::synth::{Cluster, HOSTNAME_KEY, RACK_KEY, Shape};
+use evenkeel::synth::{HOSTNAME_KEY, RACK_KEY, Shape, SyntheticCluster};
 
 use crate::pods::{self, PODS, Scale};
 use crate::request::Request;
@@ -161,7 +161,7 @@ fn names() -> Vec<Hostile> {
 fn overlays() -> Vec<Hostile> {
     let nodes = |scale: &Scale, salt| {
         let shape = shape(scale, 0, salt);
-        let cluster = Cluster::new(shape);
+        let cluster = SyntheticCluster::new(shape);
         let nodes = (0..scale.overlay.min(scale.nodes)).map(|n| {
             let mut node = cluster.node(n);
             node.spec.get_or_insert_default().unschedulable = true;
@@ -173,7 +173,7 @@ fn overlays() -> Vec<Hostile> {
         nodes.collect::<Vec<_>>()
     };
     let own = |scale: &Scale, salt| {
-        let cluster = Cluster::new(shape(scale, scale.overlay, salt));
+        let cluster = SyntheticCluster::new(shape(scale, scale.overlay, salt));
         let pods = cluster
             .pods()
             .map(|pod| change(v1::change::Object::Pod(pod)));
@@ -362,7 +362,7 @@ fn writers() -> Vec<Hostile> {
 /// A batch: half nodes, half pods with labels of their own.
 pub fn objects(scale: &Scale, salt: usize) -> Vec<Change> {
     let half = scale.batch / 2;
-    let cluster = Cluster::new(Shape {
+    let cluster = SyntheticCluster::new(Shape {
         nodes: half,
         ..shape(scale, half, salt)
     });
@@ -398,7 +398,7 @@ fn change(object: v1::change::Object) -> Change {
 
 /// The cluster that is asked about, in batches.
 pub fn cluster(scale: &Scale, pods: usize) -> impl Iterator<Item = Vec<Change>> + use<> {
-    let batches = Cluster::new(shape(scale, pods, 0)).into_batches(1_000);
+    let batches = SyntheticCluster::new(shape(scale, pods, 0)).into_batches(1_000);
     let mut index = 0;
     batches.map(move |mut batch| {
         for change in &mut batch {

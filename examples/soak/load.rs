@@ -8,7 +8,7 @@ use evenkeel::api::ExportSum;
 use evenkeel::proto::v1;
 use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::stream_snapshot_request::Step;
-use evenkeel::synth::{Cluster, Shape, ZONE_KEY};
+use evenkeel::synth::{Shape, SyntheticCluster, ZONE_KEY};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
@@ -27,14 +27,14 @@ const CHURN_EVERY: Duration = Duration::from_millis(200);
 
 /// The cluster that all is about.
 pub struct World {
-    cluster: Cluster,
+    cluster: SyntheticCluster,
     pause: Duration,
 }
 
 impl World {
     /// A cluster of this size; clients pause so long between calls.
     pub fn new(nodes: usize, pods: usize, pause: Duration) -> Self {
-        let cluster = Cluster::new(Shape {
+        let cluster = SyntheticCluster::new(Shape {
             nodes,
             pods,
             zones: 8,

@@ -121,7 +121,7 @@ impl QuestionArgs {
         let readers = usize::from(self.file == standard_input)
             + usize::from(self.state.reads_standard_input())
             + usize::from(self.overlay.iter().any(|path| path == standard_input));
-        anyhow::ensure!(readers <= 1, manifest::Error::StandardInputTwice);
+        anyhow::ensure!(readers <= 1, manifest::ManifestError::StandardInputTwice);
 
         let (name, namespace) = (self.name.as_deref(), self.namespace.as_deref());
         let workload = manifest::read_workload(&self.file, name, namespace)?;

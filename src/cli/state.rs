@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 
 use super::exit::Exit;
 use super::{output, render};
-use crate::store::{self, Error};
+use crate::store::{self, StoreError};
 
 /// What to do with a state directory.
 #[derive(Debug, Subcommand)]
@@ -56,7 +56,7 @@ impl StateCommand {
                         Some(_) => Exit::Negative,
                     })
                 }
-                Err(error @ Error::Damaged { .. }) => {
+                Err(error @ StoreError::Damaged { .. }) => {
                     output::print(&format!("{error}\n"))?;
                     Ok(Exit::Negative)
                 }

@@ -13,7 +13,7 @@ use super::input;
 use super::list_file::ListFile;
 use super::output;
 use crate::proto::v1::UpdateSnapshotRequest;
-use crate::synth::{Cluster, Shape};
+use crate::synth::{Shape, SyntheticCluster};
 
 /// Flags of `evenkeel synth`.
 #[derive(Debug, Args)]
@@ -99,7 +99,7 @@ impl ShapeArgs {
 impl Synth {
     /// Makes the cluster up and writes or sends it.
     pub(crate) async fn run(self) -> Result<Exit> {
-        let cluster = Cluster::new(self.shape.shape());
+        let cluster = SyntheticCluster::new(self.shape.shape());
         match &self.file {
             Some(file) => {
                 let mut list = ListFile::create(file)?;
@@ -121,7 +121,7 @@ impl Synth {
         Ok(Exit::Success)
     }
 
-    async fn send(&self, cluster: Cluster) -> Result<()> {
+    async fn send(&self, cluster: SyntheticCluster) -> Result<()> {
         let client = self.server.client().await?;
         let Shape { nodes, pods, .. } = *cluster.shape();
         let target = Target {

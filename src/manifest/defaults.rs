@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::document::for_each_document;
-use super::error::Error;
+use super::error::ManifestError;
 use super::item::{DEFAULT_CONSTRAINTS_KIND, text};
 use super::source::{InputSource, expand};
 use crate::proto::v1::DefaultConstraints;
@@ -22,7 +22,9 @@ const PLUGIN: &str = "PodTopologySpread";
 /// - `DefaultConstraints` as `snapshot save` writes them,
 /// - a `KubeSchedulerConfiguration`, of which one profile may configure
 ///   PodTopologySpread; with none that does, Kubernetes' own apply.
-pub(crate) fn read_default_constraints(argument: &str) -> Result<DefaultConstraints, Error> {
+pub(crate) fn read_default_constraints(
+    argument: &str,
+) -> Result<DefaultConstraints, ManifestError> {
     if argument == "system" {
         return Ok(DefaultConstraints {
             constraints: Vec::new(),
@@ -40,7 +42,7 @@ pub(crate) fn read_default_constraints(argument: &str) -> Result<DefaultConstrai
     documents.retain(|(_, document)| !document.is_null());
     match <[_; 1]>::try_from(documents) {
         Ok([(source, document)]) => decode(document, source),
-        Err(documents) => Err(Error::NotAnObject {
+        Err(documents) => Err(ManifestError::NotAnObject {
             place: argument.to_owned(),
             message: format!(
                 "{} documents, where one with default constraints is needed",
@@ -50,8 +52,8 @@ pub(crate) fn read_default_constraints(argument: &str) -> Result<DefaultConstrai
     }
 }
 
-fn decode(document: Value, source: &InputSource) -> Result<DefaultConstraints, Error> {
-    let wrong = |message: String| Error::NotAnObject {
+fn decode(document: Value, source: &InputSource) -> Result<DefaultConstraints, ManifestError> {
+    let wrong = |message: String| ManifestError::NotAnObject {
         place: source.to_string(),
         message,
     };
@@ -89,8 +91,8 @@ fn typed(
     value: Value,
     list_field: &str,
     source: &InputSource,
-) -> Result<DefaultConstraints, Error> {
-    serde_path_to_error::deserialize(value).map_err(|error| Error::Field {
+) -> Result<DefaultConstraints, ManifestError> {
+    serde_path_to_error::deserialize(value).map_err(|error| ManifestError::Field {
         place: source.to_string(),
         object: "default constraints".to_owned(),
         field: error

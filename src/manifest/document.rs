@@ -7,13 +7,13 @@ use indicatif::ProgressBar;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::error::Error;
+use super::error::ManifestError;
 use super::item::{Item, Origin};
 use super::lean::{Lean, LeanValue, read_field};
 use super::source::{InputSource, Syntax};
 
 /// What is done with each object.
-pub(super) type Sink<'a> = &'a mut dyn FnMut(Item) -> Result<(), Error>;
+pub(super) type Sink<'a> = &'a mut dyn FnMut(Item) -> Result<(), ManifestError>;
 
 /// Hands every object of `source` to `sink`, lists taken apart. JSON lists are
 /// never held whole.
@@ -22,14 +22,18 @@ pub(super) fn for_each_item(
     index: usize,
     progress: &ProgressBar,
     sink: Sink,
-) -> Result<(), Error> {
+) -> Result<(), ManifestError> {
     let index = u32::try_from(index).unwrap_or(u32::MAX);
     let (format, input) = source.open(progress)?;
     items(source, index, format, input, sink)
 }
 
 /// As [`for_each_item`], of a source whose text was read already.
-pub(super) fn for_each_item_in(source: &InputSource, text: &str, sink: Sink) -> Result<(), Error> {
+pub(super) fn for_each_item_in(
+    source: &InputSource,
+    text: &str,
+    sink: Sink,
+) -> Result<(), ManifestError> {
     items(
         source,
         0,
@@ -45,7 +49,7 @@ fn items(
     format: Syntax,
     input: impl BufRead,
     sink: Sink,
-) -> Result<(), Error> {
+) -> Result<(), ManifestError> {
     match format {
         Syntax::Json => json_items(source, index, input, sink),
         Syntax::Yaml => yaml_documents(source, input, &mut |document, value| {
@@ -57,8 +61,8 @@ fn items(
 /// Hands every document of `source` to `sink` as it stands.
 pub(super) fn for_each_document(
     source: &InputSource,
-    sink: &mut dyn FnMut(Value) -> Result<(), Error>,
-) -> Result<(), Error> {
+    sink: &mut dyn FnMut(Value) -> Result<(), ManifestError>,
+) -> Result<(), ManifestError> {
     let (format, input) = source.open(&ProgressBar::hidden())?;
     match format {
         Syntax::Yaml => yaml_documents(source, input, &mut |_, value| sink(value)),
@@ -71,8 +75,8 @@ pub(super) fn for_each_document(
     }
 }
 
-fn json_syntax(source: &InputSource, error: &serde_json::Error) -> Error {
-    Error::Syntax {
+fn json_syntax(source: &InputSource, error: &serde_json::Error) -> ManifestError {
+    ManifestError::Syntax {
         file: source.to_string(),
         format: "JSON",
         message: error.to_string(),
@@ -84,7 +88,7 @@ fn json_items(
     index: u32,
     input: impl BufRead,
     sink: Sink,
-) -> Result<(), Error> {
+) -> Result<(), ManifestError> {
     let mut json = serde_json::Deserializer::from_reader(input);
     let mut document = 0;
     while json.end().is_err() {
@@ -102,14 +106,14 @@ fn json_items(
 fn yaml_documents(
     source: &InputSource,
     mut input: impl BufRead,
-    sink: &mut dyn FnMut(u32, Value) -> Result<(), Error>,
-) -> Result<(), Error> {
+    sink: &mut dyn FnMut(u32, Value) -> Result<(), ManifestError>,
+) -> Result<(), ManifestError> {
     // The budget guards servers against hostile input; these are the user's
     // own files, of any size. Repeated keys are an error, as for kubectl.
     let options = serde_saphyr::options! { budget: None };
     let documents = serde_saphyr::read_with_options::<_, LeanValue>(&mut input, options);
     for (number, value) in (1..).zip(documents) {
-        let value = value.map_err(|error| Error::Syntax {
+        let value = value.map_err(|error| ManifestError::Syntax {
             file: source.to_string(),
             format: "YAML",
             message: error.without_snippet().to_string(),
@@ -125,7 +129,7 @@ struct Splitter<'a> {
     origin: Origin,
     sink: Sink<'a>,
     /// The sink's error. It cannot travel through the parser's error type.
-    refused: Option<Error>,
+    refused: Option<ManifestError>,
 }
 
 /// Whether these are the fields of a list whose `items` were unset.
@@ -184,7 +188,7 @@ impl<'a> Splitter<'a> {
     }
 
     /// A whole document: an object, a list of objects, or nothing.
-    fn document(&mut self, value: Value) -> Result<(), Error> {
+    fn document(&mut self, value: Value) -> Result<(), ManifestError> {
         match value {
             Value::Null => Ok(()),
             Value::Array(items) => self.numbered((1..).zip(items), &ListType::default()),
@@ -205,7 +209,7 @@ impl<'a> Splitter<'a> {
         &mut self,
         items: impl IntoIterator<Item = (u32, Value)>,
         list: &ListType,
-    ) -> Result<(), Error> {
+    ) -> Result<(), ManifestError> {
         for (number, mut item) in items {
             self.origin.item = number;
             list.apply(&mut item);
@@ -214,7 +218,7 @@ impl<'a> Splitter<'a> {
         Ok(())
     }
 
-    fn object(&mut self, value: Value) -> Result<(), Error> {
+    fn object(&mut self, value: Value) -> Result<(), ManifestError> {
         match &value {
             Value::Object(fields) if fields.get("kind").is_some_and(Value::is_string) => {
                 (self.sink)(Item {
@@ -227,8 +231,8 @@ impl<'a> Splitter<'a> {
         }
     }
 
-    fn not_an_object(&self, message: &str) -> Error {
-        Error::NotAnObject {
+    fn not_an_object(&self, message: &str) -> ManifestError {
+        ManifestError::NotAnObject {
             place: self.origin.describe(self.source),
             message: message.to_owned(),
         }
@@ -237,7 +241,7 @@ impl<'a> Splitter<'a> {
     /// Runs `step` inside the parser: its error is put aside.
     fn inside<E: serde::de::Error>(
         &mut self,
-        step: impl FnOnce(&mut Self) -> Result<(), Error>,
+        step: impl FnOnce(&mut Self) -> Result<(), ManifestError>,
     ) -> Result<(), E> {
         step(self).map_err(|error| {
             self.refused = Some(error);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// Why files could not be read as Kubernetes objects. Each message names the
 /// file, and the object and field where there is one.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub(crate) enum ManifestError {
     /// The file or directory could not be read.
     #[error("{file}: {error}")]
     Io {

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::error::Error;
+use super::error::ManifestError;
 use super::item::{Item, describe, metadata, text};
 use super::source::InputSource;
 use crate::proto::v1::{Node, NodeSelectorTerm, Pod, TopologySpreadConstraint};
@@ -111,7 +111,7 @@ pub(super) fn is_placement(kind: &str) -> bool {
 }
 
 /// A cluster as a node: with its name, labels and taints.
-pub(super) fn cluster(mut item: Item, source: &InputSource) -> Result<Node, Error> {
+pub(super) fn cluster(mut item: Item, source: &InputSource) -> Result<Node, ManifestError> {
     let taints = item.value.pointer("/spec/taints").cloned();
     item.value["spec"] = json!({ "taints": taints.unwrap_or_else(|| json!([])) });
     item.decode(source)
@@ -119,7 +119,7 @@ pub(super) fn cluster(mut item: Item, source: &InputSource) -> Result<Node, Erro
 
 /// A binding as a pod on its cluster, with the label of its placement. `None`
 /// where the cluster gives the placement up: KubeFleet does not count it then.
-pub(super) fn binding(item: Item, source: &InputSource) -> Result<Option<Pod>, Error> {
+pub(super) fn binding(item: Item, source: &InputSource) -> Result<Option<Pod>, ManifestError> {
     let at = |pointer: &str| item.value.pointer(pointer).cloned().unwrap_or_default();
     if at("/spec/state") == "Unscheduled" || !at("/metadata/deletionTimestamp").is_null() {
         return Ok(None);
@@ -138,10 +138,13 @@ pub(super) fn binding(item: Item, source: &InputSource) -> Result<Option<Pod>, E
 }
 
 /// A placement as a pod with its constraints, and its policy.
-pub(super) fn placement(item: Item, source: &InputSource) -> Result<(Pod, PlacementPolicy), Error> {
+pub(super) fn placement(
+    item: Item,
+    source: &InputSource,
+) -> Result<(Pod, PlacementPolicy), ManifestError> {
     let place = item.origin.describe(source);
     let object = describe(&item.value);
-    let fault = |field: String, message: &str| Error::Field {
+    let fault = |field: String, message: &str| ManifestError::Field {
         place: place.clone(),
         object: object.clone(),
         field: format!("spec.policy.{field}"),
@@ -160,8 +163,8 @@ pub(super) fn placement(item: Item, source: &InputSource) -> Result<(Pod, Placem
 /// What clusters have to match, one of the terms.
 fn required(
     affinity: &ClusterAffinity,
-    fault: &impl Fn(String, &str) -> Error,
-) -> Result<Vec<Option<NodeSelectorTerm>>, Error> {
+    fault: &impl Fn(String, &str) -> ManifestError,
+) -> Result<Vec<Option<NodeSelectorTerm>>, ManifestError> {
     const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
     let required = &affinity.required_during_scheduling_ignored_during_execution;
     let terms = required.cluster_selector_terms.iter().enumerate();
@@ -174,8 +177,8 @@ fn required(
 
 fn preferences(
     affinity: &ClusterAffinity,
-    fault: &impl Fn(String, &str) -> Error,
-) -> Result<Vec<Preference>, Error> {
+    fault: &impl Fn(String, &str) -> ManifestError,
+) -> Result<Vec<Preference>, ManifestError> {
     const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
     let preferred = &affinity.preferred_during_scheduling_ignored_during_execution;
     let preferences = preferred.iter().enumerate().map(|(i, one)| {
@@ -191,8 +194,8 @@ fn preferences(
 fn policy_of(
     fields: &PolicyFields,
     preferences: Vec<Preference>,
-    fault: &impl Fn(String, &str) -> Error,
-) -> Result<PlacementPolicy, Error> {
+    fault: &impl Fn(String, &str) -> ManifestError,
+) -> Result<PlacementPolicy, ManifestError> {
     let wrong = |field: &str, message| Err(fault(field.to_owned(), message));
     match (&*fields.placement_type, fields.number_of_clusters) {
         ("" | "PickAll", _) => Ok(PlacementPolicy::PickAll),
@@ -212,7 +215,7 @@ fn pod(
     fields: PolicyFields,
     terms: Vec<Option<NodeSelectorTerm>>,
     source: &InputSource,
-) -> Result<Pod, Error> {
+) -> Result<Pod, ManifestError> {
     let metadata = metadata(&item.value);
     let name = text(metadata, "name");
     let mut spec = json!({ "tolerations": fields.tolerations });
@@ -241,8 +244,8 @@ fn pod(
 fn node_term(
     term: &ClusterTerm,
     field: &str,
-    fault: &impl Fn(String, &str) -> Error,
-) -> Result<Option<NodeSelectorTerm>, Error> {
+    fault: &impl Fn(String, &str) -> ManifestError,
+) -> Result<Option<NodeSelectorTerm>, ManifestError> {
     for (name, property) in [
         ("propertySelector", &term.property_selector),
         ("propertySorter", &term.property_sorter),

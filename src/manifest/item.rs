@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::error::Error;
+use super::error::ManifestError;
 use super::source::InputSource;
 
 /// API version of the items that `snapshot save` adds to a list.
@@ -45,9 +45,12 @@ pub(super) struct Item {
 
 impl Item {
     /// Decodes the object as `T`.
-    pub(super) fn decode<T: DeserializeOwned>(self, source: &InputSource) -> Result<T, Error> {
+    pub(super) fn decode<T: DeserializeOwned>(
+        self,
+        source: &InputSource,
+    ) -> Result<T, ManifestError> {
         let object = describe(&self.value);
-        serde_path_to_error::deserialize(self.value).map_err(|error| Error::Field {
+        serde_path_to_error::deserialize(self.value).map_err(|error| ManifestError::Field {
             place: self.origin.describe(source),
             object,
             field: error.path().to_string(),

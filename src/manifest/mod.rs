@@ -23,7 +23,7 @@ mod tests;
 mod workload;
 
 pub(crate) use defaults::read_default_constraints;
-pub(crate) use error::Error;
+pub(crate) use error::ManifestError;
 pub(crate) use fleet::{PlacementPolicy, Preference};
 pub(crate) use object::{KINDS, items_of, object_name};
 pub(crate) use objects::{LoadedObjects, read_objects};

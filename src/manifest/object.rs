@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::error::Error;
+use super::error::ManifestError;
 use super::fleet::{binding, cluster, is_binding, is_cluster};
 use super::item::{DEFAULT_CONSTRAINTS_KIND, Item, OWN_API_VERSION, full_name, text};
 use super::saved::{self, SavedOrigin};
@@ -35,7 +35,7 @@ macro_rules! kinds {
         pub(crate) const KINDS: &[&str] = &[$(stringify!($kind)),+];
 
         /// Decodes an object of one of these kinds; gives another back.
-        fn known(item: Item, source: &InputSource) -> Result<Result<Object, Item>, Error> {
+        fn known(item: Item, source: &InputSource) -> Result<Result<Object, Item>, ManifestError> {
             let kind = text(&item.value, "kind");
             let version = text(&item.value, "apiVersion");
             match kind {
@@ -77,7 +77,7 @@ kinds! {
 }
 
 /// Decodes an object by its kind and API version.
-pub(super) fn decode(item: Item, source: &InputSource) -> Result<Decoded, Error> {
+pub(super) fn decode(item: Item, source: &InputSource) -> Result<Decoded, ManifestError> {
     let kind = text(&item.value, "kind");
     let version = text(&item.value, "apiVersion");
     if is_cluster(kind, version) {

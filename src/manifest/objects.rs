@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use indicatif::ProgressBar;
 
 use super::document::for_each_item;
-use super::error::Error;
+use super::error::ManifestError;
 use super::item::{Item, Origin};
 use super::object::{Decoded, decode, kind_of, object_name, reference};
 use super::saved::{SavedOrigin, Verifier};
@@ -61,7 +61,7 @@ impl LoadedObjects {
 pub(crate) fn read_objects(
     sources: Vec<InputSource>,
     progress: &ProgressBar,
-) -> Result<LoadedObjects, Error> {
+) -> Result<LoadedObjects, ManifestError> {
     progress.set_length(sources.iter().filter_map(InputSource::size_bytes).sum());
     let mut reader = Reader::default();
     for (index, source) in sources.iter().enumerate() {
@@ -83,13 +83,13 @@ struct Reader {
     verifier: Verifier,
 }
 
-fn not_whole(source: &InputSource, message: &'static str) -> Error {
+fn not_whole(source: &InputSource, message: &'static str) -> ManifestError {
     let file = source.to_string();
-    Error::NotWhole { file, message }
+    ManifestError::NotWhole { file, message }
 }
 
 impl Reader {
-    fn take(&mut self, item: Item, sources: &[InputSource]) -> Result<(), Error> {
+    fn take(&mut self, item: Item, sources: &[InputSource]) -> Result<(), ManifestError> {
         let origin = item.origin;
         let source = &sources[origin.source as usize];
         let not_whole = |message| not_whole(source, message);

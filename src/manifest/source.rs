@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
 
-use super::error::Error;
+use super::error::ManifestError;
 
 /// How much of a file is read at a time, in bytes.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -51,7 +51,7 @@ impl InputSource {
     pub(super) fn open(
         &self,
         progress: &ProgressBar,
-    ) -> Result<(Syntax, impl BufRead + use<>), Error> {
+    ) -> Result<(Syntax, impl BufRead + use<>), ManifestError> {
         let input: Box<dyn Read> = match self {
             InputSource::File(path) => Box::new(File::open(path).map_err(|error| self.io(error))?),
             InputSource::StandardInput => Box::new(io::stdin()),
@@ -80,7 +80,7 @@ impl InputSource {
     }
 
     /// The whole text, without a byte order mark.
-    pub(crate) fn read_to_string(&self) -> Result<String, Error> {
+    pub(crate) fn read_to_string(&self) -> Result<String, ManifestError> {
         let (_, mut input) = self.open(&ProgressBar::hidden())?;
         let mut text = String::new();
         input
@@ -90,8 +90,8 @@ impl InputSource {
     }
 
     /// An I/O error of this source.
-    pub(super) fn io(&self, error: io::Error) -> Error {
-        Error::Io {
+    pub(super) fn io(&self, error: io::Error) -> ManifestError {
+        ManifestError::Io {
             file: self.to_string(),
             error,
         }
@@ -112,12 +112,12 @@ impl InputSource {
 /// The sources that `paths` stand for, in order: a directory for the
 /// manifests in it and below, by name; `-` for standard input. A file that
 /// occurs twice is read once.
-pub(crate) fn expand(paths: &[PathBuf]) -> Result<Vec<InputSource>, Error> {
+pub(crate) fn expand(paths: &[PathBuf]) -> Result<Vec<InputSource>, ManifestError> {
     let mut sources = Vec::new();
     for path in paths {
         if path == Path::new("-") {
             if sources.contains(&InputSource::StandardInput) {
-                return Err(Error::StandardInputTwice);
+                return Err(ManifestError::StandardInputTwice);
             }
             sources.push(InputSource::StandardInput);
         } else if path.is_dir() {
@@ -136,13 +136,13 @@ pub(crate) fn expand(paths: &[PathBuf]) -> Result<Vec<InputSource>, Error> {
     Ok(sources)
 }
 
-fn manifests_below(directory: &Path) -> Result<Vec<InputSource>, Error> {
+fn manifests_below(directory: &Path) -> Result<Vec<InputSource>, ManifestError> {
     let mut found = Vec::new();
     for entry in walkdir::WalkDir::new(directory)
         .sort_by_file_name()
         .follow_links(true)
     {
-        let entry = entry.map_err(|error| Error::Io {
+        let entry = entry.map_err(|error| ManifestError::Io {
             file: directory.display().to_string(),
             error: error.into(),
         })?;
@@ -152,7 +152,7 @@ fn manifests_below(directory: &Path) -> Result<Vec<InputSource>, Error> {
         }
     }
     if found.is_empty() {
-        return Err(Error::EmptyDirectory(directory.to_path_buf()));
+        return Err(ManifestError::EmptyDirectory(directory.to_path_buf()));
     }
     Ok(found)
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::document::for_each_item_in;
-use super::error::Error;
+use super::error::ManifestError;
 use super::fleet::{PlacementPolicy, is_placement, placement};
 use super::item::{self, describe};
 use super::source::InputSource;
@@ -25,7 +25,7 @@ pub(crate) struct Template {
     pub(crate) template: String,
     /// The pod, and the policy of a placement; or what keeps it from being
     /// read.
-    pub(crate) pod: Result<(Pod, Option<PlacementPolicy>), Error>,
+    pub(crate) pod: Result<(Pod, Option<PlacementPolicy>), ManifestError>,
 }
 
 impl Template {
@@ -69,7 +69,7 @@ pub(crate) fn for_each_template(
     source: &InputSource,
     text: &str,
     sink: &mut dyn FnMut(Template),
-) -> Result<(), Error> {
+) -> Result<(), ManifestError> {
     for_each_item_in(source, text, &mut |item| {
         let kind = item::text(&item.value, "kind").to_owned();
         let template = template_path(&kind);

@@ -7,7 +7,7 @@ use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use super::document::for_each_item;
-use super::error::Error;
+use super::error::ManifestError;
 use super::fleet::{PlacementPolicy, is_placement, placement};
 use super::item::{Item, describe, metadata, text};
 use super::source::{InputSource, expand};
@@ -52,7 +52,7 @@ pub(crate) fn read_workload(
     path: &Path,
     name: Option<&str>,
     namespace: Option<&str>,
-) -> Result<WorkloadPod, Error> {
+) -> Result<WorkloadPod, ManifestError> {
     let mut found = Vec::new();
     let mut choices = Vec::new();
     let sources = expand(&[path.to_path_buf()])?;
@@ -125,7 +125,7 @@ fn the_one(
     choices: &[String],
     name: Option<&str>,
     path: &Path,
-) -> Result<Item, Error> {
+) -> Result<Item, ManifestError> {
     let count = found.len();
     let found = match <[Item; 1]>::try_from(found) {
         Ok([item]) => return Ok(item),
@@ -144,7 +144,10 @@ fn the_one(
             listed(&matching)
         ),
     };
-    Err(Error::Choice(format!("{}: {problem}", path.display())))
+    Err(ManifestError::Choice(format!(
+        "{}: {problem}",
+        path.display()
+    )))
 }
 
 /// `KIND/NAMESPACE/NAME` of an object, as `--name` takes it.
@@ -182,7 +185,7 @@ fn listed(choices: &[String]) -> String {
 }
 
 /// The pod of an item that has one.
-pub(super) fn pod_of(mut item: Item, source: &InputSource) -> Result<Pod, Error> {
+pub(super) fn pod_of(mut item: Item, source: &InputSource) -> Result<Pod, ManifestError> {
     let kind = text(&item.value, "kind").to_owned();
     let path = template_path(&kind).unwrap_or_default();
     if !path.is_empty() {
@@ -192,9 +195,14 @@ pub(super) fn pod_of(mut item: Item, source: &InputSource) -> Result<Pod, Error>
 }
 
 /// The pod that the workload's template describes, as JSON.
-fn template_pod(item: &Item, kind: &str, path: &str, source: &InputSource) -> Result<Value, Error> {
+fn template_pod(
+    item: &Item,
+    kind: &str,
+    path: &str,
+    source: &InputSource,
+) -> Result<Value, ManifestError> {
     let workload = &item.value;
-    let template = workload.pointer(path).ok_or_else(|| Error::Field {
+    let template = workload.pointer(path).ok_or_else(|| ManifestError::Field {
         place: item.origin.describe(source),
         object: describe(workload),
         field: path[1..].replace('/', "."),

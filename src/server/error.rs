@@ -22,7 +22,7 @@ pub enum Error {
     },
     /// The state directory cannot be used.
     #[error("{0}")]
-    State(store::Error),
+    State(store::StoreError),
     /// What was to be loaded could not be.
     #[error("cannot load: {0}")]
     Preload(BoxError),

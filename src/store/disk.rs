@@ -11,7 +11,7 @@ use redb::{BackendError, StorageBackend};
 
 use super::counts::StoreCounts;
 use super::durability::Durability;
-use super::error::Error;
+use super::error::StoreError;
 use super::file::{self, FILE};
 use super::unwritten::Unwritten;
 
@@ -33,7 +33,7 @@ impl Disk {
         directory: &Path,
         durability: Durability,
         counts: &Arc<StoreCounts>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, StoreError> {
         Ok(Self {
             file: file::backend(directory, FILE)?,
             syncs: durability == Durability::Full,
@@ -47,9 +47,9 @@ impl Disk {
     pub(super) fn open_unwritten(
         directory: &Path,
         counts: &Arc<StoreCounts>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, StoreError> {
         let disk = Self::open(directory, Durability::None, counts)?;
-        let len = disk.len().map_err(Error::io(directory))?;
+        let len = disk.len().map_err(StoreError::io(directory))?;
         Ok(Self {
             unwritten: Some(Mutex::new(Unwritten::of(len))),
             ..disk

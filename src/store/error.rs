@@ -7,7 +7,7 @@ use crate::snapshot::JournalError;
 
 /// Why a state directory cannot be opened, read or closed.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum StoreError {
     /// It has files, but none of a server.
     #[error("{0} is not a state directory of evenkeel: it has other files; name an empty one")]
     Foreign(PathBuf),
@@ -47,7 +47,7 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl StoreError {
     /// What the system says, about a directory.
     pub(super) fn io(directory: &Path) -> impl Fn(io::Error) -> Self {
         |source| Self::Io {

@@ -12,7 +12,7 @@ use redb::{
     TableHandle, WriteTransaction,
 };
 
-use super::error::Error;
+use super::error::StoreError;
 use super::last_commit::RECORD;
 use super::pending;
 use super::rows::{EncodedEntry, EntryEffect, SnapshotRow};
@@ -44,8 +44,8 @@ const CACHE_BYTES: usize = 256 << 20;
 pub(super) struct File(Database);
 
 /// Sees to it that a directory has a file, unless it holds something else.
-pub(super) fn prepare(directory: &Path) -> Result<(), Error> {
-    fs::create_dir_all(directory).map_err(Error::io(directory))?;
+pub(super) fn prepare(directory: &Path) -> Result<(), StoreError> {
+    fs::create_dir_all(directory).map_err(StoreError::io(directory))?;
     if directory.join(FILE).exists() {
         return Ok(());
     }
@@ -56,14 +56,14 @@ pub(super) fn prepare(directory: &Path) -> Result<(), Error> {
 }
 
 /// Makes a new file with nothing in it.
-pub(super) fn create(directory: &Path, path: &Path) -> Result<File, Error> {
+pub(super) fn create(directory: &Path, path: &Path) -> Result<File, StoreError> {
     if path.exists() {
-        fs::remove_file(path).map_err(Error::io(directory))?;
+        fs::remove_file(path).map_err(StoreError::io(directory))?;
     }
     let database = Builder::new()
         .set_cache_size(CACHE_BYTES)
         .create(path)
-        .map_err(Error::redb(directory))?;
+        .map_err(StoreError::redb(directory))?;
     let file = File(database);
     let write = || -> Result<(), redb::Error> {
         let transaction = file.begin_write()?;
@@ -73,7 +73,7 @@ pub(super) fn create(directory: &Path, path: &Path) -> Result<File, Error> {
         transaction.commit()?;
         Ok(())
     };
-    write().map_err(Error::redb(directory))?;
+    write().map_err(StoreError::redb(directory))?;
     Ok(file)
 }
 
@@ -86,43 +86,43 @@ pub(super) fn note_format(transaction: &WriteTransaction) -> Result<(), redb::Er
 }
 
 /// Gives a finished file its name.
-pub(super) fn publish(directory: &Path, draft: &Path) -> Result<(), Error> {
+pub(super) fn publish(directory: &Path, draft: &Path) -> Result<(), StoreError> {
     let publish = || {
         fs::rename(draft, directory.join(FILE))?;
         // The name is on the disk once the directory is.
         fs::File::open(directory)?.sync_all()
     };
-    publish().map_err(Error::io(directory))
+    publish().map_err(StoreError::io(directory))
 }
 
 /// Refuses a directory that has files but not ours.
-fn check_free(directory: &Path) -> Result<(), Error> {
-    let entries = fs::read_dir(directory).map_err(Error::io(directory))?;
+fn check_free(directory: &Path) -> Result<(), StoreError> {
+    let entries = fs::read_dir(directory).map_err(StoreError::io(directory))?;
     for entry in entries {
-        let entry = entry.map_err(Error::io(directory))?;
+        let entry = entry.map_err(StoreError::io(directory))?;
         let name = entry.file_name();
         let name = name.to_string_lossy();
         if name.starts_with(KEPT_ASIDE) {
             let what = format!("it has {name}, which a repair kept, but no {FILE}");
-            return Err(Error::damaged(directory, what));
+            return Err(StoreError::damaged(directory, what));
         }
         if name == RECORD {
             let what = format!("it has {name}, which is written with each commit, but no {FILE}");
-            return Err(Error::damaged(directory, what));
+            return Err(StoreError::damaged(directory, what));
         }
         // A file system of its own has that one.
         if name != DRAFT && name != "lost+found" {
-            return Err(Error::Foreign(directory.to_owned()));
+            return Err(StoreError::Foreign(directory.to_owned()));
         }
     }
     Ok(())
 }
 
 /// Opens the file of a directory to look at it; it must be there.
-pub(super) fn open_existing(directory: &Path) -> Result<File, Error> {
+pub(super) fn open_existing(directory: &Path) -> Result<File, StoreError> {
     if !directory.join(FILE).exists() {
         return Err(match check_free(directory) {
-            Ok(()) => Error::Nothing(directory.to_owned()),
+            Ok(()) => StoreError::Nothing(directory.to_owned()),
             Err(error) => error,
         });
     }
@@ -130,15 +130,15 @@ pub(super) fn open_existing(directory: &Path) -> Result<File, Error> {
 }
 
 /// A file of a directory, which must be there, as redb sees it.
-pub(super) fn backend(directory: &Path, name: &str) -> Result<FileBackend, Error> {
+pub(super) fn backend(directory: &Path, name: &str) -> Result<FileBackend, StoreError> {
     let mut options = fs::OpenOptions::new();
     let file = options.read(true).write(true).open(directory.join(name));
-    FileBackend::new(file.map_err(Error::io(directory))?).map_err(Error::redb(directory))
+    FileBackend::new(file.map_err(StoreError::io(directory))?).map_err(StoreError::redb(directory))
 }
 
 impl File {
     /// Opens a file that is there, and checks all of it.
-    pub fn open(directory: &Path, backend: impl StorageBackend) -> Result<Self, Error> {
+    pub fn open(directory: &Path, backend: impl StorageBackend) -> Result<Self, StoreError> {
         Self::open_with(directory, backend, true)
     }
 
@@ -147,10 +147,10 @@ impl File {
         directory: &Path,
         backend: impl StorageBackend,
         verifies: bool,
-    ) -> Result<Self, Error> {
-        let len = backend.len().map_err(Error::io(directory))?;
+    ) -> Result<Self, StoreError> {
+        let len = backend.len().map_err(StoreError::io(directory))?;
         if len == 0 {
-            return Err(Error::damaged(directory, format!("{FILE} is empty")));
+            return Err(StoreError::damaged(directory, format!("{FILE} is empty")));
         }
         // redb may give up on bytes that it never wrote.
         let opened = catch_unwind(AssertUnwindSafe(|| {
@@ -160,11 +160,11 @@ impl File {
                 .create_with_backend(backend)
         }));
         let opened =
-            opened.map_err(|_| Error::damaged(directory, format!("{FILE} makes no sense")))?;
-        let file = Self(opened.map_err(Error::redb(directory))?);
+            opened.map_err(|_| StoreError::damaged(directory, format!("{FILE} makes no sense")))?;
+        let file = Self(opened.map_err(StoreError::redb(directory))?);
         file.check_format(directory)?;
         if verifies {
-            file.tidy_up().map_err(Error::redb(directory))?;
+            file.tidy_up().map_err(StoreError::redb(directory))?;
         }
         Ok(file)
     }
@@ -177,7 +177,7 @@ impl File {
         Ok(self.0.begin_read()?)
     }
 
-    fn check_format(&self, directory: &Path) -> Result<(), Error> {
+    fn check_format(&self, directory: &Path) -> Result<(), StoreError> {
         let read = || -> Result<Option<Vec<u8>>, redb::Error> {
             let facts = match self.begin_read()?.open_table(FACTS) {
                 Ok(facts) => facts,
@@ -186,14 +186,15 @@ impl File {
             };
             Ok(facts.get(FORMAT_FACT)?.map(|v| v.value().to_vec()))
         };
-        let format = read().map_err(Error::redb(directory))?;
-        let format = format
-            .ok_or_else(|| Error::damaged(directory, format!("{FILE} is of another program")))?;
+        let format = read().map_err(StoreError::redb(directory))?;
+        let format = format.ok_or_else(|| {
+            StoreError::damaged(directory, format!("{FILE} is of another program"))
+        })?;
         let found = <[u8; 4]>::try_from(&format[..]).map_or(0, u32::from_le_bytes);
         match found {
             1..=FORMAT => Ok(()),
-            0 => Err(Error::damaged(directory, "its format is not a number")),
-            _ => Err(Error::Newer {
+            0 => Err(StoreError::damaged(directory, "its format is not a number")),
+            _ => Err(StoreError::Newer {
                 directory: directory.to_owned(),
                 found,
                 known: FORMAT,
@@ -278,13 +279,13 @@ impl File {
     }
 
     /// Closes it; what it holds is on the disk then.
-    pub fn close(self, directory: &Path) -> Result<(), Error> {
-        self.0.close().map_err(Error::redb(directory))?;
+    pub fn close(self, directory: &Path) -> Result<(), StoreError> {
+        self.0.close().map_err(StoreError::redb(directory))?;
         for name in [FILE, DRAFT] {
             let path: PathBuf = directory.join(name);
             if path.exists() {
                 let synced = fs::File::open(path).and_then(|file| file.sync_all());
-                synced.map_err(Error::io(directory))?;
+                synced.map_err(StoreError::io(directory))?;
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use super::error::Error;
+use super::error::StoreError;
 use super::file::{self, File};
 use super::last_commit::{LastCommit, Loss};
 use super::restore::{each_part, read_saved};
@@ -41,16 +41,16 @@ pub struct Contents {
 /// What a state directory has in it.
 ///
 /// # Errors
-/// [`Error`].
-pub fn show(directory: &Path) -> Result<Contents, Error> {
+/// [`StoreError`].
+pub fn show(directory: &Path) -> Result<Contents, StoreError> {
     contents(directory, |_, _| Ok(()))
 }
 
 /// As [`show`], having read and checked everything.
 ///
 /// # Errors
-/// [`Error::Damaged`] with the first that is wrong, and others.
-pub fn check(directory: &Path) -> Result<Contents, Error> {
+/// [`StoreError::Damaged`] with the first that is wrong, and others.
+pub fn check(directory: &Path) -> Result<Contents, StoreError> {
     contents(directory, check_objects)
 }
 
@@ -58,18 +58,18 @@ pub fn check(directory: &Path) -> Result<Contents, Error> {
 fn contents(
     directory: &Path,
     check: impl Fn(&File, &SnapshotRow) -> Result<(), String>,
-) -> Result<Contents, Error> {
+) -> Result<Contents, StoreError> {
     let record = LastCommit::open_existing(directory)?;
     let file = file::open_existing(directory)?;
     let mut snapshots = Vec::new();
-    for (name, row) in file.snapshots().map_err(Error::redb(directory))? {
+    for (name, row) in file.snapshots().map_err(StoreError::redb(directory))? {
         let described = check(&file, &row).and_then(|()| describe(&file, &name, &row));
-        let damaged = |what: String| Error::damaged_snapshot(directory, &name, &what);
+        let damaged = |what: String| StoreError::damaged_snapshot(directory, &name, &what);
         snapshots.push(described.map_err(damaged)?);
     }
-    let number = file.number().map_err(Error::redb(directory))?;
+    let number = file.number().map_err(StoreError::redb(directory))?;
     let noted = record.as_ref().map(LastCommit::noted).transpose();
-    let noted = noted.map_err(Error::io(directory))?.flatten();
+    let noted = noted.map_err(StoreError::io(directory))?.flatten();
     Ok(Contents {
         snapshots,
         loss: Loss::of(number, noted),

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::commit::{Asides, Transacted, write};
 use super::counts::StoreCounts;
 use super::durability::Durability;
-use super::error::Error;
+use super::error::StoreError;
 use super::file::File;
 use super::file_location::FileLocation;
 use super::last_commit::LastCommit;
@@ -72,7 +72,7 @@ impl Store {
     ///
     /// # Errors
     /// When the disk fails; the next start takes it for a crash then.
-    pub fn close(&self) -> Result<(), Error> {
+    pub fn close(&self) -> Result<(), StoreError> {
         let mut inner = self.inner.lock();
         inner.paused = Some((
             Instant::now() + Duration::from_secs(3_600),

@@ -10,7 +10,7 @@ use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use super::error::Error;
+use super::error::StoreError;
 
 /// Name of the record in a state directory.
 pub(super) const RECORD: &str = "last-commit";
@@ -47,29 +47,29 @@ pub(super) struct LastCommit(fs::File);
 
 impl LastCommit {
     /// Opens the record of a directory, which is created if need be.
-    pub fn open(directory: &Path) -> Result<Self, Error> {
+    pub fn open(directory: &Path) -> Result<Self, StoreError> {
         Self::open_with(directory, OpenOptions::new().create(true))
     }
 
     /// Opens the record of a directory if it has one.
-    pub fn open_existing(directory: &Path) -> Result<Option<Self>, Error> {
+    pub fn open_existing(directory: &Path) -> Result<Option<Self>, StoreError> {
         match directory.join(RECORD).exists() {
             true => Self::open_with(directory, &mut OpenOptions::new()).map(Some),
             false => Ok(None),
         }
     }
 
-    fn open_with(directory: &Path, options: &mut OpenOptions) -> Result<Self, Error> {
+    fn open_with(directory: &Path, options: &mut OpenOptions) -> Result<Self, StoreError> {
         let file = options
             .read(true)
             .write(true)
             .truncate(false)
             .open(directory.join(RECORD))
-            .map_err(Error::io(directory))?;
+            .map_err(StoreError::io(directory))?;
         match file.try_lock() {
             Ok(()) => Ok(Self(file)),
-            Err(TryLockError::WouldBlock) => Err(Error::InUse(directory.to_owned())),
-            Err(TryLockError::Error(source)) => Err(Error::io(directory)(source)),
+            Err(TryLockError::WouldBlock) => Err(StoreError::InUse(directory.to_owned())),
+            Err(TryLockError::Error(source)) => Err(StoreError::io(directory)(source)),
         }
     }
 

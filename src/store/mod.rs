@@ -28,7 +28,7 @@ mod unwritten;
 
 pub use counts::{StoreCounts, StoreFigures};
 pub use durability::Durability;
-pub use error::Error;
+pub use error::StoreError;
 pub use file::FILE;
 pub use inspect::{Contents, Described, check, show};
 pub use journal::Store;

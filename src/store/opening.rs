@@ -11,7 +11,7 @@ use super::commit::{Asides, Transacted};
 use super::counts::StoreCounts;
 use super::disk::Disk;
 use super::durability::Durability;
-use super::error::{self, Error};
+use super::error::{self, StoreError};
 use super::file::{self, File};
 use super::file_location::FileLocation;
 use super::journal::{Inner, PAUSE, Store};
@@ -24,11 +24,11 @@ impl Store {
     /// refuses to record anything until there is.
     ///
     /// # Errors
-    /// [`Error`]; it is never taken for an empty one.
-    pub fn open(directory: &Path, durability: Durability) -> Result<Self, Error> {
+    /// [`StoreError`]; it is never taken for an empty one.
+    pub fn open(directory: &Path, durability: Durability) -> Result<Self, StoreError> {
         file::prepare(directory)?;
         let last_commit = LastCommit::open(directory)?;
-        let place = FileLocation::of(directory).map_err(Error::io(directory))?;
+        let place = FileLocation::of(directory).map_err(StoreError::io(directory))?;
         let store = Self {
             directory: directory.to_owned(),
             durability,
@@ -57,7 +57,7 @@ impl Store {
     }
 
     /// Opens the file, or reads it as it is.
-    fn open_first(&self) -> Result<(), Error> {
+    fn open_first(&self) -> Result<(), StoreError> {
         let mut inner = self.inner.lock();
         let Err(error) = self.open_file(&mut inner) else {
             return Ok(());
@@ -71,7 +71,7 @@ impl Store {
         // Histories begin anew where they do in one that can be written.
         let noted = self.noted(&inner)?;
         let begun = file.begin_session(self.durability, noted);
-        let (_, loss) = begun.map_err(Error::redb(&self.directory))?;
+        let (_, loss) = begun.map_err(StoreError::redb(&self.directory))?;
         if let Some(loss) = loss {
             self.counts.note_loss(loss);
         }
@@ -83,11 +83,11 @@ impl Store {
 
     /// Opens the file, which must be the one that was there at first, and
     /// looks whether it has all that is noted.
-    fn open_file(&self, inner: &mut Inner) -> Result<(), Error> {
+    fn open_file(&self, inner: &mut Inner) -> Result<(), StoreError> {
         let disk = Disk::open(&self.directory, self.durability, &self.counts)?;
         let file = File::open(&self.directory, disk)?;
         let noted = self.noted(inner)?;
-        let failed = Error::redb(&self.directory);
+        let failed = StoreError::redb(&self.directory);
         if inner.has_begun {
             inner.number = file.number().map_err(&failed)?.max(noted).unwrap_or(0);
             // What the file has lost is in memory still, and is written anew
@@ -102,7 +102,7 @@ impl Store {
                 // on the disk before the first of them.
                 let first = inner.last_commit.note(0);
                 let first = first.and_then(|()| inner.last_commit.sync());
-                first.map_err(Error::io(&self.directory))?;
+                first.map_err(StoreError::io(&self.directory))?;
             }
             let begun = file.begin_session(self.durability, noted);
             let (number, loss) = begun.map_err(&failed)?;
@@ -120,9 +120,9 @@ impl Store {
         Ok(())
     }
 
-    fn noted(&self, inner: &Inner) -> Result<Option<u64>, Error> {
+    fn noted(&self, inner: &Inner) -> Result<Option<u64>, StoreError> {
         let noted = inner.last_commit.noted();
-        noted.map_err(Error::io(&self.directory))
+        noted.map_err(StoreError::io(&self.directory))
     }
 
     /// Makes sure that the file is open and in its place, unless a fault is too

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use redb::ReadableTable;
 
-use super::error::Error;
+use super::error::StoreError;
 use super::file::File;
 use super::journal::Store;
 use super::objects;
@@ -42,27 +42,30 @@ impl Store {
     /// how far it is, and how it ended.
     ///
     /// # Errors
-    /// [`Error::Damaged`] when anything cannot be read. Some snapshots may have
+    /// [`StoreError::Damaged`] when anything cannot be read. Some snapshots may have
     /// been given back then, so the registry must not be used.
     pub fn restore(
         &self,
         registry: &Registry,
         mut tell: impl FnMut(Progress),
-    ) -> Result<Progress, Error> {
+    ) -> Result<Progress, StoreError> {
         let start = Instant::now();
         // Nobody else has work before it is read.
         let mut inner = self.inner.lock();
         let unwritten = inner.unwritten.take();
         let file = unwritten.as_ref().or(inner.file.as_ref());
         let file = file.expect("a store opens with a file to read");
-        let all = file.snapshots().map_err(Error::redb(&self.directory))?;
+        let all = file
+            .snapshots()
+            .map_err(StoreError::redb(&self.directory))?;
         let mut progress = Progress {
             total: all.iter().map(|(_, row)| row.objects).sum(),
             ..Progress::default()
         };
         let mut told = Instant::now();
         for (name, row) in all {
-            let damaged = |what: String| Error::damaged_snapshot(&self.directory, &name, &what);
+            let damaged =
+                |what: String| StoreError::damaged_snapshot(&self.directory, &name, &what);
             let saved = read_saved(file, &name, &row).map_err(damaged)?;
             let restoring = registry.restoring(saved);
             let read = thread::scope(|scope| {

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use redb::ReadableTable;
 
-use super::error::Error;
+use super::error::StoreError;
 use super::file::{self, DRAFT, FILE, File, KEPT_ASIDE};
 use super::inspect;
 use super::last_commit::{LastCommit, Loss};
@@ -44,9 +44,9 @@ pub struct Repaired {
 /// missing are not kept: they would answer wrongly. The damaged file is.
 ///
 /// # Errors
-/// [`Error`], when there is nothing to repair with: a directory that is
+/// [`StoreError`], when there is nothing to repair with: a directory that is
 /// foreign, in use, of a newer version, or on a disk that fails.
-pub fn repair(directory: &Path) -> Result<Repaired, Error> {
+pub fn repair(directory: &Path) -> Result<Repaired, StoreError> {
     match inspect::check(directory) {
         Ok(found) => {
             let whole = found.snapshots.into_iter().map(|snapshot| snapshot.name);
@@ -56,10 +56,10 @@ pub fn repair(directory: &Path) -> Result<Repaired, Error> {
                 ..Repaired::default()
             });
         }
-        Err(Error::Damaged { .. }) if directory.join(FILE).exists() => {}
+        Err(StoreError::Damaged { .. }) if directory.join(FILE).exists() => {}
         Err(error) => return Err(error),
     }
-    let io = Error::io(directory);
+    let io = StoreError::io(directory);
     let record = LastCommit::open_existing(directory)?;
     let noted = record.as_ref().map(LastCommit::noted);
     let noted = noted.transpose().map_err(&io)?.flatten();
@@ -71,13 +71,13 @@ pub fn repair(directory: &Path) -> Result<Repaired, Error> {
     let salvaged = catch_unwind(AssertUnwindSafe(|| salvage(directory, &new, &mut repaired)));
     match salvaged {
         Ok(Ok(())) => {}
-        Ok(Err(Error::Damaged { what, .. })) => repaired.unreadable = Some(what),
+        Ok(Err(StoreError::Damaged { what, .. })) => repaired.unreadable = Some(what),
         Ok(Err(error)) => return Err(error),
         Err(_) => repaired.unreadable = Some(format!("{FILE} makes no sense")),
     }
     // What is kept may be older than what was acknowledged.
     let renewed = new.renew_if_lost(noted);
-    let renewed = renewed.map_err(Error::redb(directory))?;
+    let renewed = renewed.map_err(StoreError::redb(directory))?;
     repaired.loss = renewed.filter(|_| !repaired.whole.is_empty());
     new.close(directory)?;
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -90,8 +90,8 @@ pub fn repair(directory: &Path) -> Result<Repaired, Error> {
     Ok(repaired)
 }
 
-fn salvage(directory: &Path, new: &File, repaired: &mut Repaired) -> Result<(), Error> {
-    let failed = Error::redb::<redb::Error>(directory);
+fn salvage(directory: &Path, new: &File, repaired: &mut Repaired) -> Result<(), StoreError> {
+    let failed = StoreError::redb::<redb::Error>(directory);
     let old = file::backend(directory, WORKING_COPY)?;
     let old = File::open_with(directory, old, false)?;
     if let Ok(Some(number)) = old.number() {

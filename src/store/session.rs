@@ -8,7 +8,7 @@ use redb::WriteTransaction;
 use uuid::Uuid;
 
 use super::durability::Durability;
-use super::error::Error;
+use super::error::StoreError;
 use super::file::{File, note_format};
 use super::last_commit::Loss;
 use super::rows::SnapshotRow;
@@ -120,7 +120,7 @@ impl File {
     }
 
     /// Notes that nobody has it open any more, and closes it.
-    pub fn end_session(self, directory: &Path) -> Result<(), Error> {
+    pub fn end_session(self, directory: &Path) -> Result<(), StoreError> {
         let end = || -> Result<(), redb::Error> {
             let transaction = self.begin_write()?;
             let mut facts = transaction.open_table(FACTS)?;
@@ -129,7 +129,7 @@ impl File {
             transaction.commit()?;
             Ok(())
         };
-        end().map_err(Error::redb(directory))?;
+        end().map_err(StoreError::redb(directory))?;
         self.close(directory)
     }
 }

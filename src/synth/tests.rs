@@ -18,12 +18,15 @@ fn shape() -> Shape {
 fn with(change: impl FnOnce(&mut Shape)) -> Vec<v1::Change> {
     let mut shape = shape();
     change(&mut shape);
-    Cluster::new(shape).into_batches(1_000).flatten().collect()
+    SyntheticCluster::new(shape)
+        .into_batches(1_000)
+        .flatten()
+        .collect()
 }
 
 #[test]
 fn has_the_shape_that_was_asked_for() {
-    let cluster = Cluster::new(shape());
+    let cluster = SyntheticCluster::new(shape());
     let pods: Vec<v1::Pod> = cluster.pods().collect();
     let metadata = || pods.iter().filter_map(|pod| pod.metadata.as_ref());
     let distinct =

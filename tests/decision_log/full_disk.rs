@@ -7,7 +7,7 @@ use std::process::Command;
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
-use super::{Logging, lines};
+use super::{Logging, lines, texts};
 use crate::process::{command, until};
 
 /// Files of the server may not grow beyond so much, which no line ends at.
@@ -56,10 +56,7 @@ async fn a_disk_that_fills_up_tears_no_line_and_is_written_again() {
         let lines = lines(&path);
         (lines.len() > ids.len()).then_some(lines)
     });
-    let logged: Vec<&str> = whole
-        .iter()
-        .filter_map(|line| line["id"].as_str())
-        .collect();
+    let logged = texts(&whole, "id");
     assert_eq!(logged[..ids.len()], ids, "each once, in order");
     log.server
         .logged("the decision log is written again", "file");

@@ -131,6 +131,12 @@ pub(crate) fn lines(path: &Path) -> Vec<Value> {
         .collect()
 }
 
+/// A field of each line.
+pub(crate) fn texts<'l>(lines: &'l [Value], field: &str) -> Vec<&'l str> {
+    let texts = lines.iter().map(|line| line[field].as_str());
+    texts.map(|text| text.expect("every line has it")).collect()
+}
+
 fn text(output: &Output) -> (i32, String) {
     let code = output.status.code().expect("it exited");
     let out = String::from_utf8(output.stdout.clone()).expect("text");
@@ -197,16 +203,11 @@ async fn every_decision_has_a_line_and_refusals_have_none() {
     ];
     log.stop().await;
     let lines = lines(&log.path("decisions.jsonl"));
-    let logged: Vec<&str> = lines
-        .iter()
-        .filter_map(|line| line["id"].as_str())
-        .collect();
-    assert_eq!(logged, ids);
-    let rpcs: Vec<&str> = lines
-        .iter()
-        .filter_map(|line| line["rpc"].as_str())
-        .collect();
-    assert_eq!(rpcs, ["Filter", "Score", "Explain", "Place", "Filter"]);
+    assert_eq!(texts(&lines, "id"), ids);
+    assert_eq!(
+        texts(&lines, "rpc"),
+        ["Filter", "Score", "Explain", "Place", "Filter"]
+    );
 }
 
 /// Nothing that is answered can be kept out of the log by how it is asked.
@@ -258,11 +259,7 @@ async fn what_is_sampled_has_an_id() {
     // Fewer than 50 or more than 150 happen once in 10^12 runs.
     assert!((50..150).contains(&ids.len()), "{}", ids.len());
     let lines = lines(&log.path("decisions.jsonl"));
-    let logged: Vec<&str> = lines
-        .iter()
-        .filter_map(|line| line["id"].as_str())
-        .collect();
-    assert_eq!(logged, ids);
+    assert_eq!(texts(&lines, "id"), ids);
 }
 
 #[tokio::test]

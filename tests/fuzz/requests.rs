@@ -229,68 +229,40 @@ async fn cluster(
     Some(cluster)
 }
 
-async fn recounted_filter(mut client: Client, message: &[u8]) {
-    let mut request = FilterRequest::decode(message).expect("it was answered");
-    if request.dialect == Dialect::Fleet as i32 {
-        return;
-    }
-    request.view = View::Full as i32;
-    request.max_domains = Some(0);
-    request.min_revision = 0;
-    let got = client
-        .filter(request.clone())
-        .await
-        .expect("it was answered")
-        .into_inner();
-    let pod = request.pod.unwrap_or_default();
-    let Some(cluster) = cluster(client, &request.snapshot, &request.overlay).await else {
-        return;
+/// Asks again in the Kubernetes dialect for all that can be told, and holds the
+/// answer against a recount.
+macro_rules! recounted {
+    ($name:ident: $request:ty, $rpc:ident, $place:literal $(, $all:ident)?) => {
+        async fn $name(mut client: Client, message: &[u8]) {
+            let mut request = <$request>::decode(message).expect("it was answered");
+            if request.dialect == Dialect::Fleet as i32 {
+                return;
+            }
+            request.view = View::Full as i32;
+            request.max_domains = Some(0);
+            request.min_revision = 0;
+            $(request.$all = 0;)?
+            let got = client.$rpc(request.clone()).await;
+            let got = got.expect("it was answered").into_inner();
+            let pod = request.pod.unwrap_or_default();
+            let Some(cluster) = cluster(client, &request.snapshot, &request.overlay).await else {
+                return;
+            };
+            let candidates = request.candidates.map(|candidates| candidates.names);
+            let checks = NodeChecks::try_from(request.node_checks).expect("it was answered");
+            let about = Question {
+                cluster: &cluster,
+                pod: &pod,
+                place: $place,
+            };
+            let recounted = cluster.$rpc(&pod, candidates.as_deref(), checks);
+            agree::$rpc(&got, &recounted, &about);
+        }
     };
-    let candidates = request.candidates.map(|candidates| candidates.names);
-    let checks = NodeChecks::try_from(request.node_checks).expect("it was answered");
-    let about = Question {
-        cluster: &cluster,
-        pod: &pod,
-        place: "Filter",
-    };
-    agree::filter(
-        &got,
-        &cluster.filter(&pod, candidates.as_deref(), checks),
-        &about,
-    );
 }
 
-async fn recounted_score(mut client: Client, message: &[u8]) {
-    let mut request = ScoreRequest::decode(message).expect("it was answered");
-    if request.dialect == Dialect::Fleet as i32 {
-        return;
-    }
-    request.view = View::Full as i32;
-    request.max_domains = Some(0);
-    request.min_revision = 0;
-    request.top = 0;
-    let got = client
-        .score(request.clone())
-        .await
-        .expect("it was answered")
-        .into_inner();
-    let pod = request.pod.unwrap_or_default();
-    let Some(cluster) = cluster(client, &request.snapshot, &request.overlay).await else {
-        return;
-    };
-    let candidates = request.candidates.map(|candidates| candidates.names);
-    let checks = NodeChecks::try_from(request.node_checks).expect("it was answered");
-    let about = Question {
-        cluster: &cluster,
-        pod: &pod,
-        place: "Score",
-    };
-    agree::score(
-        &got,
-        &cluster.score(&pod, candidates.as_deref(), checks),
-        &about,
-    );
-}
+recounted!(recounted_filter: FilterRequest, filter, "Filter");
+recounted!(recounted_score: ScoreRequest, score, "Score", top);
 
 /// Nothing that is kept differs from a recount, and what is exported can be
 /// sent back and is exported alike.

@@ -10,11 +10,10 @@ use prost::Message;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tonic::{Code, Status};
-use tonic_types::StatusExt;
 
 use crate::process::{DEADLINE, Server};
 use crate::raw::{connect, frame, head};
-use crate::world::{Client, assert_healthy, fill, long_place, question};
+use crate::world::{Client, assert_healthy, fill, info_of, long_place, question};
 
 /// How a call with little time ends. By hand: a gRPC client gives up by itself.
 async fn end<M: Message>(server: &Server, method: &str, message: &M) -> Option<Status> {
@@ -35,12 +34,7 @@ async fn end<M: Message>(server: &Server, method: &str, message: &M) -> Option<S
 fn assert_late(what: &str, reason: &str, end: Option<Status>) {
     let status = end.expect(what);
     assert_eq!(status.code(), Code::DeadlineExceeded, "{what}: {status}");
-    let info = status.get_details_error_info();
-    assert_eq!(
-        info.map(|info| info.reason).as_deref(),
-        Some(reason),
-        "{what}: {status}"
-    );
+    assert_eq!(info_of(&status).reason, reason, "{what}: {status}");
 }
 
 #[tokio::test]

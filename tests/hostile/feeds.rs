@@ -11,12 +11,11 @@ use prost::bytes::Bytes;
 use tempfile::NamedTempFile;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::{Code, Status};
-use tonic_types::StatusExt;
 
 use crate::process::{DEADLINE, Server};
 use crate::raw::{Connection, call, connect, send_all};
 use crate::streams::feed;
-use crate::world::{assert_healthy, limit_of};
+use crate::world::{assert_healthy, assert_refused, info_of, limit_of};
 
 const FEED: &str = "/evenkeel.v1.SpreadService/StreamSnapshot";
 
@@ -100,11 +99,8 @@ async fn readers_take_no_slots_of_feeders() {
     for open in held {
         let status = end(open).await;
         assert_eq!(status.code(), Code::PermissionDenied, "{status}");
-        let info = status
-            .get_details_error_info()
-            .expect("all errors have one");
         assert_eq!(
-            info.metadata.get("role").map(String::as_str),
+            info_of(&status).metadata.get("role").map(String::as_str),
             Some("feeder")
         );
     }
@@ -121,11 +117,7 @@ async fn feeds_without_a_first_step_end_and_silent_ones_stay() {
     }
     for open in silent {
         let status = end(open).await;
-        assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
-        let info = status
-            .get_details_error_info()
-            .expect("all errors have one");
-        assert_eq!(info.reason, "REQUEST_NOT_RECEIVED");
+        assert_refused(&status, Code::DeadlineExceeded, "REQUEST_NOT_RECEIVED");
     }
     // One that has begun may be silent for longer.
     sleep(Duration::from_millis(600)).await;
@@ -151,11 +143,7 @@ async fn half_a_step_is_given_up() {
     assert_healthy(server.channel()).await;
     for open in half {
         let status = end(open).await;
-        assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
-        let info = status
-            .get_details_error_info()
-            .expect("all errors have one");
-        assert_eq!(info.reason, "REQUEST_NOT_RECEIVED");
+        assert_refused(&status, Code::DeadlineExceeded, "REQUEST_NOT_RECEIVED");
     }
 }
 

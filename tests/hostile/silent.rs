@@ -9,12 +9,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::{Code, Status};
-use tonic_types::StatusExt;
 
 use crate::process::{DEADLINE, Server};
 use crate::raw::{self, address, connect, frame, head};
 use crate::streams::feed;
-use crate::world::{Client, assert_healthy, fill, limit_of, question};
+use crate::world::{Client, assert_healthy, assert_refused, fill, limit_of, question};
 
 /// Waits until another client gets an answer; every refusal on the way has to
 /// be for want of a slot.
@@ -68,11 +67,7 @@ async fn a_request_that_never_arrives_is_given_up() {
         .expect("in time")
         .expect("an answer");
     let status = Status::from_header_map(answer.headers()).expect("it ends at once");
-    assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
-    let info = status
-        .get_details_error_info()
-        .expect("all errors have one");
-    assert_eq!(info.reason, "REQUEST_NOT_RECEIVED");
+    assert_refused(&status, Code::DeadlineExceeded, "REQUEST_NOT_RECEIVED");
 }
 
 /// A call with an empty request, of whose answer the server may send the head
@@ -248,11 +243,7 @@ async fn bytes_that_are_no_message_are_the_callers_fault() {
             .expect("in time")
             .expect("an answer");
         let status = Status::from_header_map(answer.headers()).expect("it ends at once");
-        assert_eq!(status.code(), Code::InvalidArgument, "{status}");
-        let info = status
-            .get_details_error_info()
-            .expect("all errors have one");
-        assert_eq!(info.reason, "INVALID_REQUEST");
+        assert_refused(&status, Code::InvalidArgument, "INVALID_REQUEST");
     }
     assert_healthy(server.channel()).await;
 }

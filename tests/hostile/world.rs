@@ -5,11 +5,11 @@ use evenkeel::proto::v1::{
     Change, FilterRequest, LabelSelector, Node, ObjectMeta, PlaceRequest, Pod, PodSpec,
     TopologySpreadConstraint, UpdateSnapshotRequest, change,
 };
-use tonic::Status;
 use tonic::transport::Channel;
+use tonic::{Code, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
-use tonic_types::StatusExt;
+use tonic_types::{ErrorInfo, StatusExt};
 
 pub(crate) type Client = SpreadServiceClient<Channel>;
 
@@ -83,8 +83,22 @@ pub(crate) fn long_place() -> PlaceRequest {
     }
 }
 
+/// What a refusal says of itself for programs.
+#[track_caller]
+pub(crate) fn info_of(status: &Status) -> ErrorInfo {
+    let info = status.get_details_error_info();
+    info.expect("all errors have one")
+}
+
 /// The limit that a refusal names.
 pub(crate) fn limit_of(status: &Status) -> Option<String> {
     let mut info = status.get_details_error_info()?;
     info.metadata.remove("limit")
+}
+
+/// Holds the code and reason of a refusal against those expected.
+#[track_caller]
+pub(crate) fn assert_refused(status: &Status, code: Code, reason: &str) {
+    assert_eq!(status.code(), code, "{status}");
+    assert_eq!(info_of(status).reason, reason, "{status}");
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use evenkeel::snapshot::{Limits, Registry, Unobserved};
-use evenkeel::store::{self, Durability, Error, FILE, Loss, Store};
+use evenkeel::store::{self, Durability, FILE, Loss, Store, StoreError};
 
 use crate::process::DEADLINE;
 use crate::support::build::{ZONE, node, on, pod};
@@ -56,11 +56,11 @@ async fn live(state: &Path, updates: usize) -> (Known, Vec<u8>) {
 /// Does something with a directory that nobody has open. A process that another
 /// test starts holds all files of this one for a moment, and their locks with
 /// them.
-fn when_free<T>(attempt: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
+fn when_free<T>(attempt: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreError> {
     let begun = Instant::now();
     loop {
         let done = attempt();
-        if !matches!(done, Err(Error::InUse(_))) || begun.elapsed() > DEADLINE {
+        if !matches!(done, Err(StoreError::InUse(_))) || begun.elapsed() > DEADLINE {
             return done;
         }
         std::thread::yield_now();
@@ -68,7 +68,7 @@ fn when_free<T>(attempt: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
 }
 
 /// What the next server has, and how much it says was lost.
-fn start(state: &Path) -> Result<(Known, u64), Error> {
+fn start(state: &Path) -> Result<(Known, u64), StoreError> {
     let store = when_free(|| Store::open(state, Durability::Relaxed))?;
     let registry = unobserved(Limits::default());
     store.restore(&registry, |_| ())?;
@@ -116,7 +116,10 @@ async fn a_flipped_bit_in_the_head_is_never_silent() {
         let case = format!("bit {} of byte {}", bit % 8, bit / 8);
         match start(damaged.path()) {
             Err(error) => {
-                assert!(matches!(error, Error::Damaged { .. }), "{case}: {error}");
+                assert!(
+                    matches!(error, StoreError::Damaged { .. }),
+                    "{case}: {error}"
+                );
                 refused += 1;
             }
             Ok((found, 0)) => {

@@ -164,10 +164,11 @@ async fn ask(server: &Server, snapshot: &str, cluster: &Cluster, asked: &Asked, 
             place: &place,
         };
         let candidates = asked.candidates.as_deref();
-        let got = server.filter(filter_request(snapshot, asked, checks)).await;
+        let request = filter_request(snapshot, asked, checks);
+        let got = server.filter(request.clone()).await;
         assert_eq!(got.revision, revision);
         agree::filter(&got, &seen.filter(&asked.pod, candidates, checks), &about);
-        let got = server.score(score_request(snapshot, asked, checks)).await;
+        let got = server.score(score_request(request)).await;
         assert_eq!(got.revision, revision);
         agree::score(&got, &seen.score(&asked.pod, candidates, checks), &about);
     }
@@ -193,15 +194,16 @@ fn filter_request(snapshot: &str, asked: &Asked, checks: NodeChecks) -> FilterRe
     }
 }
 
-fn score_request(snapshot: &str, asked: &Asked, checks: NodeChecks) -> ScoreRequest {
+/// The same question for Score.
+fn score_request(asked: FilterRequest) -> ScoreRequest {
     ScoreRequest {
-        snapshot: snapshot.into(),
-        pod: Some(asked.pod.clone()),
-        candidates: names(asked),
-        node_checks: checks as i32,
-        view: View::Full as i32,
-        overlay: asked.overlay.clone(),
-        max_domains: Some(0),
+        snapshot: asked.snapshot,
+        pod: asked.pod,
+        candidates: asked.candidates,
+        node_checks: asked.node_checks,
+        view: asked.view,
+        overlay: asked.overlay,
+        max_domains: asked.max_domains,
         ..ScoreRequest::default()
     }
 }

@@ -6,6 +6,7 @@ pub mod agree;
 pub mod build;
 pub mod generate;
 pub mod history;
+pub mod in_process;
 pub mod model;
 pub mod server;
 pub mod vectors;

@@ -19,7 +19,7 @@ use super::args;
 use super::backend::Client;
 use super::exit::Exit;
 use super::{output, render};
-use crate::manifest::{self, Error, InputSource, Position, Positions, Template};
+use crate::manifest::{self, InputSource, ManifestError, Position, Positions, Template};
 
 /// Flags of `evenkeel lint`.
 #[derive(Debug, Args)]
@@ -92,7 +92,7 @@ impl LintCommand {
         let sources = manifest::expand(&self.files)?;
         anyhow::ensure!(
             !(sources.contains(&InputSource::StandardInput) && self.state.reads_standard_input()),
-            Error::StandardInputTwice
+            ManifestError::StandardInputTwice
         );
         let client = match self.on_server || self.state.is_loaded() {
             true => Some(self.state.client().await?),
@@ -166,17 +166,17 @@ impl LintCommand {
 /// and the like are no manifests, and nothing to tell of.
 fn unread(
     source: &InputSource,
-    error: &Error,
+    error: &ManifestError,
     text: &str,
     stopped: Option<Position>,
 ) -> Option<LintFinding> {
     let (rule, message) = match error {
-        Error::NotAnObject { .. } => return None,
+        ManifestError::NotAnObject { .. } => return None,
         _ if !text.contains("apiVersion") => return None,
         _ if text.contains(checks::PLACEHOLDER) => {
             (LintRule::Unrendered, checks::UNRENDERED.into())
         }
-        Error::Syntax {
+        ManifestError::Syntax {
             format, message, ..
         } => (
             LintRule::Unreadable,

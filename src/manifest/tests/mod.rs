@@ -6,7 +6,7 @@ mod workload;
 
 use tempfile::TempDir;
 
-use super::Error;
+use super::ManifestError;
 
 fn directory_with(files: &[(&str, &str)]) -> TempDir {
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
@@ -19,7 +19,7 @@ fn directory_with(files: &[(&str, &str)]) -> TempDir {
 }
 
 /// The message with the directory cut out.
-fn message(error: &Error, directory: &TempDir) -> String {
+fn message(error: &ManifestError, directory: &TempDir) -> String {
     let prefix = format!("{}/", directory.path().display());
     error.to_string().replace(&prefix, "")
 }

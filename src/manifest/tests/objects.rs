@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use super::super::*;
 use super::{directory_with, message};
 
-fn read(directory: &TempDir) -> Result<LoadedObjects, Error> {
+fn read(directory: &TempDir) -> Result<LoadedObjects, ManifestError> {
     let sources = expand(&[directory.path().to_path_buf()])?;
     read_objects(sources, &ProgressBar::hidden())
 }
@@ -238,5 +238,5 @@ fn standard_input_and_files_are_read_once() {
     let sources = expand(&[directory.path().to_path_buf(), file.clone()]).expect("both are there");
     assert_eq!(sources, [InputSource::File(file)]);
     let twice = expand(&[Path::new("-").to_path_buf(), Path::new("-").to_path_buf()]);
-    assert!(matches!(twice, Err(Error::StandardInputTwice)));
+    assert!(matches!(twice, Err(ManifestError::StandardInputTwice)));
 }
