@@ -185,7 +185,8 @@ table! {
 
     /// Changes in one update batch.
     ///
-    /// A batch is applied as a whole, and decisions wait for that.
+    /// A batch is applied as a whole. A large one is applied to copies of what
+    /// it changes, which take memory meanwhile.
     ChangesPerBatch, max_changes_per_batch, "max-changes-per-batch", "changes":
         Row { default: Some(100_000), ..COUNT };
 

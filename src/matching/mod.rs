@@ -11,6 +11,7 @@ mod keyed;
 pub mod names;
 mod node_affinity;
 mod node_term;
+mod ranges;
 mod requirement;
 mod selector;
 mod selector_text;

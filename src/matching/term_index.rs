@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use super::node_term::{NodeLabels, NodeTerm};
-use super::requirement::{Operator, Requirement};
+use super::ranges::{Range, Ranges};
+use super::requirement::{Operator, Requirement, parse_int};
 use crate::account::heap;
 
 /// Terms by what they cannot do without. A term stands in one place, or under
@@ -16,6 +17,8 @@ pub(super) struct TermIndex<A> {
     by_name: HashMap<A, Vec<usize>>,
     by_label: HashMap<A, HashMap<A, Vec<usize>>>,
     by_key: HashMap<A, Vec<usize>>,
+    /// Terms that ask for an integer, by its key.
+    by_range: HashMap<A, Ranges>,
     /// Terms that may match any node.
     rest: Vec<usize>,
     /// How many requirements a node is held against, at most and about.
@@ -32,21 +35,31 @@ impl<A: Hash + Eq + Clone> TermIndex<A> {
             by_name: HashMap::new(),
             by_label: HashMap::new(),
             by_key: HashMap::new(),
+            by_range: HashMap::new(),
             rest: Vec::new(),
             per_node: 0,
         };
+        let mut ranges: HashMap<A, Vec<Range>> = HashMap::new();
         for (i, term) in terms.iter().enumerate() {
-            index.add(i, term);
+            index.add(i, term, &mut ranges);
         }
+        // A term that is a range and nothing else matches if it is found.
+        let beside = |range: &Range| match terms[range.term].len() {
+            len if len > range.requirements => len,
+            _ => 0,
+        };
+        let of_ranges = ranges.values().flatten().map(beside).sum::<usize>();
+        let by_range = ranges.into_iter();
+        index.by_range = by_range.map(|(key, all)| (key, Ranges::of(all))).collect();
         let size = |all: &Vec<usize>| all.iter().map(|i| terms[*i].len()).sum::<usize>();
         let by_value = index.by_label.values().flat_map(HashMap::values);
         let most = by_value.chain(index.by_name.values()).map(size).max();
-        let always = index.by_key.values().map(size).sum::<usize>() + size(&index.rest);
+        let always = index.by_key.values().map(size).sum::<usize>() + size(&index.rest) + of_ranges;
         index.per_node = always + LEADING_LABELS * (most.unwrap_or(0) + 1);
         index
     }
 
-    fn add(&mut self, i: usize, term: &NodeTerm<A>) {
+    fn add(&mut self, i: usize, term: &NodeTerm<A>, ranges: &mut HashMap<A, Vec<Range>>) {
         if let Some((_, values)) = least_values(&term.names) {
             for value in values {
                 self.by_name.entry(value.clone()).or_default().push(i);
@@ -56,6 +69,8 @@ impl<A: Hash + Eq + Clone> TermIndex<A> {
             for value in values {
                 by_value.entry(value.clone()).or_default().push(i);
             }
+        } else if let Some((key, range)) = Range::narrowest(i, &term.labels) {
+            ranges.entry(key.clone()).or_default().push(range);
         } else if let Some(there) = term.labels.iter().find(|r| r.operator.wants_value()) {
             self.by_key.entry(there.key.clone()).or_default().push(i);
         } else {
@@ -80,6 +95,12 @@ impl TermIndex<Box<str>> {
             + by_label.sum::<usize>()
             + lists(&self.by_name)
             + lists(&self.by_key)
+            + heap::table::<Box<str>, Ranges>(self.by_range.capacity())
+            + self
+                .by_range
+                .iter()
+                .map(|(key, ranges)| heap::block(key.len()) + ranges.heap_bytes())
+                .sum::<usize>()
             + heap::list::<usize>(self.rest.capacity())
     }
 }
@@ -103,7 +124,12 @@ impl<A: Hash + Eq> TermIndex<A> {
             || any(self.by_name.get(node.name()))
             || node.labels().any(|(key, value)| {
                 let of_key = self.by_label.get(key);
-                any(of_key.and_then(|by_value| by_value.get(value))) || any(self.by_key.get(key))
+                any(of_key.and_then(|by_value| by_value.get(value)))
+                    || any(self.by_key.get(key))
+                    || self.by_range.get(key).is_some_and(|ranges| {
+                        let value = parse_int(node.text(value));
+                        value.is_some_and(|value| ranges.any(value, &does))
+                    })
             })
     }
 }
@@ -165,8 +191,12 @@ mod tests {
                 ("NotIn", &["1", "2"]),
                 ("Exists", &[]),
                 ("DoesNotExist", &[]),
+                ("Gt", &["1"]),
                 ("Gt", &["2"]),
+                ("Gt", &["9223372036854775807"]),
                 ("Lt", &["2"]),
+                ("Lt", &["3"]),
+                ("Lt", &["-9223372036854775808"]),
             ] {
                 expressions.push(requirement(key, operator, values));
             }
@@ -236,5 +266,74 @@ mod tests {
             }
         }
         assert!(matching > 1_000, "{matching} tell little");
+    }
+
+    /// A term for each range of integers under a key.
+    fn ranges(all: impl Iterator<Item = (i64, i64)>) -> Vec<v1::NodeSelectorTerm> {
+        let term = |(above, below): (i64, i64)| v1::NodeSelectorTerm {
+            match_expressions: vec![
+                requirement("a", "Gt", &[&above.to_string()]),
+                requirement("a", "Lt", &[&below.to_string()]),
+            ],
+            ..Default::default()
+        };
+        all.map(term).collect()
+    }
+
+    #[test]
+    fn a_node_is_held_against_few_of_many_ranges() {
+        use std::cell::Cell;
+
+        const MANY: i64 = 10_000;
+        for (what, all) in [
+            ("apart", ranges((0..MANY).map(|i| (10 * i, 10 * i + 5)))),
+            ("nested", ranges((0..MANY).map(|i| (i, 100_000 - i)))),
+            ("open above", ranges((0..MANY).map(|i| (10 * i, i64::MAX)))),
+            ("empty", ranges((0..MANY).map(|i| (i, i)))),
+        ] {
+            let affinity = affinity(all.clone());
+            assert!(affinity.per_node() < 100, "{what}: {}", affinity.per_node());
+            for value in [-5, 0, 3, 7, 50_000, 99_998, 1_000_000] {
+                let looked = Cell::new(0);
+                let node = Counting {
+                    value: value.to_string(),
+                    looked: &looked,
+                };
+                let bound = |r: &v1::NodeSelectorRequirement| r.values[0].parse::<i64>().unwrap();
+                let wanted = all.iter().any(|term| {
+                    let [above, below] = &*term.match_expressions else {
+                        panic!("two bounds");
+                    };
+                    bound(above) < value && value < bound(below)
+                });
+                assert_eq!(affinity.matches::<str>(&node), wanted, "{what}: {value}");
+                assert!(looked.get() < 10, "{what}: {value}: {}", looked.get());
+            }
+        }
+    }
+
+    /// A node with one label that counts how often that is looked at.
+    struct Counting<'c> {
+        value: String,
+        looked: &'c std::cell::Cell<usize>,
+    }
+
+    impl NodeLabels<str> for Counting<'_> {
+        fn name(&self) -> &str {
+            "n"
+        }
+
+        fn label(&self, _key: &str) -> Option<&str> {
+            self.looked.set(self.looked.get() + 1);
+            Some(&self.value)
+        }
+
+        fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+            [("a", &*self.value)].into_iter()
+        }
+
+        fn text<'v>(&'v self, value: &'v str) -> &'v str {
+            value
+        }
     }
 }

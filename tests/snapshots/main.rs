@@ -7,6 +7,7 @@ mod support;
 mod answers;
 mod copies;
 mod deadline;
+mod large_batches;
 mod registry;
 mod replaces;
 mod updates;

@@ -209,6 +209,15 @@ impl PartitionedNodes {
         Arc::get_mut(this).expect("it is shared with nobody, or was just made")
     }
 
+    /// A copy with the partitions, to change it while others read these.
+    pub fn fork(&self) -> Self {
+        Self {
+            nodes: self.nodes.clone(),
+            partitions: RwLock::new(self.partitions.read().clone()),
+            base: None,
+        }
+    }
+
     /// A copy whose nodes are changed by `change`, for one decision: its slots
     /// are never freed.
     pub fn imagined(this: &Arc<Self>, change: impl FnOnce(&mut Nodes)) -> Self {

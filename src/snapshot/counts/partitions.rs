@@ -71,7 +71,7 @@ pub struct Moves {
 ///
 /// A reader holds a clone of an `Arc`. A decision aside may hold it while nodes
 /// change; the change then copies it first.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct PartitionsInUse {
     topologies: HashMap<topology::Key, usize>,
     topology: Slab<Arc<Topology>>,
@@ -99,6 +99,22 @@ struct Tracked {
     made_for: DecisionId,
     /// Whether another decision found it after that.
     reused: AtomicBool,
+}
+
+impl Clone for Tracked {
+    fn clone(&self) -> Self {
+        let number = |of: &AtomicU64| AtomicU64::new(of.load(Ordering::Relaxed));
+        Self {
+            serial: self.serial,
+            key: Arc::clone(&self.key),
+            topology: self.topology,
+            partition: Arc::clone(&self.partition),
+            last_used: number(&self.last_used),
+            found_at: number(&self.found_at),
+            made_for: self.made_for,
+            reused: AtomicBool::new(self.reused.load(Ordering::Relaxed)),
+        }
+    }
 }
 
 impl Tracked {
@@ -149,6 +165,12 @@ impl PartitionsInUse {
     pub fn copy(&self) -> Vec<PartitionInUse> {
         let all = self.entries.iter();
         all.map(|(index, _)| self.in_use(index)).collect()
+    }
+
+    /// A partition by number with its topology, if it is still in use.
+    pub fn numbered(&self, id: PartitionId) -> Option<PartitionInUse> {
+        self.get(id)?;
+        Some(self.in_use(id.index))
     }
 
     /// A partition by number, if it is still in use.

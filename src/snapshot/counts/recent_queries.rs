@@ -12,7 +12,7 @@ const PLACES: usize = 4_096;
 
 /// The queries asked recently. Hashes are seeded, so that clients cannot choose
 /// queries that take the places of others.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct RecentQueries {
     seed: RandomState,
     /// Empty until the first question.

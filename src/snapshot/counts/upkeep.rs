@@ -130,6 +130,14 @@ impl Upkeep {
             || self.is_process_full()
     }
 
+    /// Notes that views go, given as bytes and count, in whose place a copy of
+    /// them comes that was noted as changing since they were these.
+    pub fn replace_views(&self, gone: (usize, usize), at_copy: (usize, usize)) {
+        self.view_bytes.change(gone.0, at_copy.0);
+        let more = at_copy.1.wrapping_sub(gone.1);
+        self.view_count.fetch_add(more, Ordering::Relaxed);
+    }
+
     /// Notes that the views of a namespace take other bytes and are more or
     /// fewer than before, both given as bytes and count.
     pub fn note_views(&self, before: (usize, usize), now: (usize, usize)) {

@@ -80,6 +80,19 @@ impl Views {
         })
     }
 
+    /// Keeps a view that was kept in what this was copied from.
+    pub fn take_over(
+        &mut self,
+        upkeep: &Upkeep,
+        selector: &Selector,
+        view: View,
+        matched: Vec<LabelSetId>,
+    ) {
+        self.change(upkeep, |views| {
+            views.watched.insert(selector, view, matched)
+        });
+    }
+
     /// Whether to keep a view of this query, which was just asked. A namespace
     /// has a few for the asking. Beyond these a query has to come twice: one that
     /// never comes again would be work for every change, and take the room of
@@ -110,9 +123,49 @@ impl Views {
         self.version = version;
     }
 
-    /// Drops all views of a namespace that is removed.
-    pub fn drop_all(&mut self, upkeep: &Upkeep) {
-        self.change(upkeep, |views| *views = Self::default());
+    /// Drops all views.
+    pub fn clear(&mut self) {
+        self.watched = WatchedSelectors::default();
+    }
+
+    /// All views of a namespace that is removed.
+    pub fn take_all(&mut self, upkeep: &Upkeep) -> Self {
+        self.change(upkeep, std::mem::take)
+    }
+
+    /// A copy that follows changes on its own.
+    pub fn fork(&self) -> Self {
+        Self {
+            version: self.version,
+            watched: self.watched.fork(),
+            noted: self.noted,
+            recent: self.recent.clone(),
+        }
+    }
+
+    /// What [`Upkeep`] has noted of them: bytes and count.
+    pub fn noted(&self) -> (usize, usize) {
+        (self.noted, self.count())
+    }
+
+    /// Copies of those that `others` have not got, each alone.
+    pub fn beyond(&self, others: &Self) -> Vec<SelectorViews> {
+        self.watched.beyond(&others.watched)
+    }
+
+    /// How many views count the pods of a label set.
+    pub fn watching(&self, set: LabelSetId) -> usize {
+        self.watched.watching(set)
+    }
+
+    /// How many look-ups of a pod count it takes to follow so many nodes, at
+    /// most.
+    pub fn lookups(&self, nodes: usize) -> usize {
+        let lookups = |sets: usize| nodes.saturating_mul(sets).min(MAX_LOOKUPS);
+        let watched = self.watched.sizes();
+        watched
+            .map(|(sets, views)| views * (1 + lookups(sets)))
+            .sum()
     }
 
     /// A view that is kept.

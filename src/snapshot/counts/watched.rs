@@ -14,7 +14,7 @@ use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
 use crate::snapshot::objects::shrink;
 
 /// Selectors with views.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct WatchedSelectors {
     selectors: Slab<WatchedSelector>,
     by_selector: HashMap<Arc<Selector>, usize>,
@@ -33,7 +33,7 @@ pub struct WatchedSelectors {
 }
 
 /// A selector with views.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct WatchedSelector {
     selector: Arc<Selector>,
     /// What the selector takes, with all that it is found by.
@@ -283,6 +283,46 @@ impl WatchedSelectors {
                 .iter()
                 .map(move |view| (&watched.selector, view))
         })
+    }
+
+    /// A copy that follows changes on its own.
+    pub fn fork(&self) -> Self {
+        let mut fork = self.clone();
+        // Its lists have no room to spare.
+        let watched = fork.selectors.iter().map(|(_, w)| w.memory_bytes());
+        fork.bytes = watched.sum::<usize>();
+        let lists = fork.watchers.iter();
+        let lists = lists.map(|list| heap::list::<Watcher>(list.capacity()));
+        fork.watcher_bytes = lists.sum::<usize>();
+        fork
+    }
+
+    /// Copies of the views that `others` have not got, each alone.
+    pub fn beyond(&self, others: &Self) -> Vec<SelectorViews> {
+        let mut beyond = Vec::new();
+        for (_, watched) in &self.selectors {
+            let found = |view: &Arc<View>| others.find(&watched.selector, view.partition());
+            let new = watched.views.iter().filter(|view| found(view).is_none());
+            beyond.extend(new.map(|view| SelectorViews {
+                selector: Arc::clone(&watched.selector),
+                sets: watched.sets.clone(),
+                views: vec![Arc::clone(view)],
+            }));
+        }
+        beyond
+    }
+
+    /// How many views count the pods of a label set.
+    pub fn watching(&self, set: LabelSetId) -> usize {
+        let watchers = self.watchers.get(set.index()).into_iter().flatten();
+        let views = watchers.map(|watcher| self.selectors[watcher.selector].views.len());
+        views.sum()
+    }
+
+    /// How many label sets and how many views each selector has.
+    pub fn sizes(&self) -> impl Iterator<Item = (usize, usize)> {
+        let selectors = self.selectors.iter();
+        selectors.map(|(_, watched)| (watched.sets.len(), watched.views.len()))
     }
 
     /// A copy of all of them.

@@ -13,7 +13,7 @@ use crate::snapshot::objects::change::{Batch, Form};
 use crate::snapshot::objects::reservation::{Claim, Hold, Known, Reservation, Serial};
 
 /// The live reservations of a snapshot.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Reservations {
     /// Each with when it ends by itself.
     held: BTreeMap<Serial, (Reservation, Moment)>,

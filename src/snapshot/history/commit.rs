@@ -153,9 +153,9 @@ impl Commit<'_> {
             Want::Batch(offer) => {
                 snapshot.check_revision(before, offer.expected_revision)?;
                 room = Some(check_room(live, &offer.batch, self.limits)?);
-                snapshot.book.lock().taken_over(&offer.batch)
+                snapshot.book().taken_over(&offer.batch)
             }
-            Want::Ends => snapshot.book.lock().expired(at.steady),
+            Want::Ends => snapshot.book().expired(at.steady),
         };
         let is_planned = |serial: &Serial| {
             let mut planned = self.group.iter();

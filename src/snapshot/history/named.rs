@@ -26,6 +26,10 @@ use crate::snapshot::objects::reservation::Serial;
 use crate::snapshot::state::frozen::NoBatch;
 use crate::snapshot::state::shards::{Applied, SNAPSHOT_BYTES, State};
 
+/// How many reservations are changed while who looks one up waits: that takes
+/// about 1 ms.
+const FEW: usize = 1_000;
+
 /// A named snapshot.
 pub struct Snapshot {
     name: String,
@@ -42,7 +46,7 @@ pub struct Snapshot {
     pub(super) updated: Mutex<Now>,
     pub(super) clock: Clock,
     /// Changed only with the turn.
-    pub(super) book: Mutex<Reservations>,
+    book: Mutex<Arc<Reservations>>,
     /// What the book takes.
     pub(super) held_bytes: Gauge,
     /// The [`Moment`] when the time of the next reservation is over.
@@ -148,7 +152,7 @@ impl Snapshot {
             retired: Retired::default(),
             position: Mutex::new(position),
             updated: Mutex::new(updated),
-            book: Mutex::new(book),
+            book: Mutex::new(Arc::new(book)),
             ..Self::new(&saved.name, expected, around)
         };
         snapshot.note_expiry();
@@ -298,29 +302,52 @@ impl Snapshot {
         if taken.is_empty() {
             return Cow::Borrowed(batch);
         }
-        Cow::Owned(batch.and(self.book.lock().deletions(taken)))
+        Cow::Owned(batch.and(self.book().deletions(taken)))
     }
 
     /// Takes reservations that the state holds no more out of the book.
     pub(super) fn forget(&self, serials: &[Serial]) {
-        if serials.is_empty() {
+        self.change_book(serials.len(), |book| {
+            for serial in serials {
+                book.remove(*serial);
+            }
+        });
+    }
+
+    /// The reservations, as they are.
+    pub(super) fn book(&self) -> Arc<Reservations> {
+        Arc::clone(&self.book.lock())
+    }
+
+    /// Changes so many reservations in the book, for whoever has the turn. Who
+    /// looks something up never waits for many: those are changed in a copy.
+    pub(super) fn change_book(&self, count: usize, change: impl FnOnce(&mut Reservations)) {
+        if count == 0 {
             return;
         }
-        let mut book = self.book.lock();
-        for serial in serials {
-            book.remove(*serial);
+        let mut lock = self.book.lock();
+        match Arc::get_mut(&mut lock).filter(|_| count <= FEW) {
+            Some(book) => {
+                change(book);
+                drop(lock);
+            }
+            None => {
+                drop(lock);
+                let mut book = Reservations::clone(&self.book());
+                change(&mut book);
+                let old = std::mem::replace(&mut *self.book.lock(), Arc::new(book));
+                drop(old);
+            }
         }
-        drop(book);
         self.note_expiry();
     }
 
     /// Notes what the book takes and when the next reservation ends. Notifies
     /// those that wait for that end if it is earlier than before.
     pub(super) fn note_expiry(&self) {
-        let book = self.book.lock();
+        let book = self.book();
         let next = book.next_expiry().unwrap_or(Moment::NEVER);
         self.held_bytes.set(book.memory_bytes());
-        drop(book);
         let before = self.next_expiry.swap(next.to_number(), Ordering::AcqRel);
         if next.to_number() < before {
             self.ends_changed.notify(usize::MAX);

@@ -80,7 +80,7 @@ impl Snapshot {
         if overlay.is_empty() {
             return live.read_until(namespace, is_given_up, decide);
         }
-        let taken = self.book.lock().taken_over(&overlay);
+        let taken = self.book().taken_over(&overlay);
         let overlay = self.with_deletions(&overlay, &taken).into_owned();
         live.read_overlaid(namespace, overlay, is_given_up, decide)
     }
@@ -123,7 +123,7 @@ impl Snapshot {
     pub fn summary(&self) -> Summary {
         let updated = *self.updated.lock();
         let live = self.live();
-        let reservations = self.book.lock().len();
+        let reservations = self.book().len();
         let mut sizes = live.sizes();
         // Reservations count as pods, but are none.
         sizes.pods = sizes.pods.saturating_sub(reservations);

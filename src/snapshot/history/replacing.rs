@@ -41,7 +41,7 @@ impl Snapshot {
         let revision = before + 1;
         let defaults = new.defaults.clone();
         let defaults = defaults.unwrap_or_else(|| turn.live().defaults());
-        let taken = new.state.arrived(self.book.lock().confirmed());
+        let taken = new.state.arrived(self.book().confirmed());
         if let Some(aside) = new.aside() {
             turn.record(vec![Entry {
                 revision,
@@ -79,7 +79,7 @@ impl Snapshot {
             if chunk.is_empty() {
                 break;
             }
-            fresh.apply(&chunk, None, 0);
+            fresh.apply_unread(&chunk, 0);
         }
         let place = (live.revision(), live.defaults());
         swap_in(&mut turn, fresh, place, &[]);
@@ -105,8 +105,8 @@ fn swap_in(
 
 /// Gives a new state the reservations that none of its pods takes over.
 fn carry_over(snapshot: &Snapshot, state: &State, taken: &[Serial]) {
-    let book = snapshot.book.lock();
+    let book = snapshot.book();
     let mut held = book.serials();
     held.retain(|serial| taken.binary_search(serial).is_err());
-    state.apply(&Batch::trusted(book.pods(&held)), None, 0);
+    state.apply_unread(&Batch::trusted(book.pods(&held)), 0);
 }

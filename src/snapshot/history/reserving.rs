@@ -84,13 +84,13 @@ impl Snapshot {
             false => again()?,
         };
         let now = (self.clock)();
-        let count = self.book.lock().len() + nodes.len();
+        let count = self.book().len() + nodes.len();
         limits
             .check(Limit::Reservations, count)
             .map_err(Error::from)?;
 
         let live = Arc::clone(turn.live());
-        let held = self.book.lock().draft(hold, nodes, now);
+        let held = self.book().draft(hold, nodes, now);
         let pods = held.iter().map(|(serial, held)| held.pod(*serial));
         let pods = Batch::trusted(pods);
         let _room = check_room(&live, &pods, limits)?;
@@ -127,7 +127,7 @@ impl Snapshot {
         let turn = WriteTurn::take(self);
         let now = (self.clock)();
         let (mut confirmed, mut unknown) = (Vec::new(), Vec::new());
-        let book = self.book.lock();
+        let book = self.book();
         for (id, claim) in claims {
             let serial = self.serial(&id);
             let held = serial.and_then(|serial| book.confirmed_as(serial, claim, now));
@@ -161,7 +161,7 @@ impl Snapshot {
         let now = (self.clock)();
         let mut serials = Vec::new();
         let mut unknown = Vec::new();
-        let live = self.book.lock().serials();
+        let live = self.book().serials();
         for id in ids {
             match self.serial(&id).filter(|s| live.binary_search(s).is_ok()) {
                 Some(serial) => serials.push(serial),
@@ -178,7 +178,7 @@ impl Snapshot {
     /// Up to `count` live reservations after one, oldest first; of one owner
     /// unless that is empty.
     pub fn reservations(&self, after: Serial, owner: &str, count: usize) -> Vec<Listed> {
-        let book = self.book.lock();
+        let book = self.book();
         let all = book.after(after);
         let asked = all.filter(|(_, held)| owner.is_empty() || *held.hold.owner == *owner);
         let listed = |(serial, held): (Serial, &Reservation)| Listed {
@@ -252,12 +252,11 @@ impl Snapshot {
 
     /// Notes reservations as they are from now on.
     fn put(&self, held: Vec<(Serial, Reservation)>, now: Now) {
-        let mut book = self.book.lock();
-        for (serial, held) in held {
-            book.put(serial, held, now);
-        }
-        drop(book);
-        self.note_expiry();
+        self.change_book(held.len(), |book| {
+            for (serial, held) in held {
+                book.put(serial, held, now);
+            }
+        });
     }
 
     /// Ids are unique across restarts: an epoch is.

@@ -25,12 +25,12 @@ impl Restoring {
 
     /// Adds objects. Limits do not apply: they were kept when these came.
     pub fn add(&self, batch: &Batch) {
-        self.state.apply(batch, None, 0);
+        self.state.apply_unread(batch, 0);
     }
 
     /// Gives the state its place in the history, and what reservations hold.
     pub(super) fn finish(&mut self, reserved: &Batch) {
-        self.state.apply(reserved, None, 0);
+        self.state.apply_unread(reserved, 0);
         let defaults = Arc::new(self.saved.defaults.clone());
         self.state.adopt(self.saved.revision, defaults);
     }

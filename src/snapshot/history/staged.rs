@@ -98,7 +98,7 @@ impl Staged {
             written.map_err(not_stored)?;
         }
         self.batches += 1;
-        let applied = self.state.apply(batch, None, self.batches);
+        let applied = self.state.apply_unread(batch, self.batches);
         self.applied.add(applied);
         self.defaults = defaults.or(self.defaults.take());
         Ok(applied)

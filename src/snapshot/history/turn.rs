@@ -70,7 +70,7 @@ impl<'s> WriteTurn<'s> {
             synced: self.snapshot.synced.load(Ordering::Acquire),
             change: Change::Batch(&[]),
             defaults: None,
-            last_serial: self.snapshot.book.lock().last(),
+            last_serial: self.snapshot.book().last(),
             held: &[],
             ended: &[],
         }
@@ -106,7 +106,7 @@ impl<'s> WriteTurn<'s> {
     /// Writes the whole snapshot again, as it is after the last entry.
     fn rewrite(&self, journal: &dyn Journal) -> Result<(), JournalError> {
         let aside = journal.open_aside()?;
-        let held = self.snapshot.book.lock().entries();
+        let held = self.snapshot.book().entries();
         let write = || {
             let frozen = self.freeze();
             let mut objects = frozen.changes().filter_map(|change| change.object);
@@ -137,7 +137,7 @@ impl<'s> WriteTurn<'s> {
 
     /// Ends reservations, which is recorded.
     pub fn apply_ends(&self, ended: &[Serial], revision: i64, now: Now) -> Update {
-        let deletions = Batch::trusted(self.snapshot.book.lock().deletions(ended));
+        let deletions = Batch::trusted(self.snapshot.book().deletions(ended));
         let update = self.apply_own(&deletions, revision, now);
         self.snapshot.forget(ended);
         update

@@ -31,21 +31,14 @@ impl Nodes {
         let metadata = wire.metadata.as_ref();
         let metadata = metadata.expect("a validated node has metadata");
         let unschedulable = wire.spec.as_ref().is_some_and(|s| s.unschedulable);
-
+        if !self.is_changed_by(wire, taints) {
+            return false;
+        }
         let slot = self.reserve(&metadata.name);
         if self.nodes.len() <= slot.index() {
             self.nodes.resize_with(slot.index() + 1, || None);
         }
-        if let Some(old) = &self.nodes[slot.index()] {
-            let old_labels = self.symbols.label_texts(&old.labels);
-            let same = *old.uid == *metadata.uid
-                && old.unschedulable == unschedulable
-                && *old.taints == *taints
-                && old_labels.eq(metadata.labels.iter().map(|(k, v)| (&**k, &**v)));
-            if same {
-                return false;
-            }
-        } else {
+        if self.nodes[slot.index()].is_none() {
             self.order.add(slot);
         }
         let node = StoredNode {
@@ -60,6 +53,24 @@ impl Nodes {
         self.release(old);
         self.changed.push(slot);
         true
+    }
+
+    /// Whether a valid node with these taints is new or not as it was.
+    pub fn is_changed_by(&self, wire: &v1::Node, taints: &[Taint]) -> bool {
+        let Some(metadata) = &wire.metadata else {
+            return false;
+        };
+        let old = self.slot(&metadata.name);
+        let Some(old) = old.and_then(|slot| self.nodes.get(slot.index())?.as_ref()) else {
+            return true;
+        };
+        let unschedulable = wire.spec.as_ref().is_some_and(|s| s.unschedulable);
+        let old_labels = self.symbols.label_texts(&old.labels);
+        let same = *old.uid == *metadata.uid
+            && old.unschedulable == unschedulable
+            && *old.taints == *taints
+            && old_labels.eq(metadata.labels.iter().map(|(k, v)| (&**k, &**v)));
+        !same
     }
 
     /// Deletes a node, if it is there and `uid` is empty or its own; whether

@@ -1,6 +1,8 @@
 //! How a state moves on: a batch takes all the locks that it needs, changes
-//! nodes, lets views follow, changes pods and owners, and lets go.
+//! nodes, lets views follow, changes pods and owners, and lets go. A large one
+//! does all of that to copies first (`publish.rs`).
 
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,51 +12,74 @@ use super::memory::MemoryUse;
 use super::namespace::Namespace;
 use super::shards::{Applied, Shard, SharedObjects, Sizes, State, namespace_memory};
 use crate::snapshot::counts::partitioned_nodes::{Followed, PartitionedNodes};
+use crate::snapshot::counts::views::Views;
 use crate::snapshot::objects::change::{Batch, Form, ValidChange};
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::kind::ObjectKind;
 use crate::snapshot::objects::nodes::Nodes;
 
-type LockedShards<'a> = Vec<(&'a str, RwLockWriteGuard<'a, Namespace>)>;
+/// Namespaces with their names, ascending, locked to be changed.
+pub(in crate::snapshot) type LockedShards<'a> = Vec<(&'a str, RwLockWriteGuard<'a, Namespace>)>;
+
+/// Shards with their names, ascending.
+pub(in crate::snapshot) type Shards = Vec<(Box<str>, Arc<Shard>)>;
 
 impl State {
-    /// Applies a batch and moves on to `revision`. Callers take turns.
+    /// Applies a batch and moves on to `revision`. Callers take turns. Who reads
+    /// waits for some milliseconds, however large the batch is: one that takes
+    /// longer is applied to copies, which are swapped in.
     pub fn apply(&self, batch: &Batch, defaults: Option<Arc<Defaults>>, revision: i64) -> Applied {
         let shards = self.shards_of(batch);
+        match self.room_for_copies(batch, &shards) {
+            Some(_room) => self.apply_to_copies(&shards, batch, defaults, revision),
+            None => self.apply_in_place(&shards, batch, defaults, revision),
+        }
+    }
+
+    /// As [`Self::apply`], of a state that nobody reads.
+    pub fn apply_unread(&self, batch: &Batch, revision: i64) -> Applied {
+        self.apply_in_place(&self.shards_of(batch), batch, None, revision)
+    }
+
+    /// Applies a batch while readers of what it touches wait.
+    fn apply_in_place(
+        &self,
+        shards: &Shards,
+        batch: &Batch,
+        defaults: Option<Arc<Defaults>>,
+        revision: i64,
+    ) -> Applied {
         let mut locked: LockedShards<'_> = Vec::with_capacity(shards.len());
-        for (name, shard) in &shards {
+        for (name, shard) in shards {
             locked.push((name, shard.namespace.write()));
         }
         let before = (Sizes::of(&locked), memory_of(&locked));
 
         let mut applied = Applied::default();
         let shared = self.prepare_shared(batch, defaults, revision, &mut locked, &mut applied);
-        for change in batch.changes() {
-            if change.id.kind == ObjectKind::Node {
-                continue;
-            }
-            let at = locked.binary_search_by_key(&change.id.namespace, |(name, _)| name);
-            // A delete may be about a namespace that does not exist.
-            applied.note(at.is_ok_and(|at| {
-                let namespace = &mut locked[at].1;
-                apply_to_namespace(change, namespace, &shared.nodes)
-            }));
-        }
+        apply_to_namespaces(batch, &mut locked, &shared.nodes, &mut applied);
+        self.note_namespaces(before, (Sizes::of(&locked), memory_of(&locked)));
+        let gone = self.settle(locked);
+        drop(shared);
+        drop(gone);
+        applied
+    }
 
-        self.recount_sizes(before.0, Sizes::of(&locked));
-        self.footprint.change(before.1, memory_of(&locked));
+    /// Lets namespaces that are empty go and notes what the views of the others
+    /// take; what is to be dropped once nothing is locked.
+    pub(in crate::snapshot) fn settle(&self, locked: LockedShards<'_>) -> Vec<Views> {
+        let mut gone = Vec::new();
         for (name, mut namespace) in locked {
             if namespace.is_empty() {
                 namespace.retired = true;
-                namespace.views_mut().drop_all(&self.upkeep);
+                gone.push(namespace.views_mut().take_all(&self.upkeep));
                 self.namespaces.remove(name);
             } else {
                 // They have grown with label sets.
                 namespace.views_mut().change(&self.upkeep, |_| ());
             }
         }
-        drop(shared);
-        applied
+        gone
     }
 
     /// Changes nodes and defaults, gives slots out to nodes that pods name, and
@@ -82,28 +107,54 @@ impl State {
             shared.defaults = defaults;
         }
         self.sync_views(locked);
-        match shared.apply(batch, applied) {
-            Followed::Moved(moves) if moves.is_empty() => {}
-            Followed::Moved(moves) => {
-                let version = self.upkeep.next_version();
-                for (_, namespace) in locked {
-                    namespace.follow(&moves, &self.upkeep);
-                    namespace.views_mut().move_on(version);
-                }
-            }
-            Followed::Dropped => {
-                self.upkeep.next_version();
-                self.sync_views(locked);
-            }
+        let nodes = PartitionedNodes::to_change(&mut shared.nodes);
+        let followed = apply_to_shared(nodes, batch, applied);
+        if self.follow(&followed, locked) {
+            self.move_views_on(locked);
         }
         self.note_nodes(&shared.nodes);
         self.revision.store(revision, Ordering::Release);
         RwLockWriteGuard::downgrade(shared)
     }
 
+    /// Has views follow what became of the nodes; whether they are of another
+    /// version then.
+    pub(in crate::snapshot) fn follow<N>(
+        &self,
+        followed: &Followed,
+        namespaces: &mut [(&str, N)],
+    ) -> bool
+    where
+        N: DerefMut<Target = Namespace>,
+    {
+        match followed {
+            Followed::Moved(moves) if moves.is_empty() => return false,
+            Followed::Moved(moves) => {
+                for (_, namespace) in namespaces {
+                    namespace.follow(moves, &self.upkeep);
+                }
+            }
+            Followed::Dropped => {
+                for (_, namespace) in namespaces {
+                    namespace.views_mut().change(&self.upkeep, Views::clear);
+                }
+            }
+        }
+        true
+    }
+
+    /// Moves on to another version of the nodes, which views have followed. For
+    /// whoever has locked both.
+    pub(in crate::snapshot) fn move_views_on(&self, locked: &mut LockedShards<'_>) {
+        let version = self.upkeep.next_version();
+        for (_, namespace) in locked {
+            namespace.views_mut().move_on(version);
+        }
+    }
+
     /// Notes how many nodes there are and what they take. Call it with them
     /// locked.
-    fn note_nodes(&self, nodes: &PartitionedNodes) {
+    pub(in crate::snapshot) fn note_nodes(&self, nodes: &PartitionedNodes) {
         self.nodes.store(nodes.nodes().len(), Ordering::Relaxed);
         self.footprint.note_nodes(nodes.nodes().memory_bytes());
         self.upkeep
@@ -111,9 +162,12 @@ impl State {
     }
 
     /// Drops the views that missed a move of nodes.
-    fn sync_views(&self, locked: &mut LockedShards<'_>) {
+    pub(in crate::snapshot) fn sync_views<N>(&self, namespaces: &mut [(&str, N)])
+    where
+        N: DerefMut<Target = Namespace>,
+    {
         let version = self.upkeep.version();
-        for (_, namespace) in locked {
+        for (_, namespace) in namespaces {
             let views = namespace.views_mut();
             views.change(&self.upkeep, |views| views.sync(version));
         }
@@ -121,7 +175,7 @@ impl State {
 
     /// The shards that a batch touches, ascending by name; those that it adds
     /// to are created. Changes of nodes touch all that have views.
-    fn shards_of(&self, batch: &Batch) -> Vec<(Box<str>, Arc<Shard>)> {
+    fn shards_of(&self, batch: &Batch) -> Shards {
         let mut all = self.named_shards(batch);
         if batch
             .changes()
@@ -139,7 +193,7 @@ impl State {
     }
 
     /// The shards of the pods and owners of a batch, ascending by name.
-    fn named_shards(&self, batch: &Batch) -> Vec<(Box<str>, Arc<Shard>)> {
+    fn named_shards(&self, batch: &Batch) -> Shards {
         let named = batch.changes().filter(|c| c.id.kind != ObjectKind::Node);
         let adds = |form: Form<'_>| !matches!(form, Form::Delete(_));
         let mut names: Vec<(&str, bool)> = named
@@ -159,29 +213,39 @@ impl State {
         names.into_iter().filter_map(shard).collect()
     }
 
-    fn recount_sizes(&self, before: Sizes, after: Sizes) {
+    /// Notes how much some namespaces hold and take now, and did before.
+    pub(in crate::snapshot) fn note_namespaces(
+        &self,
+        before: (Sizes, MemoryUse),
+        after: (Sizes, MemoryUse),
+    ) {
         let count = |total: &AtomicUsize, before: usize, after: usize| {
             total.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
         };
-        count(&self.pods, before.pods, after.pods);
-        count(&self.label_sets, before.label_sets, after.label_sets);
-        count(&self.owners, before.owners, after.owners);
+        let (sizes, new_sizes) = (before.0, after.0);
+        count(&self.pods, sizes.pods, new_sizes.pods);
+        count(&self.label_sets, sizes.label_sets, new_sizes.label_sets);
+        count(&self.owners, sizes.owners, new_sizes.owners);
+        self.footprint.change(before.1, after.1);
     }
 }
 
 /// What namespaces take, without their views.
-fn memory_of(locked: &[(&str, RwLockWriteGuard<'_, Namespace>)]) -> MemoryUse {
+pub(in crate::snapshot) fn memory_of<N: Deref<Target = Namespace>>(
+    namespaces: &[(&str, N)],
+) -> MemoryUse {
     let mut memory = MemoryUse::default();
-    for (name, namespace) in locked {
+    for (name, namespace) in namespaces {
         memory += namespace_memory(name, namespace);
     }
     memory
 }
 
 impl Sizes {
-    fn of(locked: &[(&str, RwLockWriteGuard<'_, Namespace>)]) -> Self {
+    /// How much namespaces hold.
+    pub(in crate::snapshot) fn of<N: Deref<Target = Namespace>>(namespaces: &[(&str, N)]) -> Self {
         let mut sizes = Self::default();
-        for (_, namespace) in locked {
+        for (_, namespace) in namespaces {
             sizes.pods += namespace.pod_count();
             sizes.label_sets += namespace.label_sets().len();
             sizes.owners += namespace.owners().len();
@@ -192,7 +256,7 @@ impl Sizes {
 
 impl SharedObjects {
     /// Whether a batch changes nodes, or has pods that name unknown ones.
-    fn is_changed_by(&self, batch: &Batch) -> bool {
+    pub fn is_changed_by(&self, batch: &Batch) -> bool {
         batch.changes().any(|change| match change.form {
             Form::Pod(pod, _) => {
                 let node_name = pod.spec.as_ref().map_or("", |s| &s.node_name);
@@ -201,18 +265,44 @@ impl SharedObjects {
             _ => change.id.kind == ObjectKind::Node,
         })
     }
+}
 
-    /// Changes nodes and gives slots out to nodes that pods name; what that
-    /// means for views.
-    fn apply(&mut self, batch: &Batch, applied: &mut Applied) -> Followed {
-        let all = PartitionedNodes::to_change(&mut self.nodes);
-        let nodes = all.nodes_mut();
-        nodes.free_unnamed();
-        apply_to_nodes(nodes, batch, applied);
-        nodes.settle();
-        let followed = all.follow();
-        reserve_slots(all.nodes_mut(), batch);
-        followed
+/// Changes nodes and gives slots out to nodes that pods name; what that means
+/// for views.
+pub(in crate::snapshot) fn apply_to_shared(
+    all: &mut PartitionedNodes,
+    batch: &Batch,
+    applied: &mut Applied,
+) -> Followed {
+    let nodes = all.nodes_mut();
+    nodes.free_unnamed();
+    apply_to_nodes(nodes, batch, applied);
+    nodes.settle();
+    let followed = all.follow();
+    reserve_slots(all.nodes_mut(), batch);
+    followed
+}
+
+/// Applies the changes of pods and owners to their namespaces, which are
+/// ascending by name.
+pub(in crate::snapshot) fn apply_to_namespaces<N>(
+    batch: &Batch,
+    namespaces: &mut [(&str, N)],
+    nodes: &PartitionedNodes,
+    applied: &mut Applied,
+) where
+    N: DerefMut<Target = Namespace>,
+{
+    for change in batch.changes() {
+        if change.id.kind == ObjectKind::Node {
+            continue;
+        }
+        let at = namespaces.binary_search_by_key(&change.id.namespace, |(name, _)| name);
+        // A delete may be about a namespace that does not exist.
+        applied.note(at.is_ok_and(|at| {
+            let namespace = &mut namespaces[at].1;
+            apply_to_namespace(change, namespace, nodes)
+        }));
     }
 }
 

@@ -179,7 +179,7 @@ impl ViewStore for Fork<'_> {
 }
 
 /// Has a view of label sets as they were count them as they are now.
-fn catch_up(
+pub(in crate::snapshot) fn catch_up(
     view: &mut View,
     matched: &mut Vec<LabelSetId>,
     changed: &[LabelSetId],

@@ -9,6 +9,7 @@ pub mod locked;
 pub mod memory;
 pub mod namespace;
 pub mod pod_groups;
+pub mod publish;
 pub mod read_view;
 pub mod reading;
 pub mod shards;

@@ -120,6 +120,29 @@ impl Namespace {
         self.owners.remove(kind, name, uid)
     }
 
+    /// A copy with views, all of which follow changes on their own.
+    pub fn with_views(&self) -> Self {
+        let mut copy = self.clone();
+        *copy.views.get_mut() = self.views.read().fork();
+        copy
+    }
+
+    /// How many views count a pod, as it is and as it was.
+    pub fn watching(&self, wire: &v1::Pod) -> usize {
+        let views = self.views.read();
+        let metadata = wire.metadata.as_ref();
+        let old = metadata.and_then(|m| self.pods.get(&m.name));
+        let new = metadata.and_then(|m| self.label_sets.find(&m.labels));
+        let sets = old.map(|pod| pod.labels).into_iter().chain(new);
+        sets.map(|set| views.watching(set)).sum()
+    }
+
+    /// How many views count the pod of a name.
+    pub fn watching_named(&self, name: &str) -> usize {
+        let old = self.pods.get(name);
+        old.map_or(0, |pod| self.views.read().watching(pod.labels))
+    }
+
     /// What its pods ask for.
     pub fn templates(&self) -> &Templates {
         &self.templates

@@ -48,7 +48,7 @@ pub(in crate::snapshot) struct Shard {
 }
 
 /// What all namespaces share.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(in crate::snapshot) struct SharedObjects {
     /// Shared with forks of this state.
     pub(in crate::snapshot) nodes: Arc<PartitionedNodes>,

@@ -1,0 +1,248 @@
+//! Large batches: applied to copies of what they touch while decisions go on
+//! with what there is, and swapped in whole. So who reads waits for the swap
+//! alone.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::apply::{Shards, apply_to_namespaces, apply_to_shared, memory_of};
+use super::fork::catch_up;
+use super::namespace::Namespace;
+use super::shards::{Applied, Shard, Sizes, State};
+use crate::account::{Charge, Part};
+use crate::snapshot::budget::Units;
+use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
+use crate::snapshot::counts::query::Query;
+use crate::snapshot::counts::view::View;
+use crate::snapshot::objects::change::{Batch, Form, ValidChange};
+use crate::snapshot::objects::defaults::Defaults;
+use crate::snapshot::objects::kind::ObjectKind;
+
+/// What applying a batch may cost while readers wait; about 5 ms.
+const LOCKED: Units = 1_000_000;
+
+/// What it costs to change a pod, an owner or a node, without what follows.
+const UNITS_PER_CHANGE: Units = 300;
+
+/// What it costs a view to follow a pod.
+const UNITS_PER_VIEW: Units = 10;
+
+/// What it costs to look up how many pods a view counts on a node.
+const UNITS_PER_LOOKUP: Units = 4;
+
+/// How often views are looked for that decisions kept while a batch was applied
+/// to a copy. Those that come later are counted again when next asked.
+const ROUNDS: usize = 3;
+
+/// What it costs to copy a node that somebody else reads.
+const UNITS_PER_COPIED_NODE: Units = 20;
+
+/// What one change has copied of a namespace, in bytes: a block of pods and one
+/// of label sets.
+const COPIED_PER_CHANGE: usize = 32 << 10;
+
+impl State {
+    /// Room in memory for copies of what a batch touches, if it should be applied
+    /// to those: in place it would keep readers waiting. Without room it is
+    /// applied in place all the same.
+    pub(in crate::snapshot) fn room_for_copies(
+        &self,
+        batch: &Batch,
+        shards: &Shards,
+    ) -> Option<Charge> {
+        if self.cost(batch, shards) <= LOCKED {
+            return None;
+        }
+        let namespaces = shards.iter().map(|(_, shard)| {
+            let namespace = shard.namespace.read();
+            namespace.memory().total()
+        });
+        let namespaces = namespaces.sum::<usize>();
+        // Copies share the blocks that do not change.
+        let mut bytes = namespaces.min(batch.len().saturating_mul(COPIED_PER_CHANGE));
+        let shared = self.shared.read();
+        if shared.is_changed_by(batch) {
+            bytes += shared.nodes.nodes().memory_bytes() + shared.nodes.partitions().memory_bytes();
+        }
+        self.footprint.account().charge(Part::Staged, bytes).ok()
+    }
+
+    /// What it costs to apply a batch in place, at most and about.
+    fn cost(&self, batch: &Batch, shards: &Shards) -> Units {
+        let own = UNITS_PER_CHANGE * batch.len() as Units;
+        if own > LOCKED {
+            return own;
+        }
+        own + self.cost_of_nodes(batch, shards) + self.cost_of_pods(batch, shards)
+    }
+
+    /// What it costs partitions and views to follow the nodes of a batch.
+    fn cost_of_nodes(&self, batch: &Batch, shards: &Shards) -> Units {
+        let shared = self.shared.read();
+        if !shared.is_changed_by(batch) {
+            return 0;
+        }
+        let copied = match Arc::strong_count(&shared.nodes) {
+            1 => 0,
+            _ => shared.nodes.nodes().slot_count() as Units * UNITS_PER_COPIED_NODE,
+        };
+        let moves = |change: &ValidChange<'_>| match change.form {
+            Form::Node(node, taints) => shared.nodes.nodes().is_changed_by(node, taints),
+            _ => change.id.kind == ObjectKind::Node,
+        };
+        let moved = batch.changes().filter(moves).count();
+        if moved == 0 {
+            return copied;
+        }
+        let per_node = shared.nodes.partitions().units_per_node();
+        let lookups = shards.iter().map(|(_, shard)| {
+            let namespace = shard.namespace.read();
+            namespace.views().read().lookups(moved) as Units
+        });
+        copied + (moved * per_node) as Units + UNITS_PER_LOOKUP * lookups.sum::<Units>()
+    }
+
+    /// What it costs views to follow the pods of a batch.
+    fn cost_of_pods(&self, batch: &Batch, shards: &Shards) -> Units {
+        // At most all views count each of them: looked at closer only if that
+        // is much.
+        if UNITS_PER_VIEW * (batch.len() * self.upkeep.view_count()) as Units <= LOCKED {
+            return 0;
+        }
+        let views = batch.changes().map(|change| {
+            let id = change.id;
+            let at = shards.binary_search_by(|(name, _)| (**name).cmp(id.namespace));
+            let Ok(at) = at else { return 0 };
+            let namespace = shards[at].1.namespace.read();
+            match (change.form, id.kind) {
+                (Form::Pod(pod, _), _) => namespace.watching(pod),
+                (_, ObjectKind::Pod) => namespace.watching_named(id.name),
+                (_, ObjectKind::Node | ObjectKind::Owner(_)) => 0,
+            }
+        });
+        UNITS_PER_VIEW * views.sum::<usize>() as Units
+    }
+
+    /// Applies a batch to copies and swaps them in.
+    pub(in crate::snapshot) fn apply_to_copies(
+        &self,
+        shards: &Shards,
+        batch: &Batch,
+        defaults: Option<Arc<Defaults>>,
+        revision: i64,
+    ) -> Applied {
+        // Nobody else changes anything meanwhile, so these are of one moment.
+        let mut shared = self.shared.read().clone();
+        let mut namespaces: Vec<(&str, Box<Namespace>)> = shards.iter().map(copy).collect();
+        let noted: Vec<_> = namespaces
+            .iter_mut()
+            .map(|(_, copy)| copy.views_mut().noted())
+            .collect();
+        let before = (Sizes::of(&namespaces), memory_of(&namespaces));
+
+        let mut applied = Applied::default();
+        self.sync_views(&mut namespaces);
+        let changes_nodes = shared.is_changed_by(batch);
+        let mut moved = false;
+        if changes_nodes {
+            let mut nodes = shared.nodes.fork();
+            let followed = apply_to_shared(&mut nodes, batch, &mut applied);
+            moved = self.follow(&followed, &mut namespaces);
+            shared.nodes = Arc::new(nodes);
+        }
+        apply_to_namespaces(batch, &mut namespaces, &shared.nodes, &mut applied);
+        if !changes_nodes {
+            self.take_views_along(shards, &mut namespaces, &shared.nodes);
+        }
+        let after = (Sizes::of(&namespaces), memory_of(&namespaces));
+
+        let mut locked: Vec<_> = shards
+            .iter()
+            .map(|(name, shard)| (&**name, shard.namespace.write()))
+            .collect();
+        let mut live = None;
+        if changes_nodes || defaults.is_some() {
+            let mut live_shared = self.shared.write();
+            if let Some(defaults) = defaults {
+                *self.told_defaults.write() = Arc::clone(&defaults);
+                shared.defaults = defaults;
+            }
+            std::mem::swap(&mut *live_shared, &mut shared);
+            self.note_nodes(&live_shared.nodes);
+            live = Some(live_shared);
+        }
+        let mut swap = locked.iter_mut().zip(&mut namespaces).zip(&noted);
+        for (((_, live), (_, copy)), noted) in &mut swap {
+            self.upkeep.replace_views(live.views_mut().noted(), *noted);
+            std::mem::swap(&mut **live, &mut **copy);
+        }
+        if moved {
+            self.move_views_on(&mut locked);
+        }
+        self.revision.store(revision, Ordering::Release);
+        self.note_namespaces(before, after);
+        let gone = self.settle(locked);
+        drop(live);
+        // Dropped once nothing is locked.
+        drop((gone, namespaces, shared));
+        applied
+    }
+    /// Brings views that decisions kept since the copies were made up to date,
+    /// and keeps them in these.
+    fn take_views_along(
+        &self,
+        shards: &Shards,
+        copies: &mut [(&str, Box<Namespace>)],
+        nodes: &PartitionedNodes,
+    ) {
+        for _ in 0..ROUNDS {
+            let mut found = false;
+            for ((_, shard), (_, copy)) in shards.iter().zip(&mut *copies) {
+                found |= self.take_along(shard, copy, nodes);
+            }
+            if !found {
+                return;
+            }
+        }
+    }
+
+    /// Whether there were any.
+    fn take_along(&self, shard: &Shard, copy: &mut Namespace, nodes: &PartitionedNodes) -> bool {
+        if !shard.viewed.load(Ordering::Relaxed) {
+            return false;
+        }
+        let (live, new) = {
+            let live = shard.namespace.read();
+            let views = live.views().read();
+            if views.version() != self.upkeep.version() {
+                return false;
+            }
+            let new = views.beyond(copy.views_mut());
+            (live.clone(), new)
+        };
+        let changed = copy.label_sets().changed_since(live.label_sets());
+        let mut found = false;
+        for watch in new {
+            for view in watch.views {
+                let Some(in_use) = nodes.partitions().numbered(view.partition()) else {
+                    continue;
+                };
+                let query = Query {
+                    selector: &watch.selector,
+                    partition: in_use.partition.key(),
+                };
+                let (mut view, mut sets) = (View::clone(&view), watch.sets.clone());
+                let both = (live.label_sets(), copy.label_sets());
+                catch_up(&mut view, &mut sets, &changed, both, query, &in_use);
+                let views = copy.views_mut();
+                views.take_over(&self.upkeep, query.selector, view, sets);
+                found = true;
+            }
+        }
+        found
+    }
+}
+
+fn copy<'s>((name, shard): &'s (Box<str>, Arc<Shard>)) -> (&'s str, Box<Namespace>) {
+    (name, Box::new(shard.namespace.read().with_views()))
+}

@@ -1,0 +1,228 @@
+//! A batch of any size is seen whole or not at all, leaves what is kept as a
+//! recount says, and holds up nobody who reads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::support::build::{HOSTNAME, ZONE, hard, node, on, pod, spread};
+use crate::support::model::{Stored, delete};
+use evenkeel::matching::Path;
+use evenkeel::proto::v1::{Change, Pod};
+use evenkeel::snapshot::{
+    Batch, DecidedPicks, Hold, Limits, Offer, ReadView, Registry, Snapshot, Unobserved,
+};
+use evenkeel::spread::{Filter, NodeChecks, Question};
+use evenkeel::verify::verify;
+
+/// The label of the pods that are counted.
+const WEB: [(&str, &str); 1] = [("app", "web")];
+
+/// Pods of a large batch.
+const MANY: usize = 4_000;
+
+/// Nodes in each of two zones.
+const NODES: usize = 20;
+
+/// Large batches, one after another.
+const BATCHES: usize = 12;
+
+fn update(registry: &Registry, changes: Vec<Change>) {
+    let batch = Batch::check(changes, registry.limits(), Path::root("changes"));
+    let offer = Offer {
+        batch: Arc::new(batch.expect("valid changes")),
+        defaults: None,
+        expected_revision: None,
+        arrived: registry.now().steady,
+    };
+    let updated = registry.update("default", offer);
+    updated.expect("it is applied");
+}
+
+/// A registry with nodes in two zones, and its snapshot.
+fn world() -> (Registry, Arc<Snapshot>) {
+    let limits = Limits {
+        max_reservations: 1_000_000,
+        ..Limits::default()
+    };
+    let registry = Registry::new(limits, Arc::new(Unobserved));
+    let node = |i: usize| node(&format!("n{i}"), &[(ZONE, &format!("z{}", i % 2))]);
+    update(
+        &registry,
+        (0..2 * NODES).map(|i| node(i).change()).collect(),
+    );
+    let snapshot = registry.get("default").expect("it was made");
+    (registry, snapshot)
+}
+
+/// A pod in a zone.
+fn web(i: usize, zone: usize) -> Pod {
+    on(
+        pod(&format!("w{i}"), &WEB),
+        &format!("n{}", 2 * (i % NODES) + zone),
+    )
+}
+
+/// What a decision finds: its revision, and the pods in each domain of a key,
+/// ascending.
+fn counts(cut: &ReadView<'_>, question: &Question) -> (i64, Vec<i64>) {
+    let constraints = question.constraints_on(cut);
+    let filter = Filter::of(question, &constraints, NodeChecks::All, cut);
+    let reports = filter.reports(usize::MAX);
+    let domains = reports[0].domains.iter();
+    let counts = domains.map(|domain| domain.tally.matching_pods);
+    (cut.revision, counts.collect())
+}
+
+fn question(key: &str, limits: &Limits) -> Question {
+    let asker = spread(pod("asker", &WEB), vec![hard(1, key, &WEB)]);
+    Question::compile(Some(&asker), limits, Path::root("pod")).expect("a valid pod")
+}
+
+/// Runs `each` over and over on threads of its own while `work` runs.
+fn beside<T>(threads: usize, each: impl Fn() + Sync, work: impl FnOnce() -> T) -> T {
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..threads)
+            .map(|_| {
+                scope.spawn(|| {
+                    while !done.load(Ordering::Relaxed) {
+                        each();
+                    }
+                })
+            })
+            .collect();
+        // Readers stop as well when this panics.
+        let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        done.store(true, Ordering::Relaxed);
+        for reader in readers {
+            reader.join().expect("a reader finds what it wants");
+        }
+        worked.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// All pods go from zone to zone with every batch, some with namespaces of
+/// their own, and every third batch moves nodes too.
+#[test]
+fn a_large_batch_is_seen_whole() {
+    let (registry, snapshot) = world();
+    update(&registry, (0..MANY).map(|i| web(i, 0).change()).collect());
+    let first = snapshot.revision();
+    let [by_zone, by_node] = [ZONE, HOSTNAME].map(|key| question(key, registry.limits()));
+    let check = |(revision, counts): (i64, Vec<i64>)| {
+        // Nothing else counts: all in one zone of the two.
+        assert_eq!(counts, [0, MANY as i64], "revision {revision}");
+    };
+    let read = || {
+        // In turn as small questions and as long ones do.
+        if let Ok(found) = snapshot.read_at_once("default", true, |cut| counts(&cut, &by_zone)) {
+            check(found);
+        }
+        snapshot.read("default", Batch::default(), |cut| {
+            check(counts(&cut, &by_zone));
+            assert_eq!(counts(&cut, &by_node).1.iter().sum::<i64>(), MANY as i64);
+        });
+    };
+    beside(2, read, || {
+        for round in 1..=BATCHES {
+            let mut changes: Vec<Change> = (0..MANY).map(|i| web(i, round % 2).change()).collect();
+            for other in 0..3 {
+                let mut pod = pod("only", &WEB);
+                let metadata = pod.metadata.get_or_insert_default();
+                metadata.namespace = format!("other-{other}");
+                changes.push(match round % 2 {
+                    0 => delete("Pod", &format!("other-{other}"), "only"),
+                    _ => pod.change(),
+                });
+            }
+            if round % 3 == 0 {
+                // One comes and goes, and some that have pods change place.
+                let name = format!("x{round}");
+                changes.push(node(&name, &[(ZONE, "z0")]).change());
+                changes.push(delete("Node", "", &format!("x{}", round - 3)));
+                let other = |i: usize| {
+                    node(
+                        &format!("n{i}"),
+                        &[(ZONE, &format!("z{}", i % 2)), ("round", &name)],
+                    )
+                };
+                changes.extend((0..4).map(|i| other(i).change()));
+            }
+            update(&registry, changes);
+            let (frozen, kept) = snapshot.freeze_kept();
+            assert_eq!(frozen.revision, first + round as i64);
+            let report = verify(&frozen, &kept, &|| false).expect("it is not cancelled");
+            assert_eq!(report.findings.described, [], "round {round}");
+        }
+    });
+    assert_eq!(snapshot.summary().views, 2, "they were kept all the time");
+}
+
+/// Who reads waits for a small part of the time that a large change takes.
+#[test]
+fn a_large_batch_holds_up_nobody() {
+    const PODS: usize = 60_000;
+    let (registry, snapshot) = world();
+    let by_zone = question(ZONE, registry.limits());
+    let late = |what: &str, work: &mut dyn FnMut()| {
+        let longest = parking_lot::Mutex::new(Duration::ZERO);
+        let read = || {
+            let start = Instant::now();
+            let found = snapshot.read_at_once("default", true, |cut| counts(&cut, &by_zone));
+            found.expect("it costs little");
+            snapshot.summary();
+            let mut longest = longest.lock();
+            *longest = (*longest).max(start.elapsed());
+        };
+        let start = Instant::now();
+        beside(1, read, work);
+        let (took, longest) = (start.elapsed(), *longest.lock());
+        assert!(
+            longest < took / 3,
+            "{what} took {took:?}, a reader waited {longest:?}"
+        );
+    };
+    let pods: Vec<Change> = (0..PODS).map(|i| web(i, 0).change()).collect();
+    let offer = Offer {
+        batch: Arc::new(
+            Batch::check(pods, registry.limits(), Path::root("changes")).expect("valid"),
+        ),
+        defaults: None,
+        expected_revision: None,
+        arrived: registry.now().steady,
+    };
+    late("a batch", &mut || {
+        registry
+            .update("default", offer.clone())
+            .expect("it is applied");
+    });
+
+    let hold = Hold {
+        owner: "batch".into(),
+        ttl: Duration::from_secs(600),
+        namespace: "default".into(),
+        labels: Arc::new([("app".to_owned(), "web".to_owned())].into()),
+    };
+    let mut ids = Vec::new();
+    late("a hold", &mut || {
+        let decided = DecidedPicks {
+            revision: snapshot.revision(),
+            nodes: (0..PODS)
+                .map(|i| format!("n{}", i % NODES).into())
+                .collect(),
+            answer: (),
+        };
+        let again = || unreachable!("nobody else changes anything");
+        let reserved = snapshot.reserve(&hold, registry.limits(), decided, again);
+        let reserved: Result<_, evenkeel::snapshot::Error> = reserved;
+        ids = reserved.expect("there is room").0.ids;
+    });
+    assert_eq!(snapshot.summary().reservations, PODS);
+    late("a release", &mut || {
+        snapshot
+            .release(std::mem::take(&mut ids))
+            .expect("they end");
+    });
+    assert_eq!(snapshot.summary().reservations, 0);
+}
