@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::aside::AsideThreads;
+use super::background::Background;
 use super::error::Error;
 use crate::limits::{Exceeded, Limit, Limits};
 
@@ -27,6 +27,9 @@ const LOOKS: usize = 16;
 /// Copies of snapshots that are made at once.
 const COPIES: usize = 8;
 
+/// By how much the priority of long decisions is lower.
+const NICENESS: i32 = 10;
+
 /// The lanes of a service.
 #[derive(Clone)]
 pub struct Lanes {
@@ -39,7 +42,7 @@ pub struct Lanes {
     held: Arc<Semaphore>,
     copies: Arc<Semaphore>,
     /// Where decisions run.
-    aside: Arc<AsideThreads>,
+    aside: Arc<Background>,
     /// Changes and copies that are running now.
     running: Arc<AtomicUsize>,
 }
@@ -57,7 +60,7 @@ impl Lanes {
             looks: Arc::new(Semaphore::new(LOOKS)),
             held: Arc::new(Semaphore::new(LOOKS)),
             copies: Arc::new(Semaphore::new(COPIES)),
-            aside: Arc::new(AsideThreads::new(running)),
+            aside: Arc::new(Background::for_work("decide", running, NICENESS)),
             running: Arc::default(),
         }
     }

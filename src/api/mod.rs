@@ -2,7 +2,7 @@
 //! errors to status.
 
 mod answer;
-mod aside;
+mod background;
 mod base;
 mod deadline;
 mod decide;
@@ -30,6 +30,7 @@ mod update;
 mod verify;
 mod wish;
 
+pub use background::Background;
 pub use base::Service;
 pub use deadline::last as last_moment;
 pub use error::Error;

@@ -6,9 +6,9 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use tokio::sync::Semaphore;
 
+use super::memory;
 use super::values::positive_duration;
 use crate::limits::{Heading, Limit, Limits, Row, Unit};
-use crate::server::config::memory;
 
 /// Limits that are no numbers.
 #[derive(clap::Args)]

@@ -3,218 +3,28 @@
 
 mod admin;
 mod clients;
+mod conflict;
 mod decision_log;
 mod file;
 mod limits;
 pub(super) mod log;
 pub(super) mod memory;
 mod security;
+mod settings;
 mod state;
 mod traces;
 mod trust;
 mod values;
 mod views;
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::time::Duration;
-
-use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
-
 pub use admin::AdminSettings;
 pub use clients::ClientSettings;
+pub use conflict::Conflict;
 pub use file::{FileError, apply_file};
-pub use security::{ClientAuth, Conflict, SecuritySettings};
+pub use security::{ClientAuth, SecuritySettings};
+pub use settings::{Config, ConnectionSettings, DrainSettings};
 pub use state::StateSettings;
 pub use traces::TraceSettings;
 
-use values::{count, positive_duration};
-
-use crate::api;
-use crate::limits::Limits;
-
 /// Exit code for bad configuration: `EX_USAGE` of sysexits.h.
 pub const BAD_CONFIGURATION: u8 = 64;
-
-/// The settings of `evenkeel serve`.
-///
-/// A flag wins over its environment variable (`EVENKEEL_` and the flag's
-/// name), the variable over the key of the `--config` file (the flag's name,
-/// in snake_case or kebab-case), the key over the default.
-///
-/// Durations are written as `500ms`, `30s` or `2m 30s`.
-#[derive(Debug, Clone, clap::Args)]
-#[command(after_long_help = "\
-Settings: a flag wins over its environment variable, the variable over the key in the --config
-file, the key over the default. Durations are written as 500ms, 30s or \"2m 30s\".
-
-Exit codes:
-  0        drained after SIGTERM or Ctrl-C
-  1        cannot listen, cannot load a file, or cannot use the state directory
-  64       bad configuration
-  130 143  a second signal, Ctrl-C or SIGTERM, cut the drain short")]
-pub struct Config {
-    /// Address and port to listen on; port 0 takes a free one.
-    ///
-    /// The bound address is logged as "listening". If it cannot be bound, the
-    /// server exits with 1.
-    #[arg(
-        long,
-        env = "EVENKEEL_LISTEN",
-        value_name = "ADDRESS",
-        default_value = "127.0.0.1:50051"
-    )]
-    pub listen: SocketAddr,
-
-    /// TOML file with settings.
-    ///
-    /// Its keys are the names of these flags, in snake_case or kebab-case.
-    /// Unknown keys are refused.
-    #[arg(long, env = "EVENKEEL_CONFIG", value_name = "FILE")]
-    pub config: Option<PathBuf>,
-
-    /// Load this file or directory of Kubernetes objects before becoming
-    /// ready; repeatable.
-    #[arg(long, env = "EVENKEEL_LOAD", value_name = "FILE")]
-    pub load: Vec<PathBuf>,
-
-    /// Snapshot to wait for before the server is healthy; repeatable.
-    ///
-    /// Until its first replace the snapshot answers no decisions. So a server
-    /// that was restarted and is still empty never answers as if the cluster
-    /// were empty. Separate several names in one value by commas.
-    #[arg(
-        long,
-        env = "EVENKEEL_EXPECT_SNAPSHOT",
-        value_name = "NAME",
-        value_delimiter = ',',
-        value_parser = NonEmptyStringValueParser::new().try_map(|name| api::parse_snapshot_name(&name))
-    )]
-    pub expect_snapshot: Vec<String>,
-
-    /// What survives a restart.
-    #[command(flatten)]
-    pub state: StateSettings,
-    /// Who can connect, and how callers are known.
-    #[command(flatten)]
-    pub security: SecuritySettings,
-
-    /// What clients can make grow, and how far.
-    #[command(flatten)]
-    pub limits: Limits,
-
-    /// How long views are kept.
-    #[command(flatten)]
-    pub views: views::ViewSettings,
-
-    /// What keeps one client from starving others.
-    #[command(flatten)]
-    pub clients: ClientSettings,
-
-    /// When answers are not to be trusted.
-    #[command(flatten)]
-    pub trust: trust::TrustSettings,
-
-    /// Connections, and how long they may be idle.
-    #[command(flatten)]
-    pub connections: ConnectionSettings,
-
-    /// How the server stops.
-    #[command(flatten)]
-    pub drain: DrainSettings,
-
-    /// Where decisions are logged.
-    #[command(flatten)]
-    pub decision_log: decision_log::DecisionLogSettings,
-
-    /// What is logged, and how.
-    #[command(flatten)]
-    pub log: log::LogSettings,
-
-    /// The admin port.
-    #[command(flatten)]
-    pub admin: AdminSettings,
-
-    /// Traces of calls.
-    #[command(flatten)]
-    pub traces: TraceSettings,
-}
-
-impl Config {
-    /// How many threads serve connections.
-    pub fn threads(&self) -> usize {
-        let processors = || std::thread::available_parallelism().map_or(1, usize::from);
-        self.connections.threads.unwrap_or_else(processors)
-    }
-}
-
-/// HTTP/2 pings that find dead connections.
-#[derive(Debug, Clone, clap::Args)]
-#[command(next_help_heading = "Connections")]
-pub struct ConnectionSettings {
-    /// Threads that serve connections.
-    ///
-    /// The default is one per processor. A connection stays on one thread, so
-    /// a client that wants more than one should open several connections.
-    #[arg(
-        long,
-        env = "EVENKEEL_THREADS",
-        value_name = "COUNT",
-        value_parser = count
-    )]
-    pub threads: Option<usize>,
-
-    /// Ping a connection after it was silent for this long.
-    ///
-    /// Load balancers drop connections that are idle for a minute or more.
-    /// Pings keep them open and detect clients that are gone.
-    #[arg(
-        long,
-        env = "EVENKEEL_KEEPALIVE_INTERVAL",
-        value_name = "DURATION",
-        default_value = "30s",
-        value_parser = positive_duration
-    )]
-    pub keepalive_interval: Duration,
-
-    /// Close a connection whose ping was not answered for this long.
-    #[arg(
-        long,
-        env = "EVENKEEL_KEEPALIVE_TIMEOUT",
-        value_name = "DURATION",
-        default_value = "20s",
-        value_parser = positive_duration
-    )]
-    pub keepalive_timeout: Duration,
-}
-
-/// How the server stops on SIGTERM or Ctrl-C. A second signal exits at once,
-/// with 143 or 130.
-#[derive(Debug, Clone, clap::Args)]
-#[command(next_help_heading = "Stopping")]
-pub struct DrainSettings {
-    /// How long to continue answering after health is NOT_SERVING.
-    ///
-    /// It must be longer than the interval of the load balancer's checks, so
-    /// that the balancer notices.
-    #[arg(
-        long,
-        env = "EVENKEEL_DRAIN_PAUSE",
-        value_name = "DURATION",
-        default_value = "2s",
-        value_parser = humantime::parse_duration
-    )]
-    pub drain_pause: Duration,
-
-    /// How long to wait, after that, for calls under way.
-    ///
-    /// Streams end at once. Calls that take longer are cut off.
-    #[arg(
-        long,
-        env = "EVENKEEL_DRAIN_TIMEOUT",
-        value_name = "DURATION",
-        default_value = "30s",
-        value_parser = humantime::parse_duration
-    )]
-    pub drain_timeout: Duration,
-}

@@ -23,6 +23,7 @@ use tracing::{info, warn};
 
 use crate::api;
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
+use crate::server::telemetry::sources::Readiness;
 use crate::server::transport::identity::Visitor;
 use crate::server::transport::kinds::MAX_NAME_REQUEST_BYTES;
 use crate::snapshot;
@@ -33,11 +34,11 @@ use crate::snapshot;
 /// Knows the names `""` and `evenkeel.v1.SpreadService`, which mean the whole
 /// server, and the name of every snapshot.
 #[derive(Clone)]
-pub(in crate::server) struct Board(Arc<Mutex<Watched>>);
+pub(in crate::server) struct Board(Arc<Mutex<BoardState>>);
 
 /// What is known, and who wants to know of what: a change wakes those alone
 /// whom it is about.
-struct Watched {
+struct BoardState {
     facts: Facts,
     /// The statuses that somebody watches, by name.
     watches: HashMap<Box<str>, Arc<watch::Sender<ServingStatus>>>,
@@ -97,7 +98,7 @@ impl Board {
             synced: BTreeMap::new(),
             stale: BTreeSet::new(),
         };
-        Self(Arc::new(Mutex::new(Watched {
+        Self(Arc::new(Mutex::new(BoardState {
             facts,
             watches: HashMap::new(),
         })))
@@ -111,27 +112,6 @@ impl Board {
     /// The server listens and has loaded what it was told to load.
     pub(in crate::server) fn started(&self) {
         self.change(None, |facts| facts.started = true);
-    }
-
-    /// Why the server is not ready; nothing when it is.
-    pub(in crate::server) fn unready(&self) -> Vec<String> {
-        let facts = &self.0.lock().facts;
-        let mut reasons = Vec::new();
-        if !facts.started {
-            reasons.push("loading".to_owned());
-        }
-        let unsynced = facts.unsynced();
-        reasons.extend(unsynced.map(|name| format!("snapshot {name} is not synced")));
-        if facts.draining {
-            reasons.push("draining".to_owned());
-        }
-        reasons
-    }
-
-    /// The snapshots that are older than they may get. They do not make the
-    /// server unready: all servers that one feed serves would be at once.
-    pub(in crate::server) fn stale(&self) -> Vec<String> {
-        self.0.lock().facts.stale.iter().cloned().collect()
     }
 
     /// The server is about to stop: everything is NOT_SERVING from here on.
@@ -180,7 +160,7 @@ impl Board {
     }
 }
 
-impl Watched {
+impl BoardState {
     /// Wakes those who watch `name`, if its status is another.
     fn tell(&self, name: &str) {
         if let Some(sender) = self.watches.get(name) {
@@ -229,6 +209,28 @@ impl Drop for Statuses {
         if Arc::strong_count(&self.sender) == 2 {
             watched.watches.remove(self.name.as_str());
         }
+    }
+}
+
+impl Readiness for Board {
+    fn unready(&self) -> Vec<String> {
+        let facts = &self.0.lock().facts;
+        let mut reasons = Vec::new();
+        if !facts.started {
+            reasons.push("loading".to_owned());
+        }
+        let unsynced = facts.unsynced();
+        reasons.extend(unsynced.map(|name| format!("snapshot {name} is not synced")));
+        if facts.draining {
+            reasons.push("draining".to_owned());
+        }
+        reasons
+    }
+
+    /// They do not make the server unready: all servers that one feed serves
+    /// would be at once.
+    fn stale(&self) -> Vec<String> {
+        self.0.lock().facts.stale.iter().cloned().collect()
     }
 }
 

@@ -2,11 +2,12 @@
 //! how it ends.
 
 pub mod ends;
-pub(super) mod health;
+mod health;
 mod patrol;
-pub(super) mod reload;
+mod port;
+mod reload;
 pub(super) mod run;
-pub(super) mod security;
+mod security;
 pub(super) mod serve;
 mod services;
 mod signals;

@@ -13,12 +13,12 @@ use parking_lot::RwLock;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{error, info};
 
-use super::security::Counts;
-use crate::server::error::{self, BoxError};
+use crate::server::error::{BoxError, Error};
+use crate::server::telemetry::metrics::SecurityCounts;
 
 /// Why files are not used.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::server) enum Error {
+pub(in crate::server) enum ReloadError {
     /// One cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Unreadable {
@@ -32,13 +32,13 @@ pub(in crate::server) enum Error {
     Bad(#[from] BoxError),
 }
 
-impl From<Error> for error::Error {
-    fn from(error: Error) -> Self {
+impl From<ReloadError> for Error {
+    fn from(error: ReloadError) -> Self {
         Self::Security(error.into())
     }
 }
 
-type Contents = Vec<Result<Vec<u8>, (io::ErrorKind, String)>>;
+type FileContents = Vec<Result<Vec<u8>, (io::ErrorKind, String)>>;
 
 /// What files hold, as it was last read and found good.
 pub(in crate::server) type Live<T> = RwLock<Arc<T>>;
@@ -47,15 +47,15 @@ pub(in crate::server) type Live<T> = RwLock<Arc<T>>;
 type Apply = Box<dyn Fn(&[Vec<u8>]) -> Result<(), BoxError> + Send>;
 
 /// Files that make sense together, and what is done with them.
-pub(in crate::server) struct Watched {
+pub(in crate::server) struct WatchedFiles {
     what: &'static str,
     paths: Vec<PathBuf>,
-    seen: Contents,
+    seen: FileContents,
     apply: Apply,
-    counts: Arc<Counts>,
+    counts: Arc<SecurityCounts>,
 }
 
-impl Watched {
+impl WatchedFiles {
     /// Reads the files for the first time; what `parse` makes of their contents,
     /// given in order, is kept up to date by [`run`].
     ///
@@ -64,9 +64,9 @@ impl Watched {
     pub(in crate::server) fn new<T: Send + Sync + 'static>(
         what: &'static str,
         paths: Vec<PathBuf>,
-        counts: &Arc<Counts>,
+        counts: &Arc<SecurityCounts>,
         parse: impl Fn(&[Vec<u8>]) -> Result<T, BoxError> + Send + 'static,
-    ) -> Result<(Arc<Live<T>>, Self), Error> {
+    ) -> Result<(Arc<Live<T>>, Self), ReloadError> {
         let seen = read(&paths);
         let live = Arc::new(RwLock::new(Arc::new(parse(&whole(&paths, &seen)?)?)));
         let used = Arc::clone(&live);
@@ -107,14 +107,14 @@ impl Watched {
 }
 
 /// Looks at all of them every `period`, for as long as the runtime lives.
-pub(in crate::server) async fn run(mut all: Vec<Watched>, period: Duration) {
+pub(in crate::server) async fn run(mut all: Vec<WatchedFiles>, period: Duration) {
     let mut ticks = interval(period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
         // A file may be on a disk that does not answer.
         let looked = tokio::task::spawn_blocking(move || {
-            all.iter_mut().for_each(Watched::look);
+            all.iter_mut().for_each(WatchedFiles::look);
             all
         });
         match looked.await {
@@ -127,17 +127,17 @@ pub(in crate::server) async fn run(mut all: Vec<Watched>, period: Duration) {
     }
 }
 
-fn read(paths: &[PathBuf]) -> Contents {
+fn read(paths: &[PathBuf]) -> FileContents {
     let read = |path: &Path| fs::read(path).map_err(|error| (error.kind(), error.to_string()));
     paths.iter().map(|path| read(path)).collect()
 }
 
 /// The contents of files all of which could be read.
-fn whole(paths: &[PathBuf], contents: &Contents) -> Result<Vec<Vec<u8>>, Error> {
+fn whole(paths: &[PathBuf], contents: &FileContents) -> Result<Vec<Vec<u8>>, ReloadError> {
     let whole = paths.iter().zip(contents).map(|(path, content)| {
         content
             .clone()
-            .map_err(|(kind, message)| Error::Unreadable {
+            .map_err(|(kind, message)| ReloadError::Unreadable {
                 path: path.clone(),
                 source: io::Error::new(kind, message),
             })

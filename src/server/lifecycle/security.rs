@@ -1,38 +1,46 @@
 //! How callers are known, and the files that this follows from.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use tracing::warn;
 
-use super::reload::{self, Watched};
+use super::reload::{ReloadError, WatchedFiles};
 use crate::server::config::Config;
+use crate::server::telemetry::metrics::SecurityCounts;
 use crate::server::transport::identity::{self, Guard};
-use crate::server::transport::tls::Tls;
+use crate::server::transport::tls::{CertificateFiles, Tls};
 
 /// What the settings of security make.
 pub(in crate::server) struct Security {
     pub(in crate::server) tls: Option<Arc<Tls>>,
     pub(in crate::server) guard: Option<Guard>,
     /// Their files, to be read again when they change.
-    pub(in crate::server) watched: Vec<Watched>,
+    pub(in crate::server) watched: Vec<WatchedFiles>,
 }
 
 impl Security {
     /// Reads the files that `config` names.
     pub(in crate::server) fn new(
         config: &Config,
-        counts: &Arc<Counts>,
-    ) -> Result<Self, reload::Error> {
+        counts: &Arc<SecurityCounts>,
+    ) -> Result<Self, ReloadError> {
         let mut watched = Vec::new();
-        let tls = Tls::new(&config.security, counts)?.map(|(tls, files)| {
-            watched.push(files);
-            tls
-        });
+        let tls = match CertificateFiles::of(&config.security) {
+            Some(files) => {
+                let (tls, files) = tls(files, config, counts)?;
+                watched.push(files);
+                Some(tls)
+            }
+            None => None,
+        };
         let mut guard = None;
         if let Some(path) = &config.security.access_file {
-            let (book, file) = identity::rules(path, counts)?;
-            watched.push(file);
+            let file = path.clone();
+            let parse = move |contents: &[Vec<u8>]| identity::parse_rules(&file, &contents[0]);
+            let paths = vec![path.clone()];
+            let (book, files) = WatchedFiles::new("access rules", paths, counts, parse)?;
+            watched.push(files);
             guard = Some(Guard(book));
         }
         let security = Self {
@@ -57,37 +65,24 @@ impl Security {
     }
 }
 
-/// What is counted of certificates, rules and handshakes since the server
-/// started.
-#[derive(Debug, Default)]
-pub(in crate::server) struct Counts {
-    pub(in crate::server) reloads: AtomicU64,
-    pub(in crate::server) failed_reloads: AtomicU64,
-    pub(in crate::server) failed_handshakes: AtomicU64,
-    pub(in crate::server) certificate_expires: AtomicI64,
-}
-
-impl Counts {
-    /// Changed certificates and rules that are in use since.
-    pub(in crate::server) fn reloads(&self) -> u64 {
-        self.reloads.load(Ordering::Relaxed)
-    }
-
-    /// Changed certificates and rules that were bad; those before them stay in
-    /// use.
-    pub(in crate::server) fn failed_reloads(&self) -> u64 {
-        self.failed_reloads.load(Ordering::Relaxed)
-    }
-
-    /// TLS handshakes that failed or took too long.
-    pub(in crate::server) fn failed_handshakes(&self) -> u64 {
-        self.failed_handshakes.load(Ordering::Relaxed)
-    }
-
-    /// When the server's certificate ends, in seconds since 1970; `None`
-    /// without TLS.
-    pub(in crate::server) fn certificate_expires(&self) -> Option<i64> {
-        let at = self.certificate_expires.load(Ordering::Relaxed);
-        (at != 0).then_some(at)
-    }
+/// TLS by what these files hold, and the files to watch for it.
+fn tls(
+    files: CertificateFiles,
+    config: &Config,
+    counts: &Arc<SecurityCounts>,
+) -> Result<(Arc<Tls>, WatchedFiles), ReloadError> {
+    let paths = files.paths();
+    let noted = Arc::clone(counts);
+    let load = move |contents: &[Vec<u8>]| {
+        let (config, expires) = files.load(contents)?;
+        noted.certificate_expires.store(expires, Ordering::Relaxed);
+        Ok(config)
+    };
+    let (live, watched) = WatchedFiles::new("certificates", paths, counts, load)?;
+    let tls = Tls {
+        config: live,
+        handshake_timeout: config.security.handshake_timeout,
+        counts: Arc::clone(counts),
+    };
+    Ok((Arc::new(tls), watched))
 }

@@ -8,24 +8,26 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::health::Board;
-use super::security::{self, Security};
+use super::port::{Offer, Port};
+use super::security::Security;
 use super::signals::Signals;
-use super::{ends, patrol, reload, services, state, sweep};
+use super::{ends, patrol, reload, state, sweep};
 use crate::account::Account;
 use crate::api;
 use crate::server::config::Config;
-use crate::server::error::{BoxError, Error};
+use crate::server::error::{BoxError, Error, Signal};
 use crate::server::telemetry::Telemetry;
 use crate::server::telemetry::decisions::Decisions;
 use crate::server::telemetry::logging::Levels;
-use crate::server::telemetry::metrics::{Refusals, Sources, Threads};
-use crate::server::transport::background::Aside;
+use crate::server::telemetry::metrics::SecurityCounts;
+use crate::server::telemetry::sources::Sources;
 use crate::server::transport::calls::CallLimits;
-use crate::server::transport::connections::{Listener, Welcome};
+use crate::server::transport::connections::Welcome;
+use crate::server::transport::decoders::Decoders;
 use crate::server::transport::reflection;
-use crate::server::transport::send_timeout::{self, Answers};
 use crate::server::transport::threads::Workers;
 use crate::snapshot::{MaxAges, Registry};
+use crate::store::Store;
 
 /// Serves until SIGTERM or Ctrl-C, then drains.
 ///
@@ -51,10 +53,72 @@ where
     E: Into<BoxError>,
 {
     let mut signals = Signals::new().map_err(Error::Signals)?;
-    let counts = Arc::new(security::Counts::default());
+    let counts = Arc::new(SecurityCounts::default());
     let security = Security::new(&config, &counts)?;
-    let draining = CancellationToken::new();
     let health = Board::new(config.expect_snapshot.clone());
+    let (registry, store) = restore(&config, &health, &mut signals).await?;
+    keep_up(&config, &registry, store.as_ref());
+
+    let draining = CancellationToken::new();
+    let decoders = Decoders::start().map_err(Error::Runtime)?;
+    let decisions = Decisions::start(&config)?;
+    let service = api::Service::new(Arc::clone(&registry), draining.clone());
+    let service = decisions.of(service.with_feeds_on(decoders.runtime()));
+    let methods = reflection::methods().map_err(|error| Error::Serve(error.into()))?;
+    let telemetry = Telemetry::start(&config, methods)?;
+    let (account, handle) = (registry.account(), decoders.handle());
+    let offer = Offer {
+        config: &config,
+        service: &service,
+        limits: CallLimits::new(&config, security.guard, account, handle)?,
+        telemetry: &telemetry,
+        health: &health,
+        draining: &draining,
+    };
+    let port = Port::bind(offer, account).await?;
+    let sources = Sources {
+        port: port.load(),
+        threads: Arc::clone(port.threads()),
+        health: Arc::new(health.clone()),
+        registry: Arc::clone(&registry),
+        security: counts,
+        decision_log: decisions.log(),
+        store: store.as_ref().map(|store| Arc::clone(store.counts())),
+    };
+    let _admin = telemetry.open_admin(&config, sources, levels)?;
+    info!(address = %port.address(), "listening");
+    let welcome = Welcome {
+        tls: security.tls,
+        patience: config.security.handshake_timeout,
+    };
+    let workers = port.serve(&config, &welcome)?;
+    let interval = config.security.reload_interval;
+    tokio::spawn(reload::run(security.watched, interval));
+
+    let signal = until_told(preload(service), &health, &mut signals).await?;
+    info!(?signal, "draining");
+    let drained = async {
+        drain(&config, &health, &draining, workers).await?;
+        telemetry.stop().await;
+        Ok(())
+    };
+    let ended = tokio::select! {
+        drained = drained => drained,
+        signal = signals.next() => Err(Error::Interrupted(signal)),
+    };
+    decisions.close().await;
+    if let (Ok(()), Some(store)) = (&ended, store) {
+        state::close(store).await;
+    }
+    ended
+}
+
+/// The registry, with what the state directory keeps.
+async fn restore(
+    config: &Config,
+    health: &Board,
+    signals: &mut Signals,
+) -> Result<(Arc<Registry>, Option<Arc<Store>>), Error> {
     let mut registry = Registry::new(config.limits.clone(), Arc::new(health.clone()))
         .with_max_ages(MaxAges::from(&config.trust))
         .with_account(Account::new(config.limits.max_memory_bytes));
@@ -72,99 +136,31 @@ where
             signal = signals.next() => return Err(Error::Interrupted(signal)),
         }
     }
-    tokio::spawn(sweep::run(
-        Arc::clone(&registry),
-        store.clone(),
-        config.views.view_idle,
-    ));
-    tokio::spawn(ends::run(Arc::clone(&registry)));
-    tokio::spawn(patrol::run(
-        Arc::clone(&registry),
-        config.trust.verify_interval,
-    ));
-    let service = api::Service::new(Arc::clone(&registry), draining.clone());
-    let aside = Aside::start()?;
-    let service = service.with_feeds_on(aside.runtime());
-    let decisions = Decisions::start(&config)?;
-    let service = decisions.of(service);
-    let methods = reflection::methods().map_err(|error| Error::Serve(error.into()))?;
-    let telemetry = Telemetry::start(&config, methods)?;
-
-    let guard = security.guard.clone();
-    let limits = CallLimits::new(&config, guard, registry.account(), aside.handle())?;
-    let answers: Vec<_> = (0..config.threads()).map(|_| Answers::default()).collect();
-    let routers = answers.iter().map(|answers| {
-        let limits = limits.on_thread(telemetry.observer(), answers);
-        services::router(&config, service.clone(), limits, &health, &draining)
-    });
-    let routers = routers.collect::<Result<_, _>>()?;
-    let listener = bind(&config, registry.account(), telemetry.refusals()).await?;
-    let threads = Arc::new(Threads::default());
-    let sources = Sources {
-        limits,
-        connections: listener.counts(),
-        threads: Arc::clone(&threads),
-        health: health.clone(),
-        registry,
-        security: counts,
-        decision_log: decisions.log(),
-        store: store.as_ref().map(|store| Arc::clone(store.counts())),
-    };
-    let _admin = telemetry.open_admin(&config, sources, levels)?;
-    info!(address = %listener.address(), "listening");
-    let welcome = Welcome {
-        tls: security.tls,
-        patience: config.security.handshake_timeout,
-    };
-    let server = Workers::start(routers, listener, &welcome, &threads)?;
-    tokio::spawn(send_timeout::run(answers, config.clients.send_timeout));
-    tokio::spawn(reload::run(
-        security.watched,
-        config.security.reload_interval,
-    ));
-
-    let signal = tokio::select! {
-        loaded = preload(service) => {
-            loaded.map_err(|error| Error::Preload(error.into()))?;
-            health.started();
-            signals.next().await
-        }
-        signal = signals.next() => signal,
-    };
-
-    info!(?signal, "draining");
-    let drained = async {
-        drain(&config, &health, &draining, server).await?;
-        telemetry.stop().await;
-        Ok(())
-    };
-    let ended = tokio::select! {
-        drained = drained => drained,
-        signal = signals.next() => Err(Error::Interrupted(signal)),
-    };
-    decisions.close().await;
-    if let (Ok(()), Some(store)) = (&ended, store) {
-        state::close(store).await;
-    }
-    ended
+    Ok((registry, store))
 }
 
-async fn bind(
-    config: &Config,
-    account: &Arc<Account>,
-    refusals: &Arc<Refusals>,
-) -> Result<Listener, Error> {
-    Listener::bind(
-        config.listen,
-        config.limits.max_connections,
-        account,
-        refusals,
-    )
-    .await
-    .map_err(|source| Error::Bind {
-        address: config.listen,
-        source,
-    })
+/// Starts what is done at intervals, for as long as the runtime lives.
+fn keep_up(config: &Config, registry: &Arc<Registry>, store: Option<&Arc<Store>>) {
+    let (idle, interval) = (config.views.view_idle, config.trust.verify_interval);
+    tokio::spawn(sweep::run(Arc::clone(registry), store.cloned(), idle));
+    tokio::spawn(ends::run(Arc::clone(registry)));
+    tokio::spawn(patrol::run(Arc::clone(registry), interval));
+}
+
+/// Becomes healthy once `preload` is done, and waits for the signal to stop.
+async fn until_told<E: Into<BoxError>>(
+    preload: impl Future<Output = Result<(), E>>,
+    health: &Board,
+    signals: &mut Signals,
+) -> Result<Signal, Error> {
+    tokio::select! {
+        loaded = preload => {
+            loaded.map_err(|error| Error::Preload(error.into()))?;
+            health.started();
+            Ok(signals.next().await)
+        }
+        signal = signals.next() => Ok(signal),
+    }
 }
 
 /// The order matters: balancers stop sending before calls are refused, and

@@ -6,14 +6,16 @@ pub(super) mod decisions;
 pub mod logging;
 pub(super) mod metrics;
 pub(super) mod observe;
+pub(super) mod sources;
 mod traces;
 
 use std::sync::Arc;
 
 use self::admin::{Admin, Pages};
 use self::logging::Levels;
-use self::metrics::{Calls, Metrics, Refusals, Sources};
+use self::metrics::{Calls, Metrics, Refusals};
 use self::observe::Observer;
+use self::sources::Sources;
 use self::traces::Traces;
 use crate::server::config::Config;
 use crate::server::error::Error;
@@ -60,7 +62,7 @@ impl Telemetry {
             return Ok(None);
         };
         let pages = Pages {
-            health: sources.health.clone(),
+            health: Arc::clone(&sources.health),
             registry: Arc::clone(&sources.registry),
             store: sources.store.clone(),
             levels,

@@ -17,14 +17,14 @@ use tonic::transport::server::Router;
 use tower::layer::util::{Identity, Stack};
 use tower::{Layer, Service};
 
-use super::background::{AsideHandle, LARGE};
 use super::chunks::Pieces;
 use super::connections::Peer;
-use super::decoded_size::Weights;
+use super::decoded_size::DecodedSizes;
+use super::decoders::{DecodersHandle, LARGE};
 use super::identity::Guard;
 use super::kinds::{Kind, Kinds};
 use super::refusals::Refusals;
-use super::requests::{Arriving, Means, Terms};
+use super::requests::{Arriving, Terms};
 use super::responses::{Encoded, Outgoing};
 use super::send_timeout::Answers;
 use super::slots::{Slot, Who};
@@ -54,8 +54,9 @@ pub(in crate::server) struct CallLimits {
 struct Shared {
     kinds: Kinds,
     guard: Option<Guard>,
-    aside: AsideHandle,
-    means: Arc<Means>,
+    decoders: DecodersHandle,
+    account: Arc<Account>,
+    sizes: Arc<DecodedSizes>,
     refusals: Refusals,
     receive_timeout: Duration,
 }
@@ -65,19 +66,17 @@ impl CallLimits {
         config: &Config,
         guard: Option<Guard>,
         account: &Arc<Account>,
-        aside: AsideHandle,
+        decoders: DecodersHandle,
     ) -> Result<Self, Error> {
-        let weights = Weights::new().map_err(|error| Error::Serve(error.into()))?;
+        let sizes = DecodedSizes::new().map_err(|error| Error::Serve(error.into()))?;
         let max_message_bytes = config.limits.max_message_bytes;
         Ok(Self {
             shared: Arc::new(Shared {
                 kinds: Kinds::new(&config.limits),
                 guard,
-                aside,
-                means: Arc::new(Means {
-                    account: Arc::clone(account),
-                    weights,
-                }),
+                decoders,
+                account: Arc::clone(account),
+                sizes: Arc::new(sizes),
                 refusals: Refusals { max_message_bytes },
                 receive_timeout: config.clients.receive_timeout,
             }),
@@ -125,7 +124,7 @@ impl Shared {
             false => Part::Requests,
         };
         // Health checks have their slots to themselves, and so their memory.
-        let base = (kind != Kind::Check).then(|| self.means.account.charge(part, CALL_BYTES));
+        let base = (kind != Kind::Check).then(|| self.account.charge(part, CALL_BYTES));
         Ok(Admitted {
             who,
             slot,
@@ -138,7 +137,8 @@ impl Shared {
             kind,
             max_message_bytes: self.kinds.max_message_bytes(kind),
             patience: self.receive_timeout,
-            means: Arc::clone(&self.means),
+            account: Arc::clone(&self.account),
+            sizes: Arc::clone(&self.sizes),
         }
     }
 }
@@ -231,7 +231,7 @@ where
     let answered = by(last_moment, answer).await;
     let refused = |status: Status| {
         let head = status.into_http();
-        head.map(|body| Encoded::empty(body, Arc::clone(&shared.means)))
+        head.map(|body| Encoded::empty(body, Arc::clone(&shared.account)))
     };
     let mut response = answered.unwrap_or_else(refused);
     shared.refusals.amend(response.headers_mut());
@@ -269,21 +269,21 @@ where
     if !kind.is_stream() {
         arriving.first().await?;
     }
-    let is_aside = arriving.len() > LARGE;
+    let is_large = arriving.len() > LARGE;
     let request = Request::from_parts(parts, arriving);
-    let means = Arc::clone(&shared.means);
-    if is_aside {
-        let answer = run(inner, request, means);
-        return Box::pin(shared.aside.run(who, answer)).await?;
+    let account = Arc::clone(&shared.account);
+    if is_large {
+        let answer = run(inner, request, account);
+        return Box::pin(shared.decoders.run(who, answer)).await?;
     }
-    run(inner, request, means).await
+    run(inner, request, account).await
 }
 
 /// Decodes a request, answers it, and encodes the beginning of the answer.
 async fn run<S>(
     mut inner: S,
     mut request: Request<Arriving>,
-    means: Arc<Means>,
+    account: Arc<Account>,
 ) -> Result<Response<Encoded>, Status>
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
@@ -292,7 +292,7 @@ where
     let _held = request.body_mut().take_charge();
     let Ok(response) = inner.call(request.map(Body::new)).await;
     let (parts, body) = response.into_parts();
-    Ok(Response::from_parts(parts, Encoded::begin(body, means)?))
+    Ok(Response::from_parts(parts, Encoded::begin(body, account)?))
 }
 
 /// `answer`, or that it is too late.

@@ -10,15 +10,15 @@ use prost::Message;
 use prost::bytes::Bytes;
 use prost_types::FileDescriptorSet;
 
+use super::message::{HEAD, Whole};
 use super::message_layout::{Content, Layout, Plan};
-use super::messages::{HEAD, Whole};
 use crate::proto::v1::FILE_DESCRIPTOR_SET;
 
 /// Messages within messages that a decoder goes into.
 const MAX_DEPTH: usize = 100;
 
 /// What messages of the protocol take.
-pub(in crate::server) struct Weights {
+pub(in crate::server) struct DecodedSizes {
     layouts: Vec<Layout>,
     /// The layout of the request of each method, by its path.
     requests: HashMap<String, usize>,
@@ -26,9 +26,9 @@ pub(in crate::server) struct Weights {
 
 /// What the requests of a method are.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::server) struct Request(usize);
+pub(in crate::server) struct RequestLayout(usize);
 
-impl Weights {
+impl DecodedSizes {
     /// Those of the service.
     ///
     /// # Errors
@@ -58,13 +58,17 @@ impl Weights {
     }
 
     /// What the requests of a path are, if it is known.
-    pub(in crate::server) fn request(&self, path: &str) -> Option<Request> {
-        self.requests.get(path).copied().map(Request)
+    pub(in crate::server) fn request(&self, path: &str) -> Option<RequestLayout> {
+        self.requests.get(path).copied().map(RequestLayout)
     }
 
     /// An upper bound of the bytes that a request takes when it is decoded,
     /// without its own.
-    pub(in crate::server) fn of(&self, Request(layout): Request, message: &Whole) -> usize {
+    pub(in crate::server) fn of(
+        &self,
+        RequestLayout(layout): RequestLayout,
+        message: &Whole,
+    ) -> usize {
         let mut scan = Scan {
             layouts: &self.layouts,
             blocks: message.blocks(),
@@ -201,12 +205,12 @@ mod tests {
     use super::*;
     use crate::proto::v1;
 
-    fn request(weights: &Weights, method: &str) -> Request {
+    fn request(weights: &DecodedSizes, method: &str) -> RequestLayout {
         let path = format!("/evenkeel.v1.SpreadService/{method}");
         weights.request(&path).expect("a method of the service")
     }
 
-    fn weight(weights: &Weights, method: &str, message: &impl Message) -> usize {
+    fn weight(weights: &DecodedSizes, method: &str, message: &impl Message) -> usize {
         let mut bytes = vec![0; HEAD];
         message.encode(&mut bytes).expect("there is room");
         weights.of(request(weights, method), &Whole::from(Bytes::from(bytes)))
@@ -214,7 +218,7 @@ mod tests {
 
     #[test]
     fn structs_are_no_larger_than_told() {
-        let weights = Weights::new().expect("descriptors");
+        let weights = DecodedSizes::new().expect("descriptors");
         let empty = [
             ("Filter", size_of::<v1::FilterRequest>()),
             ("Place", size_of::<v1::PlaceRequest>()),
@@ -231,7 +235,7 @@ mod tests {
 
     #[test]
     fn lists_of_nothing_weigh_what_they_become() {
-        let weights = Weights::new().expect("descriptors");
+        let weights = DecodedSizes::new().expect("descriptors");
         let count = 10_000;
         let tolerations = v1::FilterRequest {
             pod: Some(v1::Pod {
@@ -265,7 +269,7 @@ mod tests {
 
     #[test]
     fn no_bytes_are_too_strange() {
-        let weights = Weights::new().expect("descriptors");
+        let weights = DecodedSizes::new().expect("descriptors");
         let mut random = fastrand::Rng::with_seed(7);
         for _ in 0..2_000 {
             let bytes: Vec<u8> = (0..random.usize(..200)).map(|_| random.u8(..)).collect();

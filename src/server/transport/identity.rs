@@ -9,24 +9,18 @@ use http::{HeaderMap, Request};
 use tracing::debug;
 
 use super::connections::Peer;
-use crate::access::{self, Caller, CallerIdentity, CertificateName, Role, RuleBook, TokenHash};
+use crate::access::{self, Caller, CallerIdentity, CertificateName, Role, RuleBook, Rules, TokenHash};
 use crate::api;
-use crate::server::lifecycle::reload::{self, Watched};
-use crate::server::lifecycle::security::Counts;
+use crate::server::error::BoxError;
 
-/// The rules of the file at `path`, and the file to watch for them.
-pub(in crate::server) fn rules(
-    path: &Path,
-    counts: &Arc<Counts>,
-) -> Result<(Arc<RuleBook>, Watched), reload::Error> {
-    let file = path.to_owned();
-    let parse = move |contents: &[Vec<u8>]| {
-        let told =
-            |fault: &dyn std::fmt::Display| format!("access-file {}: {fault}", file.display());
-        let text = std::str::from_utf8(&contents[0]).map_err(|error| told(&error))?;
-        Ok(access::parse(text).map_err(|error| told(&error))?)
-    };
-    Watched::new("access rules", vec![path.to_owned()], counts, parse)
+/// The rules in the contents of the access file at `path`.
+///
+/// # Errors
+/// What is wrong with them.
+pub(in crate::server) fn parse_rules(path: &Path, contents: &[u8]) -> Result<Rules, BoxError> {
+    let told = |fault: &dyn std::fmt::Display| format!("access-file {}: {fault}", path.display());
+    let text = std::str::from_utf8(contents).map_err(|error| told(&error))?;
+    Ok(access::parse(text).map_err(|error| told(&error))?)
 }
 
 /// Lets only callers through whom a rule is about.

@@ -5,117 +5,21 @@
 //! at a time, or bytes that are small on the wire and large when decoded. So
 //! nothing of a message is passed on before all of it is there.
 
-use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use http_body::Body as _;
-use prost::bytes::{Bytes, BytesMut};
+use prost::bytes::Bytes;
 use tokio::time::{Sleep, sleep};
 use tonic::Status;
 use tonic::body::Body;
 
 use super::kinds::Kind;
-use super::requests::Bill;
+use super::message::{HEAD, Partial, Whole};
+use super::request_charge::RequestCharge;
 use crate::api;
 use crate::limits::{Exceeded, Limit};
-
-/// What stands before each message: whether it is compressed, and its length.
-pub(in crate::server) const HEAD: usize = 5;
-
-/// The least and the most that is set aside at once for what is to come.
-const BLOCK: (usize, usize) = (1 << 10, 256 << 10);
-
-/// A message that has arrived, with its head.
-#[derive(Debug, Default)]
-pub(in crate::server) struct Whole {
-    /// All of it, if it came in one piece.
-    first: Bytes,
-    more: VecDeque<Bytes>,
-    length: usize,
-}
-
-impl From<Bytes> for Whole {
-    fn from(first: Bytes) -> Self {
-        Self {
-            length: first.len(),
-            first,
-            more: VecDeque::new(),
-        }
-    }
-}
-
-impl Whole {
-    /// How many bytes it has, its head among them.
-    pub(in crate::server) fn len(&self) -> usize {
-        self.length
-    }
-
-    /// Its parts.
-    pub(in crate::server) fn blocks(&self) -> impl Iterator<Item = &Bytes> {
-        std::iter::once(&self.first).chain(&self.more)
-    }
-
-    /// Takes its next part away.
-    pub(in crate::server) fn next_block(&mut self) -> Option<Bytes> {
-        if !self.first.is_empty() {
-            return Some(std::mem::take(&mut self.first));
-        }
-        self.more.pop_front()
-    }
-
-    /// Whether nothing is left of it.
-    pub(in crate::server) fn is_empty(&self) -> bool {
-        self.first.is_empty() && self.more.is_empty()
-    }
-}
-
-/// A message that has come in part, in blocks of its own: pieces of what a
-/// connection reads would keep all of that.
-#[derive(Default)]
-struct Partial {
-    full: VecDeque<Bytes>,
-    last: BytesMut,
-    length: usize,
-}
-
-impl Partial {
-    /// Adds what has come of a message of `whole` bytes.
-    fn add(&mut self, mut data: &[u8], whole: usize, bill: &mut Bill) -> Result<(), Status> {
-        while !data.is_empty() {
-            let mut room = self.last.capacity() - self.last.len();
-            if room == 0 {
-                let missing = whole - self.length;
-                room = self.length.clamp(BLOCK.0, BLOCK.1).min(missing);
-                bill.grow(room)?;
-                let last = std::mem::replace(&mut self.last, BytesMut::with_capacity(room));
-                if !last.is_empty() {
-                    self.full.push_back(last.freeze());
-                }
-            }
-            let (now, later) = data.split_at(room.min(data.len()));
-            self.last.extend_from_slice(now);
-            self.length += now.len();
-            data = later;
-        }
-        Ok(())
-    }
-
-    fn finish(&mut self) -> Whole {
-        let Self {
-            mut full,
-            last,
-            length,
-        } = std::mem::take(self);
-        full.push_back(last.freeze());
-        Whole {
-            first: Bytes::new(),
-            more: full,
-            length,
-        }
-    }
-}
 
 /// The messages of a request as they arrive.
 pub(in crate::server) struct Messages {
@@ -166,10 +70,10 @@ impl Messages {
     pub(in crate::server) fn poll_next(
         &mut self,
         context: &mut Context<'_>,
-        bill: &mut Bill,
+        charge: &mut RequestCharge,
     ) -> Poll<Option<Result<Whole, Status>>> {
         loop {
-            match self.take(bill) {
+            match self.take(charge) {
                 Ok(None) => {}
                 Ok(Some(whole)) => {
                     self.late = None;
@@ -200,7 +104,7 @@ impl Messages {
     }
 
     /// A message out of what has come, if it is whole.
-    fn take(&mut self, bill: &mut Bill) -> Result<Option<Whole>, Status> {
+    fn take(&mut self, charge: &mut RequestCharge) -> Result<Option<Whole>, Status> {
         if self.fresh.is_empty() {
             return Ok(None);
         }
@@ -222,11 +126,11 @@ impl Messages {
         if had < HEAD {
             let head = self.head.0;
             self.fresh = self.fresh.slice(HEAD - had..);
-            self.partial.add(&head, whole, bill)?;
+            self.partial.add(&head, whole, charge)?;
         }
         let now = (whole - self.partial.length).min(self.fresh.len());
         let now = self.fresh.split_to(now);
-        self.partial.add(&now, whole, bill)?;
+        self.partial.add(&now, whole, charge)?;
         if self.partial.length < whole {
             return Ok(None);
         }

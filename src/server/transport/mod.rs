@@ -1,18 +1,20 @@
 //! The port: connections, the threads that serve them, and what every call
 //! passes through before a service sees it and after it has answered.
 
-pub(super) mod background;
 pub(super) mod calls;
 mod chunks;
 pub(super) mod connections;
 mod decoded_size;
+pub(super) mod decoders;
 pub(super) mod endings;
 pub(super) mod identity;
 pub(super) mod kinds;
+mod message;
 mod message_layout;
 mod messages;
 pub(super) mod reflection;
 mod refusals;
+mod request_charge;
 mod requests;
 mod responses;
 pub(super) mod send_timeout;

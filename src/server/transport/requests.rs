@@ -13,10 +13,12 @@ use prost::bytes::Bytes;
 use tonic::Status;
 use tonic::body::Body;
 
-use super::decoded_size::{self, Weights};
+use super::decoded_size::{DecodedSizes, RequestLayout};
 use super::kinds::Kind;
-use super::messages::{Messages, Whole};
-use crate::account::{Account, Charge, Part};
+use super::message::Whole;
+use super::messages::Messages;
+use super::request_charge::RequestCharge;
+use crate::account::{Account, Charge};
 use crate::api;
 
 /// What holds for the request of a call.
@@ -24,54 +26,19 @@ pub(in crate::server) struct Terms {
     pub(in crate::server) kind: Kind,
     pub(in crate::server) max_message_bytes: usize,
     pub(in crate::server) patience: Duration,
-    pub(in crate::server) means: Arc<Means>,
-}
-
-/// What all requests share.
-pub(in crate::server) struct Means {
     pub(in crate::server) account: Arc<Account>,
-    pub(in crate::server) weights: Weights,
-}
-
-/// What the room of a call covers of its request, without a charge of its own.
-const COVERED: usize = 4 << 10;
-
-/// What is charged for a request so far. Most are small and cost no charge.
-pub(in crate::server) struct Bill {
-    means: Arc<Means>,
-    charge: Option<Charge>,
-}
-
-impl Bill {
-    fn new(means: Arc<Means>) -> Self {
-        Self {
-            means,
-            charge: None,
-        }
-    }
-
-    /// Charges so many bytes more.
-    ///
-    /// # Errors
-    /// When there is no memory for them.
-    pub(in crate::server) fn grow(&mut self, bytes: usize) -> Result<(), Status> {
-        if self.charge.is_none() && bytes <= COVERED {
-            return Ok(());
-        }
-        let open = || self.means.account.open(Part::Requests);
-        let charge = self.charge.get_or_insert_with(open);
-        Ok(charge.grow(bytes).map_err(api::Error::from)?)
-    }
+    pub(in crate::server) sizes: Arc<DecodedSizes>,
 }
 
 /// The request of a call.
 pub(in crate::server) struct Arriving {
     messages: Messages,
     kind: Kind,
+    sizes: Arc<DecodedSizes>,
     /// What its messages are, if they are of the service.
-    request: Option<decoded_size::Request>,
+    request: Option<RequestLayout>,
     /// For what is arriving.
-    bill: Bill,
+    charge: RequestCharge,
     /// The message that is being passed on.
     current: Whole,
     given: Given,
@@ -91,12 +58,13 @@ struct Given {
 impl Arriving {
     /// The request in a body, to a path.
     pub(in crate::server) fn new(body: Body, path: &str, terms: Terms) -> Self {
-        let Terms { kind, means, .. } = terms;
+        let Terms { kind, sizes, .. } = terms;
         Self {
             messages: Messages::new(body, kind, terms.max_message_bytes, terms.patience),
             kind,
-            request: means.weights.request(path),
-            bill: Bill::new(means),
+            request: sizes.request(path),
+            sizes,
+            charge: RequestCharge::new(terms.account),
             current: Whole::default(),
             given: Given::default(),
             is_over: false,
@@ -108,7 +76,7 @@ impl Arriving {
     /// # Errors
     /// How the call ends without one.
     pub(in crate::server) async fn first(&mut self) -> Result<(), Status> {
-        let next = poll_fn(|context| self.messages.poll_next(context, &mut self.bill)).await;
+        let next = poll_fn(|context| self.messages.poll_next(context, &mut self.charge)).await;
         match next.transpose()? {
             Some(whole) => self.current = whole,
             None => self.is_over = true,
@@ -131,18 +99,18 @@ impl Arriving {
         if self.kind == Kind::Check || self.current.is_empty() {
             return Ok(());
         }
-        let weigh = |request| self.bill.means.weights.of(request, &self.current);
-        let decoded = self.request.map_or(0, weigh);
+        let size = |request| self.sizes.of(request, &self.current);
+        let decoded = self.request.map_or(0, size);
         // Decoders gather a message before they decode it. Then it is compiled,
         // to something of its size, and an answer may repeat what it says.
         let takes = decoded.saturating_add(self.current.len()).saturating_mul(2);
-        self.bill.grow(takes)
+        self.charge.grow(takes)
     }
 
     /// Takes the charge of what has arrived, to hold it for as long as the call
     /// works on it.
     pub(in crate::server) fn take_charge(&mut self) -> Option<Charge> {
-        self.bill.charge.take()
+        self.charge.take()
     }
 
     /// The next message of a stream.
@@ -151,7 +119,7 @@ impl Arriving {
             // Whoever asks again has worked on what it was given.
             self.given.charges.clear();
         }
-        let Poll::Ready(next) = self.messages.poll_next(context, &mut self.bill) else {
+        let Poll::Ready(next) = self.messages.poll_next(context, &mut self.charge) else {
             self.given.waited = true;
             return Poll::Pending;
         };
@@ -175,7 +143,7 @@ impl Arriving {
         }
         let charge = self.take_charge();
         self.given.charges.push_back(charge);
-        self.bill.grow(self.given.longest)
+        self.charge.grow(self.given.longest)
     }
 }
 
@@ -199,7 +167,7 @@ impl http_body::Body for Arriving {
                 true => ready!(this.poll_more(context)),
                 // There has to be an end now, and no second message.
                 false => {
-                    let next = this.messages.poll_next(context, &mut this.bill);
+                    let next = this.messages.poll_next(context, &mut this.charge);
                     ready!(next).map(|next| match next {
                         Ok(_) => {
                             let fault = "this call takes one message".to_owned();

@@ -11,10 +11,9 @@ use tonic::body::Body;
 
 use super::chunks::{self, Pieces};
 use super::refusals::{self, Refusals};
-use super::requests::Means;
 use super::send_timeout::Watch;
 use super::slots::Slot;
-use crate::account::{Charge, Part};
+use crate::account::{Account, Charge, Part};
 use crate::api;
 use crate::server::telemetry::observe::Call;
 
@@ -23,7 +22,7 @@ pub(in crate::server) struct Encoded {
     /// Its beginning, if it is there.
     first: Option<Frame<Bytes>>,
     rest: Body,
-    means: Arc<Means>,
+    account: Arc<Account>,
     /// For the part that is being sent, if it is larger than what a call takes
     /// anyway.
     charge: Option<Charge>,
@@ -31,11 +30,11 @@ pub(in crate::server) struct Encoded {
 
 impl Encoded {
     /// Of an answer that has nothing but its head.
-    pub(in crate::server) fn empty(rest: Body, means: Arc<Means>) -> Self {
+    pub(in crate::server) fn empty(rest: Body, account: Arc<Account>) -> Self {
         Self {
             first: None,
             rest,
-            means,
+            account,
             charge: None,
         }
     }
@@ -45,8 +44,8 @@ impl Encoded {
     ///
     /// # Errors
     /// When there is no memory for it.
-    pub(in crate::server) fn begin(rest: Body, means: Arc<Means>) -> Result<Self, Status> {
-        let mut begun = Self::empty(rest, means);
+    pub(in crate::server) fn begin(rest: Body, account: Arc<Account>) -> Result<Self, Status> {
+        let mut begun = Self::empty(rest, account);
         // Whoever polls it next is told when there is more.
         let mut context = Context::from_waker(Waker::noop());
         if let Poll::Ready(Some(frame)) = Pin::new(&mut begun.rest).poll_frame(&mut context) {
@@ -63,7 +62,7 @@ impl Encoded {
             self.charge = None;
             return Ok(());
         }
-        let open = || self.means.account.open(Part::Answers);
+        let open = || self.account.open(Part::Answers);
         let charge = self.charge.get_or_insert_with(open);
         let more = bytes.saturating_sub(charge.bytes());
         charge.grow(more).map_err(api::Error::from)?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -19,15 +20,14 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::access::CertificateName;
 use crate::server::config::{ClientAuth, SecuritySettings};
-use crate::server::lifecycle::reload::{self, Live, Watched};
-use crate::server::lifecycle::security::Counts;
+use crate::server::telemetry::metrics::SecurityCounts;
 
 /// What can be negotiated: gRPC is HTTP/2.
 const ALPN: &[u8] = b"h2";
 
 /// What is wrong with a file of certificates or keys.
 #[derive(Debug, thiserror::Error)]
-enum Fault {
+pub(in crate::server) enum CertificateFault {
     #[error("{setting}: no PEM {what} in {}", path.display())]
     Missing {
         setting: &'static str,
@@ -48,43 +48,12 @@ enum Fault {
 
 /// The certificate in use, for handshakes.
 pub(in crate::server) struct Tls {
-    config: Arc<Live<ServerConfig>>,
-    handshake_timeout: Duration,
-    counts: Arc<Counts>,
+    pub(in crate::server) config: Arc<RwLock<Arc<ServerConfig>>>,
+    pub(in crate::server) handshake_timeout: Duration,
+    pub(in crate::server) counts: Arc<SecurityCounts>,
 }
 
 impl Tls {
-    /// TLS by these settings, and the files to watch for it; none without a
-    /// certificate.
-    pub(in crate::server) fn new(
-        settings: &SecuritySettings,
-        counts: &Arc<Counts>,
-    ) -> Result<Option<(Arc<Self>, Watched)>, reload::Error> {
-        let (Some(cert), Some(key)) = (&settings.tls_cert, &settings.tls_key) else {
-            return Ok(None);
-        };
-        let files = Files {
-            cert: cert.clone(),
-            key: key.clone(),
-            client_ca: settings.tls_client_ca.clone(),
-            client_auth: settings.tls_client_auth,
-        };
-        let paths = files.paths();
-        let noted = Arc::clone(counts);
-        let load = move |contents: &[Vec<u8>]| {
-            let (config, expires) = files.load(contents)?;
-            noted.certificate_expires.store(expires, Ordering::Relaxed);
-            Ok(config)
-        };
-        let (config, watched) = Watched::new("certificates", paths, counts, load)?;
-        let tls = Self {
-            config,
-            handshake_timeout: settings.handshake_timeout,
-            counts: Arc::clone(counts),
-        };
-        Ok(Some((Arc::new(tls), watched)))
-    }
-
     /// The handshake of a connection, with the certificate in use now.
     pub(in crate::server) async fn accept(
         &self,
@@ -102,16 +71,30 @@ impl Tls {
     }
 }
 
-/// What is configured.
-struct Files {
+/// The files that TLS is configured by.
+pub(in crate::server) struct CertificateFiles {
     cert: PathBuf,
     key: PathBuf,
     client_ca: Option<PathBuf>,
     client_auth: ClientAuth,
 }
 
-impl Files {
-    fn paths(&self) -> Vec<PathBuf> {
+impl CertificateFiles {
+    /// Those of the settings; none without a certificate.
+    pub(in crate::server) fn of(settings: &SecuritySettings) -> Option<Self> {
+        let (Some(cert), Some(key)) = (&settings.tls_cert, &settings.tls_key) else {
+            return None;
+        };
+        Some(Self {
+            cert: cert.clone(),
+            key: key.clone(),
+            client_ca: settings.tls_client_ca.clone(),
+            client_auth: settings.tls_client_auth,
+        })
+    }
+
+    /// Where they are.
+    pub(in crate::server) fn paths(&self) -> Vec<PathBuf> {
         let mut paths = vec![self.cert.clone(), self.key.clone()];
         paths.extend(self.client_ca.clone());
         paths
@@ -119,15 +102,21 @@ impl Files {
 
     /// What the contents of [`Self::paths`] make, and when the certificate ends,
     /// in seconds since 1970.
-    fn load(&self, contents: &[Vec<u8>]) -> Result<(ServerConfig, i64), Fault> {
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub(in crate::server) fn load(
+        &self,
+        contents: &[Vec<u8>],
+    ) -> Result<(ServerConfig, i64), CertificateFault> {
         let chain = certificates("tls-cert", &self.cert, &contents[0])?;
         let key = PrivateKeyDer::from_pem_slice(&contents[1]).map_err(|error| match error {
-            rustls::pki_types::pem::Error::NoItemsFound => Fault::Missing {
+            rustls::pki_types::pem::Error::NoItemsFound => CertificateFault::Missing {
                 setting: "tls-key",
                 what: "private key",
                 path: self.key.clone(),
             },
-            source => Fault::Bad {
+            source => CertificateFault::Bad {
                 setting: "tls-key",
                 path: self.key.clone(),
                 source,
@@ -151,12 +140,12 @@ impl Files {
     fn verifier(
         &self,
         issuers: Vec<CertificateDer<'static>>,
-    ) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, Fault> {
+    ) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, CertificateFault> {
         let mut roots = RootCertStore::empty();
         for issuer in issuers {
             roots
                 .add(issuer)
-                .map_err(|error| Fault::ClientCa(error.into()))?;
+                .map_err(|error| CertificateFault::ClientCa(error.into()))?;
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
@@ -166,7 +155,7 @@ impl Files {
         };
         verifier
             .build()
-            .map_err(|error| Fault::ClientCa(error.into()))
+            .map_err(|error| CertificateFault::ClientCa(error.into()))
     }
 }
 
@@ -179,17 +168,17 @@ fn certificates(
     setting: &'static str,
     path: &std::path::Path,
     content: &[u8],
-) -> Result<Vec<CertificateDer<'static>>, Fault> {
+) -> Result<Vec<CertificateDer<'static>>, CertificateFault> {
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(content).collect();
     let path = path.to_owned();
-    let all = all.map_err(|source| Fault::Bad {
+    let all = all.map_err(|source| CertificateFault::Bad {
         setting,
         path: path.clone(),
         source,
     })?;
     if all.is_empty() {
         let what = "certificate";
-        return Err(Fault::Missing {
+        return Err(CertificateFault::Missing {
             setting,
             what,
             path,

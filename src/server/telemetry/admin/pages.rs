@@ -12,9 +12,9 @@ use serde::Serialize;
 
 use crate::api;
 use crate::proto::v1;
-use crate::server::lifecycle::health::Board;
 use crate::server::telemetry::logging::Levels;
 use crate::server::telemetry::metrics::Metrics;
+use crate::server::telemetry::sources::Readiness;
 use crate::snapshot::{Registry, Summary};
 use crate::store::StoreCounts;
 
@@ -32,7 +32,7 @@ const INDEX: &str = "\
 /// What the pages tell of.
 pub(in crate::server) struct Pages {
     pub(in crate::server) metrics: Metrics,
-    pub(in crate::server) health: Board,
+    pub(in crate::server) health: Arc<dyn Readiness>,
     pub(in crate::server) registry: Arc<Registry>,
     /// None when the state is in memory only.
     pub(in crate::server) store: Option<Arc<StoreCounts>>,

@@ -11,9 +11,7 @@ use tokio::runtime::RuntimeMetrics;
 use super::calls::Calls;
 use super::family::{Family, plain, seconds};
 use crate::limits::{Limit, Limits};
-use crate::server::lifecycle::health::Board;
-use crate::server::transport::calls::CallLimits;
-use crate::server::transport::connections;
+use crate::server::telemetry::sources::{ReadPort, Readiness};
 
 const READY: Family = plain("ready", "Whether health says SERVING: 1 or 0");
 const IN_FLIGHT: Family = plain("calls_in_flight", "Calls under way, without feeds");
@@ -49,10 +47,9 @@ impl Threads {
 
 /// What the server's parts say of themselves.
 pub(super) struct Load {
-    pub(super) health: Board,
-    pub(super) calls: CallLimits,
+    pub(super) health: Arc<dyn Readiness>,
+    pub(super) port: ReadPort,
     pub(super) noted: Arc<Calls>,
-    pub(super) connections: Arc<connections::Counts>,
     pub(super) threads: Arc<Threads>,
     pub(super) limits: Limits,
 }
@@ -81,13 +78,13 @@ impl Load {
 impl Collector for Load {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         READY.gauge(&mut encoder, u32::from(self.health.unready().is_empty()))?;
-        let kinds = self.calls.kinds();
-        IN_FLIGHT.gauge(&mut encoder, kinds.calls.held())?;
-        FEEDS.gauge(&mut encoder, kinds.feeds.held())?;
-        WATCHES.gauge(&mut encoder, kinds.watches.held())?;
-        REFLECTIONS.gauge(&mut encoder, kinds.reflections.held())?;
-        OPEN.gauge(&mut encoder, self.connections.open())?;
-        ACCEPTED.counter(&mut encoder, self.connections.accepted())?;
+        let port = (self.port)();
+        IN_FLIGHT.gauge(&mut encoder, port.calls)?;
+        FEEDS.gauge(&mut encoder, port.feeds)?;
+        WATCHES.gauge(&mut encoder, port.watches)?;
+        REFLECTIONS.gauge(&mut encoder, port.reflections)?;
+        OPEN.gauge(&mut encoder, port.connections)?;
+        ACCEPTED.counter(&mut encoder, port.accepted)?;
         REFUSED.counter(
             &mut encoder,
             self.noted.refusals().count(Limit::Connections),

@@ -22,27 +22,11 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry;
 
 pub(in crate::server) use self::calls::{Calls, Method, Recorder};
+pub(in crate::server) use self::certificates::SecurityCounts;
 pub(in crate::server) use self::load::Threads;
 pub(in crate::server) use self::refusals::Refusals;
-use crate::decision_log::DecisionLog;
+use super::sources::Sources;
 use crate::server::config::Config;
-use crate::server::lifecycle::health::Board;
-use crate::server::lifecycle::security;
-use crate::server::transport::calls::CallLimits;
-use crate::server::transport::connections;
-use crate::snapshot::Registry;
-
-/// What is read when the metrics are asked for.
-pub(in crate::server) struct Sources {
-    pub(in crate::server) limits: CallLimits,
-    pub(in crate::server) connections: Arc<connections::Counts>,
-    pub(in crate::server) threads: Arc<Threads>,
-    pub(in crate::server) health: Board,
-    pub(in crate::server) registry: Arc<Registry>,
-    pub(in crate::server) decision_log: Option<DecisionLog>,
-    pub(in crate::server) store: Option<Arc<crate::store::StoreCounts>>,
-    pub(in crate::server) security: Arc<security::Counts>,
-}
 
 /// The metrics of one server.
 #[derive(Debug)]
@@ -67,9 +51,8 @@ impl Metrics {
         own.register_collector(Box::new(Arc::clone(&calls)));
         own.register_collector(Box::new(load::Load {
             health: sources.health,
-            calls: sources.limits,
+            port: sources.port,
             noted: calls,
-            connections: sources.connections,
             threads: sources.threads,
             limits: config.limits.clone(),
         }));
@@ -84,10 +67,10 @@ impl Metrics {
             own.register_collector(Box::new(decision_log::Log(log)));
         }
         if let Some(counts) = sources.store {
-            own.register_collector(Box::new(store::Store(counts)));
+            own.register_collector(Box::new(store::StoreMetrics(counts)));
         }
-        own.register_collector(Box::new(work::Work(sources.registry)));
-        own.register_collector(Box::new(certificates::Security(sources.security)));
+        own.register_collector(Box::new(work::WorkMetrics(sources.registry)));
+        own.register_collector(Box::new(certificates::SecurityMetrics(sources.security)));
         Self(all)
     }
 

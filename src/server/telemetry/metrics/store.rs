@@ -31,9 +31,9 @@ const RESTORE_TIME: Family = seconds(
 
 /// The counts of a state directory.
 #[derive(Debug)]
-pub(super) struct Store(pub(super) Arc<StoreCounts>);
+pub(super) struct StoreMetrics(pub(super) Arc<StoreCounts>);
 
-impl Collector for Store {
+impl Collector for StoreMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let figures = self.0.figures();
         COMMITS.counter(&mut encoder, figures.commits)?;

@@ -46,15 +46,15 @@ const REPAIRS: Family = plain(
 );
 
 /// The counters of a registry.
-pub(super) struct Work(pub(super) Arc<Registry>);
+pub(super) struct WorkMetrics(pub(super) Arc<Registry>);
 
-impl fmt::Debug for Work {
+impl fmt::Debug for WorkMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Work").finish_non_exhaustive()
+        f.debug_struct("WorkMetrics").finish_non_exhaustive()
     }
 }
 
-impl Collector for Work {
+impl Collector for WorkMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let counters = self.0.counters();
         let lookups = [

@@ -3,92 +3,71 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
 use parking_lot::Mutex;
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::slots::Who;
-use crate::api;
-use crate::server::error::Error;
+use crate::api::{self, Background};
 
 /// How large a request is that is decoded here. 32 KiB are decoded and
 /// validated in some 100 µs, which a call may wait for another.
 pub(in crate::server) const LARGE: usize = 32 << 10;
 
-/// How much these threads stand back for those that serve. Little: what they
-/// run may hold what a call waits for.
-#[cfg(target_os = "linux")]
+/// By how much the priority of these threads is lower. Little: what they run may
+/// hold what a call waits for.
 const NICENESS: i32 = 4;
 
 /// The threads. They stop when this is dropped.
-pub(in crate::server) struct Aside {
-    runtime: Option<Runtime>,
+pub(in crate::server) struct Decoders {
+    threads: Background,
     turns: Arc<Turns>,
 }
 
-impl Aside {
+impl Decoders {
     /// Starts them: as many decode at once as half of the processors, so that
     /// the others are left to those that serve, and one more answers for what
     /// only waits.
-    pub(in crate::server) fn start() -> Result<Self, Error> {
+    ///
+    /// # Errors
+    /// When the threads cannot be started.
+    pub(in crate::server) fn start() -> io::Result<Self> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let decoders = (processors / 2).max(1);
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(decoders + 1)
-            .thread_name("aside")
-            .on_thread_start(stand_back)
-            .enable_all()
-            .build()
-            .map_err(Error::Runtime)?;
+        let at_once = (processors / 2).max(1);
         Ok(Self {
-            runtime: Some(runtime),
-            turns: Arc::new(Turns::new(decoders)),
+            threads: Background::for_tasks("decode", at_once + 1, NICENESS)?,
+            turns: Arc::new(Turns::new(at_once)),
         })
     }
 
     /// Where feeds run.
     pub(in crate::server) fn runtime(&self) -> Handle {
-        self.handle().runtime
+        self.threads.handle().clone()
     }
 
     /// What calls are handed to.
-    pub(in crate::server) fn handle(&self) -> AsideHandle {
-        let runtime = self.runtime.as_ref().expect("it is there until the drop");
-        AsideHandle {
-            runtime: runtime.handle().clone(),
+    pub(in crate::server) fn handle(&self) -> DecodersHandle {
+        DecodersHandle {
+            runtime: self.runtime(),
             turns: Arc::clone(&self.turns),
         }
     }
 }
 
-impl Drop for Aside {
-    fn drop(&mut self) {
-        // Who drops it may not wait.
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
-
-fn stand_back() {
-    // One thread alone, on Linux; whether it may is no matter.
-    #[cfg(target_os = "linux")]
-    let _ = rustix::process::setpriority_process(None, NICENESS);
-}
-
 /// A way to the threads.
 #[derive(Clone)]
-pub(in crate::server) struct AsideHandle {
+pub(in crate::server) struct DecodersHandle {
     runtime: Handle,
     turns: Arc<Turns>,
 }
 
-impl AsideHandle {
+impl DecodersHandle {
     /// Runs the work of a caller. What it does before it first waits is done in
     /// the caller's turn; callers take turns. It ends with this future.
     ///

@@ -1,0 +1,79 @@
+//! Threads beside those that serve, for what takes long. They run when nobody
+//! else wants the processor: their priority is lower.
+
+use std::io;
+
+use tokio::runtime::{Builder, Handle, Runtime};
+
+use super::error::Error;
+
+/// Threads of a lower priority. They end when this is dropped, which waits for
+/// nothing.
+#[derive(Debug)]
+pub struct Background(Option<Runtime>);
+
+impl Background {
+    /// So many threads for tasks that wait now and then. `niceness` is by how much
+    /// their priority is lower, as of `nice(1)`.
+    ///
+    /// # Errors
+    /// When they cannot be started.
+    pub fn for_tasks(name: &str, threads: usize, niceness: i32) -> io::Result<Self> {
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(threads).enable_all();
+        Self::build(&mut builder, name, niceness)
+    }
+
+    /// Up to so many threads for work that does not wait, each started when it is
+    /// needed. What they are given beyond that waits.
+    pub fn for_work(name: &str, threads: usize, niceness: i32) -> Self {
+        let mut builder = Builder::new_current_thread();
+        builder.max_blocking_threads(threads.max(1));
+        let built = Self::build(&mut builder, name, niceness);
+        built.expect("without I/O and timers a runtime needs nothing of the system")
+    }
+
+    fn build(builder: &mut Builder, name: &str, niceness: i32) -> io::Result<Self> {
+        let runtime = builder
+            .thread_name(name)
+            .on_thread_start(move || lower_priority(niceness))
+            .build()?;
+        Ok(Self(Some(runtime)))
+    }
+
+    /// What tasks are started by.
+    pub fn handle(&self) -> &Handle {
+        let runtime = self.0.as_ref();
+        runtime.expect("it is there until the drop").handle()
+    }
+
+    /// Runs `work` on one of the threads.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] when it panics.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        let done = self.handle().spawn_blocking(work).await;
+        done.map_err(|_| Error::Internal)
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        // Who drops it may not wait.
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Sets the priority of this thread alone, which is possible on Linux. Where it
+/// is not, it stays as it was.
+fn lower_priority(niceness: i32) {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::setpriority_process(None, niceness);
+    #[cfg(not(target_os = "linux"))]
+    let _ = niceness;
+}

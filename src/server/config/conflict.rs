@@ -1,0 +1,42 @@
+//! Settings that do not go together.
+
+use super::settings::Config;
+
+/// Settings that are each right and together wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum Conflict {
+    /// Half of what TLS needs.
+    #[error("--tls-cert and --tls-key need each other: give both, or neither")]
+    HalfTls,
+    /// Client certificates without TLS.
+    #[error("--tls-client-ca needs --tls-cert and --tls-key")]
+    ClientCaWithoutTls,
+    /// Plain text for everybody to read.
+    #[error(
+        "--listen {0} would serve plain text to other machines: give --tls-cert and --tls-key, or \
+         --allow-plaintext where a proxy or mesh encrypts"
+    )]
+    Plaintext(std::net::SocketAddr),
+}
+
+impl Config {
+    /// Checks that the settings go together.
+    ///
+    /// # Errors
+    /// The first conflict.
+    pub fn check(&self) -> Result<(), Conflict> {
+        let security = &self.security;
+        let has_tls = security.tls_cert.is_some();
+        if has_tls != security.tls_key.is_some() {
+            return Err(Conflict::HalfTls);
+        }
+        if security.tls_client_ca.is_some() && !has_tls {
+            return Err(Conflict::ClientCaWithoutTls);
+        }
+        let is_loopback = self.listen.ip().to_canonical().is_loopback();
+        if !has_tls && !is_loopback && !security.allow_plaintext {
+            return Err(Conflict::Plaintext(self.listen));
+        }
+        Ok(())
+    }
+}
