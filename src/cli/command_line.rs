@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use clap::error::{ContextKind, ContextValue};
 use clap::{ArgMatches, Command};
 
-use crate::server::config::{BAD_CONFIGURATION, FileError, apply_file};
+use crate::server::config::{BAD_CONFIGURATION, SettingsFileError, apply_file};
 
 /// Why a command line was refused, or that it only asked for help.
 #[derive(Debug, thiserror::Error)]
 pub enum ParseError {
     /// The settings file is bad.
     #[error(transparent)]
-    File(#[from] FileError),
+    File(#[from] SettingsFileError),
     /// A setting of `serve` is bad: one line that names it.
     #[error("{0}")]
     Serve(String),

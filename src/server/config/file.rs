@@ -10,13 +10,13 @@ use toml::Value;
 /// What is wrong with a settings file, and where.
 #[derive(Debug, thiserror::Error)]
 #[error("config file {}: {fault}", path.display())]
-pub struct FileError {
+pub struct SettingsFileError {
     path: PathBuf,
-    fault: Fault,
+    fault: FileFault,
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Fault {
+enum FileFault {
     #[error("{0}")]
     Unreadable(#[from] io::Error),
     #[error("line {line}: {message}")]
@@ -50,19 +50,23 @@ enum Fault {
 /// A key is a flag's long name, in snake_case or kebab-case. A flag that can
 /// be repeated takes an array or a single value. Values are checked here, by
 /// the flag's own parser, so that errors can name the file and the key.
-pub fn apply_file(command: Command, subcommand: &str, path: &Path) -> Result<Command, FileError> {
+pub fn apply_file(
+    command: Command,
+    subcommand: &str,
+    path: &Path,
+) -> Result<Command, SettingsFileError> {
     let known = command
         .find_subcommand(subcommand)
         .cloned()
         .unwrap_or_default();
-    let changed = apply(known, path).map_err(|fault| FileError {
+    let changed = apply(known, path).map_err(|fault| SettingsFileError {
         path: path.to_owned(),
         fault,
     })?;
     Ok(command.mut_subcommand(subcommand, |_| changed))
 }
 
-fn apply(mut command: Command, path: &Path) -> Result<Command, Fault> {
+fn apply(mut command: Command, path: &Path) -> Result<Command, FileFault> {
     let text = fs::read_to_string(path)?;
     let table: toml::Table = text.parse().map_err(|error| syntax(&text, &error))?;
     let mut seen: Vec<(String, &str)> = Vec::new();
@@ -70,7 +74,7 @@ fn apply(mut command: Command, path: &Path) -> Result<Command, Fault> {
         let arg = find(&command, key)?.clone();
         let name = snake_case(key);
         if let Some((_, first)) = seen.iter().find(|(seen, _)| *seen == name) {
-            return Err(Fault::SetTwice {
+            return Err(FileFault::SetTwice {
                 key: name,
                 first: (*first).into(),
                 second: key.into(),
@@ -84,21 +88,21 @@ fn apply(mut command: Command, path: &Path) -> Result<Command, Fault> {
     Ok(command)
 }
 
-fn syntax(text: &str, error: &toml::de::Error) -> Fault {
+fn syntax(text: &str, error: &toml::de::Error) -> FileFault {
     let start = error.span().map_or(0, |span| span.start);
-    Fault::Syntax {
+    FileFault::Syntax {
         line: text[..start].matches('\n').count() + 1,
         message: error.message().replace('\n', ", "),
     }
 }
 
 /// The flag that `key` means. The file's own path is no setting.
-fn find<'c>(command: &'c Command, key: &str) -> Result<&'c Arg, Fault> {
+fn find<'c>(command: &'c Command, key: &str) -> Result<&'c Arg, FileFault> {
     let flag = kebab_case(key);
     command
         .get_arguments()
         .find(|arg| arg.get_long() == Some(&flag) && flag != "config")
-        .ok_or_else(|| Fault::UnknownKey {
+        .ok_or_else(|| FileFault::UnknownKey {
             key: key.into(),
             hint: hint(command, &flag),
         })
@@ -127,20 +131,20 @@ fn takes_many(arg: &Arg) -> bool {
 }
 
 /// The texts that the flag's parser would be given on the command line.
-fn values(key: &str, value: &Value, many: bool) -> Result<Vec<String>, Fault> {
+fn values(key: &str, value: &Value, many: bool) -> Result<Vec<String>, FileFault> {
     match value {
         Value::Array(items) if many => items.iter().map(|item| scalar(key, item)).collect(),
         _ => Ok(vec![scalar(key, value)?]),
     }
 }
 
-fn scalar(key: &str, value: &Value) -> Result<String, Fault> {
+fn scalar(key: &str, value: &Value) -> Result<String, FileFault> {
     match value {
         Value::String(text) => Ok(text.clone()),
         Value::Integer(number) => Ok(number.to_string()),
         Value::Float(number) => Ok(number.to_string()),
         Value::Boolean(flag) => Ok(flag.to_string()),
-        Value::Array(_) | Value::Table(_) | Value::Datetime(_) => Err(Fault::WrongType {
+        Value::Array(_) | Value::Table(_) | Value::Datetime(_) => Err(FileFault::WrongType {
             key: key.into(),
             expected: "a single value",
             found: value.type_str(),
@@ -149,7 +153,7 @@ fn scalar(key: &str, value: &Value) -> Result<String, Fault> {
 }
 
 /// Runs each value through the flag's own parser.
-fn check(arg: &Arg, key: &str, values: &[String]) -> Result<(), Fault> {
+fn check(arg: &Arg, key: &str, values: &[String]) -> Result<(), FileFault> {
     if !arg.get_action().takes_values() {
         return match values {
             [value] if value == "true" || value == "false" => Ok(()),
@@ -167,8 +171,8 @@ fn check(arg: &Arg, key: &str, values: &[String]) -> Result<(), Fault> {
     Ok(())
 }
 
-fn invalid(key: &str, value: &str, reason: &str) -> Fault {
-    Fault::Invalid {
+fn invalid(key: &str, value: &str, reason: &str) -> FileFault {
+    FileFault::Invalid {
         key: key.into(),
         value: value.into(),
         reason: reason.into(),

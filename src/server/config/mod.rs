@@ -20,7 +20,7 @@ mod views;
 pub use admin::AdminSettings;
 pub use clients::ClientSettings;
 pub use conflict::Conflict;
-pub use file::{FileError, apply_file};
+pub use file::{SettingsFileError, apply_file};
 pub use security::{ClientAuth, SecuritySettings};
 pub use settings::{Config, ConnectionSettings, DrainSettings};
 pub use state::StateSettings;

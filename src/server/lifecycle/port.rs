@@ -15,7 +15,7 @@ use crate::server::telemetry::Telemetry;
 use crate::server::telemetry::metrics::Threads;
 use crate::server::telemetry::sources::{PortLoad, ReadPort};
 use crate::server::transport::calls::{CallLimits, Offered};
-use crate::server::transport::connections::{Listener, Welcome};
+use crate::server::transport::connections::{Handshake, Listener};
 use crate::server::transport::send_timeout::{self, Answers};
 use crate::server::transport::threads::Workers;
 
@@ -99,8 +99,8 @@ impl Port {
     ///
     /// # Errors
     /// When threads cannot be started.
-    pub(super) fn serve(self, config: &Config, welcome: &Welcome) -> Result<Workers, Error> {
-        let workers = Workers::start(self.routers, self.listener, welcome, &self.threads)?;
+    pub(super) fn serve(self, config: &Config, handshake: &Handshake) -> Result<Workers, Error> {
+        let workers = Workers::start(self.routers, self.listener, handshake, &self.threads)?;
         let send_timeout = config.clients.send_timeout;
         tokio::spawn(send_timeout::run(self.answers, send_timeout));
         Ok(workers)

@@ -22,7 +22,7 @@ use crate::server::telemetry::logging::Levels;
 use crate::server::telemetry::metrics::SecurityCounts;
 use crate::server::telemetry::sources::Sources;
 use crate::server::transport::calls::CallLimits;
-use crate::server::transport::connections::Welcome;
+use crate::server::transport::connections::Handshake;
 use crate::server::transport::decoders::Decoders;
 use crate::server::transport::reflection;
 use crate::server::transport::threads::Workers;
@@ -87,11 +87,11 @@ where
     };
     let _admin = telemetry.open_admin(&config, sources, levels)?;
     info!(address = %port.address(), "listening");
-    let welcome = Welcome {
+    let handshake = Handshake {
         tls: security.tls,
-        patience: config.security.handshake_timeout,
+        preface_timeout: config.security.handshake_timeout,
     };
-    let workers = port.serve(&config, &welcome)?;
+    let workers = port.serve(&config, &handshake)?;
     let interval = config.security.reload_interval;
     tokio::spawn(reload::run(security.watched, interval));
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use self::admin::{Admin, Pages};
 use self::logging::Levels;
 use self::metrics::{Calls, Metrics, Refusals};
-use self::observe::Observer;
+use self::observe::CallObserver;
 use self::sources::Sources;
 use self::traces::Traces;
 use crate::server::config::Config;
@@ -45,10 +45,10 @@ impl Telemetry {
     }
 
     /// Who notes the calls of one more thread; nobody when nobody asks.
-    pub(in crate::server) fn observer(&self) -> Option<Arc<Observer>> {
+    pub(in crate::server) fn observer(&self) -> Option<Arc<CallObserver>> {
         let tracer = self.traces.as_ref().map(Traces::tracer);
         let is_wanted = self.has_admin || tracer.is_some();
-        is_wanted.then(|| Observer::new(self.calls.recorder(), tracer))
+        is_wanted.then(|| CallObserver::new(self.calls.recorder(), tracer))
     }
 
     /// Opens the admin port, if one is wanted.

@@ -14,41 +14,37 @@ use crate::api::Decision;
 use crate::limits::Limit;
 
 /// Notes the calls of one thread.
-pub(in crate::server) struct Observer {
+pub(in crate::server) struct CallObserver {
     recorder: Recorder,
     tracer: Option<Tracer>,
 }
 
-impl Observer {
+impl CallObserver {
     pub(in crate::server) fn new(recorder: Recorder, tracer: Option<Tracer>) -> Arc<Self> {
         Arc::new(Self { recorder, tracer })
     }
 
-    /// A call has arrived.
-    pub(in crate::server) fn begin<B>(self: &Arc<Self>, request: &Request<B>) -> Call {
-        let started = self.tracer.as_ref();
+    /// A call has arrived. Only what is `noted` is counted and traced; refusals
+    /// are counted of every call.
+    pub(in crate::server) fn begin<B>(self: &Arc<Self>, request: &Request<B>, noted: bool) -> Call {
+        let calls = self.recorder.calls();
+        let tracer = self.tracer.as_ref().filter(|_| noted);
         Call {
-            method: self.recorder.calls().method(request.uri().path()),
+            method: noted.then(|| calls.method(request.uri().path())),
             arrived: Instant::now(),
-            started: started.map(|tracer| tracer.begin(request.headers())),
+            started: tracer.map(|tracer| tracer.begin(request.headers())),
             decision: None,
             code: None,
             observer: Arc::clone(self),
-        }
-    }
-
-    /// A call that is not noted is refused, by these headers or trailers.
-    pub(in crate::server) fn refused(&self, headers: &HeaderMap) {
-        if let Some(limit) = limit(headers) {
-            self.recorder.calls().refusals().note(limit);
         }
     }
 }
 
 /// A call under way. When it is dropped it has ended.
 pub(in crate::server) struct Call {
-    observer: Arc<Observer>,
-    method: Method,
+    observer: Arc<CallObserver>,
+    /// None of a call that is not noted.
+    method: Option<Method>,
     arrived: Instant,
     started: Option<Started>,
     decision: Option<Decision>,
@@ -87,12 +83,13 @@ fn limit(headers: &HeaderMap) -> Option<Limit> {
 
 impl Drop for Call {
     fn drop(&mut self) {
+        let Some(method) = self.method else { return };
         // Without a status nobody waits for it any more.
         let code = self.code.unwrap_or(Code::Cancelled);
-        let Observer { recorder, tracer } = &*self.observer;
-        recorder.ended(self.method, self.arrived, code, self.decision.as_ref());
+        let CallObserver { recorder, tracer } = &*self.observer;
+        recorder.ended(method, self.arrived, code, self.decision.as_ref());
         if let (Some(tracer), Some(started)) = (tracer, self.started.take()) {
-            let method = recorder.calls().name(self.method);
+            let method = recorder.calls().name(method);
             tracer.end(started, method, self.arrived, code, self.decision.as_ref());
         }
     }

@@ -17,23 +17,23 @@ use tonic::transport::server::Router;
 use tower::layer::util::{Identity, Stack};
 use tower::{Layer, Service};
 
-use super::chunks::Pieces;
+use super::chunks::Chunks;
 use super::connections::Peer;
 use super::decoded_size::DecodedSizes;
 use super::decoders::{DecodersHandle, LARGE};
 use super::identity::Guard;
 use super::kinds::{Kind, Kinds};
-use super::refusals::Refusals;
-use super::requests::{Arriving, Terms};
-use super::responses::{Encoded, Outgoing};
+use super::refusals::LibraryRefusals;
+use super::requests::{IncomingRequest, RequestTerms};
+use super::responses::{EncodedAnswer, OutgoingAnswer};
 use super::send_timeout::Answers;
-use super::slots::{Slot, Who};
+use super::slots::{CallSlot, CallerKey};
 use crate::access::Caller;
 use crate::account::{Account, Charge, Part};
 use crate::api;
 use crate::server::config::Config;
 use crate::server::error::Error;
-use crate::server::telemetry::observe::{Call, Observer};
+use crate::server::telemetry::observe::{Call, CallObserver};
 
 /// What a call takes with small messages: an HTTP/2 stream, and a decoder and an
 /// encoder with 8 KiB each.
@@ -45,19 +45,19 @@ pub(in crate::server) type Offered = Router<Stack<CallLimits, Identity>>;
 /// The terms on which calls are taken.
 #[derive(Clone)]
 pub(in crate::server) struct CallLimits {
-    shared: Arc<Shared>,
+    shared: Arc<SharedLimits>,
     answers: Answers,
-    observer: Option<Arc<Observer>>,
+    observer: Option<Arc<CallObserver>>,
 }
 
 /// What all threads share.
-struct Shared {
+struct SharedLimits {
     kinds: Kinds,
     guard: Option<Guard>,
     decoders: DecodersHandle,
     account: Arc<Account>,
     sizes: Arc<DecodedSizes>,
-    refusals: Refusals,
+    refusals: LibraryRefusals,
     receive_timeout: Duration,
 }
 
@@ -71,13 +71,13 @@ impl CallLimits {
         let sizes = DecodedSizes::new().map_err(|error| Error::Serve(error.into()))?;
         let max_message_bytes = config.limits.max_message_bytes;
         Ok(Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(SharedLimits {
                 kinds: Kinds::new(&config.limits),
                 guard,
                 decoders,
                 account: Arc::clone(account),
                 sizes: Arc::new(sizes),
-                refusals: Refusals { max_message_bytes },
+                refusals: LibraryRefusals { max_message_bytes },
                 receive_timeout: config.clients.receive_timeout,
             }),
             answers: Answers::default(),
@@ -89,7 +89,7 @@ impl CallLimits {
     /// and whose answers are among `answers`.
     pub(in crate::server) fn on_thread(
         &self,
-        observer: Option<Arc<Observer>>,
+        observer: Option<Arc<CallObserver>>,
         answers: &Answers,
     ) -> Self {
         Self {
@@ -105,7 +105,7 @@ impl CallLimits {
     }
 }
 
-impl Shared {
+impl SharedLimits {
     /// Finds out who makes a call, and has a slot and room for it.
     fn admit(&self, kind: Kind, request: &mut Request<Body>) -> Result<Admitted, api::Error> {
         match &self.guard {
@@ -117,7 +117,7 @@ impl Shared {
         let extensions = request.extensions();
         let identity = extensions.get::<Caller>().map(Caller::identity);
         let address = extensions.get::<Peer>().map(|peer| peer.address.ip());
-        let who = Who::new(identity, address);
+        let who = CallerKey::new(identity, address);
         let slot = self.kinds.slots(kind).take(&who)?;
         let part = match kind.stays_open() {
             true => Part::Streams,
@@ -132,11 +132,11 @@ impl Shared {
         })
     }
 
-    fn terms(&self, kind: Kind) -> Terms {
-        Terms {
+    fn terms(&self, kind: Kind) -> RequestTerms {
+        RequestTerms {
             kind,
             max_message_bytes: self.kinds.max_message_bytes(kind),
-            patience: self.receive_timeout,
+            receive_timeout: self.receive_timeout,
             account: Arc::clone(&self.account),
             sizes: Arc::clone(&self.sizes),
         }
@@ -145,8 +145,8 @@ impl Shared {
 
 /// A call that may be made.
 struct Admitted {
-    who: Who,
-    slot: Slot,
+    who: CallerKey,
+    slot: CallSlot,
     base: Option<Charge>,
 }
 
@@ -185,9 +185,7 @@ where
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let kind = Kind::of(request.uri().path());
         let observer = self.limits.observer.as_ref();
-        let call = observer
-            .filter(|_| kind.is_spread())
-            .map(|observer| observer.begin(&request));
+        let call = observer.map(|observer| observer.begin(&request, kind.is_spread()));
         // The one that is ready, for now.
         let ready = self.inner.clone();
         let inner = std::mem::replace(&mut self.inner, ready);
@@ -214,16 +212,14 @@ where
         Ok(admitted) => admitted,
         Err(error) => {
             let refused = Status::from(error).into_http();
-            match (&mut call, limits.observer) {
-                (Some(call), _) => call.answered(&refused),
-                (None, Some(observer)) => observer.refused(refused.headers()),
-                (None, None) => {}
+            if let Some(call) = &mut call {
+                call.answered(&refused);
             }
             return Ok(refused);
         }
     };
-    let doom = request.extensions().get::<Peer>();
-    let doom = doom.map(|peer| Arc::clone(&peer.doom));
+    let close = request.extensions().get::<Peer>();
+    let close = close.map(|peer| Arc::clone(&peer.close));
     let last_moment = api::last_moment(request.headers());
     // In place: what an answer waits for is large, and moving it would cost more
     // than most answers.
@@ -231,7 +227,7 @@ where
     let answered = by(last_moment, answer).await;
     let refused = |status: Status| {
         let head = status.into_http();
-        head.map(|body| Encoded::empty(body, Arc::clone(&shared.account)))
+        head.map(|body| EncodedAnswer::empty(body, Arc::clone(&shared.account)))
     };
     let mut response = answered.unwrap_or_else(refused);
     shared.refusals.amend(response.headers_mut());
@@ -239,12 +235,12 @@ where
         call.answered(&response);
     }
     Ok(response.map(|encoded| {
-        Body::new(Outgoing {
+        Body::new(OutgoingAnswer {
             encoded,
-            pieces: Pieces::default(),
+            chunks: Chunks::default(),
             refusals: shared.refusals,
             call,
-            watch: doom.map(|doom| limits.answers.watch(doom)),
+            watch: close.map(|close| limits.answers.watch(close)),
             _slot: slot,
             _base: base,
             is_over: false,
@@ -257,20 +253,20 @@ async fn answer<S>(
     inner: S,
     request: Request<Body>,
     kind: Kind,
-    who: Who,
-    shared: Arc<Shared>,
-) -> Result<Response<Encoded>, Status>
+    who: CallerKey,
+    shared: Arc<SharedLimits>,
+) -> Result<Response<EncodedAnswer>, Status>
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Send + 'static,
     S::Future: Send + 'static,
 {
     let (parts, body) = request.into_parts();
-    let mut arriving = Arriving::new(body, parts.uri.path(), shared.terms(kind));
+    let mut incoming = IncomingRequest::new(body, parts.uri.path(), shared.terms(kind));
     if !kind.is_stream() {
-        arriving.first().await?;
+        incoming.first().await?;
     }
-    let is_large = arriving.len() > LARGE;
-    let request = Request::from_parts(parts, arriving);
+    let is_large = incoming.len() > LARGE;
+    let request = Request::from_parts(parts, incoming);
     let account = Arc::clone(&shared.account);
     if is_large {
         let answer = run(inner, request, account);
@@ -282,9 +278,9 @@ where
 /// Decodes a request, answers it, and encodes the beginning of the answer.
 async fn run<S>(
     mut inner: S,
-    mut request: Request<Arriving>,
+    mut request: Request<IncomingRequest>,
     account: Arc<Account>,
-) -> Result<Response<Encoded>, Status>
+) -> Result<Response<EncodedAnswer>, Status>
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
 {
@@ -292,7 +288,10 @@ where
     let _held = request.body_mut().take_charge();
     let Ok(response) = inner.call(request.map(Body::new)).await;
     let (parts, body) = response.into_parts();
-    Ok(Response::from_parts(parts, Encoded::begin(body, account)?))
+    Ok(Response::from_parts(
+        parts,
+        EncodedAnswer::begin(body, account)?,
+    ))
 }
 
 /// `answer`, or that it is too late.

@@ -1,4 +1,4 @@
-//! Answers in pieces, so that the server sees how far a client has taken them.
+//! Answers in chunks, so that the server sees how far a client has taken them.
 //!
 //! The connection asks for the next piece once the client has room for another
 //! byte, so whatever came before is on its way then. An answer that was handed
@@ -16,14 +16,14 @@ const PIECE: usize = 256 << 10;
 
 /// What is left of a part of an answer.
 #[derive(Debug, Default)]
-pub(in crate::server) struct Pieces {
+pub(in crate::server) struct Chunks {
     rest: Bytes,
     /// Whether a part of the answer was larger than [`SMALL`]: whoever leaves the
     /// end of a long answer is noticed however short its last part is.
     is_long: bool,
 }
 
-impl Pieces {
+impl Chunks {
     /// Takes a part of an answer; its first piece.
     pub(in crate::server) fn cut(&mut self, part: Bytes) -> Bytes {
         self.is_long |= part.len() > SMALL;

@@ -17,7 +17,7 @@ use tokio_stream::Stream;
 use tonic::transport::server::Connected;
 use tracing::{debug, warn};
 
-use super::send_timeout::Doom;
+use super::send_timeout::CloseSignal;
 use super::tls::{self, Tls};
 use crate::access::CertificateName;
 use crate::account::{Account, Charge, Part};
@@ -35,7 +35,7 @@ const CONNECTION_BYTES: usize = 36 << 10;
 const TLS_BYTES: usize = 36 << 10;
 
 /// How many connections there are and were.
-pub(in crate::server) struct Counts {
+pub(in crate::server) struct ConnectionCounts {
     account: Arc<Account>,
     slots: Arc<Semaphore>,
     max_connections: usize,
@@ -43,7 +43,7 @@ pub(in crate::server) struct Counts {
     refusals: Arc<Refusals>,
 }
 
-impl Counts {
+impl ConnectionCounts {
     /// Open now.
     pub(in crate::server) fn open(&self) -> usize {
         self.max_connections - self.slots.available_permits()
@@ -59,7 +59,7 @@ impl Counts {
 pub(in crate::server) struct Listener {
     listener: TcpListener,
     address: SocketAddr,
-    counts: Arc<Counts>,
+    counts: Arc<ConnectionCounts>,
     /// Whether the last connection was over the limit.
     full: bool,
     retry: Option<Pin<Box<Sleep>>>,
@@ -77,7 +77,7 @@ impl Listener {
         Ok(Self {
             address: listener.local_addr()?,
             listener,
-            counts: Arc::new(Counts {
+            counts: Arc::new(ConnectionCounts {
                 account: Arc::clone(account),
                 slots: Arc::new(Semaphore::new(max_connections)),
                 max_connections,
@@ -95,7 +95,7 @@ impl Listener {
     }
 
     /// How many connections there are and were.
-    pub(in crate::server) fn counts(&self) -> Arc<Counts> {
+    pub(in crate::server) fn counts(&self) -> Arc<ConnectionCounts> {
         Arc::clone(&self.counts)
     }
 
@@ -169,11 +169,11 @@ fn concerns_one_connection(error: &io::Error) -> bool {
 
 /// How connections begin.
 #[derive(Clone)]
-pub(in crate::server) struct Welcome {
+pub(in crate::server) struct Handshake {
     /// Encrypts them, if they are to be.
     pub(in crate::server) tls: Option<Arc<Tls>>,
     /// How long HTTP/2 may take to begin after that.
-    pub(in crate::server) patience: Duration,
+    pub(in crate::server) preface_timeout: Duration,
 }
 
 /// An accepted connection that no runtime serves yet.
@@ -186,17 +186,20 @@ pub(in crate::server) struct Accepted {
 impl Accepted {
     /// The connection, served by the runtime that this is called on, after the
     /// handshake if there is to be one.
-    pub(in crate::server) async fn adopt(mut self, welcome: &Welcome) -> io::Result<Connection> {
+    pub(in crate::server) async fn adopt(
+        mut self,
+        handshake: &Handshake,
+    ) -> io::Result<Connection> {
         let stream = TcpStream::from_std(self.stream)?;
         let address = stream.peer_addr()?;
-        let (stream, names) = match &welcome.tls {
-            None => (Transport::Plain(stream), None),
+        let (stream, names) = match &handshake.tls {
+            None => (Socket::Plain(stream), None),
             Some(tls) => {
                 self.charge.set(CONNECTION_BYTES + TLS_BYTES);
                 let stream = tls.accept(stream).await?;
                 let chain = stream.get_ref().1.peer_certificates();
                 let names = chain.and_then(<[_]>::first).map(tls::names);
-                (Transport::Tls(Box::new(stream)), names)
+                (Socket::Tls(Box::new(stream)), names)
             }
         };
         Ok(Connection {
@@ -204,12 +207,12 @@ impl Accepted {
             peer: Peer {
                 address,
                 certificate: names.map(Into::into),
-                doom: Arc::default(),
+                close: Arc::default(),
             },
             written: false,
             preface: Some(Preface {
                 missing: PREFACE_BYTES,
-                deadline: Box::pin(tokio::time::sleep(welcome.patience)),
+                deadline: Box::pin(tokio::time::sleep(handshake.preface_timeout)),
             }),
             _slot: self.slot,
             _charge: self.charge,
@@ -226,12 +229,12 @@ pub(in crate::server) struct Peer {
     /// The names of its certificate, if it has one that was verified.
     pub(in crate::server) certificate: Option<Arc<[CertificateName]>>,
     /// Ends the connection.
-    pub(in crate::server) doom: Arc<Doom>,
+    pub(in crate::server) close: Arc<CloseSignal>,
 }
 
 /// A connection, which gives its slot back when it is closed.
 pub(in crate::server) struct Connection {
-    stream: Transport,
+    stream: Socket,
     peer: Peer,
     /// Whether anything was written to it.
     written: bool,
@@ -241,7 +244,7 @@ pub(in crate::server) struct Connection {
     _charge: Charge,
 }
 
-enum Transport {
+enum Socket {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
 }
@@ -267,11 +270,11 @@ impl Connected for Connection {
 macro_rules! on_transport {
     ($this:expr, $stream:ident => $call:expr) => {
         match &mut $this.stream {
-            Transport::Plain(stream) => {
+            Socket::Plain(stream) => {
                 let $stream = Pin::new(stream);
                 $call
             }
-            Transport::Tls(stream) => {
+            Socket::Tls(stream) => {
                 let $stream = Pin::new(&mut **stream);
                 $call
             }
@@ -310,7 +313,7 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.peer.doom.is_cast() {
+        if self.peer.close.is_raised() {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         let read = match self.preface {
@@ -318,9 +321,9 @@ impl AsyncRead for Connection {
             None => on_transport!(self, stream => stream.poll_read(context, buffer)),
         };
         if read.is_pending() {
-            self.peer.doom.wake(context);
-            // It may have been cast meanwhile.
-            if self.peer.doom.is_cast() {
+            self.peer.close.wake(context);
+            // It may have been raised meanwhile.
+            if self.peer.close.is_raised() {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
         }
@@ -354,8 +357,8 @@ impl AsyncWrite for Connection {
     fn is_write_vectored(&self) -> bool {
         self.written
             && match &self.stream {
-                Transport::Plain(stream) => stream.is_write_vectored(),
-                Transport::Tls(stream) => stream.is_write_vectored(),
+                Socket::Plain(stream) => stream.is_write_vectored(),
+                Socket::Tls(stream) => stream.is_write_vectored(),
             }
     }
 

@@ -10,8 +10,8 @@ use prost::Message;
 use prost::bytes::Bytes;
 use prost_types::FileDescriptorSet;
 
-use super::message::{HEAD, Whole};
-use super::message_layout::{Content, Layout, Plan};
+use super::message::{HEAD, WholeMessage};
+use super::message_layout::{Content, Layout, LayoutPlan};
 use crate::proto::v1::FILE_DESCRIPTOR_SET;
 
 /// Messages within messages that a decoder goes into.
@@ -35,7 +35,7 @@ impl DecodedSizes {
     /// When the descriptors cannot be read.
     pub(in crate::server) fn new() -> Result<Self, prost::DecodeError> {
         let files = FileDescriptorSet::decode(FILE_DESCRIPTOR_SET)?.file;
-        let mut plan = Plan::default();
+        let mut plan = LayoutPlan::default();
         for file in &files {
             let package = format!(".{}", file.package());
             for message in &file.message_type {
@@ -67,7 +67,7 @@ impl DecodedSizes {
     pub(in crate::server) fn of(
         &self,
         RequestLayout(layout): RequestLayout,
-        message: &Whole,
+        message: &WholeMessage,
     ) -> usize {
         let mut scan = Scan {
             layouts: &self.layouts,
@@ -213,7 +213,10 @@ mod tests {
     fn weight(weights: &DecodedSizes, method: &str, message: &impl Message) -> usize {
         let mut bytes = vec![0; HEAD];
         message.encode(&mut bytes).expect("there is room");
-        weights.of(request(weights, method), &Whole::from(Bytes::from(bytes)))
+        weights.of(
+            request(weights, method),
+            &WholeMessage::from(Bytes::from(bytes)),
+        )
     }
 
     #[test]
@@ -273,7 +276,7 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(7);
         for _ in 0..2_000 {
             let bytes: Vec<u8> = (0..random.usize(..200)).map(|_| random.u8(..)).collect();
-            let whole = Whole::from(Bytes::from(bytes));
+            let whole = WholeMessage::from(Bytes::from(bytes));
             weights.of(request(&weights, "Filter"), &whole);
         }
     }

@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::slots::Who;
+use super::slots::CallerKey;
 use crate::api::{self, Background};
 
 /// How large a request is that is decoded here. 32 KiB are decoded and
@@ -73,7 +73,11 @@ impl DecodersHandle {
     ///
     /// # Errors
     /// When it panicked.
-    pub(in crate::server) async fn run<F>(&self, who: Who, work: F) -> Result<F::Output, api::Error>
+    pub(in crate::server) async fn run<F>(
+        &self,
+        who: CallerKey,
+        work: F,
+    ) -> Result<F::Output, api::Error>
     where
         F: Future + Send + 'static,
         F::Output: Send,
@@ -101,7 +105,7 @@ struct Turns(Mutex<Queue>);
 struct Queue {
     free: usize,
     /// Never with an empty line.
-    waiting: VecDeque<(Who, VecDeque<oneshot::Sender<Turn>>)>,
+    waiting: VecDeque<(CallerKey, VecDeque<oneshot::Sender<Turn>>)>,
 }
 
 impl Turns {
@@ -112,7 +116,7 @@ impl Turns {
         }))
     }
 
-    async fn take(self: &Arc<Self>, who: Who) -> Turn {
+    async fn take(self: &Arc<Self>, who: CallerKey) -> Turn {
         let (sender, receiver) = oneshot::channel();
         {
             let mut queue = self.0.lock();
@@ -166,7 +170,7 @@ mod tests {
     #[tokio::test]
     async fn callers_take_turns() {
         let turns = Arc::new(Turns::new(1));
-        let who = |last| Who::new(None, Some(IpAddr::from([10, 0, 0, last])));
+        let who = |last| CallerKey::new(None, Some(IpAddr::from([10, 0, 0, last])));
         let first = turns.take(who(1)).await;
         let done = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = Vec::new();

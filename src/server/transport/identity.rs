@@ -9,7 +9,9 @@ use http::{HeaderMap, Request};
 use tracing::debug;
 
 use super::connections::Peer;
-use crate::access::{self, Caller, CallerIdentity, CertificateName, Role, RuleBook, Rules, TokenHash};
+use crate::access::{
+    self, AccessRules, Caller, CallerIdentity, CertificateName, Role, RuleBook, TokenHash,
+};
 use crate::api;
 use crate::server::error::BoxError;
 
@@ -17,7 +19,10 @@ use crate::server::error::BoxError;
 ///
 /// # Errors
 /// What is wrong with them.
-pub(in crate::server) fn parse_rules(path: &Path, contents: &[u8]) -> Result<Rules, BoxError> {
+pub(in crate::server) fn parse_rules(
+    path: &Path,
+    contents: &[u8],
+) -> Result<AccessRules, BoxError> {
     let told = |fault: &dyn std::fmt::Display| format!("access-file {}: {fault}", path.display());
     let text = std::str::from_utf8(contents).map_err(|error| told(&error))?;
     Ok(access::parse(text).map_err(|error| told(&error))?)

@@ -1,7 +1,7 @@
 //! The kinds of calls on the port, told by their paths, and what may be of
 //! each.
 
-use super::slots::Slots;
+use super::slots::CallSlots;
 use crate::limits::{Limit, Limits};
 
 /// The largest request that health and reflection read: names, the longest of
@@ -57,17 +57,17 @@ impl Kind {
 /// The slots of all kinds.
 #[derive(Clone)]
 pub(in crate::server) struct Kinds {
-    pub(in crate::server) calls: Slots,
-    pub(in crate::server) feeds: Slots,
-    pub(in crate::server) checks: Slots,
-    pub(in crate::server) watches: Slots,
-    pub(in crate::server) reflections: Slots,
+    pub(in crate::server) calls: CallSlots,
+    pub(in crate::server) feeds: CallSlots,
+    pub(in crate::server) checks: CallSlots,
+    pub(in crate::server) watches: CallSlots,
+    pub(in crate::server) reflections: CallSlots,
     max_message_bytes: usize,
 }
 
 impl Kinds {
     pub(in crate::server) fn new(limits: &Limits) -> Self {
-        let slots = |limit| Slots::new(limit, limits);
+        let slots = |limit| CallSlots::new(limit, limits);
         Self {
             calls: slots(Limit::ConcurrentCalls),
             feeds: slots(Limit::Feeds),
@@ -79,7 +79,7 @@ impl Kinds {
     }
 
     /// The slots of a kind.
-    pub(in crate::server) fn slots(&self, kind: Kind) -> &Slots {
+    pub(in crate::server) fn slots(&self, kind: Kind) -> &CallSlots {
         match kind {
             Kind::Call => &self.calls,
             Kind::Feed => &self.feeds,

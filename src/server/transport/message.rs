@@ -15,14 +15,14 @@ const BLOCK: (usize, usize) = (1 << 10, 256 << 10);
 
 /// A message that has arrived, with its head.
 #[derive(Debug, Default)]
-pub(super) struct Whole {
+pub(super) struct WholeMessage {
     /// All of it, if it came in one piece.
     first: Bytes,
     more: VecDeque<Bytes>,
     length: usize,
 }
 
-impl From<Bytes> for Whole {
+impl From<Bytes> for WholeMessage {
     fn from(first: Bytes) -> Self {
         Self {
             length: first.len(),
@@ -32,7 +32,7 @@ impl From<Bytes> for Whole {
     }
 }
 
-impl Whole {
+impl WholeMessage {
     /// How many bytes it has, its head among them.
     pub(super) fn len(&self) -> usize {
         self.length
@@ -94,14 +94,14 @@ impl Partial {
     }
 
     /// The message, once all of it has come.
-    pub(super) fn finish(&mut self) -> Whole {
+    pub(super) fn finish(&mut self) -> WholeMessage {
         let Self {
             mut full,
             last,
             length,
         } = std::mem::take(self);
         full.push_back(last.freeze());
-        Whole {
+        WholeMessage {
             first: Bytes::new(),
             more: full,
             length,

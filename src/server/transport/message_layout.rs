@@ -47,13 +47,13 @@ pub(in crate::server) enum Content {
 
 /// Layouts in the making.
 #[derive(Default)]
-pub(in crate::server) struct Plan<'a> {
+pub(in crate::server) struct LayoutPlan<'a> {
     numbers: HashMap<String, usize>,
     /// None for one that is named and not described.
     messages: Vec<Option<&'a DescriptorProto>>,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> LayoutPlan<'a> {
     /// Adds a message that is declared in a scope, and those within it.
     pub(in crate::server) fn add(&mut self, scope: &str, message: &'a DescriptorProto) {
         let name = format!("{scope}.{}", message.name());

@@ -16,7 +16,7 @@ use tonic::Status;
 use tonic::body::Body;
 
 use super::kinds::Kind;
-use super::message::{HEAD, Partial, Whole};
+use super::message::{HEAD, Partial, WholeMessage};
 use super::request_charge::RequestCharge;
 use crate::api;
 use crate::limits::{Exceeded, Limit};
@@ -26,7 +26,7 @@ pub(in crate::server) struct Messages {
     inner: Body,
     kind: Kind,
     max_message_bytes: usize,
-    patience: Duration,
+    receive_timeout: Duration,
     /// What came last and is of no message yet.
     fresh: Bytes,
     head: ([u8; HEAD], usize),
@@ -42,13 +42,13 @@ impl Messages {
         inner: Body,
         kind: Kind,
         max_message_bytes: usize,
-        patience: Duration,
+        receive_timeout: Duration,
     ) -> Self {
         Self {
             inner,
             kind,
             max_message_bytes,
-            patience,
+            receive_timeout,
             fresh: Bytes::new(),
             head: ([0; HEAD], 0),
             partial: Partial::default(),
@@ -71,7 +71,7 @@ impl Messages {
         &mut self,
         context: &mut Context<'_>,
         charge: &mut RequestCharge,
-    ) -> Poll<Option<Result<Whole, Status>>> {
+    ) -> Poll<Option<Result<WholeMessage, Status>>> {
         loop {
             match self.take(charge) {
                 Ok(None) => {}
@@ -104,7 +104,7 @@ impl Messages {
     }
 
     /// A message out of what has come, if it is whole.
-    fn take(&mut self, charge: &mut RequestCharge) -> Result<Option<Whole>, Status> {
+    fn take(&mut self, charge: &mut RequestCharge) -> Result<Option<WholeMessage>, Status> {
         if self.fresh.is_empty() {
             return Ok(None);
         }
@@ -160,18 +160,23 @@ impl Messages {
     }
 
     /// How it ends when nothing comes for too long.
-    fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Whole, Status>>> {
+    fn poll_late(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<WholeMessage, Status>>> {
         let is_between = self.count > 0 && self.head.1 == 0;
         if is_between && self.kind == Kind::Feed {
             return Poll::Pending;
         }
-        let patience = self.patience;
-        let late = self.late.get_or_insert_with(|| Box::pin(sleep(patience)));
+        let receive_timeout = self.receive_timeout;
+        let late = self
+            .late
+            .get_or_insert_with(|| Box::pin(sleep(receive_timeout)));
         ready!(late.as_mut().poll(context));
         // Whoever asks no more has heard all that it asked for.
         if is_between && self.kind == Kind::Reflection {
             return Poll::Ready(None);
         }
-        Poll::Ready(Some(Err(api::Error::NotReceived(patience).into())))
+        Poll::Ready(Some(Err(api::Error::NotReceived(receive_timeout).into())))
     }
 }

@@ -1,4 +1,4 @@
-//! Refusals of the gRPC library on their way out: they become ours.
+//! LibraryRefusals of the gRPC library on their way out: they become ours.
 
 use http::HeaderMap;
 use tonic::{Code, Status};
@@ -21,11 +21,11 @@ fn put(status: &Status, headers: &mut HeaderMap) {
 
 /// Looks at how calls end.
 #[derive(Clone, Copy)]
-pub(in crate::server) struct Refusals {
+pub(in crate::server) struct LibraryRefusals {
     pub(in crate::server) max_message_bytes: usize,
 }
 
-impl Refusals {
+impl LibraryRefusals {
     /// Puts the right status into the headers or trailers that end a call. Costs
     /// a look-up for calls that succeed.
     pub(in crate::server) fn amend(&self, headers: &mut HeaderMap) {

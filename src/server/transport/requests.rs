@@ -15,39 +15,39 @@ use tonic::body::Body;
 
 use super::decoded_size::{DecodedSizes, RequestLayout};
 use super::kinds::Kind;
-use super::message::Whole;
+use super::message::WholeMessage;
 use super::messages::Messages;
 use super::request_charge::RequestCharge;
 use crate::account::{Account, Charge};
 use crate::api;
 
 /// What holds for the request of a call.
-pub(in crate::server) struct Terms {
+pub(in crate::server) struct RequestTerms {
     pub(in crate::server) kind: Kind,
     pub(in crate::server) max_message_bytes: usize,
-    pub(in crate::server) patience: Duration,
+    pub(in crate::server) receive_timeout: Duration,
     pub(in crate::server) account: Arc<Account>,
     pub(in crate::server) sizes: Arc<DecodedSizes>,
 }
 
 /// The request of a call.
-pub(in crate::server) struct Arriving {
+pub(in crate::server) struct IncomingRequest {
     messages: Messages,
     kind: Kind,
     sizes: Arc<DecodedSizes>,
     /// What its messages are, if they are of the service.
     request: Option<RequestLayout>,
-    /// For what is arriving.
+    /// For what has arrived and is not passed on.
     charge: RequestCharge,
     /// The message that is being passed on.
-    current: Whole,
-    given: Given,
+    current: WholeMessage,
+    given: PassedOn,
     is_over: bool,
 }
 
 /// The messages of a stream that were passed on and may still be worked on.
 #[derive(Default)]
-struct Given {
+struct PassedOn {
     charges: VecDeque<Option<Charge>>,
     /// Whether there was nothing to pass on when it was last asked for.
     waited: bool,
@@ -55,18 +55,18 @@ struct Given {
     longest: usize,
 }
 
-impl Arriving {
+impl IncomingRequest {
     /// The request in a body, to a path.
-    pub(in crate::server) fn new(body: Body, path: &str, terms: Terms) -> Self {
-        let Terms { kind, sizes, .. } = terms;
+    pub(in crate::server) fn new(body: Body, path: &str, terms: RequestTerms) -> Self {
+        let RequestTerms { kind, sizes, .. } = terms;
         Self {
-            messages: Messages::new(body, kind, terms.max_message_bytes, terms.patience),
+            messages: Messages::new(body, kind, terms.max_message_bytes, terms.receive_timeout),
             kind,
             request: sizes.request(path),
             sizes,
             charge: RequestCharge::new(terms.account),
-            current: Whole::default(),
-            given: Given::default(),
+            current: WholeMessage::default(),
+            given: PassedOn::default(),
             is_over: false,
         }
     }
@@ -147,7 +147,7 @@ impl Arriving {
     }
 }
 
-impl http_body::Body for Arriving {
+impl http_body::Body for IncomingRequest {
     type Data = Bytes;
     type Error = Status;
 
@@ -181,7 +181,7 @@ impl http_body::Body for Arriving {
                 Some(Ok(())) => {}
                 Some(Err(status)) => {
                     this.is_over = true;
-                    this.current = Whole::default();
+                    this.current = WholeMessage::default();
                     return Poll::Ready(Some(Err(status)));
                 }
                 None => this.is_over = true,

@@ -9,16 +9,16 @@ use prost::bytes::Bytes;
 use tonic::Status;
 use tonic::body::Body;
 
-use super::chunks::{self, Pieces};
-use super::refusals::{self, Refusals};
+use super::chunks::{self, Chunks};
+use super::refusals::{self, LibraryRefusals};
 use super::send_timeout::Watch;
-use super::slots::Slot;
+use super::slots::CallSlot;
 use crate::account::{Account, Charge, Part};
 use crate::api;
 use crate::server::telemetry::observe::Call;
 
 /// What is encoded of an answer, and what is to come.
-pub(in crate::server) struct Encoded {
+pub(in crate::server) struct EncodedAnswer {
     /// Its beginning, if it is there.
     first: Option<Frame<Bytes>>,
     rest: Body,
@@ -28,7 +28,7 @@ pub(in crate::server) struct Encoded {
     charge: Option<Charge>,
 }
 
-impl Encoded {
+impl EncodedAnswer {
     /// Of an answer that has nothing but its head.
     pub(in crate::server) fn empty(rest: Body, account: Arc<Account>) -> Self {
         Self {
@@ -72,22 +72,22 @@ impl Encoded {
 }
 
 /// An answer on its way.
-pub(in crate::server) struct Outgoing {
-    pub(in crate::server) encoded: Encoded,
+pub(in crate::server) struct OutgoingAnswer {
+    pub(in crate::server) encoded: EncodedAnswer,
     /// What is left of the part that is being sent.
-    pub(in crate::server) pieces: Pieces,
-    pub(in crate::server) refusals: Refusals,
+    pub(in crate::server) chunks: Chunks,
+    pub(in crate::server) refusals: LibraryRefusals,
     /// Has ended when this is dropped.
     pub(in crate::server) call: Option<Call>,
     /// Ends a connection that does not take it.
     pub(in crate::server) watch: Option<Watch>,
-    pub(in crate::server) _slot: Slot,
+    pub(in crate::server) _slot: CallSlot,
     /// For the call itself.
     pub(in crate::server) _base: Option<Charge>,
     pub(in crate::server) is_over: bool,
 }
 
-impl Outgoing {
+impl OutgoingAnswer {
     /// Notes whether there is something for the client to take.
     fn note(&self, is_offered: bool) {
         if let Some(watch) = &self.watch {
@@ -99,7 +99,7 @@ impl Outgoing {
     fn amend(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
         match frame.into_data() {
             Ok(data) => match self.encoded.charge(data.len()) {
-                Ok(()) => Frame::data(self.pieces.cut(data)),
+                Ok(()) => Frame::data(self.chunks.cut(data)),
                 Err(status) => self.end(&status),
             },
             Err(mut frame) => {
@@ -125,7 +125,7 @@ impl Outgoing {
     }
 }
 
-impl http_body::Body for Outgoing {
+impl http_body::Body for OutgoingAnswer {
     type Data = Bytes;
     type Error = Status;
 
@@ -133,9 +133,9 @@ impl http_body::Body for Outgoing {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        if let Some(piece) = self.pieces.next() {
+        if let Some(chunk) = self.chunks.next() {
             self.note(true);
-            return Poll::Ready(Some(Ok(Frame::data(piece))));
+            return Poll::Ready(Some(Ok(Frame::data(chunk))));
         }
         if self.is_over {
             return Poll::Ready(None);
@@ -149,7 +149,7 @@ impl http_body::Body for Outgoing {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.pieces.is_empty()
+        self.chunks.is_empty()
             && (self.is_over || (self.encoded.first.is_none() && self.encoded.rest.is_end_stream()))
     }
 

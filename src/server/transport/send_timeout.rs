@@ -16,15 +16,15 @@ const PERIOD: Duration = Duration::from_millis(500);
 
 /// Tells a connection that it has to end.
 #[derive(Debug, Default)]
-pub(in crate::server) struct Doom {
-    is_cast: AtomicBool,
+pub(in crate::server) struct CloseSignal {
+    is_raised: AtomicBool,
     reader: Mutex<Option<Waker>>,
 }
 
-impl Doom {
+impl CloseSignal {
     /// Whether the connection has to end.
-    pub(in crate::server) fn is_cast(&self) -> bool {
-        self.is_cast.load(Ordering::Acquire)
+    pub(in crate::server) fn is_raised(&self) -> bool {
+        self.is_raised.load(Ordering::Acquire)
     }
 
     /// Wakes whoever waits for the connection when it has to end.
@@ -36,8 +36,8 @@ impl Doom {
         }
     }
 
-    fn cast(&self) {
-        self.is_cast.store(true, Ordering::Release);
+    fn raise(&self) {
+        self.is_raised.store(true, Ordering::Release);
         if let Some(waker) = self.reader.lock().take() {
             waker.wake();
         }
@@ -46,10 +46,10 @@ impl Doom {
 
 /// The answers on their way from one thread.
 #[derive(Clone, Default)]
-pub(in crate::server) struct Answers(Arc<Shared>);
+pub(in crate::server) struct Answers(Arc<ThreadAnswers>);
 
 #[derive(Default)]
-struct Shared {
+struct ThreadAnswers {
     /// Grows with each look.
     tick: AtomicU64,
     sending: Mutex<Slab<Sending>>,
@@ -60,14 +60,14 @@ struct Sending {
     /// Since when its client has it to take; none while the server has nothing
     /// to send.
     offered: Option<u64>,
-    doom: Arc<Doom>,
+    close: Arc<CloseSignal>,
 }
 
 impl Answers {
     /// Watches an answer that is ready to be taken on a connection.
-    pub(in crate::server) fn watch(&self, doom: Arc<Doom>) -> Watch {
+    pub(in crate::server) fn watch(&self, close: Arc<CloseSignal>) -> Watch {
         let offered = Some(self.0.tick.load(Ordering::Relaxed));
-        let key = self.0.sending.lock().insert(Sending { offered, doom });
+        let key = self.0.sending.lock().insert(Sending { offered, close });
         Watch {
             answers: self.clone(),
             key,
@@ -80,9 +80,9 @@ impl Answers {
         let now = self.0.tick.fetch_add(1, Ordering::Relaxed) + 1;
         let sending = self.0.sending.lock();
         let stalled = sending.iter().filter(|(_, sending)| {
-            sending.offered.is_some_and(|since| now - since > ticks) && !sending.doom.is_cast()
+            sending.offered.is_some_and(|since| now - since > ticks) && !sending.close.is_raised()
         });
-        stalled.map(|(_, sending)| sending.doom.cast()).count()
+        stalled.map(|(_, sending)| sending.close.raise()).count()
     }
 }
 

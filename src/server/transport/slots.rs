@@ -1,4 +1,4 @@
-//! Slots for calls of one kind, shared out among callers.
+//! CallSlots for calls of one kind, shared out among callers.
 //!
 //! A caller may hold no more slots than are left free, which is half of them
 //! when it is alone. So one caller never takes all, and whoever comes later
@@ -16,7 +16,7 @@ use crate::limits::{Exceeded, Limit, Limits};
 
 /// By what callers are told apart.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(in crate::server) enum Who {
+pub(in crate::server) enum CallerKey {
     /// By the token or certificate of one whom a rule is about.
     Known(CallerIdentity),
     /// By where it is.
@@ -25,7 +25,7 @@ pub(in crate::server) enum Who {
     Nobody,
 }
 
-impl Who {
+impl CallerKey {
     /// The caller of this identity at an address.
     pub(in crate::server) fn new(
         identity: Option<&CallerIdentity>,
@@ -48,9 +48,9 @@ impl Who {
 
 /// The slots of one limit.
 #[derive(Clone)]
-pub(in crate::server) struct Slots(Arc<Shared>);
+pub(in crate::server) struct CallSlots(Arc<LimitSlots>);
 
-struct Shared {
+struct LimitSlots {
     limit: Limit,
     count: usize,
     held: Mutex<Held>,
@@ -59,13 +59,13 @@ struct Shared {
 #[derive(Default)]
 struct Held {
     all: usize,
-    by_caller: HashMap<Who, usize>,
+    by_caller: HashMap<CallerKey, usize>,
 }
 
-impl Slots {
+impl CallSlots {
     /// As many as a limit says, all free.
     pub(in crate::server) fn new(limit: Limit, limits: &Limits) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(LimitSlots {
             limit,
             count: limits.get(limit),
             held: Mutex::default(),
@@ -82,7 +82,7 @@ impl Slots {
     /// # Errors
     /// [`api::Error::OverLimit`] when none is free, or the caller holds more
     /// than are.
-    pub(in crate::server) fn take(&self, who: &Who) -> Result<Slot, api::Error> {
+    pub(in crate::server) fn take(&self, who: &CallerKey) -> Result<CallSlot, api::Error> {
         let mut held = self.0.held.lock();
         let free = self.0.count - held.all;
         let own = held.by_caller.get(who).copied().unwrap_or(0);
@@ -95,7 +95,7 @@ impl Slots {
         }
         held.all += 1;
         held.by_caller.insert(who.clone(), own + 1);
-        Ok(Slot {
+        Ok(CallSlot {
             slots: Arc::clone(&self.0),
             who: who.clone(),
         })
@@ -103,12 +103,12 @@ impl Slots {
 }
 
 /// A slot that is held.
-pub(in crate::server) struct Slot {
-    slots: Arc<Shared>,
-    who: Who,
+pub(in crate::server) struct CallSlot {
+    slots: Arc<LimitSlots>,
+    who: CallerKey,
 }
 
-impl Drop for Slot {
+impl Drop for CallSlot {
     fn drop(&mut self) {
         let mut held = self.slots.held.lock();
         held.all -= 1;
@@ -126,8 +126,8 @@ mod tests {
     use super::*;
     use crate::access::CertificateName;
 
-    fn caller(last: u8) -> Who {
-        Who::new(None, Some(IpAddr::from([10, 0, 0, last])))
+    fn caller(last: u8) -> CallerKey {
+        CallerKey::new(None, Some(IpAddr::from([10, 0, 0, last])))
     }
 
     #[test]
@@ -142,7 +142,7 @@ mod tests {
                 max_feeds: count,
                 ..Limits::default()
             };
-            let slots = Slots::new(Limit::Feeds, &limits);
+            let slots = CallSlots::new(Limit::Feeds, &limits);
             let mut held = Vec::new();
             for (number, share) in shares.iter().enumerate() {
                 let who = caller(u8::try_from(number).expect("few callers"));
@@ -166,13 +166,13 @@ mod tests {
 
     #[test]
     fn callers_are_told_apart() {
-        let address = |text: &str| Who::new(None, Some(text.parse().expect("an address")));
+        let address = |text: &str| CallerKey::new(None, Some(text.parse().expect("an address")));
         assert_eq!(address("::ffff:10.0.0.1"), address("10.0.0.1"));
         assert_eq!(address("2001:db8::1"), address("2001:db8::2"));
         assert_ne!(address("2001:db8::1"), address("2001:db8:0:1::1"));
         let certificate = CallerIdentity::Certificate([CertificateName::Dns("a".into())].into());
-        let here = |identity| Who::new(Some(identity), Some(IpAddr::from([10, 0, 0, 1])));
+        let here = |identity| CallerKey::new(Some(identity), Some(IpAddr::from([10, 0, 0, 1])));
         assert_eq!(here(&CallerIdentity::Nobody), address("10.0.0.1"));
-        assert_eq!(here(&certificate), Who::Known(certificate.clone()));
+        assert_eq!(here(&certificate), CallerKey::Known(certificate.clone()));
     }
 }

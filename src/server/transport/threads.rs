@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::calls::Offered;
-use super::connections::{Accepted, Connection, Listener, Welcome};
+use super::connections::{Accepted, Connection, Handshake, Listener};
 use crate::server::error::Error;
 use crate::server::telemetry::metrics::Threads;
 
@@ -37,7 +37,7 @@ impl Workers {
     pub(in crate::server) fn start(
         routers: Vec<Offered>,
         listener: Listener,
-        welcome: &Welcome,
+        handshake: &Handshake,
         threads: &Arc<Threads>,
     ) -> Result<Self, Error> {
         let stop = CancellationToken::new();
@@ -48,14 +48,14 @@ impl Workers {
             let (done, end) = oneshot::channel();
             let stopped = stop.clone();
             let threads = Arc::clone(threads);
-            let welcome = welcome.clone();
+            let handshake = handshake.clone();
             thread::Builder::new()
                 .name(format!("serve-{index}"))
                 .spawn(move || {
                     // Nobody waits for the end of a server that is gone.
                     let serve = |runtime: Runtime| {
                         threads.add(index, runtime.metrics());
-                        serve(&runtime, router, connections, welcome, stopped)
+                        serve(&runtime, router, connections, handshake, stopped)
                     };
                     let _ = done.send(runtime().and_then(serve));
                 })
@@ -124,11 +124,11 @@ fn serve(
     runtime: &Runtime,
     router: Offered,
     accepted: mpsc::Receiver<Accepted>,
-    welcome: Welcome,
+    handshake: Handshake,
     stop: CancellationToken,
 ) -> Result<(), Error> {
     let (begun, connections) = mpsc::channel(MAX_WAITING_CONNECTIONS);
-    runtime.spawn(begin(accepted, welcome, begun));
+    runtime.spawn(begin(accepted, handshake, begun));
     let incoming = ReceiverStream::new(connections).map(Ok::<_, io::Error>);
     runtime
         .block_on(router.serve_with_incoming_shutdown(incoming, stop.cancelled_owned()))
@@ -139,13 +139,13 @@ fn serve(
 /// slow to shake hands holds up no other.
 async fn begin(
     mut accepted: mpsc::Receiver<Accepted>,
-    welcome: Welcome,
+    handshake: Handshake,
     begun: mpsc::Sender<Connection>,
 ) {
     while let Some(accepted) = accepted.recv().await {
-        let (welcome, begun) = (welcome.clone(), begun.clone());
+        let (handshake, begun) = (handshake.clone(), begun.clone());
         tokio::spawn(async move {
-            match accepted.adopt(&welcome).await {
+            match accepted.adopt(&handshake).await {
                 // Nobody takes connections any more once the server stops.
                 Ok(connection) => drop(begun.send(connection).await),
                 Err(error) => debug!(%error, "a connection did not begin"),

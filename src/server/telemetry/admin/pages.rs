@@ -56,7 +56,7 @@ impl Pages {
     }
 }
 
-type Shared = State<Arc<Pages>>;
+type PagesState = State<Arc<Pages>>;
 
 /// Runs what may wait for a batch beside the thread of the port.
 async fn aside<T: Send + 'static>(
@@ -66,13 +66,13 @@ async fn aside<T: Send + 'static>(
     read.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)
 }
 
-async fn metrics(State(pages): Shared) -> Result<Response, StatusCode> {
+async fn metrics(State(pages): PagesState) -> Result<Response, StatusCode> {
     let page = aside(move || pages.metrics.render()).await?;
     let page = page.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
     Ok(([(header::CONTENT_TYPE, Metrics::CONTENT_TYPE)], page).into_response())
 }
 
-async fn readyz(State(pages): Shared) -> (StatusCode, String) {
+async fn readyz(State(pages): PagesState) -> (StatusCode, String) {
     let mut lines = pages.health.unready();
     let mut status = StatusCode::SERVICE_UNAVAILABLE;
     if lines.is_empty() {
@@ -89,7 +89,7 @@ async fn readyz(State(pages): Shared) -> (StatusCode, String) {
 
 /// A snapshot, as `GetSnapshot` tells it, and what helps to debug.
 #[derive(Serialize)]
-struct Told {
+struct ToldSnapshot {
     #[serde(flatten)]
     snapshot: v1::Snapshot,
     namespaces: usize,
@@ -98,8 +98,8 @@ struct Told {
     memory: std::collections::BTreeMap<&'static str, usize>,
 }
 
-fn told(summary: &Summary) -> Told {
-    Told {
+fn told(summary: &Summary) -> ToldSnapshot {
+    ToldSnapshot {
         snapshot: api::describe(summary),
         namespaces: summary.namespaces,
         views: summary.views,
@@ -107,7 +107,7 @@ fn told(summary: &Summary) -> Told {
     }
 }
 
-async fn snapshots(State(pages): Shared) -> Result<Json<Vec<Told>>, StatusCode> {
+async fn snapshots(State(pages): PagesState) -> Result<Json<Vec<ToldSnapshot>>, StatusCode> {
     let read = move || {
         let all = pages.registry.list("");
         all.iter().map(|s| told(&s.summary())).collect()
@@ -116,16 +116,16 @@ async fn snapshots(State(pages): Shared) -> Result<Json<Vec<Told>>, StatusCode> 
 }
 
 async fn snapshot(
-    State(pages): Shared,
+    State(pages): PagesState,
     Path(name): Path<String>,
-) -> Result<Json<Told>, StatusCode> {
+) -> Result<Json<ToldSnapshot>, StatusCode> {
     let Ok(snapshot) = pages.registry.get(&name) else {
         return Err(StatusCode::NOT_FOUND);
     };
     aside(move || told(&snapshot.summary())).await.map(Json)
 }
 
-async fn log_level(State(pages): Shared) -> Result<String, StatusCode> {
+async fn log_level(State(pages): PagesState) -> Result<String, StatusCode> {
     let levels = pages.levels.as_ref().ok_or(StatusCode::NOT_FOUND)?;
     Ok(levels.current() + "\n")
 }
@@ -133,7 +133,7 @@ async fn log_level(State(pages): Shared) -> Result<String, StatusCode> {
 /// Sets what is logged, from this machine only: the port has no
 /// authentication.
 async fn set_log_level(
-    State(pages): Shared,
+    State(pages): PagesState,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     filter: String,
 ) -> Result<String, (StatusCode, String)> {

@@ -73,10 +73,10 @@ pub(in crate::server) struct Calls {
 
 /// The counts of one thread, by method.
 #[derive(Debug)]
-struct Thread(Box<[Counts]>);
+struct Thread(Box<[MethodCounts]>);
 
 #[derive(Debug, Default)]
-struct Counts {
+struct MethodCounts {
     codes: [AtomicU64; CODES.len()],
     duration: Histogram,
     wait: Histogram,
@@ -104,7 +104,7 @@ impl Calls {
 
     /// A recorder for one more thread.
     pub(in crate::server) fn recorder(self: &Arc<Self>) -> Recorder {
-        let counts = (0..=self.methods.len()).map(|_| Counts::default());
+        let counts = (0..=self.methods.len()).map(|_| MethodCounts::default());
         let thread = Arc::new(Thread(counts.collect()));
         self.threads.lock().push(Arc::clone(&thread));
         Recorder {
@@ -131,7 +131,7 @@ impl Calls {
     }
 
     /// Methods, each with a sum over all threads.
-    fn sums<T: Default>(&self, add: impl Fn(&mut T, &Counts)) -> Vec<([(&str, &str); 1], T)> {
+    fn sums<T: Default>(&self, add: impl Fn(&mut T, &MethodCounts)) -> Vec<([(&str, &str); 1], T)> {
         let threads = self.threads.lock();
         let sum = |number| {
             let mut sum = T::default();
@@ -146,7 +146,7 @@ impl Calls {
     /// The histograms of the methods that have any.
     fn histograms(
         &self,
-        of: impl Fn(&Counts) -> &Histogram,
+        of: impl Fn(&MethodCounts) -> &Histogram,
     ) -> impl Iterator<Item = ([(&str, &str); 1], Totals)> {
         let all = self.sums(|totals: &mut Totals, counts| totals.add(of(counts)));
         all.into_iter().filter(|(_, totals)| totals.count() > 0)
@@ -155,7 +155,7 @@ impl Calls {
     /// The counters of the methods that have any.
     fn counters(
         &self,
-        of: impl Fn(&Counts) -> &AtomicU64,
+        of: impl Fn(&MethodCounts) -> &AtomicU64,
     ) -> impl Iterator<Item = ([(&str, &str); 1], u64)> {
         let all = self.sums(|sum, counts| *sum += of(counts).load(Ordering::Relaxed));
         all.into_iter().filter(|(_, sum)| *sum > 0)

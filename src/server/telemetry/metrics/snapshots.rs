@@ -53,7 +53,7 @@ impl fmt::Debug for Snapshots {
 }
 
 /// What is told under one label.
-struct Told {
+struct SnapshotFigures {
     name: String,
     revision: Option<i64>,
     synced: bool,
@@ -66,7 +66,7 @@ struct Told {
     memory: MemoryUse,
 }
 
-impl Told {
+impl SnapshotFigures {
     fn of(summary: &Summary) -> Self {
         let sizes = &summary.sizes;
         Self {
@@ -107,7 +107,7 @@ impl Told {
 }
 
 impl Snapshots {
-    fn told(&self) -> Vec<Told> {
+    fn told(&self) -> Vec<SnapshotFigures> {
         let mut all: Vec<_> = self.registry.list("");
         let size = |snapshot: &Summary| snapshot.sizes.nodes + snapshot.sizes.pods;
         // Snapshots that are expected matter whatever their size.
@@ -116,15 +116,21 @@ impl Snapshots {
             .map(|snapshot| (snapshot.is_expected(), snapshot.summary()))
             .collect();
         summaries.sort_by_key(|(expected, summary)| Reverse((*expected, size(summary))));
-        let told = summaries.iter().map(|(_, summary)| Told::of(summary));
-        let mut told: Vec<Told> = told.collect();
+        let told = summaries
+            .iter()
+            .map(|(_, summary)| SnapshotFigures::of(summary));
+        let mut told: Vec<SnapshotFigures> = told.collect();
         if told.len() > self.labelled {
             let others = told.split_off(self.labelled).into_iter();
-            told.extend(others.reduce(Told::merge).map(|others| Told {
-                name: OTHERS.into(),
-                revision: None,
-                ..others
-            }));
+            told.extend(
+                others
+                    .reduce(SnapshotFigures::merge)
+                    .map(|others| SnapshotFigures {
+                        name: OTHERS.into(),
+                        revision: None,
+                        ..others
+                    }),
+            );
         }
         told
     }
@@ -133,7 +139,7 @@ impl Snapshots {
 impl Collector for Snapshots {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let told = self.told();
-        let each = |of: fn(&Told) -> f64| told.iter().map(move |t| (label(t), of(t)));
+        let each = |of: fn(&SnapshotFigures) -> f64| told.iter().map(move |t| (label(t), of(t)));
         COUNT.gauge(&mut encoder, self.registry.list("").len())?;
         SYNCED.gauges(&mut encoder, each(|t| f64::from(u8::from(t.synced))))?;
         STALE.gauges(&mut encoder, each(|t| f64::from(u8::from(t.stale))))?;
@@ -158,6 +164,6 @@ impl Collector for Snapshots {
     }
 }
 
-fn label(told: &Told) -> [(&str, &str); 1] {
+fn label(told: &SnapshotFigures) -> [(&str, &str); 1] {
     [("snapshot", told.name.as_str())]
 }
