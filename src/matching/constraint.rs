@@ -1,4 +1,4 @@
-//! Topology spread constraints: what a pod, or the defaults, ask for
+//! Topology spread constraints of a pod, or the default ones
 //! (`docs/semantics.md`, "Constraints of a pod" and "Validation").
 
 use std::collections::{BTreeMap, HashSet};
@@ -14,11 +14,11 @@ use crate::proto::v1;
 pub enum Action {
     /// A hard constraint: the pod is not placed.
     DoNotSchedule,
-    /// A soft constraint: the pod is placed where it does least harm.
+    /// A soft constraint: nodes that keep the pods even score higher.
     ScheduleAnyway,
 }
 
-/// Whether nodes that a pod could not run on are left out of the counting.
+/// Whether nodes on which the pod could not run are left out of the counting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Policy {
     /// They are left out.
@@ -30,18 +30,18 @@ pub enum Policy {
 /// A compiled constraint without its selector.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Constraint {
-    /// The most that a domain may exceed the global minimum by; at least 1.
+    /// By how much a domain may exceed the global minimum; at least 1.
     pub max_skew: i32,
     /// Label key of nodes whose values are the domains.
     pub topology_key: Arc<str>,
     /// Hard or soft.
     pub action: Action,
-    /// With fewer domains than this the global minimum is 0. `None` is unset,
+    /// With fewer domains than this the global minimum is 0. `None` means unset,
     /// which acts as 1.
     pub min_domains: Option<i32>,
-    /// What becomes of nodes that do not match the pod's node affinity.
+    /// Whether nodes that do not match the pod's node affinity count.
     pub node_affinity_policy: Policy,
-    /// What becomes of nodes with taints that the pod does not tolerate.
+    /// Whether nodes with taints that the pod does not tolerate count.
     pub node_taints_policy: Policy,
 }
 
@@ -67,7 +67,7 @@ impl Policy {
 
 impl Constraint {
     /// Compiles the constraints of a pod with these labels, each with its
-    /// selector in full.
+    /// complete selector.
     pub fn compile_own(
         wire: &[v1::TopologySpreadConstraint],
         pod_labels: &BTreeMap<String, String>,
@@ -84,7 +84,7 @@ impl Constraint {
         all
     }
 
-    /// Compiles default constraints; they have no selector of their own.
+    /// Compiles default constraints, which have no selector.
     pub fn compile_defaults(
         wire: &[v1::TopologySpreadConstraint],
         path: Path<'_>,
@@ -103,7 +103,7 @@ impl Constraint {
         all
     }
 
-    /// A soft constraint with all else unset.
+    /// A soft constraint with all other fields unset.
     pub fn soft(topology_key: &str, max_skew: i32) -> Self {
         Self {
             max_skew,
@@ -246,8 +246,8 @@ fn check_match_label_keys(
     }
 }
 
-/// The keys that a selector uses, other than by the `key In [value]` that the
-/// API server itself writes for `matchLabelKeys` (KEP-3243).
+/// The keys that a selector uses, except in a `key In [value]` that the API
+/// server itself writes for `matchLabelKeys` (KEP-3243).
 fn used_keys<'s>(
     selector: &'s v1::LabelSelector,
     pod_labels: &BTreeMap<String, String>,

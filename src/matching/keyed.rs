@@ -1,5 +1,5 @@
-//! Values that much is looked up by: shared by all who hold them, and hashed
-//! once, however large they are.
+//! Keys of maps: copies share the value, and it is hashed only once, however
+//! large it is.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::ops::Deref;
@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use hashbrown::DefaultHashBuilder;
 
-/// Seeded, so that nobody can choose values that meet.
+/// Seeded, so that nobody can choose values with the same hash.
 static SEED: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
 
 /// A value and its hash. Copies share it.
@@ -15,7 +15,7 @@ static SEED: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::de
 pub(super) struct Keyed<T>(Arc<(u64, T)>);
 
 impl<T: Hash> Keyed<T> {
-    /// A value that others will hold too.
+    /// Hashes a value that copies will share.
     pub(super) fn of(value: T) -> Self {
         Self(Arc::new((SEED.hash_one(&value), value)))
     }

@@ -1,11 +1,11 @@
-//! What names, label keys and label values look like (Kubernetes:
+//! The rules for names, label keys and label values (Kubernetes:
 //! apimachinery's `util/validation`).
 
 use std::collections::BTreeMap;
 
 use super::violations::{Path, Violations};
 
-/// The namespace of objects that name none.
+/// The namespace of objects without a namespace.
 pub const DEFAULT_NAMESPACE: &str = "default";
 
 const SUBDOMAIN: &str = "must be 1 to 253 lower case letters, digits, \"-\" and \".\", \
@@ -17,7 +17,7 @@ const LABEL_KEY: &str = "must be a label key: 1 to 63 letters, digits, \"-\", \"
 const LABEL_VALUE: &str = "must be a label value: at most 63 letters, digits, \"-\", \"_\" and \
      \".\", with a letter or digit at both ends";
 
-/// The namespace that `name` stands for: an empty one is the default.
+/// The namespace that `name` means: empty means the default one.
 pub fn namespace_or_default(name: &str) -> &str {
     if name.is_empty() {
         DEFAULT_NAMESPACE
@@ -58,8 +58,8 @@ pub fn check_label_value(value: &str, path: Path<'_>, faults: &mut Violations) {
     }
 }
 
-/// Checks a map of labels. As in Kubernetes, the fault of a key or its value
-/// is one of the whole map.
+/// Checks a map of labels. As in Kubernetes, a fault of a key or a value is
+/// reported for the whole map.
 pub fn check_labels(labels: &BTreeMap<String, String>, path: Path<'_>, faults: &mut Violations) {
     for (key, value) in labels {
         if !is_label_key(key) {
@@ -99,8 +99,8 @@ fn is_dns_label(name: &[u8]) -> bool {
     name.len() <= 63 && is_made_of(name, LOWER, LOWER | DASH)
 }
 
-/// Whether the first and the last byte are of the classes `ends`, which are
-/// some of `inner`, and all others of those.
+/// Whether the first and the last byte are of the classes `ends` and all others
+/// of `inner`, which include `ends`.
 fn is_made_of(name: &[u8], ends: u8, inner: u8) -> bool {
     let is = |c: &u8, classes: u8| CLASSES[*c as usize] & classes != 0;
     name.first().is_some_and(|c| is(c, ends))

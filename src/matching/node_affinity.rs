@@ -14,7 +14,7 @@ use super::violations::{Path, Violations};
 use crate::account::heap;
 use crate::proto::v1;
 
-/// From how many terms on they are looked up by what they require.
+/// From this number of terms on, they are looked up by what they require.
 const MANY_TERMS: usize = 8;
 
 /// The nodes that a pod may run on: those with all labels of its
@@ -29,7 +29,7 @@ struct AffinityRules<A> {
     labels: Box<[Requirement<A>]>,
     /// The terms that can match a node; `None` without required affinity.
     terms: Option<Box<[NodeTerm<A>]>>,
-    /// Made of the terms, where there are many.
+    /// The index of the terms, if there are many.
     index: Option<TermIndex<A>>,
 }
 
@@ -91,8 +91,8 @@ impl NodeAffinity {
 }
 
 impl NodeAffinity {
-    /// Writes it for the wire, into the spec of a pod. Terms that can match no
-    /// node are not written.
+    /// Writes it for the wire, into the spec of a pod. Omits terms that can match
+    /// no node.
     pub fn write(&self, spec: &mut v1::PodSpec) {
         let pair = |r: &Requirement<Box<str>>| {
             let wire = to_wire(r);
@@ -117,7 +117,7 @@ impl NodeAffinity {
 }
 
 impl NodeAffinity {
-    /// What it takes on the heap, in bytes.
+    /// Its size on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
         let term = |term: &NodeTerm<Box<str>>| {
             Requirement::list_bytes(&term.labels) + Requirement::list_bytes(&term.names)
@@ -139,7 +139,7 @@ impl<A> NodeAffinity<A> {
         self.0.labels.is_empty() && self.0.terms.is_none()
     }
 
-    /// How many requirements a node is held against, at most and about.
+    /// Upper estimate of how many requirements a node is checked against.
     pub fn per_node(&self) -> usize {
         let rules = &*self.0;
         let terms = || rules.terms.iter().flatten().map(NodeTerm::len).sum();
@@ -179,7 +179,7 @@ impl<A> NodeAffinity<A> {
             }
     }
 
-    /// The same affinity with its strings held another way.
+    /// The same affinity with its strings represented in another way.
     pub fn map<B: Ord + Hash + Clone>(&self, mut f: impl FnMut(&A) -> B) -> NodeAffinity<B> {
         let mut map = |all: &[Requirement<A>]| all.iter().map(|r| r.map(&mut f)).collect();
         let labels = map(&self.0.labels);
@@ -270,7 +270,7 @@ fn canonical(all: Vec<Option<Requirement<Box<str>>>>) -> Option<Box<[Requirement
     Some(all.into())
 }
 
-/// `None` when the requirement is refused, or does not parse.
+/// `None` when the requirement is invalid, or does not parse.
 fn compile_expression(
     wire: &v1::NodeSelectorRequirement,
     path: Path<'_>,

@@ -2,7 +2,7 @@
 
 use super::requirement::Requirement;
 
-/// What node affinity reads of a node.
+/// What node affinity reads from a node.
 pub trait NodeLabels<V: ?Sized + 'static> {
     /// The node's name.
     fn name(&self) -> &V;

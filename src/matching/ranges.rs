@@ -62,7 +62,7 @@ impl Ranges {
         }
     }
 
-    /// What they take on the heap, in bytes.
+    /// Their size on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
         heap::block(size_of_val(&*self.ranges)) + heap::block(size_of_val(&*self.greatest))
     }

@@ -7,8 +7,8 @@ use crate::account::heap;
 
 /// A requirement on the value that a key has, if it has one.
 ///
-/// Generic in how strings are held: as text when a request is compiled, as
-/// interned symbols when it is matched against many label sets.
+/// Generic in how strings are represented: as text when a request is compiled,
+/// as interned symbols when it is matched against many label sets.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Requirement<A> {
     /// The label key, or the name of a field.
@@ -17,12 +17,12 @@ pub struct Requirement<A> {
     pub operator: Operator<A>,
 }
 
-/// What a [`Requirement`] asks of a value.
+/// What a [`Requirement`] requires of a value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operator<A> {
-    /// The value is one of these, which are sorted.
+    /// The value is one of these (sorted).
     In(Box<[A]>),
-    /// There is no value, or it is none of these, which are sorted.
+    /// There is no value, or it is none of these (sorted).
     NotIn(Box<[A]>),
     /// There is a value.
     Exists,
@@ -35,7 +35,7 @@ pub enum Operator<A> {
 }
 
 impl<A> Requirement<A> {
-    /// Whether `value` will do; `text` reads it.
+    /// Whether `value` satisfies it; `text` reads the value.
     pub fn holds<'v, V>(&self, value: Option<&'v V>, text: impl Fn(&'v V) -> &'v str) -> bool
     where
         A: Borrow<V>,
@@ -61,7 +61,7 @@ impl<A> Requirement<A> {
         }
     }
 
-    /// The same requirement with its strings held another way.
+    /// The same requirement with its strings represented in another way.
     pub fn map<B: Ord>(&self, mut f: impl FnMut(&A) -> B) -> Requirement<B> {
         let mut set = |values: &[A]| {
             let mut set: Vec<B> = values.iter().map(&mut f).collect();
@@ -85,7 +85,7 @@ impl<A> Requirement<A> {
 }
 
 impl<A> Operator<A> {
-    /// The only value that will do, if there is just one.
+    /// The only value that satisfies it, if there is just one.
     pub(super) fn only(&self) -> Option<&A> {
         match self {
             Self::In(values) => match &**values {
@@ -104,7 +104,7 @@ impl<A> Operator<A> {
         }
     }
 
-    /// Whether a value has to be there.
+    /// Whether the key must have a value.
     pub(super) fn wants_value(&self) -> bool {
         matches!(self, Self::In(_) | Self::Exists | Self::Gt(_) | Self::Lt(_))
     }
@@ -117,7 +117,7 @@ pub(super) fn parse_int(text: &str) -> Option<i64> {
 }
 
 impl Requirement<Box<str>> {
-    /// What it takes on the heap, in bytes.
+    /// Its size on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
         let values = match &self.operator {
             Operator::In(values) | Operator::NotIn(values) => {
@@ -129,7 +129,7 @@ impl Requirement<Box<str>> {
         heap::block(self.key.len()) + values
     }
 
-    /// What a list of them takes on the heap, in bytes.
+    /// The size of a list of them on the heap, in bytes.
     pub fn list_bytes(all: &[Self]) -> usize {
         heap::list::<Self>(all.len()) + all.iter().map(Self::heap_bytes).sum::<usize>()
     }

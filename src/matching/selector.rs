@@ -19,7 +19,7 @@ pub enum Selector<A = Box<str>> {
 }
 
 impl Selector {
-    /// Compiles a selector of the wire; an absent one matches nothing.
+    /// Compiles a selector from the wire; an absent one matches nothing.
     pub fn compile(
         wire: Option<&v1::LabelSelector>,
         path: Path<'_>,
@@ -37,20 +37,20 @@ impl Selector {
         Self::from_requirements(requirements)
     }
 
-    /// The selector of a map of labels: all pairs must be there.
+    /// The selector of a map of labels: a label set must have all pairs.
     pub fn from_labels(labels: &BTreeMap<String, String>) -> Self {
         Self::from_requirements(pairs(labels))
     }
 
-    /// This selector with `key = value` for each of `labels` ANDed to it. One
-    /// that matches nothing stays so.
+    /// This selector with `key = value` for each of `labels` ANDed to it. A
+    /// selector that matches nothing still does.
     #[must_use]
     pub fn and_labels<'a>(self, labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         self.and(labels.into_iter().map(|(key, value)| equals(key, value)))
     }
 
-    /// This selector with `requirements` ANDed to it. One that matches nothing
-    /// stays so.
+    /// This selector with `requirements` ANDed to it. A selector that matches
+    /// nothing still does.
     #[must_use]
     pub fn and(self, requirements: impl IntoIterator<Item = Requirement<Box<str>>>) -> Self {
         match self {
@@ -61,8 +61,8 @@ impl Selector {
         }
     }
 
-    /// This selector, counting every label set where it is `{}`: by asking for
-    /// the absence of a key that no label can have. For rules that do not share
+    /// This selector, but `{}` counts every label set. It then requires the
+    /// absence of a key that no label can have. For rules without
     /// kube-scheduler's exception for `{}`.
     #[must_use]
     pub fn or_everything(self) -> Self {
@@ -90,14 +90,14 @@ impl Selector {
             .find_map(|requirement| Some((&*requirement.key, &**requirement.operator.only()?)))
     }
 
-    /// Writes the selector for the wire: pairs as `matchLabels` where they
-    /// can be. `None` matches nothing.
+    /// Writes the selector for the wire, with `matchLabels` where possible.
+    /// `None` matches nothing.
     pub fn to_wire(&self) -> Option<v1::LabelSelector> {
         let Self::All(requirements) = self else {
             return None;
         };
         let mut wire = v1::LabelSelector::default();
-        // An empty key is that of `or_everything`.
+        // `or_everything` uses the empty key.
         let written = requirements.iter().filter(|r| !r.key.is_empty());
         for Requirement { key, operator } in written {
             let (operator, values) = match operator {
@@ -122,7 +122,7 @@ impl Selector {
         Some(wire)
     }
 
-    /// What it takes on the heap, in bytes.
+    /// Its size on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
         match self {
             Self::Nothing => 0,
@@ -154,13 +154,13 @@ impl<A> Selector<A> {
         }
     }
 
-    /// Whether it is `{}`: it matches every label set, and by the rule of
-    /// kube-scheduler's plugin counts no pod.
+    /// Whether it is `{}`: it matches every label set, but by the rule of
+    /// kube-scheduler's plugin it counts no pod.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::All(requirements) if requirements.is_empty())
     }
 
-    /// The same selector with its strings held another way.
+    /// The same selector with its strings represented in another way.
     pub fn map<B: Ord>(&self, mut f: impl FnMut(&A) -> B) -> Selector<B> {
         match self {
             Self::Nothing => Selector::Nothing,

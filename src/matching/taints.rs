@@ -13,9 +13,9 @@ use crate::proto::v1;
 pub enum Effect {
     /// Keeps new pods off.
     NoSchedule,
-    /// Would rather have none; no decision looks at it.
+    /// Prefers to keep pods off; no decision reads it.
     PreferNoSchedule,
-    /// Keeps new pods off and evicts those that are there.
+    /// Keeps new pods off and evicts running ones.
     NoExecute,
 }
 
@@ -26,12 +26,12 @@ pub struct Taint {
     pub key: Box<str>,
     /// Value of the taint; may be empty.
     pub value: Box<str>,
-    /// What it does.
+    /// Its effect.
     pub effect: Effect,
 }
 
-/// What taints a pod tolerates; sorted, without repetitions. Shared by all
-/// that looks at nodes for the pod.
+/// The taints that a pod tolerates; sorted, without repetitions. Everything that
+/// checks nodes for the pod shares it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Tolerations(Keyed<Box<[Toleration]>>);
 
@@ -88,7 +88,7 @@ impl Taint {
         taints.into()
     }
 
-    /// What it takes on the heap, in bytes.
+    /// Its size on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
         heap::block(self.key.len()) + heap::block(self.value.len())
     }
@@ -116,12 +116,12 @@ impl Tolerations {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What they take on the heap, in bytes.
+    /// Their size on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
         let text = |text: &Option<Box<str>>| text.as_ref().map_or(0, |t| heap::block(t.len()));
         let each = self.0.iter().map(|t| text(&t.key) + text(&t.value));
@@ -130,7 +130,7 @@ impl Tolerations {
             + each.sum::<usize>()
     }
 
-    /// Writes them for the wire. Those that tolerate nothing are not written.
+    /// Writes them for the wire. Omits those that tolerate nothing.
     pub fn to_wire(&self) -> Vec<v1::Toleration> {
         let text = |text: &Option<Box<str>>| text.as_deref().unwrap_or_default().to_owned();
         let toleration = |t: &Toleration| v1::Toleration {
@@ -143,7 +143,7 @@ impl Tolerations {
         self.0.iter().map(toleration).collect()
     }
 
-    /// Whether a pod with these may be put on a node with `taints`.
+    /// Whether a pod with these tolerations may run on a node with `taints`.
     pub fn tolerate_all(&self, taints: &[Taint]) -> bool {
         taints
             .iter()
@@ -157,7 +157,7 @@ impl Tolerations {
 
     /// As [`Self::tolerate`], for a taint given by its parts.
     pub fn tolerate_parts(&self, key: &str, value: &str, effect: Effect) -> bool {
-        // Each part is given or left open, which makes eight to look up.
+        // Each of three parts is set or open, which makes eight look-ups.
         [None, Some(key)].into_iter().any(|key| {
             [None, Some(value)].into_iter().any(|value| {
                 [None, Some(effect)].into_iter().any(|effect| {
@@ -174,7 +174,7 @@ impl Toleration {
         (self.key.as_deref(), self.value.as_deref(), self.effect)
     }
 
-    /// `None` when it is refused, or tolerates nothing.
+    /// `None` when it is invalid, or tolerates nothing.
     fn compile(wire: &v1::Toleration, path: Path<'_>, faults: &mut Violations) -> Option<Self> {
         let exists = wire.operator == "Exists";
         if !wire.key.is_empty() {
@@ -188,7 +188,7 @@ impl Toleration {
                 "must be NoExecute when tolerationSeconds is set",
             );
         }
-        // Kubernetes reports the value under the operator that it goes with.
+        // Kubernetes reports a bad value at the operator.
         if exists && !wire.value.is_empty() {
             let rule = "must have an empty value when it is Exists";
             faults.add(path.field("operator"), rule);

@@ -1,5 +1,5 @@
-//! Which of many terms can match a node at all: so that a node is not held
-//! against each of them.
+//! Finds, among many terms, those that can match a node at all, so that a node
+//! is not checked against each of them.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -10,8 +10,8 @@ use super::ranges::{Range, Ranges};
 use super::requirement::{Operator, Requirement, parse_int};
 use crate::account::heap;
 
-/// Terms by what they cannot do without. A term stands in one place, or under
-/// each of the values that it asks for.
+/// Terms by a label that they require. A term is listed once, or under each of
+/// the values that it allows.
 #[derive(Debug, Clone)]
 pub(super) struct TermIndex<A> {
     by_name: HashMap<A, Vec<usize>>,
@@ -21,12 +21,12 @@ pub(super) struct TermIndex<A> {
     by_range: HashMap<A, Ranges>,
     /// Terms that may match any node.
     rest: Vec<usize>,
-    /// How many requirements a node is held against, at most and about.
+    /// Upper estimate of how many requirements a node is checked against.
     per_node: usize,
 }
 
-/// How many of a node's labels are taken to lead to terms, for what a look at
-/// a node costs.
+/// How many of a node's labels are assumed to lead to terms, when the cost of a
+/// node is estimated.
 const LEADING_LABELS: usize = 4;
 
 impl<A: Hash + Eq + Clone> TermIndex<A> {
@@ -80,7 +80,7 @@ impl<A: Hash + Eq + Clone> TermIndex<A> {
 }
 
 impl TermIndex<Box<str>> {
-    /// What it takes on the heap, in bytes.
+    /// Its size on the heap, in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
         let lists = |map: &HashMap<Box<str>, Vec<usize>>| {
             let texts = map.keys().map(|text| heap::block(text.len()));
@@ -106,14 +106,14 @@ impl TermIndex<Box<str>> {
 }
 
 impl<A> TermIndex<A> {
-    /// How many requirements a node is held against, at most and about.
+    /// Upper estimate of how many requirements a node is checked against.
     pub(super) fn per_node(&self) -> usize {
         self.per_node
     }
 }
 
 impl<A: Hash + Eq> TermIndex<A> {
-    /// Whether one of the terms that can match a node `does`.
+    /// Whether one of the terms that can match a node `does` match it.
     pub(super) fn any<V>(&self, node: &impl NodeLabels<V>, does: impl Fn(usize) -> bool) -> bool
     where
         A: Borrow<V>,
@@ -134,7 +134,7 @@ impl<A: Hash + Eq> TermIndex<A> {
     }
 }
 
-/// The requirement of a value out of the fewest.
+/// The requirement that allows the fewest values.
 fn least_values<A>(all: &[Requirement<A>]) -> Option<(&A, &[A])> {
     let values = all.iter().filter_map(|r| match &r.operator {
         Operator::In(values) => Some((&r.key, &**values)),

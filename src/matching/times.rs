@@ -1,4 +1,4 @@
-//! What times objects may name.
+//! The times that objects may have.
 
 use super::violations::{Path, Violations};
 use crate::proto::v1;
@@ -6,8 +6,8 @@ use crate::proto::v1;
 /// Seconds from 1970 to the first year, and to the first one with five digits.
 const YEARS: std::ops::Range<i64> = -62_135_596_800..253_402_300_800;
 
-/// Checks that the time of an object's deletion, whose metadata is at `path`,
-/// can be written as JSON: what is stored is exported, and what is asked is
+/// Checks that the deletion time of an object, whose metadata is at `path`, can
+/// be written as JSON, because stored objects are exported and questions are
 /// logged.
 pub fn check_deletion(metadata: &v1::ObjectMeta, path: Path<'_>, faults: &mut Violations) {
     let deletion = metadata.deletion_timestamp.as_ref();

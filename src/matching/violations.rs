@@ -1,4 +1,4 @@
-//! Where a request is wrong: field paths and the list of faults found.
+//! What is wrong with a request: field paths and the list of faults.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use crate::limits::{Limit, Limits};
 /// The path of a field, as in the JSON of the request, e.g.
 /// `pod.spec.topologySpreadConstraints[0].maxSkew`.
 ///
-/// A path borrows its parent and is only written out when something is wrong,
-/// so walking a valid object costs nothing.
+/// A path borrows its parent and becomes text only when something is wrong, so
+/// checking a valid object costs nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct Path<'a> {
     parent: Option<&'a Path<'a>>,
@@ -68,12 +68,11 @@ pub struct Violation {
     pub field: String,
     /// What is wrong with it.
     pub description: String,
-    /// The configured limit that the value is too much for, if it is not
-    /// simply wrong.
+    /// The configured limit that the value exceeds; `None` for other faults.
     pub limit: Option<Limit>,
 }
 
-/// How many faults are kept with their words; of more it is known how many.
+/// How many faults are kept with their text. Further ones are only counted.
 const MAX_KEPT: usize = 1_000;
 
 /// How many faults are written out in one text.
@@ -86,7 +85,7 @@ pub struct Violations {
     kept: Vec<Violation>,
     /// How many there are.
     total: usize,
-    /// How many of them are simply wrong, and not over a limit.
+    /// How many of them exceed no limit but are wrong.
     wrong: usize,
 }
 
@@ -141,7 +140,7 @@ impl Violations {
         self.total
     }
 
-    /// Whether every fault is to be over a limit.
+    /// Whether every fault exceeds a limit.
     pub fn are_limits(&self) -> bool {
         self.wrong == 0
     }

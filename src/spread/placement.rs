@@ -57,9 +57,9 @@ pub struct Outcome {
     pub unplaced: usize,
     /// Why: nodes by reason.
     pub reasons: BTreeMap<String, usize>,
-    /// Every step, if wished for. Fleet dialect only.
+    /// Every step, if they are recorded. Fleet dialect only.
     pub steps: Vec<PickStep>,
-    /// Holders that should go, ascending by name. Fleet dialect only.
+    /// Holders that should give the placement up, ascending by name. Fleet dialect only.
     pub removed: Vec<String>,
 }
 

@@ -10,7 +10,7 @@ pub struct Report<'a> {
     pub active: &'a Active,
     /// How many domains there are.
     pub domain_count: usize,
-    /// The minimum that skews are measured from.
+    /// The minimum from which skews are measured.
     pub global_minimum: i64,
     /// Whether there are fewer domains than `minDomains`.
     pub min_domains_unmet: bool,
@@ -23,7 +23,7 @@ pub struct Report<'a> {
 /// One domain of a constraint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DomainReport<'a> {
-    /// What is counted.
+    /// Its counts.
     pub tally: DomainTally<'a>,
     /// Skew of the domain if the pod went there.
     pub skew: i64,
@@ -31,7 +31,7 @@ pub struct DomainReport<'a> {
     pub feasible: bool,
 }
 
-/// What counts in a domain.
+/// The counts of a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DomainTally<'a> {
     /// Matching pods in it.
@@ -43,8 +43,8 @@ pub struct DomainTally<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// A report of `domain_count` domains that lists these, which are in
-    /// order. A soft constraint admits the pod everywhere.
+    /// A report of `domain_count` domains that lists these, in order. A soft
+    /// constraint admits the pod everywhere.
     pub fn of(
         active: &'a Active,
         domain_count: usize,

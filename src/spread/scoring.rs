@@ -9,14 +9,14 @@ pub const MAX_SCORE: i64 = 100;
 /// What a soft constraint adds to raw scores.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Weight {
-    /// For each matching pod.
+    /// Per matching pod.
     pub per_pod: f64,
-    /// For each node that has the key.
+    /// Per node that has the key.
     offset: f64,
 }
 
 impl Weight {
-    /// Of a constraint with so many domains among the scored nodes.
+    /// For a constraint with this many domains among the scored nodes.
     pub fn of(constraint: &Constraint, size: usize) -> Self {
         Self {
             // A size is far below 2^52, so it is exact as a double.
@@ -25,14 +25,14 @@ impl Weight {
         }
     }
 
-    /// What a node in a domain with so many matching pods gets.
+    /// The addend of a node in a domain with this many matching pods.
     pub fn part(&self, matching_pods: u32) -> f64 {
         f64::from(matching_pods) * self.per_pod + self.offset
     }
 }
 
 /// Rounds a sum, which is not negative, half away from zero, as the plugin
-/// does. Saturates for sums beyond what a cluster can hold.
+/// does. Saturates for sums that no cluster can reach.
 pub fn round_half_up(sum: f64) -> i64 {
     let whole = sum as i64;
     // The difference of a double and its whole part is exact.
@@ -49,7 +49,7 @@ pub struct RawRange {
 }
 
 impl RawRange {
-    /// Of the raw scores of all nodes that are scored.
+    /// For the raw scores of all scored nodes.
     pub fn of(raw: impl Iterator<Item = i64>) -> Self {
         let widen = |range: Option<(i64, i64)>, raw: i64| {
             let (min, max) = range.unwrap_or((raw, raw));

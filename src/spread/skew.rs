@@ -16,7 +16,7 @@ pub struct GlobalMinimum {
 impl GlobalMinimum {
     /// The smallest count of the domains, or 0 when there are fewer of them
     /// than `minDomains` of a constraint, which is 1 when unset. Without a
-    /// constraint any number of domains will do.
+    /// constraint any number of domains is enough.
     pub fn of(constraint: Option<&Constraint>, domains: usize, smallest: Option<u32>) -> Self {
         let min_domains_unmet = constraint.is_some_and(|constraint| {
             let wanted = constraint.min_domains.unwrap_or(1);
@@ -35,7 +35,7 @@ impl GlobalMinimum {
 /// The numbers that decide whether a domain takes the pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SkewRule {
-    /// How far a domain may be above the global minimum with the pod in it.
+    /// By how much a domain may exceed the global minimum with the pod in it.
     pub max_skew: i64,
     /// 1 when the constraint counts the pod itself, else 0.
     pub self_match: i64,
@@ -53,24 +53,24 @@ impl SkewRule {
         }
     }
 
-    /// The skew of a domain with so many matching pods if the pod went there.
+    /// The skew of a domain with this many matching pods if the pod went there.
     pub fn skew(&self, matching_pods: i64) -> i64 {
         matching_pods + self.self_match - self.minimum
     }
 
-    /// Whether a domain with so many matching pods takes the pod.
+    /// Whether a domain with this many matching pods takes the pod.
     pub fn admits(&self, matching_pods: i64) -> bool {
         matching_pods <= self.limit()
     }
 
-    /// The most matching pods that a domain may have to take the pod; negative
-    /// when none does.
+    /// The most matching pods with which a domain takes the pod; negative when no
+    /// domain does.
     pub fn limit(&self) -> i64 {
         self.max_skew + self.minimum - self.self_match
     }
 
-    /// The smallest global minimum with which a domain with so many matching
-    /// pods takes the pod.
+    /// The smallest global minimum at which a domain with this many matching pods
+    /// takes the pod.
     pub fn minimum_to_admit(&self, matching_pods: i64) -> i64 {
         matching_pods + self.self_match - self.max_skew
     }

@@ -13,7 +13,7 @@ pub enum Reason {
     MissingTopologyKey,
     /// The pod would exceed the max skew of a hard constraint.
     Skew,
-    /// No more replicas fit, by the caller's word.
+    /// No more replicas fit, as the caller said.
     Capacity,
 }
 
@@ -45,7 +45,7 @@ impl Reason {
         }
     }
 
-    /// Whether the node would do if other pods moved.
+    /// Whether the node would be feasible if other pods moved.
     pub const fn is_resolvable(self) -> bool {
         matches!(self, Self::Skew)
     }

@@ -6,26 +6,26 @@ use crate::spread::{Active, GlobalMinimum};
 /// How pods are spread over one topology.
 #[derive(Debug, Clone)]
 pub struct Balance {
-    /// The constraint that wants it even; `None` when a key was asked for.
+    /// The constraint; `None` when the question is about a key.
     pub constraint: Option<Active>,
     /// The topology key.
     pub topology_key: String,
     /// How many domains there are.
     pub domain_count: usize,
-    /// The count that skews are measured from: the smallest, or 0 with fewer
+    /// The count from which skews are measured: the smallest, or 0 with fewer
     /// domains than `minDomains`.
     pub global_minimum: i64,
     /// Whether there are fewer domains than `minDomains`.
     pub min_domains_unmet: bool,
-    /// How far the largest count is above the minimum.
+    /// The largest count minus the minimum.
     pub skew: i64,
-    /// Pods of the workload that are on a node that is in no domain.
+    /// Pods of the workload on a node in no domain.
     pub outside_pods: i64,
     /// The first domains, most pods first, then by value.
     pub domains: Vec<Share>,
 }
 
-/// What one domain has.
+/// The numbers of one domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Share {
     /// Value of the topology key.
@@ -71,7 +71,7 @@ impl Balance {
         }
     }
 
-    /// How far it is beyond what its constraint allows; 0 when it is within.
+    /// By how much the skew exceeds max skew; 0 when it does not.
     pub fn excess(&self) -> i64 {
         let max_skew = self.constraint.as_ref().map(|c| c.constraint.max_skew);
         max_skew.map_or(0, |max| (self.skew - i64::from(max)).max(0))

@@ -1,6 +1,5 @@
-//! How evenly things are spread now (`docs/spread.md`): the workloads of a
-//! namespace, and how far each is from even, by its own constraints or by a
-//! topology key.
+//! How evenly workloads are spread now (`docs/spread.md`): the workloads of a
+//! namespace, and the skew of each, by its own constraints or by a topology key.
 
 mod balance;
 mod survey;

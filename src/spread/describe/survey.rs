@@ -12,10 +12,10 @@ use crate::proto::v1;
 use crate::snapshot::{Eligibility, Limits, PodGroup, PodGroups, Query, Slot, partition, topology};
 use crate::spread::{Active, Question};
 
-/// What it costs to take a group of pods up, in units.
+/// The cost of reading a group of pods, in units.
 const UNITS_PER_GROUP: usize = 500;
 
-/// What workloads are judged by.
+/// By what workloads are judged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum By {
     /// Their constraints: their own, or the default ones.
@@ -45,12 +45,12 @@ struct Member<'c> {
 pub struct JudgedWorkload {
     /// The workload.
     pub workload: WorkloadId,
-    /// Its pods, but for those that are terminating or finished.
+    /// Its pods, without terminating and finished ones.
     pub pods: usize,
     /// One for each distinct constraint in force, or for the key. Pods of two
     /// revisions may have different constraints.
     pub balances: Vec<Balance>,
-    /// Why some of its pods could not be judged: what they ask for is invalid.
+    /// Why some of its pods could not be judged: their spec is invalid.
     pub fault: Option<String>,
 }
 
@@ -83,7 +83,7 @@ impl<'c, 'a> Survey<'c, 'a> {
             workloads.entry(workload).or_default().push(member);
         }
         for members in workloads.values_mut() {
-            // Whatever order they arrived in, the answer is the same.
+            // The answer must not depend on the order of arrival.
             members.sort_by_cached_key(|member| member.pod.encode_to_vec());
         }
         Self {
@@ -100,7 +100,7 @@ impl<'c, 'a> Survey<'c, 'a> {
         self.workloads.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.workloads.is_empty()
     }
@@ -143,7 +143,7 @@ impl<'c, 'a> Survey<'c, 'a> {
 
     /// How the pods that a selector matches are spread over a topology key.
     pub fn judge_selected(&self, selector: &Selector, key: &Arc<str>) -> (usize, Balance) {
-        // Asked about, `{}` is everything; in a constraint it counts nothing.
+        // In a question `{}` means everything; in a constraint it counts nothing.
         let selector = selector.clone().or_everything();
         let matches = |member: &&Member<'_>| {
             let metadata = member.pod.metadata.as_ref();
@@ -177,7 +177,7 @@ impl<'c, 'a> Survey<'c, 'a> {
         let mut places: HashMap<SharedConstraint, usize> = HashMap::new();
         let mut found: Vec<(Active, partition::Key, Vec<&[Slot]>)> = Vec::new();
         for member in members {
-            // A pod that may run on one node only has nothing to choose.
+            // A pod that may run on one node only has no choice.
             if self.pod_groups.is_pinned(member.group) {
                 continue;
             }
@@ -227,7 +227,7 @@ impl<'c, 'a> Survey<'c, 'a> {
         compiled.map_err(|faults| faults.to_string())
     }
 
-    /// Where most of the pods may run.
+    /// The nodes on which most of the pods may run.
     fn eligibility(&self, members: &[&Member<'_>]) -> Eligibility {
         let most = members.iter().max_by_key(|member| member.group.pods);
         let most = most.filter(|member| !self.pod_groups.is_pinned(member.group));
@@ -265,7 +265,7 @@ impl<'c, 'a> Survey<'c, 'a> {
     }
 }
 
-/// The nodes that have a key and are eligible, parted by it.
+/// The eligible nodes with a key, by its value.
 fn keyed(key: &Arc<str>, eligibility: Eligibility) -> partition::Key {
     let eligibility = Eligibility {
         required_keys: [Arc::clone(key)].into(),

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::proto::v1;
 
-/// The label that a deployment gives the pods of a replica set.
+/// The label by which a deployment marks the pods of a replica set.
 const TEMPLATE_HASH: &str = "pod-template-hash";
 
-/// What pods belong to: their controller, or for want of one their labels.
+/// What pods belong to: their controller, or their labels if they have none.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WorkloadId {
     /// Kind of the controller; empty when there is none.
@@ -19,9 +19,9 @@ pub struct WorkloadId {
 }
 
 impl WorkloadId {
-    /// What a pod belongs to. The replica sets of a deployment are told by
-    /// their name, which ends in the hash that their pods carry as a label:
-    /// their pods belong to the deployment.
+    /// What a pod belongs to. Pods of a deployment's replica set belong to the
+    /// deployment. Such a replica set is recognised by its name, which ends in
+    /// the hash that its pods have as a label.
     pub fn of(pod: &v1::Pod) -> Self {
         let none = v1::ObjectMeta::default();
         let metadata = pod.metadata.as_ref().unwrap_or(&none);
@@ -49,8 +49,8 @@ impl WorkloadId {
     }
 }
 
-/// Whether a pod is controlled by what is of this kind and name itself, as by a
-/// replica set of a deployment.
+/// Whether the pod's own controller has this kind and name, such as a replica
+/// set of a deployment.
 pub(super) fn is_controlled_by(pod: &v1::Pod, kind: &str, name: &str) -> bool {
     let controller = pod.metadata.as_ref().and_then(controller);
     controller.is_some_and(|owner| owner.kind == kind && owner.name == name)

@@ -1,23 +1,23 @@
-//! The clusters that can still be picked, grouped so that the best is found
+//! The clusters that can still be picked, grouped so that the best one is found
 //! without looking at all of them.
 //!
 //! Clusters with the same domain under every constraint are a *cell*: they
-//! always score alike, so only the best ranked of a cell matters. Cells whose
-//! domains stand alike, by [`Class`], score alike too, and are kept together
-//! in order of their best cluster. A pick asks each such group once; then it
-//! moves the cells of the few domains whose class it changed.
+//! always have the same score, so only the best ranked cluster of a cell matters.
+//! Cells whose domains have the same [`Class`] have the same score too. They
+//! form a group, in order of their best cluster. A pick looks at each group
+//! once, and then moves the cells of the few domains whose class it changed.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::holders::{Class, HolderSpread, PickEffect};
 use crate::snapshot::{DomainId, Slot};
 
-/// A candidate: the smaller, the better among equal scores.
+/// A candidate: among equal scores the smallest wins.
 pub type Rank = u32;
 
 type CellClasses = Box<[Class]>;
 
-/// The candidates of a placement, by cell and by how the cells stand.
+/// The candidates of a placement, by cell and by the class of the cells.
 #[derive(Debug)]
 pub struct CandidateCells {
     cells: Vec<Cell>,
@@ -106,7 +106,7 @@ impl CandidateCells {
         }
     }
 
-    /// Follows a domain of constraint `i` into its class.
+    /// Moves the cells of a domain of constraint `i` to its new class.
     fn reclassify(&mut self, i: usize, domain: DomainId, class: Class) {
         let cells = self.by_domain[i].remove(&domain).unwrap_or_default();
         for index in &cells {
@@ -142,7 +142,7 @@ impl CandidateCells {
     }
 }
 
-/// The score of clusters whose domains stand so; `None` when a hard
+/// The score of clusters whose domains have these classes; `None` when a hard
 /// constraint refuses them.
 fn score(classes: &[Class], spreads: &[HolderSpread]) -> Option<i64> {
     let effects = spreads.iter().zip(classes);

@@ -1,6 +1,6 @@
 //! The Fleet dialect (`docs/semantics.md`, "Fleet dialect"): nodes are
-//! clusters, a pod on one is a placement that it holds, and a cluster holds a
-//! placement at most once.
+//! clusters, a pod on a node is a placement that the cluster holds, and a
+//! cluster holds a placement at most once.
 
 mod cells;
 mod holders;

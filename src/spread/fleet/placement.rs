@@ -9,7 +9,7 @@ use crate::matching::{Action, Constraint, Path, Policy, Selector, Violations, na
 use crate::proto::v1;
 use crate::snapshot::{Limits, partition};
 
-/// What a Fleet decision is asked about.
+/// What a Fleet decision is about.
 #[derive(Debug, Clone)]
 pub struct PlacementSpec {
     /// The placement without its constraints.
