@@ -1,9 +1,8 @@
-//! One account of all that clients can make grow in memory, held against one
-//! limit of the process.
+//! One account of everything that clients can make grow in memory, with one
+//! limit for the process.
 //!
-//! Whoever holds something for a client holds a [`Charge`] for it. Limits by
-//! name say how much of one thing there may be; this one says how much of all
-//! of them together.
+//! Code that holds something for a client holds a [`Charge`] for it. The other
+//! limits are for one thing each; this one is for all of them together.
 
 pub mod heap;
 
@@ -95,7 +94,7 @@ impl Account {
         })
     }
 
-    /// One without a limit, for a process that serves nobody else.
+    /// An account without a limit, for a process that serves nobody else.
     pub fn unlimited() -> Arc<Self> {
         Self::new(usize::MAX)
     }
@@ -138,14 +137,14 @@ impl Account {
         }
     }
 
-    /// Whether so many more bytes of a part would be allowed now.
+    /// Whether this many more bytes of a part would be allowed now.
     pub fn has_room(&self, part: Part, bytes: usize) -> bool {
         let sum = self.used().checked_add(bytes);
         bytes == 0 || sum.is_some_and(|sum| sum <= self.limit - self.reserve(part))
     }
 
-    /// What a part has to leave free, so that what is kept never keeps out
-    /// requests, and what is kept to be faster never keeps out objects.
+    /// What a part must leave free, so that stored objects never crowd out
+    /// requests, and views never crowd out objects.
     fn reserve(&self, part: Part) -> usize {
         match part {
             Part::Views => self.limit / 8,
@@ -154,10 +153,10 @@ impl Account {
         }
     }
 
-    /// A charge of so many bytes.
+    /// A charge of this many bytes.
     ///
     /// # Errors
-    /// [`Exhausted`] when the limit does not allow it; nothing is charged then.
+    /// [`Exhausted`] when the limit does not allow it. Then nothing is charged.
     pub fn charge(self: &Arc<Self>, part: Part, bytes: usize) -> Result<Charge, Exhausted> {
         let mut charge = self.open(part);
         charge.grow(bytes)?;
@@ -189,10 +188,10 @@ impl Charge {
         self.bytes
     }
 
-    /// Charges so many bytes more.
+    /// Charges this many more bytes.
     ///
     /// # Errors
-    /// [`Exhausted`] when the limit does not allow it; nothing is charged then.
+    /// [`Exhausted`] when the limit does not allow it. Then nothing is charged.
     pub fn grow(&mut self, bytes: usize) -> Result<(), Exhausted> {
         // What takes nothing is never too much.
         if bytes == 0 {
@@ -216,8 +215,8 @@ impl Charge {
         })
     }
 
-    /// Sets it to what something takes by now, whatever the limit: what is there
-    /// is there.
+    /// Sets it to the current size of something that exists already, whatever
+    /// the limit.
     pub fn set(&mut self, bytes: usize) {
         match bytes.checked_sub(self.bytes) {
             Some(more) => self.account.add(self.part, more),
@@ -227,8 +226,8 @@ impl Charge {
     }
 }
 
-/// What something takes that many change at once, on the account until this is
-/// dropped. What it counts is there already, so no limit is looked at.
+/// The size of something that many threads change, on the account until this is
+/// dropped. What it counts exists already, so it ignores the limit.
 #[derive(Debug)]
 pub struct Gauge {
     account: Arc<Account>,
@@ -263,7 +262,7 @@ impl Gauge {
         self.change(self.bytes(), bytes);
     }
 
-    /// Has what it counts stand for another part.
+    /// Moves the size to another part of the account.
     pub fn move_to(&mut self, part: Part) {
         let bytes = self.bytes();
         self.account.subtract(self.part, bytes);

@@ -1,12 +1,12 @@
-//! Topology spread decisions over gRPC: where things may and should run so
-//! that they stay evenly spread.
+//! Topology spread decisions over gRPC: where pods may and should run so that
+//! they stay evenly spread.
 //!
 //! Data flows one way: `api` takes requests apart and calls `spread`, which
 //! decides on what `snapshot` holds by the rules of `matching`. `server` and
-//! `cli` stand in front of `api`. See `docs/architecture.md`.
+//! `cli` use `api`. See `docs/architecture.md`.
 //!
-//! Without features the crate decides in process: no tokio, no tonic. What each
-//! feature adds stands in `docs/building.md`.
+//! Without features the crate decides in process: no tokio, no tonic.
+//! `docs/building.md` says what each feature adds.
 
 #[cfg(feature = "server")]
 pub mod access;

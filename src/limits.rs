@@ -330,8 +330,8 @@ impl Limit {
 }
 
 impl Limits {
-    /// No limit on anything: for what was accepted once. It is whatever the
-    /// limits are now; they refuse only what is new.
+    /// No limit on anything: for what was accepted before. Limits refuse only
+    /// what is new.
     pub const fn none() -> Self {
         Self::all(usize::MAX, Duration::MAX)
     }

@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 
-/// From here on allocations are of their own, in so many bytes at a time.
+/// From this size on, allocations are made directly, in multiples of this many
+/// bytes.
 const LARGE: usize = 4 << 20;
 const PAGES: usize = 64 << 10;
 
-/// What an allocation of so many bytes takes. Allocators hand out a few sizes
-/// only: in steps of 16 bytes first, of a quarter of a power of two later.
+/// The memory of an allocation of this many bytes. Allocators use only a few
+/// sizes: first in steps of 16 bytes, later of a quarter of a power of two.
 pub const fn block(bytes: usize) -> usize {
     match bytes {
         0 => 0,
@@ -20,25 +21,26 @@ pub const fn block(bytes: usize) -> usize {
     }
 }
 
-/// What a boxed slice of so many elements takes, or a list with room for them.
+/// The memory of a boxed slice of this many elements, or of a list with this
+/// capacity.
 pub fn list<T>(capacity: usize) -> usize {
     block(capacity * size_of::<T>())
 }
 
-/// What a list or table that takes `bytes` takes more at once when it has no
-/// room for so many more: it doubles.
+/// How much a list or table of `bytes` grows at once when it has no room for
+/// this many more elements: it doubles.
 pub fn doubling(bytes: usize, len: usize, capacity: usize, more: usize) -> usize {
     if len + more > capacity { bytes } else { 0 }
 }
 
-/// What is behind an `Arc` to a value that takes so many bytes.
+/// The allocation of an `Arc` with a value of this many bytes.
 pub const fn shared(bytes: usize) -> usize {
-    // Two counts stand before it.
+    // Two counters precede it.
     block(2 * size_of::<usize>() + bytes)
 }
 
-/// What a hash table of the standard library takes with room for so many
-/// entries, without what they own.
+/// The memory of a hash table of the standard library with this capacity,
+/// without what its entries own.
 pub fn table<K, V>(capacity: usize) -> usize {
     // An eighth of the places stays free. Each has a byte of its own, and so
     // has a group at the end.
@@ -57,7 +59,7 @@ pub const fn entry<T>() -> usize {
     (size_of::<T>() + 1) * 3 / 2
 }
 
-/// What a B-tree of so many entries takes, without what they own.
+/// The memory of a B-tree of this many entries, without what they own.
 pub fn tree<K, V>(len: usize) -> usize {
     // A node has room for eleven, and half of that is used when they came in
     // order.

@@ -13,14 +13,14 @@ pub enum Delay {
     Long,
 }
 
-/// A look at one thing: a requirement held against a node, a count added up.
-/// About 5 ns.
+/// One small step: checking a requirement of a node, adding up a count. About 5
+/// ns.
 pub type Units = u64;
 
 /// What a decision costs at most on a thread that serves others: about 5 ms.
 pub const AT_ONCE: Units = 1_000_000;
 
-/// How much work is done between two looks at whether to go on: about 1 ms.
+/// How much work is done between two checks whether to continue: about 1 ms.
 const SLICE: Units = 200_000;
 
 /// What is left of what a decision may cost.
@@ -33,7 +33,7 @@ pub struct Budget<'a> {
 }
 
 impl<'a> Budget<'a> {
-    /// One of so many units.
+    /// A budget of this many units.
     pub fn of(units: Units) -> Self {
         Self {
             left: Cell::new(units),
@@ -83,7 +83,7 @@ impl<'a> Budget<'a> {
         self.affords(units) && self.goes_on(units)
     }
 
-    /// Notes that something was left out: what is decided is worth nothing.
+    /// Notes that something was left out, so the decision is void.
     pub fn give_up(&self, delay: Delay) {
         if self.delay.get() != Some(Delay::Long) {
             self.delay.set(Some(delay));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Tells what time it is.
+/// Reads the time.
 pub type Clock = Arc<dyn Fn() -> Now + Send + Sync>;
 
 /// A moment on both clocks.
@@ -22,16 +22,16 @@ pub struct Now {
 pub struct Moment(i64);
 
 impl Moment {
-    /// After all others.
+    /// Later than all others.
     pub const NEVER: Self = Self(i64::MAX);
 
-    /// The moment so much later.
+    /// The moment this much later.
     #[must_use]
     pub fn after(self, span: Duration) -> Self {
         Self(self.0.saturating_add(nanos(span)))
     }
 
-    /// The moment so much earlier.
+    /// The moment this much earlier.
     #[must_use]
     pub fn before(self, span: Duration) -> Self {
         Self(self.0.saturating_sub(nanos(span)))

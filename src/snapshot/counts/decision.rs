@@ -1,4 +1,4 @@
-//! What tells decisions apart.
+//! Identifies decisions.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};

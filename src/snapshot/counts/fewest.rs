@@ -24,7 +24,7 @@ pub struct Bound {
 pub struct Fewest<'a> {
     /// By domain; domains past its end have 0.
     pub counts: &'a [u32],
-    /// By domain: what is 0 or past the end is no domain.
+    /// By domain. A value that is 0 or past the end is no domain.
     pub nodes_in: &'a [u32],
     /// Where they end.
     pub bound: Bound,

@@ -83,7 +83,7 @@ impl NodeLayout {
         admitted
     }
 
-    /// What it takes in memory for so many nodes in so many domains, in bytes.
+    /// Its size in memory for this many nodes in this many domains, in bytes.
     pub fn memory_bytes(nodes: usize, domains: usize) -> usize {
         let sets = 1 + Some(domains).filter(|n| *n <= FEW_DOMAINS).unwrap_or(0);
         nodes * size_of::<DomainId>() + sets * nodes / 8

@@ -1,4 +1,4 @@
-//! The nodes that a constraint looks at, parted into domains.
+//! The nodes that a constraint counts in, by domain.
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,7 +15,7 @@ use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::slots::Slot;
 use crate::snapshot::objects::symbols::Symbol;
 
-/// How many nodes are looked at before looking whether to go on.
+/// After how many nodes to check whether to continue.
 const NODES_PER_LOOK: usize = 64;
 
 /// The taint of a cordoned node; a pod that tolerates it may go there.
@@ -34,7 +34,7 @@ pub struct Eligibility {
     pub cordon_tolerations: Option<Tolerations>,
 }
 
-/// What tells one partition from another.
+/// The key of a partition.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Key {
     /// What parts the nodes.
@@ -46,7 +46,7 @@ pub struct Key {
     pub eligibility: Eligibility,
 }
 
-/// The eligible nodes, parted into the domains of a topology.
+/// The eligible nodes by domain of a topology.
 #[derive(Debug, Clone)]
 pub struct Partition {
     key: Arc<Key>,
@@ -104,7 +104,7 @@ impl Key {
         } = &self.eligibility;
         let texts = required_keys.iter().map(|key| heap::shared(key.len()));
         let tolerations = [tolerations, cordon_tolerations].into_iter().flatten();
-        // A partition stands in a list and in a map, which double.
+        // A partition is in a list and in a map, which double.
         const PLACES: usize = 192;
         heap::shared(size_of::<Self>())
             + PLACES
@@ -178,7 +178,7 @@ impl Eligibility {
 }
 
 impl Partition {
-    /// What it costs to make one of so many nodes.
+    /// The cost of making one of this many nodes.
     pub fn units(key: &Key, nodes: usize) -> usize {
         let affinity = key.eligibility.affinity.as_ref();
         let resolved = affinity.map_or(0, |affinity| 20 * affinity.size());

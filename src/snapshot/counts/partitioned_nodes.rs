@@ -29,7 +29,7 @@ pub struct PartitionedNodes {
 struct Base {
     nodes: Arc<PartitionedNodes>,
     changed: Vec<Slot>,
-    /// Topologies of theirs, each with what became of it.
+    /// Their topologies, each with its successor.
     topologies: Mutex<Vec<(Arc<Topology>, Arc<Topology>)>>,
 }
 
@@ -104,7 +104,7 @@ impl PartitionedNodes {
             if let Some(in_use) = self.partitions.read().find(key, now, by) {
                 return Some(in_use);
             }
-            // Made without a lock: others look up theirs meanwhile.
+            // Made without a lock, so that others can look up theirs.
             let (topology, partition) = match &self.base {
                 Some(base) => self.follow_base(base, key, (upkeep, by), budget)?,
                 None => self.look(key, budget)?,
@@ -174,7 +174,7 @@ impl PartitionedNodes {
         let topology = match known {
             Some((_, after)) => Arc::clone(after),
             None if self.partitions.read().topology(&key.topology).is_some() => {
-                // Another one took its place in the base meanwhile.
+                // Another one has replaced it in the base.
                 drop(topologies);
                 return self.look(key, budget);
             }

@@ -49,7 +49,7 @@ pub struct Topology {
 /// The numbers of all values, ascending by value.
 #[derive(Debug, Clone)]
 pub enum Ascending {
-    /// They ascend as the values do; so many there are.
+    /// The numbers ascend like the values.
     ByNumber(usize),
     /// The numbers in the order of their values.
     Listed(Vec<DomainId>),
@@ -131,7 +131,7 @@ impl Topology {
         id
     }
 
-    /// Follows a change of a node; `None` for one that is gone.
+    /// Applies a change of a node; `None` for a deleted one.
     pub fn update(&mut self, slot: Slot, node: Option<NodeRef<'_>>) {
         self.layout.take();
         if self.label.is_none() {
@@ -165,8 +165,8 @@ impl Topology {
         &self.domain_of
     }
 
-    /// Whether most numbers stand for values that no node has any more. Names
-    /// of nodes that come and go would otherwise pile up.
+    /// Whether no node has the values of most numbers. Otherwise names of nodes
+    /// that come and go would pile up.
     pub fn is_overgrown(&self) -> bool {
         self.values.len() > MIN_OVERGROWN + 2 * self.keyed
     }
@@ -191,7 +191,7 @@ impl Topology {
         }
     }
 
-    /// The value that a domain stands for; of single nodes, the name.
+    /// The value of a domain; for single nodes the name.
     pub fn value<'a>(&'a self, domain: DomainId, nodes: &'a Nodes) -> &'a str {
         match self.label {
             Some(_) => &self.values[domain.index()],
@@ -219,7 +219,7 @@ impl Topology {
                 }
             };
             if self.label.is_some() {
-                // Stable, and so linear in what is sorted already.
+                // A stable sort is linear in what is already sorted.
                 all.sort_by_key(|id| &self.values[id.index()]);
             }
             let by_number = |(i, id): (usize, &DomainId)| id.index() == i;
@@ -231,7 +231,7 @@ impl Topology {
         })
     }
 
-    /// As [`Self::memory_bytes`], with every value measured anew.
+    /// The same as [`Self::memory_bytes`], with every value measured again.
     pub fn measured_bytes(&self) -> usize {
         let values = self.values.iter().map(|value| heap::block(value.len()));
         self.memory_bytes() - self.text_bytes + values.sum::<usize>()

@@ -18,7 +18,7 @@ const MANY_DOMAINS: usize = 64;
 pub struct View {
     partition: PartitionId,
     counts: Vec<u32>,
-    /// How many domains stand at each count; only for many domains.
+    /// The number of domains at each count; only for many domains.
     levels: Option<BTreeMap<u32, u32>>,
     /// What it took when it was made, or last got more domains.
     bytes: usize,
@@ -68,7 +68,7 @@ impl View {
             + heap::tree::<u32, u32>(levels);
     }
 
-    /// A view of so many pods on each of these nodes.
+    /// A view of these numbers of pods per node.
     pub fn counting(
         nodes: impl Iterator<Item = (Slot, u32)>,
         id: PartitionId,
@@ -90,7 +90,7 @@ impl View {
         self.partition
     }
 
-    /// Matching pods in a domain; 0 in what is none.
+    /// Matching pods in a domain; 0 if it is none.
     pub fn count(&self, domain: DomainId) -> u32 {
         self.counts.get(domain.index()).copied().unwrap_or(0)
     }
@@ -116,7 +116,7 @@ impl View {
         largest.unwrap_or(0)
     }
 
-    /// How many domains stand at each count, if the counts are kept in order.
+    /// The number of domains at each count, if the counts are kept in order.
     pub fn levels(&self) -> Option<&BTreeMap<u32, u32>> {
         self.levels.as_ref()
     }
@@ -208,8 +208,8 @@ impl View {
         self.last_used.load(Ordering::Relaxed)
     }
 
-    /// What is kept longer is worth more: what was asked more than once, then
-    /// what was asked last.
+    /// A larger value is kept longer: first those asked more than once, then
+    /// those asked last.
     pub fn worth(&self) -> (bool, u64) {
         (self.asked_again.load(Ordering::Relaxed), self.last_used())
     }

@@ -93,10 +93,9 @@ impl Views {
         });
     }
 
-    /// Whether to keep a view of this query, which was just asked. A namespace
-    /// has a few for the asking. Beyond these a query has to come twice: one that
-    /// never comes again would be work for every change, and take the room of
-    /// one that does.
+    /// Whether to keep a view for this query. A namespace has a few views for
+    /// any query. Beyond these a query must come twice: one that never comes
+    /// again would cost every change, and take the place of one that does.
     fn admits(&mut self, query: Query<'_>) -> bool {
         self.count() < FREE_VIEWS || self.recent.note(query)
     }
@@ -189,7 +188,7 @@ impl Views {
         self.for_each_of(set, slot, nodes, View::add);
     }
 
-    /// Follows a pod that counts no more on a node.
+    /// Removes a pod that no longer counts on a node.
     pub fn remove_pod(&mut self, set: LabelSetId, slot: Slot, nodes: &PartitionedNodes) {
         self.for_each_of(set, slot, nodes, View::remove);
     }
@@ -244,8 +243,8 @@ impl Views {
         self.retain(|_, view| view.last_used() >= since);
     }
 
-    /// Drops the quarter that is least worth keeping: what was asked only
-    /// once, then what was not asked for longest.
+    /// Drops the least useful quarter: first those asked only once, then those
+    /// not asked for longest.
     pub fn evict_some(&mut self) {
         let mut worth: Vec<_> = self.iter().map(|(_, view)| view.worth()).collect();
         if worth.is_empty() {
@@ -283,7 +282,7 @@ impl Views {
         self.watched.view_count()
     }
 
-    /// As [`Self::memory_bytes`], with each of them measured anew, but for the
+    /// The same as [`Self::memory_bytes`], measured again, except for the
     /// counts of views.
     pub fn measured_bytes(&self) -> usize {
         self.watched.measured_bytes() + self.recent.memory_bytes()

@@ -6,7 +6,7 @@ use crate::limits::{Limit, Limits};
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::state::shards::State;
 
-/// Whether a state may grow by so many changes that take so many bytes, whatever
+/// Whether a state may grow by this many changes of this many bytes, whatever
 /// they are.
 pub fn is_roomy(state: &State, most: usize, bytes: usize, limits: &Limits) -> bool {
     let now = state.sizes();
@@ -37,7 +37,7 @@ fn check_counts(state: &State, batch: &Batch, limits: &Limits) -> Result<(), Err
         (Limit::LabelSets, now.label_sets, new.label_sets),
         (Limit::Owners, now.owners, new.owners),
     ];
-    // What only shrinks or stays is let through, whatever the limit.
+    // A change that does not grow the state is allowed, whatever the limit.
     let mut growing = each.into_iter().filter(|(_, _, new)| *new > 0);
     growing.try_for_each(|(limit, now, new)| Ok(limits.check(limit, now + new)?))
 }

@@ -1,5 +1,5 @@
-//! How a snapshot takes batches: in turn, checked, recorded in the journal,
-//! applied. Those of callers that wait meanwhile are recorded together.
+//! How a snapshot takes batches: one after another, checked, recorded in the
+//! journal, applied. Batches of waiting callers are recorded together.
 
 use super::capacity::{check_room, is_roomy};
 use super::error::Error;
@@ -13,7 +13,7 @@ use crate::snapshot::clock::Now;
 use crate::snapshot::counters;
 use crate::snapshot::objects::reservation::Serial;
 
-/// Batches are recorded together until they have so many changes.
+/// Batches are recorded together until they have this many changes.
 const MAX_GROUP_CHANGES: usize = 100_000;
 
 /// One thing that is wanted.
@@ -45,12 +45,12 @@ struct Commit<'s> {
     group: Vec<Planned>,
     /// How many changes the group has.
     changes: usize,
-    /// What became of each job.
+    /// The results of each job.
     outcomes: Vec<Vec<Result<Update, Error>>>,
 }
 
 impl Snapshot {
-    /// Has a job done, with those of callers that wait meanwhile.
+    /// Does a job, together with those of waiting callers.
     pub(super) fn commit(&self, job: Job, limits: &Limits) -> Outcomes {
         if self.journal.is_none() {
             return commit_all(self, &[job], limits).pop().flatten();
@@ -92,7 +92,7 @@ fn wants(jobs: &[Job]) -> impl Iterator<Item = (usize, Want<'_>)> {
 }
 
 impl Want<'_> {
-    /// How many changes it brings, but for ends of reservations.
+    /// How many changes it has, without ends of reservations.
     fn len(&self) -> usize {
         match self {
             Self::Batch(offer) => offer.batch.len(),
@@ -203,7 +203,7 @@ impl Commit<'_> {
         let mut synced = before.synced;
         let mut entries = Vec::with_capacity(group.len());
         for planned in group {
-            // That reservations end says nothing of what a feed has told.
+            // The end of reservations is no sign of a feed.
             synced |= planned.offer.is_some() && !snapshot.is_expected();
             entries.push(planned.entry(synced, before));
         }

@@ -9,7 +9,7 @@ use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::objects::pod::Life;
 use crate::snapshot::state::memory::MemoryUse;
 
-/// A way for what is kept to be wrong.
+/// A fault of the kept counts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum InjectedFault {
     /// Views count a pod that is not there.
@@ -29,8 +29,8 @@ pub(crate) enum InjectedFault {
 }
 
 impl Snapshot {
-    /// Makes a namespace look as if nobody had asked in it. That is what a
-    /// batch sees that begins just before somebody does.
+    /// Makes a namespace look as if nobody had asked in it. A batch that begins
+    /// just before the first question sees that.
     pub(crate) fn look_away(&self, namespace: &str) {
         let state = self.live();
         let shard = state.namespaces.get(namespace).map(|s| s.clone());

@@ -10,14 +10,14 @@ use parking_lot::Mutex;
 use super::error::Error;
 use crate::snapshot::clock::{Moment, Now};
 
-/// How old snapshots may get, and what becomes of those that are older.
+/// How old snapshots may get, and what to do with older ones.
 #[derive(Debug, Clone, Default)]
 pub struct MaxAges {
-    /// Of those that are not named; `None` for any age.
+    /// For snapshots that are not named; `None` for any age.
     pub default: Option<Duration>,
     /// By name; `None` for any age.
     pub by_name: HashMap<String, Option<Duration>>,
-    /// Whether decisions on what is older are refused.
+    /// Whether decisions on older ones are refused.
     pub refuse: bool,
 }
 
@@ -91,7 +91,7 @@ impl Freshness {
     }
 
     /// Notes a batch that took `lag` from its arrival until it was applied, and
-    /// tells when it ends a time of silence.
+    /// reports if the snapshot is no longer stale.
     pub fn feed(&self, at: Moment, lag: Duration, tell: impl FnOnce(bool)) {
         let lag = u64::try_from(lag.as_micros()).unwrap_or(u64::MAX);
         self.lag.store(lag, Ordering::Relaxed);
@@ -104,7 +104,7 @@ impl Freshness {
         Duration::from_micros(self.lag.load(Ordering::Relaxed))
     }
 
-    /// Looks at the clock, and tells when the snapshot became stale or stopped
+    /// Reads the clock, and reports if the snapshot became stale or stopped
     /// being so.
     pub fn look(&self, now: Moment, tell: impl FnOnce(bool)) {
         let Some(max_age) = self.max_age else { return };

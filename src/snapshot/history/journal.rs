@@ -1,4 +1,4 @@
-//! The seam between a batch that is accepted and a batch that is applied.
+//! What happens between accepting a batch and applying it.
 //!
 //! Whatever moves a snapshot on becomes an [`Entry`] first. Entries of a
 //! snapshot are in order, each with the epoch and the revision that it leads
@@ -80,8 +80,8 @@ pub enum Change<'a> {
     Batch(&'a [Object]),
     /// The state becomes this one.
     Replaced(Aside),
-    /// The snapshot is this one, whatever the journal holds: its reservations
-    /// are those of the entry alone. Mends a journal that is out of step.
+    /// The snapshot becomes this one, whatever the journal holds, with only the
+    /// reservations of the entry. Repairs a journal that is out of step.
     Rewritten(Aside),
     /// The snapshot ends.
     Deleted,
@@ -111,7 +111,7 @@ pub enum JournalError {
     Failed(String),
 }
 
-/// A snapshot as a journal gives it back, but for its objects.
+/// A snapshot as a journal restores it, without its objects.
 #[derive(Debug, Clone)]
 pub struct SavedSnapshot {
     /// Its name.

@@ -1,4 +1,4 @@
-//! What clients want to happen to a snapshot, and what became of it.
+//! What clients want to change in a snapshot, and the results.
 
 use std::sync::Arc;
 
@@ -41,6 +41,6 @@ pub enum Job {
     Ends,
 }
 
-/// What became of a job, in its order: of all, or of those up to the first
-/// that was refused. `None` when the snapshot was deleted meanwhile.
+/// The results of a job, in its order: of all its batches, or of those up to
+/// the first refused one. `None` when the snapshot was deleted meanwhile.
 pub type Outcomes = Option<Vec<Result<Update, Error>>>;

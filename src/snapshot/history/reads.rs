@@ -42,7 +42,7 @@ pub struct Summary {
     pub created: SystemTime,
     /// When the last batch was applied; when it was created if none was.
     pub updated: SystemTime,
-    /// How long ago that was, whatever became of the wall clock.
+    /// How long ago that was, even if the wall clock was set.
     pub unchanged_for: Duration,
     /// How long ago its feed was heard of. `None` when it may get any age.
     pub age: Option<Duration>,
@@ -109,7 +109,7 @@ impl Snapshot {
     /// vain then.
     ///
     /// # Errors
-    /// Why it is not.
+    /// Why it was not possible.
     pub fn read_at_once<T>(
         &self,
         namespace: &str,
@@ -167,7 +167,7 @@ impl Snapshot {
         self.live().freeze(&position)
     }
 
-    /// As [`Self::freeze`], with what is kept up to date.
+    /// The same as [`Self::freeze`], with the kept counts.
     pub fn freeze_kept(&self) -> (Frozen, Kept) {
         let position = self.position.lock();
         self.live().freeze_kept(&position)

@@ -21,7 +21,8 @@ use crate::snapshot::state::shards::State;
 const CHUNK: usize = 10_000;
 
 impl Snapshot {
-    /// Swaps a new state in. `None` when the snapshot was deleted meanwhile.
+    /// Puts a new state in place. `None` when the snapshot was deleted
+    /// meanwhile.
     ///
     /// # Errors
     /// [`Error::RevisionMismatch`] and [`Error::NotStored`].
@@ -61,10 +62,10 @@ impl Snapshot {
         Ok(Some(self.moved_on(revision, applied, true)))
     }
 
-    /// Makes the live state again from its nodes, pods, owners and
-    /// reservations, at the same revision, when what it keeps beside them has
-    /// drifted. Batches wait meanwhile, decisions go on with what there is.
-    /// `false` when the snapshot was deleted.
+    /// Rebuilds the live state from its nodes, pods, owners and reservations,
+    /// at the same revision, when its counts have drifted. Batches wait,
+    /// decisions continue on the old state. `false` when the snapshot was
+    /// deleted.
     pub fn rebuild(&self) -> bool {
         let Some(mut turn) = WriteTurn::take_unless_deleted(self) else {
             return false;
@@ -87,7 +88,7 @@ impl Snapshot {
     }
 }
 
-/// Puts a new state in the place of the live one, with the reservations but for
+/// Replaces the live state with a new one. It gets the reservations, except
 /// those that its pods take over.
 fn swap_in(
     turn: &mut WriteTurn<'_>,

@@ -40,7 +40,7 @@ pub struct Listed {
     pub held: Reservation,
 }
 
-/// What became of reservations.
+/// The results for reservations.
 #[derive(Debug)]
 pub struct Ended {
     /// The revision afterwards.
@@ -67,8 +67,8 @@ impl Snapshot {
     ///
     /// # Errors
     /// Those of `again`, [`Error::OverLimit`], [`Error::NotStored`], and
-    /// [`Error::NotFound`] when the snapshot was deleted meanwhile. Nothing is
-    /// held then.
+    /// [`Error::NotFound`] when the snapshot was deleted meanwhile. Then
+    /// nothing is reserved.
     pub fn reserve<T, E: From<Error>>(
         &self,
         hold: &Hold,
@@ -155,7 +155,7 @@ impl Snapshot {
     /// Gives reservations up.
     ///
     /// # Errors
-    /// [`Error::NotStored`]; they are held still.
+    /// [`Error::NotStored`]. Then they still count.
     pub fn release(&self, ids: Vec<String>) -> Result<Ended, Error> {
         let turn = WriteTurn::take(self);
         let now = (self.clock)();
@@ -194,7 +194,7 @@ impl Snapshot {
     /// until it is recorded. Waits for the journal, so that readers do not.
     ///
     /// # Errors
-    /// [`Error::NotStored`]; they are held still.
+    /// [`Error::NotStored`]. Then they still count.
     pub fn end_expired(&self, limits: &Limits) -> Result<(), Error> {
         if self.until_next_end() != Some(Duration::ZERO) {
             return Ok(());

@@ -15,7 +15,7 @@ pub struct Restoring {
 }
 
 impl Restoring {
-    /// One without objects yet, whose views may take so many bytes.
+    /// One without objects yet, whose views may take this many bytes.
     pub(super) fn new(saved: SavedSnapshot, account: &Arc<Account>, max_view_bytes: usize) -> Self {
         Self {
             saved,

@@ -72,7 +72,7 @@ impl Staged {
         self.written.as_ref().map(|written| written.aside)
     }
 
-    /// The state, and what was done to it; the journal keeps its own.
+    /// The state and its counts of changes; the journal has its own.
     pub(super) fn into_state(mut self) -> (State, Applied) {
         if let Some(written) = &mut self.written {
             written.is_kept = true;

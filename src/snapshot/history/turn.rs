@@ -17,7 +17,7 @@ use crate::snapshot::objects::reservation::Serial;
 use crate::snapshot::state::frozen::Frozen;
 use crate::snapshot::state::shards::State;
 
-/// Objects are copied so many at a time when a snapshot is rewritten.
+/// How many objects are copied at a time when a snapshot is rewritten.
 const REWRITE_OBJECTS: usize = 10_000;
 
 /// The right to change a snapshot. Nobody else changes it meanwhile.
@@ -83,7 +83,7 @@ impl<'s> WriteTurn<'s> {
     /// [`Error::NotStored`]; then it must not be done.
     pub fn record(&mut self, mut entries: Vec<Entry<'_>>) -> Result<(), Error> {
         let journal = self.snapshot.journal.as_deref();
-        // One that is deleted is in the journal no more.
+        // A deleted snapshot is no longer in the journal.
         let is_recorded = !entries.is_empty() && !self.position.deleted;
         let Some(journal) = journal.filter(|_| is_recorded) else {
             return Ok(());

@@ -172,7 +172,7 @@ impl LabelSets {
             .map(|(number, _)| LabelSetId(number))
     }
 
-    /// What it costs to hold a selector against all of them.
+    /// The cost of matching a selector against all of them.
     pub fn units(&self, selector: &Selector) -> usize {
         let each = UNITS_PER_SET + selector.len();
         let all = self.sets.bound().saturating_mul(each);
@@ -222,8 +222,8 @@ impl LabelSets {
         id.index() < self.sets.bound() && self.sets.get(id.0).pods > 0
     }
 
-    /// The numbers of label sets that may be others than before, or count other
-    /// pods; those that are gone as well.
+    /// The numbers of label sets that may have changed, or count other pods,
+    /// including removed ones.
     pub fn changed_since(&self, before: &Self) -> Vec<LabelSetId> {
         let changed = self.sets.changed_since(&before.sets);
         changed.map(LabelSetId::at).collect()
@@ -269,12 +269,12 @@ impl LabelSets {
         self.sets.count() == 0
     }
 
-    /// What its tables take more at once with so many more sets and texts.
+    /// How much its tables grow at once with this many more sets and texts.
     pub fn doubling(&self, sets: usize, texts: usize) -> usize {
         self.sets.doubling(sets) + self.symbols.doubling(texts)
     }
 
-    /// As [`Self::memory_bytes`], with every set measured anew.
+    /// The same as [`Self::memory_bytes`], with every set measured again.
     pub fn measured_bytes(&self) -> usize {
         let set = |set: &LabelSet| {
             heap::block(size_of_val(&*set.labels)) + heap::block(set.counted.allocation_size())

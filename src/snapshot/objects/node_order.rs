@@ -12,7 +12,7 @@ pub(in crate::snapshot) struct NodeOrder {
     slots: Vec<Slot>,
     /// Nodes that are not in `slots` yet.
     added: Vec<Slot>,
-    /// Whether `slots` has nodes that are gone.
+    /// Whether `slots` has deleted nodes.
     removed: bool,
 }
 
@@ -22,7 +22,7 @@ impl NodeOrder {
         self.added.push(slot);
     }
 
-    /// Notes that a node is gone.
+    /// Notes that a node was deleted.
     pub fn remove(&mut self) {
         self.removed = true;
     }
@@ -47,7 +47,7 @@ impl NodeOrder {
             }
         } else {
             slots.append(added);
-            // Stable, and so linear in what is sorted already.
+            // A stable sort is linear in what is already sorted.
             slots.sort_by_key(name);
             slots.dedup();
         }

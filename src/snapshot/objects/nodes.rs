@@ -73,8 +73,8 @@ impl Nodes {
         !same
     }
 
-    /// Deletes a node, if it is there and `uid` is empty or its own; whether
-    /// that made a difference.
+    /// Deletes a node, if it exists and `uid` is empty or its own. Returns
+    /// whether that made a difference.
     pub fn remove(&mut self, name: &str, uid: &str) -> bool {
         let meant = |node: NodeRef<'_>| uid.is_empty() || node.uid() == uid;
         let slot = self.slot(name);
@@ -132,7 +132,7 @@ impl Nodes {
         self.slots.find(name)
     }
 
-    /// The name that a slot stands for.
+    /// The name of a slot.
     pub fn name(&self, slot: Slot) -> &str {
         self.slots.name(slot)
     }
@@ -195,7 +195,7 @@ impl Nodes {
         affinity.map(|text| self.symbols.find(text).unwrap_or(Symbol::ABSENT))
     }
 
-    /// What its tables take more at once with so many more nodes and texts.
+    /// How much its tables grow at once with this many more nodes and texts.
     pub fn doubling(&self, nodes: usize, texts: usize) -> usize {
         let (len, room) = (self.nodes.len(), self.nodes.capacity());
         heap::doubling(
@@ -207,7 +207,7 @@ impl Nodes {
             + self.symbols.doubling(texts)
     }
 
-    /// As [`Self::memory_bytes`], with every node measured anew.
+    /// The same as [`Self::memory_bytes`], with every node measured again.
     pub fn measured_bytes(&self) -> usize {
         let nodes = self.nodes.iter().flatten().map(|node| node.heap_bytes());
         let kept = self.heap_bytes + self.slots.memory_bytes() + self.symbols.memory_bytes();

@@ -25,7 +25,7 @@ pub struct PodRecord {
 pub struct Life {
     uid: Uuid,
     phase: Phase,
-    /// Here because there is room for it beside the phase.
+    /// Here because it fits beside the phase.
     pub template: TemplateId,
     /// What few pods have.
     rare: Option<Box<Rare>>,

@@ -10,7 +10,7 @@ use super::pod::PodRecord;
 use super::shrink;
 use crate::account::heap;
 
-/// Pods are kept in blocks of so many, so that growing moves none of them and
+/// Pods are kept in blocks of this many, so that growing moves none of them and
 /// wastes less than a block.
 const BLOCK: usize = 256;
 
@@ -149,13 +149,13 @@ impl PodTable {
         self.by_name.is_empty()
     }
 
-    /// What its table takes more at once with so many more pods.
+    /// How much its table grows at once with this many more pods.
     pub fn doubling(&self, more: usize) -> usize {
         let table = heap::block(self.by_name.allocation_size());
         heap::doubling(table, self.len(), self.by_name.capacity(), more)
     }
 
-    /// As [`Self::memory_bytes`], with every pod measured anew.
+    /// The same as [`Self::memory_bytes`], with every pod measured again.
     pub fn measured_bytes(&self) -> usize {
         let pods = self.pods.iter().map(NamedPod::heap_bytes);
         self.memory_bytes() - self.heap_bytes + pods.sum::<usize>()

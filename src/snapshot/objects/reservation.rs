@@ -34,8 +34,8 @@ pub struct Reservation {
     pub hold: Hold,
     /// The node.
     pub node: Box<str>,
-    /// When it ends by itself, as it is told and stored: by the wall clock of
-    /// the moment that it was made or confirmed.
+    /// When it expires, as reported and stored: by the wall clock at the moment
+    /// when it was made or confirmed.
     pub expires: SystemTime,
     /// The pod that it was confirmed for.
     pub claim: Option<Claim>,
@@ -98,7 +98,7 @@ impl Hold {
             + heap::texts(&self.labels)
     }
 
-    /// What tells it from others that are equal.
+    /// Distinguishes it from equal ones.
     pub fn place(&self) -> usize {
         Arc::as_ptr(&self.owner).cast::<u8>() as usize
     }

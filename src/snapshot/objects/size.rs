@@ -16,7 +16,7 @@ pub const PLACES: usize = 512;
 /// The same for a label: its pair, and the entries of two strings.
 pub const LABEL_PLACES: usize = 160;
 
-/// What a namespace takes without its name and what is in it, at most.
+/// The most memory of a namespace without its name and contents.
 pub const NEW_NAMESPACE: usize = 2_048;
 
 /// What an object takes in memory, at most, if nothing of it is known.

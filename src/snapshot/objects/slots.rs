@@ -1,5 +1,5 @@
 //! The numbers of node names. Pods may name a node that does not exist yet, so
-//! a number may stand for a name alone.
+//! a number may be for a name without a node.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ impl Slot {
         self.0.get() as usize - 1
     }
 
-    /// The slot of an index. Counted from 1 inside, so that having none takes
-    /// no more room than having one.
+    /// The slot of an index. It counts from 1 inside, so that an `Option` of it
+    /// takes no more room.
     pub(in crate::snapshot) fn at(index: usize) -> Self {
         let number = u32::try_from(index + 1).ok().and_then(NonZeroU32::new);
         Self(number.expect("fewer than 2^32 nodes"))
@@ -98,7 +98,7 @@ impl Slots {
         }
     }
 
-    /// The name that a slot stands for.
+    /// The name of a slot.
     pub fn name(&self, slot: Slot) -> &str {
         &self.entries[slot.index()].name
     }
@@ -120,7 +120,7 @@ impl Slots {
         self.entries.len()
     }
 
-    /// What its tables take more at once with so many more names.
+    /// How much its tables grow at once with this many more names.
     pub fn doubling(&self, more: usize) -> usize {
         let (len, room) = (self.entries.len(), self.entries.capacity());
         let table = heap::block(self.by_name.allocation_size());
@@ -128,7 +128,7 @@ impl Slots {
             + heap::doubling(table, len, self.by_name.capacity(), more)
     }
 
-    /// As [`Self::memory_bytes`], with every name measured anew.
+    /// The same as [`Self::memory_bytes`], with every name measured again.
     pub fn measured_bytes(&self) -> usize {
         let names = self.entries.iter().map(|e| match e.name.is_empty() {
             true => 0,

@@ -129,12 +129,12 @@ where
         &self.texts.get(symbol.0).text
     }
 
-    /// What its tables take more at once with so many more texts.
+    /// How much its tables grow at once with this many more texts.
     pub fn doubling(&self, more: usize) -> usize {
         self.texts.list_doubling(more) + self.texts.doubling(more)
     }
 
-    /// As [`Self::memory_bytes`], with every text measured anew.
+    /// The same as [`Self::memory_bytes`], with every text measured again.
     pub fn measured_bytes(&self) -> usize {
         let texts = self.texts.iter();
         let texts = texts.map(|(_, entry)| heap::block(size_of_val(&*entry.text)));

@@ -77,12 +77,12 @@ impl Templates {
             && self.encoded.text(id).first() == Some(&(KeptAffinity::Pinned as u8))
     }
 
-    /// What its tables take more at once with so many more templates.
+    /// How much its tables grow at once with this many more templates.
     pub fn doubling(&self, more: usize) -> usize {
         self.encoded.doubling(more)
     }
 
-    /// As [`Self::memory_bytes`], with every template measured anew.
+    /// The same as [`Self::memory_bytes`], with every template measured again.
     pub fn measured_bytes(&self) -> usize {
         self.encoded.measured_bytes() + heap::block(self.scratch.capacity())
     }

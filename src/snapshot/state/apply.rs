@@ -1,6 +1,6 @@
-//! How a state moves on: a batch takes all the locks that it needs, changes
-//! nodes, lets views follow, changes pods and owners, and lets go. A large one
-//! does all of that to copies first (`publish.rs`).
+//! How a batch changes a state: it takes all locks that it needs, changes
+//! nodes, updates views, changes pods and owners, and releases the locks. A
+//! large one does all of that to copies first (`publish.rs`).
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;

@@ -19,7 +19,7 @@ pub struct Footprint {
 }
 
 impl Footprint {
-    /// Of an empty state that takes so many bytes itself.
+    /// For an empty state that takes this many bytes itself.
     pub fn new(account: &Arc<Account>, part: Part, own_bytes: usize) -> Self {
         let gauge = || account.gauge(part);
         let footprint = Self {
@@ -39,7 +39,7 @@ impl Footprint {
         self.nodes.account()
     }
 
-    /// Has the objects stand for another part.
+    /// Moves the objects to another part of the account.
     pub fn move_to(&mut self, part: Part) {
         let Self {
             nodes,

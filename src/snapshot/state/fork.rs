@@ -107,8 +107,8 @@ impl Fork<'_> {
         }
     }
 
-    /// Keeps a view in the state, if the nodes are the same there and little
-    /// else has changed meanwhile.
+    /// Keeps a view in the state, if its nodes are the same and little else has
+    /// changed since.
     fn hand_back(
         &self,
         shard: &Shard,

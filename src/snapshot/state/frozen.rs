@@ -83,12 +83,12 @@ impl Frozen {
 pub trait NoBatch {}
 
 impl State {
-    /// A copy of everything but views. Readers go on meanwhile.
+    /// A copy of everything but views. Readers continue meanwhile.
     pub(in crate::snapshot) fn freeze(&self, no_batch: &impl NoBatch) -> Frozen {
         self.copy(no_batch, |_| (), |_| ()).0
     }
 
-    /// As [`Self::freeze`], with what is kept up to date.
+    /// The same as [`Self::freeze`], with the kept counts.
     pub(in crate::snapshot) fn freeze_kept(&self, no_batch: &impl NoBatch) -> (Frozen, Kept) {
         let partitions = |shared: &SharedObjects| {
             let partitions = shared.nodes.partitions().copy();
@@ -137,7 +137,7 @@ impl State {
         })
     }
 
-    /// What a copy takes of a state that takes so many bytes.
+    /// The memory of a copy of a state of this many bytes.
     fn charge_copy(&self, bytes: usize) -> Charge {
         let mut charge = self.footprint.account().open(Part::Staged);
         charge.set(bytes / COPY_SHARE);

@@ -26,9 +26,9 @@ impl State {
         if most == 0 {
             return account.charge(Part::Objects, 0);
         }
-        // What objects take at most is known at once. What of that is there
-        // already, and whether tables double, is looked at only when room is
-        // short: tables are less than half of a state.
+        // The most that objects can take is known at once. Whether part of that
+        // exists already, and whether tables double, is checked only when room
+        // is short: tables are less than half of a state.
         let tables = self.footprint.memory().total() / 2;
         let bytes = match account.has_room(Part::Objects, most + tables) {
             true => most,
@@ -92,8 +92,8 @@ impl State {
         of_namespaces + self.shared.read().nodes.nodes().doubling(objects, texts)
     }
 
-    /// How much more it would take with a batch, at most: its additions come
-    /// before its deletions. Looks at what is there already.
+    /// How much more it would take with a batch, at most: additions come before
+    /// deletions. Checks which objects exist already.
     fn growth(&self, batch: &Batch) -> usize {
         let growth = |change: ValidChange<'_>| {
             let id = change.id;

@@ -76,13 +76,13 @@ impl State {
         }
     }
 
-    /// A revision that has nothing in a namespace; `None` when it has to be
-    /// looked for again.
+    /// A revision without the namespace; `None` when the caller must look
+    /// again.
     ///
-    /// Nothing is locked that holds up a batch which brings the namespace, or
-    /// takes it away. Such a batch moves on after it brought it, and before it
-    /// takes it away: so a revision that stands while the namespace is not
-    /// found is one without it.
+    /// This takes no lock for which a batch that creates or removes the
+    /// namespace would wait. Such a batch increases the revision after it
+    /// creates the namespace, and before it removes it. So a revision that
+    /// stays the same while the namespace is not found does not have it.
     fn without(&self, namespace: &str) -> Option<i64> {
         let revision = self.revision();
         if self.namespaces.contains_key(namespace) {

@@ -7,9 +7,9 @@ use std::ops::AddAssign;
 pub struct MemoryUse {
     /// Nodes with their labels and taints.
     pub nodes: usize,
-    /// Topologies and partitions, with what tells them apart.
+    /// Topologies and partitions, with their keys.
     pub partitions: usize,
-    /// Namespaces without what is in them, and what every snapshot has.
+    /// Namespaces without their contents, and the fixed part of a snapshot.
     pub namespaces: usize,
     /// Pods and their names.
     pub pods: usize,
@@ -61,7 +61,7 @@ impl AddAssign for MemoryUse {
     }
 }
 
-/// What is kept of memory beside what a look at everything says.
+/// The kept memory beside the measured one.
 #[derive(Debug)]
 pub struct Measured {
     /// The namespace; empty for what all namespaces share.

@@ -81,8 +81,8 @@ impl Namespace {
         true
     }
 
-    /// Deletes a pod, if it is there and `uid` is empty or its own; whether
-    /// that made a difference.
+    /// Deletes a pod, if it exists and `uid` is empty or its own. Returns
+    /// whether that made a difference.
     pub fn remove_pod(&mut self, name: &str, uid: &str, nodes: &PartitionedNodes) -> bool {
         let meant = |pod: &PodRecord| uid.is_empty() || pod.life.uid() == uid;
         if !self.pods.get(name).is_some_and(meant) {
@@ -114,8 +114,8 @@ impl Namespace {
         self.owners.put(kind, name, owner)
     }
 
-    /// Deletes an owner, if it is there and `uid` is empty or its own; whether
-    /// that made a difference.
+    /// Deletes an owner, if it exists and `uid` is empty or its own. Returns
+    /// whether that made a difference.
     pub fn remove_owner(&mut self, kind: OwnerKind, name: &str, uid: &str) -> bool {
         self.owners.remove(kind, name, uid)
     }
@@ -259,15 +259,15 @@ impl Namespace {
         Some(record.life.to_wire(metadata, node_name))
     }
 
-    /// What its tables take more at once with so many more pods and texts.
+    /// How much its tables grow at once with this many more pods and texts.
     pub fn doubling(&self, pods: usize, texts: usize) -> usize {
         self.pods.doubling(pods)
             + self.label_sets.doubling(pods, texts)
             + self.templates.doubling(pods)
     }
 
-    /// What is kept of its memory, views included, beside what a look at
-    /// everything says. Its name is not known here.
+    /// Its kept memory, including views, beside the measured one. Its name is
+    /// not known here.
     pub fn measure(&self) -> Measured {
         let views = self.views.read();
         Measured {

@@ -62,7 +62,7 @@ impl State {
     /// in vain then.
     ///
     /// # Errors
-    /// Why it is not.
+    /// Why it was not possible.
     pub fn read_at_once<T>(
         &self,
         namespace: &str,

@@ -60,7 +60,7 @@ pub(in crate::snapshot) struct SharedObjects {
 pub struct Applied {
     /// Changes that made a difference.
     pub changed: usize,
-    /// Changes that said what was known.
+    /// Changes that made no difference.
     pub unchanged: usize,
 }
 
@@ -93,14 +93,14 @@ impl Applied {
 }
 
 impl State {
-    /// An empty state whose views may take so many bytes, on no account.
+    /// An empty state whose views may take this many bytes, on no account.
     #[cfg(test)]
     pub fn new(max_view_bytes: usize) -> Self {
         Self::on(&Account::unlimited(), Part::Objects, max_view_bytes)
     }
 
     /// An empty state whose objects are a part of an account, and whose views
-    /// may take so many bytes.
+    /// may take this many bytes.
     pub fn on(account: &Arc<Account>, part: Part, max_view_bytes: usize) -> Self {
         Self {
             revision: AtomicI64::new(0),
@@ -223,7 +223,7 @@ impl State {
     }
 }
 
-/// What a namespace takes without its name and what is in it.
+/// The memory of a namespace without its name and contents.
 const EMPTY_SHARD_BYTES: usize = heap::shared(size_of::<Shard>())
     + Namespace::EMPTY_BYTES
     + heap::entry::<(Box<str>, Arc<Shard>)>();
@@ -231,7 +231,7 @@ const EMPTY_SHARD_BYTES: usize = heap::shared(size_of::<Shard>())
 // The estimate of one object takes its namespace to be new.
 const _: () = assert!(EMPTY_SHARD_BYTES <= NEW_NAMESPACE);
 
-/// What a namespace takes without what is in it.
+/// The memory of a namespace without its contents.
 pub fn shard_bytes(name: &str) -> usize {
     heap::block(name.len()) + EMPTY_SHARD_BYTES
 }
