@@ -1,9 +1,9 @@
-//! Synthetic clusters: made up, but shaped like real ones, and the same for
-//! the same shape and seed. For benches, load tests and trying things out.
+//! Synthetic clusters: shaped like real ones, and equal for the same shape and
+//! seed. For benchmarks, load tests and experiments.
 //!
-//! Nodes are of several sizes and a few of them are nearly empty; workloads
-//! are many small ones and few large ones; a zone has more or fewer nodes than
-//! its share. So domains stand at different counts, as they do in practice.
+//! Nodes are of several sizes and a few of them are nearly empty; workloads are
+//! many small ones and few large ones; a zone has more or fewer nodes than its
+//! share. So domains have different counts, as in practice.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -33,9 +33,9 @@ const INSTANCE_TYPES: [(&str, u32); 4] = [
     ("m7.2xlarge", 8),
     ("m7.4xlarge", 12),
 ];
-/// One node in so many joined lately and is nearly empty.
+/// One node in this many joined lately and is nearly empty.
 const NEW_NODE_EVERY: usize = 31;
-/// One workload in so many is being rolled out: its pods have two hashes.
+/// One workload in this many is in a rollout: its pods have two hashes.
 const ROLLOUT_EVERY: usize = 8;
 /// Flattens the sizes of workloads: the first one is some 50 times the last
 /// one of 1,000.
@@ -57,10 +57,10 @@ pub struct Shape {
     pub workloads: usize,
     /// Namespaces, at least one, over which the workloads are dealt out.
     pub namespaces: usize,
-    /// Every so many nodes one has the taint `dedicated=batch:NoSchedule`;
-    /// 0 = none.
+    /// One node in this many has the taint `dedicated=batch:NoSchedule`; 0 =
+    /// none.
     pub taint_every: usize,
-    /// What tells it from others of the same size.
+    /// The seed of its random numbers.
     pub seed: u64,
 }
 
@@ -212,7 +212,8 @@ impl<'a> SyntheticWorkload<'a> {
     /// Its pods.
     pub fn pods(self) -> impl Iterator<Item = v1::Pod> + use<'a> {
         let SyntheticCluster { shape, tickets, .. } = self.cluster;
-        // Every workload draws for itself, so that it can be had alone.
+        // Every workload has its own random numbers, so that it can be made
+        // alone.
         let mut rng = rng(shape.seed.rotate_left(32), self.index);
         let hashes = [rng.u32(..), rng.u32(..)].map(|hash| format!("{hash:08x}"));
         let names = NameSuffixes::new(&mut rng, self.replicas());

@@ -1,5 +1,6 @@
-//! Who may do what: roles, the rules that give them, and how callers are told
-//! apart. Pure but for making tokens; knows nothing of gRPC, files or sockets.
+//! Who may do what: roles, the rules that grant them, and how callers are
+//! identified. Pure, except for making tokens; knows nothing of gRPC, files or
+//! sockets.
 
 mod caller;
 mod file;

@@ -132,8 +132,8 @@ impl Brief {
         }
     }
 
-    /// Where another answer differs, a line for each part: what it was here,
-    /// and what it is there.
+    /// The differences from another answer, a line for each part with both
+    /// values.
     pub fn differences(&self, other: &Self) -> Vec<Difference> {
         let mut found = Vec::new();
         let mut compare = |part: &str, here: String, there: String| {

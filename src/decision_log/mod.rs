@@ -1,9 +1,8 @@
-//! The decision log: what was asked and what was answered, one JSON object a
-//! line, for people to look at and for `evenkeel replay` to decide again
-//! (`docs/decision-log.md`).
+//! The decision log: questions and answers, one JSON object per line, for
+//! people and for `evenkeel replay` (`docs/decision-log.md`).
 //!
-//! A decision hands its record to a bounded queue and never waits: what does
-//! not fit is dropped and counted. A thread of its own writes.
+//! A decision puts its record into a bounded queue and never waits: a record
+//! that does not fit is dropped and counted. A separate thread writes.
 
 mod brief;
 mod files;

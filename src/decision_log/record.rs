@@ -28,9 +28,9 @@ pub struct DecisionRecord {
     pub answer: Brief,
 }
 
-/// At most how many bytes of memory a valid request takes for each that it has
-/// on the wire, but for the changes of an overlay: a toleration of all keys has
-/// 11 there, and takes 112 and its operator.
+/// The most bytes of memory that a valid request takes per byte on the wire,
+/// apart from the changes of an overlay: a toleration of all keys has 11 bytes
+/// there, and takes 112 and its operator.
 const MEMORY_PER_BYTE: usize = 16;
 
 macro_rules! requests {

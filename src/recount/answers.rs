@@ -84,7 +84,7 @@ pub struct ScoredNode {
     pub raw: i64,
     /// 0 to 100, higher is better.
     pub score: i64,
-    /// Whether it was left out for want of a topology key.
+    /// Whether it was ignored because it lacks a topology key.
     pub ignored: bool,
 }
 

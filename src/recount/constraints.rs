@@ -20,7 +20,7 @@ pub struct ResolvedConstraint {
     pub index: i32,
     /// Whether it is one of the default constraints.
     pub from_defaults: bool,
-    /// As written, with what was unset filled in and the selector resolved.
+    /// As written, with unset fields filled in and the selector resolved.
     pub spec: TopologySpreadConstraint,
 }
 
@@ -144,7 +144,7 @@ fn system_default(topology_key: &str, max_skew: i32) -> TopologySpreadConstraint
     }
 }
 
-/// Fills in what is unset (a soft constraint has no minDomains) and merges the
+/// Fills in unset fields (a soft constraint has no minDomains) and merges the
 /// matchLabelKeys into the selector. An absent selector stays absent.
 fn resolve(spec: &TopologySpreadConstraint, pod: &Pod) -> TopologySpreadConstraint {
     let mut resolved = spec.clone();

@@ -1,10 +1,10 @@
-//! The brute-force judge: what a decision is, straight from lists of wire
-//! objects, by the words of `docs/semantics.md`. Nothing is kept between two
-//! questions, and nothing is shared with the service but the wire types.
+//! A second implementation by brute force: decisions from plain lists of wire
+//! objects, as `docs/semantics.md` words them. It keeps nothing between two
+//! questions, and shares only the wire types with the service.
 //!
-//! Tests hold every answer against it, and [`crate::verify`] every count that
-//! a server keeps. Nothing in the path of a decision may use it: a judge that
-//! shares a rule with the judged would share its faults.
+//! Tests compare every answer with it, and [`crate::verify`] every count that a
+//! server keeps. Nothing in the path of a decision may use it: if the two
+//! shared a rule, they would share its faults.
 //!
 //! Objects must be valid, as those of a snapshot are. A question costs the
 //! product of nodes, pods and constraints.

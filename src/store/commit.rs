@@ -31,7 +31,7 @@ impl Asides {
     }
 }
 
-/// What somebody has to write.
+/// Work for the store: what callers want written.
 pub(super) enum Transacted {
     /// Entries of one snapshot, in order.
     Entries(Vec<EncodedEntry>),
@@ -81,7 +81,7 @@ pub(super) fn write(
     Ok(outcomes)
 }
 
-/// Writes entries of one snapshot, if they follow on what is there.
+/// Writes entries of one snapshot, if they follow the stored ones.
 fn write_entries(
     transaction: &WriteTransaction,
     entries: &[EncodedEntry],
@@ -125,7 +125,7 @@ fn write_entries(
     Ok(Ok(()))
 }
 
-/// Whether an entry is the next after what is there.
+/// Whether an entry is the next one after the stored ones.
 fn follows(row: &SnapshotRow, before: Option<&SnapshotRow>) -> bool {
     match before {
         None => row.sequence == 1,
@@ -182,7 +182,7 @@ fn write_entry(
     Ok(row)
 }
 
-/// Applies changes to the objects of a state that nobody else sees.
+/// Applies changes to the objects of a state that is not visible yet.
 fn apply(
     transaction: &WriteTransaction,
     aside: Aside,

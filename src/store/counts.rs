@@ -36,8 +36,8 @@ pub struct StoreFigures {
     pub restore_time: Duration,
     /// Whether updates were taken when they were last tried.
     pub is_writable: bool,
-    /// Commits that the file had lost when it was opened; 1 when nobody knows
-    /// how many.
+    /// Commits that the file had lost when it was opened; 1 when the number is
+    /// unknown.
     pub lost_commits: u64,
 }
 
@@ -61,8 +61,7 @@ impl StoreCounts {
         self.trouble.lock().clone()
     }
 
-    /// Notes whether something could be written, and tells the log when that
-    /// changes.
+    /// Notes whether a write succeeded, and logs when that changes.
     pub(super) fn note_trouble(&self, trouble: Option<&JournalError>) {
         let before = std::mem::replace(&mut *self.trouble.lock(), trouble.cloned());
         match (before, trouble) {

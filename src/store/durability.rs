@@ -4,8 +4,8 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "server", derive(clap::ValueEnum))]
 pub enum Durability {
-    /// A stop of the server. The store writes when it sees fit, at least once
-    /// a second: a killed process may lose that much.
+    /// A stop of the server. The store writes at least once a second; a killed
+    /// process may lose that much.
     None,
     /// A killed process, but not a power cut: the system writes when it sees
     /// fit.

@@ -1,5 +1,5 @@
-//! The one file of a state directory: how it comes to be, how it is opened,
-//! and what is in it.
+//! The file of a state directory: how it is created and opened, and what it
+//! contains.
 
 use std::collections::HashSet;
 use std::fs;
@@ -137,12 +137,12 @@ pub(super) fn backend(directory: &Path, name: &str) -> Result<FileBackend, Store
 }
 
 impl File {
-    /// Opens a file that is there, and checks all of it.
+    /// Opens an existing file and verifies all of it.
     pub fn open(directory: &Path, backend: impl StorageBackend) -> Result<Self, StoreError> {
         Self::open_with(directory, backend, true)
     }
 
-    /// Opens a file; `verifies` says whether its pages have to be whole.
+    /// Opens a file; `verifies` says whether to verify its pages.
     pub fn open_with(
         directory: &Path,
         backend: impl StorageBackend,

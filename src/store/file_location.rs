@@ -26,8 +26,8 @@ impl FileLocation {
         Ok(Self { path, id })
     }
 
-    /// Whether it is there, and still that one. What is removed can be written
-    /// to by who has it open, and nobody would find it again.
+    /// Whether the path still leads to the same file. A removed file can still
+    /// be written while it is open, but nobody could find it again.
     pub fn is_kept(&self) -> bool {
         id(&self.path).is_ok_and(|id| id == self.id)
     }

@@ -33,8 +33,8 @@ pub struct Described {
 pub struct Contents {
     /// Its snapshots, ascending by name.
     pub snapshots: Vec<Described>,
-    /// What is missing of what was acknowledged. The next start begins new
-    /// epochs then.
+    /// What is missing of the acknowledged updates. If anything is, the next
+    /// start begins new epochs.
     pub loss: Option<Loss>,
 }
 

@@ -30,11 +30,11 @@ pub struct Store {
     pub(super) directory: PathBuf,
     pub(super) durability: Durability,
     pub(super) counts: Arc<StoreCounts>,
-    /// Where those wait who have something to write.
+    /// The group commit of callers that have something to write.
     pub(super) group_commit: GroupCommit<Transacted, Result<(), JournalError>>,
     pub(super) inner: Mutex<Inner>,
-    /// States aside that were given up. Apart from the rest, because whoever
-    /// gives one up must not wait for a disk.
+    /// Staged states that were given up. They are separate, because giving one
+    /// up must not wait for a disk.
     pub(super) given_up: Mutex<Vec<Aside>>,
 }
 
@@ -46,8 +46,7 @@ pub(super) struct Inner {
     pub(super) unwritten: Option<File>,
     /// Whether it is noted in the file that this process has it.
     pub(super) has_begun: bool,
-    /// Which file it is: nobody would find what is written to one that was
-    /// removed.
+    /// Identifies the file: what is written to a removed file would be lost.
     pub(super) place: FileLocation,
     pub(super) last_commit: LastCommit,
     /// The number of the last commit, or of one that was tried.
@@ -96,7 +95,7 @@ impl Store {
         let was_removed = inner.file.is_some() && !inner.place.is_kept();
         drop(inner);
         if due || was_removed || self.counts.trouble().is_some() {
-            // What fails now is told to whoever records something next.
+            // The next caller that records something gets this error.
             let _ = self
                 .group_commit
                 .join(Transacted::WriteOut, |works| self.lead(works));
@@ -111,7 +110,7 @@ impl Store {
         done
     }
 
-    /// Does the work of all who wait, in one transaction.
+    /// Does the work of all waiting callers in one transaction.
     fn lead(&self, works: Vec<Transacted>) -> Vec<Result<(), JournalError>> {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
@@ -140,7 +139,7 @@ impl Store {
             unreachable!("a store that is ready has its file open");
         };
         match write(file, &works, asides, (*number, buffers)) {
-            // What was written where nobody finds it was not.
+            // A write to a removed file does not count.
             Ok(_) if !inner.place.is_kept() => {
                 self.counts.note_trouble(Some(&JournalError::Gone));
                 works.iter().map(|_| Err(JournalError::Gone)).collect()

@@ -1,10 +1,10 @@
 //! The record of the last commit, beside the file.
 //!
-//! A file of which the head is damaged may still be whole as it was one commit
-//! earlier, and redb takes that one. Nothing in the file can tell. So every
-//! commit has a number in it, which is noted here afterwards: a file with a
-//! smaller number has lost something. The note may be behind the file, when
-//! the process ended between the two, and is never ahead of it.
+//! If the head of a file is damaged, the previous commit may still be whole,
+//! and redb uses that one. Nothing in the file shows this. So every commit
+//! contains a number, which is noted here afterwards: a file with a smaller
+//! number has lost something. The note may be behind the file, when the process
+//! ended between the two writes. It is never ahead of it.
 
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -15,7 +15,7 @@ use super::error::StoreError;
 /// Name of the record in a state directory.
 pub(super) const RECORD: &str = "last-commit";
 
-/// What is missing of what was acknowledged.
+/// What is missing of the acknowledged updates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Loss {
     /// So many of the last commits.
@@ -40,8 +40,8 @@ impl Loss {
     }
 }
 
-/// The open record. Who has it open has the directory: nobody else does, also
-/// while the file itself cannot be opened.
+/// The open record. The process that has it open owns the directory, even while
+/// the file itself cannot be opened.
 #[derive(Debug)]
 pub(super) struct LastCommit(fs::File);
 
@@ -89,18 +89,19 @@ impl LastCommit {
     pub fn note(&self, number: u64) -> io::Result<()> {
         let mut file = &self.0;
         file.seek(SeekFrom::Start(0))?;
-        // As long each time, so that it takes no more room than before.
+        // Always of the same length, so that it needs no more space than
+        // before.
         file.write_all(line(number).as_bytes())
     }
 
-    /// Has what is noted on the disk.
+    /// Syncs the note to the disk.
     pub fn sync(&self) -> io::Result<()> {
         self.0.sync_all()
     }
 
     /// Lets go of the directory.
     pub fn release(&self) {
-        // It is let go of in any case when the process ends.
+        // The lock ends with the process in any case.
         let _ = self.0.unlock();
     }
 }

@@ -1,4 +1,4 @@
-//! The state directory: what servers remember across restarts.
+//! The state directory: what a server keeps across restarts.
 //!
 //! [`Store`] is the [`Journal`](crate::snapshot::Journal) of a registry. It keeps
 //! the objects of each snapshot by key in one file of `redb`, an embedded store

@@ -21,7 +21,7 @@ const PART: usize = 200;
 /// Changes of objects, as bytes.
 pub(super) struct EncodedChanges {
     bytes: Vec<u8>,
-    /// Where the key is, and what becomes of it.
+    /// Where the key is, and how it changes.
     changes: Vec<(Range<usize>, Range<usize>)>,
 }
 
@@ -34,7 +34,7 @@ pub(super) enum RowChange<'a> {
     Delete(&'a [u8], &'a str),
 }
 
-// What becomes of a key begins with one of these; then comes a row.
+// A change of a key begins with one of these, followed by a row.
 const PUT: u8 = 0;
 const DELETE: u8 = 1;
 
@@ -79,7 +79,7 @@ impl<'a> RowChange<'a> {
 
     fn read(key: &'a [u8], change: &'a [u8]) -> Result<Self, String> {
         match change.split_first() {
-            // Whoever reads the object checks its row.
+            // The reader of the object checks its row.
             Some((&PUT, row)) => Ok(Self::Put(key, row)),
             Some((&DELETE, row)) => {
                 let uid = std::str::from_utf8(unseal(key, row)?);
@@ -97,7 +97,7 @@ impl<'a> RowChange<'a> {
         }
     }
 
-    /// Whether it does the same whatever was there.
+    /// Whether its effect does not depend on the stored object.
     pub fn is_unconditional(&self) -> bool {
         matches!(self, Self::Put(..) | Self::Delete(_, ""))
     }

@@ -68,7 +68,7 @@ impl Store {
         }
         let disk = Disk::open_unwritten(&self.directory, &self.counts)?;
         let file = File::open(&self.directory, disk)?;
-        // Histories begin anew where they do in one that can be written.
+        // New epochs begin as in a file that can be written.
         let noted = self.noted(&inner)?;
         let begun = file.begin_session(self.durability, noted);
         let (_, loss) = begun.map_err(StoreError::redb(&self.directory))?;
@@ -90,8 +90,8 @@ impl Store {
         let failed = StoreError::redb(&self.directory);
         if inner.has_begun {
             inner.number = file.number().map_err(&failed)?.max(noted).unwrap_or(0);
-            // What the file has lost is in memory still, and is written anew
-            // with what comes next. Until then it must not pass for that.
+            // What the file has lost is still in memory, and is rewritten with
+            // the next entry. Until then the file must not count as complete.
             if let Some(loss) = file.renew_if_lost(noted).map_err(&failed)? {
                 tracing::error!(%loss, "the state directory lost commits");
                 self.counts.note_loss(loss);
@@ -141,8 +141,8 @@ impl Store {
         Ok(())
     }
 
-    /// After a fault: finds out what the file holds now. What was to be
-    /// written is there as a whole or not at all.
+    /// After a fault: finds out what the file holds now. A write is there as a
+    /// whole or not at all.
     pub(super) fn recover(
         &self,
         inner: &mut Inner,
@@ -189,8 +189,8 @@ impl Store {
 }
 
 impl Inner {
-    /// Notes the last commit, which is in the file. One that cannot be noted
-    /// counts all the same: what is noted is only behind.
+    /// Notes the last commit, which is in the file. A commit that cannot be
+    /// noted still counts: then the note is behind.
     pub(super) fn note_commit(&self) {
         if let Err(error) = self.last_commit.note(self.number) {
             tracing::warn!(%error, "the last commit cannot be noted");

@@ -16,9 +16,10 @@ use super::rows::SnapshotRow;
 use super::tables::{BATCHES, batches_of, objects_name, objects_table};
 use crate::snapshot::Aside;
 
-/// A state has up to twice as many changes in its batches as it has objects, but
-/// at least the first and at most the second: what is written for each change,
-/// and the time that it takes to put all of them under their keys, stay small.
+/// A state has up to twice as many changes in its batches as it has objects,
+/// but at least the first number and at most the second. So both the bytes
+/// written per change and the time to put all changes under their keys stay
+/// small.
 const PENDING: RangeInclusive<u64> = 500..=300_000;
 
 /// Adds a batch to those of a state.

@@ -17,13 +17,13 @@ use crate::matching::{Path as Field, Violations};
 use crate::proto::v1;
 use crate::snapshot::{Aside, Batch, Defaults, Limits, Registry, Restoring, SavedSnapshot};
 
-/// Objects are read so many at a time.
+/// How many objects are read at a time.
 const PART: usize = 10_000;
 
 /// Parts that are read and not yet applied.
 const PARTS_AHEAD: usize = 4;
 
-/// How often progress is told.
+/// How often progress is logged.
 const PROGRESS: Duration = Duration::from_secs(1);
 
 /// How far restoring has come.
@@ -38,12 +38,12 @@ pub struct Progress {
 }
 
 impl Store {
-    /// Gives a registry all snapshots back; `tell` hears about once a second
-    /// how far it is, and how it ended.
+    /// Restores all snapshots into a registry. Calls `tell` about once a second
+    /// with the progress, and at the end.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`] when anything cannot be read. Some snapshots may have
-    /// been given back then, so the registry must not be used.
+    /// [`StoreError::Damaged`] when anything cannot be read. Some snapshots may
+    /// already be restored then, so the registry must not be used.
     pub fn restore(
         &self,
         registry: &Registry,
@@ -73,7 +73,7 @@ impl Store {
                 let row = &row;
                 let reader = scope.spawn(move || {
                     each_part(file, row, |part| {
-                        // Who does not listen any more has failed already.
+                        // A receiver that is gone has already failed.
                         let _ = parts.send(part);
                     })
                 });
@@ -105,7 +105,8 @@ fn apply_all(restoring: &Restoring, parts: Receiver<Batch>, mut tell: impl FnMut
     }
 }
 
-/// Reads and checks a snapshot but for its objects; why it cannot be read.
+/// Reads and checks a snapshot without its objects. Answers why it cannot be
+/// read.
 pub(super) fn read_saved(
     file: &File,
     name: &str,
@@ -149,8 +150,8 @@ fn read_held(file: &File, name: &str) -> Result<Vec<(u64, crate::snapshot::Reser
     opened.collect()
 }
 
-/// Reads and judges the objects of a snapshot, so many at a time; why one of
-/// them is none. What restores and what only checks are the same in this.
+/// Reads and checks the objects of a snapshot, some at a time. Answers why one
+/// of them is invalid. Restoring and checking share this.
 pub(super) fn each_part(
     file: &File,
     row: &SnapshotRow,

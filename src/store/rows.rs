@@ -1,4 +1,4 @@
-//! Rows: what is kept, as bytes.
+//! Rows: stored values as bytes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::sealed::seal;
 use crate::proto::v1;
 use crate::snapshot::{Change, Claim, Entry, Hold, Reservation, Serial};
 
-/// What is kept of a snapshot beside its objects and reservations.
+/// What is stored of a snapshot besides its objects and reservations.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct SnapshotRow {
     #[prost(string, tag = "1")]
@@ -165,7 +165,7 @@ fn nanos(time: SystemTime) -> i64 {
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// The time of so many nanoseconds since 1970.
+/// The time this many nanoseconds after 1970.
 pub(super) fn time(nanos: i64) -> SystemTime {
     UNIX_EPOCH + Duration::from_nanos(nanos.unsigned_abs())
 }

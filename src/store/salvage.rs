@@ -1,4 +1,4 @@
-//! Repairing a damaged state directory: what is whole is kept.
+//! Repairs a damaged state directory: keeps the whole snapshots.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,7 +21,7 @@ use crate::snapshot::Aside;
 /// The copy that is read while repairing.
 const WORKING_COPY: &str = "evenkeel.redb.repair";
 
-/// Rows are copied so many in a transaction.
+/// How many rows are copied in a transaction.
 const PART: usize = 50_000;
 
 /// What a repair did.
@@ -31,12 +31,12 @@ pub struct Repaired {
     pub kept_aside: Option<PathBuf>,
     /// The snapshots that are whole.
     pub whole: Vec<String>,
-    /// The snapshots that are lost, and why. They have to be fed again.
+    /// The lost snapshots, and why. They must be fed again.
     pub lost: Vec<(String, String)>,
-    /// Why there may have been more snapshots that nobody knows of.
+    /// Why there may have been more snapshots, whose names are lost.
     pub unreadable: Option<String>,
-    /// What is missing of what was acknowledged, also in snapshots that are
-    /// whole: these have new epochs, now or from the next start on.
+    /// What is missing of the acknowledged updates, also in whole snapshots:
+    /// these have new epochs, now or from the next start on.
     pub loss: Option<Loss>,
 }
 
@@ -117,7 +117,7 @@ fn names(old: &File) -> Result<Vec<String>, redb::Error> {
     Ok(names)
 }
 
-/// Copies a snapshot if all of it is there; why not.
+/// Copies a snapshot if it is complete. Answers why it is not.
 fn copy(old: &File, new: &File, name: &str) -> Result<(), String> {
     let text = |error: redb::Error| error.to_string();
     let value = || -> Result<Vec<u8>, redb::Error> {

@@ -1,4 +1,4 @@
-//! Who has the file open, and whether it was closed.
+//! Which process has the file open, and whether it was closed.
 
 use std::fs;
 use std::path::Path;
@@ -44,11 +44,11 @@ struct SessionRow {
 }
 
 impl File {
-    /// Notes that a process has it open, and how careful that is. Where
-    /// something was lost that had been acknowledged, or an earlier process
-    /// ended without closing and may have lost it, histories begin anew: no
-    /// revision of an epoch may stand for two states. `noted` is the last
-    /// commit on record. The number of this commit, and what was lost.
+    /// Notes that a process has the file open, and its durability. If
+    /// acknowledged updates were lost, or may have been lost because an earlier
+    /// process did not close the file, all epochs are renewed: no revision of
+    /// an epoch may stand for two states. `noted` is the last commit on record.
+    /// Returns the number of this commit, and what was lost.
     pub fn begin_session(
         &self,
         durability: Durability,
@@ -87,7 +87,7 @@ impl File {
         Ok((next, loss))
     }
 
-    /// Has histories begin anew where commits are missing; what is missing.
+    /// Renews epochs if commits are missing. Returns what is missing.
     pub fn renew_if_lost(&self, noted: Option<u64>) -> Result<Option<Loss>, redb::Error> {
         let number = self.number()?;
         let Some(loss) = Loss::of(number, noted) else {
@@ -119,7 +119,7 @@ impl File {
         Ok(())
     }
 
-    /// Notes that nobody has it open any more, and closes it.
+    /// Notes that the file is closed, and closes it.
     pub fn end_session(self, directory: &Path) -> Result<(), StoreError> {
         let end = || -> Result<(), redb::Error> {
             let transaction = self.begin_write()?;
@@ -141,7 +141,7 @@ pub(super) fn note_number(transaction: &WriteTransaction, number: u64) -> Result
     Ok(())
 }
 
-/// Has all histories begin anew.
+/// Renews all epochs.
 fn renew_epochs(
     transaction: &WriteTransaction,
     all: Vec<(String, SnapshotRow)>,

@@ -1,4 +1,4 @@
-//! The tables of the file: what is kept under which keys.
+//! The tables of the file: their keys and values.
 
 use std::ops::RangeInclusive;
 
@@ -32,8 +32,8 @@ pub(super) fn objects_table(name: &str) -> ObjectsTable<'_> {
     TableDefinition::new(name)
 }
 
-/// Changes by state and the number of changes before: keys and what becomes of
-/// them, in turn.
+/// Changes by state and the number of earlier changes: keys and how they
+/// change, alternating.
 pub(super) const BATCHES: TableDefinition<'_, (u64, u64), Vec<&[u8]>> =
     TableDefinition::new("batches");
 

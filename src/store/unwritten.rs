@@ -6,7 +6,7 @@ use std::io;
 
 use redb::StorageBackend;
 
-/// Changes are kept in blocks of so many bytes.
+/// Size in bytes of the blocks in which changes are kept.
 const BLOCK: usize = 4_096;
 
 /// What was changed of a file, which itself is never written to.
@@ -42,7 +42,7 @@ impl Unwritten {
         self.len = len;
     }
 
-    /// Reads what is there with the changes.
+    /// Reads the file with the changes.
     pub fn read(&self, file: &impl StorageBackend, offset: u64, out: &mut [u8]) -> io::Result<()> {
         if offset + out.len() as u64 > self.len {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -60,7 +60,7 @@ impl Unwritten {
         Ok(())
     }
 
-    /// Changes what is there.
+    /// Changes the content.
     pub fn write(
         &mut self,
         file: &impl StorageBackend,
@@ -83,7 +83,7 @@ impl Unwritten {
         Ok(())
     }
 
-    /// Reads what is left of the file; zeros beyond that.
+    /// Reads the remaining file; zeros beyond its end.
     fn read_kept(&self, file: &impl StorageBackend, at: u64, out: &mut [u8]) -> io::Result<()> {
         let left = self.kept.saturating_sub(at).min(out.len() as u64);
         let left = usize::try_from(left).unwrap_or(out.len());
@@ -118,7 +118,7 @@ mod tests {
 
     use super::*;
 
-    /// Whatever is done, it reads as a file that was written to would.
+    /// It always reads like a file that was written to.
     #[test]
     fn it_reads_as_if_it_was_written() {
         let (file, model) = (InMemoryBackend::new(), InMemoryBackend::new());

@@ -1,4 +1,4 @@
-//! Verifies a sample at a time, in turns, and repairs what has drifted.
+//! Verifies one sample at a time, in turns, and repairs drifted snapshots.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

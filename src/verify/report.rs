@@ -11,11 +11,11 @@ pub struct Verification {
     pub nodes: usize,
     /// How many pods it has, counted or not.
     pub pods: usize,
-    /// How many tables of label sets were held against the pods.
+    /// How many tables of label sets were compared with the pods.
     pub label_sets: usize,
-    /// How many partitions were held against the nodes.
+    /// How many partitions were compared with the nodes.
     pub partitions: usize,
-    /// How many live views were held against both.
+    /// How many live views were compared with both.
     pub views: usize,
     /// What differed.
     pub findings: Findings,
