@@ -62,7 +62,7 @@ impl Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        // Who drops it may not wait.
+        // The thread that drops it must not wait.
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
         }

@@ -8,13 +8,13 @@ use tokio::time::Instant;
 /// How long a call without a deadline of its own may wait for a revision.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// How much earlier than it has to an answer that it is too late leaves, at
-/// most: the gRPC library gives a call up at its deadline, with a status that
-/// says less.
+/// How long before the deadline, at most, a call is answered that it is too
+/// late. At the deadline the gRPC library ends the call with a status that says
+/// less.
 const MARGIN: Duration = Duration::from_millis(5);
 
-/// When a call that arrives now has to be answered, if it says so: by its
-/// `grpc-timeout`.
+/// The deadline of a call that arrives now, from its `grpc-timeout`, if it has
+/// one.
 pub fn given(headers: &HeaderMap) -> Option<Instant> {
     let timeout = timeout(headers)?;
     Some(Instant::now() + timeout - margin(timeout))

@@ -1,4 +1,4 @@
-//! `VerifySnapshot`: a snapshot held against its recount.
+//! `VerifySnapshot`: compares a snapshot with its recount.
 
 use super::answer::count;
 use crate::proto::v1;

@@ -1,5 +1,5 @@
-//! Who answers: a server, or a service inside this process. Both are the same
-//! client to the commands.
+//! The backend of a command: a server, or a service inside this process.
+//! Commands use both through the same client.
 
 use std::future::Future;
 use std::sync::Arc;

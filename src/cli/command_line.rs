@@ -33,7 +33,7 @@ impl ParseError {
                 BAD_CONFIGURATION
             }
             Self::Usage(error) => {
-                // Nothing is left to tell the user with when this fails.
+                // If this fails, there is no way left to tell the user.
                 let _ = error.print();
                 u8::from(error.use_stderr()) * 2
             }

@@ -21,8 +21,7 @@ use super::output;
 /// `--timeout`.
 const CONNECT_TIMEOUT_S: u64 = 5;
 
-/// How often a silent server is asked whether it is there, in seconds: a load
-/// has no timeout of its own.
+/// How often to ping a silent server, in seconds: a load has no timeout.
 const KEEP_ALIVE_S: u64 = 20;
 
 /// Heading of the flags in `--help`.

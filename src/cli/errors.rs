@@ -23,8 +23,8 @@ pub(crate) struct RefusedCall {
 
 impl RefusedCall {
     /// Sorts a failed call into [`RefusedCall`] and [`Unreachable`]. `objects`
-    /// names the changes of the request, so that a violation of `changes[3]`
-    /// or `overlay[3]` can be told by the object's name.
+    /// names the changes of the request, so that a violation of `changes[3]` or
+    /// `overlay[3]` can name the object.
     pub(crate) fn or_unreachable(status: Status, objects: Vec<String>) -> anyhow::Error {
         match status.code() {
             Code::Unavailable | Code::DeadlineExceeded => Unreachable(format!(
@@ -55,7 +55,7 @@ impl Error for RefusedCall {}
 impl fmt::Display for RefusedCall {
     /// The message and code; with violations, a line for each of them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The server may say what others have told it.
+        // The server's text may contain what other clients sent.
         let (message, code) = (visible::text(self.status.message()), self.status.code());
         let details = self.status.get_error_details();
         let violations = details

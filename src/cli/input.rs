@@ -107,7 +107,7 @@ pub(crate) async fn send(
     answer.with_context(|| format!("loading snapshot {snapshot:?}"))
 }
 
-/// A progress bar for sending so many changes.
+/// A progress bar for sending this many changes.
 pub(crate) fn transfer_bar(changes: usize) -> ProgressBar {
     bar(
         changes as u64,

@@ -20,7 +20,7 @@ use crate::proto::v1::{
     PodSpec, Reservation, Toleration, View,
 };
 
-/// Who holds what is reserved, unless told otherwise.
+/// The default owner of reservations.
 const OWNER: &str = "evenkeel-place";
 
 /// Flags of `evenkeel place`.
@@ -155,7 +155,7 @@ impl PlaceCommand {
         if let Some(spec) = &mut pod.spec {
             spec.topology_spread_constraints.clear();
         }
-        // What is named is picked whatever it looks like.
+        // Named clusters are picked whatever their labels are.
         let checks = match names {
             Some(_) => NodeChecks::SpreadOnly,
             None => self.question.node_checks(),
@@ -220,7 +220,7 @@ async fn filter(
     client.call_about(request, || overlay, rpc!(filter)).await
 }
 
-/// A pod that may run wherever `term` matches, whatever else is there.
+/// A pod that may run wherever `term` matches.
 fn matching(term: Option<&NodeSelectorTerm>) -> Pod {
     let required = term.map(|term| NodeSelector {
         node_selector_terms: vec![term.clone()],

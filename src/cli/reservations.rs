@@ -1,4 +1,4 @@
-//! `evenkeel reservation`: what is held for replicas that are on their way.
+//! `evenkeel reservation`: reservations for replicas that will come.
 
 use std::str::FromStr;
 

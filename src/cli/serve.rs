@@ -34,7 +34,7 @@ pub(crate) struct Serve {
 }
 
 impl Serve {
-    /// Runs the server until it is told to stop.
+    /// Runs the server until it is stopped.
     pub(crate) fn run(self) -> ExitCode {
         let preload = Preload {
             files: self.config.load.clone(),

@@ -19,7 +19,7 @@ use crate::proto::v1::{
 /// Workloads asked for at a time.
 const PAGE_SIZE: i32 = 1_000;
 
-/// Domains of a topology that a table lists, unless told otherwise.
+/// Domains of a topology that a table lists by default.
 const TABLE_DOMAINS: i32 = 20;
 
 /// Flags of `evenkeel spread`.

@@ -13,15 +13,15 @@ use crate::proto::v1::DefaultConstraints;
 
 const PLUGIN: &str = "PodTopologySpread";
 
-/// Reads default constraints: `system` stands for Kubernetes' own, anything
-/// else names a file (`-`: standard input) with one of
+/// Reads default constraints: `system` means Kubernetes' own, anything else
+/// names a file (`-`: standard input) with one of
 ///
 /// - a list of constraints,
 /// - the arguments of PodTopologySpread: a map with `defaultConstraints`, or
-///   with `defaultingType: System`,
+///  with `defaultingType: System`,
 /// - `DefaultConstraints` as `snapshot save` writes them,
 /// - a `KubeSchedulerConfiguration`, of which one profile may configure
-///   PodTopologySpread; with none that does, Kubernetes' own apply.
+///  PodTopologySpread; with none that does, Kubernetes' own apply.
 pub(crate) fn read_default_constraints(
     argument: &str,
 ) -> Result<DefaultConstraints, ManifestError> {

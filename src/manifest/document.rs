@@ -58,7 +58,7 @@ fn items(
     }
 }
 
-/// Hands every document of `source` to `sink` as it stands.
+/// Passes every document of `source` to `sink` unchanged.
 pub(super) fn for_each_document(
     source: &InputSource,
     sink: &mut dyn FnMut(Value) -> Result<(), ManifestError>,

@@ -36,7 +36,7 @@ pub(crate) enum ManifestError {
     NotAnObject {
         /// File, document and item.
         place: String,
-        /// What is there instead.
+        /// The actual value.
         message: String,
     },
     /// An object with a field of the wrong type or value.

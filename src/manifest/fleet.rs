@@ -8,8 +8,8 @@ use super::item::{Item, describe, metadata, text};
 use super::source::InputSource;
 use crate::proto::v1::{Node, NodeSelectorTerm, Pod, TopologySpreadConstraint};
 
-/// The label that says which placement an object of a cluster is of. Pods with
-/// it stand for the clusters that hold the placement.
+/// The label that names the placement of an object on a cluster. A pod with it
+/// means that its cluster holds the placement.
 const PLACEMENT_LABEL: &str = "kubernetes-fleet.io/parent-CRP";
 
 /// API group of KubeFleet's clusters.
@@ -45,7 +45,7 @@ pub(crate) enum PlacementPolicy {
 pub(crate) struct Preference {
     /// What a cluster that matches is worth.
     pub(crate) weight: i64,
-    /// What it has to match; `None` matches all.
+    /// What it must match; `None` matches all.
     pub(crate) term: Option<NodeSelectorTerm>,
 }
 

@@ -104,7 +104,7 @@ impl Positions {
         Ok(())
     }
 
-    /// Notes a plain value, and goes on to the next one.
+    /// Notes a plain value, and continues with the next one.
     fn enter(&mut self, document: u32, levels: &mut [Level], here: Position) {
         self.note(document, levels, here);
         next(levels);

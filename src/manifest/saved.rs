@@ -1,5 +1,5 @@
-//! What `snapshot save` writes beside the objects: where they are from, and
-//! what they are in all, so that a file that is not whole is known.
+//! What `snapshot save` writes besides the objects: where they are from, and a
+//! sum over them, so that an incomplete file is detected.
 
 use serde_json::{Value, json};
 
@@ -10,10 +10,10 @@ use crate::proto::v1::{Change, DefaultConstraints, ExportSummary};
 /// Kind of the first item, which says where the snapshot came from.
 const SAVED_KIND: &str = "SavedSnapshot";
 
-/// Kind of the last item, which sums up what is between.
+/// Kind of the last item, with the sum over the objects.
 const END_KIND: &str = "SavedSnapshotEnd";
 
-/// Where a saved snapshot came from: what tells its revision from others.
+/// Where a saved snapshot came from: its epoch and revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SavedOrigin {
     /// Name of the snapshot.
@@ -82,7 +82,7 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
     (0..text.len()).step_by(2).map(byte).collect()
 }
 
-/// Holds what is read of a saved snapshot against its end.
+/// Compares what was read of a saved snapshot with its summary.
 #[derive(Default)]
 pub(super) struct Verifier {
     /// Of the snapshot that is being read; none outside of one.
@@ -117,7 +117,7 @@ impl Verifier {
     /// A saved snapshot ends with its summary.
     ///
     /// # Errors
-    /// When it is not what was saved.
+    /// When it differs from what was saved.
     pub(super) fn end(&mut self, summary: &ExportSummary) -> Result<(), &'static str> {
         match self.sum.take() {
             Some(sum) if sum.clone().finish() == *summary => Ok(()),

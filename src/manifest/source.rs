@@ -1,4 +1,4 @@
-//! Which files an argument stands for, and what they are written in.
+//! Which files an argument means, and their format.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -109,9 +109,9 @@ impl InputSource {
     }
 }
 
-/// The sources that `paths` stand for, in order: a directory for the
-/// manifests in it and below, by name; `-` for standard input. A file that
-/// occurs twice is read once.
+/// The sources that `paths` mean, in order: a directory means the manifests in
+/// it and below, by name; `-` means standard input. A file that occurs twice is
+/// read once.
 pub(crate) fn expand(paths: &[PathBuf]) -> Result<Vec<InputSource>, ManifestError> {
     let mut sources = Vec::new();
     for path in paths {

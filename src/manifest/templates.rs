@@ -20,8 +20,8 @@ pub(crate) struct Template {
     pub(crate) document: u32,
     /// Path of the object in its document: empty, or that of a list's item.
     pub(crate) path: String,
-    /// Path, in the object, of what has the pod's `metadata` and `spec`: empty
-    /// for a Pod.
+    /// Path, in the object, of the part with the pod's `metadata` and `spec`:
+    /// empty for a Pod.
     pub(crate) template: String,
     /// The pod, and the policy of a placement; or what keeps it from being
     /// read.
@@ -34,8 +34,8 @@ impl Template {
         item::text(&self.value, "kind")
     }
 
-    /// Path of a field of the pod, given as one of the pod: in the object, as
-    /// it stands in the file.
+    /// Path in the object, as it is in the file, of a field that is given
+    /// relative to the pod.
     pub(crate) fn field(&self, of_pod: &str) -> String {
         if is_placement(self.kind()) {
             return match of_pod.strip_prefix("spec.") {

@@ -45,9 +45,9 @@ impl WorkloadPod {
 ///
 /// A pod template becomes a pod with the template's labels and the workload's
 /// namespace. The pods of a ReplicaSet, StatefulSet or ReplicationController
-/// are owned by it, so that the selector of default constraints is deduced as
-/// for the real pods. Those of a Deployment or a CronJob are owned by an object
-/// in between, which is not in the file: they get no owner.
+/// have it as their owner, so that the selector of default constraints is
+/// deduced as for the real pods. Those of a Deployment or a CronJob have an
+/// owner in between that is not in the file, so they get no owner.
 pub(crate) fn read_workload(
     path: &Path,
     name: Option<&str>,

@@ -1,9 +1,9 @@
-//! `evenkeel serve`: the settings, the port, what the server tells of itself,
-//! and its life from start to drain. Knows nothing of decisions.
+//! `evenkeel serve`: the settings, the port, telemetry, and the lifecycle from
+//! start to drain. It knows nothing of decisions.
 //!
-//! Data flows one way: `lifecycle` puts the parts together and ends them,
-//! `transport` takes calls, `telemetry` counts and shows, `config` says what
-//! is wanted. Each uses those after it.
+//! Data flows one way: `lifecycle` starts and stops the parts, `transport`
+//! takes calls, `telemetry` counts and shows, `config` has the settings. Each
+//! uses only those after it.
 
 pub mod config;
 mod error;

@@ -26,7 +26,7 @@ pub(crate) struct LintFinding {
     pub(crate) message: String,
 }
 
-/// What a rule says of a template: the field in the object, and what is wrong
+/// What a rule found in a template: the field in the object, and what is wrong
 /// with it.
 pub(crate) struct Said {
     /// Which rule.

@@ -162,8 +162,8 @@ impl LintCommand {
     }
 }
 
-/// What keeps a file from being read. Values of a chart, settings of an editor
-/// and the like are no manifests, and nothing to tell of.
+/// Why a file cannot be read. Values of a chart, settings of an editor and the
+/// like are no manifests, and are not reported.
 fn unread(
     source: &InputSource,
     error: &ManifestError,

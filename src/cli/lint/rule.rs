@@ -9,7 +9,7 @@ use serde::Serialize;
 pub(crate) enum Severity {
     /// Worth knowing.
     Note,
-    /// Likely not what was meant.
+    /// Probably not intended.
     Warning,
     /// Refused, or does not do what it says.
     Error,

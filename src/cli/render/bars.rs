@@ -1,7 +1,7 @@
-//! Bars of counts on one scale, with the most that is allowed drawn in.
+//! Bars of counts on one scale, with the limit.
 //!
-//! `██████▒▒▒│···`: six cells of pods, three of what is added, the limit, and nothing
-//! beyond. Room below the limit is drawn as `·`.
+//! `██████▒▒▒│···`: six cells of pods, three of added ones, the limit, and
+//! nothing beyond. Free room below the limit is drawn as `·`.
 
 use anstyle::Style;
 
@@ -80,7 +80,7 @@ impl Scale {
         cells("#", before) + &styled(style, &cells("+", after - before))
     }
 
-    /// Draws a bar, what is there in `style`.
+    /// Draws a bar, with the existing pods in `style`.
     pub(crate) fn draw(&self, bar: &Bar, style: Style) -> String {
         let (count, end) = (self.cells(bar.count), self.cells(bar.count + bar.added));
         let limit = bar.limit.filter(|limit| (0..=self.longest).contains(limit));

@@ -132,7 +132,7 @@ pub(super) fn limit(report: &ConstraintReport, insight: &ConstraintInsight) -> S
     )
 }
 
-/// Who is left out, and by which policy.
+/// Which nodes are left out, and by which policy.
 pub(super) fn left_out_text(left_out: &LeftOut) -> String {
     let why = match left_out.cause() {
         Cause::MissingKey | Cause::Unspecified => "without the topology key",

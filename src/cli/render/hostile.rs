@@ -67,7 +67,7 @@ fn check<T: Serialize + for<'de> Deserialize<'de>>(kind: &str, table: impl Fn(&T
     let of = |string: &str| -> T { read(answer(kind, string)) };
     let hostile = of(HOSTILE);
     let seen = visible::text(HOSTILE);
-    // As if what is shown had been sent: nothing else of it gets through.
+    // Like text that was already made visible: nothing else gets through.
     let text = shown(&hostile, &table);
     assert_eq!(text, table(&of(&seen)), "{kind}");
     assert!(text.contains(&*seen) && is_quiet(&text), "{kind}: {text:?}");

@@ -1,4 +1,4 @@
-//! Who can connect, and how callers are known.
+//! Who can connect, and how callers are identified.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -79,7 +79,7 @@ pub struct Config {
     /// What survives a restart.
     #[command(flatten)]
     pub state: StateSettings,
-    /// Who can connect, and how callers are known.
+    /// Who can connect, and how callers are identified.
     #[command(flatten)]
     pub security: SecuritySettings,
 

@@ -62,7 +62,7 @@ pub struct MaxAge {
     age: Option<Duration>,
 }
 
-/// What becomes of decisions on a snapshot that is too old.
+/// What to do with decisions on a snapshot that is too old.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Stale {
     /// They are answered.

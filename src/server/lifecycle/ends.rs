@@ -17,9 +17,9 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// How long it waits at most before it looks again.
 const LONGEST: Duration = Duration::from_secs(3_600);
 
-/// Has the reservations of all snapshots end when their time is over, for as
-/// long as it is polled. Each snapshot is waited for apart, so a journal that
-/// is slow for one does not hold up the others, nor anybody who reads.
+/// Ends the reservations of all snapshots when they are due, as long as it is
+/// polled. It waits for each snapshot separately, so a journal that is slow for
+/// one delays neither the others nor any reader.
 pub async fn run(registry: Arc<Registry>) {
     let mut ending = JoinSet::new();
     let mut busy = HashSet::new();
@@ -55,7 +55,8 @@ pub async fn run(registry: Arc<Registry>) {
     }
 }
 
-/// Ends what is due in a snapshot; its name, once it may be asked again.
+/// Ends the due reservations of a snapshot. Returns its name once it may be
+/// tried again.
 async fn end(registry: Arc<Registry>, snapshot: Arc<Snapshot>) -> String {
     let name = snapshot.name().to_owned();
     let run = move || snapshot.end_expired(registry.limits());

@@ -36,11 +36,10 @@ use crate::snapshot;
 #[derive(Clone)]
 pub(in crate::server) struct Board(Arc<Mutex<BoardState>>);
 
-/// What is known, and who wants to know of what: a change wakes those alone
-/// whom it is about.
+/// The statuses and their watches: a change wakes only the watches of its name.
 struct BoardState {
     facts: Facts,
-    /// The statuses that somebody watches, by name.
+    /// The watched statuses, by name.
     watches: HashMap<Box<str>, Arc<watch::Sender<ServingStatus>>>,
 }
 
@@ -57,7 +56,7 @@ struct Facts {
 }
 
 impl Facts {
-    /// The status of `name` for somebody who watches it.
+    /// The status of `name` for a watch.
     fn watched(&self, name: &str) -> ServingStatus {
         self.status(name).unwrap_or(ServingStatus::ServiceUnknown)
     }
@@ -109,7 +108,7 @@ impl Board {
         HealthServer::new(self.clone()).max_decoding_message_size(MAX_NAME_REQUEST_BYTES)
     }
 
-    /// The server listens and has loaded what it was told to load.
+    /// The server listens and has loaded its files.
     pub(in crate::server) fn started(&self) {
         self.change(None, |facts| facts.started = true);
     }
@@ -119,8 +118,8 @@ impl Board {
         self.change(None, |facts| facts.draining = true);
     }
 
-    /// Applies a change of one snapshot, or else of the server, and wakes those
-    /// who watch what it changes. Never waits for them.
+    /// Applies a change of one snapshot or of the server, and wakes the watches
+    /// that it affects. Never waits for them.
     fn change(&self, snapshot: Option<&str>, change: impl FnOnce(&mut Facts)) {
         let mut watched = self.0.lock();
         let was_ready = watched.facts.ready();
@@ -161,7 +160,7 @@ impl Board {
 }
 
 impl BoardState {
-    /// Wakes those who watch `name`, if its status is another.
+    /// Wakes the watches of `name`, if its status has changed.
     fn tell(&self, name: &str) {
         if let Some(sender) = self.watches.get(name) {
             let status = self.facts.watched(name);
@@ -204,7 +203,8 @@ impl Stream for Statuses {
 
 impl Drop for Statuses {
     fn drop(&mut self) {
-        // Only under this lock does somebody join, so the last one knows.
+        // Watches join only under this lock, so the last one knows that it is
+        // the last.
         let mut watched = self.board.0.lock();
         if Arc::strong_count(&self.sender) == 2 {
             watched.watches.remove(self.name.as_str());
@@ -296,8 +296,8 @@ impl Health for Board {
     }
 }
 
-/// Whether a visitor may know of a name: that of a snapshot which it may not
-/// read is answered as one that nobody has.
+/// Whether a visitor may know of a name. The name of a snapshot that it may not
+/// read is answered like an unknown name.
 fn may_see(visitor: Option<&Visitor>, name: &str) -> bool {
     let is_open = name.is_empty() || name == SERVICE;
     is_open || visitor.is_none_or(|visitor| visitor.may_see(name))
@@ -317,7 +317,7 @@ mod tests {
     use super::*;
     use crate::snapshot::Observer;
 
-    /// Counts how often whoever waits is woken.
+    /// Counts how often a waiting watch is woken.
     #[derive(Default)]
     struct Woken(AtomicUsize);
 
@@ -327,7 +327,7 @@ mod tests {
         }
     }
 
-    /// The statuses that a watch has to say now.
+    /// The statuses that a watch must send now.
     fn told(watch: &mut Statuses, waker: &Waker) -> Vec<ServingStatus> {
         let mut context = Context::from_waker(waker);
         let mut all = Vec::new();
@@ -359,7 +359,7 @@ mod tests {
         let unknown = || vec![ServiceUnknown];
         let not = || vec![NotServing];
         assert_eq!(first, [not(), not(), unknown(), unknown(), unknown()]);
-        // New snapshots that nobody watches.
+        // New snapshots without a watch.
         let (woken, told) = after(&|| {
             for number in 0..50 {
                 board.snapshot_changed(&format!("s{number}"), true);

@@ -1,4 +1,4 @@
-//! Verifies what is kept, a namespace at a time, while the server runs.
+//! Verifies the kept counts, one namespace at a time, while the server runs.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

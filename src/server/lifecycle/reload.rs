@@ -46,7 +46,7 @@ pub(in crate::server) type Live<T> = RwLock<Arc<T>>;
 /// Puts what the files hold to use.
 type Apply = Box<dyn Fn(&[Vec<u8>]) -> Result<(), BoxError> + Send>;
 
-/// Files that make sense together, and what is done with them.
+/// Files that belong together, and how to use them.
 pub(in crate::server) struct WatchedFiles {
     what: &'static str,
     paths: Vec<PathBuf>,
@@ -83,8 +83,8 @@ impl WatchedFiles {
         Ok((live, watched))
     }
 
-    /// Looks once. A bad state of the files is told once, however long it
-    /// stays.
+    /// Looks once. A bad state of the files is logged once, however long it
+    /// lasts.
     fn look(&mut self) {
         let now = read(&self.paths);
         if now == self.seen {

@@ -54,7 +54,7 @@ impl Security {
         Ok(security)
     }
 
-    /// Tells what is open to other machines.
+    /// Warns about what is open to other machines.
     fn warn(&self, config: &Config) {
         if self.guard.is_none() && config.security.tls_client_ca.is_none() {
             warn!("whoever reaches the port may do everything: see --access-file");

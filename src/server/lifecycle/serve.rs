@@ -31,14 +31,14 @@ use crate::store::Store;
 
 /// Serves until SIGTERM or Ctrl-C, then drains.
 ///
-/// What the state directory keeps is there before anything is answered.
-/// Health is NOT_SERVING before the address is bound and until `preload` is
-/// done and all expected snapshots are synced. Draining sets health to
-/// NOT_SERVING, goes on answering for the configured pause, ends the streams,
-/// accepts no more connections and waits for the calls under way, up to the
-/// configured timeout.
+/// The state directory is restored before anything is answered. Health is
+/// NOT_SERVING before the address is bound and until `preload` is done and all
+/// expected snapshots are synced. Draining sets health to NOT_SERVING,
+/// continues to answer for the configured pause, ends the streams, accepts no
+/// more connections and waits for the calls under way, up to the configured
+/// timeout.
 ///
-/// `levels` is what changes the log level, if the caller can.
+/// `levels` changes the log level, if the caller can.
 ///
 /// The caller should exit the process when this returns, without waiting for
 /// the runtime's tasks: calls that did not end in time may still run.

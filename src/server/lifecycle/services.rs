@@ -24,8 +24,8 @@ const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 /// which is what HTTP/2 starts with, costs twice the reads.
 const FRAME_BYTES: u32 = 256 << 10;
 
-/// All services behind one listener, and one layer before all of them: what
-/// holds for calls holds for whatever is offered.
+/// All services behind one listener, with one layer before all of them: the
+/// rules for calls apply to every service.
 pub(super) fn router(
     config: &Config,
     service: api::Service,

@@ -45,8 +45,8 @@ pub struct FilterError {
     reason: String,
 }
 
-/// Starts logging, once for the process: `filter`, or what `RUST_LOG` says, or
-/// `info`. What is logged can be changed by what is returned.
+/// Starts logging, once for the process: with `filter`, or `RUST_LOG`, or
+/// `info`. The returned handle changes the level.
 ///
 /// # Panics
 /// When logging was started before.
@@ -65,8 +65,8 @@ pub fn init(format: LogFormat, filter: Option<&str>) -> Result<Levels, FilterErr
             are_json: !human,
         })
         .with_ansi(terminal)
-        // It would be told on standard error, and panic: a server outlives the
-        // reader of its logs.
+        // An error would be written to standard error, and panic: a server
+        // outlives the reader of its logs.
         .log_internal_errors(false);
     let reload: Arc<dyn Fn(_) -> _ + Send + Sync> = if human {
         let lines = lines.with_filter_reloading();

@@ -1,5 +1,4 @@
-//! What the server tells of itself: metrics and pages on the admin port, and
-//! traces.
+//! Telemetry: metrics and pages on the admin port, and traces.
 
 mod admin;
 pub(super) mod decisions;
@@ -44,7 +43,7 @@ impl Telemetry {
         self.calls.refusals()
     }
 
-    /// Who notes the calls of one more thread; nobody when nobody asks.
+    /// The recorder of calls for one more thread; `None` without an admin port.
     pub(in crate::server) fn observer(&self) -> Option<Arc<CallObserver>> {
         let tracer = self.traces.as_ref().map(Traces::tracer);
         let is_wanted = self.has_admin || tracer.is_some();

@@ -84,7 +84,7 @@ fn limit(headers: &HeaderMap) -> Option<Limit> {
 impl Drop for Call {
     fn drop(&mut self) {
         let Some(method) = self.method else { return };
-        // Without a status nobody waits for it any more.
+        // Without a status the caller is gone.
         let code = self.code.unwrap_or(Code::Cancelled);
         let CallObserver { recorder, tracer } = &*self.observer;
         recorder.ended(method, self.arrived, code, self.decision.as_ref());

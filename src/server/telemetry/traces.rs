@@ -1,6 +1,6 @@
 //! Traces of calls, sent to an OpenTelemetry collector.
 //!
-//! A span is made when its call has ended, from what was noted meanwhile: a
+//! A span is made when its call has ended, from notes taken during the call. A
 //! call that is not traced costs nothing.
 
 use std::time::{Duration, Instant, SystemTime};

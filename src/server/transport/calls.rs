@@ -1,7 +1,6 @@
-//! What every call on the port passes through, of whichever service: who makes
-//! it, a slot for it, its request as it arrives, the thread that it runs on,
-//! the last word on how it is refused, its answer as it is taken, and who notes
-//! how it ends.
+//! The layer for every call on the port, of any service: it identifies the
+//! caller, takes a slot, receives the request, chooses the thread, words
+//! refusals, sends the answer, and records the end.
 
 use std::convert::Infallible;
 use std::pin::{Pin, pin};
@@ -106,7 +105,7 @@ impl CallLimits {
 }
 
 impl SharedLimits {
-    /// Finds out who makes a call, and has a slot and room for it.
+    /// Identifies the caller, and takes a slot and memory for the call.
     fn admit(&self, kind: Kind, request: &mut Request<Body>) -> Result<Admitted, api::Error> {
         match &self.guard {
             Some(guard) if kind.is_spread() => guard.identify(request)?,
@@ -193,9 +192,8 @@ where
     }
 }
 
-/// Takes a call, or refuses it. All that is asked before it is done begins when
-/// this is first polled: of calls that arrive together, one that is refused
-/// stands in the way of none.
+/// Takes a call, or refuses it. All checks begin when this is first polled, so
+/// of calls that arrive together, a refused one does not stop the others.
 async fn take<S>(
     inner: S,
     limits: CallLimits,
@@ -248,7 +246,7 @@ where
     }))
 }
 
-/// The answer to a request, once that is there, from the thread that it is for.
+/// The answer to a request, once that has arrived, from its thread.
 async fn answer<S>(
     inner: S,
     request: Request<Body>,
@@ -302,7 +300,7 @@ async fn by<T>(
     let Some(last_moment) = last_moment else {
         return answer.await;
     };
-    // Looks at the answer first: for one that is there no clock is set.
+    // Looks at the answer first: a finished one needs no timer.
     tokio::select! {
         biased;
         answer = answer => answer,

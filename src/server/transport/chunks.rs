@@ -1,25 +1,25 @@
 //! Answers in chunks, so that the server sees how far a client has taken them.
 //!
-//! The connection asks for the next piece once the client has room for another
-//! byte, so whatever came before is on its way then. An answer that was handed
-//! over as a whole would lie in the connection's memory, and nobody would see
-//! that the client does not take it.
+//! The connection asks for the next chunk once the client has room for another
+//! byte, so all earlier chunks are on their way then. An answer that is passed
+//! on as a whole would stay in the connection's memory, and the server could
+//! not see that the client does not read it.
 
 use prost::bytes::Bytes;
 
-/// An answer that is not larger is handed over as a whole: it takes no more
-/// than its stream does.
+/// A smaller answer is passed on as a whole: it takes no more memory than its
+/// stream does.
 pub(in crate::server) const SMALL: usize = 1 << 10;
 
-/// A client has to take so much for an answer to count as being read.
+/// A client must read this much within the timeout.
 const PIECE: usize = 256 << 10;
 
 /// What is left of a part of an answer.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Chunks {
     rest: Bytes,
-    /// Whether a part of the answer was larger than [`SMALL`]: whoever leaves the
-    /// end of a long answer is noticed however short its last part is.
+    /// Whether a part of the answer was larger than [`SMALL`]: then an unread
+    /// end is noticed, however short the last part is.
     is_long: bool,
 }
 

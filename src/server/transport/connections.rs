@@ -24,8 +24,8 @@ use crate::account::{Account, Charge, Part};
 use crate::limits::Limit;
 use crate::server::telemetry::metrics::Refusals;
 
-/// How long to wait when the system refuses to accept, for want of file
-/// descriptors for instance: asking again at once would only burn a core.
+/// How long to wait when the system refuses to accept, for example without free
+/// file descriptors: trying again at once would only burn a core.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// What an idle connection takes: its buffers, and the state of HTTP/2.
@@ -120,8 +120,8 @@ impl Listener {
         let stream = stream.inspect_err(|error| {
             debug!(%error, "connection was closed before it was served");
         });
-        // Taken whatever the limit of the account: a health check may come on it,
-        // and there are no more than max-connections.
+        // Charged whatever the limit of the account: a health check may come on
+        // the connection, and there are at most max-connections.
         let mut charge = counts.account.open(Part::Streams);
         charge.set(CONNECTION_BYTES);
         Some(Accepted {
@@ -220,8 +220,7 @@ impl Accepted {
     }
 }
 
-/// Who is at the other end of a connection. Each request carries it as an
-/// extension.
+/// The peer of a connection. Each request carries it as an extension.
 #[derive(Debug, Clone)]
 pub(in crate::server) struct Peer {
     /// Where it is.

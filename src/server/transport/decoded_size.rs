@@ -1,8 +1,9 @@
-//! What decoding a message takes, told from its bytes before it is decoded.
+//! How much memory decoding a message takes, computed from its bytes before it
+//! is decoded.
 //!
-//! Two bytes on the wire can stand for a struct of hundreds: an empty message
-//! in a list. So the fields of a message are counted first, as the protocol's
-//! descriptors lay them out. What comes out is an upper bound.
+//! Two bytes on the wire can become a struct of hundreds: an empty message in a
+//! list. So the fields of a message are counted first, by the protocol's
+//! descriptors. The result is an upper bound.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! Where large messages are decoded and feeds run: on threads beside those
-//! that serve, so that health checks and small calls never wait for a decoder.
+//! Where large messages are decoded and feeds run: on separate threads, so that
+//! health checks and small calls never wait for a decoder.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -155,7 +155,7 @@ struct Turn(Arc<Turns>);
 impl Drop for Turn {
     fn drop(&mut self) {
         if let Some(next) = self.0.next() {
-            // One who has gone meanwhile drops it, and the next has it.
+            // A waiter that is gone drops it, and the next one gets it.
             let _ = next.send(Turn(Arc::clone(&self.0)));
         }
     }

@@ -62,7 +62,7 @@ impl Guard {
         request.extensions_mut().insert(visitor);
     }
 
-    /// Whom a request comes from; why that is nobody whom a rule is about.
+    /// The caller of a request, or why no rule matches it.
     fn caller<B>(&self, request: &Request<B>) -> Result<Caller, &'static str> {
         let peer = request.extensions().get::<Peer>();
         let names = peer.and_then(|peer| peer.certificate.clone());
@@ -71,8 +71,8 @@ impl Guard {
     }
 }
 
-/// Whom a call comes from to a service that is open to everybody, where callers
-/// are told apart.
+/// The caller of a service that is open to everybody, where callers are
+/// identified.
 #[derive(Debug, Clone)]
 pub(in crate::server) struct Visitor(Option<Caller>);
 

@@ -1,5 +1,4 @@
-//! The kinds of calls on the port, told by their paths, and what may be of
-//! each.
+//! The kinds of calls on the port, by path, and the limits of each.
 
 use super::slots::CallSlots;
 use crate::limits::{Limit, Limits};

@@ -7,10 +7,10 @@ use tonic::Status;
 
 use super::request_charge::RequestCharge;
 
-/// What stands before each message: whether it is compressed, and its length.
+/// The header of each message: whether it is compressed, and its length.
 pub(super) const HEAD: usize = 5;
 
-/// The least and the most that is set aside at once for what is to come.
+/// The least and the most that is reserved at once for bytes to come.
 const BLOCK: (usize, usize) = (1 << 10, 256 << 10);
 
 /// A message that has arrived, with its head.
@@ -67,7 +67,7 @@ pub(super) struct Partial {
 }
 
 impl Partial {
-    /// Adds what has come of a message of `whole` bytes.
+    /// Adds the received bytes of a message of `whole` bytes.
     pub(super) fn add(
         &mut self,
         mut data: &[u8],

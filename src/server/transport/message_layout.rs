@@ -1,5 +1,5 @@
-//! How the messages of the protocol lie in memory, as told by its descriptors:
-//! upper bounds, however the compiler orders fields.
+//! The size of the protocol's messages in memory, by its descriptors: upper
+//! bounds for any order of fields.
 
 use std::collections::HashMap;
 

@@ -1,9 +1,9 @@
-//! The messages of a request, each whole and charged before anybody decodes
-//! it.
+//! The messages of a request. Each is complete and charged before it is
+//! decoded.
 //!
 //! A client may send the first bytes of a message and never the last, one byte
 //! at a time, or bytes that are small on the wire and large when decoded. So
-//! nothing of a message is passed on before all of it is there.
+//! nothing of a message is passed on before it is complete.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -57,12 +57,12 @@ impl Messages {
         }
     }
 
-    /// Whether no more come, for sure.
+    /// Whether no more messages can come.
     pub(in crate::server) fn are_over(&self) -> bool {
         self.fresh.is_empty() && self.head.1 == 0 && self.inner.is_end_stream()
     }
 
-    /// The next message, charged while it arrives; none when no more come.
+    /// The next message, charged while it arrives; `None` at the end.
     ///
     /// # Errors
     /// Ends the call: the message is too long, late, cut off, or there is no
@@ -103,7 +103,7 @@ impl Messages {
         }
     }
 
-    /// A message out of what has come, if it is whole.
+    /// A message from the received bytes, if it is complete.
     fn take(&mut self, charge: &mut RequestCharge) -> Result<Option<WholeMessage>, Status> {
         if self.fresh.is_empty() {
             return Ok(None);
@@ -173,7 +173,7 @@ impl Messages {
             .late
             .get_or_insert_with(|| Box::pin(sleep(receive_timeout)));
         ready!(late.as_mut().poll(context));
-        // Whoever asks no more has heard all that it asked for.
+        // A client that asks nothing more has had all its answers.
         if is_between && self.kind == Kind::Reflection {
             return Poll::Ready(None);
         }

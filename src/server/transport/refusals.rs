@@ -41,8 +41,8 @@ impl LibraryRefusals {
         }
     }
 
-    /// What a status of the library stands for. The service itself never
-    /// answers OUT_OF_RANGE, and INTERNAL only with details.
+    /// The meaning of a status of the library. The service itself never answers
+    /// OUT_OF_RANGE, and INTERNAL only with details.
     fn of_library(&self, code: Code, headers: &HeaderMap) -> Option<api::Error> {
         match code {
             Code::OutOfRange => Some(api::Error::OverLimit(Exceeded {

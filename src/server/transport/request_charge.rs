@@ -25,7 +25,7 @@ impl RequestCharge {
         }
     }
 
-    /// Charges so many bytes more.
+    /// Charges this many more bytes.
     ///
     /// # Errors
     /// When there is no memory for them.

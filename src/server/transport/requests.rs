@@ -84,13 +84,13 @@ impl IncomingRequest {
         Ok(())
     }
 
-    /// How long the message is that is there.
+    /// The length of the complete message.
     pub(in crate::server) fn len(&self) -> usize {
         self.current.len()
     }
 
-    /// Charges what it takes to decode the message that is there. It is looked
-    /// through for that, so where it may be decoded as well.
+    /// Charges the memory for decoding the complete message. This reads the
+    /// whole message, so it runs only where decoding may run too.
     ///
     /// # Errors
     /// When there is no memory for it.
@@ -107,8 +107,8 @@ impl IncomingRequest {
         self.charge.grow(takes)
     }
 
-    /// Takes the charge of what has arrived, to hold it for as long as the call
-    /// works on it.
+    /// Takes the charge of the arrived message, to hold it while the call works
+    /// on it.
     pub(in crate::server) fn take_charge(&mut self) -> Option<Charge> {
         self.charge.take()
     }
@@ -116,7 +116,7 @@ impl IncomingRequest {
     /// The next message of a stream.
     fn poll_more(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<(), Status>>> {
         if std::mem::take(&mut self.given.waited) {
-            // Whoever asks again has worked on what it was given.
+            // A call that asks again is done with the last message.
             self.given.charges.clear();
         }
         let Poll::Ready(next) = self.messages.poll_next(context, &mut self.charge) else {
@@ -165,7 +165,7 @@ impl http_body::Body for IncomingRequest {
             }
             let next = match this.kind.is_stream() {
                 true => ready!(this.poll_more(context)),
-                // There has to be an end now, and no second message.
+                // The stream must end here, without a second message.
                 false => {
                     let next = this.messages.poll_next(context, &mut this.charge);
                     ready!(next).map(|next| match next {

@@ -17,9 +17,9 @@ use crate::account::{Account, Charge, Part};
 use crate::api;
 use crate::server::telemetry::observe::Call;
 
-/// What is encoded of an answer, and what is to come.
+/// The encoded part of an answer, and the rest.
 pub(in crate::server) struct EncodedAnswer {
-    /// Its beginning, if it is there.
+    /// Its beginning, if it is complete.
     first: Option<Frame<Bytes>>,
     rest: Body,
     account: Arc<Account>,
@@ -29,7 +29,7 @@ pub(in crate::server) struct EncodedAnswer {
 }
 
 impl EncodedAnswer {
-    /// Of an answer that has nothing but its head.
+    /// For an answer that has only headers.
     pub(in crate::server) fn empty(rest: Body, account: Arc<Account>) -> Self {
         Self {
             first: None,
@@ -46,7 +46,7 @@ impl EncodedAnswer {
     /// When there is no memory for it.
     pub(in crate::server) fn begin(rest: Body, account: Arc<Account>) -> Result<Self, Status> {
         let mut begun = Self::empty(rest, account);
-        // Whoever polls it next is told when there is more.
+        // The next poll is woken when there is more.
         let mut context = Context::from_waker(Waker::noop());
         if let Poll::Ready(Some(frame)) = Pin::new(&mut begun.rest).poll_frame(&mut context) {
             let frame = frame?;
@@ -114,7 +114,7 @@ impl OutgoingAnswer {
         }
     }
 
-    /// The end of an answer that cannot go on.
+    /// The end of an answer that cannot continue.
     fn end(&mut self, status: &Status) -> Frame<Bytes> {
         self.is_over = true;
         let trailers = refusals::trailers(status);

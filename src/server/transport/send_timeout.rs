@@ -14,7 +14,7 @@ use tracing::info;
 /// How often answers are looked through; also the grain of their age.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// Tells a connection that it has to end.
+/// Tells a connection that it must end.
 #[derive(Debug, Default)]
 pub(in crate::server) struct CloseSignal {
     is_raised: AtomicBool,
@@ -22,12 +22,12 @@ pub(in crate::server) struct CloseSignal {
 }
 
 impl CloseSignal {
-    /// Whether the connection has to end.
+    /// Whether the connection must end.
     pub(in crate::server) fn is_raised(&self) -> bool {
         self.is_raised.load(Ordering::Acquire)
     }
 
-    /// Wakes whoever waits for the connection when it has to end.
+    /// Wakes the connection's task when it must end.
     pub(in crate::server) fn wake(&self, context: &Context<'_>) {
         let mut reader = self.reader.lock();
         match &mut *reader {

@@ -1,8 +1,8 @@
-//! CallSlots for calls of one kind, shared out among callers.
+//! CallSlots for calls of one kind, shared among callers.
 //!
 //! A caller may hold no more slots than are left free, which is half of them
-//! when it is alone. So one caller never takes all, and whoever comes later
-//! finds some.
+//! when it is alone. So one caller never takes all, and later callers find
+//! some.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::access::CallerIdentity;
 use crate::api;
 use crate::limits::{Exceeded, Limit, Limits};
 
-/// By what callers are told apart.
+/// What identifies a caller.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(in crate::server) enum CallerKey {
     /// By the token or certificate of one whom a rule is about.

@@ -52,7 +52,7 @@ impl Workers {
             thread::Builder::new()
                 .name(format!("serve-{index}"))
                 .spawn(move || {
-                    // Nobody waits for the end of a server that is gone.
+                    // The server is gone: nobody waits for the end.
                     let serve = |runtime: Runtime| {
                         threads.add(index, runtime.metrics());
                         serve(&runtime, router, connections, handshake, stopped)
@@ -71,8 +71,8 @@ impl Workers {
         })
     }
 
-    /// Accepts no more connections and waits until all are closed, which
-    /// each is when its calls have ended.
+    /// Accepts no more connections and waits until all are closed. Each closes
+    /// when its calls have ended.
     pub(in crate::server) async fn stop(self) -> Result<(), Error> {
         self.stop.cancel();
         self.accepting
@@ -86,7 +86,7 @@ impl Workers {
     }
 }
 
-/// Hands connections out in turn, past threads that are behind.
+/// Gives connections to the threads in turn, skipping threads that are behind.
 async fn accept(
     mut listener: Listener,
     hands: Vec<mpsc::Sender<Accepted>>,
@@ -135,8 +135,7 @@ fn serve(
         .map_err(|error| Error::Serve(error.into()))
 }
 
-/// Makes connections of what is accepted, each at its own pace: one that is
-/// slow to shake hands holds up no other.
+/// Handshakes accepted connections independently: a slow one delays no other.
 async fn begin(
     mut accepted: mpsc::Receiver<Accepted>,
     handshake: Handshake,

@@ -27,7 +27,7 @@ pub(crate) fn explain_html(head: &Head, answer: &ExplainResponse) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                // Nothing is loaded and nothing runs, whatever a name says.
+                // Nothing is loaded and nothing runs, whatever a name contains.
                 meta http-equiv="Content-Security-Policy"
                     content="default-src 'none'; style-src 'unsafe-inline'";
                 title { "Why: " (head.pod) }

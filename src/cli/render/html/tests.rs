@@ -10,7 +10,7 @@ const HEAD: Head<'static> = Head {
     all: false,
 };
 
-/// What somebody may call a node or a label.
+/// A hostile name of a node or a label.
 const HOSTILE: &str = r#"</title></style><script>alert("1")</script><img src=x onerror='a()'>&"#;
 
 fn page() -> String {

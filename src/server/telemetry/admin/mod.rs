@@ -26,8 +26,7 @@ use tracing::{debug, info};
 pub(super) use self::pages::Pages;
 use crate::server::error::Error;
 
-/// Connections at once. More are closed: whoever asks is a scraper or a probe,
-/// and comes again.
+/// Connections at once. More are closed: a scraper or a probe tries again.
 const MAX_CONNECTIONS: usize = 64;
 
 /// How long a connection may take for its one request and the answer.
@@ -97,7 +96,7 @@ async fn serve(listener: TcpListener, router: Router) -> io::Result<Infallible> 
         };
         let router = router.clone();
         tokio::spawn(async move {
-            // Whoever is slower is cut off.
+            // A slower client is cut off.
             let _ = timeout(MAX_DURATION, answer(stream, peer, router)).await;
             drop(slot);
         });

@@ -29,14 +29,14 @@ const INDEX: &str = "\
 /debug/log-level  GET, or PUT from this machine: what is logged
 ";
 
-/// What the pages tell of.
+/// What the pages show.
 pub(in crate::server) struct Pages {
     pub(in crate::server) metrics: Metrics,
     pub(in crate::server) health: Arc<dyn Readiness>,
     pub(in crate::server) registry: Arc<Registry>,
     /// None when the state is in memory only.
     pub(in crate::server) store: Option<Arc<StoreCounts>>,
-    /// None when logging was started by somebody else.
+    /// `None` when the caller started logging.
     pub(in crate::server) levels: Option<Levels>,
 }
 
@@ -58,7 +58,7 @@ impl Pages {
 
 type PagesState = State<Arc<Pages>>;
 
-/// Runs what may wait for a batch beside the thread of the port.
+/// Runs work that may wait for a batch on another thread than the port's.
 async fn aside<T: Send + 'static>(
     read: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, StatusCode> {
@@ -81,13 +81,13 @@ async fn readyz(State(pages): PagesState) -> (StatusCode, String) {
     }
     let stale = pages.health.stale().into_iter();
     lines.extend(stale.map(|name| format!("snapshot {name} is stale")));
-    // Decisions go on, on all servers whose disks are full at once.
+    // Decisions continue, also when the disks of all servers are full.
     let trouble = pages.store.as_ref().and_then(|counts| counts.trouble());
     lines.extend(trouble.map(|why| format!("read-only: {why}")));
     (status, lines.into_iter().map(|line| line + "\n").collect())
 }
 
-/// A snapshot, as `GetSnapshot` tells it, and what helps to debug.
+/// A snapshot as `GetSnapshot` describes it, with fields for debugging.
 #[derive(Serialize)]
 struct ToldSnapshot {
     #[serde(flatten)]
@@ -130,8 +130,7 @@ async fn log_level(State(pages): PagesState) -> Result<String, StatusCode> {
     Ok(levels.current() + "\n")
 }
 
-/// Sets what is logged, from this machine only: the port has no
-/// authentication.
+/// Sets the log level, only from this machine: the port has no authentication.
 async fn set_log_level(
     State(pages): PagesState,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,

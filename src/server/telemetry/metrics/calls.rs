@@ -1,7 +1,7 @@
-//! Calls of `SpreadService`: how many, how they ended, what they took.
+//! Calls of `SpreadService`: how many, how they ended, how long they took.
 //!
-//! Each thread that serves connections counts for itself, so that threads
-//! share no cache line; a scrape adds up.
+//! Each serving thread has its own counters, so that threads share no cache
+//! line. A scrape adds them up.
 
 use std::fmt;
 use std::sync::Arc;
@@ -201,7 +201,7 @@ impl Collector for Calls {
         });
         let by_code = by_code.iter().flat_map(|([method], sums)| {
             let all = CODES.iter().zip(sums);
-            // OK is there from the start, so that rates have one to start from.
+            // OK exists from the start, so that rates start at 0.
             let told =
                 all.filter(|(code, sum)| **sum > 0 || (**code == "OK" && method.1 != "other"));
             told.map(|(code, sum)| ([*method, ("code", *code)], *sum))

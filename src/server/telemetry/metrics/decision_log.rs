@@ -1,4 +1,4 @@
-//! The decision log: what is written of it, and what is not.
+//! The decision log: written and dropped records.
 
 use std::fmt;
 

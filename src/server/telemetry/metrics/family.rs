@@ -47,7 +47,7 @@ pub(super) const fn bytes(name: &'static str, help: &'static str) -> Family {
 }
 
 impl Family {
-    /// Writes what stands above its values.
+    /// Writes the lines above its values.
     fn begin<'e>(
         &'e self,
         encoder: &'e mut DescriptorEncoder<'_>,

@@ -1,6 +1,6 @@
-//! Snapshots: how large, how old, what they take. A label for each of the
-//! largest; the rest share one, so that a client that creates many does not
-//! blow up what is scraped.
+//! Snapshots: their size, age and memory. Each of the largest has its own
+//! label. The others share one, so that a client that creates many does not
+//! blow up the scrape.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -52,7 +52,7 @@ impl fmt::Debug for Snapshots {
     }
 }
 
-/// What is told under one label.
+/// The values under one label.
 struct SnapshotFigures {
     name: String,
     revision: Option<i64>,
@@ -110,7 +110,7 @@ impl Snapshots {
     fn told(&self) -> Vec<SnapshotFigures> {
         let mut all: Vec<_> = self.registry.list("");
         let size = |snapshot: &Summary| snapshot.sizes.nodes + snapshot.sizes.pods;
-        // Snapshots that are expected matter whatever their size.
+        // Expected snapshots matter whatever their size.
         let mut summaries: Vec<_> = all
             .drain(..)
             .map(|snapshot| (snapshot.is_expected(), snapshot.summary()))
