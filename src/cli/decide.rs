@@ -50,7 +50,7 @@ pub(crate) struct QuestionArgs {
     #[arg(short, long, value_name = "NAMESPACE", help_heading = "The pod")]
     namespace: Option<String>,
 
-    #[command(flatten, next_help_heading = "What it is decided on")]
+    #[command(flatten, next_help_heading = "Cluster state")]
     pub(super) state: args::SnapshotSource,
 
     /// Check only the spread constraints

@@ -11,7 +11,7 @@ use crate::decision_log::DecisionLog;
 const LOGGED: Family = plain("decisions_logged", "Decisions written to the decision log");
 const DROPPED: Family = plain(
     "decisions_not_logged",
-    "Decisions that were to be logged and are not: too many at once, or no file to write to",
+    "Decisions that should be logged but are not: too many at once, or the file cannot be written",
 );
 const ERRORS: Family = plain(
     "decision_log_errors",

@@ -26,7 +26,7 @@ const REFUSED: Family = plain(
 );
 const BUSY: Family = seconds(
     "thread_busy",
-    "Time that a thread that serves connections was not idle; 1 per second is saturation",
+    "Time that a serving thread was not idle; 1 per second is saturation",
 );
 const REFUSALS: Family = plain(
     "limit_refusals",

@@ -11,11 +11,11 @@ use crate::account::{Account, Part};
 
 const ACCOUNTED: Family = bytes(
     "accounted_memory",
-    "What clients made the process hold, by part; all parts together stay within max-memory-bytes",
+    "Memory that clients made the process hold, by part; the sum stays within max-memory-bytes",
 );
 const REFUSED: Family = plain(
     "memory_refusals",
-    "How often something was refused because of max-memory-bytes",
+    "Requests refused because of max-memory-bytes",
 );
 
 /// The account of the process.

@@ -23,7 +23,7 @@ const SYNCED: Family = plain(
 );
 const STALE: Family = plain(
     "snapshot_stale",
-    "Whether the snapshot is older than --max-age lets it be: 1 or 0; of the others, 1 if any is",
+    "Whether the snapshot is older than --max-age: 1 or 0; of the others, 1 if any is",
 );
 const REVISION: Family = plain("snapshot_revision", "Revision of the snapshot");
 const AGE: Family = seconds(

@@ -26,7 +26,7 @@ const LOST: Family = plain(
 );
 const RESTORE_TIME: Family = seconds(
     "store_restore",
-    "How long it took to read the state back at the start",
+    "Time that restoring the state took at the start",
 );
 
 /// The counts of a state directory.

@@ -16,7 +16,7 @@ const LOOKUPS: Family = plain(
 );
 const DROPPED: Family = plain(
     "views_dropped",
-    "Views dropped: idle, out of room, or cheaper to build again than to keep up to date",
+    "Views dropped: idle, over the memory limit, or cheaper to rebuild than to update",
 );
 const BATCHES: Family = plain(
     "batches",
@@ -25,12 +25,12 @@ const BATCHES: Family = plain(
 const REPLACES: Family = plain("replaces", "Replaces of a whole snapshot");
 const CHANGES: Family = plain(
     "changes",
-    "Changes applied: those that made a difference, and those that said what was known",
+    "Changes applied: those that made a difference, and those that did not",
 );
 const RESERVED: Family = plain("reservations_made", "Reservations made");
 const EXPIRED: Family = plain(
     "reservations_expired",
-    "Reservations that ended by time alone",
+    "Reservations that expired",
 );
 const VERIFIED: Family = plain(
     "verified_views",
@@ -38,7 +38,7 @@ const VERIFIED: Family = plain(
 );
 const MISMATCHES: Family = plain(
     "verify_mismatches",
-    "Numbers that had drifted from a recount: anything but 0 is a fault of the program",
+    "Numbers that had drifted from a recount: anything but 0 is a bug",
 );
 const REPAIRS: Family = plain(
     "verify_repairs",
