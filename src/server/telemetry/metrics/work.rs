@@ -28,10 +28,7 @@ const CHANGES: Family = plain(
     "Changes applied: those that made a difference, and those that did not",
 );
 const RESERVED: Family = plain("reservations_made", "Reservations made");
-const EXPIRED: Family = plain(
-    "reservations_expired",
-    "Reservations that expired",
-);
+const EXPIRED: Family = plain("reservations_expired", "Reservations that expired");
 const VERIFIED: Family = plain(
     "verified_views",
     "Views that the background verification recounted",
