@@ -66,7 +66,7 @@ Exit codes:
   0  done; of filter, explain and score: at least one node is feasible
   1  no node is feasible; place: some found no node; reservation: some had ended;
      healthcheck: not serving; verify: counts differ; spread: a constraint is violated;
-     replay: a decision differs; lint: something was found
+     replay: a decision differs; lint: something was found; state: it is damaged
   2  the request or its input was refused
   3  the server could not be reached, or did not answer in time
 
