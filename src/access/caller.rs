@@ -9,7 +9,7 @@ use super::rules::{AccessRules, CallerIdentity, Role};
 /// The rules in force: those of the file as it was last read.
 pub type RuleBook = RwLock<Arc<AccessRules>>;
 
-/// The caller of this identity; none when no rule is about it.
+/// The caller with this identity; `None` when no rule is about it.
 pub fn admit(book: &Arc<RuleBook>, identity: CallerIdentity) -> Option<Caller> {
     let rules = Arc::clone(&book.read());
     let name = rules.find(&identity)?;
@@ -20,8 +20,8 @@ pub fn admit(book: &Arc<RuleBook>, identity: CallerIdentity) -> Option<Caller> {
     })
 }
 
-/// Somebody whom a rule is about. What it may do is looked up each time, so a
-/// stream that stays open learns when a rule is taken away.
+/// A caller that a rule is about. What it may do is looked up each time, so an
+/// open stream loses a right as soon as its rule is removed.
 #[derive(Debug, Clone)]
 pub struct Caller {
     name: Arc<str>,
@@ -35,7 +35,7 @@ impl Caller {
         &self.name
     }
 
-    /// By what it is known.
+    /// How it is identified.
     pub fn identity(&self) -> &CallerIdentity {
         &self.identity
     }

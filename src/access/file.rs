@@ -9,7 +9,7 @@ use super::token::TokenHash;
 /// What is wrong with an access file.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessFileError {
-    /// It is no TOML, or has keys or values that are none of a rule.
+    /// It is not TOML, or has keys or values that a rule does not have.
     #[error("line {line}: {message}")]
     Syntax {
         /// Line of the fault, from 1.
@@ -17,8 +17,8 @@ pub enum AccessFileError {
         /// What is wrong.
         message: String,
     },
-    /// It has no rule. That would deny everybody everything, and is how a file
-    /// looks that is being written.
+    /// It has no rule. That would deny everything to everybody, and a file that
+    /// is still being written looks the same.
     #[error("has no rule, which would deny everybody everything")]
     Empty,
     /// A rule makes no sense.

@@ -91,14 +91,14 @@ fn has_scheme(text: &str) -> bool {
     scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.chars().all(is_allowed)
 }
 
-/// By what a caller is known.
+/// How a caller is identified.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum CallerIdentity {
     /// It sent a token of this hash.
     Token(TokenHash),
     /// It has a client certificate of these names.
     Certificate(Arc<[CertificateName]>),
-    /// It showed nothing.
+    /// It sent no credentials.
     Nobody,
 }
 
@@ -115,7 +115,7 @@ impl AccessRule {
     }
 }
 
-/// All rules. What none of them gives is denied.
+/// All rules. A call that no rule allows is denied.
 #[derive(Debug, Clone, Default)]
 pub struct AccessRules(pub Vec<AccessRule>);
 
@@ -131,8 +131,8 @@ impl AccessRules {
                 found = Some(rule);
             }
         }
-        // A wrong token is refused even where everybody may read: whoever sends
-        // one is mistaken about something.
+        // A wrong token is refused even where everybody may read, because its
+        // sender expects it to count.
         let is_stranger = |rule: &&AccessRule| {
             rule.who == Whom::Anyone && matches!(identity, CallerIdentity::Token(_))
         };

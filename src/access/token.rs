@@ -11,8 +11,8 @@ use subtle::ConstantTimeEq;
 /// secrets know one when they see it.
 const PREFIX: &str = "evk_";
 
-/// Random bytes of a token. Nobody guesses 256 bits, so a plain hash hides
-/// them: slow hashes are for passwords that people choose.
+/// Random bytes of a token. Nobody can guess 256 bits, so a plain hash is
+/// enough: slow hashes are for passwords that people choose.
 const RANDOM_BYTES: usize = 32;
 
 /// A bearer token in the clear. It is shown once, to whoever makes it.

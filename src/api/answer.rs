@@ -1,5 +1,5 @@
-//! Decisions to responses. Runs while the read view is held, because answers borrow
-//! names from it.
+//! Decisions to responses. This runs while the read view is open, because
+//! answers borrow names from it.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -56,21 +56,21 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// Drops candidates, all of which are known, but for those that `pass`.
+    /// Keeps only the candidates that `pass`. All of them have to be known.
     pub fn keep(&mut self, pass: FixedBitSet) {
         self.known = pass.ones().map(|at| self.known[at]).collect();
         self.held = Some(pass);
     }
 
-    /// Brings named candidates into node order; a bitmap makes no sense then.
+    /// Sorts named candidates by name. A bitmap makes no sense then.
     pub fn sort_by_name(&mut self, nodes: &Nodes) {
         self.known
             .to_mut()
             .sort_unstable_by(|a, b| nodes.name(*a).cmp(nodes.name(*b)));
     }
 
-    /// A bit per candidate, named or not held, set for the known ones that
-    /// `set` says.
+    /// A bit per candidate, also for unknown ones. It is set for the known
+    /// candidates whose bit in `set` is.
     pub fn bitmap(&self, set: &FixedBitSet) -> Bytes {
         let Some(held) = &self.held else {
             return pack(set);

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::decide::Deciding;
 use super::decision::ValidDecision;
-use super::dialect::{Dialect, Terms};
+use super::dialect::{DecisionTerms, Dialect};
 use super::error::Error;
 use super::lanes::Lanes;
 use super::{deadline, request};
@@ -18,7 +18,7 @@ use crate::decision_log::{self, DecisionLog, Pending};
 use crate::proto::v1;
 use crate::snapshot::{ReadView, Registry, Snapshot};
 
-/// Exports at a time; more wait.
+/// How many exports run at once; more wait.
 const MAX_EXPORTS: usize = 4;
 
 /// Implements `evenkeel.v1.SpreadService` on a registry of snapshots.
@@ -39,10 +39,10 @@ pub struct Service {
 }
 
 impl Service {
-    /// A service on `registry`. Once `draining` is cancelled, streams, and
-    /// whoever waits for something, end with UNAVAILABLE. Other calls are
-    /// still answered: a connection that is closing may bring some that were
-    /// sent before its client heard of it.
+    /// A service on `registry`. Once `draining` is cancelled, streams and
+    /// waiting calls end with UNAVAILABLE. Other calls are still answered: a
+    /// closing connection may bring calls that its client sent before it
+    /// noticed.
     pub fn new(registry: Arc<Registry>, draining: CancellationToken) -> Self {
         Self {
             lanes: Lanes::new(registry.limits()),
@@ -55,7 +55,7 @@ impl Service {
         }
     }
 
-    /// The same service, logging its decisions.
+    /// The same service with a log of its decisions.
     #[must_use]
     pub fn with_decision_log(self, log: DecisionLog) -> Self {
         Self {
@@ -64,8 +64,8 @@ impl Service {
         }
     }
 
-    /// The same service, running its feeds on a runtime of their own, where
-    /// decoding their messages holds up no other call.
+    /// The same service with its feeds on a runtime of their own, where
+    /// decoding their messages delays no other call.
     #[must_use]
     pub fn with_feeds_on(self, runtime: Handle) -> Self {
         Self {
@@ -107,7 +107,7 @@ impl Service {
         let latest = deadline::or_patience(deadline);
         loop {
             let snapshot = self.registry.get_synced(name)?;
-            // Listening starts before looking, so that no move is missed.
+            // Start to listen before looking, so that no move is missed.
             let moved = snapshot.moved();
             if snapshot.revision() >= min_revision {
                 return Ok(snapshot);
@@ -132,7 +132,7 @@ impl Service {
         &self,
         request: v1::ScoreRequest,
         deadline: Option<Instant>,
-        answer: fn(&dyn Dialect, &Terms, &ReadView<'_>) -> A,
+        answer: fn(&dyn Dialect, &DecisionTerms, &ReadView<'_>) -> A,
     ) -> Result<Deciding<A>, Error> {
         let request = ValidDecision::of(request, self.registry.limits())?;
         let on = self

@@ -1,5 +1,5 @@
 //! How `Filter`, `Score` and `Explain` are decided: at once where that is
-//! short, which it is as a rule, and else beside the threads that serve.
+//! short, as it usually is, otherwise on a thread beside those that serve.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,26 +8,26 @@ use tokio::time::{Instant, timeout};
 use tonic::Response;
 
 use super::decision::ValidDecision;
-use super::dialect::{Dialect, Terms};
+use super::dialect::{DecisionTerms, Dialect};
 use super::error::Error;
 use super::lanes::Lanes;
 use super::measured::{Answer, try_measured};
 use crate::snapshot::{Batch, Delay, ReadView, Snapshot};
 
-/// How long a decision that something holds up waits for it here, each time in
-/// milliseconds: batches take no longer as a rule. What waits longer takes a
-/// thread for it.
+/// How long a decision waits here for a lock that is held, each time in
+/// milliseconds. Most batches take no longer. A decision that has to wait
+/// longer gets a thread of its own.
 const HELD_WAITS_MS: [u64; 5] = [1, 2, 4, 8, 16];
 
 /// How long a decision may take.
 #[derive(Clone, Copy)]
 enum Pace<'a> {
-    /// So short that other calls can wait for it. What would take longer is
-    /// not answered.
+    /// It must be so short that other calls can wait for it. A longer decision
+    /// is not answered.
     AtOnce,
-    /// As short, once whoever changes what it reads is done.
+    /// As short, and it may wait for the lock of a change under way.
     Soon,
-    /// As long as it needs, until this says that nobody waits for it.
+    /// As long as it needs, until this says that nobody waits for the answer.
     Aside(&'a dyn Fn() -> bool),
 }
 
@@ -38,11 +38,11 @@ pub struct Deciding<A> {
     /// What it is asked of.
     pub on: Arc<Snapshot>,
     /// How it is answered.
-    pub answer: fn(&dyn Dialect, &Terms, &ReadView<'_>) -> A,
+    pub answer: fn(&dyn Dialect, &DecisionTerms, &ReadView<'_>) -> A,
 }
 
 impl<A: Answer + Send + 'static> Deciding<A> {
-    /// Decides: here if it is over at once, which most are.
+    /// Decides here if that is short, which most decisions are.
     ///
     /// # Errors
     /// [`Error::OverLimit`], [`Error::Deadline`].
@@ -56,12 +56,13 @@ impl<A: Answer + Send + 'static> Deciding<A> {
             if answered.as_ref().err() != Some(&Delay::Held) {
                 break;
             }
-            // Listening starts before looking, so that no move is missed.
+            // Start to listen before looking, so that no move is missed.
             let on = Arc::clone(&self.on);
             let moved = on.moved();
             answered = self.answer(Pace::AtOnce);
             if answered.is_err() {
-                // Not all that holds it moves it.
+                // The lock may be held by a change that does not move the
+                // snapshot.
                 let _ = timeout(Duration::from_millis(wait), moved).await;
                 answered = self.answer(Pace::AtOnce);
             }
@@ -73,8 +74,8 @@ impl<A: Answer + Send + 'static> Deciding<A> {
         }
     }
 
-    /// Decides, after somebody who changes what it reads. It is small, so it
-    /// does not queue up behind what takes long.
+    /// Decides after the change that holds the lock. The decision is small, so
+    /// it does not queue behind long ones.
     async fn decide_soon(
         mut self,
         lanes: &Lanes,
@@ -90,7 +91,7 @@ impl<A: Answer + Send + 'static> Deciding<A> {
         }
     }
 
-    /// Decides what takes long for sure.
+    /// Decides on a thread for long work.
     ///
     /// # Errors
     /// As for [`Self::decide`].
@@ -127,7 +128,7 @@ impl<A: Answer + Send + 'static> Deciding<A> {
                     answer(&read_view)
                 })
             }
-            // With changes of its own it takes long.
+            // A decision with an overlay takes long.
             Pace::AtOnce | Pace::Soon if !request.overlay.is_empty() => Err(Delay::Long),
             Pace::AtOnce | Pace::Soon => {
                 let afforded = |read_view: ReadView<'_>| {

@@ -1,6 +1,6 @@
 //! A valid `Filter`, `Score` or `Explain` request.
 
-use super::dialect::{Checker, Dialect, Terms};
+use super::dialect::{Checker, DecisionTerms, Dialect};
 use super::error::Error;
 use super::request;
 use crate::matching::{Path, Violations};
@@ -23,7 +23,7 @@ pub struct ValidDecision {
     /// The pod.
     pub question: Box<dyn Dialect>,
     /// What to decide about, and how much to write.
-    pub terms: Terms,
+    pub terms: DecisionTerms,
     /// Changes to decide with, as if they had been made.
     pub overlay: Batch,
 }
@@ -49,7 +49,7 @@ impl ValidDecision {
         let Some(question) = question else {
             return Err(faults.into());
         };
-        let terms = Terms {
+        let terms = DecisionTerms {
             checks,
             view,
             max_domains,

@@ -12,7 +12,7 @@ use crate::proto::v1::describe_spread_request::Subject as Wire;
 use crate::snapshot::{Limits, Snapshot};
 use crate::spread::describe::{Balance, By, JudgedWorkload, Survey, WorkloadId};
 
-/// What pods are looked at by when nothing else is known.
+/// The topology key that pods are judged by when there is no other.
 const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// A valid request.
@@ -54,7 +54,7 @@ struct Page {
     response: v1::DescribeSpreadResponse,
 }
 
-/// Where it is looked, and for how long.
+/// Which snapshot is looked at, and for how long.
 #[derive(Clone, Copy)]
 struct Looking<'a> {
     snapshot: &'a Snapshot,
@@ -111,7 +111,7 @@ impl ValidDescription {
         })?)
     }
 
-    /// Looks, and answers, all but what is known of the snapshot.
+    /// Looks, and answers without the epoch and age of the snapshot.
     ///
     /// # Errors
     /// [`Error::NoWorkload`] when it is about one that has no pods, and
@@ -169,7 +169,8 @@ impl ValidDescription {
                     self.note(&namespace, judged, &mut page);
                 }
             })?;
-            // Of what was looked at: the snapshot may have moved on before.
+            // The oldest revision that was looked at: the snapshot may move on
+            // meanwhile.
             oldest = Some(oldest.map_or(revision, |oldest| oldest.min(revision)));
         }
         page.response.revision = oldest.unwrap_or_else(|| at.snapshot.revision());
@@ -187,7 +188,7 @@ impl ValidDescription {
             return;
         }
         page.worst.push((rank, workload_spread(namespace, judged)));
-        // Twice what is wanted is kept, so that each is sorted a few times only.
+        // Up to twice as many as wanted are kept, so that sorting is rare.
         if page.worst.len() > 2 * (self.page_size + 1) {
             page.cut(self.page_size + 1);
         }

@@ -1,4 +1,4 @@
-//! Dialects: by whose rules a pod is placed. A dialect is one type, which
+//! Dialects: the rules by which a pod is placed. A dialect is one type, which
 //! checks a pod, decides about it and writes the answer.
 
 use std::fmt::Debug;
@@ -24,7 +24,7 @@ pub trait Dialect: Debug + Send + Sync {
     where
         Self: Sized;
 
-    /// The pod without what only this dialect reads.
+    /// The part of the pod that all dialects read.
     fn pod(&self) -> &Question;
 
     /// How many constraints are in force, at most.
@@ -33,14 +33,14 @@ pub trait Dialect: Debug + Send + Sync {
     /// What it costs to judge eight nodes by a constraint, in units.
     fn units_per_verdict(&self) -> usize;
 
-    /// Answers as `Filter`, all but what is known of the snapshot.
-    fn filter(&self, terms: &Terms, read_view: &ReadView<'_>) -> v1::FilterResponse;
+    /// Answers `Filter`, without the epoch and age of the snapshot.
+    fn filter(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> v1::FilterResponse;
 
-    /// Answers as `Score`, all but what is known of the snapshot.
-    fn score(&self, terms: &Terms, read_view: &ReadView<'_>) -> v1::ScoreResponse;
+    /// Answers `Score`, without the epoch and age of the snapshot.
+    fn score(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> v1::ScoreResponse;
 
-    /// Answers as `Explain`, all but what is known of the snapshot.
-    fn explain(&self, terms: &Terms, read_view: &ReadView<'_>) -> v1::ExplainResponse;
+    /// Answers `Explain`, without the epoch and age of the snapshot.
+    fn explain(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> v1::ExplainResponse;
 
     /// Gathers what placing needs.
     fn plan(&self, checks: NodeChecks, wish: &Wish, read_view: &ReadView<'_>) -> Box<dyn Picker>;
@@ -51,20 +51,20 @@ pub trait Dialect: Debug + Send + Sync {
 
 /// What to decide about, and how much of the answer to write.
 #[derive(Debug)]
-pub struct Terms {
+pub struct DecisionTerms {
     /// What nodes are checked for.
     pub checks: NodeChecks,
     /// How much of the answer to write.
     pub view: v1::View,
     /// How many domains a report lists.
     pub max_domains: usize,
-    /// Only the best so many.
+    /// How many to list, best first; `None` is all.
     pub top: Option<usize>,
     /// The nodes to decide about; `None` is all.
     pub candidates: Option<v1::NodeNames>,
 }
 
-impl Terms {
+impl DecisionTerms {
     /// The nodes to decide about.
     pub fn candidates<'a>(&self, read_view: &ReadView<'a>) -> Candidates<'a> {
         Candidates::of(self.candidates.as_ref(), read_view)
@@ -78,7 +78,7 @@ impl Terms {
         )
     }
 
-    /// Whether `Explain` says of each infeasible node why.
+    /// Whether `Explain` says why each infeasible node is refused.
     pub fn lists_infeasible(&self) -> bool {
         matches!(self.view, v1::View::Unspecified | v1::View::Full)
     }
@@ -94,8 +94,8 @@ pub struct Checker {
 }
 
 impl Checker {
-    /// That of the dialect that a request names: the one place that tells
-    /// dialects apart. An unknown one is refused elsewhere.
+    /// The checker of the dialect that a request names. This is the one place
+    /// that tells dialects apart. `request::known` refuses an unknown one.
     pub fn of(dialect: i32) -> Self {
         match v1::Dialect::try_from(dialect).unwrap_or_default() {
             v1::Dialect::Unspecified | v1::Dialect::Kubernetes => Self::by::<Question>(),
@@ -106,7 +106,7 @@ impl Checker {
     fn by<D: Dialect + 'static>() -> Self {
         Self {
             pod: |pod, limits| {
-                // Apart, because a call in flight is moved about.
+                // Boxed, because the future of a call is moved often.
                 D::compile(pod, limits, Path::root("pod"))
                     .map(|pod| -> Box<dyn Dialect> { Box::new(pod) })
             },

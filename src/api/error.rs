@@ -32,7 +32,7 @@ pub enum Error {
     /// The request is wrong.
     #[error("{0}")]
     Invalid(#[from] Violations),
-    /// The message is none of the protocol's.
+    /// The message is not one of the protocol.
     #[error("the request cannot be read: {0}")]
     Undecodable(String),
     /// The registry refuses.
@@ -70,7 +70,7 @@ pub enum Error {
     /// The caller is not known.
     #[error("the caller is not known: {0}")]
     Unauthenticated(&'static str),
-    /// The caller has not the role that the call needs.
+    /// The caller lacks the role that the call needs.
     #[error("this needs the role {role} on snapshot {snapshot:?}")]
     Denied {
         /// The role.

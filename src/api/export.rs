@@ -53,13 +53,13 @@ impl Sender {
     /// Sends a part.
     ///
     /// # Errors
-    /// Why no more are wanted: what the export ends with.
+    /// Why no more parts are wanted. The export ends with this error.
     pub fn send(&self, part: v1::ExportSnapshotResponse) -> Result<(), Error> {
         let patience = Instant::now() + MAX_UNREAD;
         let latest = self.deadline.map_or(patience, |at| at.min(patience));
         self.runtime.block_on(async {
             tokio::select! {
-                // Who has gone does not read the error either.
+                // A client that is gone does not read the error either.
                 sent = self.parts.send(Ok(part)) => sent.map_err(|_| Error::Internal),
                 () = self.draining.cancelled() => Err(Error::Draining),
                 () = sleep_until(latest) => Err(Error::Deadline),
@@ -72,7 +72,7 @@ impl Sender {
 /// came before.
 ///
 /// # Errors
-/// The first of `send`, and then it ends.
+/// The first error of `send`, which ends the export.
 pub fn parts(
     name: &str,
     epoch: &str,

@@ -27,8 +27,8 @@ pub struct Feed {
 }
 
 impl Drop for Feed {
-    /// What was begun may be large, and the thread that a stream ends on serves
-    /// connections.
+    /// Dropping a large replace takes long, and the thread that a stream ends
+    /// on serves connections.
     fn drop(&mut self) {
         let staged = std::mem::take(&mut self.staged);
         if let (false, Ok(runtime)) = (staged.is_empty(), Handle::try_current()) {
@@ -73,9 +73,9 @@ impl Feed {
         self.registry.now().steady
     }
 
-    /// Takes steps, each with the time of its arrival, one after another, until
-    /// one is refused; their answers, up to that one. Batches that follow each
-    /// other are stored together.
+    /// Takes steps, each with the time of its arrival, in order, until one is
+    /// refused. Returns the answers up to that one. Consecutive batches of one
+    /// snapshot are stored together.
     pub fn steps(
         &mut self,
         wires: Vec<(Moment, v1::StreamSnapshotRequest)>,
@@ -208,7 +208,7 @@ impl Feed {
         Ok(update::response(&update))
     }
 
-    /// Revision and epoch of the state that answers; of none yet, 0 and "".
+    /// Revision and epoch of the live state; 0 and "" when there is none yet.
     fn live(&self, snapshot: &str) -> (i64, String) {
         let live = self.registry.get(snapshot);
         live.map_or((0, String::new()), |s| (s.revision(), s.epoch().to_owned()))

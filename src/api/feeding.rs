@@ -12,14 +12,16 @@ use super::lanes::{LARGE_BATCH, Lanes, until};
 use crate::proto::v1;
 use crate::snapshot::Moment;
 
-/// Steps that came while others were stored are taken together, up to so many.
+/// How many steps that arrived while others were stored are taken together, at
+/// most.
 pub const MAX_GROUP: usize = 16;
 
-/// And until they have so many changes.
+/// How many changes such steps have together, at most, before the last one is
+/// added.
 const MAX_GROUP_CHANGES: usize = 10_000;
 
-/// Takes the steps of a feed until the client ends it, a step is refused, or
-/// the server drains, or its deadline passes.
+/// Takes the steps of a feed until the client ends it, a step is refused, the
+/// server drains, or the deadline passes.
 pub async fn run_feed(
     mut feed: Feed,
     is_journaled: bool,
@@ -48,7 +50,7 @@ pub async fn run_feed(
                 answered
             }
             Err(error) => {
-                // Nobody listening any more is no news to anybody.
+                // If nobody listens any more, nobody needs this error.
                 let _ = answers.send(Err(error.into())).await;
                 return;
             }
@@ -63,8 +65,8 @@ pub async fn run_feed(
     }
 }
 
-/// The first step, and where others are stored meanwhile, those that have come
-/// since.
+/// The first step. With a journal, also the steps that have arrived since: they
+/// are stored together.
 async fn gather(
     first: Result<v1::StreamSnapshotRequest, Status>,
     steps: &mut Streaming<v1::StreamSnapshotRequest>,
@@ -91,12 +93,12 @@ struct StepGroup {
     /// With the time of their arrival.
     taken: Vec<(Moment, v1::StreamSnapshotRequest)>,
     size: usize,
-    /// Why no more steps come.
+    /// Why no more steps come, if so.
     end: Option<Status>,
 }
 
 impl StepGroup {
-    /// Adds a step; whether more may come.
+    /// Adds a step. Returns whether more may come.
     fn add(&mut self, step: Result<v1::StreamSnapshotRequest, Status>, arrived: Moment) -> bool {
         match step {
             Ok(step) => {

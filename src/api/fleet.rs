@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::answer;
-use super::dialect::{Dialect, Terms};
+use super::dialect::{DecisionTerms, Dialect};
 use super::wish;
 use crate::explain;
 use crate::matching::{Path, Violations};
@@ -43,7 +43,7 @@ impl Dialect for PlacementSpec {
         240
     }
 
-    fn filter(&self, terms: &Terms, read_view: &ReadView<'_>) -> v1::FilterResponse {
+    fn filter(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> v1::FilterResponse {
         let judge = Judge::of(self, terms.checks, read_view);
         let candidates = terms.candidates(read_view);
         let known = candidates.known.iter().copied();
@@ -87,7 +87,7 @@ impl Dialect for PlacementSpec {
         response
     }
 
-    fn score(&self, terms: &Terms, read_view: &ReadView<'_>) -> v1::ScoreResponse {
+    fn score(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> v1::ScoreResponse {
         let judge = Judge::of(self, terms.checks, read_view);
         let candidates = terms.candidates(read_view);
         // A cluster that a hard constraint refuses has no score, named or not.
@@ -136,7 +136,7 @@ impl Dialect for PlacementSpec {
         response
     }
 
-    fn explain(&self, terms: &Terms, read_view: &ReadView<'_>) -> v1::ExplainResponse {
+    fn explain(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> v1::ExplainResponse {
         let judge = Judge::of(self, terms.checks, read_view);
         let candidates = terms.candidates(read_view);
         let case = explain::fleet::PlacementCase::of(self, &judge, &candidates.known, read_view);

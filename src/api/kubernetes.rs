@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::answer;
-use super::dialect::{Dialect, Terms};
+use super::dialect::{DecisionTerms, Dialect};
 use super::wish;
 use crate::explain::{self, Case};
 use crate::matching::{Path, Violations};
@@ -49,7 +49,7 @@ impl Dialect for Question {
         4
     }
 
-    fn filter(&self, terms: &Terms, read_view: &ReadView<'_>) -> v1::FilterResponse {
+    fn filter(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> v1::FilterResponse {
         let constraints = self.constraints_on(read_view);
         let filter = Filter::of(self, &constraints, terms.checks, read_view);
         let mut response = v1::FilterResponse {
@@ -68,7 +68,7 @@ impl Dialect for Question {
         response
     }
 
-    fn score(&self, terms: &Terms, read_view: &ReadView<'_>) -> v1::ScoreResponse {
+    fn score(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> v1::ScoreResponse {
         let constraints = self.constraints_on(read_view);
         let mut candidates = terms.candidates(read_view);
         // Candidates that the caller names are scored whatever Filter says.
@@ -110,7 +110,7 @@ impl Dialect for Question {
         response
     }
 
-    fn explain(&self, terms: &Terms, read_view: &ReadView<'_>) -> v1::ExplainResponse {
+    fn explain(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> v1::ExplainResponse {
         let constraints = self.constraints_on(read_view);
         let filter = Filter::of(self, &constraints, terms.checks, read_view);
         let candidates = terms.candidates(read_view);
@@ -159,7 +159,7 @@ impl Dialect for Question {
 /// Fills in what an answer says of each candidate.
 fn judge_candidates(
     filter: &Filter<'_>,
-    terms: &Terms,
+    terms: &DecisionTerms,
     read_view: &ReadView<'_>,
     response: &mut v1::FilterResponse,
 ) -> Tallies {

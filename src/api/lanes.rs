@@ -1,6 +1,6 @@
-//! Where work runs that may take long: beside the threads that serve, so that
-//! health checks and small calls never wait for it, and so much of it at once
-//! that the machine keeps up.
+//! Where long work runs: on threads beside those that serve, so that health
+//! checks and small calls never wait for it. Each kind of work has a limit on
+//! how much of it runs at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,18 +13,19 @@ use super::background::Background;
 use super::error::Error;
 use crate::limits::{Exceeded, Limit, Limits};
 
-/// Changes from which on a batch is applied beside the reactor.
+/// A batch with at least this many changes is applied beside the threads that
+/// serve.
 pub const LARGE_BATCH: usize = 256;
 
-/// Who changes snapshots at once. They take turns on their snapshots, and wait
-/// for a disk, so most of these wait.
+/// How many changes run at once. They take turns on their snapshots and wait
+/// for a disk, so most of them wait.
 const WRITES: usize = 64;
 
-/// Small looks at snapshots at once, where they are taken aside, and as many small
-/// decisions that wait for a lock.
+/// How many small reads of snapshots run beside the threads that serve, and how
+/// many small decisions wait for a lock there.
 const LOOKS: usize = 16;
 
-/// Copies of snapshots that are made at once.
+/// How many copies of snapshots are made at once.
 const COPIES: usize = 8;
 
 /// By how much the priority of long decisions is lower.
@@ -65,15 +66,16 @@ impl Lanes {
         }
     }
 
-    /// Whether work is running that may hold locks for long. Small calls that
-    /// would wait for them should do it here too.
+    /// Whether work is running that may hold locks for long. Small calls should
+    /// then run in a lane too, so that they do not wait on a thread that
+    /// serves.
     pub fn are_busy(&self) -> bool {
         self.running.load(Ordering::Relaxed) > 0
     }
 
-    /// Runs a decision, which is told when its deadline has passed or its caller
-    /// is gone. One that is over the load is refused at once; one whose deadline
-    /// passes while it waits never runs.
+    /// Runs a decision, which can ask whether its deadline has passed or its
+    /// caller is gone. A decision over the limit is refused at once. A decision
+    /// whose deadline passes while it waits never runs.
     ///
     /// # Errors
     /// [`Error::OverLimit`], [`Error::Deadline`].
@@ -89,7 +91,7 @@ impl Lanes {
                 actual: None,
             }));
         };
-        // A call that is given up drops its guard.
+        // A cancelled call drops its guard.
         let gone = CancellationToken::new();
         let _guard = gone.clone().drop_guard();
         let slot = slot(&self.deciding, deadline).await?;
@@ -101,12 +103,13 @@ impl Lanes {
         until(deadline, done).await?
     }
 
-    /// Runs what changes a snapshot, however much waits before it: a feed that
-    /// is refused would have to begin again. Only here may work wait for a
-    /// disk, so that whoever writes nothing never does.
+    /// Runs a change to a snapshot. It is never refused for load, because a
+    /// refused feed would have to begin again. Only work in this lane may wait
+    /// for a disk, so a call that writes nothing never does.
     ///
     /// # Errors
-    /// [`Error::Deadline`]: it never runs, or nobody waits for it any more.
+    /// [`Error::Deadline`]: it did not run in time, or it runs on and nobody
+    /// waits for it.
     pub async fn change<T: Send + 'static>(
         &self,
         deadline: Option<Instant>,
@@ -115,7 +118,7 @@ impl Lanes {
         self.run(&self.writes, deadline, work).await
     }
 
-    /// Runs a small look at snapshots, in place if nothing holds it up.
+    /// Runs a small read of snapshots: in place if no long work is running.
     ///
     /// # Errors
     /// Those of [`Self::change`].
@@ -130,8 +133,8 @@ impl Lanes {
         Ok(work())
     }
 
-    /// Runs a small decision that waits for a lock, however much waits before
-    /// it.
+    /// Runs a small decision that waits for a lock. It is never refused for
+    /// load.
     ///
     /// # Errors
     /// Those of [`Self::change`].
@@ -143,7 +146,7 @@ impl Lanes {
         in_slot(&self.held, deadline, work).await
     }
 
-    /// Runs what copies a snapshot, which waits for the batch under way.
+    /// Runs the copying of a snapshot, which waits for the batch under way.
     ///
     /// # Errors
     /// Those of [`Self::change`].
@@ -155,7 +158,8 @@ impl Lanes {
         self.run(&self.copies, deadline, work).await
     }
 
-    /// As [`Self::change`], in place if it is small and nothing holds it up.
+    /// As [`Self::change`], but in place if the change is small and no long
+    /// work is running.
     ///
     /// # Errors
     /// Those of [`Self::change`].
@@ -212,7 +216,7 @@ pub async fn slot(
     until(deadline, slot).await?.map_err(|_| Error::Internal)
 }
 
-/// One more at work, until it is dropped.
+/// Counts as running work until it is dropped.
 struct Running(Arc<AtomicUsize>);
 
 impl Running {

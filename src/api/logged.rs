@@ -39,8 +39,7 @@ loggable! {
     ExplainResponse by of_explain;
 }
 
-/// Logs a decision that was made, if it is to be logged; what was refused is
-/// no decision.
+/// Logs a decision, if it is to be logged. A refused request is no decision.
 pub fn logged<T: Loggable>(pending: Option<Pending>, mut response: Response<T>) -> Response<T> {
     if let Some(pending) = pending {
         let took = response.extensions().get().map(|d: &Decision| d.took);

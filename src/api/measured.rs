@@ -1,5 +1,5 @@
-//! How large a decision was and how long it took: an extension of its
-//! response, for whoever watches the server. `api` itself does nothing with it.
+//! How large a decision was and how long it took: an extension of its response,
+//! for the metrics and traces of the server. `api` itself does not read it.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use super::answer::{age, count};
 use crate::proto::v1;
 use crate::snapshot::Snapshot;
 
-/// What deciding took, apart from reading the request, waiting and writing the
+/// What deciding took, without reading the request, waiting and writing the
 /// answer.
 #[derive(Debug, Clone, Copy)]
 pub struct Decision {
@@ -38,7 +38,7 @@ pub trait Answer {
     /// How large.
     fn size(&self) -> Size;
 
-    /// Notes what is known of the snapshot, but for the revision.
+    /// Fills in the epoch and age of the snapshot.
     fn note(&mut self, snapshot: &Snapshot);
 }
 
@@ -97,7 +97,7 @@ fn domains(reports: &[v1::ConstraintReport]) -> i64 {
     reports.iter().map(|report| report.domain_count).sum()
 }
 
-/// Decides on a snapshot, and notes how.
+/// Decides on a snapshot, and notes how large that was and how long it took.
 ///
 /// # Errors
 /// Those of `decide`.

@@ -10,7 +10,7 @@ use crate::access::{Caller, Role};
 use crate::proto::v1;
 
 /// A call whose caller may make it.
-pub struct Call<M> {
+pub struct OpenedCall<M> {
     /// What is asked for.
     pub request: M,
     /// When it has to be answered, if it says so.
@@ -51,7 +51,7 @@ named! {
     VerifySnapshotRequest,
 }
 
-impl<M> Call<M> {
+impl<M> OpenedCall<M> {
     fn of(request: Request<M>) -> Self {
         let (metadata, mut extensions, request) = request.into_parts();
         Self {
@@ -66,24 +66,24 @@ impl<M> Call<M> {
 ///
 /// # Errors
 /// [`Error::Denied`].
-pub fn open<M: Named>(request: Request<M>, role: Role) -> Result<Call<M>, Error> {
-    let call = Call::of(request);
+pub fn open<M: Named>(request: Request<M>, role: Role) -> Result<OpenedCall<M>, Error> {
+    let call = OpenedCall::of(request);
     permission::allow(call.caller.as_ref(), role, call.request.snapshot())?;
     Ok(call)
 }
 
-/// Opens a call that needs a role on some snapshot: a stream, whose snapshots
-/// are named only later.
+/// Opens a stream, whose snapshots are named only later: the caller needs the
+/// role on at least one snapshot.
 ///
 /// # Errors
 /// [`Error::DeniedAnywhere`].
-pub fn open_stream<M>(request: Request<M>, role: Role) -> Result<Call<M>, Error> {
-    let call = Call::of(request);
+pub fn open_stream<M>(request: Request<M>, role: Role) -> Result<OpenedCall<M>, Error> {
+    let call = OpenedCall::of(request);
     permission::allow_somewhere(call.caller.as_ref(), role)?;
     Ok(call)
 }
 
 /// Opens a call that shows each caller only what it may read.
-pub fn open_list<M>(request: Request<M>) -> Call<M> {
-    Call::of(request)
+pub fn open_list<M>(request: Request<M>) -> OpenedCall<M> {
+    OpenedCall::of(request)
 }

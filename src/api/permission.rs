@@ -1,12 +1,12 @@
-//! Who may make a call: the one place that asks. Which role a call needs
-//! stands in `service.rs`, in its first line.
+//! Who may make a call: the one place that asks. The role that a call needs is
+//! in the first line of its method in `service.rs`.
 
 use super::error::Error;
 use super::request;
 use crate::access::{Caller, Role};
 
 /// Checks that a caller has a role on the snapshot of this name. A service
-/// without rules knows no callers and lets everybody.
+/// without access rules has no callers and allows everything.
 ///
 /// # Errors
 /// [`Error::Denied`].
@@ -15,7 +15,7 @@ pub fn allow(caller: Option<&Caller>, role: Role, snapshot: &str) -> Result<(), 
     match caller {
         Some(caller) if !caller.may(role, snapshot) => Err(Error::Denied {
             role,
-            // No name is longer; what is sent may be.
+            // A valid name is no longer than this, but an invalid one may be.
             snapshot: snapshot.chars().take(request::MAX_NAME_BYTES).collect(),
         }),
         _ => Ok(()),

@@ -116,9 +116,9 @@ impl ValidPlacement {
         self.view != v1::View::Domains
     }
 
-    /// Holds what an [answer](Self::answer) has picked, if that is to be held;
-    /// places again when the snapshot has moved on since. Waits for others who
-    /// write, and for a disk.
+    /// Reserves what an [answer](Self::answer) has picked, if the request asks
+    /// for that. Places again when the snapshot has moved on since. Waits for
+    /// other writers, and for a disk.
     ///
     /// # Errors
     /// As for [`Self::answer`], and those of [`Snapshot::reserve`].
@@ -138,8 +138,8 @@ impl ValidPlacement {
         let reserved = snapshot.reserve(hold, &self.limits, decided(answer), again);
         let (reserved, mut answer) = reserved?;
         if cancelled() {
-            // Nobody is there to learn what is held. What cannot be released
-            // ends by itself.
+            // Nobody is left to learn what is held. A reservation that cannot
+            // be released now ends at its time.
             let _ = snapshot.release(reserved.ids);
             return Err(Error::Deadline);
         }
@@ -152,7 +152,8 @@ impl ValidPlacement {
         Ok(answer)
     }
 
-    /// Places: gathers what that needs from a read view, and picks without one.
+    /// Gathers what picking needs from a read view, and picks after that is
+    /// closed.
     fn place(
         &self,
         snapshot: &Snapshot,

@@ -81,7 +81,7 @@ impl SpreadService for Service {
     ) -> Result<Response<v1::FilterResponse>, Status> {
         let call = open(request, Role::Reader)?;
         let pending = self.begin(&call.request);
-        let request = request::as_score(call.request);
+        let request = request::filter_as_score(call.request);
         let deciding = self.deciding(request, call.deadline, |question, terms, read_view| {
             question.filter(terms, read_view)
         });
@@ -113,7 +113,8 @@ impl SpreadService for Service {
         let deciding = self.deciding(request, call.deadline, |question, terms, read_view| {
             question.explain(terms, read_view)
         });
-        // Decides several times over, so beside the reactor.
+        // Explain decides several times, so it runs beside the threads that
+        // serve.
         let answer = deciding
             .await?
             .decide_aside(&self.lanes, call.deadline)
@@ -134,7 +135,7 @@ impl SpreadService for Service {
             .reach(&valid.snapshot, valid.min_revision, deadline)
             .await?;
         let lists_placements = valid.lists_placements();
-        // A call that is given up drops its guard, which stops the placing.
+        // A cancelled call drops its guard, which stops the placing.
         let given_up = CancellationToken::new();
         let _guard = given_up.clone().drop_guard();
         let stop = move || {
@@ -147,12 +148,12 @@ impl SpreadService for Service {
         };
         let (mut answer, valid, snapshot, stop) = self.lanes.decide(deadline, run).await??;
         if valid.reserves() {
-            // What waits for a disk takes no room from decisions.
+            // Work that waits for a disk must not take a slot from decisions.
             let hold = move || valid.hold(answer, &snapshot, &stop);
             answer = self.lanes.change(deadline, hold).await??;
         }
         if !lists_placements {
-            // Only now, so that what was placed is measured.
+            // Only now: the measured size counts the placements.
             answer.get_mut().placements.clear();
         }
         Ok(logged(pending, answer))
@@ -253,7 +254,7 @@ impl SpreadService for Service {
         let call = open(request, Role::Admin)?;
         let snapshot = self.named(&call.request.snapshot)?;
         let registry = Arc::clone(&self.registry);
-        // What it held is dropped, however large it was.
+        // Dropping a large state takes long.
         let delete = move || registry.delete(snapshot.name(), &call.request.epoch);
         let deleted = self.lanes.change(call.deadline, delete).await?;
         deleted.map_err(Error::from)?;
@@ -290,7 +291,7 @@ impl SpreadService for Service {
         let call = open(request, Role::Admin)?;
         let snapshot = self.named(&call.request.snapshot)?;
         let turn = slot(&self.verifying, call.deadline).await?;
-        // Cancelled when this future is dropped: nobody waits any more.
+        // Cancelled when this future is dropped, because nobody waits any more.
         snapshot.check_copy().map_err(Error::from)?;
         let abandoned = self.draining.child_token();
         let _abandon = abandoned.clone().drop_guard();

@@ -1,5 +1,5 @@
-//! What an export holds, counted and summed up, so that whoever has it knows
-//! that it is whole.
+//! Counts and hashes what an export holds, so that its reader can tell whether
+//! it is whole.
 
 use ring::digest::{Context, SHA256};
 use serde::Serialize;
@@ -66,7 +66,7 @@ mod tests {
 
     use super::*;
 
-    /// What other clients have to get to as well.
+    /// Clients in other languages have to get the same sum.
     #[test]
     fn sums_are_of_json_with_sorted_keys() {
         let defaults: v1::DefaultConstraints = serde_json::from_value(json!({})).expect("valid");

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub struct FileSettings {
     /// The file that is written.
     pub path: PathBuf,
-    /// From how many bytes on a file is full.
+    /// A file with at least this many bytes is full.
     pub max_bytes: u64,
     /// How many files there are, the one that is written included; at least 1.
     pub max_files: usize,
@@ -30,7 +30,7 @@ struct Open {
     file: File,
     /// How many bytes of it are whole lines, and what was there before.
     whole: u64,
-    /// Whether something that is no whole line stands behind them.
+    /// Whether part of a line follows them.
     is_torn: bool,
 }
 
@@ -46,7 +46,7 @@ impl RotatedFiles {
     /// `lines`. They go to one file. A line that was written in part is taken
     /// out of it again, so that nobody reads half a line, or two as one.
     pub(super) fn write(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
-        // Before anything else, for what is full is not written any more.
+        // First of all, because a full file is not written any more.
         self.open.as_mut().map_or(Ok(()), Open::mend)?;
         if self.is_full() {
             self.rotate()?;
@@ -70,7 +70,7 @@ impl RotatedFiles {
         open.whole += whole as u64;
         if whole < written {
             open.is_torn = true;
-            // What cannot be mended now is before the next write.
+            // If it cannot be mended now, the next write tries again.
             let _ = open.mend();
         }
         result
@@ -127,8 +127,8 @@ impl Open {
         })
     }
 
-    /// Takes away what stands behind the last whole line. What is no regular
-    /// file keeps it, as a line that cannot be read.
+    /// Cuts off what follows the last whole line. A file that is not a regular
+    /// one keeps it, as a line that cannot be read.
     fn mend(&mut self) -> io::Result<()> {
         if self.is_torn {
             if self.file.metadata()?.is_file() {
@@ -142,8 +142,8 @@ impl Open {
     }
 }
 
-/// Whether a file ends before a line does. One that cannot be read is taken to
-/// end with one.
+/// Whether a file ends within a line. A file that cannot be read is taken to
+/// end with a whole one.
 fn ends_within_a_line(path: &Path) -> bool {
     let last = || {
         let mut file = File::open(path)?;

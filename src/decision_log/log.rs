@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::brief::Brief;
 use super::files::FileSettings;
-use super::queue::{Counters, LogCounts, LogQueue, MAX_WAITING, Waiting};
+use super::queue::{LogCounters, LogCounts, LogQueue, MAX_WAITING, Waiting};
 use super::record::{DecisionRecord, LoggedRequest};
 use super::writer::Writer;
 
@@ -50,7 +50,7 @@ impl DecisionLog {
             next: AtomicU64::new(1),
             waiting_bytes: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
-            counts: Counters::default(),
+            counts: LogCounters::default(),
         }));
         let writer = Writer::start(Arc::clone(&log.0), receiver, settings.files)?;
         Ok((log, writer))

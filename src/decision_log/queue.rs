@@ -22,12 +22,12 @@ pub(super) struct LogQueue {
     pub(super) next: AtomicU64,
     pub(super) waiting_bytes: AtomicUsize,
     pub(super) closed: AtomicBool,
-    pub(super) counts: Counters,
+    pub(super) counts: LogCounters,
 }
 
 /// What has been done so far.
 #[derive(Debug, Default)]
-pub(super) struct Counters {
+pub(super) struct LogCounters {
     pub(super) logged: AtomicU64,
     pub(super) dropped: AtomicU64,
     pub(super) write_errors: AtomicU64,
@@ -74,7 +74,7 @@ impl LogQueue {
     }
 }
 
-impl Counters {
+impl LogCounters {
     /// What they are now.
     pub(super) fn read(&self) -> LogCounts {
         let Self {

@@ -86,7 +86,7 @@ struct WriterLoop {
 impl WriterLoop {
     fn run(mut self) {
         loop {
-            // What is handed over before the close is seen below.
+            // Records handed over before the close are still read below.
             let closed = self.shared.closed.load(Ordering::Acquire);
             let mut rests = false;
             while self.lines.len() < GATHERED_BYTES {
@@ -118,7 +118,8 @@ impl WriterLoop {
             self.lines.push(b'\n');
             self.whole += 1;
         } else {
-            // Times outside of what JSON can say; checked elsewhere.
+            // A time that JSON cannot express; requests are checked for that
+            // before.
             self.lines.truncate(before);
             self.shared.counts.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -155,8 +156,8 @@ impl WriterLoop {
         }
     }
 
-    /// Says that the log cannot be written, and what is missing by now: as long
-    /// as it cannot, nothing else is said of that.
+    /// Says that the log cannot be written, and how many decisions are missing.
+    /// While that lasts, nothing else is said about it.
     fn warn_of(&mut self, error: &std::io::Error) {
         if self.may_warn() {
             let dropped = self.dropped();

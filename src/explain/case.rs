@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::proto::v1;
+use super::diagnosis::title;
 use crate::snapshot::{NodeRef, ReadView, Slot};
 use crate::spread::{
     Active, Constraints, DomainReport, Filter, GlobalMinimum, NodeChecks, NodeRefusal, Question,
@@ -121,7 +121,8 @@ impl<'a> Case<'a> {
         self.checks == NodeChecks::SpreadOnly || node.check.is_none()
     }
 
-    /// Whether somebody still waits, before so many nodes are looked at.
+    /// Whether somebody still waits and the budget allows to look at this many
+    /// nodes.
     pub fn affords(&self, nodes: usize) -> bool {
         self.read_view.affords(nodes.saturating_mul(UNITS_PER_NODE))
     }
@@ -239,33 +240,5 @@ impl<'a> Hard<'a> {
     /// How the constraint is called in a sentence.
     pub fn title(&self) -> String {
         title(self.active())
-    }
-}
-
-/// How a constraint is called in a sentence: its index and key.
-pub fn title(active: &Active) -> String {
-    let kind = match active.from_defaults {
-        true => "default constraint",
-        false => "constraint",
-    };
-    format!(
-        "{kind} {} ({})",
-        active.index, active.constraint.topology_key
-    )
-}
-
-/// Index of a constraint for the wire.
-pub fn wire_index(active: &Active) -> i32 {
-    i32::try_from(active.index).unwrap_or(i32::MAX)
-}
-
-/// A hint about a constraint.
-pub fn hint(kind: v1::hint::Kind, active: &Active, message: String) -> v1::Hint {
-    v1::Hint {
-        kind: kind.into(),
-        message,
-        constraint_index: wire_index(active),
-        other_constraint_index: -1,
-        ..Default::default()
     }
 }

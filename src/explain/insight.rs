@@ -3,7 +3,8 @@
 
 use std::collections::HashMap;
 
-use super::case::{Case, Hard, wire_index};
+use super::case::{Case, Hard};
+use super::diagnosis::wire_index;
 use crate::proto::v1;
 use crate::proto::v1::constraint_insight::Minimum;
 use crate::proto::v1::left_out::Cause;

@@ -11,6 +11,7 @@
 //! path of Filter uses this room.
 
 mod case;
+mod diagnosis;
 pub mod fleet;
 mod hints;
 mod insight;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::case::{Case, Hard};
-use super::hints::Diagnosis;
-use super::words::{among, joined, plural, verb};
+use super::diagnosis::Diagnosis;
+use super::words::{among, plural, sentence, verb};
 use crate::spread::Reason;
 
 /// What comes of the pod, why, and what would help.
@@ -22,13 +22,8 @@ pub fn of(case: &Case<'_>, findings: &[Diagnosis]) -> String {
             places(case)
         ),
     };
-    let causes = causes(case);
     let remedy = findings.iter().find_map(|finding| finding.remedy.as_ref());
-    match (causes.is_empty(), remedy.filter(|_| feasible == 0)) {
-        (true, _) => format!("{verdict}."),
-        (false, None) => format!("{verdict}: {}.", joined(&causes)),
-        (false, Some(remedy)) => format!("{verdict}: {}; {remedy}.", joined(&causes)),
-    }
+    sentence(&verdict, &causes(case), remedy.filter(|_| feasible == 0))
 }
 
 /// Which domains of the first hard constraint the feasible nodes are in, when

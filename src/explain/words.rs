@@ -51,3 +51,13 @@ pub fn quoted(value: &str) -> String {
         value => value.to_owned(),
     }
 }
+
+/// The one sentence about a decision: what comes of it, why, and what would
+/// help.
+pub fn sentence(verdict: &str, causes: &[String], remedy: Option<&String>) -> String {
+    match (causes, remedy) {
+        ([], _) => format!("{verdict}."),
+        (causes, None) => format!("{verdict}: {}.", joined(causes)),
+        (causes, Some(remedy)) => format!("{verdict}: {}; {remedy}.", joined(causes)),
+    }
+}

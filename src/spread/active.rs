@@ -55,7 +55,7 @@ pub struct Subject<'a> {
 }
 
 impl Constraints {
-    /// The default ones for a pod that this controls.
+    /// The default constraints for a pod with this controller.
     pub fn defaults(
         subject: Subject<'_>,
         by: Option<&Controller>,
@@ -79,8 +79,8 @@ impl Constraints {
         Self::new(all, subject, false, true)
     }
 
-    /// These with the one at `index` changed, for a question about what would
-    /// be. The subject is that of the question.
+    /// These with the one at `index` changed, to decide what a change would do.
+    /// The subject is that of the question.
     pub fn revised(
         &self,
         index: usize,

@@ -1,11 +1,12 @@
-//! Candidates that no soft constraint tells apart, together: what they get is
-//! worked out once.
+//! Groups the candidates that no soft constraint tells apart: their score is
+//! computed once.
 
 use super::scoring::round_half_up;
 use super::soft::{Classes, Soft};
 use crate::snapshot::Slot;
 
-/// The cell of the candidates that are left out for want of a topology key.
+/// The cell of the candidates that are left out because they lack a topology
+/// key.
 pub(super) const IGNORED: u32 = 0;
 
 /// The raw score of cells without candidates and of [`IGNORED`].

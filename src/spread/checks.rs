@@ -1,5 +1,5 @@
-//! What nodes are checked for besides spread, in kube-scheduler's order: being
-//! cordoned, taints, node affinity (`docs/semantics.md`, "Node checks").
+//! What nodes are checked for besides spread, in kube-scheduler's order:
+//! cordons, taints, node affinity (`docs/semantics.md`, "Node checks").
 
 use super::active::Subject;
 use super::verdict::Reason;
@@ -63,7 +63,7 @@ impl Checks {
         })
     }
 
-    /// Why a node fails that does.
+    /// Why a node that fails does so.
     pub fn reason(&self, node: NodeRef<'_>) -> Reason {
         let eligibility = &self.passing.eligibility;
         if !eligibility.admits_cordon(node) {

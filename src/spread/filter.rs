@@ -58,7 +58,7 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// So many nodes, all of which pass as yet.
+    /// This number of nodes, all of which still pass.
     fn new(nodes: usize) -> Self {
         let mut pass = FixedBitSet::with_capacity(nodes);
         pass.insert_range(..);
@@ -151,8 +151,8 @@ impl<'a> Filter<'a> {
         self.hard.is_empty() && self.checks.as_ref().is_none_or(checked)
     }
 
-    /// Judges all nodes and only counts. With at most one hard constraint that
-    /// costs its domains, not the nodes.
+    /// Judges all nodes and only counts. With at most one hard constraint the
+    /// cost depends on the number of domains, not of nodes.
     pub fn tally_all(&self) -> Tallies {
         if self.hard.len() > 1 {
             return self.judge_all(self.read_view.nodes.order()).tallies;
@@ -177,8 +177,8 @@ impl<'a> Filter<'a> {
                 Some((checks, _)) if passing < nodes => {
                     let topology = &hard.active.partition.topology;
                     let in_use = checks.passing_by(topology, &self.read_view);
-                    // Lenses that came after others were dropped may number
-                    // the domains anew.
+                    // A partition made anew after another was dropped may
+                    // number the domains differently.
                     if !Arc::ptr_eq(&in_use.topology, &hard.counted.in_use().topology) {
                         return self.judge_all(self.read_view.nodes.order()).tallies;
                     }

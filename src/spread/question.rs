@@ -87,8 +87,8 @@ impl Question {
         })
     }
 
-    /// The constraints in force: the pod's own, or for want of any the default
-    /// ones.
+    /// The constraints in force: the pod's own, or the default ones if it has
+    /// none.
     pub fn constraints_on(&self, read_view: &ReadView<'_>) -> Cow<'_, Constraints> {
         if !self.constraints.all.is_empty() {
             return Cow::Borrowed(&self.constraints);

@@ -82,8 +82,9 @@ impl<'a> Scores<'a> {
     /// The indices of the best `n` candidates, best first, ties in the order
     /// of the candidates; `n` is at least 1.
     pub fn best(&self, n: usize) -> Vec<usize> {
-        // With `n` candidates at a score or above, who comes later has to do
-        // better. There are 101 scores, so few are ever noted.
+        // Once `n` candidates have a score or a better one, later candidates
+        // need more than that. There are 101 scores, so few candidates are
+        // noted.
         let mut at_score = [0_usize; MAX_SCORE as usize + 1];
         let (mut wanted, mut at_wanted_or_above) = (0, 0);
         let mut best: Vec<(i32, usize)> = Vec::new();
@@ -130,11 +131,12 @@ fn normalize(cells: &ScoreCells) -> Vec<i32> {
     // A score is 0 to 100, so it is no less as an `i32`.
     let score = |raw: i64| range.score(raw) as i32;
     let width = usize::try_from(range.max - range.min).unwrap_or(usize::MAX);
-    // Fewer scores than cells: a division each, not one a cell.
+    // With fewer scores than cells, one division per score is cheaper than one
+    // per cell.
     let table: Option<Vec<i32>> =
         (width < cells.raw_scores().len()).then(|| (range.min..=range.max).map(score).collect());
     let score = |raw: &i64| match &table {
-        // Without a score is before the start.
+        // A cell without a score is below the start.
         Some(table) => usize::try_from(*raw - range.min).map_or(0, |above| table[above]),
         None if *raw < 0 => 0,
         None => score(*raw),

@@ -6,7 +6,7 @@ use super::scoring::Weight;
 use super::skew::GlobalMinimum;
 use crate::snapshot::{DomainCounts, DomainId, Nodes, PartitionInUse, ReadView, Slot};
 
-/// Up to how many domains are told apart by their numbers.
+/// With at most this many domains, nodes are classed by domain, else by count.
 const FEW_DOMAINS: usize = 64;
 
 /// A soft constraint, counted.
@@ -36,7 +36,8 @@ pub(super) struct Classes {
 impl<'a> Soft<'a> {
     pub(super) fn of(active: &'a Active, read_view: &ReadView<'a>) -> Self {
         let counted = read_view.count(active.query());
-        // Where every node counts for itself, having the key is another matter.
+        // Where every node is a domain of its own, all nodes are in one, with
+        // or without the key.
         let keyed = match &active.keyed {
             Some(key) => read_view.in_use(key),
             None => counted.in_use().clone(),
@@ -63,8 +64,8 @@ impl<'a> Soft<'a> {
         self.all_keyed || self.keyed.topology.domain_of(slot).is_some()
     }
 
-    /// Counts the domains of the candidates that are not ignored, from which
-    /// follows what a count weighs.
+    /// Counts the domains of the candidates that are not ignored. The weight
+    /// follows from their number.
     pub(super) fn weigh(&mut self, slots: &[Slot], ignored: Option<&[bool]>) {
         self.whole = ignored.is_none() && self.all_keyed && self.nodes.is_order(slots);
         let candidates = self.candidates_by_domain(slots, ignored);
@@ -178,8 +179,8 @@ impl<'a> Soft<'a> {
         let counted = &self.counted;
         let partition = &counted.in_use().partition;
         let domain_count = self.candidates.iter().filter(|n| **n > 0).count();
-        // Of all nodes, the domains are those of the partition if it leaves
-        // nobody out.
+        // If all nodes are candidates and the partition leaves none out, its
+        // domains are those of the candidates.
         let same = self.whole && partition.domain_count() == domain_count;
         let minimum = || {
             let domains = self.candidates.iter().enumerate().filter(|(_, n)| **n > 0);

@@ -1,5 +1,6 @@
 //! What a verification found.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 /// How many mismatches are described; the others are only counted.
@@ -52,6 +53,23 @@ impl Findings {
                 kept: kept.to_string(),
                 recounted: recounted.to_string(),
             });
+        }
+    }
+
+    /// Compares counts by whatever they are of. What is not in a map counts 0.
+    pub(super) fn compare_counts<K: Ord + Copy>(
+        &mut self,
+        namespace: &str,
+        subject: impl Fn() -> String,
+        aspect: impl Fn(K) -> String,
+        kept: &BTreeMap<K, u32>,
+        recounted: &BTreeMap<K, u32>,
+    ) {
+        let of = |counts: &BTreeMap<K, u32>, key: K| counts.get(&key).copied().unwrap_or(0);
+        let keys: BTreeSet<K> = kept.keys().chain(recounted.keys()).copied().collect();
+        for key in keys {
+            let (kept, recounted) = (of(kept, key), of(recounted, key));
+            self.compare(namespace, &subject, || aspect(key), kept, recounted);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Holds what a snapshot keeps up to date against a recount: partitions of the
-//! nodes, tables of label sets, and views. What is kept has drifted when a
-//! number differs; that is always a fault of the program.
+//! nodes, tables of label sets, and views. A number that differs has drifted,
+//! which is always a fault of the program.
 //!
 //! Works on copies, holds no lock, and may run beside everything else. It
 //! costs a pass over the pods, and one over the nodes for each partition and

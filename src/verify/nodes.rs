@@ -1,6 +1,6 @@
 //! Partitions, recounted from the nodes.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use super::finding::Findings;
 use crate::proto::v1;
@@ -85,12 +85,8 @@ impl NodeList {
             .filter(|(_, nodes)| *nodes > 0)
             .map(|(index, nodes)| (in_use.topology.value(DomainId::at(index), all), nodes))
             .collect();
-        let values = kept.keys().chain(everybody.domains.keys());
-        for value in values.copied().collect::<BTreeSet<_>>() {
-            let aspect = || format!("nodes in domain {value:?}");
-            let of = |domains: &BTreeMap<&str, u32>| domains.get(value).copied().unwrap_or(0);
-            findings.compare("", subject, aspect, of(&kept), of(&everybody.domains));
-        }
+        let aspect = |value: &str| format!("nodes in domain {value:?}");
+        findings.compare_counts("", subject, aspect, &kept, &everybody.domains);
         let aspect = || "nodes with the key".to_owned();
         let keyed = everybody.domains.values().map(|nodes| *nodes as usize);
         findings.compare("", subject, aspect, in_use.topology.keyed(), keyed.sum());
@@ -121,12 +117,8 @@ impl NodeList {
             .domains()
             .map(|domain| (value(domain), partition.eligible_nodes(domain)))
             .collect();
-        let values: BTreeSet<&str> = kept.keys().chain(part.domains.keys()).copied().collect();
-        for value in values {
-            let aspect = || format!("eligible nodes in domain {value:?}");
-            let of = |domains: &BTreeMap<&str, u32>| domains.get(value).copied().unwrap_or(0);
-            findings.compare("", subject, aspect, of(&kept), of(&part.domains));
-        }
+        let aspect = |value: &str| format!("eligible nodes in domain {value:?}");
+        findings.compare_counts("", subject, aspect, &kept, &part.domains);
         let aspect = || "number of domains".to_owned();
         let (domains, recounted) = (partition.domain_count(), part.domains.len());
         findings.compare("", subject, aspect, domains, recounted);

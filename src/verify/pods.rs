@@ -7,7 +7,7 @@ use super::nodes::json;
 use crate::recount::{self, LabelMap, node_counted_on};
 use crate::snapshot::{LabelSetId, Namespace, Nodes};
 
-/// How many pods are looked at between two looks at whether to go on.
+/// How many pods are looked at between two checks whether to go on.
 const STRIDE: usize = 10_000;
 
 /// The pods of a namespace by label set.
@@ -88,20 +88,14 @@ impl PodTally {
             let aspect = || "whether it is found by its labels".to_owned();
             let found = kept.find(&labels) == Some(id);
             findings.compare(name, subject, aspect, found, true);
-            let counted: BTreeMap<&str, u32> = kept
-                .counts(id)
+            let counted = kept.counts(id);
+            let counted = counted
                 .map(|(slot, pods)| (nodes.name(slot), pods))
                 .collect();
-            for node in counted
-                .keys()
-                .copied()
-                .chain(set.counted.keys().map(String::as_str))
-            {
-                let aspect = || format!("pods that count on node {node:?}");
-                let kept = counted.get(node).copied().unwrap_or(0);
-                let recounted = set.counted.get(node).copied().unwrap_or(0);
-                findings.compare(name, subject, aspect, kept, recounted);
-            }
+            let recounted = set.counted.iter();
+            let recounted = recounted.map(|(node, pods)| (&**node, *pods)).collect();
+            let aspect = |node: &str| format!("pods that count on node {node:?}");
+            findings.compare_counts(name, subject, aspect, &counted, &recounted);
         }
     }
 }

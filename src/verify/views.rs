@@ -1,7 +1,7 @@
 //! Views, recounted from partitions and label sets that were themselves
 //! recounted.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::finding::Findings;
@@ -15,7 +15,7 @@ use crate::snapshot::{
 };
 
 /// A selector of a namespace, and the label sets that it matches.
-struct WatchedSelector<'a> {
+struct RecountedSelector<'a> {
     namespace: &'a str,
     selector: Option<v1::LabelSelector>,
     matched: Vec<&'a Set>,
@@ -41,7 +41,7 @@ pub fn compare(
             }
             let matched = match_sets(watch, tally);
             compare_sets(name, namespace, watch, &matched, &mut report.findings);
-            watched.push(WatchedSelector {
+            watched.push(RecountedSelector {
                 namespace: name,
                 selector: watch.selector.to_wire(),
                 matched: matched.into_iter().map(|(_, set)| set).collect(),
@@ -49,7 +49,8 @@ pub fn compare(
             });
         }
     }
-    let mut by_partition: HashMap<PartitionId, Vec<(&WatchedSelector<'_>, &View)>> = HashMap::new();
+    let mut by_partition: HashMap<PartitionId, Vec<(&RecountedSelector<'_>, &View)>> =
+        HashMap::new();
     for watched in &watched {
         for view in watched.views {
             let of = by_partition.entry(view.partition()).or_default();
@@ -59,7 +60,7 @@ pub fn compare(
     for in_use in &kept.partitions {
         let part = nodes.part(in_use.partition.key());
         nodes.compare_partition(in_use, &part, frozen.nodes(), &mut report.findings);
-        // A view of a partition that is gone is not asked again.
+        // A view of a partition that is gone is never read again.
         for (watched, view) in by_partition.remove(&in_use.id).unwrap_or_default() {
             if is_cancelled() {
                 return None;
@@ -106,7 +107,7 @@ fn compare_sets(
     }
 }
 
-impl WatchedSelector<'_> {
+impl RecountedSelector<'_> {
     /// Counts the domains of a partition.
     fn count<'p>(&self, part: &PartitionRecount<'p>, nodes: &NodeList) -> BTreeMap<&'p str, u32> {
         let mut counts: BTreeMap<&str, u32> =
@@ -144,7 +145,7 @@ impl WatchedSelector<'_> {
             let kept = ids.get(value).map_or(0, |id| view.count(*id));
             findings.compare(self.namespace, subject, aspect, kept, *recounted);
         }
-        // What is no domain counts nothing.
+        // A value that is no domain must count nothing.
         for index in 0..view.counts().len() {
             let id = DomainId::at(index);
             if in_use.partition.eligible_nodes(id) == 0 {
@@ -174,13 +175,8 @@ impl WatchedSelector<'_> {
         for count in counts.values() {
             *recounted.entry(*count).or_default() += 1;
         }
-        let all = levels.keys().chain(recounted.keys()).copied();
-        for count in all.collect::<BTreeSet<_>>() {
-            let aspect = || format!("domains that stand at {count}");
-            let of = |levels: &BTreeMap<u32, u32>| levels.get(&count).copied().unwrap_or(0);
-            let (kept, recounted) = (of(levels), of(&recounted));
-            findings.compare(self.namespace, subject, aspect, kept, recounted);
-        }
+        let aspect = |count: u32| format!("domains that stand at {count}");
+        findings.compare_counts(self.namespace, subject, aspect, levels, &recounted);
     }
 }
 

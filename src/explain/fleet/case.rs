@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::explain::case::wire_index;
+use crate::explain::diagnosis::wire_index;
 use crate::proto::v1;
 use crate::proto::v1::constraint_insight::Minimum;
 use crate::proto::v1::left_out::Cause;

@@ -1,8 +1,7 @@
 //! The hints of the Fleet dialect.
 
 use super::case::{JudgedCluster, PlacementCase};
-use crate::explain::case::hint;
-use crate::explain::hints::Diagnosis;
+use crate::explain::diagnosis::{Diagnosis, hint, title, wire_index};
 use crate::explain::words::{among, joined, plural, quoted, verb};
 use crate::proto::v1;
 use crate::proto::v1::hint::Kind;
@@ -25,14 +24,6 @@ const HINTS: [fn(&PlacementCase<'_>) -> Vec<Diagnosis>; 9] = [
 /// The hints of a case.
 pub fn all(case: &PlacementCase<'_>) -> Vec<Diagnosis> {
     HINTS.iter().flat_map(|hint| hint(case)).collect()
-}
-
-/// How a constraint is called in a sentence.
-fn title(active: &Active) -> String {
-    format!(
-        "constraint {} ({})",
-        active.index, active.constraint.topology_key
-    )
 }
 
 /// Every cluster would leave the skew above `maxSkew`, even those that would
@@ -197,7 +188,7 @@ fn greedy(case: &PlacementCase<'_>) -> Vec<Diagnosis> {
     );
     let (first, second) = (hard[0], hard[1]);
     let mut hint = hint(Kind::FleetGreedy, &first.active, message);
-    hint.other_constraint_index = crate::explain::case::wire_index(&second.active);
+    hint.other_constraint_index = wire_index(&second.active);
     vec![hint.into()]
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::case::PlacementCase;
-use crate::explain::hints::Diagnosis;
-use crate::explain::words::{joined, plural, verb};
+use crate::explain::diagnosis::Diagnosis;
+use crate::explain::words::{plural, sentence, verb};
 use crate::spread::fleet::{OverSkew, Refused};
 
 /// What comes of the placement, why, and what would help.
@@ -16,13 +16,8 @@ pub fn of(case: &PlacementCase<'_>, findings: &[Diagnosis]) -> String {
         _ if open == all => format!("All {} can be picked", plural(all, "cluster")),
         _ => format!("{open} of {} can be picked", plural(all, "cluster")),
     };
-    let causes = causes(case);
     let remedy = findings.iter().find_map(|finding| finding.remedy.as_ref());
-    match (causes.is_empty(), remedy.filter(|_| open == 0)) {
-        (true, _) => format!("{verdict}."),
-        (false, None) => format!("{verdict}: {}.", joined(&causes)),
-        (false, Some(remedy)) => format!("{verdict}: {}; {remedy}.", joined(&causes)),
-    }
+    sentence(&verdict, &causes(case), remedy.filter(|_| open == 0))
 }
 
 /// What keeps the placement off the others, by how many clusters.

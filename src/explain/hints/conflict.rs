@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::Diagnosis;
-use crate::explain::case::{Case, Hard, JudgedNode, hint};
+use crate::explain::case::{Case, Hard, JudgedNode};
+use crate::explain::diagnosis::{Diagnosis, hint, wire_index};
 use crate::explain::words::{among, plural};
 use crate::proto::v1::hint::Kind;
 
@@ -50,7 +50,7 @@ fn exclude(
         where_to(case, other, also),
     );
     let mut hint = hint(Kind::Conflict, one.active(), message);
-    hint.other_constraint_index = crate::explain::case::wire_index(other.active());
+    hint.other_constraint_index = wire_index(other.active());
     hint.into()
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::Diagnosis;
-use crate::explain::case::{Case, Hard, hint};
+use crate::explain::case::{Case, Hard};
+use crate::explain::diagnosis::{Diagnosis, hint};
 use crate::explain::words::{among, joined, plural, quoted, verb};
 use crate::matching::{Constraint, Policy};
 use crate::proto::v1::hint::Kind;

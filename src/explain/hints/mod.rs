@@ -11,18 +11,9 @@ mod soft;
 use std::collections::BTreeMap;
 
 use super::case::Case;
+use super::diagnosis::Diagnosis;
 use crate::proto::v1;
 use crate::spread::Active;
-
-/// A hint, and what to do about it in the words of an order, if anything
-/// would admit a node.
-#[derive(Debug, Clone)]
-pub struct Diagnosis {
-    /// The hint.
-    pub hint: v1::Hint,
-    /// E.g. `set maxSkew to 2`. It was decided that this admits a node.
-    pub remedy: Option<String>,
-}
 
 /// All hints there are, the most useful first.
 const HINTS: [fn(&Case<'_>) -> Vec<Diagnosis>; 12] = [
@@ -42,7 +33,7 @@ const HINTS: [fn(&Case<'_>) -> Vec<Diagnosis>; 12] = [
 
 /// The hints of a case.
 pub fn all(case: &Case<'_>) -> Vec<Diagnosis> {
-    // Once nobody waits any more the rest is left out.
+    // When nobody waits any more, the rest is left out.
     let hints = HINTS.iter().take_while(|_| case.affords(case.nodes.len()));
     let hints = hints.flat_map(|hint| hint(case));
     hints.chain(soft::soft(case)).collect()
@@ -58,10 +49,4 @@ pub fn always(active: &Active, labels: &BTreeMap<String, String>) -> Vec<v1::Hin
         is_soft.then(|| soft::no_limit(active)),
     ];
     hints.into_iter().flatten().collect()
-}
-
-impl From<v1::Hint> for Diagnosis {
-    fn from(hint: v1::Hint) -> Self {
-        Self { hint, remedy: None }
-    }
 }

@@ -1,7 +1,7 @@
-//! Labels of nodes that are not what one thinks.
+//! Labels of nodes that are easily mistaken.
 
-use super::Diagnosis;
-use crate::explain::case::{Case, hint, title};
+use crate::explain::case::Case;
+use crate::explain::diagnosis::{Diagnosis, hint, title};
 use crate::explain::words::{among, plural, verb};
 use crate::proto::v1::hint::Kind;
 use crate::spread::Active;

@@ -1,9 +1,10 @@
-//! Pods that are counted and should not be, or the other way round.
+//! Pods that are counted and should not be, and pods that are not counted and
+//! should be.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Diagnosis;
-use crate::explain::case::{Case, hint, title};
+use crate::explain::case::Case;
+use crate::explain::diagnosis::{Diagnosis, hint, title};
 use crate::explain::words::{among, joined, plural, verb};
 use crate::matching::{Constraint, Selector};
 use crate::proto::v1::hint::Kind;

@@ -1,9 +1,9 @@
-//! Selectors that do not count what one thinks.
+//! Selectors that count something else than expected.
 
 use std::collections::BTreeMap;
 
-use super::Diagnosis;
-use crate::explain::case::{Case, hint, title};
+use crate::explain::case::Case;
+use crate::explain::diagnosis::{Diagnosis, hint, title};
 use crate::explain::words::joined;
 use crate::matching::{Selector, selector_text};
 use crate::proto::v1;
@@ -18,8 +18,8 @@ pub fn self_mismatch(case: &Case<'_>) -> Vec<Diagnosis> {
     hints.map(Diagnosis::from).collect()
 }
 
-/// The selector does not match the pod itself: placing the pod leaves all
-/// counts as they are, and the next one is put on top of it.
+/// The selector does not match the pod itself: placing it changes no count, so
+/// the next pod goes to the same place.
 pub fn mismatch(active: &Active, labels: &BTreeMap<String, String>) -> Option<v1::Hint> {
     let wire = active.selector.to_wire()?;
     if active.self_match > 0 {

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::Diagnosis;
-use crate::explain::case::{Case, Hard, JudgedNode, hint};
+use crate::explain::case::{Case, Hard, JudgedNode};
+use crate::explain::diagnosis::{Diagnosis, hint};
 use crate::explain::words::{among, joined, plural, quoted};
 use crate::matching::Constraint;
 use crate::proto::v1;
@@ -137,7 +137,7 @@ fn change(value: &str, pods: i64) -> v1::DomainChange {
     }
 }
 
-/// As `joined`, but short.
+/// As `joined`, but a long list is cut short.
 fn among_parts(parts: &[String]) -> String {
     match parts.len() {
         0..=3 => joined(parts),

@@ -1,7 +1,7 @@
 //! Soft constraints.
 
-use super::Diagnosis;
-use crate::explain::case::{Case, hint, title};
+use crate::explain::case::Case;
+use crate::explain::diagnosis::{Diagnosis, hint, title};
 use crate::proto::v1;
 use crate::proto::v1::hint::Kind;
 use crate::spread::Active;

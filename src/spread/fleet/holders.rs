@@ -140,13 +140,13 @@ impl HolderSpread {
         self.domains.get(domain.index()).map_or(0, |d| d.holders)
     }
 
-    /// Whether one with its labels is counted by the constraint.
+    /// Whether the constraint counts the placement itself.
     pub fn counts_picks(&self) -> bool {
         self.active.self_match > 0
     }
 
-    /// Counts one more holder in a domain; the domains whose class that may
-    /// have changed. Over many picks, those are a few per pick.
+    /// Counts one more holder in a domain. Returns the domains whose class may
+    /// have changed: over many picks, a few per pick.
     pub fn add(&mut self, domain: DomainId) -> Vec<DomainId> {
         let (largest, loner) = (self.largest(), self.loner());
         let holders = self.domains[domain.index()].holders;

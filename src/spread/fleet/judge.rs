@@ -36,7 +36,7 @@ pub struct OverSkew<'a> {
     pub skew: i64,
 }
 
-/// The constraints of a placement that does not matter to checks.
+/// No constraints: the checks do not look at them.
 static NO_CONSTRAINTS: Constraints = Constraints {
     all: Vec::new(),
     all_keys_required: true,

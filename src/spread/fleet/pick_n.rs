@@ -1,5 +1,5 @@
-//! PickN: which clusters a placement goes to until it holds as many as are
-//! wanted, or which it leaves.
+//! PickN: which clusters a placement goes to until it has as many as wanted, or
+//! which it leaves.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
@@ -28,7 +28,7 @@ pub struct PickN {
     wanted: usize,
     /// Holders that should go, ascending by name.
     removed: Vec<String>,
-    /// Clusters that no constraint refuses but a check or the caller does.
+    /// Clusters that a check refuses or that hold the placement, by reason.
     refused: BTreeMap<String, usize>,
 }
 
@@ -141,7 +141,7 @@ impl PickN {
         Some(())
     }
 
-    /// The first pick, in which alone it matters who held the placement
+    /// The first pick: the only one in which it matters who held the placement
     /// before.
     fn best_of_all(&self) -> Option<(Rank, i64)> {
         let scored = (0..)

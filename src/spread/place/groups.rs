@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::super::scoring::{RawRange, Weight, round_half_up};
 use super::super::skew::SkewRule;
-use super::tracked::{Grain, Tracked};
+use super::tracked::{Grain, TrackedConstraint};
 
 /// The nodes that can take another pod, grouped.
 #[derive(Debug)]
@@ -56,8 +56,10 @@ pub struct Best {
 
 impl Groups {
     /// No nodes yet, out of `nodes`.
-    pub fn of(nodes: usize, constraints: &[Tracked], all_keys_required: bool) -> Self {
-        let seen = |tracked: &Tracked| vec![0; if tracked.is_hard() { 0 } else { tracked.len() }];
+    pub fn of(nodes: usize, constraints: &[TrackedConstraint], all_keys_required: bool) -> Self {
+        let seen = |tracked: &TrackedConstraint| {
+            vec![0; if tracked.is_hard() { 0 } else { tracked.len() }]
+        };
         Self {
             by_key: HashMap::new(),
             groups: Vec::new(),
@@ -70,14 +72,14 @@ impl Groups {
     }
 
     /// Puts a node into the group where it belongs.
-    pub fn insert(&mut self, node: u32, bonus: i64, constraints: &[Tracked]) {
+    pub fn insert(&mut self, node: u32, bonus: i64, constraints: &[TrackedConstraint]) {
         let keyed: Box<[bool]> = constraints.iter().map(|t| t.has_key(node)).collect();
         let soft_keyed = constraints
             .iter()
             .zip(&keyed)
             .all(|(t, keyed)| t.is_hard() || *keyed);
         let is_ignored = self.all_keys_required && !soft_keyed;
-        let mark = |tracked: &Tracked| match is_ignored && !tracked.is_hard() {
+        let mark = |tracked: &TrackedConstraint| match is_ignored && !tracked.is_hard() {
             true => 0,
             false => tracked.mark(node),
         };
@@ -110,7 +112,7 @@ impl Groups {
         self.group_of[node as usize] = Some(index);
     }
 
-    /// Takes a node out of its group; its bonus, if it was in one.
+    /// Takes a node out of its group. Returns its bonus, if it was in one.
     pub fn remove(&mut self, node: u32) -> Option<i64> {
         let index = self.group_of[node as usize].take()?;
         let group = &mut self.groups[index];
@@ -126,7 +128,7 @@ impl Groups {
     }
 
     /// One round of filtering and scoring: the best node, if any is feasible.
-    pub fn best(&mut self, constraints: &mut [Tracked]) -> Option<Best> {
+    pub fn best(&mut self, constraints: &mut [TrackedConstraint]) -> Option<Best> {
         self.filter(constraints);
         let is_scored = constraints.iter().any(|tracked| !tracked.is_hard());
         if is_scored {
@@ -157,8 +159,8 @@ impl Groups {
     }
 
     /// Finds out which groups are feasible: their raw score is set.
-    fn filter(&mut self, constraints: &[Tracked]) {
-        let rules: Vec<SkewRule> = constraints.iter().map(Tracked::rule).collect();
+    fn filter(&mut self, constraints: &[TrackedConstraint]) {
+        let rules: Vec<SkewRule> = constraints.iter().map(TrackedConstraint::rule).collect();
         for index in &self.live {
             let group = &mut self.groups[*index];
             let mut marks = group.key.marks.iter().zip(constraints).zip(&rules);
@@ -171,7 +173,7 @@ impl Groups {
 
     /// Weighs the soft constraints by how many domains the feasible nodes that
     /// are scored have.
-    fn weigh(&mut self, constraints: &mut [Tracked]) {
+    fn weigh(&mut self, constraints: &mut [TrackedConstraint]) {
         self.round += 1;
         for (i, tracked) in constraints
             .iter_mut()
@@ -199,7 +201,7 @@ impl Groups {
     }
 
     /// Adds up raw scores, constraint by constraint.
-    fn sum(&mut self, constraints: &[Tracked]) {
+    fn sum(&mut self, constraints: &[TrackedConstraint]) {
         for index in &self.live {
             let group = &mut self.groups[*index];
             if group.raw.is_none() || group.is_ignored {

@@ -2,9 +2,9 @@
 //! each were filtered, scored and put on its best node before the next is
 //! looked at (`docs/placing.md`).
 //!
-//! What is exact and costs a look at every node once, the [`Placer`] gathers.
-//! After that no pick looks at nodes: those that no constraint can tell apart
-//! form a group, and only groups are judged and scored.
+//! The [`Placer`] looks at every node once. After that no pick looks at nodes:
+//! nodes that no constraint can tell apart form a group, and only groups are
+//! judged and scored.
 
 mod groups;
 mod placer;

@@ -9,17 +9,17 @@ use super::super::question::{NodeChecks, Question};
 use super::super::report::Report;
 use super::super::verdict::Reason;
 use super::groups::Groups;
-use super::tracked::Tracked;
+use super::tracked::TrackedConstraint;
 use crate::snapshot::{ReadView, Slot};
 
-/// How many picks are made before looking whether to go on.
+/// How many picks are made between two checks whether to go on.
 const PICKS_PER_LOOK: usize = 32;
 
 /// All that placing needs. Holds nothing of the snapshot.
 #[derive(Debug)]
 pub struct Placer {
     /// The constraints, in the order of the pod's or the default ones.
-    constraints: Vec<Tracked>,
+    constraints: Vec<TrackedConstraint>,
     groups: Groups,
     /// The candidates that pass the checks besides spread, in node order.
     nodes: Vec<Candidate>,
@@ -46,15 +46,15 @@ impl Placer {
         let slots = passing(question, checks, wish, read_view, &mut refused);
         let in_force = question.constraints_on(read_view);
         let track = |active: &super::super::active::Active| {
-            Tracked::of(active, &slots, active.self_match > 0, read_view)
+            TrackedConstraint::of(active, &slots, active.self_match > 0, read_view)
         };
-        let constraints: Vec<Tracked> = in_force.all.iter().map(track).collect();
+        let constraints: Vec<TrackedConstraint> = in_force.all.iter().map(track).collect();
         let mut groups = Groups::of(slots.len(), &constraints, in_force.all_keys_required);
         let mut nodes = Vec::with_capacity(slots.len());
         for (index, slot) in (0_u32..).zip(&slots) {
             let name = read_view.nodes.name(*slot);
             let room = wish.capacities.get(name).copied();
-            let lacks_key = |t: &Tracked| t.is_hard() && !t.domain_of(index).is_some();
+            let lacks_key = |t: &TrackedConstraint| t.is_hard() && !t.domain_of(index).is_some();
             if room != Some(0) && !constraints.iter().any(lacks_key) {
                 let bonus = wish.bonuses.get(name).copied().unwrap_or(0);
                 groups.insert(index, bonus, &constraints);

@@ -6,17 +6,17 @@ use super::super::scoring::Weight;
 use super::super::skew::{GlobalMinimum, SkewRule};
 use crate::snapshot::{DomainId, ReadView, Slot, topology};
 
-/// From how many domains on a hard constraint may group nodes by count.
+/// A hard constraint with more domains than this may group nodes by count.
 const MANY_DOMAINS: usize = 32;
 
-/// Up to how many nodes a domain may have on average for its nodes to change
-/// groups one by one.
+/// The most nodes per domain, on average, for nodes to change groups one by
+/// one.
 const FEW_NODES: usize = 64;
 
 /// A constraint with its counts. Holds nothing of the snapshot, so that
 /// placing does not keep others from changing it.
 #[derive(Debug)]
-pub struct Tracked {
+pub struct TrackedConstraint {
     /// The constraint.
     pub active: Active,
     /// How nodes are told apart by it.
@@ -52,7 +52,7 @@ pub enum Grain {
     Count(Vec<Vec<u32>>),
 }
 
-impl Tracked {
+impl TrackedConstraint {
     /// A constraint for these nodes, counted on a read view.
     pub fn of(
         active: &Active,
@@ -171,7 +171,7 @@ impl Tracked {
         self.counts.len()
     }
 
-    /// Counts a pick on a node; the nodes whose mark that changes.
+    /// Counts a pick on a node. Returns the nodes whose mark changes.
     pub fn pick(&mut self, node: u32) -> &[u32] {
         let domain = self.counts_in[node as usize];
         if !self.counts_picks || !domain.is_some() {

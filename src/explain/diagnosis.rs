@@ -1,0 +1,48 @@
+//! What is said about a constraint: a hint, and the remedy that it knows.
+
+use crate::proto::v1;
+use crate::spread::Active;
+
+/// A hint, and what to do about it in the words of an order, if anything
+/// would admit a node.
+#[derive(Debug, Clone)]
+pub struct Diagnosis {
+    /// The hint.
+    pub hint: v1::Hint,
+    /// E.g. `set maxSkew to 2`. It was decided that this admits a node.
+    pub remedy: Option<String>,
+}
+
+impl From<v1::Hint> for Diagnosis {
+    fn from(hint: v1::Hint) -> Self {
+        Self { hint, remedy: None }
+    }
+}
+
+/// How a constraint is called in a sentence: its index and key.
+pub fn title(active: &Active) -> String {
+    let kind = match active.from_defaults {
+        true => "default constraint",
+        false => "constraint",
+    };
+    format!(
+        "{kind} {} ({})",
+        active.index, active.constraint.topology_key
+    )
+}
+
+/// Index of a constraint for the wire.
+pub fn wire_index(active: &Active) -> i32 {
+    i32::try_from(active.index).unwrap_or(i32::MAX)
+}
+
+/// A hint about a constraint.
+pub fn hint(kind: v1::hint::Kind, active: &Active, message: String) -> v1::Hint {
+    v1::Hint {
+        kind: kind.into(),
+        message,
+        constraint_index: wire_index(active),
+        other_constraint_index: -1,
+        ..Default::default()
+    }
+}
