@@ -8,7 +8,7 @@ const STRIPES: usize = 16;
 
 /// What was done since the registry was made.
 #[derive(Debug, Default)]
-pub struct Counters {
+pub struct SnapshotCounters {
     /// Counts of a decision that a kept view answered.
     pub view_hits: Striped,
     /// Counts of a decision for which a view had to be built.

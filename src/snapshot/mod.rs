@@ -15,7 +15,7 @@ mod state;
 pub use crate::limits::Limits;
 pub use budget::{Budget, Delay, Units};
 pub use clock::{Clock, Moment, Now};
-pub use counters::{Counters, Striped};
+pub use counters::{SnapshotCounters, Striped};
 pub use counts::domain::DomainId;
 pub use counts::domain_counts::{DomainCount, DomainCounts};
 pub use counts::layout::bits;

@@ -76,7 +76,7 @@ pub struct PartitionsInUse {
     topologies: HashMap<topology::Key, usize>,
     topology: Slab<Arc<Topology>>,
     by_key: HashMap<Arc<partition::Key>, usize>,
-    entries: Slab<Tracked>,
+    entries: Slab<TrackedPartition>,
     /// What partitions take, with their keys.
     bytes: usize,
 }
@@ -86,7 +86,7 @@ pub struct PartitionsInUse {
 static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);
 
 #[derive(Debug)]
-struct Tracked {
+struct TrackedPartition {
     serial: u64,
     key: Arc<partition::Key>,
     topology: usize,
@@ -101,7 +101,7 @@ struct Tracked {
     reused: AtomicBool,
 }
 
-impl Clone for Tracked {
+impl Clone for TrackedPartition {
     fn clone(&self) -> Self {
         let number = |of: &AtomicU64| AtomicU64::new(of.load(Ordering::Relaxed));
         Self {
@@ -117,7 +117,7 @@ impl Clone for Tracked {
     }
 }
 
-impl Tracked {
+impl TrackedPartition {
     fn last_used(&self) -> u64 {
         self.last_used.load(Ordering::Relaxed)
     }
@@ -208,7 +208,7 @@ impl PartitionsInUse {
         }
         let key = Arc::clone(key);
         self.bytes += partition.memory_bytes();
-        let entry = self.entries.insert(Tracked {
+        let entry = self.entries.insert(TrackedPartition {
             serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
             key: Arc::clone(&key),
             topology: index,
@@ -319,7 +319,7 @@ impl PartitionsInUse {
         });
     }
 
-    fn retain(&mut self, mut stays: impl FnMut(&Tracked) -> bool) {
+    fn retain(&mut self, mut stays: impl FnMut(&TrackedPartition) -> bool) {
         self.entries.retain(|_, entry| stays(entry));
         let entries = &self.entries;
         let serials = |index: &usize, key: &Arc<partition::Key>| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::account::{Account, Gauge, Part};
-use crate::snapshot::counters::{self, Counters};
+use crate::snapshot::counters::{self, SnapshotCounters};
 
 /// The accounts of the views of a state.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct Upkeep {
     /// Whether a view was not kept because others have taken the room.
     wanted: AtomicBool,
     /// Where what happens to views is counted.
-    counters: Arc<Counters>,
+    counters: Arc<SnapshotCounters>,
 }
 
 impl Upkeep {
@@ -41,12 +41,12 @@ impl Upkeep {
     }
 
     /// Counts what happens from here on elsewhere.
-    pub fn set_counters(&mut self, counters: Arc<Counters>) {
+    pub fn set_counters(&mut self, counters: Arc<SnapshotCounters>) {
         self.counters = counters;
     }
 
     /// Where what happens to views is counted.
-    pub fn counters(&self) -> &Arc<Counters> {
+    pub fn counters(&self) -> &Arc<SnapshotCounters> {
         &self.counters
     }
 

@@ -16,7 +16,7 @@ use crate::snapshot::objects::shrink;
 /// Selectors with views.
 #[derive(Debug, Clone, Default)]
 pub struct WatchedSelectors {
-    selectors: Slab<WatchedSelector>,
+    selectors: Slab<WatchedEntry>,
     by_selector: HashMap<Arc<Selector>, usize>,
     /// Selectors by a pair that they require; each has one key here.
     by_pair: HashMap<(Box<str>, Box<str>), Vec<usize>>,
@@ -34,7 +34,7 @@ pub struct WatchedSelectors {
 
 /// A selector with views.
 #[derive(Debug, Clone)]
-struct WatchedSelector {
+struct WatchedEntry {
     selector: Arc<Selector>,
     /// What the selector takes, with all that it is found by.
     key_bytes: usize,
@@ -63,7 +63,7 @@ struct Watcher {
     at: usize,
 }
 
-impl WatchedSelector {
+impl WatchedEntry {
     /// What it takes in memory with its views, in bytes.
     fn memory_bytes(&self) -> usize {
         let views = self.views.iter().map(|view| view.memory_bytes());
@@ -82,7 +82,7 @@ fn key_bytes(selector: &Selector) -> usize {
         let list = heap::list::<usize>(4);
         place + heap::block(key.len()) + heap::block(value.len()) + list
     });
-    size_of::<WatchedSelector>() * 3 / 2 + shared + by_selector + by_pair
+    size_of::<WatchedEntry>() * 3 / 2 + shared + by_selector + by_pair
 }
 
 fn view_list(views: &Vec<Arc<View>>) -> usize {
@@ -134,7 +134,7 @@ impl WatchedSelectors {
 
     fn watch(&mut self, selector: &Selector, matched: Vec<LabelSetId>) -> usize {
         let selector = Arc::new(selector.clone());
-        let index = self.selectors.insert(WatchedSelector {
+        let index = self.selectors.insert(WatchedEntry {
             key_bytes: key_bytes(&selector),
             selector: Arc::clone(&selector),
             sets: matched,
@@ -256,7 +256,7 @@ impl WatchedSelectors {
     /// matches. Forgets selectors without views, and measures the others again.
     pub fn retain(&mut self, mut stays: impl FnMut(&[LabelSetId], &mut Arc<View>) -> bool) {
         for (_, watched) in &mut self.selectors {
-            let WatchedSelector { sets, views, .. } = watched;
+            let WatchedEntry { sets, views, .. } = watched;
             views.retain_mut(|view| stays(sets, view));
         }
         let unused = self
@@ -327,7 +327,7 @@ impl WatchedSelectors {
 
     /// A copy of all of them.
     pub fn copy(&self) -> Vec<SelectorViews> {
-        let watch = |(_, watched): (usize, &WatchedSelector)| SelectorViews {
+        let watch = |(_, watched): (usize, &WatchedEntry)| SelectorViews {
             selector: Arc::clone(&watched.selector),
             sets: watched.sets.clone(),
             views: watched.views.clone(),

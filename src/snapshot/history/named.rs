@@ -20,7 +20,7 @@ use super::restoring::Restoring;
 use super::retired::Retired;
 use crate::account::{Account, Gauge, Part};
 use crate::snapshot::clock::{Clock, Moment, Now};
-use crate::snapshot::counters::{self, Counters};
+use crate::snapshot::counters::{self, SnapshotCounters};
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::reservation::Serial;
 use crate::snapshot::state::frozen::NoBatch;
@@ -61,7 +61,7 @@ pub struct Snapshot {
     pub(super) journal: Option<Arc<dyn Journal>>,
     /// Callers that wait for the journal.
     pub(super) group_commit: GroupCommit<Job, Outcomes>,
-    pub(super) counters: Arc<Counters>,
+    pub(super) counters: Arc<SnapshotCounters>,
 }
 
 // What a state takes includes the snapshot around it.
@@ -78,7 +78,7 @@ pub(super) struct Surroundings {
     pub ends_changed: Arc<Event>,
     pub journal: Option<Arc<dyn Journal>>,
     /// What all of them did is counted here.
-    pub counters: Arc<Counters>,
+    pub counters: Arc<SnapshotCounters>,
 }
 
 /// How far a snapshot has come in its journal.

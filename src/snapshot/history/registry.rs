@@ -20,7 +20,7 @@ use super::turn::WriteTurn;
 use crate::account::{Account, Part};
 use crate::limits::{Limit, Limits};
 use crate::snapshot::clock::{self, Moment, Now};
-use crate::snapshot::counters::Counters;
+use crate::snapshot::counters::SnapshotCounters;
 use crate::snapshot::state::shards::state_bytes;
 
 /// The named snapshots.
@@ -135,7 +135,7 @@ impl Registry {
     }
 
     /// What all snapshots did since the registry was made.
-    pub fn counters(&self) -> &Counters {
+    pub fn counters(&self) -> &SnapshotCounters {
         &self.around.counters
     }
 

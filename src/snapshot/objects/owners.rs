@@ -26,12 +26,12 @@ type ByName = BTreeMap<(OwnerKind, Box<str>), Arc<Owner>>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
     uid: Box<str>,
-    selects: Selects,
+    selects: OwnerSelector,
 }
 
 /// Which pods a service or a controller selects.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Selects {
+enum OwnerSelector {
     /// The pods with all of these labels (services, replication controllers).
     Labels(BTreeMap<String, String>),
     /// The pods that match (replica sets, stateful sets).
@@ -81,9 +81,11 @@ impl Owner {
         faults: &mut Violations,
     ) -> Self {
         let selects = match selects {
-            parts::Selects::Labels(labels) => Selects::Labels(labels.cloned().unwrap_or_default()),
+            parts::Selects::Labels(labels) => {
+                OwnerSelector::Labels(labels.cloned().unwrap_or_default())
+            }
             parts::Selects::Selector(wire) => {
-                Selects::Selector(Selector::compile(wire, path, faults))
+                OwnerSelector::Selector(Selector::compile(wire, path, faults))
             }
         };
         Self {
@@ -156,7 +158,7 @@ impl Owners {
     ) -> Option<Selector> {
         let mut merged = BTreeMap::new();
         for service in self.of_kind(OwnerKind::Service) {
-            if let Selects::Labels(labels) = &service.selects
+            if let OwnerSelector::Labels(labels) = &service.selects
                 && labels
                     .iter()
                     .all(|(key, value)| pod_labels.get(key) == Some(value))
@@ -167,9 +169,11 @@ impl Owners {
         let controller = controller.and_then(|c| self.by_name.get(&(c.kind, c.name.clone())));
         let mut required = Vec::new();
         match controller.map(|owner| &owner.selects) {
-            Some(Selects::Labels(labels)) => merged.extend(labels.clone()),
-            Some(Selects::Selector(Selector::All(all))) => required.extend(all.iter().cloned()),
-            Some(Selects::Selector(Selector::Nothing)) | None => {}
+            Some(OwnerSelector::Labels(labels)) => merged.extend(labels.clone()),
+            Some(OwnerSelector::Selector(Selector::All(all))) => {
+                required.extend(all.iter().cloned())
+            }
+            Some(OwnerSelector::Selector(Selector::Nothing)) | None => {}
         }
         let selector = Selector::from_labels(&merged).and(required);
         (!selector.is_empty()).then_some(selector)
@@ -213,8 +217,8 @@ impl Owner {
     /// What it takes on the heap, in bytes.
     fn heap_bytes(&self) -> usize {
         let selects = match &self.selects {
-            Selects::Labels(labels) => heap::texts(labels),
-            Selects::Selector(selector) => selector.heap_bytes(),
+            OwnerSelector::Labels(labels) => heap::texts(labels),
+            OwnerSelector::Selector(selector) => selector.heap_bytes(),
         };
         heap::shared(size_of::<Self>()) + heap::block(self.uid.len()) + selects
     }
@@ -227,8 +231,8 @@ impl Owner {
             ..Default::default()
         };
         let (labels, selector) = match &self.selects {
-            Selects::Labels(labels) => (labels.clone(), None),
-            Selects::Selector(selector) => (BTreeMap::new(), selector.to_wire()),
+            OwnerSelector::Labels(labels) => (labels.clone(), None),
+            OwnerSelector::Selector(selector) => (BTreeMap::new(), selector.to_wire()),
         };
         v1::Change {
             object: Some(owner_object(kind, metadata, labels, selector)),
