@@ -1,0 +1,245 @@
+//! Which file of `src` takes which name from which other, as its `use` lines
+//! and qualified names say.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use syn::punctuated::Punctuated;
+use syn::visit::{self, Visit};
+use syn::{Expr, Item, ItemUse, Macro, Token, UseTree};
+
+/// A path of segments, as `use` lines write them.
+type Segments = Vec<String>;
+
+/// What a file says of names.
+#[derive(Default)]
+struct File {
+    /// Items that it defines.
+    defined: BTreeSet<String>,
+    /// Names that its `use` lines bring in, and what they stand for.
+    imported: Vec<(String, Segments)>,
+    /// Modules of which it takes all names.
+    globs: Vec<Segments>,
+    /// All paths in it.
+    paths: BTreeSet<Segments>,
+}
+
+/// All files of a crate, by the path of their module.
+pub struct Crate {
+    files: BTreeMap<Segments, (String, File)>,
+}
+
+/// By the file that takes: by the file that is taken from, the names.
+pub type Imports = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
+
+/// How many `use` lines lead from a name to where it is defined, at most.
+const HOPS: usize = 16;
+
+impl Crate {
+    /// Reads all files under `src`.
+    pub fn read(src: &Path) -> Self {
+        let mut files = BTreeMap::new();
+        for entry in walkdir::WalkDir::new(src).sort_by_file_name() {
+            let path = entry.expect("a readable folder").into_path();
+            if path.extension().is_some_and(|extension| extension == "rs") {
+                let name = path.strip_prefix(src).expect("under src").to_path_buf();
+                let text = std::fs::read_to_string(&path).expect("a readable file");
+                let parsed = syn::parse_file(&text).expect("valid Rust");
+                let mut file = File::default();
+                file.visit_file(&parsed);
+                let shown = name.to_string_lossy().replace('\\', "/");
+                files.insert(module_of(&name), (shown, file));
+            }
+        }
+        Self { files }
+    }
+
+    /// The files, as paths under `src`.
+    pub fn files(&self) -> impl Iterator<Item = &str> {
+        self.files.values().map(|(name, _)| name.as_str())
+    }
+
+    pub fn imports(&self) -> Imports {
+        let mut imports = Imports::new();
+        for (module, (name, file)) in &self.files {
+            let used = file.imported.iter().map(|(_, path)| path);
+            for path in used.chain(&file.globs).chain(&file.paths) {
+                if let Some((from, taken)) = self.resolve(module, path, HOPS)
+                    && from != name
+                {
+                    let by_file = imports.entry(name.clone()).or_default();
+                    by_file.entry(from.to_owned()).or_default().insert(taken);
+                }
+            }
+        }
+        imports
+    }
+
+    /// The file that defines what a path means inside a module, and its name
+    /// there. None for other crates, and for modules as such: what is taken
+    /// from them says more.
+    fn resolve(&self, module: &[String], path: &[String], hops: usize) -> Option<(&str, String)> {
+        let hops = hops.checked_sub(1)?;
+        let (first, rest) = path.split_first()?;
+        match first.as_str() {
+            "crate" => self.find(&[], rest, hops),
+            "self" => self.find(module, rest, hops),
+            "super" => {
+                let (_, parent) = module.split_last()?;
+                let mut path = rest;
+                let mut above = parent;
+                while path.first().is_some_and(|segment| segment == "super") {
+                    path = &path[1..];
+                    above = above.split_last()?.1;
+                }
+                self.find(above, path, hops)
+            }
+            _ if self.files.contains_key(&child(module, first)) => self.find(module, path, hops),
+            _ => {
+                let (_, file) = self.files.get(module)?;
+                let (_, alias) = file.imported.iter().find(|(name, path)| {
+                    name == first && (path.len() > 1 || path[0] != *name)
+                })?;
+                self.resolve(module, &[alias.as_slice(), rest].concat(), hops)
+            }
+        }
+    }
+
+    /// What a path means that starts at a module.
+    fn find(&self, module: &[String], path: &[String], hops: usize) -> Option<(&str, String)> {
+        let (first, rest) = path.split_first()?;
+        let inner = child(module, first);
+        if self.files.contains_key(&inner) {
+            return self.find(&inner, rest, hops);
+        }
+        let (name, file) = self.files.get(module)?;
+        if file.defined.contains(first) {
+            return Some((name, first.clone()));
+        }
+        let handed_on = file.imported.iter().filter(|(name, _)| name == first);
+        let named = handed_on.filter_map(|(_, path)| {
+            let path = [path.as_slice(), rest].concat();
+            self.resolve(module, &path, hops)
+        });
+        let globs = file.globs.iter().filter_map(|glob| {
+            let path = [glob.as_slice(), path].concat();
+            self.resolve(module, &path, hops)
+        });
+        // What a macro or generated code defines is not seen.
+        named.chain(globs).next().or_else(|| Some((name, first.clone())))
+    }
+}
+
+fn child(module: &[String], name: &str) -> Segments {
+    let mut path = module.to_vec();
+    path.push(name.to_owned());
+    path
+}
+
+/// The module of a file: `a/mod.rs` and `a.rs` are `a`.
+fn module_of(file: &Path) -> Segments {
+    let path: PathBuf = file.with_extension("");
+    let mut segments: Segments = path
+        .iter()
+        .map(|segment| segment.to_string_lossy().into_owned())
+        .collect();
+    if ["mod", "lib"].contains(&segments.last().map_or("", String::as_str)) {
+        segments.pop();
+    }
+    segments
+}
+
+/// Whether code is there for its own tests alone.
+fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        attribute.path().is_ident("cfg")
+            && attribute
+                .parse_args::<syn::Path>()
+                .is_ok_and(|path| path.is_ident("test"))
+    })
+}
+
+impl File {
+    fn take(&mut self, before: &[String], tree: &UseTree) {
+        match tree {
+            UseTree::Path(path) => {
+                self.take(&child(before, &path.ident.to_string()), &path.tree);
+            }
+            UseTree::Name(name) if name.ident == "self" => {
+                let last = before.last().expect("a module is named before").clone();
+                self.imported.push((last, before.to_vec()));
+            }
+            UseTree::Name(name) => {
+                let name = name.ident.to_string();
+                self.imported.push((name.clone(), child(before, &name)));
+            }
+            UseTree::Rename(rename) => self.imported.push((
+                rename.rename.to_string(),
+                child(before, &rename.ident.to_string()),
+            )),
+            UseTree::Glob(_) => self.globs.push(before.to_vec()),
+            UseTree::Group(group) => {
+                for tree in &group.items {
+                    self.take(before, tree);
+                }
+            }
+        }
+    }
+}
+
+impl<'a> Visit<'a> for File {
+    fn visit_item(&mut self, item: &'a Item) {
+        let (name, attributes) = match item {
+            Item::Fn(item) => (Some(&item.sig.ident), &item.attrs),
+            Item::Struct(item) => (Some(&item.ident), &item.attrs),
+            Item::Enum(item) => (Some(&item.ident), &item.attrs),
+            Item::Union(item) => (Some(&item.ident), &item.attrs),
+            Item::Trait(item) => (Some(&item.ident), &item.attrs),
+            Item::Type(item) => (Some(&item.ident), &item.attrs),
+            Item::Const(item) => (Some(&item.ident), &item.attrs),
+            Item::Static(item) => (Some(&item.ident), &item.attrs),
+            Item::Macro(item) => (item.ident.as_ref(), &item.attrs),
+            Item::Mod(item) => (None, &item.attrs),
+            Item::Use(item) => (None, &item.attrs),
+            Item::Impl(item) => (None, &item.attrs),
+            _ => return visit::visit_item(self, item),
+        };
+        if !is_for_tests(attributes) {
+            self.defined.extend(name.map(ToString::to_string));
+            visit::visit_item(self, item);
+        }
+    }
+
+    fn visit_item_use(&mut self, item: &'a ItemUse) {
+        if item.leading_colon.is_none() {
+            self.take(&[], &item.tree);
+        }
+    }
+
+    fn visit_path(&mut self, path: &'a syn::Path) {
+        if path.leading_colon.is_none() && path.segments.len() > 1 {
+            let segments = path.segments.iter();
+            self.paths
+                .insert(segments.map(|segment| segment.ident.to_string()).collect());
+        }
+        visit::visit_path(self, path);
+    }
+
+    fn visit_macro(&mut self, found: &'a Macro) {
+        visit::visit_macro(self, found);
+        // Most macros take expressions, as `format!` does.
+        let arguments = found.parse_body_with(Punctuated::<Expr, Token![,]>::parse_terminated);
+        for argument in arguments.into_iter().flatten() {
+            self.visit_nested(&argument);
+        }
+    }
+}
+
+impl File {
+    /// What is parsed here does not live as long as the file.
+    fn visit_nested(&mut self, expression: &Expr) {
+        let mut nested = Self::default();
+        nested.visit_expr(expression);
+        self.paths.extend(nested.paths);
+    }
+}
