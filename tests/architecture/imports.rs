@@ -97,9 +97,10 @@ impl Crate {
             _ if self.files.contains_key(&child(module, first)) => self.find(module, path, hops),
             _ => {
                 let (_, file) = self.files.get(module)?;
-                let (_, alias) = file.imported.iter().find(|(name, path)| {
-                    name == first && (path.len() > 1 || path[0] != *name)
-                })?;
+                let (_, alias) = file
+                    .imported
+                    .iter()
+                    .find(|(name, path)| name == first && (path.len() > 1 || path[0] != *name))?;
                 self.resolve(module, &[alias.as_slice(), rest].concat(), hops)
             }
         }
@@ -126,7 +127,10 @@ impl Crate {
             self.resolve(module, &path, hops)
         });
         // What a macro or generated code defines is not seen.
-        named.chain(globs).next().or_else(|| Some((name, first.clone())))
+        named
+            .chain(globs)
+            .next()
+            .or_else(|| Some((name, first.clone())))
     }
 }
 

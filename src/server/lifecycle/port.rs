@@ -12,7 +12,7 @@ use crate::api;
 use crate::server::config::Config;
 use crate::server::error::Error;
 use crate::server::telemetry::Telemetry;
-use crate::server::telemetry::metrics::Threads;
+use crate::server::telemetry::sources::Threads;
 use crate::server::telemetry::sources::{PortLoad, ReadPort};
 use crate::server::transport::calls::{CallLimits, Offered};
 use crate::server::transport::connections::{Handshake, Listener};

@@ -3,15 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
-use tokio::runtime::RuntimeMetrics;
 
 use super::calls::Calls;
 use super::family::{Family, plain, seconds};
 use crate::limits::{Limit, Limits};
-use crate::server::telemetry::sources::{ReadPort, Readiness};
+use crate::server::telemetry::sources::{ReadPort, Readiness, Threads};
 
 const READY: Family = plain("ready", "Whether health says SERVING: 1 or 0");
 const IN_FLIGHT: Family = plain("calls_in_flight", "Calls under way, without feeds");
@@ -33,17 +31,6 @@ const REFUSALS: Family = plain(
     "Calls and connections refused for a limit, by the limit's name",
 );
 const LIMIT: Family = plain("limit", "Configured limits on what clients can make grow");
-
-/// The threads that serve connections, each known from its start on.
-#[derive(Debug, Default)]
-pub(in crate::server) struct Threads(Mutex<Vec<(usize, RuntimeMetrics)>>);
-
-impl Threads {
-    /// Adds a thread by number.
-    pub(in crate::server) fn add(&self, index: usize, runtime: RuntimeMetrics) {
-        self.0.lock().push((index, runtime));
-    }
-}
 
 /// What the server's parts say of themselves.
 pub(super) struct Load {
@@ -89,7 +76,7 @@ impl Collector for Load {
             &mut encoder,
             self.noted.refusals().count(Limit::Connections),
         )?;
-        let threads = self.threads.0.lock().clone();
+        let threads = self.threads.all();
         let busy = threads.iter().map(|(index, runtime)| {
             let busy = runtime.worker_total_busy_duration(0);
             ([("thread", index.to_string())], busy.as_secs_f64())

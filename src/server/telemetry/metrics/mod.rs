@@ -23,7 +23,6 @@ use prometheus_client::registry;
 
 pub(in crate::server) use self::calls::{Calls, Method, Recorder};
 pub(in crate::server) use self::certificates::SecurityCounts;
-pub(in crate::server) use self::load::Threads;
 pub(in crate::server) use self::refusals::Refusals;
 use super::sources::Sources;
 use crate::server::config::Config;
