@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::net::TcpStream;
+use std::time::Duration;
 
 use evenkeel::limits::{Heading, Limit};
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
@@ -170,7 +171,7 @@ async fn exceed(limit: Limit, server: &Server) {
             fill(&mut client).await;
             let reserve = Some(Reservation {
                 owner: "me".into(),
-                ..Reservation::default()
+                ttl: Some(Duration::from_secs(60).into()),
             });
             refusal(client.place(PlaceRequest { reserve, ..place() }).await)
         }

@@ -12,15 +12,16 @@ use crate::api;
 use crate::server::config::Config;
 use crate::server::error::Error;
 use crate::server::telemetry::Telemetry;
-use crate::server::telemetry::sources::Threads;
+use crate::server::telemetry::counts::Threads;
 use crate::server::telemetry::sources::{PortLoad, ReadPort};
 use crate::server::transport::calls::{CallLimits, Offered};
 use crate::server::transport::connections::{Handshake, Listener};
 use crate::server::transport::send_timeout::{self, Answers};
 use crate::server::transport::threads::Workers;
+use crate::server::transport::tls::Tls;
 
 /// What is offered on a port.
-pub(super) struct Offer<'a> {
+pub(super) struct PortOffer<'a> {
     pub(super) config: &'a Config,
     pub(super) service: &'a api::Service,
     pub(super) limits: CallLimits,
@@ -44,8 +45,8 @@ impl Port {
     ///
     /// # Errors
     /// When that is not possible, or the services cannot be set up.
-    pub(super) async fn bind(offer: Offer<'_>, account: &Arc<Account>) -> Result<Self, Error> {
-        let Offer { config, .. } = offer;
+    pub(super) async fn bind(offer: PortOffer<'_>, account: &Arc<Account>) -> Result<Self, Error> {
+        let PortOffer { config, .. } = offer;
         let answers: Vec<_> = (0..config.threads()).map(|_| Answers::default()).collect();
         let routers = answers.iter().map(|answers| {
             let observer = offer.telemetry.observer();
@@ -95,12 +96,16 @@ impl Port {
         })
     }
 
-    /// Serves it from now on.
+    /// Serves it from now on, encrypted if there is to be TLS.
     ///
     /// # Errors
     /// When threads cannot be started.
-    pub(super) fn serve(self, config: &Config, handshake: &Handshake) -> Result<Workers, Error> {
-        let workers = Workers::start(self.routers, self.listener, handshake, &self.threads)?;
+    pub(super) fn serve(self, config: &Config, tls: Option<Arc<Tls>>) -> Result<Workers, Error> {
+        let handshake = Handshake {
+            tls,
+            preface_timeout: config.security.handshake_timeout,
+        };
+        let workers = Workers::start(self.routers, self.listener, &handshake, &self.threads)?;
         let send_timeout = config.clients.send_timeout;
         tokio::spawn(send_timeout::run(self.answers, send_timeout));
         Ok(workers)

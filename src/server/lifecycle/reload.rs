@@ -14,7 +14,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tracing::{error, info};
 
 use crate::server::error::{BoxError, Error};
-use crate::server::telemetry::metrics::SecurityCounts;
+use crate::server::telemetry::counts::SecurityCounts;
 
 /// Why files are not used.
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,7 @@ use tracing::warn;
 
 use super::reload::{ReloadError, WatchedFiles};
 use crate::server::config::Config;
-use crate::server::telemetry::metrics::SecurityCounts;
+use crate::server::telemetry::counts::SecurityCounts;
 use crate::server::transport::identity::{self, Guard};
 use crate::server::transport::tls::{CertificateFiles, Tls};
 

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::health::Board;
-use super::port::{Offer, Port};
+use super::port::{Port, PortOffer};
 use super::security::Security;
 use super::signals::Signals;
 use super::{ends, patrol, reload, state, sweep};
@@ -17,12 +17,11 @@ use crate::api;
 use crate::server::config::Config;
 use crate::server::error::{BoxError, Error, Signal};
 use crate::server::telemetry::Telemetry;
+use crate::server::telemetry::counts::SecurityCounts;
 use crate::server::telemetry::decisions::Decisions;
 use crate::server::telemetry::logging::Levels;
-use crate::server::telemetry::metrics::SecurityCounts;
 use crate::server::telemetry::sources::Sources;
 use crate::server::transport::calls::CallLimits;
-use crate::server::transport::connections::Handshake;
 use crate::server::transport::decoders::Decoders;
 use crate::server::transport::reflection;
 use crate::server::transport::threads::Workers;
@@ -67,10 +66,11 @@ where
     let methods = reflection::methods().map_err(|error| Error::Serve(error.into()))?;
     let telemetry = Telemetry::start(&config, methods)?;
     let (account, handle) = (registry.account(), decoders.handle());
-    let offer = Offer {
+    let limits = CallLimits::new(&config, security.guard, account, handle)?;
+    let offer = PortOffer {
         config: &config,
         service: &service,
-        limits: CallLimits::new(&config, security.guard, account, handle)?,
+        limits,
         telemetry: &telemetry,
         health: &health,
         draining: &draining,
@@ -87,23 +87,14 @@ where
     };
     let _admin = telemetry.open_admin(&config, sources, levels)?;
     info!(address = %port.address(), "listening");
-    let handshake = Handshake {
-        tls: security.tls,
-        preface_timeout: config.security.handshake_timeout,
-    };
-    let workers = port.serve(&config, &handshake)?;
+    let workers = port.serve(&config, security.tls)?;
     let interval = config.security.reload_interval;
     tokio::spawn(reload::run(security.watched, interval));
 
     let signal = until_told(preload(service), &health, &mut signals).await?;
     info!(?signal, "draining");
-    let drained = async {
-        drain(&config, &health, &draining, workers).await?;
-        telemetry.stop().await;
-        Ok(())
-    };
     let ended = tokio::select! {
-        drained = drained => drained,
+        drained = drain(&config, &health, &draining, workers, telemetry) => drained,
         signal = signals.next() => Err(Error::Interrupted(signal)),
     };
     decisions.close().await;
@@ -169,17 +160,19 @@ async fn drain(
     config: &Config,
     health: &Board,
     draining: &CancellationToken,
-    server: Workers,
+    workers: Workers,
+    telemetry: Telemetry,
 ) -> Result<(), Error> {
     health.drain();
     sleep(config.drain.drain_pause).await;
     draining.cancel();
-    match timeout(config.drain.drain_timeout, server.stop()).await {
+    match timeout(config.drain.drain_timeout, workers.stop()).await {
         Ok(stopped) => {
             stopped?;
             info!("drained");
         }
         Err(_) => warn!("cutting off calls that did not end within drain-timeout"),
     }
+    telemetry.stop().await;
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Telemetry: metrics and pages on the admin port, and traces.
 
 mod admin;
+pub(super) mod counts;
 pub(super) mod decisions;
 pub mod logging;
 pub(super) mod metrics;
@@ -11,8 +12,9 @@ mod traces;
 use std::sync::Arc;
 
 use self::admin::{Admin, Pages};
+use self::counts::Refusals;
 use self::logging::Levels;
-use self::metrics::{Calls, Metrics, Refusals};
+use self::metrics::{Calls, Metrics};
 use self::observe::CallObserver;
 use self::sources::Sources;
 use self::traces::Traces;

@@ -26,10 +26,14 @@ impl CallObserver {
 
     /// A call has arrived. Only what is `noted` is counted and traced; refusals
     /// are counted of every call.
-    pub(in crate::server) fn begin<B>(self: &Arc<Self>, request: &Request<B>, noted: bool) -> Call {
+    pub(in crate::server) fn begin<B>(
+        self: &Arc<Self>,
+        request: &Request<B>,
+        noted: bool,
+    ) -> ObservedCall {
         let calls = self.recorder.calls();
         let tracer = self.tracer.as_ref().filter(|_| noted);
-        Call {
+        ObservedCall {
             method: noted.then(|| calls.method(request.uri().path())),
             arrived: Instant::now(),
             started: tracer.map(|tracer| tracer.begin(request.headers())),
@@ -41,7 +45,7 @@ impl CallObserver {
 }
 
 /// A call under way. When it is dropped it has ended.
-pub(in crate::server) struct Call {
+pub(in crate::server) struct ObservedCall {
     observer: Arc<CallObserver>,
     /// None of a call that is not noted.
     method: Option<Method>,
@@ -52,7 +56,7 @@ pub(in crate::server) struct Call {
     code: Option<Code>,
 }
 
-impl Call {
+impl ObservedCall {
     /// Its answer begins; without a body it is over.
     pub(in crate::server) fn answered<B>(&mut self, response: &Response<B>) {
         self.decision = response.extensions().get().copied();
@@ -81,7 +85,7 @@ fn limit(headers: &HeaderMap) -> Option<Limit> {
     Limit::named(info.metadata.get("limit")?)
 }
 
-impl Drop for Call {
+impl Drop for ObservedCall {
     fn drop(&mut self) {
         let Some(method) = self.method else { return };
         // Without a status the caller is gone.

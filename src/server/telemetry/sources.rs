@@ -3,10 +3,7 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-use tokio::runtime::RuntimeMetrics;
-
-use super::metrics::SecurityCounts;
+use super::counts::{SecurityCounts, Threads};
 use crate::decision_log::DecisionLog;
 use crate::snapshot::Registry;
 use crate::store::StoreCounts;
@@ -39,22 +36,6 @@ pub(in crate::server) struct PortLoad {
 
 /// Reads the load of the port.
 pub(in crate::server) type ReadPort = Box<dyn Fn() -> PortLoad + Send + Sync>;
-
-/// The threads that serve connections, each known from its start on.
-#[derive(Debug, Default)]
-pub(in crate::server) struct Threads(Mutex<Vec<(usize, RuntimeMetrics)>>);
-
-impl Threads {
-    /// Adds a thread by number.
-    pub(in crate::server) fn add(&self, index: usize, runtime: RuntimeMetrics) {
-        self.0.lock().push((index, runtime));
-    }
-
-    /// All that were added.
-    pub(super) fn all(&self) -> Vec<(usize, RuntimeMetrics)> {
-        self.0.lock().clone()
-    }
-}
 
 /// All that is read.
 pub(in crate::server) struct Sources {

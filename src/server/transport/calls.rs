@@ -32,7 +32,7 @@ use crate::account::{Account, Charge, Part};
 use crate::api;
 use crate::server::config::Config;
 use crate::server::error::Error;
-use crate::server::telemetry::observe::{Call, CallObserver};
+use crate::server::telemetry::observe::{CallObserver, ObservedCall};
 
 /// What a call takes with small messages: an HTTP/2 stream, and a decoder and an
 /// encoder with 8 KiB each.
@@ -198,7 +198,7 @@ async fn take<S>(
     inner: S,
     limits: CallLimits,
     kind: Kind,
-    mut call: Option<Call>,
+    mut call: Option<ObservedCall>,
     mut request: Request<Body>,
 ) -> Result<Response<Body>, Infallible>
 where

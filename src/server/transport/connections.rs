@@ -22,7 +22,7 @@ use super::tls::{self, Tls};
 use crate::access::CertificateName;
 use crate::account::{Account, Charge, Part};
 use crate::limits::Limit;
-use crate::server::telemetry::metrics::Refusals;
+use crate::server::telemetry::counts::Refusals;
 
 /// How long to wait when the system refuses to accept, for example without free
 /// file descriptors: trying again at once would only burn a core.

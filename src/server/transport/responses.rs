@@ -15,7 +15,7 @@ use super::send_timeout::Watch;
 use super::slots::CallSlot;
 use crate::account::{Account, Charge, Part};
 use crate::api;
-use crate::server::telemetry::observe::Call;
+use crate::server::telemetry::observe::ObservedCall;
 
 /// The encoded part of an answer, and the rest.
 pub(in crate::server) struct EncodedAnswer {
@@ -78,7 +78,7 @@ pub(in crate::server) struct OutgoingAnswer {
     pub(in crate::server) chunks: Chunks,
     pub(in crate::server) refusals: LibraryRefusals,
     /// Has ended when this is dropped.
-    pub(in crate::server) call: Option<Call>,
+    pub(in crate::server) call: Option<ObservedCall>,
     /// Ends a connection that does not take it.
     pub(in crate::server) watch: Option<Watch>,
     pub(in crate::server) _slot: CallSlot,

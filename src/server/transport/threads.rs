@@ -19,7 +19,7 @@ use tracing::debug;
 use super::calls::Offered;
 use super::connections::{Accepted, Connection, Handshake, Listener};
 use crate::server::error::Error;
-use crate::server::telemetry::sources::Threads;
+use crate::server::telemetry::counts::Threads;
 
 /// Accepted connections that wait for a busy thread before accepting pauses.
 const MAX_WAITING_CONNECTIONS: usize = 64;

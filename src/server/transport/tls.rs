@@ -20,7 +20,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::access::CertificateName;
 use crate::server::config::{ClientAuth, SecuritySettings};
-use crate::server::telemetry::metrics::SecurityCounts;
+use crate::server::telemetry::counts::SecurityCounts;
 
 /// What can be negotiated: gRPC is HTTP/2.
 const ALPN: &[u8] = b"h2";

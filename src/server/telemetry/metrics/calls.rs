@@ -15,8 +15,8 @@ use tonic::Code;
 
 use super::family::{Family, plain, seconds};
 use super::histogram::{Histogram, Totals};
-use super::refusals::Refusals;
 use crate::api::Decision;
+use crate::server::telemetry::counts::Refusals;
 
 const CALLS: Family = plain("calls", "Calls that ended, by method and gRPC status code");
 const DURATION: Family = seconds(

@@ -9,7 +9,8 @@ use prometheus_client::encoding::DescriptorEncoder;
 use super::calls::Calls;
 use super::family::{Family, plain, seconds};
 use crate::limits::{Limit, Limits};
-use crate::server::telemetry::sources::{ReadPort, Readiness, Threads};
+use crate::server::telemetry::counts::Threads;
+use crate::server::telemetry::sources::{ReadPort, Readiness};
 
 const READY: Family = plain("ready", "Whether health says SERVING: 1 or 0");
 const IN_FLIGHT: Family = plain("calls_in_flight", "Calls under way, without feeds");
@@ -76,11 +77,8 @@ impl Collector for Load {
             &mut encoder,
             self.noted.refusals().count(Limit::Connections),
         )?;
-        let threads = self.threads.all();
-        let busy = threads.iter().map(|(index, runtime)| {
-            let busy = runtime.worker_total_busy_duration(0);
-            ([("thread", index.to_string())], busy.as_secs_f64())
-        });
+        let busy = self.threads.busy().into_iter();
+        let busy = busy.map(|(index, busy)| ([("thread", index.to_string())], busy));
         BUSY.counters(&mut encoder, busy)?;
         REFUSALS.counters(&mut encoder, self.refusals())?;
         LIMIT.gauges(&mut encoder, self.limits())

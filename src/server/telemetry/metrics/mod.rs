@@ -9,7 +9,6 @@ mod histogram;
 mod load;
 mod memory;
 mod process;
-mod refusals;
 mod snapshots;
 mod store;
 mod work;
@@ -22,8 +21,6 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry;
 
 pub(in crate::server) use self::calls::{Calls, Method, Recorder};
-pub(in crate::server) use self::certificates::SecurityCounts;
-pub(in crate::server) use self::refusals::Refusals;
 use super::sources::Sources;
 use crate::server::config::Config;
 

@@ -1,0 +1,87 @@
+//! Plain counts, to which the rest of the server notes what happens. They know
+//! nothing of metrics.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use tokio::runtime::RuntimeMetrics;
+
+use crate::limits::Limit;
+
+/// How many calls and connections were refused for each limit. Refusals are
+/// rare, or calls are cheap, so all threads share this.
+#[derive(Debug)]
+pub(in crate::server) struct Refusals([AtomicU64; Limit::ALL.len()]);
+
+impl Default for Refusals {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+impl Refusals {
+    /// Notes one.
+    pub(in crate::server) fn note(&self, limit: Limit) {
+        self.0[limit as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many there were.
+    pub(super) fn count(&self, limit: Limit) -> u64 {
+        self.0[limit as usize].load(Ordering::Relaxed)
+    }
+}
+
+/// What is counted of certificates, rules and handshakes since the server
+/// started.
+#[derive(Debug, Default)]
+pub(in crate::server) struct SecurityCounts {
+    pub(in crate::server) reloads: AtomicU64,
+    pub(in crate::server) failed_reloads: AtomicU64,
+    pub(in crate::server) failed_handshakes: AtomicU64,
+    pub(in crate::server) certificate_expires: AtomicI64,
+}
+
+impl SecurityCounts {
+    /// Changed certificates and rules that are in use since.
+    pub(super) fn reloads(&self) -> u64 {
+        self.reloads.load(Ordering::Relaxed)
+    }
+
+    /// Changed certificates and rules that were bad; those before them stay in
+    /// use.
+    pub(super) fn failed_reloads(&self) -> u64 {
+        self.failed_reloads.load(Ordering::Relaxed)
+    }
+
+    /// TLS handshakes that failed or took too long.
+    pub(super) fn failed_handshakes(&self) -> u64 {
+        self.failed_handshakes.load(Ordering::Relaxed)
+    }
+
+    /// When the server's certificate ends, in seconds since 1970; `None`
+    /// without TLS.
+    pub(super) fn certificate_expires(&self) -> Option<i64> {
+        let at = self.certificate_expires.load(Ordering::Relaxed);
+        (at != 0).then_some(at)
+    }
+}
+
+/// The threads that serve connections, each known from its start on.
+#[derive(Debug, Default)]
+pub(in crate::server) struct Threads(Mutex<Vec<(usize, RuntimeMetrics)>>);
+
+impl Threads {
+    /// Adds a thread by number.
+    pub(in crate::server) fn add(&self, index: usize, runtime: RuntimeMetrics) {
+        self.0.lock().push((index, runtime));
+    }
+
+    /// For how many seconds each was not idle, by its number.
+    pub(super) fn busy(&self) -> Vec<(usize, f64)> {
+        let threads = self.0.lock();
+        let busy = |(index, runtime): &(usize, RuntimeMetrics)| {
+            (*index, runtime.worker_total_busy_duration(0).as_secs_f64())
+        };
+        threads.iter().map(busy).collect()
+    }
+}
