@@ -122,7 +122,7 @@ impl SharedLimits {
             true => Part::Streams,
             false => Part::Requests,
         };
-        // Health checks have their slots to themselves, and so their memory.
+        // Health checks have their own slots, which also limits their memory.
         let base = (kind != Kind::Check).then(|| self.account.charge(part, CALL_BYTES));
         Ok(Admitted {
             who,
@@ -292,7 +292,7 @@ where
     ))
 }
 
-/// `answer`, or that it is too late.
+/// `answer`, or an error once its deadline has passed.
 async fn by<T>(
     last_moment: Option<Instant>,
     answer: Pin<&mut impl Future<Output = Result<T, Status>>>,

@@ -1,4 +1,4 @@
-//! Answers in chunks, so that the server sees how far a client has taken them.
+//! Sends answers in chunks, so that the server sees how much a client has read.
 //!
 //! The connection asks for the next chunk once the client has room for another
 //! byte, so all earlier chunks are on their way then. An answer that is passed
@@ -24,7 +24,7 @@ pub(in crate::server) struct Chunks {
 }
 
 impl Chunks {
-    /// Takes a part of an answer; its first piece.
+    /// Takes a part of an answer and returns its first chunk.
     pub(in crate::server) fn cut(&mut self, part: Bytes) -> Bytes {
         self.is_long |= part.len() > SMALL;
         if !self.is_long || part.is_empty() {
@@ -34,7 +34,7 @@ impl Chunks {
         self.take()
     }
 
-    /// The next piece, if there is one.
+    /// The next chunk, if there is one.
     pub(in crate::server) fn next(&mut self) -> Option<Bytes> {
         (!self.is_empty()).then(|| self.take())
     }
@@ -44,8 +44,8 @@ impl Chunks {
         self.rest.is_empty()
     }
 
-    /// The last piece is a single byte: once there is room for it, all before
-    /// is taken.
+    /// The last chunk is a single byte: when there is room for it, all before
+    /// has been read.
     fn take(&mut self) -> Bytes {
         let before_last = self.rest.len().saturating_sub(1).clamp(1, PIECE);
         self.rest.split_to(before_last)

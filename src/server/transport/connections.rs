@@ -49,7 +49,7 @@ impl ConnectionCounts {
         self.max_connections - self.slots.available_permits()
     }
 
-    /// Accepted since the start.
+    /// How many were accepted since the start.
     pub(in crate::server) fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Relaxed)
     }
@@ -167,12 +167,12 @@ fn concerns_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// How connections begin.
+/// The first steps of a connection.
 #[derive(Clone)]
 pub(in crate::server) struct Handshake {
-    /// Encrypts them, if they are to be.
+    /// Encrypts it, if there is TLS.
     pub(in crate::server) tls: Option<Arc<Tls>>,
-    /// How long HTTP/2 may take to begin after that.
+    /// How long the preface of HTTP/2 may take after that.
     pub(in crate::server) preface_timeout: Duration,
 }
 
@@ -237,7 +237,8 @@ pub(in crate::server) struct Connection {
     peer: Peer,
     /// Whether anything was written to it.
     written: bool,
-    /// What is waited for before HTTP/2's own pings watch the connection.
+    /// The preface that has to come before HTTP/2's own pings watch the
+    /// connection.
     preface: Option<Preface>,
     _slot: OwnedSemaphorePermit,
     _charge: Charge,
@@ -251,7 +252,7 @@ enum Socket {
 /// How long HTTP/2's preface is.
 const PREFACE_BYTES: usize = 24;
 
-/// A preface that has not come whole.
+/// A preface that has not come completely.
 struct Preface {
     missing: usize,
     deadline: Pin<Box<Sleep>>,
@@ -265,7 +266,7 @@ impl Connected for Connection {
     }
 }
 
-/// Calls a method of whichever transport there is.
+/// Calls a method of the socket, encrypted or not.
 macro_rules! on_transport {
     ($this:expr, $stream:ident => $call:expr) => {
         match &mut $this.stream {
@@ -349,10 +350,10 @@ impl AsyncWrite for Connection {
         on_transport!(self, stream => stream.poll_write_vectored(context, slices))
     }
 
-    /// HTTP/2 asks once at the start, to choose from which size on an answer
-    /// is written from where it lies instead of being gathered with others:
-    /// 256 bytes for vectored writes, 1,024 for others. Most answers are in
-    /// between, and cheaper to gather; large ones are not.
+    /// HTTP/2 asks once at the start. It then writes answers from some size on
+    /// without copying them together: from 256 bytes with vectored writes, else
+    /// from 1,024. Most answers are between the two, and cheaper to copy. Large
+    /// ones are not.
     fn is_write_vectored(&self) -> bool {
         self.written
             && match &self.stream {

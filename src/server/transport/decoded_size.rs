@@ -18,14 +18,14 @@ use crate::proto::v1::FILE_DESCRIPTOR_SET;
 /// Messages within messages that a decoder goes into.
 const MAX_DEPTH: usize = 100;
 
-/// What messages of the protocol take.
+/// The sizes of the protocol's messages.
 pub(in crate::server) struct DecodedSizes {
     layouts: Vec<Layout>,
     /// The layout of the request of each method, by its path.
     requests: HashMap<String, usize>,
 }
 
-/// What the requests of a method are.
+/// The layout of a method's requests.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::server) struct RequestLayout(usize);
 

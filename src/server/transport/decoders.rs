@@ -16,8 +16,8 @@ use tokio_util::task::AbortOnDropHandle;
 use super::slots::CallerKey;
 use crate::api::{self, Background};
 
-/// How large a request is that is decoded here. 32 KiB are decoded and
-/// validated in some 100 µs, which a call may wait for another.
+/// Requests above this size are decoded here. 32 KiB are decoded and validated
+/// in some 100 µs, which a call may wait for another.
 pub(in crate::server) const LARGE: usize = 32 << 10;
 
 /// By how much the priority of these threads is lower. Little: what they run may
@@ -31,9 +31,9 @@ pub(in crate::server) struct Decoders {
 }
 
 impl Decoders {
-    /// Starts them: as many decode at once as half of the processors, so that
-    /// the others are left to those that serve, and one more answers for what
-    /// only waits.
+    /// Starts them. Half as many as there are processors decode at once, which
+    /// leaves the other processors to the serving threads. One more thread runs
+    /// what only waits.
     ///
     /// # Errors
     /// When the threads cannot be started.
@@ -51,7 +51,7 @@ impl Decoders {
         self.threads.handle().clone()
     }
 
-    /// What calls are handed to.
+    /// A handle for calls.
     pub(in crate::server) fn handle(&self) -> DecodersHandle {
         DecodersHandle {
             runtime: self.runtime(),
@@ -60,7 +60,7 @@ impl Decoders {
     }
 }
 
-/// A way to the threads.
+/// A handle to the threads.
 #[derive(Clone)]
 pub(in crate::server) struct DecodersHandle {
     runtime: Handle,
@@ -98,8 +98,8 @@ impl DecodersHandle {
     }
 }
 
-/// Turns at work, which callers that wait take one after another, however much
-/// each of them brings.
+/// Turns for decoding. Waiting callers take turns one after another, however
+/// much each of them sends.
 struct Turns(Mutex<Queue>);
 
 struct Queue {
@@ -149,7 +149,7 @@ impl Turns {
     }
 }
 
-/// A turn, which the next one has when it is dropped.
+/// A turn. When it is dropped, the next caller has it.
 struct Turn(Arc<Turns>);
 
 impl Drop for Turn {

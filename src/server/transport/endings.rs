@@ -1,7 +1,7 @@
 //! Ends open streams when the server drains.
 //!
-//! A health watch or a reflection stream stays open for as long as its client
-//! likes, and a connection with an open stream is never done.
+//! A client may keep a health watch or a reflection stream open for ever, and a
+//! connection with an open stream does not end.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

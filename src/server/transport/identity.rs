@@ -1,5 +1,5 @@
-//! Tells callers apart before their calls are looked at. What each may do is
-//! decided by `api`, which knows the snapshots.
+//! Identifies callers before their calls are read. What each may do is decided
+//! by `api`, which knows the snapshots.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,12 +28,12 @@ pub(in crate::server) fn parse_rules(
     Ok(access::parse(text).map_err(|error| told(&error))?)
 }
 
-/// Lets only callers through whom a rule is about.
+/// Admits only callers that an access rule is about.
 #[derive(Clone)]
 pub(in crate::server) struct Guard(pub(in crate::server) Arc<RuleBook>);
 
 impl Guard {
-    /// Has a request carry its caller.
+    /// Puts the caller into its request.
     ///
     /// # Errors
     /// When no rule is about it.
@@ -55,8 +55,8 @@ impl Guard {
         }
     }
 
-    /// Has a request of a service that is open to everybody carry whom it comes
-    /// from.
+    /// Puts the caller, if it is known, into a request of a service that is
+    /// open to everybody.
     pub(in crate::server) fn greet<B>(&self, request: &mut Request<B>) {
         let visitor = Visitor(self.caller(request).ok());
         request.extensions_mut().insert(visitor);
@@ -86,8 +86,7 @@ impl Visitor {
 
 const UNKNOWN: &str = "no rule of the access file is about these credentials";
 
-/// By what a caller is to be known: its token if it sends one, else its
-/// certificate.
+/// What identifies a caller: its token if it sends one, else its certificate.
 fn identify(
     headers: &HeaderMap,
     names: Option<Arc<[CertificateName]>>,

@@ -3,8 +3,8 @@
 use super::slots::CallSlots;
 use crate::limits::{Limit, Limits};
 
-/// The largest request that health and reflection read: names, the longest of
-/// which has some hundred bytes.
+/// The largest request of health and reflection. They hold names, the longest
+/// of which has some hundred bytes.
 pub(in crate::server) const MAX_NAME_REQUEST_BYTES: usize = 8 << 10;
 
 /// What a call is to the server.
@@ -14,9 +14,9 @@ pub(in crate::server) enum Kind {
     Call,
     /// A stream of batches.
     Feed,
-    /// One look at health.
+    /// A health check.
     Check,
-    /// Health from now on.
+    /// A health watch.
     Watch,
     /// A stream of questions about the protocol.
     Reflection,
@@ -37,7 +37,7 @@ impl Kind {
         }
     }
 
-    /// Whether it is one of `SpreadService`, or of no service that there is.
+    /// Whether it is a call of `SpreadService`, or of an unknown service.
     pub(in crate::server) fn is_spread(self) -> bool {
         matches!(self, Self::Call | Self::Feed)
     }

@@ -57,8 +57,8 @@ impl WholeMessage {
     }
 }
 
-/// A message that has come in part, in blocks of its own: pieces of what a
-/// connection reads would keep all of that.
+/// A message that has arrived in part, copied to blocks of its own: a slice of
+/// what a connection has read would keep all of that in memory.
 #[derive(Default)]
 pub(super) struct Partial {
     full: VecDeque<Bytes>,

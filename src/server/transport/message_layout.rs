@@ -45,7 +45,7 @@ pub(in crate::server) enum Content {
     Message(usize),
 }
 
-/// Layouts in the making.
+/// Layouts that are being computed.
 #[derive(Default)]
 pub(in crate::server) struct LayoutPlan<'a> {
     numbers: HashMap<String, usize>,

@@ -27,7 +27,7 @@ pub(in crate::server) struct Messages {
     kind: Kind,
     max_message_bytes: usize,
     receive_timeout: Duration,
-    /// What came last and is of no message yet.
+    /// What came last and belongs to no message yet.
     fresh: Bytes,
     head: ([u8; HEAD], usize),
     partial: Partial,
@@ -159,7 +159,7 @@ impl Messages {
         .into())
     }
 
-    /// How it ends when nothing comes for too long.
+    /// How the request ends when nothing comes for too long.
     fn poll_late(
         &mut self,
         context: &mut Context<'_>,

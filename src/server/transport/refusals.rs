@@ -1,4 +1,4 @@
-//! LibraryRefusals of the gRPC library on their way out: they become ours.
+//! Replaces the gRPC library's refusals with our own.
 
 use http::HeaderMap;
 use tonic::{Code, Status};
@@ -6,7 +6,7 @@ use tonic::{Code, Status};
 use crate::api;
 use crate::limits::{Exceeded, Limit};
 
-/// What ends an answer with a status.
+/// The trailers that end an answer with a status.
 pub(in crate::server) fn trailers(status: &Status) -> HeaderMap {
     let mut trailers = HeaderMap::new();
     put(status, &mut trailers);
@@ -19,7 +19,7 @@ fn put(status: &Status, headers: &mut HeaderMap) {
         .expect("text and details are encoded for headers");
 }
 
-/// Looks at how calls end.
+/// Checks how calls end.
 #[derive(Clone, Copy)]
 pub(in crate::server) struct LibraryRefusals {
     pub(in crate::server) max_message_bytes: usize,

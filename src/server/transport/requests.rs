@@ -1,5 +1,5 @@
-//! A request as the services see it: its messages, each passed on when it is
-//! whole and what it takes is on the account.
+//! A request as the services see it. Each message is passed on when it is
+//! complete and its memory is on the account.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -21,7 +21,7 @@ use super::request_charge::RequestCharge;
 use crate::account::{Account, Charge};
 use crate::api;
 
-/// What holds for the request of a call.
+/// The limits of a request, and what charges it.
 pub(in crate::server) struct RequestTerms {
     pub(in crate::server) kind: Kind,
     pub(in crate::server) max_message_bytes: usize,
@@ -95,7 +95,7 @@ impl IncomingRequest {
     /// # Errors
     /// When there is no memory for it.
     pub(in crate::server) fn weigh(&mut self) -> Result<(), Status> {
-        // Health checks have room of their own.
+        // Health checks have their own memory.
         if self.kind == Kind::Check || self.current.is_empty() {
             return Ok(());
         }

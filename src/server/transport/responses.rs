@@ -1,4 +1,4 @@
-//! An answer on its way, which holds its call's slot until it was sent.
+//! An answer that is being sent. It holds its call's slot until it is sent.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ pub(in crate::server) struct EncodedAnswer {
     first: Option<Frame<Bytes>>,
     rest: Body,
     account: Arc<Account>,
-    /// For the part that is being sent, if it is larger than what a call takes
-    /// anyway.
+    /// The charge of the part that is being sent, if it is larger than what
+    /// every call takes.
     charge: Option<Charge>,
 }
 
@@ -39,8 +39,8 @@ impl EncodedAnswer {
         }
     }
 
-    /// Encodes the beginning of an answer where this is called, and not only when
-    /// the client has room for it: the message itself would be kept until then.
+    /// Encodes the beginning of an answer now, and not when the client has room
+    /// for it: otherwise the message itself would be kept until then.
     ///
     /// # Errors
     /// When there is no memory for it.
@@ -56,7 +56,7 @@ impl EncodedAnswer {
         Ok(begun)
     }
 
-    /// Charges a part; those before it are sent.
+    /// Charges a part. Those before it are sent.
     fn charge(&mut self, bytes: usize) -> Result<(), Status> {
         if bytes <= chunks::SMALL {
             self.charge = None;
@@ -77,9 +77,9 @@ pub(in crate::server) struct OutgoingAnswer {
     /// What is left of the part that is being sent.
     pub(in crate::server) chunks: Chunks,
     pub(in crate::server) refusals: LibraryRefusals,
-    /// Has ended when this is dropped.
+    /// It ends when this is dropped.
     pub(in crate::server) call: Option<ObservedCall>,
-    /// Ends a connection that does not take it.
+    /// Closes the connection when its client does not read.
     pub(in crate::server) watch: Option<Watch>,
     pub(in crate::server) _slot: CallSlot,
     /// For the call itself.
@@ -88,7 +88,7 @@ pub(in crate::server) struct OutgoingAnswer {
 }
 
 impl OutgoingAnswer {
-    /// Notes whether there is something for the client to take.
+    /// Notes whether there is something for the client to read.
     fn note(&self, is_offered: bool) {
         if let Some(watch) = &self.watch {
             watch.note(is_offered);

@@ -1,5 +1,6 @@
-//! Answers that their clients do not take: HTTP/2 lets a client leave them
-//! with the server for ever, and each holds memory and a call's slot.
+//! Closes connections whose clients do not read their answers in time. HTTP/2
+//! lets a client leave an answer with the server for ever, and each answer
+//! holds memory and a call's slot.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,7 +12,7 @@ use slab::Slab;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::info;
 
-/// How often answers are looked through; also the grain of their age.
+/// How often answers are checked. Their age is measured in these steps.
 const PERIOD: Duration = Duration::from_millis(500);
 
 /// Tells a connection that it must end.
@@ -44,27 +45,27 @@ impl CloseSignal {
     }
 }
 
-/// The answers on their way from one thread.
+/// The answers that one thread is sending.
 #[derive(Clone, Default)]
 pub(in crate::server) struct Answers(Arc<ThreadAnswers>);
 
 #[derive(Default)]
 struct ThreadAnswers {
-    /// Grows with each look.
+    /// Grows with each check.
     tick: AtomicU64,
     sending: Mutex<Slab<Sending>>,
 }
 
-/// An answer on its way.
+/// An answer that is being sent.
 struct Sending {
-    /// Since when its client has it to take; none while the server has nothing
+    /// Since when its client could read it. None while the server has nothing
     /// to send.
     offered: Option<u64>,
     close: Arc<CloseSignal>,
 }
 
 impl Answers {
-    /// Watches an answer that is ready to be taken on a connection.
+    /// Watches an answer that a client can read now.
     pub(in crate::server) fn watch(&self, close: Arc<CloseSignal>) -> Watch {
         let offered = Some(self.0.tick.load(Ordering::Relaxed));
         let key = self.0.sending.lock().insert(Sending { offered, close });
@@ -93,7 +94,7 @@ pub(in crate::server) struct Watch {
 }
 
 impl Watch {
-    /// Notes whether there is something for the client to take.
+    /// Notes whether there is something for the client to read.
     pub(in crate::server) fn note(&self, is_offered: bool) {
         let now = self.answers.0.tick.load(Ordering::Relaxed);
         let mut sending = self.answers.0.sending.lock();

@@ -17,11 +17,11 @@ use crate::limits::{Exceeded, Limit, Limits};
 /// What identifies a caller.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(in crate::server) enum CallerKey {
-    /// By the token or certificate of one whom a rule is about.
+    /// Its token or certificate, if an access rule is about it.
     Known(CallerIdentity),
-    /// By where it is.
+    /// Its address.
     Somewhere(IpAddr),
-    /// It is nowhere, as in tests.
+    /// Nothing, as in tests.
     Nobody,
 }
 

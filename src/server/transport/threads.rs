@@ -24,7 +24,7 @@ use crate::server::telemetry::counts::Threads;
 /// Accepted connections that wait for a busy thread before accepting pauses.
 const MAX_WAITING_CONNECTIONS: usize = 64;
 
-/// The threads, and the task that hands connections to them.
+/// The serving threads, and the task that gives them connections.
 pub(in crate::server) struct Workers {
     stop: CancellationToken,
     accepting: JoinHandle<()>,

@@ -22,7 +22,7 @@ use crate::access::CertificateName;
 use crate::server::config::{ClientAuth, SecuritySettings};
 use crate::server::telemetry::counts::SecurityCounts;
 
-/// What can be negotiated: gRPC is HTTP/2.
+/// The protocol to negotiate: gRPC is HTTP/2.
 const ALPN: &[u8] = b"h2";
 
 /// What is wrong with a file of certificates or keys.
@@ -93,7 +93,7 @@ impl CertificateFiles {
         })
     }
 
-    /// Where they are.
+    /// Their paths.
     pub(in crate::server) fn paths(&self) -> Vec<PathBuf> {
         let mut paths = vec![self.cert.clone(), self.key.clone()];
         paths.extend(self.client_ca.clone());
