@@ -44,7 +44,7 @@ pub enum LogFormat {
 /// Checks a log filter. A bare word must be a level: otherwise a misspelt
 /// level would name a part of the program that does not exist, and silence
 /// all others.
-pub(in crate::server) fn parse_filter(text: &str) -> Result<String, String> {
+pub fn parse_filter(text: &str) -> Result<String, String> {
     for part in text.split(',') {
         let bare = !part.contains(['=', '[']);
         if bare && part.trim().parse::<LevelFilter>().is_err() {

@@ -18,7 +18,7 @@ pub(super) fn usual_limit() -> usize {
 /// What the control groups of the process allow it, if they do: version 2, or
 /// 1.
 #[cfg(target_os = "linux")]
-pub(in crate::server) fn limit() -> Option<u64> {
+pub fn limit() -> Option<u64> {
     use std::path::Path;
 
     let mut limits = Vec::new();
@@ -44,7 +44,7 @@ pub(in crate::server) fn limit() -> Option<u64> {
 
 /// What control groups allow: nothing is known of it here.
 #[cfg(not(target_os = "linux"))]
-pub(in crate::server) fn limit() -> Option<u64> {
+pub fn limit() -> Option<u64> {
     None
 }
 

@@ -34,7 +34,7 @@ use crate::snapshot;
 /// Knows the names `""` and `evenkeel.v1.SpreadService`, which mean the whole
 /// server, and the name of every snapshot.
 #[derive(Clone)]
-pub(in crate::server) struct Board(Arc<Mutex<BoardState>>);
+pub struct Board(Arc<Mutex<BoardState>>);
 
 /// The statuses and their watches: a change wakes only the watches of its name.
 struct BoardState {
@@ -89,7 +89,7 @@ const SERVICE: &str = <SpreadServiceServer<api::Service> as NamedService>::NAME;
 
 impl Board {
     /// A board of a server that has not started.
-    pub(in crate::server) fn new(expected: impl IntoIterator<Item = String>) -> Self {
+    pub fn new(expected: impl IntoIterator<Item = String>) -> Self {
         let facts = Facts {
             started: false,
             draining: false,
@@ -104,17 +104,17 @@ impl Board {
     }
 
     /// The gRPC service.
-    pub(in crate::server) fn server(&self) -> HealthServer<Self> {
+    pub fn server(&self) -> HealthServer<Self> {
         HealthServer::new(self.clone()).max_decoding_message_size(MAX_NAME_REQUEST_BYTES)
     }
 
     /// The server listens and has loaded its files.
-    pub(in crate::server) fn started(&self) {
+    pub fn started(&self) {
         self.change(None, |facts| facts.started = true);
     }
 
     /// The server is about to stop: everything is NOT_SERVING from here on.
-    pub(in crate::server) fn drain(&self) {
+    pub fn drain(&self) {
         self.change(None, |facts| facts.draining = true);
     }
 
@@ -171,7 +171,7 @@ impl BoardState {
 
 /// The status of a name at once and then whenever it changes. Statuses that
 /// follow each other faster than the client reads are skipped.
-pub(in crate::server) struct Statuses {
+pub struct Statuses {
     changes: WatchStream<ServingStatus>,
     sender: Arc<watch::Sender<ServingStatus>>,
     name: String,

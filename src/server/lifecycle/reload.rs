@@ -18,7 +18,7 @@ use crate::server::telemetry::counts::SecurityCounts;
 
 /// Why files are not used.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::server) enum ReloadError {
+pub enum ReloadError {
     /// One cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Unreadable {
@@ -41,13 +41,13 @@ impl From<ReloadError> for Error {
 type FileContents = Vec<Result<Vec<u8>, (io::ErrorKind, String)>>;
 
 /// What files hold, as it was last read and found good.
-pub(in crate::server) type Live<T> = RwLock<Arc<T>>;
+pub type Live<T> = RwLock<Arc<T>>;
 
 /// Puts what the files hold to use.
 type Apply = Box<dyn Fn(&[Vec<u8>]) -> Result<(), BoxError> + Send>;
 
 /// Files that belong together, and how to use them.
-pub(in crate::server) struct WatchedFiles {
+pub struct WatchedFiles {
     what: &'static str,
     paths: Vec<PathBuf>,
     seen: FileContents,
@@ -61,7 +61,7 @@ impl WatchedFiles {
     ///
     /// # Errors
     /// What is wrong with them now.
-    pub(in crate::server) fn new<T: Send + Sync + 'static>(
+    pub fn new<T: Send + Sync + 'static>(
         what: &'static str,
         paths: Vec<PathBuf>,
         counts: &Arc<SecurityCounts>,
@@ -107,7 +107,7 @@ impl WatchedFiles {
 }
 
 /// Looks at all of them every `period`, for as long as the runtime lives.
-pub(in crate::server) async fn run(mut all: Vec<WatchedFiles>, period: Duration) {
+pub async fn run(mut all: Vec<WatchedFiles>, period: Duration) {
     let mut ticks = interval(period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {

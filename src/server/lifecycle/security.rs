@@ -12,19 +12,16 @@ use crate::server::transport::identity::{self, Guard};
 use crate::server::transport::tls::{CertificateFiles, Tls};
 
 /// What the settings of security make.
-pub(in crate::server) struct Security {
-    pub(in crate::server) tls: Option<Arc<Tls>>,
-    pub(in crate::server) guard: Option<Guard>,
+pub struct Security {
+    pub tls: Option<Arc<Tls>>,
+    pub guard: Option<Guard>,
     /// Their files, to be read again when they change.
-    pub(in crate::server) watched: Vec<WatchedFiles>,
+    pub watched: Vec<WatchedFiles>,
 }
 
 impl Security {
     /// Reads the files that `config` names.
-    pub(in crate::server) fn new(
-        config: &Config,
-        counts: &Arc<SecurityCounts>,
-    ) -> Result<Self, ReloadError> {
+    pub fn new(config: &Config, counts: &Arc<SecurityCounts>) -> Result<Self, ReloadError> {
         let mut watched = Vec::new();
         let tls = match CertificateFiles::of(&config.security) {
             Some(files) => {

@@ -9,7 +9,7 @@ use crate::server::error::Signal;
 
 /// Receives signals from its creation on, so that none is lost while the
 /// server starts.
-pub(in crate::server) struct Signals {
+pub struct Signals {
     #[cfg(unix)]
     interrupt: unix::Signal,
     #[cfg(unix)]
@@ -18,7 +18,7 @@ pub(in crate::server) struct Signals {
 
 #[cfg(unix)]
 impl Signals {
-    pub(in crate::server) fn new() -> io::Result<Self> {
+    pub fn new() -> io::Result<Self> {
         Ok(Self {
             interrupt: unix::signal(unix::SignalKind::interrupt())?,
             terminate: unix::signal(unix::SignalKind::terminate())?,
@@ -26,7 +26,7 @@ impl Signals {
     }
 
     /// The next signal.
-    pub(in crate::server) async fn next(&mut self) -> Signal {
+    pub async fn next(&mut self) -> Signal {
         tokio::select! {
             _ = self.interrupt.recv() => Signal::Interrupt,
             _ = self.terminate.recv() => Signal::Terminate,
@@ -36,12 +36,12 @@ impl Signals {
 
 #[cfg(not(unix))]
 impl Signals {
-    pub(in crate::server) fn new() -> io::Result<Self> {
+    pub fn new() -> io::Result<Self> {
         Ok(Self {})
     }
 
     /// The next signal.
-    pub(in crate::server) async fn next(&mut self) -> Signal {
+    pub async fn next(&mut self) -> Signal {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }

@@ -11,7 +11,7 @@ use crate::snapshot::Registry;
 use crate::store::Store;
 
 /// Opens the state directory, if there is to be one.
-pub(in crate::server) async fn open(settings: &StateSettings) -> Result<Option<Arc<Store>>, Error> {
+pub async fn open(settings: &StateSettings) -> Result<Option<Arc<Store>>, Error> {
     let Some(directory) = settings.state_dir.clone() else {
         return Ok(None);
     };
@@ -22,10 +22,7 @@ pub(in crate::server) async fn open(settings: &StateSettings) -> Result<Option<A
 }
 
 /// Gives a registry back what the directory keeps.
-pub(in crate::server) async fn restore(
-    store: &Arc<Store>,
-    registry: &Arc<Registry>,
-) -> Result<(), Error> {
+pub async fn restore(store: &Arc<Store>, registry: &Arc<Registry>) -> Result<(), Error> {
     let (store, registry) = (Arc::clone(store), Arc::clone(registry));
     let restored = aside(move || {
         let start = Instant::now();
@@ -41,7 +38,7 @@ pub(in crate::server) async fn restore(
 }
 
 /// Writes everything out, once no call is under way any more.
-pub(in crate::server) async fn close(store: Arc<Store>) {
+pub async fn close(store: Arc<Store>) {
     if let Ok(Err(error)) = aside(move || store.close()).await {
         error!(%error, "the state directory was not closed; the next start checks it");
     }

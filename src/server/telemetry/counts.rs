@@ -11,7 +11,7 @@ use crate::limits::Limit;
 /// How many calls and connections were refused for each limit. Refusals are
 /// rare, or calls are cheap, so all threads share this.
 #[derive(Debug)]
-pub(in crate::server) struct Refusals([AtomicU64; Limit::ALL.len()]);
+pub struct Refusals([AtomicU64; Limit::ALL.len()]);
 
 impl Default for Refusals {
     fn default() -> Self {
@@ -21,7 +21,7 @@ impl Default for Refusals {
 
 impl Refusals {
     /// Notes one.
-    pub(in crate::server) fn note(&self, limit: Limit) {
+    pub fn note(&self, limit: Limit) {
         self.0[limit as usize].fetch_add(1, Ordering::Relaxed);
     }
 
@@ -34,11 +34,11 @@ impl Refusals {
 /// What is counted of certificates, rules and handshakes since the server
 /// started.
 #[derive(Debug, Default)]
-pub(in crate::server) struct SecurityCounts {
-    pub(in crate::server) reloads: AtomicU64,
-    pub(in crate::server) failed_reloads: AtomicU64,
-    pub(in crate::server) failed_handshakes: AtomicU64,
-    pub(in crate::server) certificate_expires: AtomicI64,
+pub struct SecurityCounts {
+    pub reloads: AtomicU64,
+    pub failed_reloads: AtomicU64,
+    pub failed_handshakes: AtomicU64,
+    pub certificate_expires: AtomicI64,
 }
 
 impl SecurityCounts {
@@ -68,11 +68,11 @@ impl SecurityCounts {
 
 /// The threads that serve connections, each known from its start on.
 #[derive(Debug, Default)]
-pub(in crate::server) struct Threads(Mutex<Vec<(usize, RuntimeMetrics)>>);
+pub struct Threads(Mutex<Vec<(usize, RuntimeMetrics)>>);
 
 impl Threads {
     /// Adds a thread by number.
-    pub(in crate::server) fn add(&self, index: usize, runtime: RuntimeMetrics) {
+    pub fn add(&self, index: usize, runtime: RuntimeMetrics) {
         self.0.lock().push((index, runtime));
     }
 

@@ -14,25 +14,25 @@ use crate::server::error::Error;
 const CLOSE: Duration = Duration::from_secs(5);
 
 /// A log and what writes it.
-pub(in crate::server) struct Decisions(Option<(DecisionLog, Writer)>);
+pub struct Decisions(Option<(DecisionLog, Writer)>);
 
 impl Decisions {
     /// Starts the log that the settings ask for.
     ///
     /// # Errors
     /// When its thread cannot be started.
-    pub(in crate::server) fn start(config: &Config) -> Result<Self, Error> {
+    pub fn start(config: &Config) -> Result<Self, Error> {
         let started = config.decision_log.settings().map(DecisionLog::start);
         Ok(Self(started.transpose().map_err(Error::Runtime)?))
     }
 
     /// The log, if there is one.
-    pub(in crate::server) fn log(&self) -> Option<DecisionLog> {
+    pub fn log(&self) -> Option<DecisionLog> {
         self.0.as_ref().map(|(log, _)| log.clone())
     }
 
     /// The service, logging its decisions if there is a log.
-    pub(in crate::server) fn of(&self, service: api::Service) -> api::Service {
+    pub fn of(&self, service: api::Service) -> api::Service {
         match self.log() {
             Some(log) => service.with_decision_log(log),
             None => service,
@@ -40,7 +40,7 @@ impl Decisions {
     }
 
     /// Writes out what waits.
-    pub(in crate::server) async fn close(self) {
+    pub async fn close(self) {
         let Some((_, writer)) = self.0 else { return };
         let closing = tokio::task::spawn_blocking(move || writer.close());
         if timeout(CLOSE, closing).await.is_err() {

@@ -22,7 +22,7 @@ use crate::server::config::Config;
 use crate::server::error::Error;
 
 /// What is noted of calls, and where it goes.
-pub(in crate::server) struct Telemetry {
+pub struct Telemetry {
     calls: Arc<Calls>,
     traces: Option<Traces>,
     has_admin: bool,
@@ -31,7 +31,7 @@ pub(in crate::server) struct Telemetry {
 impl Telemetry {
     /// Of a service with these methods. Starts to send traces, if they are
     /// wanted.
-    pub(in crate::server) fn start(config: &Config, methods: Vec<String>) -> Result<Self, Error> {
+    pub fn start(config: &Config, methods: Vec<String>) -> Result<Self, Error> {
         let traces = Traces::start(&config.traces);
         Ok(Self {
             calls: Calls::new(methods),
@@ -41,19 +41,19 @@ impl Telemetry {
     }
 
     /// What is refused, by limit.
-    pub(in crate::server) fn refusals(&self) -> &Arc<Refusals> {
+    pub fn refusals(&self) -> &Arc<Refusals> {
         self.calls.refusals()
     }
 
     /// The recorder of calls for one more thread; `None` without an admin port.
-    pub(in crate::server) fn observer(&self) -> Option<Arc<CallObserver>> {
+    pub fn observer(&self) -> Option<Arc<CallObserver>> {
         let tracer = self.traces.as_ref().map(Traces::tracer);
         let is_wanted = self.has_admin || tracer.is_some();
         is_wanted.then(|| CallObserver::new(self.calls.recorder(), tracer))
     }
 
     /// Opens the admin port, if one is wanted.
-    pub(in crate::server) fn open_admin(
+    pub fn open_admin(
         &self,
         config: &Config,
         sources: Sources,
@@ -73,7 +73,7 @@ impl Telemetry {
     }
 
     /// Sends the traces that wait to be sent.
-    pub(in crate::server) async fn stop(self) {
+    pub async fn stop(self) {
         if let Some(traces) = self.traces {
             traces.stop().await;
         }

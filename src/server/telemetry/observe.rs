@@ -14,23 +14,19 @@ use crate::api::Decision;
 use crate::limits::Limit;
 
 /// Notes the calls of one thread.
-pub(in crate::server) struct CallObserver {
+pub struct CallObserver {
     recorder: Recorder,
     tracer: Option<Tracer>,
 }
 
 impl CallObserver {
-    pub(in crate::server) fn new(recorder: Recorder, tracer: Option<Tracer>) -> Arc<Self> {
+    pub fn new(recorder: Recorder, tracer: Option<Tracer>) -> Arc<Self> {
         Arc::new(Self { recorder, tracer })
     }
 
     /// A call has arrived. Only what is `noted` is counted and traced; refusals
     /// are counted of every call.
-    pub(in crate::server) fn begin<B>(
-        self: &Arc<Self>,
-        request: &Request<B>,
-        noted: bool,
-    ) -> ObservedCall {
+    pub fn begin<B>(self: &Arc<Self>, request: &Request<B>, noted: bool) -> ObservedCall {
         let calls = self.recorder.calls();
         let tracer = self.tracer.as_ref().filter(|_| noted);
         ObservedCall {
@@ -45,7 +41,7 @@ impl CallObserver {
 }
 
 /// A call under way. When it is dropped it has ended.
-pub(in crate::server) struct ObservedCall {
+pub struct ObservedCall {
     observer: Arc<CallObserver>,
     /// None of a call that is not noted.
     method: Option<Method>,
@@ -58,13 +54,13 @@ pub(in crate::server) struct ObservedCall {
 
 impl ObservedCall {
     /// Its answer begins; without a body it is over.
-    pub(in crate::server) fn answered<B>(&mut self, response: &Response<B>) {
+    pub fn answered<B>(&mut self, response: &Response<B>) {
         self.decision = response.extensions().get().copied();
         self.status(response.headers());
     }
 
     /// Its status, if these headers or trailers have one.
-    pub(in crate::server) fn status(&mut self, headers: &HeaderMap) {
+    pub fn status(&mut self, headers: &HeaderMap) {
         let Some(code) = headers.get(Status::GRPC_STATUS) else {
             return;
         };

@@ -29,16 +29,14 @@ const SERVICE: &str = <SpreadServiceServer<api::Service> as NamedService>::NAME;
 const FAREWELL: Duration = Duration::from_secs(3);
 
 /// What sends spans.
-pub(in crate::server) struct Traces {
+pub struct Traces {
     provider: SdkTracerProvider,
 }
 
 impl Traces {
     /// Starts to send, if a collector is configured. The connection is made
     /// when there is something to send.
-    pub(in crate::server) fn start(
-        settings: &TraceSettings,
-    ) -> Result<Option<Self>, ExporterBuildError> {
+    pub fn start(settings: &TraceSettings) -> Result<Option<Self>, ExporterBuildError> {
         let Some(endpoint) = &settings.otlp_endpoint else {
             return Ok(None);
         };
@@ -59,12 +57,12 @@ impl Traces {
     }
 
     /// What makes spans.
-    pub(in crate::server) fn tracer(&self) -> Tracer {
+    pub fn tracer(&self) -> Tracer {
         Tracer(self.provider.tracer(SERVICE))
     }
 
     /// Sends what waits to be sent.
-    pub(in crate::server) async fn stop(self) {
+    pub async fn stop(self) {
         let stop = move || self.provider.shutdown_with_timeout(FAREWELL);
         match tokio::task::spawn_blocking(stop).await {
             Ok(Ok(())) => {}
@@ -76,17 +74,17 @@ impl Traces {
 
 /// Makes spans.
 #[derive(Clone)]
-pub(in crate::server) struct Tracer(SdkTracer);
+pub struct Tracer(SdkTracer);
 
 /// What a span needs to know of the start of its call.
-pub(in crate::server) struct Started {
+pub struct Started {
     at: SystemTime,
     parent: Context,
 }
 
 impl Tracer {
     /// A call has arrived with these headers.
-    pub(in crate::server) fn begin(&self, headers: &HeaderMap) -> Started {
+    pub fn begin(&self, headers: &HeaderMap) -> Started {
         let propagator = TraceContextPropagator::new();
         Started {
             at: SystemTime::now(),
@@ -95,7 +93,7 @@ impl Tracer {
     }
 
     /// The call has ended.
-    pub(in crate::server) fn end(
+    pub fn end(
         &self,
         started: Started,
         method: &str,

@@ -39,11 +39,11 @@ use crate::server::telemetry::observe::{CallObserver, ObservedCall};
 const CALL_BYTES: usize = 24 << 10;
 
 /// What a thread offers to its connections.
-pub(in crate::server) type Offered = Router<Stack<CallLimits, Identity>>;
+pub type Offered = Router<Stack<CallLimits, Identity>>;
 
 /// The terms on which calls are taken.
 #[derive(Clone)]
-pub(in crate::server) struct CallLimits {
+pub struct CallLimits {
     shared: Arc<SharedLimits>,
     answers: Answers,
     observer: Option<Arc<CallObserver>>,
@@ -61,7 +61,7 @@ struct SharedLimits {
 }
 
 impl CallLimits {
-    pub(in crate::server) fn new(
+    pub fn new(
         config: &Config,
         guard: Option<Guard>,
         account: &Arc<Account>,
@@ -86,11 +86,7 @@ impl CallLimits {
 
     /// The same limits on another thread, whose calls are noted by `observer`
     /// and whose answers are among `answers`.
-    pub(in crate::server) fn on_thread(
-        &self,
-        observer: Option<Arc<CallObserver>>,
-        answers: &Answers,
-    ) -> Self {
+    pub fn on_thread(&self, observer: Option<Arc<CallObserver>>, answers: &Answers) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
             answers: answers.clone(),
@@ -99,7 +95,7 @@ impl CallLimits {
     }
 
     /// How many calls of each kind there are and may be.
-    pub(in crate::server) fn kinds(&self) -> &Kinds {
+    pub fn kinds(&self) -> &Kinds {
         &self.shared.kinds
     }
 }
@@ -162,7 +158,7 @@ impl<S> Layer<S> for CallLimits {
 
 /// A service within [`CallLimits`].
 #[derive(Clone)]
-pub(in crate::server) struct Limited<S> {
+pub struct Limited<S> {
     inner: S,
     limits: CallLimits,
 }

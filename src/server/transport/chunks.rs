@@ -9,14 +9,14 @@ use prost::bytes::Bytes;
 
 /// A smaller answer is passed on as a whole: it takes no more memory than its
 /// stream does.
-pub(in crate::server) const SMALL: usize = 1 << 10;
+pub const SMALL: usize = 1 << 10;
 
 /// A client must read this much within the timeout.
 const PIECE: usize = 256 << 10;
 
 /// What is left of a part of an answer.
 #[derive(Debug, Default)]
-pub(in crate::server) struct Chunks {
+pub struct Chunks {
     rest: Bytes,
     /// Whether a part of the answer was larger than [`SMALL`]: then an unread
     /// end is noticed, however short the last part is.
@@ -25,7 +25,7 @@ pub(in crate::server) struct Chunks {
 
 impl Chunks {
     /// Takes a part of an answer and returns its first chunk.
-    pub(in crate::server) fn cut(&mut self, part: Bytes) -> Bytes {
+    pub fn cut(&mut self, part: Bytes) -> Bytes {
         self.is_long |= part.len() > SMALL;
         if !self.is_long || part.is_empty() {
             return part;
@@ -35,12 +35,12 @@ impl Chunks {
     }
 
     /// The next chunk, if there is one.
-    pub(in crate::server) fn next(&mut self) -> Option<Bytes> {
+    pub fn next(&mut self) -> Option<Bytes> {
         (!self.is_empty()).then(|| self.take())
     }
 
     /// Whether nothing is left.
-    pub(in crate::server) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 

@@ -35,7 +35,7 @@ const CONNECTION_BYTES: usize = 36 << 10;
 const TLS_BYTES: usize = 36 << 10;
 
 /// How many connections there are and were.
-pub(in crate::server) struct ConnectionCounts {
+pub struct ConnectionCounts {
     account: Arc<Account>,
     slots: Arc<Semaphore>,
     max_connections: usize,
@@ -45,18 +45,18 @@ pub(in crate::server) struct ConnectionCounts {
 
 impl ConnectionCounts {
     /// Open now.
-    pub(in crate::server) fn open(&self) -> usize {
+    pub fn open(&self) -> usize {
         self.max_connections - self.slots.available_permits()
     }
 
     /// How many were accepted since the start.
-    pub(in crate::server) fn accepted(&self) -> u64 {
+    pub fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Relaxed)
     }
 }
 
 /// A bound address, as a stream of the connections that it accepts.
-pub(in crate::server) struct Listener {
+pub struct Listener {
     listener: TcpListener,
     address: SocketAddr,
     counts: Arc<ConnectionCounts>,
@@ -67,7 +67,7 @@ pub(in crate::server) struct Listener {
 
 impl Listener {
     /// Binds `address`; connections queue from here on.
-    pub(in crate::server) async fn bind(
+    pub async fn bind(
         address: SocketAddr,
         max_connections: usize,
         account: &Arc<Account>,
@@ -90,12 +90,12 @@ impl Listener {
     }
 
     /// The address, with the port that was taken if 0 was asked for.
-    pub(in crate::server) fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// How many connections there are and were.
-    pub(in crate::server) fn counts(&self) -> Arc<ConnectionCounts> {
+    pub fn counts(&self) -> Arc<ConnectionCounts> {
         Arc::clone(&self.counts)
     }
 
@@ -169,15 +169,15 @@ fn concerns_one_connection(error: &io::Error) -> bool {
 
 /// The first steps of a connection.
 #[derive(Clone)]
-pub(in crate::server) struct Handshake {
+pub struct Handshake {
     /// Encrypts it, if there is TLS.
-    pub(in crate::server) tls: Option<Arc<Tls>>,
+    pub tls: Option<Arc<Tls>>,
     /// How long the preface of HTTP/2 may take after that.
-    pub(in crate::server) preface_timeout: Duration,
+    pub preface_timeout: Duration,
 }
 
 /// An accepted connection that no runtime serves yet.
-pub(in crate::server) struct Accepted {
+pub struct Accepted {
     stream: std::net::TcpStream,
     slot: OwnedSemaphorePermit,
     charge: Charge,
@@ -186,10 +186,7 @@ pub(in crate::server) struct Accepted {
 impl Accepted {
     /// The connection, served by the runtime that this is called on, after the
     /// handshake if there is to be one.
-    pub(in crate::server) async fn adopt(
-        mut self,
-        handshake: &Handshake,
-    ) -> io::Result<Connection> {
+    pub async fn adopt(mut self, handshake: &Handshake) -> io::Result<Connection> {
         let stream = TcpStream::from_std(self.stream)?;
         let address = stream.peer_addr()?;
         let (stream, names) = match &handshake.tls {
@@ -222,17 +219,17 @@ impl Accepted {
 
 /// The peer of a connection. Each request carries it as an extension.
 #[derive(Debug, Clone)]
-pub(in crate::server) struct Peer {
+pub struct Peer {
     /// Where it is.
-    pub(in crate::server) address: SocketAddr,
+    pub address: SocketAddr,
     /// The names of its certificate, if it has one that was verified.
-    pub(in crate::server) certificate: Option<Arc<[CertificateName]>>,
+    pub certificate: Option<Arc<[CertificateName]>>,
     /// Ends the connection.
-    pub(in crate::server) close: Arc<CloseSignal>,
+    pub close: Arc<CloseSignal>,
 }
 
 /// A connection, which gives its slot back when it is closed.
-pub(in crate::server) struct Connection {
+pub struct Connection {
     stream: Socket,
     peer: Peer,
     /// Whether anything was written to it.

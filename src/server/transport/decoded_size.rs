@@ -19,7 +19,7 @@ use crate::proto::v1::FILE_DESCRIPTOR_SET;
 const MAX_DEPTH: usize = 100;
 
 /// The sizes of the protocol's messages.
-pub(in crate::server) struct DecodedSizes {
+pub struct DecodedSizes {
     layouts: Vec<Layout>,
     /// The layout of the request of each method, by its path.
     requests: HashMap<String, usize>,
@@ -27,14 +27,14 @@ pub(in crate::server) struct DecodedSizes {
 
 /// The layout of a method's requests.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::server) struct RequestLayout(usize);
+pub struct RequestLayout(usize);
 
 impl DecodedSizes {
     /// Those of the service.
     ///
     /// # Errors
     /// When the descriptors cannot be read.
-    pub(in crate::server) fn new() -> Result<Self, prost::DecodeError> {
+    pub fn new() -> Result<Self, prost::DecodeError> {
         let files = FileDescriptorSet::decode(FILE_DESCRIPTOR_SET)?.file;
         let mut plan = LayoutPlan::default();
         for file in &files {
@@ -59,17 +59,13 @@ impl DecodedSizes {
     }
 
     /// What the requests of a path are, if it is known.
-    pub(in crate::server) fn request(&self, path: &str) -> Option<RequestLayout> {
+    pub fn request(&self, path: &str) -> Option<RequestLayout> {
         self.requests.get(path).copied().map(RequestLayout)
     }
 
     /// An upper bound of the bytes that a request takes when it is decoded,
     /// without its own.
-    pub(in crate::server) fn of(
-        &self,
-        RequestLayout(layout): RequestLayout,
-        message: &WholeMessage,
-    ) -> usize {
+    pub fn of(&self, RequestLayout(layout): RequestLayout, message: &WholeMessage) -> usize {
         let mut scan = Scan {
             layouts: &self.layouts,
             blocks: message.blocks(),

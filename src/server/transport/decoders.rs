@@ -18,14 +18,14 @@ use crate::api::{self, Background};
 
 /// Requests above this size are decoded here. 32 KiB are decoded and validated
 /// in some 100 µs, which a call may wait for another.
-pub(in crate::server) const LARGE: usize = 32 << 10;
+pub const LARGE: usize = 32 << 10;
 
 /// By how much the priority of these threads is lower. Little: what they run may
 /// hold what a call waits for.
 const NICENESS: i32 = 4;
 
 /// The threads. They stop when this is dropped.
-pub(in crate::server) struct Decoders {
+pub struct Decoders {
     threads: Background,
     turns: Arc<Turns>,
 }
@@ -37,7 +37,7 @@ impl Decoders {
     ///
     /// # Errors
     /// When the threads cannot be started.
-    pub(in crate::server) fn start() -> io::Result<Self> {
+    pub fn start() -> io::Result<Self> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let at_once = (processors / 2).max(1);
         Ok(Self {
@@ -47,12 +47,12 @@ impl Decoders {
     }
 
     /// Where feeds run.
-    pub(in crate::server) fn runtime(&self) -> Handle {
+    pub fn runtime(&self) -> Handle {
         self.threads.handle().clone()
     }
 
     /// A handle for calls.
-    pub(in crate::server) fn handle(&self) -> DecodersHandle {
+    pub fn handle(&self) -> DecodersHandle {
         DecodersHandle {
             runtime: self.runtime(),
             turns: Arc::clone(&self.turns),
@@ -62,7 +62,7 @@ impl Decoders {
 
 /// A handle to the threads.
 #[derive(Clone)]
-pub(in crate::server) struct DecodersHandle {
+pub struct DecodersHandle {
     runtime: Handle,
     turns: Arc<Turns>,
 }
@@ -73,11 +73,7 @@ impl DecodersHandle {
     ///
     /// # Errors
     /// When it panicked.
-    pub(in crate::server) async fn run<F>(
-        &self,
-        who: CallerKey,
-        work: F,
-    ) -> Result<F::Output, api::Error>
+    pub async fn run<F>(&self, who: CallerKey, work: F) -> Result<F::Output, api::Error>
     where
         F: Future + Send + 'static,
         F::Output: Send,

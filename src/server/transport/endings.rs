@@ -17,19 +17,13 @@ use crate::api;
 
 /// `request`, whose messages end when `draining` is cancelled: a service may
 /// wait for their end.
-pub(in crate::server) fn end_request(
-    draining: &CancellationToken,
-    request: Request<Body>,
-) -> Request<Body> {
+pub fn end_request(draining: &CancellationToken, request: Request<Body>) -> Request<Body> {
     request.map(|body| EndingBody::wrap(body, draining, || None))
 }
 
 /// `response`, ended with UNAVAILABLE as soon as it has nothing to send and
 /// `draining` is cancelled.
-pub(in crate::server) fn end_response(
-    draining: &CancellationToken,
-    response: Response<Body>,
-) -> Response<Body> {
+pub fn end_response(draining: &CancellationToken, response: Response<Body>) -> Response<Body> {
     response.map(|body| EndingBody::wrap(body, draining, || Some(unavailable())))
 }
 

@@ -19,10 +19,7 @@ use crate::server::error::BoxError;
 ///
 /// # Errors
 /// What is wrong with them.
-pub(in crate::server) fn parse_rules(
-    path: &Path,
-    contents: &[u8],
-) -> Result<AccessRules, BoxError> {
+pub fn parse_rules(path: &Path, contents: &[u8]) -> Result<AccessRules, BoxError> {
     let told = |fault: &dyn std::fmt::Display| format!("access-file {}: {fault}", path.display());
     let text = std::str::from_utf8(contents).map_err(|error| told(&error))?;
     Ok(access::parse(text).map_err(|error| told(&error))?)
@@ -30,17 +27,14 @@ pub(in crate::server) fn parse_rules(
 
 /// Admits only callers that an access rule is about.
 #[derive(Clone)]
-pub(in crate::server) struct Guard(pub(in crate::server) Arc<RuleBook>);
+pub struct Guard(pub Arc<RuleBook>);
 
 impl Guard {
     /// Puts the caller into its request.
     ///
     /// # Errors
     /// When no rule is about it.
-    pub(in crate::server) fn identify<B>(
-        &self,
-        request: &mut Request<B>,
-    ) -> Result<(), api::Error> {
+    pub fn identify<B>(&self, request: &mut Request<B>) -> Result<(), api::Error> {
         match self.caller(request) {
             Ok(caller) => {
                 request.extensions_mut().insert(caller);
@@ -57,7 +51,7 @@ impl Guard {
 
     /// Puts the caller, if it is known, into a request of a service that is
     /// open to everybody.
-    pub(in crate::server) fn greet<B>(&self, request: &mut Request<B>) {
+    pub fn greet<B>(&self, request: &mut Request<B>) {
         let visitor = Visitor(self.caller(request).ok());
         request.extensions_mut().insert(visitor);
     }
@@ -74,11 +68,11 @@ impl Guard {
 /// The caller of a service that is open to everybody, where callers are
 /// identified.
 #[derive(Debug, Clone)]
-pub(in crate::server) struct Visitor(Option<Caller>);
+pub struct Visitor(Option<Caller>);
 
 impl Visitor {
     /// Whether it may know of a snapshot.
-    pub(in crate::server) fn may_see(&self, snapshot: &str) -> bool {
+    pub fn may_see(&self, snapshot: &str) -> bool {
         let caller = self.0.as_ref();
         caller.is_some_and(|caller| caller.may(Role::Reader, snapshot))
     }

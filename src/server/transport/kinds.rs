@@ -5,11 +5,11 @@ use crate::limits::{Limit, Limits};
 
 /// The largest request of health and reflection. They hold names, the longest
 /// of which has some hundred bytes.
-pub(in crate::server) const MAX_NAME_REQUEST_BYTES: usize = 8 << 10;
+pub const MAX_NAME_REQUEST_BYTES: usize = 8 << 10;
 
 /// What a call is to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::server) enum Kind {
+pub enum Kind {
     /// One request to `SpreadService`.
     Call,
     /// A stream of batches.
@@ -25,7 +25,7 @@ pub(in crate::server) enum Kind {
 impl Kind {
     /// The kind of the calls of a path, such as
     /// `/evenkeel.v1.SpreadService/Filter`.
-    pub(in crate::server) fn of(path: &str) -> Self {
+    pub fn of(path: &str) -> Self {
         let path = path.strip_prefix('/').unwrap_or(path);
         let (service, method) = path.split_once('/').unwrap_or((path, ""));
         match (service, method) {
@@ -38,34 +38,34 @@ impl Kind {
     }
 
     /// Whether it is a call of `SpreadService`, or of an unknown service.
-    pub(in crate::server) fn is_spread(self) -> bool {
+    pub fn is_spread(self) -> bool {
         matches!(self, Self::Call | Self::Feed)
     }
 
     /// Whether its client may send more than one message.
-    pub(in crate::server) fn is_stream(self) -> bool {
+    pub fn is_stream(self) -> bool {
         matches!(self, Self::Feed | Self::Reflection)
     }
 
     /// Whether it stays open for as long as its client likes.
-    pub(in crate::server) fn stays_open(self) -> bool {
+    pub fn stays_open(self) -> bool {
         matches!(self, Self::Feed | Self::Watch | Self::Reflection)
     }
 }
 
 /// The slots of all kinds.
 #[derive(Clone)]
-pub(in crate::server) struct Kinds {
-    pub(in crate::server) calls: CallSlots,
-    pub(in crate::server) feeds: CallSlots,
-    pub(in crate::server) checks: CallSlots,
-    pub(in crate::server) watches: CallSlots,
-    pub(in crate::server) reflections: CallSlots,
+pub struct Kinds {
+    pub calls: CallSlots,
+    pub feeds: CallSlots,
+    pub checks: CallSlots,
+    pub watches: CallSlots,
+    pub reflections: CallSlots,
     max_message_bytes: usize,
 }
 
 impl Kinds {
-    pub(in crate::server) fn new(limits: &Limits) -> Self {
+    pub fn new(limits: &Limits) -> Self {
         let slots = |limit| CallSlots::new(limit, limits);
         Self {
             calls: slots(Limit::ConcurrentCalls),
@@ -78,7 +78,7 @@ impl Kinds {
     }
 
     /// The slots of a kind.
-    pub(in crate::server) fn slots(&self, kind: Kind) -> &CallSlots {
+    pub fn slots(&self, kind: Kind) -> &CallSlots {
         match kind {
             Kind::Call => &self.calls,
             Kind::Feed => &self.feeds,
@@ -89,7 +89,7 @@ impl Kinds {
     }
 
     /// How long a message of a kind may be.
-    pub(in crate::server) fn max_message_bytes(&self, kind: Kind) -> usize {
+    pub fn max_message_bytes(&self, kind: Kind) -> usize {
         match kind {
             Kind::Call | Kind::Feed => self.max_message_bytes,
             Kind::Check | Kind::Watch | Kind::Reflection => {

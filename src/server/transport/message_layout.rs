@@ -20,26 +20,26 @@ const MAP_NODE_MIN: usize = 5;
 
 /// A message.
 #[derive(Default)]
-pub(in crate::server) struct Layout {
+pub struct Layout {
     /// What its struct takes, without what that points to.
-    pub(in crate::server) size: usize,
+    pub size: usize,
     /// By number.
-    pub(in crate::server) fields: Vec<Option<Field>>,
+    pub fields: Vec<Option<Field>>,
 }
 
 /// What a field of a message points to.
 #[derive(Clone, Copy)]
-pub(in crate::server) struct Field {
+pub struct Field {
     /// For the first occurrence.
-    pub(in crate::server) first: usize,
+    pub first: usize,
     /// For each that follows.
-    pub(in crate::server) more: usize,
-    pub(in crate::server) content: Content,
+    pub more: usize,
+    pub content: Content,
 }
 
 /// What is in a field.
 #[derive(Clone, Copy)]
-pub(in crate::server) enum Content {
+pub enum Content {
     Number,
     Text,
     Message(usize),
@@ -47,7 +47,7 @@ pub(in crate::server) enum Content {
 
 /// Layouts that are being computed.
 #[derive(Default)]
-pub(in crate::server) struct LayoutPlan<'a> {
+pub struct LayoutPlan<'a> {
     numbers: HashMap<String, usize>,
     /// None for one that is named and not described.
     messages: Vec<Option<&'a DescriptorProto>>,
@@ -55,7 +55,7 @@ pub(in crate::server) struct LayoutPlan<'a> {
 
 impl<'a> LayoutPlan<'a> {
     /// Adds a message that is declared in a scope, and those within it.
-    pub(in crate::server) fn add(&mut self, scope: &str, message: &'a DescriptorProto) {
+    pub fn add(&mut self, scope: &str, message: &'a DescriptorProto) {
         let name = format!("{scope}.{}", message.name());
         let number = self.number(&name);
         self.messages[number] = Some(message);
@@ -65,7 +65,7 @@ impl<'a> LayoutPlan<'a> {
     }
 
     /// The number of a message, by its full name.
-    pub(in crate::server) fn number(&mut self, name: &str) -> usize {
+    pub fn number(&mut self, name: &str) -> usize {
         if let Some(&number) = self.numbers.get(name) {
             return number;
         }
@@ -76,7 +76,7 @@ impl<'a> LayoutPlan<'a> {
     }
 
     /// The layouts of all messages, by number.
-    pub(in crate::server) fn layouts(&self) -> Vec<Layout> {
+    pub fn layouts(&self) -> Vec<Layout> {
         let all = 0..self.messages.len();
         all.map(|number| self.layout(number)).collect()
     }

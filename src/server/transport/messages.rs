@@ -22,7 +22,7 @@ use crate::api;
 use crate::limits::{Exceeded, Limit};
 
 /// The messages of a request as they arrive.
-pub(in crate::server) struct Messages {
+pub struct Messages {
     inner: Body,
     kind: Kind,
     max_message_bytes: usize,
@@ -38,7 +38,7 @@ pub(in crate::server) struct Messages {
 }
 
 impl Messages {
-    pub(in crate::server) fn new(
+    pub fn new(
         inner: Body,
         kind: Kind,
         max_message_bytes: usize,
@@ -58,7 +58,7 @@ impl Messages {
     }
 
     /// Whether no more messages can come.
-    pub(in crate::server) fn are_over(&self) -> bool {
+    pub fn are_over(&self) -> bool {
         self.fresh.is_empty() && self.head.1 == 0 && self.inner.is_end_stream()
     }
 
@@ -67,7 +67,7 @@ impl Messages {
     /// # Errors
     /// Ends the call: the message is too long, late, cut off, or there is no
     /// memory for it.
-    pub(in crate::server) fn poll_next(
+    pub fn poll_next(
         &mut self,
         context: &mut Context<'_>,
         charge: &mut RequestCharge,

@@ -8,21 +8,19 @@ use super::kinds::MAX_NAME_REQUEST_BYTES;
 use crate::proto::v1::FILE_DESCRIPTOR_SET;
 
 /// Reflection v1, of every service there is.
-pub(in crate::server) fn v1() -> Result<v1::ServerReflectionServer<impl v1::ServerReflection>, Error>
-{
+pub fn v1() -> Result<v1::ServerReflectionServer<impl v1::ServerReflection>, Error> {
     let server = builder().build_v1()?;
     Ok(server.max_decoding_message_size(MAX_NAME_REQUEST_BYTES))
 }
 
 /// The same by the protocol's former name, which many tools still ask for.
-pub(in crate::server) fn v1alpha()
--> Result<v1alpha::ServerReflectionServer<impl v1alpha::ServerReflection>, Error> {
+pub fn v1alpha() -> Result<v1alpha::ServerReflectionServer<impl v1alpha::ServerReflection>, Error> {
     let server = builder().build_v1alpha()?;
     Ok(server.max_decoding_message_size(MAX_NAME_REQUEST_BYTES))
 }
 
 /// The names of the service's methods.
-pub(in crate::server) fn methods() -> Result<Vec<String>, prost::DecodeError> {
+pub fn methods() -> Result<Vec<String>, prost::DecodeError> {
     let files = FileDescriptorSet::decode(FILE_DESCRIPTOR_SET)?.file;
     let services = files.into_iter().flat_map(|file| file.service);
     let methods = services.flat_map(|service| service.method);

@@ -7,7 +7,7 @@ use crate::api;
 use crate::limits::{Exceeded, Limit};
 
 /// The trailers that end an answer with a status.
-pub(in crate::server) fn trailers(status: &Status) -> HeaderMap {
+pub fn trailers(status: &Status) -> HeaderMap {
     let mut trailers = HeaderMap::new();
     put(status, &mut trailers);
     trailers
@@ -21,14 +21,14 @@ fn put(status: &Status, headers: &mut HeaderMap) {
 
 /// Checks how calls end.
 #[derive(Clone, Copy)]
-pub(in crate::server) struct LibraryRefusals {
-    pub(in crate::server) max_message_bytes: usize,
+pub struct LibraryRefusals {
+    pub max_message_bytes: usize,
 }
 
 impl LibraryRefusals {
     /// Puts the right status into the headers or trailers that end a call. Costs
     /// a look-up for calls that succeed.
-    pub(in crate::server) fn amend(&self, headers: &mut HeaderMap) {
+    pub fn amend(&self, headers: &mut HeaderMap) {
         let Some(code) = headers.get(Status::GRPC_STATUS) else {
             return;
         };

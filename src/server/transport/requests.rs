@@ -22,16 +22,16 @@ use crate::account::{Account, Charge};
 use crate::api;
 
 /// The limits of a request, and what charges it.
-pub(in crate::server) struct RequestTerms {
-    pub(in crate::server) kind: Kind,
-    pub(in crate::server) max_message_bytes: usize,
-    pub(in crate::server) receive_timeout: Duration,
-    pub(in crate::server) account: Arc<Account>,
-    pub(in crate::server) sizes: Arc<DecodedSizes>,
+pub struct RequestTerms {
+    pub kind: Kind,
+    pub max_message_bytes: usize,
+    pub receive_timeout: Duration,
+    pub account: Arc<Account>,
+    pub sizes: Arc<DecodedSizes>,
 }
 
 /// The request of a call.
-pub(in crate::server) struct IncomingRequest {
+pub struct IncomingRequest {
     messages: Messages,
     kind: Kind,
     sizes: Arc<DecodedSizes>,
@@ -57,7 +57,7 @@ struct PassedOn {
 
 impl IncomingRequest {
     /// The request in a body, to a path.
-    pub(in crate::server) fn new(body: Body, path: &str, terms: RequestTerms) -> Self {
+    pub fn new(body: Body, path: &str, terms: RequestTerms) -> Self {
         let RequestTerms { kind, sizes, .. } = terms;
         Self {
             messages: Messages::new(body, kind, terms.max_message_bytes, terms.receive_timeout),
@@ -75,7 +75,7 @@ impl IncomingRequest {
     ///
     /// # Errors
     /// How the call ends without one.
-    pub(in crate::server) async fn first(&mut self) -> Result<(), Status> {
+    pub async fn first(&mut self) -> Result<(), Status> {
         let next = poll_fn(|context| self.messages.poll_next(context, &mut self.charge)).await;
         match next.transpose()? {
             Some(whole) => self.current = whole,
@@ -85,7 +85,7 @@ impl IncomingRequest {
     }
 
     /// The length of the complete message.
-    pub(in crate::server) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.current.len()
     }
 
@@ -94,7 +94,7 @@ impl IncomingRequest {
     ///
     /// # Errors
     /// When there is no memory for it.
-    pub(in crate::server) fn weigh(&mut self) -> Result<(), Status> {
+    pub fn weigh(&mut self) -> Result<(), Status> {
         // Health checks have their own memory.
         if self.kind == Kind::Check || self.current.is_empty() {
             return Ok(());
@@ -109,7 +109,7 @@ impl IncomingRequest {
 
     /// Takes the charge of the arrived message, to hold it while the call works
     /// on it.
-    pub(in crate::server) fn take_charge(&mut self) -> Option<Charge> {
+    pub fn take_charge(&mut self) -> Option<Charge> {
         self.charge.take()
     }
 

@@ -18,7 +18,7 @@ use crate::api;
 use crate::server::telemetry::observe::ObservedCall;
 
 /// The encoded part of an answer, and the rest.
-pub(in crate::server) struct EncodedAnswer {
+pub struct EncodedAnswer {
     /// Its beginning, if it is complete.
     first: Option<Frame<Bytes>>,
     rest: Body,
@@ -30,7 +30,7 @@ pub(in crate::server) struct EncodedAnswer {
 
 impl EncodedAnswer {
     /// For an answer that has only headers.
-    pub(in crate::server) fn empty(rest: Body, account: Arc<Account>) -> Self {
+    pub fn empty(rest: Body, account: Arc<Account>) -> Self {
         Self {
             first: None,
             rest,
@@ -44,7 +44,7 @@ impl EncodedAnswer {
     ///
     /// # Errors
     /// When there is no memory for it.
-    pub(in crate::server) fn begin(rest: Body, account: Arc<Account>) -> Result<Self, Status> {
+    pub fn begin(rest: Body, account: Arc<Account>) -> Result<Self, Status> {
         let mut begun = Self::empty(rest, account);
         // The next poll is woken when there is more.
         let mut context = Context::from_waker(Waker::noop());
@@ -72,19 +72,19 @@ impl EncodedAnswer {
 }
 
 /// An answer on its way.
-pub(in crate::server) struct OutgoingAnswer {
-    pub(in crate::server) encoded: EncodedAnswer,
+pub struct OutgoingAnswer {
+    pub encoded: EncodedAnswer,
     /// What is left of the part that is being sent.
-    pub(in crate::server) chunks: Chunks,
-    pub(in crate::server) refusals: LibraryRefusals,
+    pub chunks: Chunks,
+    pub refusals: LibraryRefusals,
     /// It ends when this is dropped.
-    pub(in crate::server) call: Option<ObservedCall>,
+    pub call: Option<ObservedCall>,
     /// Closes the connection when its client does not read.
-    pub(in crate::server) watch: Option<Watch>,
-    pub(in crate::server) _slot: CallSlot,
+    pub watch: Option<Watch>,
+    pub _slot: CallSlot,
     /// For the call itself.
-    pub(in crate::server) _base: Option<Charge>,
-    pub(in crate::server) is_over: bool,
+    pub _base: Option<Charge>,
+    pub is_over: bool,
 }
 
 impl OutgoingAnswer {

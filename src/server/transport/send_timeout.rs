@@ -17,19 +17,19 @@ const PERIOD: Duration = Duration::from_millis(500);
 
 /// Tells a connection that it must end.
 #[derive(Debug, Default)]
-pub(in crate::server) struct CloseSignal {
+pub struct CloseSignal {
     is_raised: AtomicBool,
     reader: Mutex<Option<Waker>>,
 }
 
 impl CloseSignal {
     /// Whether the connection must end.
-    pub(in crate::server) fn is_raised(&self) -> bool {
+    pub fn is_raised(&self) -> bool {
         self.is_raised.load(Ordering::Acquire)
     }
 
     /// Wakes the connection's task when it must end.
-    pub(in crate::server) fn wake(&self, context: &Context<'_>) {
+    pub fn wake(&self, context: &Context<'_>) {
         let mut reader = self.reader.lock();
         match &mut *reader {
             Some(waker) => waker.clone_from(context.waker()),
@@ -47,7 +47,7 @@ impl CloseSignal {
 
 /// The answers that one thread is sending.
 #[derive(Clone, Default)]
-pub(in crate::server) struct Answers(Arc<ThreadAnswers>);
+pub struct Answers(Arc<ThreadAnswers>);
 
 #[derive(Default)]
 struct ThreadAnswers {
@@ -66,7 +66,7 @@ struct Sending {
 
 impl Answers {
     /// Watches an answer that a client can read now.
-    pub(in crate::server) fn watch(&self, close: Arc<CloseSignal>) -> Watch {
+    pub fn watch(&self, close: Arc<CloseSignal>) -> Watch {
         let offered = Some(self.0.tick.load(Ordering::Relaxed));
         let key = self.0.sending.lock().insert(Sending { offered, close });
         Watch {
@@ -88,14 +88,14 @@ impl Answers {
 }
 
 /// An answer that is watched until it is dropped.
-pub(in crate::server) struct Watch {
+pub struct Watch {
     answers: Answers,
     key: usize,
 }
 
 impl Watch {
     /// Notes whether there is something for the client to read.
-    pub(in crate::server) fn note(&self, is_offered: bool) {
+    pub fn note(&self, is_offered: bool) {
         let now = self.answers.0.tick.load(Ordering::Relaxed);
         let mut sending = self.answers.0.sending.lock();
         sending[self.key].offered = is_offered.then_some(now);
@@ -110,7 +110,7 @@ impl Drop for Watch {
 
 /// Ends connections that leave answers unread for longer than `timeout`, for
 /// as long as the runtime lives.
-pub(in crate::server) async fn run(all: Vec<Answers>, timeout: Duration) {
+pub async fn run(all: Vec<Answers>, timeout: Duration) {
     let ticks = timeout.as_nanos().div_ceil(PERIOD.as_nanos());
     let ticks = u64::try_from(ticks).unwrap_or(u64::MAX);
     let mut looks = interval(PERIOD);

@@ -16,7 +16,7 @@ use crate::limits::{Exceeded, Limit, Limits};
 
 /// What identifies a caller.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(in crate::server) enum CallerKey {
+pub enum CallerKey {
     /// Its token or certificate, if an access rule is about it.
     Known(CallerIdentity),
     /// Its address.
@@ -27,10 +27,7 @@ pub(in crate::server) enum CallerKey {
 
 impl CallerKey {
     /// The caller of this identity at an address.
-    pub(in crate::server) fn new(
-        identity: Option<&CallerIdentity>,
-        address: Option<IpAddr>,
-    ) -> Self {
+    pub fn new(identity: Option<&CallerIdentity>, address: Option<IpAddr>) -> Self {
         match (identity, address) {
             (Some(known @ (CallerIdentity::Token(_) | CallerIdentity::Certificate(_))), _) => {
                 Self::Known(known.clone())
@@ -48,7 +45,7 @@ impl CallerKey {
 
 /// The slots of one limit.
 #[derive(Clone)]
-pub(in crate::server) struct CallSlots(Arc<LimitSlots>);
+pub struct CallSlots(Arc<LimitSlots>);
 
 struct LimitSlots {
     limit: Limit,
@@ -64,7 +61,7 @@ struct Held {
 
 impl CallSlots {
     /// As many as a limit says, all free.
-    pub(in crate::server) fn new(limit: Limit, limits: &Limits) -> Self {
+    pub fn new(limit: Limit, limits: &Limits) -> Self {
         Self(Arc::new(LimitSlots {
             limit,
             count: limits.get(limit),
@@ -73,7 +70,7 @@ impl CallSlots {
     }
 
     /// How many are held.
-    pub(in crate::server) fn held(&self) -> usize {
+    pub fn held(&self) -> usize {
         self.0.held.lock().all
     }
 
@@ -82,7 +79,7 @@ impl CallSlots {
     /// # Errors
     /// [`api::Error::OverLimit`] when none is free, or the caller holds more
     /// than are.
-    pub(in crate::server) fn take(&self, who: &CallerKey) -> Result<CallSlot, api::Error> {
+    pub fn take(&self, who: &CallerKey) -> Result<CallSlot, api::Error> {
         let mut held = self.0.held.lock();
         let free = self.0.count - held.all;
         let own = held.by_caller.get(who).copied().unwrap_or(0);
@@ -103,7 +100,7 @@ impl CallSlots {
 }
 
 /// A slot that is held.
-pub(in crate::server) struct CallSlot {
+pub struct CallSlot {
     slots: Arc<LimitSlots>,
     who: CallerKey,
 }

@@ -25,7 +25,7 @@ use crate::server::telemetry::counts::Threads;
 const MAX_WAITING_CONNECTIONS: usize = 64;
 
 /// The serving threads, and the task that gives them connections.
-pub(in crate::server) struct Workers {
+pub struct Workers {
     stop: CancellationToken,
     accepting: JoinHandle<()>,
     ended: Vec<oneshot::Receiver<Result<(), Error>>>,
@@ -34,7 +34,7 @@ pub(in crate::server) struct Workers {
 impl Workers {
     /// Starts a thread for each router, on which it serves its share of the
     /// listener's connections.
-    pub(in crate::server) fn start(
+    pub fn start(
         routers: Vec<Offered>,
         listener: Listener,
         handshake: &Handshake,
@@ -73,7 +73,7 @@ impl Workers {
 
     /// Accepts no more connections and waits until all are closed. Each closes
     /// when its calls have ended.
-    pub(in crate::server) async fn stop(self) -> Result<(), Error> {
+    pub async fn stop(self) -> Result<(), Error> {
         self.stop.cancel();
         self.accepting
             .await

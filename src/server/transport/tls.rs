@@ -27,7 +27,7 @@ const ALPN: &[u8] = b"h2";
 
 /// What is wrong with a file of certificates or keys.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::server) enum CertificateFault {
+pub enum CertificateFault {
     #[error("{setting}: no PEM {what} in {}", path.display())]
     Missing {
         setting: &'static str,
@@ -47,18 +47,15 @@ pub(in crate::server) enum CertificateFault {
 }
 
 /// The certificate in use, for handshakes.
-pub(in crate::server) struct Tls {
-    pub(in crate::server) config: Arc<RwLock<Arc<ServerConfig>>>,
-    pub(in crate::server) handshake_timeout: Duration,
-    pub(in crate::server) counts: Arc<SecurityCounts>,
+pub struct Tls {
+    pub config: Arc<RwLock<Arc<ServerConfig>>>,
+    pub handshake_timeout: Duration,
+    pub counts: Arc<SecurityCounts>,
 }
 
 impl Tls {
     /// The handshake of a connection, with the certificate in use now.
-    pub(in crate::server) async fn accept(
-        &self,
-        stream: TcpStream,
-    ) -> io::Result<TlsStream<TcpStream>> {
+    pub async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         let acceptor = TlsAcceptor::from(Arc::clone(&self.config.read()));
         let handshake = timeout(self.handshake_timeout, acceptor.accept(stream)).await;
         handshake
@@ -72,7 +69,7 @@ impl Tls {
 }
 
 /// The files that TLS is configured by.
-pub(in crate::server) struct CertificateFiles {
+pub struct CertificateFiles {
     cert: PathBuf,
     key: PathBuf,
     client_ca: Option<PathBuf>,
@@ -81,7 +78,7 @@ pub(in crate::server) struct CertificateFiles {
 
 impl CertificateFiles {
     /// Those of the settings; none without a certificate.
-    pub(in crate::server) fn of(settings: &SecuritySettings) -> Option<Self> {
+    pub fn of(settings: &SecuritySettings) -> Option<Self> {
         let (Some(cert), Some(key)) = (&settings.tls_cert, &settings.tls_key) else {
             return None;
         };
@@ -94,7 +91,7 @@ impl CertificateFiles {
     }
 
     /// Their paths.
-    pub(in crate::server) fn paths(&self) -> Vec<PathBuf> {
+    pub fn paths(&self) -> Vec<PathBuf> {
         let mut paths = vec![self.cert.clone(), self.key.clone()];
         paths.extend(self.client_ca.clone());
         paths
@@ -105,10 +102,7 @@ impl CertificateFiles {
     ///
     /// # Errors
     /// What is wrong with them.
-    pub(in crate::server) fn load(
-        &self,
-        contents: &[Vec<u8>],
-    ) -> Result<(ServerConfig, i64), CertificateFault> {
+    pub fn load(&self, contents: &[Vec<u8>]) -> Result<(ServerConfig, i64), CertificateFault> {
         let chain = certificates("tls-cert", &self.cert, &contents[0])?;
         let key = PrivateKeyDer::from_pem_slice(&contents[1]).map_err(|error| match error {
             rustls::pki_types::pem::Error::NoItemsFound => CertificateFault::Missing {
@@ -190,7 +184,7 @@ fn certificates(
 /// The names of a client's certificate, which the handshake has verified: its
 /// DNS names and URIs, or its common name when it has none of those. Issuers
 /// take more care of the former.
-pub(in crate::server) fn names(certificate: &CertificateDer<'_>) -> Vec<CertificateName> {
+pub fn names(certificate: &CertificateDer<'_>) -> Vec<CertificateName> {
     let Ok((_, certificate)) = X509Certificate::from_der(certificate) else {
         return Vec::new();
     };

@@ -39,13 +39,13 @@ const MAX_HEAD_BYTES: usize = 16 << 10;
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// A running admin port, which ends when this is dropped.
-pub(in crate::server) struct Admin {
+pub struct Admin {
     _stop: DropGuard,
 }
 
 impl Admin {
     /// Binds `address` and serves the pages from now on.
-    pub(in crate::server) fn start(address: SocketAddr, pages: Pages) -> Result<Self, Error> {
+    pub fn start(address: SocketAddr, pages: Pages) -> Result<Self, Error> {
         let listener = bind(address).map_err(|source| Error::Bind { address, source })?;
         let bound = listener.local_addr().unwrap_or(address);
         let stop = CancellationToken::new();

@@ -30,14 +30,14 @@ const INDEX: &str = "\
 ";
 
 /// What the pages show.
-pub(in crate::server) struct Pages {
-    pub(in crate::server) metrics: Metrics,
-    pub(in crate::server) health: Arc<dyn Readiness>,
-    pub(in crate::server) registry: Arc<Registry>,
+pub struct Pages {
+    pub metrics: Metrics,
+    pub health: Arc<dyn Readiness>,
+    pub registry: Arc<Registry>,
     /// None when the state is in memory only.
-    pub(in crate::server) store: Option<Arc<StoreCounts>>,
+    pub store: Option<Arc<StoreCounts>>,
     /// `None` when the caller started logging.
-    pub(in crate::server) levels: Option<Levels>,
+    pub levels: Option<Levels>,
 }
 
 impl Pages {

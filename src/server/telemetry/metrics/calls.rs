@@ -60,11 +60,11 @@ const CODES: [&str; 17] = [
 
 /// A method of the service, by number; one past the last is "other".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::server) struct Method(usize);
+pub struct Method(usize);
 
 /// The counts of all threads.
 #[derive(Debug)]
-pub(in crate::server) struct Calls {
+pub struct Calls {
     /// By number.
     methods: Vec<String>,
     threads: Mutex<Vec<Arc<Thread>>>,
@@ -87,14 +87,14 @@ struct MethodCounts {
 
 /// Notes the calls of one thread.
 #[derive(Debug, Clone)]
-pub(in crate::server) struct Recorder {
+pub struct Recorder {
     calls: Arc<Calls>,
     thread: Arc<Thread>,
 }
 
 impl Calls {
     /// Of a service with these methods.
-    pub(in crate::server) fn new(methods: Vec<String>) -> Arc<Self> {
+    pub fn new(methods: Vec<String>) -> Arc<Self> {
         Arc::new(Self {
             methods,
             threads: Mutex::default(),
@@ -103,7 +103,7 @@ impl Calls {
     }
 
     /// A recorder for one more thread.
-    pub(in crate::server) fn recorder(self: &Arc<Self>) -> Recorder {
+    pub fn recorder(self: &Arc<Self>) -> Recorder {
         let counts = (0..=self.methods.len()).map(|_| MethodCounts::default());
         let thread = Arc::new(Thread(counts.collect()));
         self.threads.lock().push(Arc::clone(&thread));
@@ -114,19 +114,19 @@ impl Calls {
     }
 
     /// What is refused, by limit.
-    pub(in crate::server) fn refusals(&self) -> &Arc<Refusals> {
+    pub fn refusals(&self) -> &Arc<Refusals> {
         &self.refusals
     }
 
     /// The method of a path, such as `/evenkeel.v1.SpreadService/Filter`.
-    pub(in crate::server) fn method(&self, path: &str) -> Method {
+    pub fn method(&self, path: &str) -> Method {
         let name = path.rsplit('/').next().unwrap_or_default();
         let number = self.methods.iter().position(|method| method == name);
         Method(number.unwrap_or(self.methods.len()))
     }
 
     /// The name of a method.
-    pub(in crate::server) fn name(&self, method: Method) -> &str {
+    pub fn name(&self, method: Method) -> &str {
         self.methods.get(method.0).map_or("other", String::as_str)
     }
 
@@ -164,18 +164,12 @@ impl Calls {
 
 impl Recorder {
     /// The counts of all threads.
-    pub(in crate::server) fn calls(&self) -> &Arc<Calls> {
+    pub fn calls(&self) -> &Arc<Calls> {
         &self.calls
     }
 
     /// Notes a call that ended.
-    pub(in crate::server) fn ended(
-        &self,
-        method: Method,
-        arrived: Instant,
-        code: Code,
-        decision: Option<&Decision>,
-    ) {
+    pub fn ended(&self, method: Method, arrived: Instant, code: Code, decision: Option<&Decision>) {
         let counts = &self.thread.0[method.0];
         counts.codes[code as usize].fetch_add(1, Ordering::Relaxed);
         counts.duration.observe(arrived.elapsed());

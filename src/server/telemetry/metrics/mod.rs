@@ -20,21 +20,20 @@ use prometheus_client::encoding::text;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry;
 
-pub(in crate::server) use self::calls::{Calls, Method, Recorder};
+pub use self::calls::{Calls, Method, Recorder};
 use super::sources::Sources;
 use crate::server::config::Config;
 
 /// The metrics of one server.
 #[derive(Debug)]
-pub(in crate::server) struct Metrics(registry::Registry);
+pub struct Metrics(registry::Registry);
 
 impl Metrics {
     /// Media type of [`Self::render`].
-    pub(in crate::server) const CONTENT_TYPE: &str =
-        "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
     /// Of a server with these parts.
-    pub(in crate::server) fn new(config: &Config, calls: Arc<Calls>, sources: Sources) -> Self {
+    pub fn new(config: &Config, calls: Arc<Calls>, sources: Sources) -> Self {
         let mut all = registry::Registry::default();
         all.register_collector(Box::new(process::Process::new()));
         let own = all.sub_registry_with_prefix("evenkeel");
@@ -71,7 +70,7 @@ impl Metrics {
     }
 
     /// All of them, in the text format of OpenMetrics.
-    pub(in crate::server) fn render(&self) -> Result<String, fmt::Error> {
+    pub fn render(&self) -> Result<String, fmt::Error> {
         let mut page = String::new();
         text::encode(&mut page, &self.0)?;
         Ok(page)
