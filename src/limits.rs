@@ -26,7 +26,7 @@ pub struct Row {
     pub least: usize,
     /// The most that can be set.
     pub most: usize,
-    /// What becomes of what is over it.
+    /// What happens beyond it.
     pub over: Over,
     /// Whether a refusal passes: another attempt may succeed soon.
     pub passes: bool,
@@ -43,7 +43,7 @@ pub enum Unit {
     Bytes,
 }
 
-/// What becomes of what is over a limit.
+/// What happens beyond a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Over {
     /// It is refused, and the refusal is counted.
@@ -86,8 +86,8 @@ const BYTES: Row = Row {
     ..COUNT
 };
 
-/// A count of what is shared out among clients: what is refused has a chance
-/// when others are done.
+/// A count of something that clients share: a refused request may succeed when
+/// others are done.
 const SHARED: Row = Row {
     passes: true,
     heading: Heading::Clients,

@@ -84,7 +84,7 @@ fn rule(wire: WireRule) -> Result<AccessRule, (&'static str, &'static str)> {
         (Some(hash), None, false) => {
             let hash = TokenHash::parse(&hash);
             let hash = hash.ok_or((".token_sha256", "must be 64 hexadecimal digits"))?;
-            // Enough to tell tokens apart in a log.
+            // Enough to distinguish tokens in a log.
             let label = format!("token {}", &hash.to_string()[..8]);
             (Whom::Token(hash), label)
         }

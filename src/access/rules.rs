@@ -34,10 +34,10 @@ impl fmt::Display for Role {
 /// Whom a rule is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Whom {
-    /// Whoever has the token of this hash.
+    /// The holder of the token with this hash.
     Token(TokenHash),
-    /// Whoever has a client certificate of this name, of the kind that it is
-    /// spelled as.
+    /// The holder of a client certificate with this name, of the kind that its
+    /// spelling shows.
     Certificate(Box<str>),
     /// Everybody, with or without credentials.
     Anyone,
@@ -52,8 +52,8 @@ pub struct AccessRule {
     pub who: Whom,
     /// The role that it gives.
     pub role: Role,
-    /// The snapshots that it gives the role on: names in which `*` stands for
-    /// any text and `?` for one character.
+    /// The snapshots of the role: names in which `*` stands for any text and
+    /// `?` for one character.
     pub snapshots: Vec<WildMatch>,
 }
 
@@ -120,8 +120,8 @@ impl AccessRule {
 pub struct AccessRules(pub Vec<AccessRule>);
 
 impl AccessRules {
-    /// The name of a caller, if any rule is about it. All rules are looked at,
-    /// so that the time taken does not tell which tokens there are.
+    /// The name of a caller, if any rule matches it. All rules are checked, so
+    /// that the time taken does not reveal which tokens exist.
     pub fn find(&self, identity: &CallerIdentity) -> Option<&str> {
         let mut found: Option<&AccessRule> = None;
         for rule in &self.0 {

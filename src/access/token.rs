@@ -1,4 +1,4 @@
-//! Bearer tokens: how they are made, and what is kept of them.
+//! Bearer tokens: how they are made and stored.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -15,7 +15,7 @@ const PREFIX: &str = "evk_";
 /// enough: slow hashes are for passwords that people choose.
 const RANDOM_BYTES: usize = 32;
 
-/// A bearer token in the clear. It is shown once, to whoever makes it.
+/// A bearer token in clear text. It is shown once, when it is made.
 pub struct Token(String);
 
 /// No source of randomness.
@@ -47,7 +47,7 @@ impl Token {
     }
 }
 
-/// The SHA-256 of a token. Comparing two takes as long whatever they hold.
+/// The SHA-256 of a token. Two are compared in constant time.
 #[derive(Clone)]
 pub struct TokenHash([u8; 32]);
 

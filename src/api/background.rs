@@ -1,5 +1,5 @@
-//! Threads beside those that serve, for what takes long. They run when nobody
-//! else wants the processor: their priority is lower.
+//! Separate threads for long work. Their priority is lower than that of the
+//! serving threads.
 
 use std::io;
 
@@ -24,8 +24,8 @@ impl Background {
         Self::build(&mut builder, name, niceness)
     }
 
-    /// Up to so many threads for work that does not wait, each started when it is
-    /// needed. What they are given beyond that waits.
+    /// Up to this many threads for work that does not wait, each started when
+    /// needed. Further work waits.
     pub fn for_work(name: &str, threads: usize, niceness: i32) -> Self {
         let mut builder = Builder::new_current_thread();
         builder.max_blocking_threads(threads.max(1));

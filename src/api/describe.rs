@@ -1,4 +1,4 @@
-//! `DescribeSpread`: who is asked about, and pages of the worst.
+//! `DescribeSpread`: its subject, and pages of the worst workloads.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ enum DescribeSubject {
     Selector(String, Selector),
 }
 
-/// Where a workload stands among the others, worst first.
+/// The rank of a workload among the others, worst first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct WorkloadRank {
     hard_excess: Reverse<i64>,

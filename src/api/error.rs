@@ -23,7 +23,7 @@ const MAX_VIOLATION_BYTES: usize = 4_000;
 /// When an update that could not be stored may be tried again.
 const STORAGE_RETRY: Duration = Duration::from_secs(1);
 
-/// When what was over a limit may be tried again, if it may.
+/// When a request over a limit may be tried again, if it may.
 const LIMIT_RETRY: Duration = Duration::from_secs(1);
 
 /// Why a call is refused.

@@ -17,7 +17,7 @@ use crate::proto::v1;
 use crate::snapshot::{Batch, DecidedPicks, Hold, Limits, ReadView, Snapshot};
 use crate::spread::{NodeChecks, Pick, PickStep, Picker, Wish};
 
-/// The role that a request needs: to hold what was picked changes a snapshot.
+/// The role that a request needs: reserving changes a snapshot.
 pub fn role(wire: &v1::PlaceRequest) -> Role {
     match wire.reserve {
         Some(_) => Role::Feeder,
@@ -111,7 +111,7 @@ impl ValidPlacement {
         self.place(snapshot, overlay, cancelled)
     }
 
-    /// Whether the answer lists what was placed.
+    /// Whether the answer lists the placements.
     pub fn lists_placements(&self) -> bool {
         self.view != v1::View::Domains
     }

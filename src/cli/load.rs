@@ -101,8 +101,8 @@ impl Restore {
     }
 }
 
-/// Sends `input` as the whole snapshot (`replace`) or a part of it, and tells
-/// what it did.
+/// Sends `input` as the whole snapshot (`replace`) or a part of it, and reports
+/// the result.
 async fn send(
     server: &args::Server,
     name: &args::SnapshotName,

@@ -1,6 +1,6 @@
 //! The files of the log, rotated by size: `FILE` is being written, `FILE.1` is
-//! the one before, and so on. (Crates that rotate files swallow errors of
-//! opening them, or print what is to be logged and counted.)
+//! the previous one, and so on. (Crates that rotate files swallow errors of
+//! opening them, or print errors that should be logged and counted.)
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -28,7 +28,7 @@ pub(super) struct RotatedFiles {
 #[derive(Debug)]
 struct Open {
     file: File,
-    /// How many bytes of it are whole lines, and what was there before.
+    /// How many bytes of it are whole lines, including earlier content.
     whole: u64,
     /// Whether part of a line follows them.
     is_torn: bool,
@@ -42,9 +42,9 @@ impl RotatedFiles {
         }
     }
 
-    /// Writes whole lines, and takes those that were written from the front of
-    /// `lines`. They go to one file. A line that was written in part is taken
-    /// out of it again, so that nobody reads half a line, or two as one.
+    /// Writes whole lines to one file, and removes written ones from the front
+    /// of `lines`. A line that was written in part is removed from the file, so
+    /// that nobody reads half a line, or two as one.
     pub(super) fn write(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
         // First of all, because a full file is not written any more.
         self.open.as_mut().map_or(Ok(()), Open::mend)?;

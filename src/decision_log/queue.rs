@@ -1,5 +1,5 @@
-//! Between decisions and the writer: the bounded queue of records, and what
-//! became of them.
+//! Between decisions and the writer: the bounded queue of records, and their
+//! counters.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
@@ -68,7 +68,7 @@ impl LogQueue {
         }
     }
 
-    /// Notes that a record of so many bytes waits no more.
+    /// Notes that a record of this many bytes no longer waits.
     pub(super) fn taken(&self, bytes: usize) {
         self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }

@@ -125,7 +125,7 @@ impl WriterLoop {
         }
     }
 
-    /// Writes what is gathered; whether all of it was.
+    /// Writes the gathered records. Returns whether all were written.
     fn write(&mut self) -> bool {
         if self.lines.is_empty() {
             return true;
@@ -166,7 +166,7 @@ impl WriterLoop {
         }
     }
 
-    /// Says that the log is written again, and what is missing of it.
+    /// Logs that the log is written again, and how much is missing.
     fn resume(&mut self) {
         let dropped = self.dropped();
         self.told = dropped;

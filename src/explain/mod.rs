@@ -1,11 +1,10 @@
-//! Says why: what keeps a pod out, what would let it in, and the numbers
-//! behind that, for a person.
+//! Explains to a person what keeps a pod out, what would let it in, and the
+//! numbers behind that.
 //!
-//! `case` is what is explained, `hints` are the findings, each a function of
-//! the case, `insight` is what stands behind a constraint, `summary` the one
-//! sentence. What a hint says would help was decided: the hint's change was
-//! made, and the question asked again. `fleet` does the same for the Fleet
-//! dialect.
+//! `case` is the decision to explain, `hints` are the findings, each a function
+//! of the case, `insight` is what stands behind a constraint, `summary` is the
+//! sentence. A hint's suggestion is checked: its change is made, and the
+//! question is decided again. `fleet` does the same for the Fleet dialect.
 //!
 //! Findings are texts, so they are written as messages here. Nothing in the
 //! path of Filter uses this room.
@@ -27,7 +26,7 @@ use crate::proto::v1;
 /// What there is to say about a decision.
 #[derive(Debug, Clone, Default)]
 pub struct Explanation {
-    /// One sentence: what comes of the pod, why, and what would help.
+    /// One sentence: whether the pod fits, why, and what would help.
     pub summary: String,
     /// What keeps the pod out, would let it in, or is easily overlooked.
     pub hints: Vec<v1::Hint>,

@@ -11,7 +11,7 @@ pub fn plural(count: impl TryInto<i64>, what: &str) -> String {
     format!("{count} {}", noun(count, what))
 }
 
-/// The form of a noun for so many: `node`, `nodes`, `entries`.
+/// The form of a noun for a count: `node`, `nodes`, `entries`.
 pub fn noun(count: i64, what: &str) -> Cow<'_, str> {
     match what.strip_suffix('y') {
         _ if count == 1 => what.into(),
@@ -20,7 +20,7 @@ pub fn noun(count: i64, what: &str) -> Cow<'_, str> {
     }
 }
 
-/// The form of a verb for so many: `is` or `are`.
+/// The form of a verb for a count: `is` or `are`.
 pub fn verb(count: usize, one: &'static str, many: &'static str) -> &'static str {
     if count == 1 { one } else { many }
 }

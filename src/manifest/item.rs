@@ -1,4 +1,4 @@
-//! An object as read, before anything is known of it but where it stands.
+//! An object as read, before anything but its position is known.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;

@@ -10,14 +10,14 @@ pub(super) struct Range {
     last: i64,
     /// The number of the term.
     pub term: usize,
-    /// How many requirements of the term it stands for.
+    /// How many requirements of the term it represents.
     pub requirements: usize,
 }
 
 impl Range {
     /// The narrowest of the ranges that a term asks for, with its key.
     pub fn narrowest<A: Eq>(term: usize, all: &[Requirement<A>]) -> Option<(&A, Self)> {
-        // The requirements of a key stand together.
+        // The requirements of a key are adjacent.
         let ranges = all.chunk_by(|a, b| a.key == b.key).filter_map(|of_key| {
             let mut range = Self {
                 first: i64::MIN,

@@ -26,7 +26,7 @@ const SLICE: Units = 200_000;
 /// What is left of what a decision may cost.
 pub struct Budget<'a> {
     left: Cell<Units>,
-    /// The units spent since the last look at whether to go on.
+    /// The units spent since the last check whether to continue.
     unlooked: Cell<Units>,
     is_given_up: Option<&'a (dyn Fn() -> bool + 'a)>,
     delay: Cell<Option<Delay>>,
@@ -64,8 +64,8 @@ impl<'a> Budget<'a> {
         self.delay.get().is_none()
     }
 
-    /// Whether to go on with a piece of work that was begun. `units` is the
-    /// cost of what comes next.
+    /// Whether to continue a piece of work. `units` is the cost of its next
+    /// part.
     pub fn goes_on(&self, units: impl TryInto<Units>) -> bool {
         if let Some(is_given_up) = self.is_given_up {
             let units = units.try_into().unwrap_or(Units::MAX);

@@ -21,7 +21,7 @@ pub struct SnapshotCounters {
     pub replaces: AtomicU64,
     /// Changes that made a difference.
     pub changed: AtomicU64,
-    /// Changes that said what was known.
+    /// Changes that made no difference.
     pub unchanged: AtomicU64,
     /// Reservations made.
     pub reserved: AtomicU64,

@@ -9,8 +9,8 @@ use crate::matching::{Constraint, NodeAffinity, Policy, Selector, Tolerations};
 use crate::proto::v1;
 use crate::snapshot::{Controller, Eligibility, Query, ReadView, partition, topology};
 
-/// The key whose domains are single nodes in Score: there, every node counts
-/// for itself.
+/// The key whose domains are single nodes in Score, where every node is a
+/// domain of its own.
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// The constraints in force.
@@ -18,8 +18,8 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 pub struct Constraints {
     /// The constraints, in order.
     pub all: Vec<Active>,
-    /// Whether Score leaves out nodes that lack any topology key: always, but
-    /// for Kubernetes' own default constraints.
+    /// Whether Score ignores nodes that lack any topology key: always, except
+    /// with Kubernetes' own default constraints.
     pub all_keys_required: bool,
 }
 
@@ -30,25 +30,25 @@ pub struct Active {
     pub index: usize,
     /// The constraint.
     pub constraint: Constraint,
-    /// Its selector, in full.
+    /// Its complete selector.
     pub selector: Selector,
     /// 1 when the selector matches the incoming pod's own labels, else 0.
     pub self_match: i64,
     /// Whether it is one of the default constraints.
     pub from_defaults: bool,
-    /// The nodes that it looks at, parted into domains.
+    /// The nodes that it counts in, by domain.
     pub partition: partition::Key,
-    /// All nodes, parted by the topology key, where `partition` takes every
-    /// node for a domain.
+    /// All nodes by value of the topology key, where in `partition` every node is
+    /// a domain.
     pub keyed: Option<partition::Key>,
 }
 
-/// The parts of a pod that decide where its constraints look.
+/// The parts of a pod that decide which nodes its constraints count in.
 #[derive(Clone, Copy)]
 pub struct Subject<'a> {
     /// Its labels.
     pub labels: &'a BTreeMap<String, String>,
-    /// Where its node selector and required affinity let it run.
+    /// The nodes that its node selector and required affinity allow.
     pub affinity: &'a NodeAffinity,
     /// Taints that it tolerates.
     pub tolerations: &'a Tolerations,
@@ -74,7 +74,7 @@ impl Constraints {
         Self::new(all.collect(), subject, true, all_keys_required)
     }
 
-    /// Those that a pod has itself.
+    /// The pod's own constraints.
     pub fn own(all: Vec<(Constraint, Selector)>, subject: Subject<'_>) -> Self {
         Self::new(all, subject, false, true)
     }
@@ -144,9 +144,9 @@ impl Constraints {
         self.all.iter().filter(|active| active.constraint.is_hard())
     }
 
-    /// Where a constraint wants pods that are there already to be even. Unlike
-    /// Score, which compares candidates, this looks at hosts by their label and
-    /// at eligible nodes only, whether the constraint is hard or soft.
+    /// The domains over which a constraint wants existing pods to be even. Unlike
+    /// Score, which compares candidates, this uses the label of hosts, and only
+    /// eligible nodes, for hard and soft constraints alike.
     pub fn standing(&self, active: &Active, subject: Subject<'_>) -> partition::Key {
         let alike = self.all.iter().map(|other| &other.constraint);
         let alike = alike.filter(|other| other.is_hard() == active.constraint.is_hard());
@@ -166,7 +166,7 @@ impl Constraints {
     }
 }
 
-/// The nodes that a constraint looks at, parted into domains.
+/// The nodes that a constraint counts in, by domain.
 fn partition_of(
     constraint: &Constraint,
     required_keys: &[Arc<str>],
@@ -184,7 +184,7 @@ fn partition_of(
 }
 
 /// The nodes that are eligible under a constraint's policies and have these
-/// keys, parted by its topology key.
+/// keys, by value of its topology key.
 fn label_partition(
     constraint: &Constraint,
     required_keys: &[Arc<str>],
@@ -201,13 +201,13 @@ fn label_partition(
     partition::Key::of(topology_of(constraint), eligibility)
 }
 
-/// What parts the nodes for a constraint.
+/// The key of a constraint's partition.
 pub(super) fn topology_of(constraint: &Constraint) -> topology::Key {
     topology::Key::Label(Arc::clone(&constraint.topology_key))
 }
 
 impl Active {
-    /// What the constraint wants to know of a snapshot.
+    /// What the constraint asks a snapshot.
     pub fn query(&self) -> Query<'_> {
         Query {
             selector: &self.selector,

@@ -12,14 +12,14 @@ pub(super) const IGNORED: u32 = 0;
 /// The raw score of cells without candidates and of [`IGNORED`].
 const NO_SCORE: i64 = -1;
 
-/// The candidates by cell, and what a cell gets.
+/// The candidates by cell, and the raw score of each cell.
 pub(super) struct ScoreCells {
     of_candidates: Vec<u32>,
     raw: Vec<i64>,
 }
 
 impl ScoreCells {
-    /// All candidates in one cell with nothing.
+    /// All candidates in one cell, with raw score 0.
     pub(super) fn one(candidates: usize) -> Self {
         Self {
             of_candidates: vec![1; candidates],
@@ -96,19 +96,19 @@ impl ScoreCells {
         &self.of_candidates
     }
 
-    /// The raw score of a cell; negative without one.
+    /// The raw score of a cell; negative if it has none.
     pub(super) fn raw(&self, cell: u32) -> i64 {
         self.raw[cell as usize]
     }
 
-    /// The raw scores by cell; negative without one.
+    /// The raw scores by cell; negative if a cell has none.
     pub(super) fn raw_scores(&self) -> &[i64] {
         &self.raw
     }
 }
 
-/// The sums of all combinations so far, each with each class: added up in the
-/// order of the constraints, as the plugin does.
+/// The sums of all combinations so far with each class, added up in the order
+/// of the constraints, as the plugin does.
 fn combine(sums: &[f64], classes: &Classes) -> Vec<f64> {
     let parts = classes.parts.iter();
     parts

@@ -34,14 +34,14 @@ impl Checks {
         read_view.in_use(&self.passing)
     }
 
-    /// The nodes that pass, parted by a label.
+    /// The nodes that pass, by value of a label.
     pub fn passing_by(&self, topology: &topology::Key, read_view: &ReadView<'_>) -> PartitionInUse {
         let eligibility = self.passing.eligibility.clone();
         read_view.in_use(&partition::Key::of(topology.clone(), eligibility))
     }
 
-    /// The checks in order: why a node fails each, and the nodes that pass it
-    /// and those before.
+    /// The checks in order: the reason of those that fail, and the nodes that
+    /// pass it and all checks before.
     pub fn stages(&self, read_view: &ReadView<'_>) -> [(Reason, PartitionInUse); 3] {
         let mut open = self.passing.clone();
         open.eligibility.affinity = None;
@@ -54,7 +54,7 @@ impl Checks {
         ]
     }
 
-    /// How many of all nodes fail, by the first check that they fail.
+    /// How many of all nodes fail, by the first check that fails.
     pub fn refusals(&self, read_view: &ReadView<'_>) -> [(Reason, usize); 3] {
         let mut left = read_view.nodes.len();
         self.stages(read_view).map(|(reason, in_use)| {

@@ -72,8 +72,8 @@ impl Judgement {
         }
     }
 
-    /// Refuses the nodes that are not among `passing` and were not refused
-    /// before: the first reason decides.
+    /// Refuses the nodes that are not in `passing` and were not refused before:
+    /// the first reason decides.
     fn narrow(&mut self, reason: Reason, passing: &FixedBitSet) {
         self.pass.intersect_with(passing);
         let left = self.pass.count_ones(..);
@@ -83,7 +83,7 @@ impl Judgement {
 }
 
 impl<'a> Filter<'a> {
-    /// Counts what the hard constraints of a question need.
+    /// Makes the counts for the hard constraints of a question.
     pub fn of(
         question: &'a Question,
         constraints: &'a Constraints,
@@ -116,7 +116,7 @@ impl<'a> Filter<'a> {
         self.hard.iter().try_for_each(|hard| hard.judge(slot))
     }
 
-    /// Judges existing nodes at once: [`Self::judge`] without the numbers.
+    /// Judges many existing nodes: [`Self::judge`] without the numbers.
     pub fn judge_all(&self, slots: &[Slot]) -> Judgement {
         let mut judged = Judgement::new(slots.len());
         let nodes = self.read_view.nodes;
@@ -224,8 +224,8 @@ impl<'a> HardCount<'a> {
         self.counted.at_most(slots, limit)
     }
 
-    /// How many of the nodes in each domain there are, and how many of those
-    /// the constraint refuses.
+    /// How many nodes are in the domains, and how many of them the constraint
+    /// refuses.
     fn tally(&self, nodes_in: &[u32]) -> (usize, usize) {
         let (mut keyed, mut skewed) = (0, 0);
         for (index, nodes) in nodes_in.iter().enumerate() {

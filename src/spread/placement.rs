@@ -1,5 +1,4 @@
-//! Placing many at once: what a caller wishes for and what comes of it, in
-//! either dialect.
+//! Placing many at once: the caller's wishes and the result, in either dialect.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -16,26 +16,26 @@ pub enum NodeChecks {
     /// Everything the snapshot knows, in kube-scheduler's order.
     #[default]
     All,
-    /// The spread plugin's verdict alone.
+    /// Only the spread plugin's verdict.
     SpreadOnly,
 }
 
-/// What a decision is asked about: a valid pod, in the form that rules read.
+/// What a decision is about: a valid pod, in the form that the rules read.
 #[derive(Debug, Clone)]
 pub struct Question {
     /// Namespace of the pod.
     pub namespace: String,
     /// Labels of the pod.
     pub labels: BTreeMap<String, String>,
-    /// Where its node selector and required affinity let it run.
+    /// The nodes that its node selector and required affinity allow.
     pub affinity: NodeAffinity,
     /// Taints that it tolerates.
     pub tolerations: Tolerations,
-    /// The controller that it names.
+    /// Its controller.
     pub controller: Option<Controller>,
     /// Its own constraints.
     pub constraints: Constraints,
-    /// What nodes are checked for besides spread.
+    /// The checks of nodes besides spread.
     pub checks: Checks,
 }
 
@@ -97,7 +97,7 @@ impl Question {
         Cow::Owned(Constraints::defaults(self.subject(), controller, read_view))
     }
 
-    /// The parts of the pod that decide where its constraints look.
+    /// The parts of the pod that decide which nodes its constraints count in.
     pub fn subject(&self) -> Subject<'_> {
         Subject {
             labels: &self.labels,

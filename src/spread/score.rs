@@ -13,7 +13,7 @@ pub struct Scores<'a> {
     /// Whether there was nothing to score by.
     pub skipped: bool,
     soft: Vec<Soft<'a>>,
-    /// The candidates, those together that no constraint tells apart.
+    /// The candidates, grouped by cells.
     cells: ScoreCells,
     /// By cell: 0 to 100.
     scores: Vec<i32>,
@@ -24,9 +24,9 @@ pub struct Scores<'a> {
 pub struct NodeScore {
     /// 0 to 100, higher is better.
     pub score: i64,
-    /// The sum before it was brought to 0..100; lower is better.
+    /// The sum before normalization to 0..100; lower is better.
     pub raw: i64,
-    /// Whether the node was left out for want of a topology key.
+    /// Whether the node was ignored because it lacks a topology key.
     pub ignored: bool,
 }
 
@@ -124,11 +124,11 @@ fn keyless(soft: &[Soft<'_>], candidates: &[Slot]) -> Option<Vec<bool>> {
     (!partial.is_empty()).then(|| candidates.iter().map(lacks).collect())
 }
 
-/// Brings raw scores to 0..100, the lowest being the best; by cell.
+/// Normalizes raw scores to 0..100, the lowest being the best; by cell.
 fn normalize(cells: &ScoreCells) -> Vec<i32> {
     let taken = cells.raw_scores().iter().copied().filter(|raw| *raw >= 0);
     let range = RawRange::of(taken);
-    // A score is 0 to 100, so it is no less as an `i32`.
+    // A score is 0 to 100, so it fits into an `i32`.
     let score = |raw: i64| range.score(raw) as i32;
     let width = usize::try_from(range.max - range.min).unwrap_or(usize::MAX);
     // With fewer scores than cells, one division per score is cheaper than one

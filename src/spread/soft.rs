@@ -19,15 +19,15 @@ pub(super) struct Soft<'a> {
     all_keyed: bool,
     /// Candidates that are not ignored, by domain.
     candidates: Vec<u32>,
-    /// Whether these are all nodes, each of which has the key.
+    /// Whether these are all nodes and each has the key.
     whole: bool,
     weight: Weight,
 }
 
-/// How a constraint tells nodes apart: those of one class get the same from
-/// it. Class 0 gets nothing: the nodes that lack the key.
+/// How a constraint tells nodes apart: it adds the same to all nodes of a
+/// class. Class 0 gets nothing: the nodes that lack the key.
 pub(super) struct Classes {
-    /// What a node of each class gets.
+    /// The addend of a node of each class.
     pub parts: Vec<f64>,
     /// Whether the class is that of the count, not that of the domain.
     by_count: bool,
@@ -94,7 +94,7 @@ impl<'a> Soft<'a> {
         candidates
     }
 
-    /// What the raw score of a node gets.
+    /// What the constraint adds to the raw score of a node.
     pub(super) fn part_of(&self, slot: Slot) -> f64 {
         if !self.has_key(slot) {
             return 0.0;

@@ -31,7 +31,7 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// Compares what is kept with the recount. The texts are only made when
+    /// Compares the kept value with the recount. The texts are made only when
     /// they differ.
     pub(super) fn compare<T: PartialEq + Display>(
         &mut self,

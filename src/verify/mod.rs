@@ -2,9 +2,9 @@
 //! nodes, tables of label sets, and views. A number that differs has drifted,
 //! which is always a fault of the program.
 //!
-//! Works on copies, holds no lock, and may run beside everything else. It
-//! costs a pass over the pods, and one over the nodes for each partition and
-//! each view. The rules are those of [`crate::recount`].
+//! It works on copies and holds no lock, so it may run at any time. It costs a
+//! pass over the pods, and one over the nodes for each partition and each view.
+//! The rules are those of [`crate::recount`].
 
 mod compare;
 mod finding;

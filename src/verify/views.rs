@@ -163,7 +163,7 @@ impl RecountedSelector<'_> {
         findings.compare(self.namespace, subject, aspect, kept, recounted);
     }
 
-    /// Compares how many domains are known to stand at each count.
+    /// Compares the kept number of domains at each count.
     fn compare_levels(
         &self,
         levels: &BTreeMap<u32, u32>,

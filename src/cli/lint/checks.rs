@@ -145,7 +145,7 @@ impl CheckedTemplate<'_> {
         }
     }
 
-    /// A hint about a constraint as a finding, if it tells of a mistake.
+    /// A hint about a constraint as a finding, if it shows a mistake.
     fn said(&self, active: &Active, hint: Hint) -> Option<Said> {
         let (rule, field) = match hint.kind() {
             // Labels that the template does not have yet may be selected by.
@@ -165,7 +165,7 @@ impl CheckedTemplate<'_> {
     }
 }
 
-/// What Explain says of the constraints whatever the cluster.
+/// What Explain says about the constraints for any cluster.
 fn explained(checked: &CheckedTemplate<'_>) -> Vec<Said> {
     let of = |active: &Active| -> Vec<Said> {
         let hints = match checked.policy {

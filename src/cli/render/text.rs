@@ -36,8 +36,7 @@ impl Head<'_> {
     }
 }
 
-/// What stands for the rows that are left out, e.g. `... and 4,950 more nodes`,
-/// after `indent`.
+/// The line for omitted rows, e.g. `... and 4,950 more nodes`, after `indent`.
 pub(super) fn and_more(indent: &str, count: usize, what: &str, how: &str) -> String {
     match count {
         0 => String::new(),

@@ -7,7 +7,7 @@ use crate::explain::diagnosis::Diagnosis;
 use crate::explain::words::{plural, sentence, verb};
 use crate::spread::fleet::{OverSkew, Refused};
 
-/// What comes of the placement, why, and what would help.
+/// The sentence of a placement: the result, the reason, and what would help.
 pub fn of(case: &PlacementCase<'_>, findings: &[Diagnosis]) -> String {
     let (open, all) = (case.open_count(), case.clusters.len());
     let verdict = match (open, all) {

@@ -39,8 +39,8 @@ pub fn all(case: &Case<'_>) -> Vec<Diagnosis> {
     hints.chain(soft::soft(case)).collect()
 }
 
-/// The hints about a constraint of pods with `labels` that hold whatever nodes
-/// and pods there are.
+/// The hints about a constraint of pods with `labels` that hold for any nodes
+/// and pods.
 pub fn always(active: &Active, labels: &BTreeMap<String, String>) -> Vec<v1::Hint> {
     let is_soft = !active.constraint.is_hard();
     let hints = [

@@ -1,4 +1,4 @@
-//! Views that nobody asks for any more.
+//! Unused views.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! The port from its binding to its end: what is offered on it, and by which
-//! threads.
+//! The port from its binding to its end: its services and its threads.
 
 use std::sync::Arc;
 
@@ -30,7 +29,7 @@ pub(super) struct PortOffer<'a> {
     pub(super) draining: &'a CancellationToken,
 }
 
-/// A bound port that nobody serves yet: connections queue.
+/// A bound port that is not served yet: connections queue.
 pub(super) struct Port {
     limits: CallLimits,
     listener: Listener,
@@ -80,7 +79,7 @@ impl Port {
         &self.threads
     }
 
-    /// Reads what is open on it.
+    /// Reads what is open on the port.
     pub(super) fn load(&self) -> ReadPort {
         let (connections, limits) = (self.listener.counts(), self.limits.clone());
         Box::new(move || {

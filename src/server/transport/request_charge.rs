@@ -38,7 +38,7 @@ impl RequestCharge {
         Ok(charge.grow(bytes).map_err(api::Error::from)?)
     }
 
-    /// Takes the charge away, for whoever holds it from now on.
+    /// Hands the charge over to another holder.
     pub(super) fn take(&mut self) -> Option<Charge> {
         self.charge.take()
     }

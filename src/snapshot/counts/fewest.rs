@@ -30,8 +30,8 @@ pub struct Fewest<'a> {
     pub bound: Bound,
 }
 
-/// The bound behind `max` domains, which are not all, given how many stand at
-/// each count.
+/// The bound after `max` of the domains, given the number of domains at each
+/// count.
 pub fn by_levels(levels: &BTreeMap<u32, u32>, max: usize) -> Bound {
     let mut at_count = max;
     for (count, domains) in levels {

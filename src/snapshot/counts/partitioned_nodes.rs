@@ -50,7 +50,7 @@ const SHARES: usize = 64;
 /// How many partitions are kept, at most.
 const MAX_PARTITIONS: usize = 4_096;
 
-/// What became of the partitions when nodes changed.
+/// How the partitions changed with the nodes.
 #[derive(Debug)]
 pub enum Followed {
     /// They are up to date; these nodes moved between domains.
@@ -154,7 +154,7 @@ impl PartitionedNodes {
         Some((topology, Arc::new(partition)))
     }
 
-    /// What became of the base's partition of a key.
+    /// How the base's partition of a key changed.
     fn follow_base(
         &self,
         base: &Base,

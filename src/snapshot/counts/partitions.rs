@@ -50,7 +50,7 @@ impl PartitionId {
 pub struct PartitionInUse {
     /// The number of the partition.
     pub id: PartitionId,
-    /// The eligible nodes, parted into domains.
+    /// The eligible nodes by domain.
     pub partition: Arc<Partition>,
     /// The domains of all nodes, eligible or not.
     pub topology: Arc<Topology>,
@@ -122,8 +122,8 @@ impl TrackedPartition {
         self.last_used.load(Ordering::Relaxed)
     }
 
-    /// What is kept longer is worth more: what was used more than once, then
-    /// what was used last.
+    /// A larger value is kept longer: first those used more than once, then
+    /// those used last.
     fn worth(&self) -> (bool, u64, u64) {
         let found_at = self.found_at.load(Ordering::Relaxed);
         let reused = self.reused.load(Ordering::Relaxed);
@@ -185,8 +185,8 @@ impl PartitionsInUse {
         Some(Arc::clone(&self.topology[*index]))
     }
 
-    /// Takes a partition of a topology up, or finds the one of its key. `None`
-    /// when another topology took the place of this one meanwhile.
+    /// Inserts a partition of a topology, or finds the one with its key. `None`
+    /// when another topology has replaced this one.
     pub fn insert(
         &mut self,
         topology: &Arc<Topology>,
@@ -299,8 +299,8 @@ impl PartitionsInUse {
         self.retain(|entry| entry.last_used() >= since);
     }
 
-    /// Drops the half that is least worth keeping: what was used only once, then
-    /// what was not used for longest.
+    /// Drops the least useful half: first those used only once, then those not
+    /// used for longest.
     pub fn drop_half(&mut self) {
         let entries = self.entries.iter();
         let mut uses: Vec<_> = entries.map(|(_, entry)| entry.worth()).collect();
@@ -310,7 +310,7 @@ impl PartitionsInUse {
         let (middle, mut spared) = (uses.len() / 2, uses.len().div_ceil(2));
         let (_, median, _) = uses.select_nth_unstable(middle);
         let median = *median;
-        // Of those worth the same as the middle one, some have to go.
+        // Of those as useful as the middle one, drop some.
         spared -= uses.iter().filter(|worth| **worth > median).count();
         self.retain(|entry| {
             let stays = entry.worth() == median && spared > 0;
@@ -346,7 +346,7 @@ impl PartitionsInUse {
         (entry.serial == id.serial).then_some(&entry.key)
     }
 
-    /// As [`Self::memory_bytes`], with each of them measured anew.
+    /// The same as [`Self::memory_bytes`], measured again.
     pub fn measured_bytes(&self) -> usize {
         let topologies = self.topology.iter().map(|(_, t)| t.measured_bytes());
         let entries = self.entries.iter();

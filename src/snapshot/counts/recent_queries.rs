@@ -6,8 +6,8 @@ use std::hash::{BuildHasher, RandomState};
 use super::query::Query;
 use crate::account::heap;
 
-/// How many queries are remembered, each by a hash in a place of its own. A
-/// query whose place another one took has to come twice more.
+/// How many queries are remembered, each as a hash in its own place. If another
+/// query takes the place, the first one must come twice again.
 const PLACES: usize = 4_096;
 
 /// The queries asked recently. Hashes are seeded, so that clients cannot choose

@@ -26,7 +26,7 @@ pub struct Upkeep {
 }
 
 impl Upkeep {
-    /// Of a state whose views may take so many bytes, on an account.
+    /// For a state whose views may take this many bytes, on an account.
     pub fn new(max_view_bytes: usize, account: &Arc<Account>) -> Self {
         Self {
             version: AtomicU64::new(0),
@@ -50,7 +50,7 @@ impl Upkeep {
         &self.counters
     }
 
-    /// The version of the nodes that views have to be of.
+    /// The version of the nodes that views must follow.
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Relaxed)
     }
@@ -85,7 +85,7 @@ impl Upkeep {
         self.partition_bytes.set(bytes);
     }
 
-    /// Whether topologies and partitions may take so many bytes more.
+    /// Whether topologies and partitions may take this many more bytes.
     pub fn has_partition_room(&self, bytes: usize) -> bool {
         self.partition_bytes() + bytes <= self.max_view_bytes
             && self.process().has_room(Part::Views, bytes)
@@ -110,7 +110,7 @@ impl Upkeep {
         self.max_view_bytes
     }
 
-    /// Whether a view of so many bytes may be kept.
+    /// Whether a view of this many bytes may be kept.
     pub fn has_view_room(&self, bytes: usize) -> bool {
         self.view_bytes() + bytes <= self.max_view_bytes
             && self.process().has_room(Part::Views, bytes)

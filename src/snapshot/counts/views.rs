@@ -36,9 +36,9 @@ pub struct Views {
 }
 
 impl Views {
-    /// Changes which views there are, and notes what they take then. Views are
-    /// kept and dropped only here, so the total is always the sum of what
-    /// namespaces noted last, however views grew meanwhile.
+    /// Changes which views exist, and notes their new size. Views are kept and
+    /// dropped only here, so the total is always the sum of the sizes that
+    /// namespaces noted last, however views grew since.
     pub fn change<T>(&mut self, upkeep: &Upkeep, change: impl FnOnce(&mut Self) -> T) -> T {
         let before = (self.noted, self.count());
         let changed = change(self);
@@ -157,8 +157,8 @@ impl Views {
         self.watched.watching(set)
     }
 
-    /// How many look-ups of a pod count it takes to follow so many nodes, at
-    /// most.
+    /// At most how many look-ups of a pod count it takes to follow this many
+    /// nodes.
     pub fn lookups(&self, nodes: usize) -> usize {
         let lookups = |sets: usize| nodes.saturating_mul(sets).min(MAX_LOOKUPS);
         let watched = self.watched.sizes();

@@ -43,7 +43,7 @@ struct WatchedEntry {
     views: Vec<Arc<View>>,
 }
 
-/// A copy of what is kept for a selector.
+/// A copy of the views of a selector.
 #[derive(Debug)]
 pub struct SelectorViews {
     /// The selector.
@@ -345,7 +345,7 @@ impl WatchedSelectors {
         self.count
     }
 
-    /// As [`Self::memory_bytes`], with each of them measured anew, but for the
+    /// The same as [`Self::memory_bytes`], measured again, except for the
     /// counts of views.
     pub fn measured_bytes(&self) -> usize {
         let watched = self.selectors.iter().map(|(_, w)| w.memory_bytes());

@@ -76,7 +76,7 @@ impl Reservations {
         self.held.get(&serial).map(|(held, _)| held)
     }
 
-    /// The pods that stand for reservations.
+    /// The pods of reservations.
     pub fn pods(&self, serials: &[Serial]) -> Vec<Object> {
         let held = |serial: &Serial| Some(self.get(*serial)?.pod(*serial));
         serials.iter().filter_map(held).collect()

@@ -1,10 +1,10 @@
 //! What happens between accepting a batch and applying it.
 //!
-//! Whatever moves a snapshot on becomes an [`Entry`] first. Entries of a
-//! snapshot are in order, each with the epoch and the revision that it leads
-//! to, and an entry is applied only after the journal took it. So what a
-//! decision sees can always be read back, and applying the same entries in the
-//! same order leads to the same state.
+//! Every change of a snapshot becomes an [`Entry`] first. Entries of a snapshot
+//! are in order, each with the epoch and the revision that it leads to. An
+//! entry is applied only after the journal took it. So everything that a
+//! decision sees can be read back, and applying the same entries in the same
+//! order gives the same state.
 
 use std::time::SystemTime;
 

@@ -26,8 +26,8 @@ use crate::snapshot::objects::reservation::Serial;
 use crate::snapshot::state::frozen::NoBatch;
 use crate::snapshot::state::shards::{Applied, SNAPSHOT_BYTES, State};
 
-/// How many reservations are changed while who looks one up waits: that takes
-/// about 1 ms.
+/// How many reservations are changed while look-ups wait: that takes about 1
+/// ms.
 const FEW: usize = 1_000;
 
 /// A named snapshot.
@@ -174,7 +174,7 @@ impl Snapshot {
         self.synced.load(Ordering::Acquire)
     }
 
-    /// Whether the server was told to expect it.
+    /// Whether the server expects it (`--expect-snapshot`).
     pub fn is_expected(&self) -> bool {
         self.expected
     }
@@ -252,7 +252,7 @@ impl Snapshot {
         unused
     }
 
-    /// Notes that its feed was heard of: a batch that arrived then is applied.
+    /// Notes that a batch, which arrived at that moment, was applied.
     pub(super) fn fed(&self, at: Now, arrived: Moment) {
         *self.updated.lock() = at;
         let lag = (self.clock)().steady.since(arrived);
@@ -287,7 +287,7 @@ impl Snapshot {
         self.freshness.check(self.name(), &*self.clock)
     }
 
-    /// Looks at its age, and tells when it became stale or stopped being so.
+    /// Checks its age, and reports if it became stale or stopped being so.
     pub(super) fn look_at_age(&self) {
         // Without the turn: its holder may wait for a disk, and that is when a
         // snapshot grows old.
@@ -305,7 +305,7 @@ impl Snapshot {
         Cow::Owned(batch.and(self.book().deletions(taken)))
     }
 
-    /// Takes reservations that the state holds no more out of the book.
+    /// Removes reservations from the book that the state no longer holds.
     pub(super) fn forget(&self, serials: &[Serial]) {
         self.change_book(serials.len(), |book| {
             for serial in serials {
@@ -319,8 +319,8 @@ impl Snapshot {
         Arc::clone(&self.book.lock())
     }
 
-    /// Changes so many reservations in the book, for whoever has the turn. Who
-    /// looks something up never waits for many: those are changed in a copy.
+    /// Changes this many reservations in the book. The caller has the turn. A
+    /// look-up never waits for many changes: those are made in a copy.
     pub(super) fn change_book(&self, count: usize, change: impl FnOnce(&mut Reservations)) {
         if count == 0 {
             return;

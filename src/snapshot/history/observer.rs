@@ -1,4 +1,4 @@
-//! The observer of snapshots: it is told when one starts or stops being able to
+//! The observer of snapshots: it learns when one starts or stops being able to
 //! answer.
 
 /// Told when a snapshot starts or stops being able to answer. Called in the

@@ -40,8 +40,7 @@ impl Registry {
         Self::with_clock(limits, observer, clock::system())
     }
 
-    /// An empty registry with its own idea of time: on both clocks, or by a wall
-    /// clock that nobody sets.
+    /// An empty registry with a clock of its own.
     pub fn with_clock<N: Into<Now>>(
         limits: Limits,
         observer: Arc<dyn Observer>,
@@ -227,9 +226,9 @@ impl Registry {
         outcomes.pop().expect("every offer has an outcome")
     }
 
-    /// Applies batches one after another, as [`Self::update`] does each, until
-    /// one is refused; what became of them, up to that one. A journal takes
-    /// them together.
+    /// Applies batches one after another, each like [`Self::update`], until one
+    /// is refused. Returns the results up to that one. A journal takes them
+    /// together.
     ///
     /// # Errors
     /// [`Error::OverLimit`] when the snapshot cannot be created.
@@ -270,7 +269,7 @@ impl Registry {
             if replaced.is_err() {
                 self.remove_if_unused(&snapshot);
             }
-            // It may have been deleted meanwhile; then there is another.
+            // It may have been deleted meanwhile. Then there is another one.
             if let Some(replaced) = replaced.transpose() {
                 return replaced;
             }

@@ -61,9 +61,9 @@ pub struct DecidedPicks<T> {
 }
 
 impl Snapshot {
-    /// Holds picks. Nothing happens between the decision and the holding: if
-    /// the snapshot has moved on since `decided`, `again` decides once more.
-    /// Waits for other writers and for the journal.
+    /// Reserves picks, with no change between deciding and reserving: if the
+    /// snapshot changed since `decided`, `again` decides once more. Waits for
+    /// other writers and for the journal.
     ///
     /// # Errors
     /// Those of `again`, [`Error::OverLimit`], [`Error::NotStored`], and
@@ -189,9 +189,9 @@ impl Snapshot {
         asked.take(count).map(listed).collect()
     }
 
-    /// Ends the reservations whose time is over, all that are at this moment in
-    /// one entry, with the batches of callers that wait meanwhile. They count
-    /// until it is recorded. Waits for the journal, so that readers do not.
+    /// Ends all reservations that are due at this moment in one entry, together
+    /// with the batches of waiting callers. They count until that is recorded.
+    /// It waits for the journal, so that readers need not.
     ///
     /// # Errors
     /// [`Error::NotStored`]. Then they still count.

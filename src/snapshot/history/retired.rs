@@ -1,5 +1,4 @@
-//! States and snapshots that answer no more, kept until their last reader is
-//! done.
+//! Old states and snapshots, kept until their last reader is done.
 //!
 //! Dropping a large state takes seconds. A decision holds the state that it
 //! reads, but must not be the one that drops it: decisions run on threads that

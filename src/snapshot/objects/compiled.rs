@@ -1,5 +1,5 @@
-//! Objects in the form in which they are kept. Compiling is validating: it
-//! happens once, and what is compiled is applied without another look.
+//! Objects in the form in which they are kept. Compiling is validating. It
+//! happens once; a compiled object is applied without another check.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::proto::v1::change::Object;
 pub enum Compiled {
     /// The taints of a node.
     Node(Box<[Taint]>),
-    /// What is kept of a pod, but for its template.
+    /// What is kept of a pod, without its template.
     Pod(Life),
     /// A service or controller.
     Owner(OwnerKind, Arc<Owner>),

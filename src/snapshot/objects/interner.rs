@@ -6,10 +6,10 @@ use super::blocks::Blocks;
 use super::shrink;
 use crate::account::heap;
 
-/// Entries by number, found by a hash of what they stand for. Entries are copied
+/// Entries by number, found by a hash of their content. Entries are copied
 /// `BLOCK` at a time to change one of them.
 ///
-/// Numbers are given out again. The last entry is always in use.
+/// Numbers are reused. The last entry is always in use.
 #[derive(Debug, Clone)]
 pub struct Interner<E, const BLOCK: usize> {
     by_hash: HashTable<u32>,
@@ -61,21 +61,20 @@ impl<E, const BLOCK: usize> Interner<E, BLOCK> {
         self.entries.len()
     }
 
-    /// The numbers whose entries may be others than before, or changed; those
-    /// that are gone as well.
+    /// The numbers whose entries may be new or changed, including removed ones.
     pub fn changed_since(&self, before: &Self) -> impl Iterator<Item = usize> {
         let now = self.entries.changed(&before.entries);
         let gone = self.entries.len()..before.entries.len().max(self.entries.len());
         now.chain([gone]).flatten()
     }
 
-    /// What its tables take more at once with so many more entries.
+    /// How much its tables grow at once with this many more entries.
     pub fn doubling(&self, more: usize) -> usize {
         let (len, room) = (self.entries.len(), self.by_hash.capacity());
         heap::doubling(heap::block(self.by_hash.allocation_size()), len, room, more)
     }
 
-    /// What its list of entries takes more at once with so many more of them.
+    /// How much its list of entries grows at once with this many more of them.
     pub fn list_doubling(&self, more: usize) -> usize {
         let (len, room) = (self.entries.len(), self.entries.capacity());
         heap::doubling(heap::list::<E>(room), len, room, more)
@@ -95,8 +94,8 @@ impl<E: Clone, const BLOCK: usize> Interner<E, BLOCK> {
         self.entries.get_mut(number as usize)
     }
 
-    /// Adds an entry that is not there yet; its number. `hash_of` tells the hash
-    /// of an entry.
+    /// Adds a new entry and returns its number. `hash_of` computes the hash of
+    /// an entry.
     pub fn insert(&mut self, hash: u64, entry: E, hash_of: impl Fn(&E) -> u64) -> u32 {
         let number = match self.pop_free() {
             Some(number) => {

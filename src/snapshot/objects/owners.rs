@@ -119,8 +119,8 @@ impl Owners {
         }
     }
 
-    /// Deletes one, if it is there and `uid` is empty or its own; whether that
-    /// made a difference.
+    /// Deletes one, if it exists and `uid` is empty or its own. Returns whether
+    /// that made a difference.
     pub fn remove(&mut self, kind: OwnerKind, name: &str, uid: &str) -> bool {
         let key = (kind, name.into());
         let meant = |o: &Arc<Owner>| uid.is_empty() || *o.uid == *uid;
@@ -133,7 +133,7 @@ impl Owners {
         true
     }
 
-    /// Whether one is there.
+    /// Whether one exists.
     pub fn contains(&self, kind: OwnerKind, name: &str) -> bool {
         self.by_name.contains_key(&(kind, name.into()))
     }
@@ -200,7 +200,7 @@ impl Owners {
             .map(|(_, owner)| &**owner)
     }
 
-    /// As [`Self::memory_bytes`], with every owner measured anew.
+    /// The same as [`Self::memory_bytes`], with every owner measured again.
     pub fn measured_bytes(&self) -> usize {
         let owners = self.by_name.iter();
         let each = owners.map(|((_, name), owner)| heap::block(name.len()) + owner.heap_bytes());

@@ -1,4 +1,4 @@
-//! Objects taken apart: what nodes, pods and whatever selects pods consist of.
+//! The parts of objects: of nodes, of pods and of the objects that select pods.
 
 use std::collections::BTreeMap;
 

@@ -80,7 +80,7 @@ impl Phase {
 }
 
 impl Life {
-    /// Reads it from a pod, but for the template; `None` when its phase is
+    /// Reads it from a pod, without the template; `None` when its phase is
     /// unknown.
     pub fn of(wire: &v1::Pod) -> Option<Self> {
         let metadata = wire.metadata.as_ref();

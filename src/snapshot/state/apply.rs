@@ -25,9 +25,9 @@ pub(in crate::snapshot) type LockedShards<'a> = Vec<(&'a str, RwLockWriteGuard<'
 pub(in crate::snapshot) type Shards = Vec<(Box<str>, Arc<Shard>)>;
 
 impl State {
-    /// Applies a batch and moves on to `revision`. Callers take turns. Who reads
-    /// waits for some milliseconds, however large the batch is: one that takes
-    /// longer is applied to copies, which are swapped in.
+    /// Applies a batch and sets `revision`. Callers take turns. Readers wait
+    /// for some milliseconds at most, however large the batch is: one that
+    /// takes longer is applied to copies, which are swapped in.
     pub fn apply(&self, batch: &Batch, defaults: Option<Arc<Defaults>>, revision: i64) -> Applied {
         let shards = self.shards_of(batch);
         match self.room_for_copies(batch, &shards) {
@@ -36,7 +36,7 @@ impl State {
         }
     }
 
-    /// As [`Self::apply`], of a state that nobody reads.
+    /// The same as [`Self::apply`], for a state that nobody reads.
     pub fn apply_unread(&self, batch: &Batch, revision: i64) -> Applied {
         self.apply_in_place(&self.shards_of(batch), batch, None, revision)
     }
@@ -65,8 +65,8 @@ impl State {
         applied
     }
 
-    /// Lets namespaces that are empty go and notes what the views of the others
-    /// take; what is to be dropped once nothing is locked.
+    /// Removes empty namespaces and notes the size of the views of the others.
+    /// Returns what to drop once nothing is locked.
     pub(in crate::snapshot) fn settle(&self, locked: LockedShards<'_>) -> Vec<Views> {
         let mut gone = Vec::new();
         for (name, mut namespace) in locked {
@@ -117,8 +117,8 @@ impl State {
         RwLockWriteGuard::downgrade(shared)
     }
 
-    /// Has views follow what became of the nodes; whether they are of another
-    /// version then.
+    /// Updates views after a change of nodes. Returns whether their version
+    /// changed.
     pub(in crate::snapshot) fn follow<N>(
         &self,
         followed: &Followed,
@@ -143,8 +143,8 @@ impl State {
         true
     }
 
-    /// Moves on to another version of the nodes, which views have followed. For
-    /// whoever has locked both.
+    /// Sets another version of the nodes, which the views follow already. The
+    /// caller has locked both.
     pub(in crate::snapshot) fn move_views_on(&self, locked: &mut LockedShards<'_>) {
         let version = self.upkeep.next_version();
         for (_, namespace) in locked {

@@ -151,9 +151,9 @@ impl State {
         if live { views.copy() } else { Vec::new() }
     }
 
-    /// Copies nodes and namespaces, and what is wanted beside each: of one
-    /// moment, because nothing can change while this runs. The turn keeps
-    /// batches out, so one of the other locks at a time is enough.
+    /// Copies nodes and namespaces, and what is wanted besides each, at one
+    /// moment: nothing can change while this runs. The turn keeps batches out,
+    /// so one of the other locks at a time is enough.
     fn copy<L, V>(
         &self,
         _no_batch: &impl NoBatch,

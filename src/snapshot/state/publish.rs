@@ -1,6 +1,6 @@
-//! Large batches: applied to copies of what they touch while decisions go on
-//! with what there is, and swapped in whole. So who reads waits for the swap
-//! alone.
+//! Large batches are applied to copies of what they touch, which are then
+//! swapped in. Decisions continue on the old state meanwhile, so readers wait
+//! only for the swap.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -34,7 +34,7 @@ const UNITS_PER_LOOKUP: Units = 4;
 /// to a copy. Those that come later are counted again when next asked.
 const ROUNDS: usize = 3;
 
-/// What it costs to copy a node that somebody else reads.
+/// The cost of copying a node that a reader holds.
 const UNITS_PER_COPIED_NODE: Units = 20;
 
 /// What one change has copied of a namespace, in bytes: a block of pods and one
@@ -131,7 +131,7 @@ impl State {
         defaults: Option<Arc<Defaults>>,
         revision: i64,
     ) -> Applied {
-        // Nobody else changes anything meanwhile, so these are of one moment.
+        // Nothing else changes meanwhile, so these belong to one moment.
         let mut shared = self.shared.read().clone();
         let mut namespaces: Vec<(&str, Box<Namespace>)> = shards.iter().map(copy).collect();
         let noted: Vec<_> = namespaces

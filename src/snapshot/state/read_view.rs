@@ -133,12 +133,13 @@ impl<'a> ReadView<'a> {
     }
 
     /// Takes the cost of a piece of work from the budget. The work may begin if
-    /// this returns `true`. Otherwise the decision has to be discarded.
+    /// this returns `true`. Otherwise the decision must be discarded.
     pub fn affords(&self, units: usize) -> bool {
         self.budget.takes(units)
     }
 
-    /// Whether to go on: the caller still waits, and the budget is not spent.
+    /// Whether to continue: the caller still waits, and the budget is not
+    /// spent.
     pub fn goes_on(&self) -> bool {
         self.budget.delay().is_none()
     }

@@ -7,11 +7,11 @@ use super::super::active::Active;
 use super::super::report::{DomainReport, DomainTally, Report};
 use crate::snapshot::{DomainId, Query, ReadView, Slot, partition, topology};
 
-/// What a soft constraint takes off the score of a cluster that violates it.
+/// What a soft constraint subtracts from the score of a violating cluster.
 const SOFT_PENALTY: i64 = 1000;
 
-/// A constraint with the holders of each domain. Holds nothing of the
-/// snapshot, so that picking does not keep others from changing it.
+/// A constraint with the holders of each domain. It holds nothing of the
+/// snapshot, so picking keeps no batch waiting.
 #[derive(Debug, Clone)]
 pub struct HolderSpread {
     /// The constraint.
@@ -32,7 +32,7 @@ struct HolderDomain {
     holders: u32,
 }
 
-/// Where a cluster's domain stands among all of them. Nothing else about a
+/// How the domain of a cluster compares with all domains. Nothing else about a
 /// cluster matters to a constraint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Class {
@@ -92,7 +92,7 @@ impl HolderSpread {
         domain.copied().unwrap_or(DomainId::NONE)
     }
 
-    /// Where a domain stands.
+    /// The class of a domain.
     pub fn class(&self, domain: DomainId) -> Class {
         if !domain.is_some() {
             return Class::Keyless;
@@ -182,7 +182,7 @@ impl HolderSpread {
         lowest.first().filter(|_| lowest.len() == 1).copied()
     }
 
-    /// The words for a cluster that the constraint refuses.
+    /// The reason of a cluster that the constraint refuses.
     pub fn refusal(&self) -> String {
         let constraint = &self.active.constraint;
         format!(
@@ -233,7 +233,7 @@ impl HolderSpread {
     }
 }
 
-/// Which clusters hold a placement: those where a pod that matches counts.
+/// The clusters that hold a placement: those on which a matching pod counts.
 pub fn holders(
     selector: &crate::matching::Selector,
     read_view: &ReadView<'_>,

@@ -43,7 +43,7 @@ static NO_CONSTRAINTS: Constraints = Constraints {
 };
 
 impl<'a> Judge<'a> {
-    /// Counts what a question needs.
+    /// Makes the counts for a question.
     pub fn of(question: &'a PlacementSpec, checks: NodeChecks, read_view: &ReadView<'a>) -> Self {
         let spread = |active| HolderSpread::of(active, read_view);
         Self {
@@ -52,8 +52,8 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The topology spread score of a cluster, once it passes the checks and
-    /// the hard constraints: the first that it fails decides.
+    /// The topology spread score of a cluster that passes the checks and the
+    /// hard constraints. The first that fails decides.
     ///
     /// # Errors
     /// The refusal.
@@ -70,7 +70,7 @@ impl<'a> Judge<'a> {
         self.checks.judge(slot)
     }
 
-    /// As [`Self::judge`], without the checks.
+    /// The same as [`Self::judge`] without the checks.
     ///
     /// # Errors
     /// The refusal of a constraint.
@@ -89,7 +89,7 @@ impl<'a> Judge<'a> {
         spreads.map(|spread| spread.report(max_domains)).collect()
     }
 
-    /// The constraints alone, for picking.
+    /// Only the constraints, for picking.
     pub fn into_spreads(self) -> Vec<HolderSpread> {
         self.spreads
     }
@@ -119,7 +119,7 @@ pub fn score(spreads: &[HolderSpread], slot: Slot) -> Result<i64, OverSkew<'_>> 
 }
 
 impl Refused<'_> {
-    /// The words.
+    /// The text of the reason.
     pub fn reason(&self) -> String {
         match self {
             Self::ByCheck(refusal) => refusal.reason.as_str().to_owned(),

@@ -16,7 +16,7 @@ use crate::snapshot::{ReadView, Slot};
 /// The reason for clusters that cannot be picked again.
 const HOLDS_ALREADY: &str = "cluster(s) hold the placement";
 
-/// All that picking needs. Holds nothing of the snapshot.
+/// Everything that picking needs. It holds nothing of the snapshot.
 #[derive(Debug)]
 pub struct PickN {
     /// The constraints, hard ones first.
@@ -26,7 +26,7 @@ pub struct PickN {
     /// What can be picked, best first among equal scores.
     candidates: Vec<usize>,
     wanted: usize,
-    /// Holders that should go, ascending by name.
+    /// Holders that should give the placement up, ascending by name.
     removed: Vec<String>,
     /// Clusters that a check refuses or that hold the placement, by reason.
     refused: BTreeMap<String, usize>,
@@ -179,7 +179,7 @@ impl PickN {
         }
     }
 
-    /// Why the clusters that are left could not be picked.
+    /// Why the remaining clusters could not be picked.
     fn reasons(&self, picks: &[Pick]) -> BTreeMap<String, usize> {
         let mut reasons = self.refused.clone();
         let picked: HashSet<&str> = picks.iter().map(|pick| &*pick.node).collect();
@@ -248,7 +248,7 @@ impl KnownCluster {
     }
 }
 
-/// The holders that go when there are too many.
+/// The holders that give the placement up when there are too many.
 fn cut_down(holders: &[&KnownCluster], surplus: usize, wish: &Wish) -> Vec<String> {
     let mut leaving: Vec<(Holding, &str)> = holders
         .iter()

@@ -18,8 +18,8 @@ pub struct Groups {
     /// Whether nodes that lack the key of a soft constraint are left out of
     /// scoring.
     all_keys_required: bool,
-    /// For counting distinct domains: by soft constraint and domain, when it
-    /// was last seen.
+    /// By soft constraint and domain, the round in which the domain was last
+    /// seen. For counting distinct domains.
     seen: Vec<Vec<u64>>,
     round: u64,
 }
@@ -41,7 +41,7 @@ struct NodeGroup {
     /// Where it is among the live ones.
     at: usize,
     is_ignored: bool,
-    /// As of the last round: whether it is feasible, and its raw score.
+    /// In the last round: whether it is feasible, and its raw score.
     raw: Option<i64>,
 }
 
@@ -71,7 +71,7 @@ impl Groups {
         }
     }
 
-    /// Puts a node into the group where it belongs.
+    /// Puts a node into its group.
     pub fn insert(&mut self, node: u32, bonus: i64, constraints: &[TrackedConstraint]) {
         let keyed: Box<[bool]> = constraints.iter().map(|t| t.has_key(node)).collect();
         let soft_keyed = constraints
@@ -158,7 +158,7 @@ impl Groups {
         best.map(|(_, best)| best)
     }
 
-    /// Finds out which groups are feasible: their raw score is set.
+    /// Finds the feasible groups and sets their raw score.
     fn filter(&mut self, constraints: &[TrackedConstraint]) {
         let rules: Vec<SkewRule> = constraints.iter().map(TrackedConstraint::rule).collect();
         for index in &self.live {
@@ -171,8 +171,8 @@ impl Groups {
         }
     }
 
-    /// Weighs the soft constraints by how many domains the feasible nodes that
-    /// are scored have.
+    /// Sets the weights of the soft constraints, by the number of domains of the
+    /// feasible nodes that are scored.
     fn weigh(&mut self, constraints: &mut [TrackedConstraint]) {
         self.round += 1;
         for (i, tracked) in constraints

@@ -1,6 +1,6 @@
-//! Placing many pods at once by the rules of the Kubernetes dialect: as if
-//! each were filtered, scored and put on its best node before the next is
-//! looked at (`docs/placing.md`).
+//! Placing many pods at once by the rules of the Kubernetes dialect, as if each
+//! were filtered, scored and put on its best node before the next one. See
+//! `docs/placing.md`.
 //!
 //! The [`Placer`] looks at every node once. After that no pick looks at nodes:
 //! nodes that no constraint can tell apart form a group, and only groups are

@@ -15,7 +15,7 @@ use crate::snapshot::{ReadView, Slot};
 /// How many picks are made between two checks whether to go on.
 const PICKS_PER_LOOK: usize = 32;
 
-/// All that placing needs. Holds nothing of the snapshot.
+/// Everything that placing needs. It holds nothing of the snapshot.
 #[derive(Debug)]
 pub struct Placer {
     /// The constraints, in the order of the pod's or the default ones.

@@ -13,13 +13,13 @@ const MANY_DOMAINS: usize = 32;
 /// one.
 const FEW_NODES: usize = 64;
 
-/// A constraint with its counts. Holds nothing of the snapshot, so that
-/// placing does not keep others from changing it.
+/// A constraint with its counts. It holds nothing of the snapshot, so placing
+/// keeps no batch waiting.
 #[derive(Debug)]
 pub struct TrackedConstraint {
     /// The constraint.
     pub active: Active,
-    /// How nodes are told apart by it.
+    /// How it tells nodes apart.
     pub grain: Grain,
     /// The last weight of a count in scoring.
     pub weight: Weight,
@@ -38,7 +38,7 @@ pub struct TrackedConstraint {
     domain_count: usize,
     /// The smallest count of the domains.
     smallest: u32,
-    /// How many domains stand at that count.
+    /// The number of domains at that count.
     at_smallest: usize,
 }
 
@@ -103,7 +103,7 @@ impl TrackedConstraint {
         tracked
     }
 
-    /// How nodes are best told apart.
+    /// The best way to tell nodes apart.
     fn finest_grain(&self) -> Grain {
         let (domains, nodes) = (self.len(), self.judged_by.len());
         let by_count = if self.is_hard() {
@@ -138,8 +138,7 @@ impl TrackedConstraint {
         self.judged_by[node as usize]
     }
 
-    /// What the constraint makes of a node: part of what its group is known
-    /// by.
+    /// The mark that the constraint gives a node: a part of its group's key.
     pub fn mark(&self, node: u32) -> u32 {
         let domain = self.domain_of(node);
         match self.grain {
@@ -161,7 +160,7 @@ impl TrackedConstraint {
         self.counts.get(domain.index()).copied().unwrap_or(0)
     }
 
-    /// What decides whether a domain takes one more.
+    /// Decides whether a domain takes one more pod.
     pub fn rule(&self) -> SkewRule {
         SkewRule::of(&self.active, self.minimum().pods)
     }
@@ -183,7 +182,7 @@ impl TrackedConstraint {
         if was_lowest {
             self.at_smallest -= 1;
             if self.at_smallest == 0 {
-                // Every domain rose since the last time: a step per pick.
+                // Every domain has grown since the last time: one step per pick.
                 self.find_smallest();
             }
         }
@@ -200,7 +199,7 @@ impl TrackedConstraint {
         self.at_smallest = counts.filter(|count| *count == self.smallest).count();
     }
 
-    /// The minimum that skews are measured from.
+    /// The minimum from which skews are measured.
     fn minimum(&self) -> GlobalMinimum {
         let constraint = Some(&self.active.constraint).filter(|hard| hard.is_hard());
         GlobalMinimum::of(constraint, self.domain_count, Some(self.smallest))
