@@ -155,14 +155,9 @@ impl Run {
         let asked = Asked::of(&pod);
         check(stage, &compiled, &asked, constraints);
         let size = stage.size;
-        let id = format!(
-            "{}/{}/{}/{}/{}",
-            size.nodes,
-            size.pods,
-            size.zones,
-            constraints.name,
-            reach.name()
-        );
+        let Size { nodes, pods, zones } = size;
+        let (name, reach_name) = (constraints.name, reach.name());
+        let id = format!("{nodes}/{pods}/{zones}/{name}/{reach_name}");
         let yardsticks = self.time_yardsticks(&id, stage, &asked, constraints);
         let row = |measure, ns, wire_ns| Row {
             size,

@@ -79,7 +79,23 @@ fn main() -> std::io::Result<()> {
     let applying = thread_time() - start - notes.making;
     let after = resident_bytes()?;
 
-    let (nodes, pods, _) = size;
+    let rows = rows(size, &notes, applying, (before, after), &world);
+    let section = format!("| memory and load | |\n|---|--:|\n{rows}");
+    println!("{section}");
+    match &args.write {
+        Some(document) => document::replace_section(document, "memory", &section),
+        None => Ok(()),
+    }
+}
+
+/// The rows of the table; `before` and `after` are the memory of the process.
+fn rows(
+    (nodes, pods, _): (usize, usize, usize),
+    notes: &Notes,
+    applying: Duration,
+    (before, after): (usize, usize),
+    world: &World,
+) -> String {
     let per = |bytes: usize, things: usize| format!("{:.1}", bytes as f64 / things as f64);
     let names = notes.name_bytes;
     let rows = [
@@ -108,15 +124,8 @@ fn main() -> std::io::Result<()> {
             per(estimate.saturating_sub(names), pods)
         }),
     ];
-    let rows = rows
-        .map(|(what, value)| format!("| {what} | {value} |\n"))
-        .concat();
-    let section = format!("| memory and load | |\n|---|--:|\n{rows}");
-    println!("{section}");
-    match &args.write {
-        Some(document) => document::replace_section(document, "memory", &section),
-        None => Ok(()),
-    }
+    let rows = rows.map(|(what, value)| format!("| {what} | {value} |\n"));
+    rows.concat()
 }
 
 impl Notes {

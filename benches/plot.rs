@@ -44,6 +44,25 @@ pub fn draw(title: &str, curves: &[Curve]) -> String {
          <text x=\"{LEFT}\" y=\"22\" font-size=\"15\">{title}</text>\n"
     );
     let mut add = |text: String| writeln!(svg, "{text}").expect("a string takes everything");
+    axes((x0, x1), (y0, y1), (&x, &y), &mut add);
+    for (name, color, label_y, line) in labelled(curves, &x, &y) {
+        add(format!(
+            "<polyline points=\"{line}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"2\"/>\
+             <text x=\"{}\" y=\"{:.1}\" fill=\"{color}\">{name}</text>",
+            WIDTH - RIGHT + 8.0,
+            label_y
+        ));
+    }
+    svg + "</svg>\n"
+}
+
+/// Lines for the powers of ten, and what they stand for.
+fn axes(
+    (x0, x1): (f64, f64),
+    (y0, y1): (f64, f64),
+    (x, y): (&impl Fn(f64) -> f64, &impl Fn(f64) -> f64),
+    add: &mut impl FnMut(String),
+) {
     for decade in x0 as i32..=x1 as i32 {
         let (at, bottom) = (x(10_f64.powi(decade)), HEIGHT - BOTTOM);
         add(format!(
@@ -69,15 +88,6 @@ pub fn draw(title: &str, curves: &[Curve]) -> String {
         (LEFT + WIDTH - RIGHT) / 2.0,
         HEIGHT - 12.0
     ));
-    for (name, color, label_y, line) in labelled(curves, &x, &y) {
-        add(format!(
-            "<polyline points=\"{line}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"2\"/>\
-             <text x=\"{}\" y=\"{:.1}\" fill=\"{color}\">{name}</text>",
-            WIDTH - RIGHT + 8.0,
-            label_y
-        ));
-    }
-    svg + "</svg>\n"
 }
 
 /// The curves with a color, a place for the name and the line; names that

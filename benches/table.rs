@@ -191,69 +191,21 @@ pub fn targets(rows: &[Row], change_rows: &[ChangeRow]) -> String {
         });
         all.copied().collect::<Vec<Row>>()
     };
-    let at_5000 = |row: &&Row| row.size.nodes == 5_000;
-
-    let domains = plain(Measure::FilterDomains, "zone hard");
-    let few = || domains.iter().filter(|row| row.size.zones <= 10);
-    targets.at_most(
-        "warm Filter, domains, up to 10 zones",
-        MAX_DOMAINS_NS,
-        few().map(|row| row.ns),
-        time,
+    targets.of_domains(&plain(Measure::FilterDomains, "zone hard"));
+    targets.of_nodes(
+        &plain(Measure::FilterBitmap, "zone + hostname hard"),
+        &plain(Measure::ScorePacked, "zone + hostname soft"),
+        &plain(Measure::ScoreTop, "zone + hostname soft"),
     );
-    let at = |zones, nodes| few().find(|r| (r.size.zones, r.size.nodes) == (zones, nodes));
-    let growth = [3, 10]
-        .into_iter()
-        .filter_map(|zones| Some(at(zones, 100_000)?.ns / at(zones, 100)?.ns));
-    targets.at_most("the same, 3,000,000 pods over 3,000", 1.2, growth, ratio);
-    let over = |row: &Row| row.recount_ns / row.ns;
-    targets.at_least(
-        "plain recount over it, 5,000 nodes",
-        5_000.0,
-        few().filter(at_5000).map(over),
-    );
-    let over = |row: &Row| row.scan_ns / row.ns;
-    targets.at_least(
-        "scan over it, 5,000 nodes",
-        100.0,
-        few().filter(at_5000).map(over),
-    );
-
-    let bitmaps = plain(Measure::FilterBitmap, "zone + hostname hard");
-    let large = |row: &&Row| row.size.nodes >= LARGE_NODES;
-    let above = bitmaps.iter().filter(large).map(|row| {
-        let above = row.ns - MAX_DOMAINS_NS;
-        above.max(0.0) / row.size.nodes as f64
-    });
-    let name = "warm Filter, bitmap, zone + hostname, per node above 1 µs";
-    targets.at_most(name, 1.5, above, time);
-    let packed = plain(Measure::ScorePacked, "zone + hostname soft");
-    let per_node = packed.iter().filter(large);
-    let per_node = per_node.map(|row| row.ns / row.size.nodes as f64);
-    let name = "warm Score, packed, zone + hostname, per node from 1,000 nodes";
-    targets.at_most(name, 5.0, per_node, time);
-    let top = plain(Measure::ScoreTop, "zone + hostname soft");
-    let share = top
-        .iter()
-        .zip(&packed)
-        .map(|(top, packed)| top.ns / packed.ns);
-    targets.at_most("top 10 over packed", 1.0, share, ratio);
     let cold = plain(Measure::FilterCold, "zone hard");
     let share = cold.iter().filter(at_5000).map(|row| row.ns / row.scan_ns);
     targets.at_most("cold view over scan, 5,000 nodes", 1.0 / 3.0, share, ratio);
-
-    let alone = change_rows.iter().map(|row| row.pod_alone_ns);
-    targets.at_most(
-        "pod change, 3 views, a batch of its own",
-        1_000.0,
-        alone,
-        time,
-    );
-    let batched = change_rows.iter().map(|row| row.pod_batched_ns);
-    targets.at_most("pod change, 3 views, in a batch", 1_000.0, batched, time);
-    let relabel = change_rows.iter().map(|row| row.relabel_ns);
-    targets.at_most("node relabel, 100 sets, 1,000 views", 1e6, relabel, time);
+    targets.of_changes(change_rows);
     targets.0
+}
+
+fn at_5000(row: &&Row) -> bool {
+    row.size.nodes == 5_000
 }
 
 struct Targets(String);
@@ -265,6 +217,69 @@ impl Default for Targets {
 }
 
 impl Targets {
+    /// What a Filter that counts per domain costs.
+    fn of_domains(&mut self, domains: &[Row]) {
+        let few = || domains.iter().filter(|row| row.size.zones <= 10);
+        self.at_most(
+            "warm Filter, domains, up to 10 zones",
+            MAX_DOMAINS_NS,
+            few().map(|row| row.ns),
+            time,
+        );
+        let at = |zones, nodes| few().find(|r| (r.size.zones, r.size.nodes) == (zones, nodes));
+        let growth = [3, 10]
+            .into_iter()
+            .filter_map(|zones| Some(at(zones, 100_000)?.ns / at(zones, 100)?.ns));
+        self.at_most("the same, 3,000,000 pods over 3,000", 1.2, growth, ratio);
+        let over = |row: &Row| row.recount_ns / row.ns;
+        self.at_least(
+            "plain recount over it, 5,000 nodes",
+            5_000.0,
+            few().filter(at_5000).map(over),
+        );
+        let over = |row: &Row| row.scan_ns / row.ns;
+        self.at_least(
+            "scan over it, 5,000 nodes",
+            100.0,
+            few().filter(at_5000).map(over),
+        );
+    }
+
+    /// What answers cost that say something of every node.
+    fn of_nodes(&mut self, bitmaps: &[Row], packed: &[Row], top: &[Row]) {
+        let large = |row: &&Row| row.size.nodes >= LARGE_NODES;
+        let above = bitmaps.iter().filter(large).map(|row| {
+            let above = row.ns - MAX_DOMAINS_NS;
+            above.max(0.0) / row.size.nodes as f64
+        });
+        let name = "warm Filter, bitmap, zone + hostname, per node above 1 µs";
+        self.at_most(name, 1.5, above, time);
+        let per_node = packed.iter().filter(large);
+        let per_node = per_node.map(|row| row.ns / row.size.nodes as f64);
+        let name = "warm Score, packed, zone + hostname, per node from 1,000 nodes";
+        self.at_most(name, 5.0, per_node, time);
+        let share = top
+            .iter()
+            .zip(packed)
+            .map(|(top, packed)| top.ns / packed.ns);
+        self.at_most("top 10 over packed", 1.0, share, ratio);
+    }
+
+    /// What changes cost.
+    fn of_changes(&mut self, change_rows: &[ChangeRow]) {
+        let alone = change_rows.iter().map(|row| row.pod_alone_ns);
+        self.at_most(
+            "pod change, 3 views, a batch of its own",
+            1_000.0,
+            alone,
+            time,
+        );
+        let batched = change_rows.iter().map(|row| row.pod_batched_ns);
+        self.at_most("pod change, 3 views, in a batch", 1_000.0, batched, time);
+        let relabel = change_rows.iter().map(|row| row.relabel_ns);
+        self.at_most("node relabel, 100 sets, 1,000 views", 1e6, relabel, time);
+    }
+
     fn at_most(
         &mut self,
         what: &str,

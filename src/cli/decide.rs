@@ -18,6 +18,7 @@ use super::render;
 use crate::manifest::{self, LoadedObjects, WorkloadPod};
 use crate::proto::v1::change::Object;
 use crate::proto::v1::{Change, NodeChecks, NodeNames, ObjectReference};
+use crate::snapshot::ObjectKind;
 
 /// Domains of a constraint that a table lists, unless told otherwise.
 const TABLE_DOMAINS: i32 = 20;
@@ -263,16 +264,13 @@ impl FromStr for Deletion {
             [kind, namespace, name] => (kind, namespace, name),
             _ => return Err("want KIND/NAME or KIND/NAMESPACE/NAME".to_owned()),
         };
-        let known = manifest::KINDS
-            .iter()
-            .find(|known| known.eq_ignore_ascii_case(kind));
-        let kind =
-            known.ok_or_else(|| format!("{kind:?} is none of {}", manifest::KINDS.join(", ")))?;
+        let known = ObjectKind::all().find(|known| known.as_str().eq_ignore_ascii_case(kind));
+        let known = known.ok_or_else(|| format!("{kind:?} is none of {}", ObjectKind::list()))?;
         if name.is_empty() {
             return Err("the name is empty".to_owned());
         }
         Ok(Deletion(ObjectReference {
-            kind: (*kind).to_owned(),
+            kind: known.as_str().to_owned(),
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             uid: String::new(),

@@ -1,8 +1,12 @@
-//! What a command's exit code says.
+//! How a command runs to its end, and what its exit code says.
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
+use anyhow::Result;
+
 use super::errors::Unreachable;
+use crate::visible;
 
 /// How a command ended. `--help` of the binary documents the codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,4 +42,30 @@ impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         ExitCode::from(exit as u8)
     }
+}
+
+/// Runs a client command. One thread is enough: it does one thing at a time.
+pub(super) fn wait_for(command: impl Future<Output = Result<Exit>>) -> Result<Exit> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(command)
+}
+
+/// Writes the error for a person, and answers its exit code. A reader of
+/// standard output that has seen enough, such as `head`, is no error.
+pub(super) fn report(error: &anyhow::Error) -> Exit {
+    let seen_enough = |cause: &(dyn std::error::Error + 'static)| {
+        let cause = cause.downcast_ref::<io::Error>();
+        cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+    };
+    if error.chain().any(seen_enough) {
+        return Exit::Success;
+    }
+    let style = anstyle::AnsiColor::Red.on_default().bold();
+    let text = format!("{error:#}");
+    let text = visible::lines(&text);
+    // Nothing is left to tell when standard error is closed.
+    let _ = writeln!(anstream::stderr(), "{style}error:{style:#} {text}");
+    Exit::of_error(error)
 }

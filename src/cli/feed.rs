@@ -63,23 +63,20 @@ where
         .await;
     let mut answers = answer.map_err(|status| refused(status, 0))?.into_inner();
     let mut total = UpdateSnapshotResponse::default();
-    let mut done = 0;
-    let mut counted = 0;
+    let (mut done, mut counted) = (0, 0);
     while let Some(answer) = answers
         .message()
         .await
         .map_err(|status| refused(status, done))?
     {
-        let mut update = answer.update.unwrap_or_default();
-        let changes = update.changed_count + update.unchanged_count;
-        if !target.replace {
-            update.changed_count += total.changed_count;
-            update.unchanged_count += total.unchanged_count;
-        }
-        // Of a replace the last one is the commit's, which counts them all.
-        total = update;
-        counted += changes.unsigned_abs();
+        let update = answer.update.unwrap_or_default();
+        counted += (update.changed_count + update.unchanged_count).unsigned_abs();
         progress.set_position(counted.min(progress.length().unwrap_or(counted)));
+        // Of a replace the last one is the commit's, which counts them all.
+        total = match target.replace {
+            true => update,
+            false => with_counts(update, &total),
+        };
         done += 1;
     }
     let sent = sent.load(Ordering::Relaxed);
@@ -88,6 +85,18 @@ where
         "the server ended the stream after {done} of {sent} steps"
     );
     Ok(total)
+}
+
+/// `update` with the counts of those before it.
+fn with_counts(
+    update: UpdateSnapshotResponse,
+    before: &UpdateSnapshotResponse,
+) -> UpdateSnapshotResponse {
+    UpdateSnapshotResponse {
+        changed_count: before.changed_count + update.changed_count,
+        unchanged_count: before.unchanged_count + update.unchanged_count,
+        ..update
+    }
 }
 
 /// The changes of `objects` in batches, cut by number and size. A batch is

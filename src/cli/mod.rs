@@ -16,7 +16,6 @@ mod filter;
 mod healthcheck;
 mod input;
 mod lint;
-mod list_file;
 mod load;
 mod output;
 mod place;
@@ -35,16 +34,13 @@ mod synth;
 mod token;
 mod verify;
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
-use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
 
 pub use command_line::{ParseError, parse};
 
-use crate::visible;
-use exit::Exit;
+use exit::{report, wait_for};
 
 /// The command line of `evenkeel`.
 #[derive(Debug, Parser)]
@@ -151,30 +147,4 @@ impl Cli {
         };
         done.unwrap_or_else(|error| report(&error)).into()
     }
-}
-
-/// Runs a client command. One thread is enough: it does one thing at a time.
-fn wait_for(command: impl Future<Output = Result<Exit>>) -> Result<Exit> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(command)
-}
-
-/// Writes the error for a person, and answers its exit code. A reader of
-/// standard output that has seen enough, such as `head`, is no error.
-fn report(error: &anyhow::Error) -> Exit {
-    let seen_enough = |cause: &(dyn std::error::Error + 'static)| {
-        let cause = cause.downcast_ref::<io::Error>();
-        cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
-    };
-    if error.chain().any(seen_enough) {
-        return Exit::Success;
-    }
-    let style = anstyle::AnsiColor::Red.on_default().bold();
-    // Nothing is left to tell when standard error is closed.
-    let error_text = format!("{error:#}");
-    let text = visible::lines(&error_text);
-    let _ = writeln!(anstream::stderr(), "{style}error:{style:#} {text}");
-    Exit::of_error(error)
 }

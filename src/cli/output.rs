@@ -47,8 +47,8 @@ impl AnswerFormat {
     }
 }
 
-/// What is made of an answer for a person, who sees each of its strings as it
-/// is: the answer holds what came from outside.
+/// What `of` makes of an answer, after control characters in its strings were
+/// made visible: the answer holds text from outside.
 pub(crate) fn shown<T: Serialize + DeserializeOwned, R>(answer: &T, of: impl FnOnce(&T) -> R) -> R {
     of(visible::message(answer).as_ref().unwrap_or(answer))
 }

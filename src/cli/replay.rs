@@ -71,30 +71,9 @@ impl ReplayCommand {
             revision: saved.as_ref().map(|saved| saved.revision),
             ..Replayed::default()
         };
-        let mut others = BTreeSet::new();
-        // All of them before anything is asked: a server may log what it is asked
-        // in one of them.
-        let opened: Result<Vec<_>> = self.logs.iter().map(|log| open(log)).collect();
-        for (log, lines) in self.logs.iter().zip(opened?) {
-            for (number, text) in (1..).zip(lines) {
-                let text = text.with_context(|| format!("reading {}", log.display()))?;
-                match Line::parse(&text) {
-                    Err(error) => {
-                        let place = format!("{}, line {number}", log.display());
-                        output::warn(&format!("{place}: not a decision: {error}"));
-                        replayed.unreadable += 1;
-                    }
-                    Ok(line) if line.snapshot != replayed.snapshot => {
-                        others.insert(line.snapshot);
-                        replayed.of_other_snapshots += 1;
-                    }
-                    Ok(line) => {
-                        self.replay(&client, line, saved.as_ref(), &mut replayed)
-                            .await?;
-                    }
-                }
-            }
-        }
+        let others = self
+            .replay_all(&client, saved.as_ref(), &mut replayed)
+            .await?;
         let read = replayed.same + replayed.left_out + replayed.different.len();
         anyhow::ensure!(
             read > 0,
@@ -117,6 +96,38 @@ impl ReplayCommand {
             true => Exit::Success,
             false => Exit::Negative,
         })
+    }
+
+    /// Decides every decision about the snapshot again; which other snapshots
+    /// the logs are about.
+    async fn replay_all(
+        &self,
+        client: &Client,
+        saved: Option<&SavedOrigin>,
+        replayed: &mut Replayed,
+    ) -> Result<BTreeSet<String>> {
+        let mut others = BTreeSet::new();
+        // All of them before anything is asked: a server may log what it is asked
+        // in one of them.
+        let opened: Result<Vec<_>> = self.logs.iter().map(|log| open(log)).collect();
+        for (log, lines) in self.logs.iter().zip(opened?) {
+            for (number, text) in (1..).zip(lines) {
+                let text = text.with_context(|| format!("reading {}", log.display()))?;
+                match Line::parse(&text) {
+                    Err(error) => {
+                        let place = format!("{}, line {number}", log.display());
+                        output::warn(&format!("{place}: not a decision: {error}"));
+                        replayed.unreadable += 1;
+                    }
+                    Ok(line) if line.snapshot != replayed.snapshot => {
+                        others.insert(line.snapshot);
+                        replayed.of_other_snapshots += 1;
+                    }
+                    Ok(line) => self.replay(client, line, saved, replayed).await?,
+                }
+            }
+        }
+        Ok(others)
     }
 
     async fn replay(

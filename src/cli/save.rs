@@ -9,10 +9,9 @@ use indicatif::HumanCount;
 use super::args;
 use super::errors::RefusedCall;
 use super::exit::Exit;
-use super::list_file::ListFile;
 use super::output;
 use crate::api::ExportSum;
-use crate::manifest::SavedOrigin;
+use crate::manifest::{ListFile, SavedOrigin};
 use crate::proto::v1::ExportSnapshotRequest;
 
 /// Flags of `evenkeel snapshot save`.

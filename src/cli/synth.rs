@@ -10,8 +10,8 @@ use super::args;
 use super::exit::Exit;
 use super::feed::{self, BATCH_CHANGES, Target};
 use super::input;
-use super::list_file::ListFile;
 use super::output;
+use crate::manifest::ListFile;
 use crate::proto::v1::UpdateSnapshotRequest;
 use crate::synth::{Shape, SyntheticCluster};
 

@@ -219,7 +219,7 @@ fn pod(
     let metadata = metadata(&item.value);
     let name = text(metadata, "name");
     let mut spec = json!({ "tolerations": fields.tolerations });
-    // One term that matches all makes the others moot.
+    // One term that matches every cluster makes the others irrelevant.
     let terms: Option<Vec<NodeSelectorTerm>> = terms.into_iter().collect();
     if let Some(terms) = terms.filter(|terms| !terms.is_empty()) {
         let required = "requiredDuringSchedulingIgnoredDuringExecution";

@@ -7,10 +7,9 @@ use super::fleet::{binding, cluster, is_binding, is_cluster};
 use super::item::{DEFAULT_CONSTRAINTS_KIND, Item, OWN_API_VERSION, full_name, text};
 use super::saved::{self, SavedOrigin};
 use super::source::InputSource;
-use crate::matching::names::namespace_or_default;
 use crate::proto::v1::change::Object;
-use crate::proto::v1::{DefaultConstraints, ExportSummary, ObjectReference, UpdateSnapshotRequest};
-use crate::snapshot::metadata_of;
+use crate::proto::v1::{DefaultConstraints, ExportSummary, UpdateSnapshotRequest};
+use crate::snapshot::{ObjectId, ObjectKind, of_kind, with_message};
 
 /// What an object of a file is to a snapshot.
 #[expect(clippy::large_enum_variant, reason = "one at a time, on the stack")]
@@ -25,55 +24,6 @@ pub(super) enum Decoded {
     SavedEnd(ExportSummary),
     /// Nothing: an object of this kind.
     Other(String),
-}
-
-/// Defines all that depends on the kind of an object, from its kind and API
-/// version.
-macro_rules! kinds {
-    ($($kind:ident: $version:literal),+ $(,)?) => {
-        /// The kinds that decisions read.
-        pub(crate) const KINDS: &[&str] = &[$(stringify!($kind)),+];
-
-        /// Decodes an object of one of these kinds; gives another back.
-        fn known(item: Item, source: &InputSource) -> Result<Result<Object, Item>, ManifestError> {
-            let kind = text(&item.value, "kind");
-            let version = text(&item.value, "apiVersion");
-            match kind {
-                // A version that is left out is the kind's own.
-                $(stringify!($kind) if [$version, ""].contains(&version) => {
-                    item.decode(source).map(|object| Ok(Object::$kind(object)))
-                })+
-                _ => Ok(Err(item)),
-            }
-        }
-
-        /// The kind of an object; of a deletion, `delete`.
-        pub(crate) fn kind_of(object: &Object) -> &'static str {
-            match object {
-                $(Object::$kind(_) => stringify!($kind),)+
-                Object::Delete(_) => "delete",
-            }
-        }
-
-        /// An object as an item of a list; none for a deletion.
-        fn item_of(object: &Object) -> serde_json::Result<Option<Value>> {
-            Ok(match object {
-                $(Object::$kind(object) => {
-                    Some(own_item(serde_json::to_value(object)?, $version, stringify!($kind)))
-                })+
-                Object::Delete(_) => None,
-            })
-        }
-    };
-}
-
-kinds! {
-    Node: "v1",
-    Pod: "v1",
-    Service: "v1",
-    ReplicaSet: "apps/v1",
-    StatefulSet: "apps/v1",
-    ReplicationController: "v1",
 }
 
 /// Decodes an object by its kind and API version.
@@ -99,9 +49,11 @@ pub(super) fn decode(item: Item, source: &InputSource) -> Result<Decoded, Manife
             return Ok(Decoded::SavedEnd(summary));
         }
     }
-    Ok(match known(item, source)? {
-        Ok(object) => Decoded::Object(object),
-        Err(item) => Decoded::Other(qualified_kind(&item)),
+    // A version that is left out is the kind's own.
+    let known = ObjectKind::parse(kind).filter(|it| [it.api_version(), ""].contains(&version));
+    Ok(match known {
+        Some(kind) => Decoded::Object(of_kind!(kind, item.decode(source)?)),
+        None => Decoded::Other(qualified_kind(&item)),
     })
 }
 
@@ -127,7 +79,13 @@ pub(crate) fn items_of(update: &UpdateSnapshotRequest) -> serde_json::Result<Vec
         .iter()
         .filter_map(|change| change.object.as_ref());
     for object in objects {
-        items.extend(item_of(object)?);
+        let value = with_message!(
+            object,
+            message => serde_json::to_value(message)?,
+            _deleted => continue
+        );
+        let kind = ObjectId::of(object).kind;
+        items.push(own_item(value, kind.api_version(), kind.as_str()));
     }
     Ok(items)
 }
@@ -141,29 +99,12 @@ fn own_item(value: Value, version: &str, kind: &str) -> Value {
     fields
 }
 
-/// Which object a change is about, with the namespace filled in; without uid.
-pub(crate) fn reference(object: &Object) -> ObjectReference {
-    if let Object::Delete(reference) = object {
-        return ObjectReference {
-            uid: String::new(),
-            ..reference.clone()
-        };
-    }
-    let metadata = metadata_of(object);
-    let namespace = metadata.map_or("", |metadata| &metadata.namespace);
-    ObjectReference {
-        kind: kind_of(object).to_owned(),
-        namespace: match object {
-            Object::Node(_) => String::new(),
-            _ => namespace_or_default(namespace).to_owned(),
-        },
-        name: metadata.map_or("", |metadata| &metadata.name).to_owned(),
-        uid: String::new(),
-    }
-}
-
 /// Kind, namespace and name of what a change is about, for a message.
 pub(crate) fn object_name(object: &Object) -> String {
-    let reference = reference(object);
-    full_name(&reference.kind, &reference.namespace, &reference.name)
+    name_of(&ObjectId::of(object))
+}
+
+/// The same, of what it is called.
+pub(super) fn name_of(id: &ObjectId<'_>) -> String {
+    full_name(id.kind.as_str(), id.namespace, id.name)
 }

@@ -7,10 +7,11 @@ use indicatif::ProgressBar;
 use super::document::for_each_item;
 use super::error::ManifestError;
 use super::item::{Item, Origin};
-use super::object::{Decoded, decode, kind_of, object_name, reference};
+use super::object::{Decoded, decode, name_of, object_name};
 use super::saved::{SavedOrigin, Verifier};
 use super::source::InputSource;
 use crate::proto::v1::{Change, DefaultConstraints};
+use crate::snapshot::{ObjectId, ObjectKind};
 
 /// The objects of some files.
 #[derive(Debug, Default)]
@@ -47,7 +48,7 @@ impl LoadedObjects {
             .iter()
             .filter_map(|change| change.object.as_ref())
         {
-            *kinds.entry(kind_of(object)).or_default() += 1;
+            *kinds.entry(ObjectId::of(object).kind.as_str()).or_default() += 1;
         }
         kinds
     }
@@ -79,7 +80,7 @@ pub(crate) fn read_objects(
 struct Reader {
     objects: LoadedObjects,
     /// Where an object is in `objects.changes`, by kind, namespace and name.
-    places: HashMap<(&'static str, String, String), usize>,
+    places: HashMap<(ObjectKind, String, String), usize>,
     verifier: Verifier,
 }
 
@@ -117,21 +118,16 @@ impl Reader {
 
     fn keep(&mut self, change: Change, origin: Origin, sources: &[InputSource]) {
         let objects = &mut self.objects;
-        let key = change
-            .object
-            .as_ref()
-            .map(|object| (kind_of(object), reference(object)));
+        let id = change.object.as_ref().map(ObjectId::of);
         // A nameless object is kept as it is: the server says what is wrong.
-        if let Some((kind, key)) = key
-            && !key.name.is_empty()
-        {
-            let place = (kind, key.namespace, key.name);
+        if let Some(id) = id.filter(|id| !id.name.is_empty()) {
+            let place = (id.kind, id.namespace.to_owned(), id.name.to_owned());
             let index = *self.places.entry(place).or_insert(objects.changes.len());
             if index < objects.changes.len() {
                 let describe = |origin: Origin| origin.describe(&sources[origin.source as usize]);
                 objects.repeated.push(format!(
                     "{} occurs more than once: taking the one of {}, not of {}",
-                    change.object.as_ref().map_or_else(String::new, object_name),
+                    name_of(&id),
                     describe(origin),
                     describe(objects.origins[index]),
                 ));

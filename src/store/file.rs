@@ -43,7 +43,7 @@ const CACHE_BYTES: usize = 256 << 20;
 /// An open file.
 pub(super) struct File(Database);
 
-/// Sees to it that a directory has a file, unless it holds something else.
+/// Makes sure that a directory has a file, unless it holds something else.
 pub(super) fn prepare(directory: &Path) -> Result<(), StoreError> {
     fs::create_dir_all(directory).map_err(StoreError::io(directory))?;
     if directory.join(FILE).exists() {

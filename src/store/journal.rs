@@ -39,22 +39,21 @@ pub struct Store {
 }
 
 pub(super) struct Inner {
-    /// None while the file could not be opened again after a fault.
+    /// `None` while the file cannot be opened after a fault.
     pub(super) file: Option<File>,
-    /// The file as it was at a start that could not write; none once it was
-    /// read.
+    /// The file of a start on a full disk, to be read; `None` once it was.
     pub(super) unwritten: Option<File>,
     /// Whether it is noted in the file that this process has it.
     pub(super) has_begun: bool,
     /// Identifies the file: what is written to a removed file would be lost.
     pub(super) place: FileLocation,
     pub(super) last_commit: LastCommit,
-    /// The number of the last commit, or of one that was tried.
+    /// The number of the last commit, or of a failed one after it.
     pub(super) number: u64,
     pub(super) asides: Asides,
-    /// When the last transaction was written out.
+    /// When the last transaction reached the file.
     pub(super) written_out: Instant,
-    /// Whether there are later ones.
+    /// Whether later transactions are in memory only.
     pub(super) is_buffered: bool,
     /// Why and until when everything is refused after a fault.
     pub(super) paused: Option<(Instant, JournalError)>,
@@ -81,7 +80,7 @@ impl Store {
             Some(file) => file.end_session(&self.directory),
             None => Ok(()),
         };
-        // In vain it is only older than it could be.
+        // If this fails, the note is only older than it could be.
         let _ = inner.last_commit.sync();
         inner.last_commit.release();
         closed

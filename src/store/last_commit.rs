@@ -21,7 +21,7 @@ pub enum Loss {
     /// So many of the last commits.
     #[error("the last commits are missing, {0} in all: what they held was acknowledged")]
     Commits(u64),
-    /// Nobody knows: the record is missing or damaged.
+    /// Unknown: the record is missing or damaged.
     #[error("{RECORD} is missing or damaged: the state may be older than what was acknowledged")]
     Unknown,
 }
@@ -99,7 +99,7 @@ impl LastCommit {
         self.0.sync_all()
     }
 
-    /// Lets go of the directory.
+    /// Unlocks the directory.
     pub fn release(&self) {
         // The lock ends with the process in any case.
         let _ = self.0.unlock();

@@ -1,4 +1,4 @@
-//! How a store comes to its file: at the start, and again after a fault.
+//! Opens the file of a store: at the start, and again after a fault.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -19,12 +19,12 @@ use super::last_commit::LastCommit;
 use crate::snapshot::{GroupCommit, JournalError};
 
 impl Store {
-    /// Opens a state directory, which is created if need be, and keeps others
-    /// out of it. When there is no room to write, it is read as it is and
-    /// refuses to record anything until there is.
+    /// Opens a state directory, creates it if it does not exist, and locks it.
+    /// When the disk is full, the store reads the file as it is, and refuses to
+    /// record anything until there is room.
     ///
     /// # Errors
-    /// [`StoreError`]; it is never taken for an empty one.
+    /// [`StoreError`]; a damaged directory is never treated as an empty one.
     pub fn open(directory: &Path, durability: Durability) -> Result<Self, StoreError> {
         file::prepare(directory)?;
         let last_commit = LastCommit::open(directory)?;
@@ -81,8 +81,8 @@ impl Store {
         Ok(())
     }
 
-    /// Opens the file, which must be the one that was there at first, and
-    /// looks whether it has all that is noted.
+    /// Opens the file, which must still be the first one, and checks that it has
+    /// every commit that is noted beside it.
     fn open_file(&self, inner: &mut Inner) -> Result<(), StoreError> {
         let disk = Disk::open(&self.directory, self.durability, &self.counts)?;
         let file = File::open(&self.directory, disk)?;
@@ -98,8 +98,8 @@ impl Store {
             }
         } else {
             if noted.is_none() && file.number().map_err(&failed)?.is_none() {
-                // From before there were numbers. What is noted from now on is
-                // on the disk before the first of them.
+                // An earlier version wrote it, without numbers. The note is on
+                // the disk before the first number is.
                 let first = inner.last_commit.note(0);
                 let first = first.and_then(|()| inner.last_commit.sync());
                 first.map_err(StoreError::io(&self.directory))?;
@@ -125,8 +125,8 @@ impl Store {
         noted.map_err(StoreError::io(&self.directory))
     }
 
-    /// Makes sure that the file is open and in its place, unless a fault is too
-    /// fresh.
+    /// Makes sure that the file is open and in its place. Refuses for a short time
+    /// after a fault.
     pub(super) fn ready(&self, inner: &mut Inner) -> Result<(), JournalError> {
         match &inner.paused {
             Some((until, refusal)) if Instant::now() < *until => return Err(refusal.clone()),

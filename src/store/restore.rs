@@ -1,6 +1,6 @@
 //! Reading snapshots back.
 
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use super::sealed;
 use super::tables::{HELD, objects_name, objects_table};
 use crate::matching::{Path as Field, Violations};
 use crate::proto::v1;
-use crate::snapshot::{Aside, Batch, Defaults, Limits, Registry, Restoring, SavedSnapshot};
+use crate::snapshot::{Aside, Batch, Defaults, Limits, Registry, SavedSnapshot};
 
 /// How many objects are read at a time.
 const PART: usize = 10_000;
@@ -50,7 +50,7 @@ impl Store {
         mut tell: impl FnMut(Progress),
     ) -> Result<Progress, StoreError> {
         let start = Instant::now();
-        // Nobody else has work before it is read.
+        // Nothing is recorded before the file was read.
         let mut inner = self.inner.lock();
         let unwritten = inner.unwritten.take();
         let file = unwritten.as_ref().or(inner.file.as_ref());
@@ -68,25 +68,13 @@ impl Store {
                 |what: String| StoreError::damaged_snapshot(&self.directory, &name, &what);
             let saved = read_saved(file, &name, &row).map_err(damaged)?;
             let restoring = registry.restoring(saved);
-            let read = thread::scope(|scope| {
-                let (parts, read) = sync_channel(PARTS_AHEAD);
-                let row = &row;
-                let reader = scope.spawn(move || {
-                    each_part(file, row, |part| {
-                        // A receiver that is gone has already failed.
-                        let _ = parts.send(part);
-                    })
-                });
-                apply_all(&restoring, read, |count| {
-                    progress.objects += count as u64;
-                    if told.elapsed() >= PROGRESS {
-                        told = Instant::now();
-                        tell(progress);
-                    }
-                });
-                reader
-                    .join()
-                    .unwrap_or_else(|_| Err("its objects cannot be read".to_owned()))
+            let read = read_ahead(file, &row, |part| {
+                restoring.add(&part);
+                progress.objects += part.len() as u64;
+                if told.elapsed() >= PROGRESS {
+                    told = Instant::now();
+                    tell(progress);
+                }
             });
             read.map_err(damaged)?;
             registry.restore(restoring);
@@ -98,11 +86,21 @@ impl Store {
     }
 }
 
-fn apply_all(restoring: &Restoring, parts: Receiver<Batch>, mut tell: impl FnMut(usize)) {
-    for part in parts {
-        restoring.add(&part);
-        tell(part.len());
-    }
+/// Hands the objects of a snapshot to `apply`, while a thread of its own reads the
+/// next ones; why they cannot be read.
+fn read_ahead(file: &File, row: &SnapshotRow, apply: impl FnMut(Batch)) -> Result<(), String> {
+    thread::scope(|scope| {
+        let (parts, read) = sync_channel(PARTS_AHEAD);
+        let reader = scope.spawn(move || {
+            each_part(file, row, |part| {
+                // A receiver that is gone has already failed.
+                let _ = parts.send(part);
+            })
+        });
+        read.into_iter().for_each(apply);
+        let joined = reader.join();
+        joined.unwrap_or_else(|_| Err("its objects cannot be read".to_owned()))
+    })
 }
 
 /// Reads and checks a snapshot without its objects. Answers why it cannot be

@@ -63,8 +63,8 @@ impl Scale {
         }
     }
 
-    /// A scale for counts up to `longest` of which the growth matters: a pod is
-    /// a cell, or less.
+    /// A scale for [`Scale::draw_growth`], for counts up to `longest`. A pod takes
+    /// one cell, or less.
     pub(crate) fn of_growth(longest: i64) -> Self {
         Self {
             longest,

@@ -198,11 +198,9 @@ impl<'a> ObjectId<'a> {
     /// Of an object of a kind that is known.
     pub fn of_kind(kind: ObjectKind, object: &'a Object) -> Self {
         let (namespace, name) = match object {
-            Object::Delete(reference) => (&reference.namespace, &reference.name),
-            _ => {
-                let metadata = metadata_of(object).expect("a checked object has metadata");
-                (&metadata.namespace, &metadata.name)
-            }
+            Object::Delete(reference) => (&*reference.namespace, &*reference.name),
+            // A checked object has metadata, and a file may hold others.
+            _ => metadata_of(object).map_or(("", ""), |it| (&*it.namespace, &*it.name)),
         };
         Self {
             kind,
@@ -214,7 +212,7 @@ impl<'a> ObjectId<'a> {
         }
     }
 
-    /// Of a valid change.
+    /// Of an object, or of a delete of a known kind.
     pub fn of(object: &'a Object) -> Self {
         let kind = Parts::of(object).kind();
         Self::of_kind(kind.expect("a checked delete has a known kind"), object)

@@ -93,6 +93,11 @@ impl ObjectKind {
         KINDS.iter().find(same).map(|names| names.kind)
     }
 
+    /// All kinds.
+    pub fn all() -> impl Iterator<Item = Self> {
+        KINDS.iter().map(|names| names.kind)
+    }
+
     /// The names of all kinds, as a list for a message.
     pub fn list() -> String {
         KINDS.map(|names| names.name).join(", ")
@@ -101,6 +106,11 @@ impl ObjectKind {
     /// Kubernetes' word for it.
     pub fn as_str(self) -> &'static str {
         self.names().name
+    }
+
+    /// The API version that has it.
+    pub fn api_version(self) -> &'static str {
+        self.names().api_version
     }
 
     /// The field of a `Change` that holds an object of the kind.
@@ -119,32 +129,40 @@ impl ObjectKind {
 macro_rules! with_message {
     ($object:expr, $message:ident => $same:expr, $reference:ident => $deleted:expr) => {
         match $object {
-            Object::Node($message) => $same,
-            Object::Pod($message) => $same,
-            Object::Service($message) => $same,
-            Object::ReplicaSet($message) => $same,
-            Object::StatefulSet($message) => $same,
-            Object::ReplicationController($message) => $same,
-            Object::Delete($reference) => $deleted,
+            $crate::proto::v1::change::Object::Node($message) => $same,
+            $crate::proto::v1::change::Object::Pod($message) => $same,
+            $crate::proto::v1::change::Object::Service($message) => $same,
+            $crate::proto::v1::change::Object::ReplicaSet($message) => $same,
+            $crate::proto::v1::change::Object::StatefulSet($message) => $same,
+            $crate::proto::v1::change::Object::ReplicationController($message) => $same,
+            $crate::proto::v1::change::Object::Delete($reference) => $deleted,
         }
     };
 }
+pub(crate) use with_message;
 
 /// Makes an object of a kind. The code is expanded for the message of each kind.
 macro_rules! of_kind {
     ($kind:expr, $message:expr) => {
         match $kind {
-            ObjectKind::Node => Object::Node($message),
-            ObjectKind::Pod => Object::Pod($message),
-            ObjectKind::Owner(OwnerKind::Service) => Object::Service($message),
-            ObjectKind::Owner(OwnerKind::ReplicaSet) => Object::ReplicaSet($message),
-            ObjectKind::Owner(OwnerKind::StatefulSet) => Object::StatefulSet($message),
-            ObjectKind::Owner(OwnerKind::ReplicationController) => {
-                Object::ReplicationController($message)
+            $crate::snapshot::ObjectKind::Node => $crate::proto::v1::change::Object::Node($message),
+            $crate::snapshot::ObjectKind::Pod => $crate::proto::v1::change::Object::Pod($message),
+            $crate::snapshot::ObjectKind::Owner($crate::snapshot::OwnerKind::Service) => {
+                $crate::proto::v1::change::Object::Service($message)
             }
+            $crate::snapshot::ObjectKind::Owner($crate::snapshot::OwnerKind::ReplicaSet) => {
+                $crate::proto::v1::change::Object::ReplicaSet($message)
+            }
+            $crate::snapshot::ObjectKind::Owner($crate::snapshot::OwnerKind::StatefulSet) => {
+                $crate::proto::v1::change::Object::StatefulSet($message)
+            }
+            $crate::snapshot::ObjectKind::Owner(
+                $crate::snapshot::OwnerKind::ReplicationController,
+            ) => $crate::proto::v1::change::Object::ReplicationController($message),
         }
     };
 }
+pub(crate) use of_kind;
 
 /// The metadata of an object that is created or updated; none of a delete.
 pub fn metadata_of(object: &Object) -> Option<&v1::ObjectMeta> {

@@ -3,10 +3,10 @@
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
 use tempfile::NamedTempFile;
 
-use crate::manifest;
+use super::object::items_of;
+use super::saved::{SavedOrigin, end_item};
 use crate::proto::v1::{ExportSummary, UpdateSnapshotRequest};
 
 /// A list that is being written: to standard output, or aside and renamed at
@@ -22,15 +22,14 @@ pub(crate) struct ListFile {
 
 impl ListFile {
     /// A list without items yet; `-` is standard output.
-    pub(crate) fn create(path: &Path) -> Result<Self> {
-        let writing = || format!("writing {}", path.display());
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let aside = match path == Path::new("-") {
             true => None,
-            false => Some(new_file_beside(path).with_context(writing)?),
+            false => Some(new_file_beside(path).map_err(writing(path))?),
         };
         let output: Box<dyn Write> = match &aside {
             None => Box::new(io::stdout()),
-            Some(file) => Box::new(file.as_file().try_clone().with_context(writing)?),
+            Some(file) => Box::new(file.as_file().try_clone().map_err(writing(path))?),
         };
         let mut output = BufWriter::new(output);
         write!(output, r#"{{"apiVersion":"v1","kind":"List","items":["#)?;
@@ -44,25 +43,25 @@ impl ListFile {
     }
 
     /// Says where the objects are from.
-    pub(crate) fn add_origin(&mut self, saved: &manifest::SavedOrigin) -> Result<()> {
+    pub(crate) fn add_origin(&mut self, saved: &SavedOrigin) -> io::Result<()> {
         self.add_item(&saved.to_item())
     }
 
     /// Says what the objects are in all: nothing may follow.
-    pub(crate) fn add_end(&mut self, summary: &ExportSummary) -> Result<()> {
-        self.add_item(&manifest::end_item(summary))
+    pub(crate) fn add_end(&mut self, summary: &ExportSummary) -> io::Result<()> {
+        self.add_item(&end_item(summary))
     }
 
     /// Adds the objects and default constraints of an update.
-    pub(crate) fn add(&mut self, update: &UpdateSnapshotRequest) -> Result<()> {
+    pub(crate) fn add(&mut self, update: &UpdateSnapshotRequest) -> io::Result<()> {
         self.objects += update.changes.len() as u64;
-        for item in manifest::items_of(update)? {
+        for item in items_of(update)? {
             self.add_item(&item)?;
         }
         Ok(())
     }
 
-    fn add_item(&mut self, item: &serde_json::Value) -> Result<()> {
+    fn add_item(&mut self, item: &serde_json::Value) -> io::Result<()> {
         write!(self.output, "{}{item}", self.separator)?;
         self.separator = ",\n";
         Ok(())
@@ -70,17 +69,23 @@ impl ListFile {
 
     /// Ends the list: how many objects it has, and whether it is in a file
     /// and not on standard output.
-    pub(crate) fn finish(mut self) -> Result<(u64, bool)> {
+    pub(crate) fn finish(mut self) -> io::Result<(u64, bool)> {
         writeln!(self.output, "\n]}}")?;
         self.output.flush()?;
         let is_file = self.aside.is_some();
         if let Some(file) = self.aside {
-            let writing = || format!("writing {}", self.path.display());
-            file.as_file().sync_all().with_context(writing)?;
-            file.persist(&self.path).with_context(writing)?;
+            let synced = file.as_file().sync_all();
+            let renamed = synced.and_then(|()| Ok(file.persist(&self.path)?));
+            renamed.map_err(writing(&self.path))?;
         }
         Ok((self.objects, is_file))
     }
+}
+
+/// An error that says what was written.
+fn writing(path: &Path) -> impl Fn(io::Error) -> io::Error {
+    let path = path.display();
+    move |error| io::Error::new(error.kind(), format!("writing {path}: {error}"))
 }
 
 /// A file that can be renamed to `path`, with the permissions that the user's
