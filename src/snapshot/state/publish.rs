@@ -243,6 +243,6 @@ impl State {
     }
 }
 
-fn copy<'s>((name, shard): &'s (Box<str>, Arc<Shard>)) -> (&'s str, Box<Namespace>) {
+fn copy((name, shard): &(Box<str>, Arc<Shard>)) -> (&str, Box<Namespace>) {
     (name, Box::new(shard.namespace.read().with_views()))
 }
