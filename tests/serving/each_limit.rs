@@ -178,9 +178,14 @@ async fn exceed(limit: Limit, server: &Server) {
         Limit::WaitingDecisions => {
             fill(&mut client).await;
             let mut all = JoinSet::new();
-            for _ in 0..100 {
+            for _ in 0..20 {
                 let mut client = client.clone();
-                all.spawn(async move { client.place(place()).await.map(drop) });
+                // One runs and one waits for as long as the others need to come.
+                let long = PlaceRequest {
+                    replicas: 50_000,
+                    ..place()
+                };
+                all.spawn(async move { client.place(long).await.map(drop) });
             }
             first_refused(all).await
         }

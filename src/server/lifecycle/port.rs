@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
+use tracing::info;
 
 use super::health::Board;
 use super::services;
@@ -69,11 +70,6 @@ impl Port {
         })
     }
 
-    /// Where it is.
-    pub(super) fn address(&self) -> std::net::SocketAddr {
-        self.listener.address()
-    }
-
     /// Its threads, for their metrics.
     pub(super) fn threads(&self) -> &Arc<Threads> {
         &self.threads
@@ -100,6 +96,7 @@ impl Port {
     /// # Errors
     /// When threads cannot be started.
     pub(super) fn serve(self, config: &Config, tls: Option<Arc<Tls>>) -> Result<Workers, Error> {
+        info!(address = %self.listener.address(), "listening");
         let handshake = Handshake {
             tls,
             preface_timeout: config.security.handshake_timeout,

@@ -86,7 +86,6 @@ where
         store: store.as_ref().map(|store| Arc::clone(store.counts())),
     };
     let _admin = telemetry.open_admin(&config, sources, levels)?;
-    info!(address = %port.address(), "listening");
     let workers = port.serve(&config, security.tls)?;
     let interval = config.security.reload_interval;
     tokio::spawn(reload::run(security.watched, interval));
@@ -97,11 +96,17 @@ where
         drained = drain(&config, &health, &draining, workers, telemetry) => drained,
         signal = signals.next() => Err(Error::Interrupted(signal)),
     };
+    close(decisions, store.filter(|_| ended.is_ok())).await;
+    ended
+}
+
+/// Writes out what waits to be written. A state directory is closed only when
+/// no call is under way any more.
+async fn close(decisions: Decisions, store: Option<Arc<Store>>) {
     decisions.close().await;
-    if let (Ok(()), Some(store)) = (&ended, store) {
+    if let Some(store) = store {
         state::close(store).await;
     }
-    ended
 }
 
 /// The registry, with what the state directory keeps.
