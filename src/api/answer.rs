@@ -9,7 +9,6 @@ use std::time::Duration;
 use fixedbitset::FixedBitSet;
 use prost::bytes::Bytes;
 
-use crate::explain::Explanation;
 use crate::proto::v1;
 use crate::snapshot::{Nodes, ReadView, Slot, bits};
 use crate::spread::{DomainReport, NodeRefusal, NodeScore, Report, SpreadRefusal};
@@ -192,16 +191,6 @@ pub fn spread_score(node: String, score: i64) -> v1::NodeScore {
         score,
         raw: score,
         ignored: false,
-    }
-}
-
-/// What there is to say about a decision.
-pub fn explanation(explanation: Explanation) -> v1::ExplainResponse {
-    v1::ExplainResponse {
-        summary: explanation.summary,
-        hints: explanation.hints,
-        insights: explanation.insights,
-        ..Default::default()
     }
 }
 

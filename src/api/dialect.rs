@@ -1,9 +1,10 @@
 //! Dialects: the rules by which a pod is placed. A dialect is one type, which
 //! checks a pod, decides about it and writes the answer.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-use super::answer::Candidates;
+use super::answer::{self, Candidates};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::snapshot::{Limits, ReadView};
@@ -78,9 +79,33 @@ impl DecisionTerms {
         )
     }
 
-    /// Whether `Explain` says why each infeasible node is refused.
-    pub fn lists_infeasible(&self) -> bool {
-        matches!(self.view, v1::View::Unspecified | v1::View::Full)
+    /// What an answer to `Explain` says of each node, by name, with why it is
+    /// refused.
+    pub fn explain_nodes<'n>(
+        &self,
+        nodes: impl Iterator<Item = (&'n str, Option<v1::NodeVerdict>)>,
+    ) -> v1::ExplainResponse {
+        let lists_infeasible = matches!(self.view, v1::View::Unspecified | v1::View::Full);
+        let mut response = v1::ExplainResponse::default();
+        let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+        for (name, refused) in nodes {
+            response.node_count += 1;
+            match refused {
+                Some(verdict) => {
+                    *reasons.entry(verdict.reason.clone()).or_default() += 1;
+                    response
+                        .infeasible
+                        .extend(lists_infeasible.then_some(verdict));
+                }
+                None => {
+                    response.feasible_count += 1;
+                    let name = self.lists_nodes().then(|| name.to_owned());
+                    response.feasible.extend(name);
+                }
+            }
+        }
+        response.reasons = answer::reason_counts(&reasons);
+        response
     }
 }
 

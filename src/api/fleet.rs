@@ -56,7 +56,10 @@ impl Dialect for PlacementSpec {
                 .iter()
                 .filter_map(|(s, v)| Some((*s, v.as_ref().err()?)))
         };
-        let reasons = reasons(refused().map(|(_, refused)| refused));
+        let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+        for (_, refused) in refused() {
+            *reasons.entry(refused.reason()).or_default() += 1;
+        }
         let hard = |report: &Report<'_>| report.active.constraint.is_hard();
         let mut reports = judge.reports(terms.max_domains);
         reports.retain(hard);
@@ -143,27 +146,21 @@ impl Dialect for PlacementSpec {
 
         let mut reports: Vec<Report<'_>> = judge.reports(terms.max_domains);
         reports.sort_by_key(|report| report.active.index);
-        let clusters = || case.clusters.iter();
-        let refused = || clusters().filter_map(|c| Some((c.slot, c.verdict.as_ref().err()?)));
-        let feasible = || clusters().filter(|c| c.verdict.is_ok());
-        let mut response = v1::ExplainResponse {
+        let explanation = explain::fleet::explain(&case, terms.max_domains);
+        let nodes = case.clusters.iter().map(|cluster| {
+            let name = read_view.nodes.name(cluster.slot);
+            let verdict = |refused: &Refused<'_>| node_verdict(name.to_owned(), refused);
+            (name, cluster.verdict.as_ref().err().map(verdict))
+        });
+        v1::ExplainResponse {
             revision: read_view.revision,
             constraints: reports.iter().map(constraint_report).collect(),
-            reasons: answer::reason_counts(&reasons(refused().map(|(_, refused)| refused))),
-            feasible_count: answer::count(feasible().count()),
-            node_count: answer::count(case.clusters.len()),
-            ..answer::explanation(explain::fleet::explain(&case, terms.max_domains))
-        };
-        let name = |slot: Slot| read_view.nodes.name(slot).to_owned();
-        if terms.lists_nodes() {
-            response.feasible = feasible().map(|c| name(c.slot)).collect();
+            summary: explanation.summary,
+            hints: explanation.hints,
+            insights: explanation.insights,
+            unknown_candidates: candidates.unknown,
+            ..terms.explain_nodes(nodes)
         }
-        if terms.lists_infeasible() {
-            let verdicts = refused().map(|(slot, refused)| node_verdict(name(slot), refused));
-            response.infeasible = verdicts.collect();
-        }
-        response.unknown_candidates = candidates.unknown;
-        response
     }
 
     fn plan(&self, checks: NodeChecks, wish: &Wish, read_view: &ReadView<'_>) -> Box<dyn Picker> {
@@ -173,15 +170,6 @@ impl Dialect for PlacementSpec {
     fn report(&self, report: &Report<'_>) -> v1::ConstraintReport {
         constraint_report(report)
     }
-}
-
-/// How many clusters are refused for each reason.
-fn reasons<'r>(refused: impl Iterator<Item = &'r Refused<'r>>) -> BTreeMap<String, usize> {
-    let mut reasons = BTreeMap::new();
-    for refused in refused {
-        *reasons.entry(refused.reason()).or_default() += 1;
-    }
-    reasons
 }
 
 /// A constraint's report without the fields that Fleet does not know.

@@ -1,7 +1,5 @@
 //! The Kubernetes dialect: PodTopologySpread of kube-scheduler.
 
-use std::collections::BTreeMap;
-
 use super::answer;
 use super::dialect::{DecisionTerms, Dialect};
 use super::wish;
@@ -122,29 +120,20 @@ impl Dialect for Question {
             &case.soft_reports(&case.scores(), terms.max_domains),
         ));
         all.sort_by_key(|report| report.constraint_index);
-        let refused = || case.nodes.iter().filter_map(|n| Some((n.name, n.refusal?)));
-        let mut reasons = BTreeMap::new();
-        for (_, refusal) in refused() {
-            *reasons.entry(refusal.reason).or_default() += 1;
-        }
-        let mut response = v1::ExplainResponse {
+        let explanation = explain::explain(&case, terms.max_domains);
+        let nodes = case.nodes.iter().map(|node| {
+            let verdict = |refusal| answer::node_verdict(node.name.to_owned(), &refusal);
+            (node.name, node.refusal.map(verdict))
+        });
+        v1::ExplainResponse {
             revision: read_view.revision,
             constraints: all,
-            reasons: answer::reason_counts(&reasons),
-            feasible_count: answer::count(case.feasible_count()),
-            node_count: answer::count(case.nodes.len()),
-            ..answer::explanation(explain::explain(&case, terms.max_domains))
-        };
-        if terms.lists_nodes() {
-            response.feasible = case.feasible().map(|node| node.name.to_owned()).collect();
+            summary: explanation.summary,
+            hints: explanation.hints,
+            insights: explanation.insights,
+            unknown_candidates: candidates.unknown,
+            ..terms.explain_nodes(nodes)
         }
-        if terms.lists_infeasible() {
-            let verdicts =
-                refused().map(|(name, refusal)| answer::node_verdict(name.to_owned(), &refusal));
-            response.infeasible = verdicts.collect();
-        }
-        response.unknown_candidates = candidates.unknown;
-        response
     }
 
     fn plan(&self, checks: NodeChecks, wish: &Wish, read_view: &ReadView<'_>) -> Box<dyn Picker> {

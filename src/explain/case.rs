@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::diagnosis::title;
+use super::words::among;
 use crate::snapshot::{NodeRef, ReadView, Slot};
 use crate::spread::{
     Active, Constraints, DomainReport, Filter, GlobalMinimum, NodeChecks, NodeRefusal, Question,
@@ -241,4 +242,12 @@ impl<'a> Hard<'a> {
     pub fn title(&self) -> String {
         title(self.active())
     }
+}
+
+/// The values of a topology key among some nodes, as a sentence lists them.
+pub fn values<'n>(nodes: impl IntoIterator<Item = &'n JudgedNode<'n>>, key: &str) -> String {
+    let nodes = nodes.into_iter();
+    let values = nodes.filter_map(|judged| judged.node.label_text(key));
+    let values: BTreeSet<&str> = values.collect();
+    among(&values.into_iter().collect::<Vec<_>>())
 }

@@ -46,3 +46,14 @@ pub fn hint(kind: v1::hint::Kind, active: &Active, message: String) -> v1::Hint 
         ..Default::default()
     }
 }
+
+/// Suggests a constraint that would admit so many nodes.
+pub fn suggest(hint: &mut v1::Hint, suggested: &Active, nodes: usize) {
+    hint.admitted_node_count = count(nodes);
+    hint.suggested_constraint = Some(suggested.to_wire());
+}
+
+/// A count for the wire.
+pub fn count(n: usize) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}

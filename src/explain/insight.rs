@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::case::{Case, Hard};
-use super::diagnosis::wire_index;
+use super::diagnosis::{count, wire_index};
 use crate::proto::v1;
 use crate::proto::v1::constraint_insight::Minimum;
 use crate::proto::v1::left_out::Cause;
@@ -131,8 +131,4 @@ fn cause(active: &Active, node: NodeRef<'_>) -> Option<Cause> {
 fn first(names: &[&str]) -> Vec<String> {
     let first = names.iter().take(LISTED);
     first.map(|name| (*name).to_owned()).collect()
-}
-
-fn count(n: usize) -> i64 {
-    i64::try_from(n).unwrap_or(i64::MAX)
 }

@@ -1,8 +1,8 @@
 //! The one sentence.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use super::case::{Case, Hard};
+use super::case::{Case, Hard, values};
 use super::diagnosis::Diagnosis;
 use super::words::{among, plural, sentence, verb};
 use crate::spread::Reason;
@@ -32,12 +32,7 @@ fn places(case: &Case<'_>) -> String {
     let Some(hard) = case.hard.first() else {
         return String::new();
     };
-    let values = case
-        .feasible()
-        .filter_map(|node| node.node.label_text(hard.key()));
-    let values: BTreeSet<&str> = values.collect();
-    let values: Vec<&str> = values.into_iter().collect();
-    format!(" ({})", among(&values))
+    format!(" ({})", values(case.feasible(), hard.key()))
 }
 
 /// What keeps the pod off the others, by how many nodes.

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::explain::diagnosis::wire_index;
+use crate::explain::diagnosis::{count, wire_index};
 use crate::proto::v1;
 use crate::proto::v1::constraint_insight::Minimum;
 use crate::proto::v1::left_out::Cause;
@@ -169,13 +169,13 @@ impl<'a> PlacementCase<'a> {
                 (true, _) => Minimum::ByDomains,
             }
             .into(),
-            minimum_domain_count: lowest.len() as i64,
+            minimum_domain_count: count(lowest.len()),
             minimum_domains: lowest.into_iter().take(LISTED).collect(),
             limit: match constraint.is_hard() {
                 true => report.global_minimum + i64::from(constraint.max_skew) - 1,
                 false => 0,
             },
-            admitted_node_count: admitted.count() as i64,
+            admitted_node_count: count(admitted.count()),
             left_out: self.keyless(key),
             domains: domains.collect(),
         }
@@ -192,7 +192,7 @@ impl<'a> PlacementCase<'a> {
         }
         vec![v1::LeftOut {
             cause: Cause::MissingKey.into(),
-            node_count: names.len() as i64,
+            node_count: count(names.len()),
             nodes: names.into_iter().take(LISTED).collect(),
             matching_pods: 0,
         }]

@@ -1,7 +1,7 @@
 //! The hints of the Fleet dialect.
 
 use super::case::{JudgedCluster, PlacementCase};
-use crate::explain::diagnosis::{Diagnosis, hint, title, wire_index};
+use crate::explain::diagnosis::{Diagnosis, count, hint, title, wire_index};
 use crate::explain::words::{among, joined, plural, quoted, verb};
 use crate::proto::v1;
 use crate::proto::v1::hint::Kind;
@@ -84,7 +84,7 @@ fn suggesting(
             max_skew,
             ..to_wire(&spread.active)
         });
-        hint.admitted_node_count = open as i64;
+        hint.admitted_node_count = count(open);
     }
     Diagnosis { hint, remedy }
 }

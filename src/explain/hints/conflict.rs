@@ -1,10 +1,8 @@
 //! Constraints that exclude each other.
 
-use std::collections::BTreeSet;
-
-use crate::explain::case::{Case, Hard, JudgedNode};
+use crate::explain::case::{Case, Hard, JudgedNode, values};
 use crate::explain::diagnosis::{Diagnosis, hint, wire_index};
-use crate::explain::words::{among, plural};
+use crate::explain::words::plural;
 use crate::proto::v1::hint::Kind;
 
 /// No node is feasible, although each of two hard constraints admits some:
@@ -57,10 +55,7 @@ fn exclude(
 /// `3 nodes (zone-a, zone-b)`.
 fn where_to(case: &Case<'_>, hard: &Hard<'_>, admits: &[bool]) -> String {
     let nodes = case.nodes.iter().zip(admits).filter(|(_, admits)| **admits);
-    let values: BTreeSet<&str> = nodes
-        .filter_map(|(node, _)| node.node.label_text(hard.key()))
-        .collect();
     let count = admits.iter().filter(|admits| **admits).count();
-    let values: Vec<&str> = values.into_iter().collect();
-    format!("{} ({})", plural(count, "node"), among(&values))
+    let values = values(nodes.map(|(node, _)| node), hard.key());
+    format!("{} ({values})", plural(count, "node"))
 }

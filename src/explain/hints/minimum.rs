@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::explain::case::{Case, Hard};
-use crate::explain::diagnosis::{Diagnosis, hint};
+use crate::explain::diagnosis::{Diagnosis, hint, suggest};
 use crate::explain::words::{among, joined, plural, quoted, verb};
 use crate::matching::{Constraint, Policy};
 use crate::proto::v1::hint::Kind;
@@ -49,8 +49,7 @@ fn unusable(case: &Case<'_>, hard: &Hard<'_>, lowest: &[&str]) -> Diagnosis {
         );
         let mut hint = hint(Kind::UnusableDomain, hard.active(), message);
         hint.domain = lowest[0].to_owned();
-        hint.admitted_node_count = i64::try_from(after).unwrap_or(i64::MAX);
-        hint.suggested_constraint = Some(revised.all[hard.place].to_wire());
+        suggest(&mut hint, &revised.all[hard.place], after);
         let remedy = format!(
             "set {policy}: Honor on {}, which lets it onto {}",
             hard.title(),
@@ -163,8 +162,7 @@ pub fn min_domains(case: &Case<'_>) -> Vec<Diagnosis> {
                 ". With minDomains: {fewer} the pod could go to {}",
                 nodes_not(after, before)
             ));
-            hint.admitted_node_count = i64::try_from(after).unwrap_or(i64::MAX);
-            hint.suggested_constraint = Some(revised.all[hard.place].to_wire());
+            suggest(&mut hint, &revised.all[hard.place], after);
             remedy = Some(format!(
                 "add {} of {}, or set minDomains to {fewer}, which lets it onto {}",
                 plural(missing, "domain"),

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::explain::case::Case;
-use crate::explain::diagnosis::{Diagnosis, hint, title};
+use crate::explain::case::{Case, values};
+use crate::explain::diagnosis::{Diagnosis, hint, suggest, title};
 use crate::explain::words::{among, joined, plural, verb};
 use crate::matching::{Constraint, Selector};
 use crate::proto::v1::hint::Kind;
@@ -79,20 +79,16 @@ fn suggest_hash(case: &Case<'_>, place: usize, own: &str, found: &mut Diagnosis)
     let (before, after) = (case.feasible_count(), case.admitted_with(&revised));
     if active.constraint.is_hard() {
         let key = &active.constraint.topology_key;
-        let values = after.iter().filter_map(|node| node.node.label_text(key));
-        let values: BTreeSet<&str> = values.collect();
-        let values: Vec<&str> = values.into_iter().collect();
+        let values = values(after.iter().copied(), key);
         found.hint.message.push_str(&match after.len() {
             0 => ", though no node would be feasible then either".to_owned(),
             nodes => format!(
-                ", and the pod could go to {} ({})",
+                ", and the pod could go to {} ({values})",
                 plural(nodes, "node"),
-                among(&values)
             ),
         });
     }
-    found.hint.admitted_node_count = i64::try_from(after.len()).unwrap_or(i64::MAX);
-    found.hint.suggested_constraint = Some(revised.all[place].to_wire());
+    suggest(&mut found.hint, &revised.all[place], after.len());
     if before == 0 && !after.is_empty() {
         found.remedy = Some(format!(
             "set matchLabelKeys: [{HASH}] on {}, which lets it onto {}",

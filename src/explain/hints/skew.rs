@@ -1,10 +1,10 @@
 //! No node is feasible: how far off it is, for each constraint that alone
 //! stands in the way of some node.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 
-use crate::explain::case::{Case, Hard, JudgedNode};
-use crate::explain::diagnosis::{Diagnosis, hint};
+use crate::explain::case::{Case, Hard, JudgedNode, values};
+use crate::explain::diagnosis::{Diagnosis, hint, suggest};
 use crate::explain::words::{among, joined, plural, quoted};
 use crate::matching::Constraint;
 use crate::proto::v1;
@@ -16,28 +16,22 @@ use crate::spread::SkewRule;
 pub fn max_skew(case: &Case<'_>) -> Vec<Diagnosis> {
     stuck_on(case)
         .filter_map(|hard| {
-            let values = nearly(case, hard).map(|(value, _)| value);
-            let smallest = values.map(|value| hard.skew(value)).min()?;
+            let skews = nearly(case, hard).map(|(value, _)| hard.skew(value));
+            let smallest = skews.min()?;
             let max_skew = i32::try_from(smallest).ok()?;
             let revise = |constraint: &mut Constraint, _: &mut _| constraint.max_skew = max_skew;
             let revised = case.constraints.revised(hard.place, case.subject(), revise);
             let after = case.admitted_with(&revised);
-            let values: BTreeSet<&str> = after
-                .iter()
-                .filter_map(|node| node.node.label_text(hard.key()))
-                .collect();
-            let values: Vec<&str> = values.into_iter().collect();
+            let values = values(after.iter().copied(), hard.key());
             let nodes = plural(after.len(), "node");
             let message = format!(
-                "maxSkew {max_skew} is the smallest with which {} admits a node: {nodes} ({}); \
+                "maxSkew {max_skew} is the smallest with which {} admits a node: {nodes} ({values}); \
                  it is {} now",
                 hard.title(),
-                among(&values),
                 hard.rule.max_skew,
             );
             let mut hint = hint(Kind::MaxSkew, hard.active(), message);
-            hint.admitted_node_count = i64::try_from(after.len()).unwrap_or(i64::MAX);
-            hint.suggested_constraint = Some(revised.all[hard.place].to_wire());
+            suggest(&mut hint, &revised.all[hard.place], after.len());
             let remedy = format!(
                 "set maxSkew to {max_skew} on {}, which lets it onto {nodes}",
                 hard.title()
