@@ -69,7 +69,7 @@ impl Dialect for Question {
     fn score(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> v1::ScoreResponse {
         let constraints = self.constraints_on(read_view);
         let mut candidates = terms.candidates(read_view);
-        // Candidates that the caller names are scored whatever Filter says.
+        // Named candidates are scored whatever Filter says.
         if terms.candidates.is_none() {
             let filter = Filter::of(self, &constraints, terms.checks, read_view);
             if !filter.passes_all() {

@@ -20,7 +20,7 @@ use crate::proto::v1::change::Object;
 use crate::proto::v1::{Change, NodeChecks, NodeNames, ObjectReference};
 use crate::snapshot::ObjectKind;
 
-/// Domains of a constraint that a table lists, unless told otherwise.
+/// Domains of a constraint that a table lists by default.
 const TABLE_DOMAINS: i32 = 20;
 
 /// Headings of the flags in `--help`.
@@ -250,7 +250,7 @@ impl QuestionArgs {
     }
 }
 
-/// An object that is to be gone, as `--overlay-delete` names it.
+/// An object to delete, as `--overlay-delete` names it.
 #[derive(Debug, Clone, PartialEq)]
 struct Deletion(ObjectReference);
 

@@ -12,7 +12,7 @@ use crate::visible;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
-    /// It did what was asked; of a decision, at least one node is feasible.
+    /// Done; of a decision, at least one node is feasible.
     Success = 0,
     /// No node is feasible, or the server is not serving.
     Negative = 1,
@@ -65,7 +65,7 @@ pub(super) fn report(error: &anyhow::Error) -> Exit {
     let style = anstyle::AnsiColor::Red.on_default().bold();
     let text = format!("{error:#}");
     let text = visible::lines(&text);
-    // Nothing is left to tell when standard error is closed.
+    // If standard error is closed, there is no way left to report it.
     let _ = writeln!(anstream::stderr(), "{style}error:{style:#} {text}");
     Exit::of_error(error)
 }

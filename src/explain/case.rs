@@ -140,8 +140,8 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// The nodes that would be feasible if the constraint at `place` were
-    /// another: decided anew.
+    /// Decides again with the constraint at `place` changed: the nodes that
+    /// would be feasible.
     pub fn admitted_with(&self, constraints: &Constraints) -> Vec<&JudgedNode<'a>> {
         let filter = Filter::of(self.question, constraints, self.checks, &self.read_view);
         let slots: Vec<Slot> = self.nodes.iter().map(|node| node.slot).collect();

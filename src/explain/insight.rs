@@ -1,5 +1,5 @@
-//! What stands behind each constraint: the limit, what pins the minimum, and
-//! who was left out.
+//! What stands behind each constraint: the limit, what holds the minimum, and
+//! which nodes are left out.
 
 use std::collections::HashMap;
 

@@ -7,7 +7,7 @@ use super::diagnosis::Diagnosis;
 use super::words::{among, plural, sentence, verb};
 use crate::spread::Reason;
 
-/// What comes of the pod, why, and what would help.
+/// The sentence: whether the pod fits, why, and what would help.
 pub fn of(case: &Case<'_>, findings: &[Diagnosis]) -> String {
     let (feasible, all) = (case.feasible_count(), case.nodes.len());
     let verdict = match (feasible, all) {

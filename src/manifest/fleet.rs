@@ -160,7 +160,7 @@ pub(super) fn placement(
     Ok((pod(&item, fields, terms, source)?, policy))
 }
 
-/// What clusters have to match, one of the terms.
+/// The terms, one of which a cluster must match.
 fn required(
     affinity: &ClusterAffinity,
     fault: &impl Fn(String, &str) -> ManifestError,

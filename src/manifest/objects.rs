@@ -119,7 +119,7 @@ impl Reader {
     fn keep(&mut self, change: Change, origin: Origin, sources: &[InputSource]) {
         let objects = &mut self.objects;
         let id = change.object.as_ref().map(ObjectId::of);
-        // A nameless object is kept as it is: the server says what is wrong.
+        // An object without a name is kept: the server reports the fault.
         if let Some(id) = id.filter(|id| !id.name.is_empty()) {
             let place = (id.kind, id.namespace.to_owned(), id.name.to_owned());
             let index = *self.places.entry(place).or_insert(objects.changes.len());

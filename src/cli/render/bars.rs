@@ -73,7 +73,7 @@ impl Scale {
         }
     }
 
-    /// Draws a count that grew: `###++`, what is new in `style`.
+    /// Draws a count that grew: `###++`, with the new part in `style`.
     pub(crate) fn draw_growth(&self, before: i64, after: i64, style: Style) -> String {
         let (before, after) = (self.cells(before), self.cells(after));
         let cells = |of: &str, count: i64| of.repeat(usize::try_from(count).unwrap_or(0));

@@ -95,8 +95,8 @@ impl<'a> PlacementCase<'a> {
         spread.effect(class) != PickEffect::Refuses
     }
 
-    /// How many clusters might be picked if a constraint had another max skew:
-    /// decided anew.
+    /// Decides again with another max skew of a constraint: how many clusters
+    /// could be picked.
     pub fn open_with(&self, changed: &HolderSpread, max_skew: i32) -> usize {
         let mut spreads = self.spreads.to_vec();
         for spread in &mut spreads {

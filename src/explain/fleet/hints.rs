@@ -26,9 +26,9 @@ pub fn all(case: &PlacementCase<'_>) -> Vec<Diagnosis> {
     HINTS.iter().flat_map(|hint| hint(case)).collect()
 }
 
-/// Every cluster would leave the skew above `maxSkew`, even those that would
-/// shrink it: KubeFleet looks at what it becomes, not at where it goes. A new,
-/// empty domain beside full ones does that.
+/// With every cluster the skew would stay above `maxSkew`, even with those that
+/// would shrink it: KubeFleet looks at the resulting skew, not at the change. A
+/// new, empty domain beside full ones causes that.
 fn skew_too_large(case: &PlacementCase<'_>) -> Vec<Diagnosis> {
     let too_large = |spread: &HolderSpread| {
         if !admits_nothing(spread) {
@@ -159,7 +159,7 @@ fn unusable_clusters(case: &PlacementCase<'_>, key: &str, values: &[&str]) -> St
 }
 
 /// Nothing can be picked, though each of several hard constraints admits some
-/// cluster: another order of picks may have gone further.
+/// cluster: another order of picks may have continued.
 fn greedy(case: &PlacementCase<'_>) -> Vec<Diagnosis> {
     let hard: Vec<&HolderSpread> = case.hard().collect();
     if hard.len() < 2 || case.open_count() > 0 || case.pickable().next().is_none() {

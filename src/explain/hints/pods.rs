@@ -11,11 +11,11 @@ use crate::proto::v1::hint::Kind;
 use crate::snapshot::CountedSet;
 use crate::spread::Active;
 
-/// The label that tells the revisions of a Deployment apart.
+/// The label that distinguishes the revisions of a Deployment.
 const HASH: &str = "pod-template-hash";
 
-/// Pods of several revisions of this workload are counted together: those
-/// that have its labels but for the hash.
+/// Pods of several revisions of this workload are counted together: those that
+/// have its labels except the hash.
 pub fn mixed_revisions(case: &Case<'_>) -> Vec<Diagnosis> {
     // matchLabelKeys of default constraints do not hold.
     let own = case.constraints.all.iter().enumerate();
@@ -48,7 +48,7 @@ fn mixed(case: &Case<'_>, place: usize, active: &Active) -> Option<Diagnosis> {
 }
 
 /// How many pods a constraint counts of each revision of the pod's workload:
-/// those with its labels but for the hash.
+/// those with its labels except the hash.
 fn revisions<'a>(case: &Case<'a>, active: &Active) -> BTreeMap<&'a str, u32> {
     let labels = case.subject().labels;
     let without_hash = labels.iter().filter(|(key, _)| *key != HASH);

@@ -1,5 +1,5 @@
-//! No node is feasible: how far off it is, for each constraint that alone
-//! stands in the way of some node.
+//! No node is feasible: what is missing, for each constraint that alone
+//! excludes some node.
 
 use std::collections::HashSet;
 
@@ -79,9 +79,9 @@ pub fn fewer_pods(case: &Case<'_>) -> Vec<Diagnosis> {
         .collect()
 }
 
-/// How many pods would have to arrive in which domains to lift the minimum.
-/// Left out where a domain could take none, where `minDomains` keeps the
-/// minimum at 0, and where they might get in the way of another constraint.
+/// How many pods would have to arrive in which domains to raise the minimum.
+/// Left out if a domain could take none, if `minDomains` keeps the minimum at
+/// 0, or if these pods might violate another constraint.
 pub fn more_pods(case: &Case<'_>) -> Vec<Diagnosis> {
     stuck_on(case)
         .filter(|hard| !hard.report.min_domains_unmet)

@@ -3,10 +3,10 @@
 /// The least that the account allows by default, however small the machine.
 const FLOOR: usize = 64 << 20;
 
-/// The limit of the memory that clients can make the server hold, unless another
-/// is set: three quarters of the memory that there is. What allocators waste,
-/// threads' stacks and the program itself have the last quarter. No limit where
-/// nobody knows how much there is.
+/// The limit of the memory that clients can make the server hold, unless
+/// another is set: three quarters of the memory. The last quarter is for what
+/// allocators waste, threads' stacks and the program itself. No limit if the
+/// size of the memory is unknown.
 pub(super) fn usual_limit() -> usize {
     let Some(there_is) = limit().or_else(machine) else {
         return usize::MAX;

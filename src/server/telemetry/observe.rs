@@ -24,8 +24,8 @@ impl CallObserver {
         Arc::new(Self { recorder, tracer })
     }
 
-    /// A call has arrived. Only what is `noted` is counted and traced; refusals
-    /// are counted of every call.
+    /// A call has arrived. Only `noted` calls are counted and traced; refusals
+    /// are counted for every call.
     pub fn begin<B>(self: &Arc<Self>, request: &Request<B>, noted: bool) -> ObservedCall {
         let calls = self.recorder.calls();
         let tracer = self.tracer.as_ref().filter(|_| noted);

@@ -144,7 +144,7 @@ impl<'a, I: Iterator<Item = &'a Bytes>> Scan<'a, I> {
         self.weight = self.weight.saturating_add(bytes);
     }
 
-    /// Most are of one byte, which lies in the block at hand.
+    /// Most have one byte, in the current block.
     #[inline]
     fn varint(&mut self) -> Option<u64> {
         match self.block.split_first() {

@@ -37,7 +37,7 @@ pub struct IncomingRequest {
     sizes: Arc<DecodedSizes>,
     /// What its messages are, if they are of the service.
     request: Option<RequestLayout>,
-    /// For what has arrived and is not passed on.
+    /// For bytes that arrived and are not passed on yet.
     charge: RequestCharge,
     /// The message that is being passed on.
     current: WholeMessage,

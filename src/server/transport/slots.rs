@@ -1,4 +1,4 @@
-//! CallSlots for calls of one kind, shared among callers.
+//! Slots for calls of one kind, shared among callers.
 //!
 //! A caller may hold no more slots than are left free, which is half of them
 //! when it is alone. So one caller never takes all, and later callers find

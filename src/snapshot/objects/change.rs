@@ -42,13 +42,13 @@ pub struct ObjectId<'a> {
 pub struct ValidChange<'a> {
     /// What it is about.
     pub id: ObjectId<'a>,
-    /// What becomes of that.
+    /// What happens to it.
     pub form: Form<'a>,
     /// The change as it came.
     pub object: &'a Object,
 }
 
-/// What becomes of an object.
+/// What happens to an object.
 #[derive(Clone, Copy)]
 pub enum Form<'a> {
     /// A node, with its taints.

@@ -124,7 +124,7 @@ impl ObjectKind {
     }
 }
 
-/// Runs the same code on the message of an object, whatever its kind; other code
+/// Runs the same code on the message of an object of any kind, and other code
 /// on a deletion.
 macro_rules! with_message {
     ($object:expr, $message:ident => $same:expr, $reference:ident => $deleted:expr) => {
