@@ -162,6 +162,44 @@ fn on_a_cluster_it_tells_what_holds_a_pod_back() {
     }
 }
 
+/// A mistake that Explain tells of has one wording.
+#[test]
+fn it_words_a_mistake_as_explain_does() {
+    let directory = TempDir::new().expect("a directory");
+    let cluster = format!(
+        "{}/examples/three-zones/cluster.yaml",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let web = "{app: web}";
+    let no_selector = "      - {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}\n";
+    let cases = [
+        (
+            "selector-mismatch",
+            "KIND_SELF_MISMATCH",
+            deployment("{app: api}", 3, ZONE),
+        ),
+        (
+            "empty-selector",
+            "KIND_EMPTY_SELECTOR",
+            deployment(web, 3, no_selector),
+        ),
+        ("soft-max-skew", "KIND_SOFT", deployment(web, 3, &soft(2))),
+    ];
+    for (rule, kind, text) in cases {
+        let path = written(&directory, "case.yaml", &text);
+        let file = path.to_str().expect("UTF-8");
+        let found = findings(&["-f", file]);
+        let found = found.iter().find(|finding| finding["rule"] == rule);
+        let explain = ["explain", "-f", file, "--load", &cluster, "-o", "json"];
+        let output = process::run(process::command(&explain));
+        let answer: Value = serde_json::from_slice(&output.stdout).expect("it prints JSON");
+        let mut hints = answer["hints"].as_array().expect("hints").iter();
+        let hint = hints.find(|hint| hint["kind"] == kind);
+        let message = |of: Option<&Value>| of.expect(rule)["message"].clone();
+        assert_eq!(message(found), message(hint), "{rule}");
+    }
+}
+
 #[test]
 fn the_exit_code_is_for_ci() {
     let directory = TempDir::new().expect("a directory");
