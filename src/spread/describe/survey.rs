@@ -64,7 +64,7 @@ struct SharedConstraint {
 }
 
 impl<'c, 'a> Survey<'c, 'a> {
-    /// The workloads of a census.
+    /// The workloads of a namespace.
     pub fn of(
         pod_groups: &'c PodGroups<'a>,
         namespace: &'c str,
