@@ -152,3 +152,59 @@ impl<E: Clone, const BLOCK: usize> Interner<E, BLOCK> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::hash::BuildHasher;
+
+    use super::*;
+
+    type Texts = Interner<Option<u32>, 4>;
+
+    fn hash_of(texts: &Texts) -> impl Fn(&Option<u32>) -> u64 + use<> {
+        let hasher = texts.hasher().clone();
+        move |entry| hasher.hash_one(entry)
+    }
+
+    fn insert(texts: &mut Texts, value: u32) -> u32 {
+        let hash = hash_of(texts);
+        texts.insert(hash(&Some(value)), Some(value), hash)
+    }
+
+    fn remove(texts: &mut Texts, number: u32) {
+        let hash = hash_of(texts);
+        let entry = texts.get_mut(number).take();
+        texts.remove(hash(&entry), number, Option::is_some, hash);
+    }
+
+    fn find(texts: &Texts, value: u32) -> Option<u32> {
+        let hash = hash_of(texts);
+        let same = |number| *texts.get(number) == Some(value);
+        texts.find(hash(&Some(value)), same)
+    }
+
+    #[test]
+    fn what_is_left_is_found_by_its_number_whatever_goes() {
+        let mut texts = Texts::default();
+        let numbers: Vec<u32> = (0..2_000).map(|value| insert(&mut texts, value)).collect();
+        let copy = texts.clone();
+        // From the middle, from the end, and then nearly all.
+        for value in (500..600).chain(1_900..2_000).chain(10..500) {
+            remove(&mut texts, numbers[value]);
+        }
+        for value in 600..1_900 {
+            remove(&mut texts, numbers[value]);
+        }
+        assert_eq!((texts.count(), texts.bound()), (10, 10));
+        for value in 0..2_000 {
+            let there = (value < 10).then_some(numbers[value as usize]);
+            assert_eq!(find(&texts, value), there, "{value}");
+            assert_eq!(find(&copy, value), Some(numbers[value as usize]));
+        }
+        let again: Vec<u32> = (5_000..5_100).map(|v| insert(&mut texts, v)).collect();
+        assert_eq!((texts.count(), texts.bound()), (110, 110));
+        for (value, number) in (5_000..).zip(again) {
+            assert_eq!(find(&texts, value), Some(number));
+        }
+    }
+}
