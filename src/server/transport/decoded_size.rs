@@ -118,9 +118,9 @@ impl<'a, I: Iterator<Item = &'a Bytes>> Scan<'a, I> {
                     let inner = self.read.checked_add(length).filter(|&at| at <= end)?;
                     match field.map(|field| field.content) {
                         Some(Content::Message(layout)) => self.message(layout, inner, depth + 1)?,
-                        Some(Content::Text) => {
+                        Some(Content::Texts(count)) => {
                             // As allocators round.
-                            self.add(length + length / 8 + 16);
+                            self.add(length + length / 8 + 16 * count);
                             self.skip(length)?;
                         }
                         Some(Content::Number) => {

@@ -41,7 +41,9 @@ pub struct Field {
 #[derive(Clone, Copy)]
 pub enum Content {
     Number,
-    Text,
+    /// A text, or a message of numbers and so many texts: as many bytes at most
+    /// as on the wire, in so many pieces.
+    Texts(usize),
     Message(usize),
 }
 
@@ -117,8 +119,11 @@ impl<'a> LayoutPlan<'a> {
     fn field(&self, within: usize, field: &FieldDescriptorProto) -> Field {
         let message = self.message(field);
         let content = match (message, field.r#type()) {
-            (Some(number), _) => Content::Message(number),
-            (None, Type::String | Type::Bytes) => Content::Text,
+            (Some(number), _) => match self.texts(number) {
+                Some(texts) => Content::Texts(texts),
+                None => Content::Message(number),
+            },
+            (None, Type::String | Type::Bytes) => Content::Texts(1),
             (None, _) => Content::Number,
         };
         let size = self.value_size(field, &mut Vec::new());
@@ -138,6 +143,20 @@ impl<'a> LayoutPlan<'a> {
             more,
             content,
         }
+    }
+
+    /// How many texts a message has, if it has nothing but those and numbers, one
+    /// of each.
+    fn texts(&self, message: usize) -> Option<usize> {
+        let mut texts = 0;
+        for field in self.fields(message) {
+            match (field.label(), field.r#type()) {
+                (Label::Repeated, _) | (_, Type::Message | Type::Group) => return None,
+                (_, Type::String | Type::Bytes) => texts += 1,
+                _ => {}
+            }
+        }
+        Some(texts)
     }
 
     /// Whether a message within another can contain that one again, so that it

@@ -105,7 +105,6 @@ fn check_reference(
 }
 
 fn check_pod(pod: &v1::Pod, limits: &Limits, path: Path<'_>, faults: &mut Violations) {
-    check_metadata(pod.metadata.as_ref(), limits, path, faults);
     let node_name = pod.spec.as_ref().map_or("", |s| &s.node_name);
     if !node_name.is_empty() {
         names::check_name(node_name, path.field("spec").field("nodeName"), faults);
