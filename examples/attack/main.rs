@@ -33,7 +33,7 @@ use server::{Memory, Server};
 use table::{Row, Table};
 
 /// How long a server may take to be as it was before an attack.
-const RECOVERY: Duration = Duration::from_secs(120);
+const RECOVERY: Duration = Duration::from_secs(20);
 
 #[derive(Parser)]
 struct Args {
@@ -50,7 +50,7 @@ struct Args {
     pods: usize,
 
     /// Seconds of each attack
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 4)]
     seconds: u64,
 
     /// Clients that attack at once
