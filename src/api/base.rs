@@ -65,10 +65,13 @@ impl Service {
     }
 
     /// The same service with its feeds on a runtime of their own, where
-    /// decoding their messages delays no other call.
+    /// decoding their messages delays no other call. Changes that are called for
+    /// there run on threads of the runtime `changes`, whose priority is that of
+    /// the threads that serve.
     #[must_use]
-    pub fn with_feeds_on(self, runtime: Handle) -> Self {
+    pub fn with_feeds_on(self, runtime: Handle, changes: Handle) -> Self {
         Self {
+            lanes: self.lanes.with_changes_on(changes, runtime.id()),
             feeds: Some(runtime),
             ..self
         }

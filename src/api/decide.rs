@@ -12,6 +12,7 @@ use super::dialect::{DecisionTerms, Dialect};
 use super::error::Error;
 use super::lanes::Lanes;
 use super::measured::{Answer, try_measured};
+use super::slots::CallerKey;
 use crate::snapshot::{Batch, Delay, ReadView, Snapshot};
 
 /// How long a decision waits here for a lock that is held, each time in
@@ -49,6 +50,7 @@ impl<A: Answer + Send + 'static> Deciding<A> {
     pub async fn decide(
         mut self,
         lanes: &Lanes,
+        who: &CallerKey,
         deadline: Option<Instant>,
     ) -> Result<Response<A>, Error> {
         let mut answered = self.answer(Pace::AtOnce);
@@ -69,8 +71,8 @@ impl<A: Answer + Send + 'static> Deciding<A> {
         }
         match answered {
             Ok(answered) => Ok(answered),
-            Err(Delay::Held) => self.decide_soon(lanes, deadline).await,
-            Err(Delay::Long) => self.decide_aside(lanes, deadline).await,
+            Err(Delay::Held) => self.decide_soon(lanes, who, deadline).await,
+            Err(Delay::Long) => self.decide_aside(lanes, who, deadline).await,
         }
     }
 
@@ -79,6 +81,7 @@ impl<A: Answer + Send + 'static> Deciding<A> {
     async fn decide_soon(
         mut self,
         lanes: &Lanes,
+        who: &CallerKey,
         deadline: Option<Instant>,
     ) -> Result<Response<A>, Error> {
         let run = move || {
@@ -87,7 +90,7 @@ impl<A: Answer + Send + 'static> Deciding<A> {
         };
         match lanes.wait(deadline, run).await? {
             Ok(answered) => Ok(answered),
-            Err(left) => left.decide_aside(lanes, deadline).await,
+            Err(left) => left.decide_aside(lanes, who, deadline).await,
         }
     }
 
@@ -98,13 +101,14 @@ impl<A: Answer + Send + 'static> Deciding<A> {
     pub async fn decide_aside(
         mut self,
         lanes: &Lanes,
+        who: &CallerKey,
         deadline: Option<Instant>,
     ) -> Result<Response<A>, Error> {
         let run = move |is_given_up: &dyn Fn() -> bool| {
             let answered = self.answer(Pace::Aside(is_given_up));
             answered.map_err(|_| Error::Deadline)
         };
-        lanes.decide(deadline, run).await?
+        lanes.decide(who, deadline, run).await?
     }
 
     fn answer(&mut self, pace: Pace<'_>) -> Result<Response<A>, Delay> {

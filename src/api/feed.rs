@@ -73,6 +73,18 @@ impl Feed {
         self.registry.now().steady
     }
 
+    /// Whether steps do nothing but add to states that nobody reads.
+    pub fn only_stages(&self, steps: &[(Moment, v1::StreamSnapshotRequest)]) -> bool {
+        let stages = |request: &v1::StreamSnapshotRequest| match &request.step {
+            Some(Step::Update(update)) => {
+                let snapshot = request::parse_snapshot_name(&update.snapshot);
+                snapshot.is_ok_and(|snapshot| self.staged.contains_key(&snapshot))
+            }
+            _ => false,
+        };
+        steps.iter().all(|(_, request)| stages(request))
+    }
+
     /// Takes steps, each with the time of its arrival, in order, until one is
     /// refused. Returns the answers up to that one. Consecutive batches of one
     /// snapshot are stored together.

@@ -43,8 +43,13 @@ pub async fn run_feed(
         let group = gather(step, &mut steps, &feed, is_journaled).await;
         let StepGroup { taken, size, end } = group;
         let is_large = is_journaled || size >= LARGE_BATCH;
+        let only_stages = feed.only_stages(&taken);
         let take = move || (feed.steps(taken), feed);
-        let answered = match lanes.change_soon(is_large, deadline, take).await {
+        let answered = match only_stages {
+            true => lanes.stage(is_large, deadline, take).await,
+            false => lanes.change_soon(is_large, deadline, take).await,
+        };
+        let answered = match answered {
             Ok((answered, same)) => {
                 feed = same;
                 answered

@@ -5,13 +5,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tokio::runtime::{Handle, Id};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::background::Background;
 use super::error::Error;
-use crate::limits::{Exceeded, Limit, Limits};
+use super::slots::{CallSlots, CallerKey};
+use crate::limits::{Limit, Limits};
 
 /// A batch with at least this many changes is applied beside the threads that
 /// serve.
@@ -34,10 +37,9 @@ const NICENESS: i32 = 10;
 /// The lanes of a service.
 #[derive(Clone)]
 pub struct Lanes {
-    max_waiting: usize,
     deciding: Arc<Semaphore>,
-    /// A permit for each decision that runs or waits.
-    decisions: Arc<Semaphore>,
+    /// A slot for each decision that runs or waits.
+    decisions: CallSlots,
     writes: Arc<Semaphore>,
     looks: Arc<Semaphore>,
     held: Arc<Semaphore>,
@@ -46,24 +48,39 @@ pub struct Lanes {
     aside: Arc<Background>,
     /// Changes and copies that are running now.
     running: Arc<AtomicUsize>,
+    /// Where changes run, and the runtime whose threads they must not run on.
+    apart: Option<(Handle, Id)>,
 }
 
 impl Lanes {
     /// Lanes for as many decisions as may run and wait.
     pub fn new(limits: &Limits) -> Self {
-        let (running, waiting) = (limits.max_running_decisions, limits.max_waiting_decisions);
-        let all = running.saturating_add(waiting).min(Semaphore::MAX_PERMITS);
+        let running = limits.max_running_decisions;
         Self {
-            max_waiting: waiting,
             deciding: Arc::new(Semaphore::new(running)),
-            decisions: Arc::new(Semaphore::new(all)),
+            decisions: CallSlots::and_more(Limit::WaitingDecisions, limits, running),
             writes: Arc::new(Semaphore::new(WRITES)),
             looks: Arc::new(Semaphore::new(LOOKS)),
             held: Arc::new(Semaphore::new(LOOKS)),
             copies: Arc::new(Semaphore::new(COPIES)),
             aside: Arc::new(Background::for_work("decide", running, NICENESS)),
             running: Arc::default(),
+            apart: None,
         }
+    }
+
+    /// The same lanes, with changes that are called for in `background`, whose
+    /// threads have a lower priority, running on another runtime: a change may
+    /// hold locks that somebody waits for.
+    #[must_use]
+    pub fn with_changes_on(self, runtime: Handle, background: Id) -> Self {
+        let apart = Some((runtime, background));
+        Self { apart, ..self }
+    }
+
+    fn is_in_background(&self) -> bool {
+        let is_here = |id: Id| Handle::try_current().is_ok_and(|here| here.id() == id);
+        self.apart.as_ref().is_some_and(|(_, id)| is_here(*id))
     }
 
     /// Whether work is running that may hold locks for long. Small calls should
@@ -74,23 +91,19 @@ impl Lanes {
     }
 
     /// Runs a decision, which can ask whether its deadline has passed or its
-    /// caller is gone. A decision over the limit is refused at once. A decision
-    /// whose deadline passes while it waits never runs.
+    /// caller is gone. A decision over the limit, or over its
+    /// caller's share of it, is refused at once. A decision whose deadline passes while it
+    /// waits never runs.
     ///
     /// # Errors
     /// [`Error::OverLimit`], [`Error::Deadline`].
     pub async fn decide<T: Send + 'static>(
         &self,
+        who: &CallerKey,
         deadline: Option<Instant>,
         work: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
     ) -> Result<T, Error> {
-        let Ok(place) = Arc::clone(&self.decisions).try_acquire_owned() else {
-            return Err(Error::OverLimit(Exceeded {
-                limit: Limit::WaitingDecisions,
-                most: self.max_waiting,
-                actual: None,
-            }));
-        };
+        let place = self.decisions.take(who)?;
         // A cancelled call drops its guard.
         let gone = CancellationToken::new();
         let _guard = gone.clone().drop_guard();
@@ -105,7 +118,8 @@ impl Lanes {
 
     /// Runs a change to a snapshot. It is never refused for load, because a
     /// refused feed would have to begin again. Only work in this lane may wait
-    /// for a disk, so a call that writes nothing never does.
+    /// for a disk, so a call that writes nothing never does. It runs
+    /// at the priority of the threads that serve.
     ///
     /// # Errors
     /// [`Error::Deadline`]: it did not run in time, or it runs on and nobody
@@ -143,7 +157,7 @@ impl Lanes {
         deadline: Option<Instant>,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
-        in_slot(&self.held, deadline, work).await
+        self.in_slot(&self.held, deadline, work).await
     }
 
     /// Runs the copying of a snapshot, which waits for the batch under way.
@@ -169,10 +183,28 @@ impl Lanes {
         deadline: Option<Instant>,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
-        if is_large || self.are_busy() {
+        if is_large || self.are_busy() || self.is_in_background() {
             return self.change(deadline, work).await;
         }
         Ok(work())
+    }
+
+    /// Runs what adds to a state that nobody reads: where it is called for, for
+    /// it holds up nobody. In place if it is small.
+    ///
+    /// # Errors
+    /// Those of [`Self::change`].
+    pub async fn stage<T: Send + 'static>(
+        &self,
+        is_large: bool,
+        deadline: Option<Instant>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        if !is_large {
+            return Ok(work());
+        }
+        let slot = slot(&self.writes, deadline).await?;
+        done(deadline, spawn_blocking(in_turn(slot, work))).await
     }
 
     async fn run<T: Send + 'static>(
@@ -186,22 +218,41 @@ impl Lanes {
             let _running = running;
             work()
         };
-        in_slot(slots, deadline, work).await
+        self.in_slot(slots, deadline, work).await
+    }
+
+    /// Runs `work` on a thread that may wait, once there is a slot for it.
+    async fn in_slot<T: Send + 'static>(
+        &self,
+        slots: &Arc<Semaphore>,
+        deadline: Option<Instant>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        let work = in_turn(slot(slots, deadline).await?, work);
+        match &self.apart {
+            // A thread has the priority of the one that starts it, so those of
+            // the other runtime have to.
+            Some((runtime, _)) if self.is_in_background() => {
+                let started = runtime.spawn(async { spawn_blocking(work).await });
+                let ended = done(deadline, started).await?;
+                ended.map_err(|_| Error::Internal)
+            }
+            _ => done(deadline, spawn_blocking(work)).await,
+        }
     }
 }
 
-/// Runs `work` on a thread that may wait, once there is a slot for it.
-async fn in_slot<T: Send + 'static>(
-    slots: &Arc<Semaphore>,
-    deadline: Option<Instant>,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Error> {
-    let slot = slot(slots, deadline).await?;
-    let done = tokio::task::spawn_blocking(move || {
+/// `work` that has a slot until it is done.
+fn in_turn<T>(slot: OwnedSemaphorePermit, work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    move || {
         let _slot = slot;
         work()
-    });
-    until(deadline, done).await?.map_err(|_| Error::Internal)
+    }
+}
+
+/// Waits for a task until the deadline.
+async fn done<T>(deadline: Option<Instant>, task: JoinHandle<T>) -> Result<T, Error> {
+    until(deadline, task).await?.map_err(|_| Error::Internal)
 }
 
 /// Waits for one of some slots, until the deadline.
@@ -245,5 +296,35 @@ pub async fn until<T>(
             .await
             .map_err(|_| Error::Deadline),
         None => Ok(future.await),
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use rustix::process::getpriority_process;
+
+    use super::*;
+
+    /// The lowest priority.
+    const LOWEST: i32 = 19;
+
+    #[test]
+    fn what_holds_locks_runs_at_the_priority_of_those_that_serve() {
+        let background = Background::for_tasks("background", 1, LOWEST).expect("it starts");
+        let serving = tokio::runtime::Runtime::new().expect("it starts");
+        let lanes = Lanes::new(&Limits::default());
+        let lanes = lanes.with_changes_on(serving.handle().clone(), background.handle().id());
+        let priority = || getpriority_process(None).expect("this thread has one");
+        let usual = priority();
+        let of_runs = background
+            .handle()
+            .block_on(background.handle().spawn(async move {
+                let small = lanes.change_soon(false, None, priority).await?;
+                let large = lanes.change_soon(true, None, priority).await?;
+                let staged = lanes.stage(true, None, priority).await?;
+                Ok::<_, Error>([small, large, staged])
+            }));
+        let of_runs = of_runs.expect("no panic").expect("no deadline");
+        assert_eq!(of_runs, [usual, usual, LOWEST]);
     }
 }

@@ -24,6 +24,7 @@ mod place;
 mod request;
 mod reservations;
 mod service;
+pub mod slots;
 mod streamed;
 mod sum;
 mod update;

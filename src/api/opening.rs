@@ -5,6 +5,7 @@ use tokio::time::Instant;
 use tonic::Request;
 
 use super::error::Error;
+use super::slots::CallerKey;
 use super::{deadline, permission};
 use crate::access::{Caller, Role};
 use crate::proto::v1;
@@ -17,6 +18,8 @@ pub struct OpenedCall<M> {
     pub deadline: Option<Instant>,
     /// Who makes it; `None` where callers are not told apart.
     pub caller: Option<Caller>,
+    /// With whom it shares what there are few of.
+    pub who: CallerKey,
 }
 
 /// A request about one snapshot.
@@ -58,6 +61,7 @@ impl<M> OpenedCall<M> {
             request,
             deadline: deadline::given(metadata.as_ref()),
             caller: extensions.remove(),
+            who: extensions.remove().unwrap_or_default(),
         }
     }
 }

@@ -85,7 +85,10 @@ impl SpreadService for Service {
         let deciding = self.deciding(request, call.deadline, |question, terms, read_view| {
             question.filter(terms, read_view)
         });
-        let answer = deciding.await?.decide(&self.lanes, call.deadline).await?;
+        let answer = deciding
+            .await?
+            .decide(&self.lanes, &call.who, call.deadline)
+            .await?;
         Ok(logged(pending, answer))
     }
 
@@ -99,7 +102,10 @@ impl SpreadService for Service {
         let deciding = self.deciding(request, call.deadline, |question, terms, read_view| {
             question.score(terms, read_view)
         });
-        let answer = deciding.await?.decide(&self.lanes, call.deadline).await?;
+        let answer = deciding
+            .await?
+            .decide(&self.lanes, &call.who, call.deadline)
+            .await?;
         Ok(logged(pending, answer))
     }
 
@@ -117,7 +123,7 @@ impl SpreadService for Service {
         // serve.
         let answer = deciding
             .await?
-            .decide_aside(&self.lanes, call.deadline)
+            .decide_aside(&self.lanes, &call.who, call.deadline)
             .await?;
         Ok(logged(pending, answer))
     }
@@ -146,7 +152,8 @@ impl SpreadService for Service {
             let answer = try_measured(&snapshot, || valid.answer(&snapshot, &stop));
             answer.map(|answer| (answer, valid, snapshot, stop))
         };
-        let (mut answer, valid, snapshot, stop) = self.lanes.decide(deadline, run).await??;
+        let (mut answer, valid, snapshot, stop) =
+            self.lanes.decide(&call.who, deadline, run).await??;
         if valid.reserves() {
             // Work that waits for a disk must not take a slot from decisions.
             let hold = move || valid.hold(answer, &snapshot, &stop);
@@ -171,7 +178,7 @@ impl SpreadService for Service {
         let run = move |is_given_up: &dyn Fn() -> bool| {
             try_measured(&snapshot, || valid.answer(&snapshot, is_given_up))
         };
-        Ok(self.lanes.decide(call.deadline, run).await??)
+        Ok(self.lanes.decide(&call.who, call.deadline, run).await??)
     }
 
     async fn confirm_reservations(

@@ -69,6 +69,52 @@ async fn over_the_load_decisions_are_refused_and_others_answered() {
     places.shutdown().await;
 }
 
+/// A client at an address of this machine.
+async fn client_at(server: &Server, address: [u8; 4]) -> Client {
+    let endpoint = server.endpoint().local_address(Some(address.into()));
+    Client::new(endpoint.connect().await.expect("it is this machine"))
+}
+
+/// A caller that asks for more than its share leaves some to others.
+#[tokio::test]
+async fn a_caller_leaves_room_for_decisions_of_others() {
+    let flags = [
+        "--max-running-decisions",
+        "1",
+        "--max-waiting-decisions",
+        "7",
+    ];
+    let server = Server::start(&flags);
+    let greedy = client_at(&server, [127, 0, 0, 2]).await;
+    fill(&mut greedy.clone(), NODES).await;
+    let mut places = JoinSet::new();
+    for _ in 0..8 {
+        let mut client = greedy.clone();
+        places.spawn(async move { client.place(long_place()).await.map(drop) });
+    }
+    // As many as it leaves free, and one: three of eight are refused.
+    for _ in 0..3 {
+        let refused = timeout(DEADLINE, places.join_next());
+        let refused = refused.await.expect("in time").expect("eight were started");
+        let status = refused
+            .expect("no panic")
+            .expect_err("it is over its share");
+        assert_eq!(limit_of(&status).as_deref(), Some("max-waiting-decisions"));
+    }
+    let mut modest = client_at(&server, [127, 0, 0, 3]).await;
+    let mut small = long_place();
+    small.replicas = 1;
+    let mut waiting = tokio::spawn(async move { modest.place(small).await.map(drop) });
+    // A refusal would come at once. It waits for those before it, which are given
+    // up then.
+    if let Ok(early) = timeout(Duration::from_millis(500), &mut waiting).await {
+        return early.expect("no panic").expect("it has room");
+    }
+    places.shutdown().await;
+    let placed = timeout(DEADLINE, waiting).await.expect("in time");
+    placed.expect("no panic").expect("it has room");
+}
+
 /// Small decisions wait for a batch where they are, not among the long ones.
 #[tokio::test]
 async fn beside_a_feed_no_small_decision_is_refused() {

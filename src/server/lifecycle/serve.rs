@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -62,7 +63,7 @@ where
     let decoders = Decoders::start().map_err(Error::Runtime)?;
     let decisions = Decisions::start(&config)?;
     let service = api::Service::new(Arc::clone(&registry), draining.clone());
-    let service = decisions.of(service.with_feeds_on(decoders.runtime()));
+    let service = decisions.of(service.with_feeds_on(decoders.runtime(), Handle::current()));
     let methods = reflection::methods().map_err(|error| Error::Serve(error.into()))?;
     let telemetry = Telemetry::start(&config, methods)?;
     let (account, handle) = (registry.account(), decoders.handle());

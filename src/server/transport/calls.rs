@@ -26,10 +26,10 @@ use super::refusals::LibraryRefusals;
 use super::requests::{IncomingRequest, RequestTerms};
 use super::responses::{EncodedAnswer, OutgoingAnswer};
 use super::send_timeout::Answers;
-use super::slots::{CallSlot, CallerKey};
 use crate::access::Caller;
 use crate::account::{Account, Charge, Part};
 use crate::api;
+use crate::api::slots::{CallSlot, CallerKey};
 use crate::server::config::Config;
 use crate::server::error::Error;
 use crate::server::telemetry::observe::{CallObserver, ObservedCall};
@@ -113,6 +113,7 @@ impl SharedLimits {
         let identity = extensions.get::<Caller>().map(Caller::identity);
         let address = extensions.get::<Peer>().map(|peer| peer.address.ip());
         let who = CallerKey::new(identity, address);
+        request.extensions_mut().insert(who.clone());
         let slot = self.kinds.slots(kind).take(&who)?;
         let part = match kind.stays_open() {
             true => Part::Streams,

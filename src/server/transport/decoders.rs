@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::slots::CallerKey;
+use crate::api::slots::CallerKey;
 use crate::api::{self, Background};
 
 /// Requests above this size are decoded here. 32 KiB are decoded and validated

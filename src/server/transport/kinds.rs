@@ -1,6 +1,6 @@
 //! The kinds of calls on the port, by path, and the limits of each.
 
-use super::slots::CallSlots;
+use crate::api::slots::CallSlots;
 use crate::limits::{Limit, Limits};
 
 /// The largest request of health and reflection. They hold names, the longest

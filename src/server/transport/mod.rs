@@ -18,6 +18,5 @@ mod request_charge;
 mod requests;
 mod responses;
 pub(super) mod send_timeout;
-pub(super) mod slots;
 pub(super) mod threads;
 pub(super) mod tls;

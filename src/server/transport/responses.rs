@@ -12,9 +12,9 @@ use tonic::body::Body;
 use super::chunks::{self, Chunks};
 use super::refusals::{self, LibraryRefusals};
 use super::send_timeout::Watch;
-use super::slots::CallSlot;
 use crate::account::{Account, Charge, Part};
 use crate::api;
+use crate::api::slots::CallSlot;
 use crate::server::telemetry::observe::ObservedCall;
 
 /// The encoded part of an answer, and the rest.

@@ -10,18 +10,19 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 
+use super::error::Error;
 use crate::access::CallerIdentity;
-use crate::api;
 use crate::limits::{Exceeded, Limit, Limits};
 
 /// What identifies a caller.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub enum CallerKey {
     /// Its token or certificate, if an access rule is about it.
     Known(CallerIdentity),
     /// Its address.
     Somewhere(IpAddr),
-    /// Nothing, as in tests.
+    /// Nothing, as in this process. Such callers are not told apart.
+    #[default]
     Nobody,
 }
 
@@ -49,6 +50,9 @@ pub struct CallSlots(Arc<LimitSlots>);
 
 struct LimitSlots {
     limit: Limit,
+    /// What the limit says.
+    most: usize,
+    /// How many there are.
     count: usize,
     held: Mutex<Held>,
 }
@@ -62,9 +66,16 @@ struct Held {
 impl CallSlots {
     /// As many as a limit says, all free.
     pub fn new(limit: Limit, limits: &Limits) -> Self {
+        Self::and_more(limit, limits, 0)
+    }
+
+    /// As many as a limit says and so many more, all free.
+    pub fn and_more(limit: Limit, limits: &Limits, more: usize) -> Self {
+        let most = limits.get(limit);
         Self(Arc::new(LimitSlots {
             limit,
-            count: limits.get(limit),
+            most,
+            count: most.saturating_add(more),
             held: Mutex::default(),
         }))
     }
@@ -77,16 +88,18 @@ impl CallSlots {
     /// A slot, until it is dropped.
     ///
     /// # Errors
-    /// [`api::Error::OverLimit`] when none is free, or the caller holds more
+    /// [`Error::OverLimit`] when none is free, or the caller holds more
     /// than are.
-    pub fn take(&self, who: &CallerKey) -> Result<CallSlot, api::Error> {
+    pub fn take(&self, who: &CallerKey) -> Result<CallSlot, Error> {
         let mut held = self.0.held.lock();
         let free = self.0.count - held.all;
         let own = held.by_caller.get(who).copied().unwrap_or(0);
-        if free == 0 || own > free {
-            return Err(api::Error::OverLimit(Exceeded {
+        // Whoever is nowhere may be many.
+        let takes_too_many = own > free && *who != CallerKey::Nobody;
+        if free == 0 || takes_too_many {
+            return Err(Error::OverLimit(Exceeded {
                 limit: self.0.limit,
-                most: self.0.count,
+                most: self.0.most,
                 actual: None,
             }));
         }
