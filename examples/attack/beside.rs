@@ -98,7 +98,8 @@ async fn ask<F: Future<Output = Result<(), Status>> + Send + 'static>(
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
     let mut calls = JoinSet::new();
-    while !stop.is_cancelled() {
+    // At least once, however soon it is told to stop.
+    loop {
         let due: Instant = ticks.tick().await;
         let (call, waits) = (call(), Arc::clone(&waits));
         calls.spawn(async move {
@@ -113,6 +114,9 @@ async fn ask<F: Future<Output = Result<(), Status>> + Send + 'static>(
             *waits.failures.entry(why).or_default() += 1;
         });
         while calls.try_join_next().is_some() {}
+        if stop.is_cancelled() {
+            break;
+        }
     }
     while calls.join_next().await.is_some() {}
     let mut waits = std::mem::take(&mut *waits.lock().expect("no holder panics"));

@@ -34,9 +34,12 @@ impl Background {
     }
 
     fn build(builder: &mut Builder, name: &str, niceness: i32) -> io::Result<Self> {
+        // From the thread that builds it, not from the one that starts a thread:
+        // that may have a lower priority already.
+        let priority = priority_here() + niceness;
         let runtime = builder
             .thread_name(name)
-            .on_thread_start(move || lower_priority(niceness))
+            .on_thread_start(move || set_priority(priority))
             .build()?;
         Ok(Self(Some(runtime)))
     }
@@ -69,11 +72,20 @@ impl Drop for Background {
     }
 }
 
-/// Sets the priority of this thread alone, which is possible on Linux. Where it
-/// is not, it stays as it was.
-fn lower_priority(niceness: i32) {
+/// The priority of this thread, as of `nice(1)`: a server may be started with a
+/// low one. Priorities of single threads exist on Linux alone.
+fn priority_here() -> i32 {
     #[cfg(target_os = "linux")]
-    let _ = rustix::process::setpriority_process(None, niceness);
+    return rustix::process::getpriority_process(None).unwrap_or(0);
     #[cfg(not(target_os = "linux"))]
-    let _ = niceness;
+    0
+}
+
+/// Sets the priority of this thread alone. The system takes the lowest that
+/// there is for one that is lower still.
+fn set_priority(priority: i32) {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::setpriority_process(None, priority);
+    #[cfg(not(target_os = "linux"))]
+    let _ = priority;
 }
