@@ -35,6 +35,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         .register_descriptors(&encoded)?
         .btree_map(["."])
         .ignore_unknown_fields()
+        // Kubernetes writes these two in a way of their own.
+        .exclude([".evenkeel.v1.Quantity", ".evenkeel.v1.Volume"])
         .build(&[".evenkeel.v1"])?;
     Ok(())
 }

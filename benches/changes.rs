@@ -124,6 +124,7 @@ fn anywhere_but(number: usize) -> v1::Affinity {
             }),
             ..Default::default()
         }),
+        ..Default::default()
     }
 }
 

@@ -128,7 +128,7 @@ fn pick_clusters(clusters: usize, picks: usize, clock: &mut Clock) {
         v1::Change {
             object: Some(v1::change::Object::Node(v1::Node {
                 metadata: Some(metadata),
-                spec: None,
+                ..Default::default()
             })),
         }
     };

@@ -1,8 +1,11 @@
-//! The wire objects: what `proto/` says, as Rust types. Everything here is
+//! The wire objects: what `proto/` says, as Rust types. All but some JSON is
 //! generated.
 //!
 //! With the feature `json` they read and write proto-JSON, with `client` there
 //! is a client of the service, and with `server` its stubs.
+
+#[cfg(feature = "json")]
+mod json;
 
 /// Package `evenkeel.v1`.
 #[allow(missing_docs, clippy::all, clippy::pedantic, unreachable_pub)]

@@ -130,6 +130,7 @@ impl SyntheticCluster {
                 taints: taint.into_iter().collect(),
                 ..Default::default()
             }),
+            status: None,
         }
     }
 
@@ -236,6 +237,7 @@ impl<'a> SyntheticWorkload<'a> {
                 }),
                 status: Some(v1::PodStatus {
                     phase: "Running".to_owned(),
+                    ..Default::default()
                 }),
             }
         })

@@ -183,6 +183,7 @@ fn affine(terms: Vec<NodeSelectorTerm>) -> Pod {
             }),
             ..Default::default()
         }),
+        ..Default::default()
     });
     pod
 }

@@ -11,7 +11,7 @@ use prost::bytes::Bytes;
 
 use crate::proto::v1;
 use crate::snapshot::{Nodes, ReadView, Slot, bits};
-use crate::spread::{DomainReport, NodeRefusal, NodeScore, Report, SpreadRefusal};
+use crate::spread::{DomainReport, NodeRefusal, NodeScore, Reason, Report, SpreadRefusal};
 
 /// A count for the wire.
 pub fn count(n: usize) -> i64 {
@@ -107,7 +107,7 @@ fn pack(bits: &FixedBitSet) -> Bytes {
 
 /// A refused node.
 pub fn node_verdict(node: String, refusal: &NodeRefusal) -> v1::NodeVerdict {
-    let code = if refusal.reason.is_resolvable() {
+    let code = if refusal.is_resolvable {
         v1::Code::Unschedulable
     } else {
         v1::Code::UnschedulableAndUnresolvable
@@ -115,7 +115,7 @@ pub fn node_verdict(node: String, refusal: &NodeRefusal) -> v1::NodeVerdict {
     v1::NodeVerdict {
         node,
         code: code.into(),
-        reason: refusal.reason.as_str().to_owned(),
+        reason: refusal.text().into_owned(),
         constraint_index: index(refusal.constraint_index),
         matching_pods: refusal.matching_pods,
         skew: refusal.skew,
@@ -139,14 +139,20 @@ fn index(index: Option<usize>) -> i32 {
 }
 
 /// How many nodes share each reason: most first, then by reason.
-pub fn reason_counts<R: AsRef<str>>(refused: &BTreeMap<R, usize>) -> Vec<v1::ReasonCount> {
-    let mut counts: Vec<_> = refused
+pub fn reason_counts(refused: &BTreeMap<Reason, usize>) -> Vec<v1::ReasonCount> {
+    let texts = refused
         .iter()
-        .map(|(reason, nodes)| (reason.as_ref(), *nodes))
-        .collect();
-    counts.sort_unstable_by_key(|(reason, nodes)| (Reverse(*nodes), *reason));
-    let wire = |(reason, nodes): (&str, usize)| v1::ReasonCount {
-        reason: reason.to_owned(),
+        .map(|(reason, nodes)| (reason.text(), *nodes));
+    text_counts(texts.map(|(text, nodes)| (text.into_owned(), nodes)))
+}
+
+/// How many nodes share each text of a reason: most first, then by text.
+pub fn text_counts(texts: impl IntoIterator<Item = (String, usize)>) -> Vec<v1::ReasonCount> {
+    let mut counts: Vec<_> = texts.into_iter().collect();
+    counts
+        .sort_unstable_by(|(a, nodes), (b, others)| (Reverse(nodes), a).cmp(&(Reverse(others), b)));
+    let wire = |(reason, nodes): (String, usize)| v1::ReasonCount {
+        reason,
         count: count(nodes),
     };
     counts.into_iter().map(wire).collect()

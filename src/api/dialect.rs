@@ -83,7 +83,7 @@ impl DecisionTerms {
     /// refused.
     pub fn explain_nodes<'n>(
         &self,
-        nodes: impl Iterator<Item = (&'n str, Option<v1::NodeVerdict>)>,
+        nodes: impl Iterator<Item = (&'n str, Option<(v1::NodeVerdict, Vec<String>)>)>,
     ) -> v1::ExplainResponse {
         let lists_infeasible = matches!(self.view, v1::View::Unspecified | v1::View::Full);
         let mut response = v1::ExplainResponse::default();
@@ -91,8 +91,10 @@ impl DecisionTerms {
         for (name, refused) in nodes {
             response.node_count += 1;
             match refused {
-                Some(verdict) => {
-                    *reasons.entry(verdict.reason.clone()).or_default() += 1;
+                Some((verdict, why)) => {
+                    for reason in why {
+                        *reasons.entry(reason).or_default() += 1;
+                    }
                     response
                         .infeasible
                         .extend(lists_infeasible.then_some(verdict));
@@ -104,7 +106,7 @@ impl DecisionTerms {
                 }
             }
         }
-        response.reasons = answer::reason_counts(&reasons);
+        response.reasons = answer::text_counts(reasons);
         response
     }
 }

@@ -67,7 +67,7 @@ impl Dialect for PlacementSpec {
         let mut response = v1::FilterResponse {
             revision: read_view.revision,
             constraints: reports.iter().map(constraint_report).collect(),
-            reasons: answer::reason_counts(&reasons),
+            reasons: answer::text_counts(reasons),
             feasible_count: answer::count(feasible().count()),
             node_count: answer::count(judged.len()),
             ..Default::default()
@@ -149,7 +149,10 @@ impl Dialect for PlacementSpec {
         let explanation = explain::fleet::explain(&case, terms.max_domains);
         let nodes = case.clusters.iter().map(|cluster| {
             let name = read_view.nodes.name(cluster.slot);
-            let verdict = |refused: &Refused<'_>| node_verdict(name.to_owned(), refused);
+            let verdict = |refused: &Refused<'_>| {
+                let verdict = node_verdict(name.to_owned(), refused);
+                (verdict, vec![refused.reason()])
+            };
             (name, cluster.verdict.as_ref().err().map(verdict))
         });
         v1::ExplainResponse {

@@ -53,6 +53,7 @@ impl Dialect for Question {
         let mut response = v1::FilterResponse {
             revision: read_view.revision,
             constraints: reports(&filter.reports(terms.max_domains)),
+            unchecked: self.unchecked(terms.checks, read_view),
             ..Default::default()
         };
         let tallies = if terms.view == v1::View::Domains && terms.candidates.is_none() {
@@ -85,6 +86,7 @@ impl Dialect for Question {
             revision: read_view.revision,
             skipped: scores.skipped,
             constraints: reports(&scores.reports(terms.max_domains)),
+            unchecked: self.unchecked(terms.checks, read_view),
             ..Default::default()
         };
         let score = |index: usize| {
@@ -122,8 +124,12 @@ impl Dialect for Question {
         all.sort_by_key(|report| report.constraint_index);
         let explanation = explain::explain(&case, terms.max_domains);
         let nodes = case.nodes.iter().map(|node| {
-            let verdict = |refusal| answer::node_verdict(node.name.to_owned(), &refusal);
-            (node.name, node.refusal.map(verdict))
+            let refused = node.refusal.as_ref().map(|refusal| {
+                let reasons = refusal.reasons().map(|reason| reason.text().into_owned());
+                let verdict = answer::node_verdict(node.name.to_owned(), refusal);
+                (verdict, reasons.collect())
+            });
+            (node.name, refused)
         });
         v1::ExplainResponse {
             revision: read_view.revision,
@@ -132,6 +138,7 @@ impl Dialect for Question {
             hints: explanation.hints,
             insights: explanation.insights,
             unknown_candidates: candidates.unknown,
+            unchecked: self.unchecked(terms.checks, read_view),
             ..terms.explain_nodes(nodes)
         }
     }

@@ -76,6 +76,12 @@ impl ValidPlacement {
             ttl,
             namespace: question.pod().namespace.as_str().into(),
             labels: Arc::new(question.pod().labels.clone()),
+            requests: question
+                .pod()
+                .checks
+                .requests()
+                .cloned()
+                .unwrap_or_default(),
         };
         let reserve = reserve.map(hold);
         Ok(faults.finish(Self {
@@ -177,6 +183,7 @@ impl ValidPlacement {
             revision: read_view.revision,
             constraints_before: self.reports(&*picker),
             unknown_candidates: unknown.cloned().collect(),
+            unchecked: self.question.pod().unchecked(self.checks, read_view),
             ..Default::default()
         };
         (picker, response)
@@ -197,7 +204,7 @@ impl ValidPlacement {
         Ok(v1::PlaceResponse {
             placements: outcome.picks.into_iter().map(placement).collect(),
             unplaced: i32::try_from(outcome.unplaced).unwrap_or(i32::MAX),
-            reasons: answer::reason_counts(&outcome.reasons),
+            reasons: answer::text_counts(outcome.reasons),
             steps: outcome.steps.into_iter().map(step).collect(),
             removed: outcome.removed,
             constraints: self.reports(&*picker),

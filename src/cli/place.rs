@@ -237,6 +237,7 @@ fn matching(term: Option<&NodeSelectorTerm>) -> Pod {
                     required_during_scheduling_ignored_during_execution: required,
                     ..Default::default()
                 }),
+                ..Default::default()
             }),
             ..Default::default()
         }),

@@ -7,8 +7,8 @@ use super::diagnosis::title;
 use super::words::among;
 use crate::snapshot::{NodeRef, ReadView, Slot};
 use crate::spread::{
-    Active, Constraints, DomainReport, Filter, GlobalMinimum, NodeChecks, NodeRefusal, Question,
-    Reason, Report, Scores, SkewRule, Subject,
+    Active, Checked, Constraints, DomainReport, Filter, GlobalMinimum, NodeChecks, NodeRefusal,
+    Question, Reason, Report, Scores, SkewRule, Subject,
 };
 
 /// What it costs to look at a node and its labels, in units.
@@ -29,7 +29,7 @@ pub struct Case<'a> {
 }
 
 /// A node and what came of it.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct JudgedNode<'a> {
     /// The node.
     pub slot: Slot,
@@ -75,16 +75,15 @@ impl<'a> Case<'a> {
             by_value: report.domains.iter().map(|d| (d.tally.value, *d)).collect(),
             report,
         });
-        let passing = question.checks.passing(read_view);
+        let checked = Checked::of(&question.checks, read_view);
         let judged = |slot: &Slot| {
             let node = read_view.nodes.get(*slot)?;
-            let passes = passing.partition.is_eligible(*slot);
             Some(JudgedNode {
                 slot: *slot,
                 name: read_view.nodes.name(*slot),
                 node,
                 refusal: filter.judge(*slot).err(),
-                check: (!passes).then(|| question.checks.reason(node)),
+                check: checked.judge(*slot).err().map(|refusal| refusal.reason),
             })
         };
         Self {

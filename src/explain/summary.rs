@@ -14,11 +14,12 @@ pub fn of(case: &Case<'_>, findings: &[Diagnosis]) -> String {
         (_, 0) => return "There is no node to decide about.".to_owned(),
         (0, 1) => "The one node cannot take the pod".to_owned(),
         (0, _) => format!("None of {all} nodes can take the pod"),
-        (1, 1) => "The one node can take the pod".to_owned(),
-        _ if feasible == all => format!("All {all} nodes can take the pod"),
+        (1, 1) => "The one node satisfies what was checked".to_owned(),
+        _ if feasible == all => format!("All {all} nodes satisfy what was checked"),
         _ => format!(
-            "{feasible} of {} can take the pod{}",
+            "{feasible} of {} {} what was checked{}",
             plural(all, "node"),
+            verb(feasible, "satisfies", "satisfy"),
             places(case)
         ),
     };
@@ -37,30 +38,32 @@ fn places(case: &Case<'_>) -> String {
 
 /// What keeps the pod off the others, by how many nodes.
 fn causes(case: &Case<'_>) -> Vec<String> {
-    let mut refused: BTreeMap<(Reason, Option<usize>), usize> = BTreeMap::new();
-    for refusal in case.nodes.iter().filter_map(|node| node.refusal) {
-        let cause = (refusal.reason, refusal.constraint_index);
-        *refused.entry(cause).or_default() += 1;
+    let mut refused: BTreeMap<(&Reason, Option<usize>), usize> = BTreeMap::new();
+    for refusal in case.nodes.iter().filter_map(|node| node.refusal.as_ref()) {
+        for reason in refusal.reasons() {
+            let cause = (reason, refusal.constraint_index);
+            *refused.entry(cause).or_default() += 1;
+        }
     }
     let mut causes: Vec<_> = refused.into_iter().collect();
     causes.sort_by_key(|((reason, index), nodes)| {
         (
-            std::cmp::Reverse(*reason == Reason::Skew),
+            std::cmp::Reverse(**reason == Reason::Skew),
             std::cmp::Reverse(*nodes),
             *index,
         )
     });
-    let said = |((reason, index), nodes): &((Reason, Option<usize>), usize)| {
+    let said = |((reason, index), nodes): &((&Reason, Option<usize>), usize)| {
         let hard = case
             .hard
             .iter()
             .find(|hard| Some(hard.active().index) == *index);
-        cause(*reason, hard, *nodes)
+        cause(reason, hard, *nodes)
     };
     causes.iter().map(said).collect()
 }
 
-fn cause(reason: Reason, hard: Option<&Hard<'_>>, nodes: usize) -> String {
+fn cause(reason: &Reason, hard: Option<&Hard<'_>>, nodes: usize) -> String {
     let count = plural(nodes, "node");
     match (reason, hard) {
         (Reason::Unschedulable, _) => format!("{count} {} cordoned", verb(nodes, "is", "are")),
@@ -71,6 +74,26 @@ fn cause(reason: Reason, hard: Option<&Hard<'_>>, nodes: usize) -> String {
         (Reason::NodeAffinity, _) => format!(
             "{count} {} match its node affinity",
             verb(nodes, "does not", "do not")
+        ),
+        (Reason::Gated(gates), _) => {
+            return format!("it waits for scheduling gates ({gates})");
+        }
+        (Reason::NodeName, _) => format!(
+            "{count} {} the one that it names",
+            verb(nodes, "is not", "are not")
+        ),
+        (Reason::HostPorts, _) => {
+            format!("{count} {} no free port for it", verb(nodes, "has", "have"))
+        }
+        (Reason::TooManyPods, _) => format!(
+            "{count} {} as many pods as {}",
+            verb(nodes, "has", "have"),
+            verb(nodes, "it takes", "they take")
+        ),
+        (Reason::Insufficient(resource), _) => format!(
+            "{count} {} too little {}",
+            verb(nodes, "has", "have"),
+            resource.as_str()
         ),
         (Reason::MissingTopologyKey, Some(hard)) => {
             format!(

@@ -191,7 +191,16 @@ pub(super) fn pod_of(mut item: Item, source: &InputSource) -> Result<Pod, Manife
     if !path.is_empty() {
         item.value = template_pod(&item, &kind, path, source)?;
     }
-    item.decode(source)
+    let mut pod: Pod = item.decode(source)?;
+    // Where it runs is not where it has to.
+    let runs = pod
+        .status
+        .as_ref()
+        .is_some_and(|status| !status.phase.is_empty());
+    if let Some(spec) = pod.spec.as_mut().filter(|_| runs) {
+        spec.node_name.clear();
+    }
+    Ok(pod)
 }
 
 /// The pod that the workload's template describes, as JSON.

@@ -1,17 +1,22 @@
 //! Kubernetes' matching rules as pure functions and compiled forms: label
-//! selectors, node affinity, taints and tolerations, spread constraints, and
-//! the validation that comes before them.
+//! selectors, node affinity, taints and tolerations, spread constraints, what
+//! pods request of nodes, and the validation that comes before them.
 //!
 //! Compiling and validating are one pass: a `compile` function takes a wire
 //! object and the path of its field, adds every fault to [`Violations`], and
 //! returns a form that can no longer fail.
 
+mod amounts;
 mod constraint;
+mod fit;
+mod host_ports;
 mod keyed;
 pub mod names;
 mod node_affinity;
 mod node_term;
+mod quantity;
 mod ranges;
+mod requests;
 mod requirement;
 mod selector;
 mod selector_text;
@@ -20,9 +25,13 @@ mod term_index;
 pub mod times;
 mod violations;
 
+pub use amounts::{Amounts, Resource};
 pub use constraint::{Action, Constraint, Policy};
+pub use fit::{Allocatable, Lack, Requested, Shortage};
+pub use host_ports::HostPort;
 pub use node_affinity::NodeAffinity;
 pub use node_term::NodeLabels;
+pub use requests::Requests;
 pub use requirement::{Operator, Requirement};
 pub use selector::Selector;
 pub use selector_text::selector_text;

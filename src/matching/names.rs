@@ -76,7 +76,8 @@ pub fn is_label_value(value: &str) -> bool {
     value.is_empty() || is_label_name(value.as_bytes())
 }
 
-fn is_label_key(key: &str) -> bool {
+/// Whether `key` may be the key of a label: a qualified name.
+pub fn is_label_key(key: &str) -> bool {
     match key.split_once('/') {
         Some((prefix, name)) => is_subdomain(prefix) && is_label_name(name.as_bytes()),
         None => is_label_name(key.as_bytes()),

@@ -112,6 +112,7 @@ impl NodeAffinity {
                 required_during_scheduling_ignored_during_execution: Some(required),
                 ..Default::default()
             }),
+            ..Default::default()
         });
     }
 }

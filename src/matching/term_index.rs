@@ -229,6 +229,7 @@ mod tests {
                     required_during_scheduling_ignored_during_execution: Some(required),
                     ..Default::default()
                 }),
+                ..Default::default()
             }),
             ..Default::default()
         };

@@ -19,14 +19,28 @@ pub struct Verdict {
 pub struct Rejection {
     /// How final it is.
     pub code: Code,
-    /// Kubernetes' words for it.
-    pub reason: &'static str,
+    /// Kubernetes' words for it: one reason, but each thing that there is too
+    /// little of.
+    pub reasons: Vec<String>,
     /// Index of the constraint; -1 when no spread constraint decided.
     pub constraint_index: i32,
     /// Pods that the constraint counts in the node's domain.
     pub matching_pods: i64,
     /// Skew of that domain if the pod went there.
     pub skew: i64,
+}
+
+impl Rejection {
+    /// One that no spread constraint decided.
+    pub(super) fn by_node(code: Code, reasons: Vec<String>) -> Self {
+        Self {
+            code,
+            reasons,
+            constraint_index: -1,
+            matching_pods: 0,
+            skew: 0,
+        }
+    }
 }
 
 /// The numbers behind one constraint.

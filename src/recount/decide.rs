@@ -7,6 +7,7 @@ use super::answers::{
 };
 use super::cluster::Cluster;
 use super::constraints::{HOSTNAME, ResolvedConstraint, own_constraints};
+use super::room;
 use super::rules::{
     kept_off_by_cordon, labels, name, namespace, node_affinity_matches, selector_matches,
     taints_tolerated,
@@ -17,6 +18,7 @@ const MISSING_LABEL: &str =
     "node(s) didn't match pod topology spread constraints (missing required label)";
 const SKEW: &str = "node(s) didn't match pod topology spread constraints";
 const CORDONED: &str = "node(s) were unschedulable";
+const OTHER_NODE: &str = "node(s) didn't match the requested node name";
 const TAINTED: &str = "node(s) had untolerated taint(s)";
 const AFFINITY: &str = "node(s) didn't match Pod's node affinity/selector";
 
@@ -41,7 +43,7 @@ impl Cluster {
                 node: name(node.metadata.as_ref()).into(),
                 refusal: match checks {
                     NodeChecks::SpreadOnly => None,
-                    NodeChecks::Unspecified => node_refusal(pod, node),
+                    NodeChecks::Unspecified => self.node_refusal(pod, node),
                 }
                 .or_else(|| {
                     reports
@@ -243,38 +245,45 @@ fn report(
 }
 
 /// kube-scheduler's other filters, in its order.
-fn node_refusal(pod: &Pod, node: &Node) -> Option<Rejection> {
-    let checks = [
-        (kept_off_by_cordon(pod, node), CORDONED),
-        (!taints_tolerated(pod, node), TAINTED),
-        (!node_affinity_matches(pod, node), AFFINITY),
-    ];
-    let (_, reason) = checks.into_iter().find(|(refused, _)| *refused)?;
-    Some(Rejection {
-        code: Code::UnschedulableAndUnresolvable,
-        reason,
-        constraint_index: -1,
-        matching_pods: 0,
-        skew: 0,
-    })
+impl Cluster {
+    fn node_refusal(&self, pod: &Pod, node: &Node) -> Option<Rejection> {
+        let gates = room::gates(pod);
+        if !gates.is_empty() {
+            let reason = format!("waiting for scheduling gates: [{}]", gates.join(" "));
+            return Some(final_rejection(reason));
+        }
+        let checks = [
+            (kept_off_by_cordon(pod, node), CORDONED),
+            (room::names_another(pod, node), OTHER_NODE),
+            (!taints_tolerated(pod, node), TAINTED),
+            (!node_affinity_matches(pod, node), AFFINITY),
+        ];
+        let failed = checks.into_iter().find(|(refused, _)| *refused);
+        match failed {
+            Some((_, reason)) => Some(final_rejection(reason.to_owned())),
+            None => room::refusal(self, pod, node),
+        }
+    }
+}
+
+/// A rejection that no spread constraint decided, and that no other pod causes.
+fn final_rejection(reason: String) -> Rejection {
+    Rejection::by_node(Code::UnschedulableAndUnresolvable, vec![reason])
 }
 
 fn spread_refusal(report: &ConstraintRecount, node: &Node) -> Option<Rejection> {
     let constraint_index = report.constraint.index;
     let Some(value) = value(node, &report.constraint) else {
         return Some(Rejection {
-            code: Code::UnschedulableAndUnresolvable,
-            reason: MISSING_LABEL,
             constraint_index,
-            matching_pods: 0,
-            skew: 0,
+            ..final_rejection(MISSING_LABEL.to_owned())
         });
     };
     let matching_pods = report.domains.get(&value).map_or(0, |d| d.matching_pods);
     let skew = matching_pods + report.self_match - report.minimum;
     (skew > i64::from(report.constraint.spec.max_skew)).then_some(Rejection {
         code: Code::Unschedulable,
-        reason: SKEW,
+        reasons: vec![SKEW.to_owned()],
         constraint_index,
         matching_pods,
         skew,

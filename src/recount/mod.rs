@@ -13,6 +13,7 @@ mod answers;
 mod cluster;
 mod constraints;
 mod decide;
+pub mod room;
 mod rules;
 
 pub use answers::{

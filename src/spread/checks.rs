@@ -1,20 +1,70 @@
-//! What nodes are checked for besides spread, in kube-scheduler's order:
-//! cordons, taints, node affinity (`docs/semantics.md`, "Node checks").
+//! What nodes are checked for besides spread, in kube-scheduler's order: the
+//! pod's scheduling gates, being cordoned, the node that the pod names, taints,
+//! node affinity, host ports, room (`docs/semantics.md`, "Node checks").
+
+use std::sync::Arc;
 
 use super::active::Subject;
-use super::verdict::Reason;
-use crate::snapshot::{Eligibility, NodeRef, PartitionInUse, ReadView, partition, topology};
+use super::judgement::Judgement;
+use super::verdict::{NodeRefusal, Reason};
+use crate::matching::{Path, Requests, Violations, names};
+use crate::proto::v1;
+use crate::snapshot::{
+    Eligibility, NodeRef, PartitionInUse, ReadView, Slot, bits, partition, topology,
+};
 
-/// The nodes that pass the checks, one after the other.
+/// What it costs to look at the room of a node, in units.
+const UNITS_PER_ROOM: usize = 10;
+
+/// What nodes are checked for.
 #[derive(Debug, Clone)]
 pub struct Checks {
-    /// Those that pass all of them.
+    /// Those that pass all checks of labels and taints.
     passing: partition::Key,
+    own: OwnPlace,
+    /// What the pod requests; `None` where nobody asks for room.
+    requests: Option<Arc<Requests>>,
+}
+
+/// What a pod itself says of when and where it goes.
+#[derive(Debug, Clone, Default)]
+pub struct OwnPlace {
+    /// The scheduling gates that it waits for.
+    gates: Option<Arc<str>>,
+    /// The one node that it names.
+    node: Option<Arc<str>>,
+}
+
+/// The checks of a pod, on one state.
+pub struct Checked<'a> {
+    checks: &'a Checks,
+    read_view: ReadView<'a>,
+    /// The nodes that pass the checks of labels and taints.
+    passing: PartitionInUse,
+    /// The node that the pod names, if it exists.
+    named: Option<Slot>,
+    /// What the pod requests, where nodes are checked for room.
+    requests: Option<&'a Requests>,
+}
+
+impl OwnPlace {
+    /// Checks and reads the spec of a pod, which is at `path`.
+    pub fn of(spec: &v1::PodSpec, path: Path<'_>, faults: &mut Violations) -> Self {
+        let gates = &spec.scheduling_gates;
+        if !spec.node_name.is_empty() {
+            names::check_name(&spec.node_name, path.field("nodeName"), faults);
+        }
+        let names: Vec<&str> = gates.iter().map(|gate| &*gate.name).collect();
+        Self {
+            gates: (!names.is_empty()).then(|| names.join(" ").into()),
+            node: (!spec.node_name.is_empty()).then(|| spec.node_name.as_str().into()),
+        }
+    }
 }
 
 impl Checks {
     /// What a pod is checked for.
-    pub fn of(subject: Subject<'_>) -> Self {
+    pub fn of(subject: Subject<'_>, own: OwnPlace, requests: Requests) -> Self {
         let affinity = (!subject.affinity.is_any()).then(|| subject.affinity.clone());
         Self {
             passing: partition::Key::of(
@@ -26,23 +76,46 @@ impl Checks {
                     cordon_tolerations: Some(subject.tolerations.clone()),
                 },
             ),
+            own,
+            requests: Some(Arc::new(requests)),
         }
     }
 
-    /// The nodes that pass.
-    pub fn passing(&self, read_view: &ReadView<'_>) -> PartitionInUse {
-        read_view.in_use(&self.passing)
+    /// Those of labels and taints alone.
+    pub fn of_labels_and_taints(self) -> Self {
+        Self {
+            own: OwnPlace::default(),
+            requests: None,
+            ..self
+        }
     }
 
-    /// The nodes that pass, by value of a label.
-    pub fn passing_by(&self, topology: &topology::Key, read_view: &ReadView<'_>) -> PartitionInUse {
-        let eligibility = self.passing.eligibility.clone();
-        read_view.in_use(&partition::Key::of(topology.clone(), eligibility))
+    /// What the pod requests.
+    pub fn requests(&self) -> Option<&Arc<Requests>> {
+        self.requests.as_ref()
     }
 
-    /// The checks in order: the reason of those that fail, and the nodes that
-    /// pass it and all checks before.
-    pub fn stages(&self, read_view: &ReadView<'_>) -> [(Reason, PartitionInUse); 3] {
+    /// The fields of the pod that ask for room.
+    pub fn of_room(&self) -> Vec<&'static str> {
+        let requests = self.requests.as_deref();
+        let asks = |has: fn(&Requests) -> bool| requests.is_some_and(has);
+        let fields = [
+            (
+                "spec.containers.ports.hostPort",
+                asks(|r| !r.ports.is_empty()),
+            ),
+            (
+                "spec.containers.resources.requests",
+                asks(|r| !r.amounts.is_empty()),
+            ),
+        ];
+        let asked = fields.into_iter().filter(|(_, asks)| *asks);
+        asked.map(|(field, _)| field).collect()
+    }
+
+    /// The checks of labels and taints in order: why a node fails each, and the
+    /// nodes that pass it and those before.
+    fn stages(&self, read_view: &ReadView<'_>) -> [(Reason, PartitionInUse); 3] {
         let mut open = self.passing.clone();
         open.eligibility.affinity = None;
         let tolerated = read_view.in_use(&open);
@@ -54,17 +127,8 @@ impl Checks {
         ]
     }
 
-    /// How many of all nodes fail, by the first check that fails.
-    pub fn refusals(&self, read_view: &ReadView<'_>) -> [(Reason, usize); 3] {
-        let mut left = read_view.nodes.len();
-        self.stages(read_view).map(|(reason, in_use)| {
-            let before = std::mem::replace(&mut left, in_use.partition.eligible_total());
-            (reason, before - left)
-        })
-    }
-
-    /// Why a node that fails does so.
-    pub fn reason(&self, node: NodeRef<'_>) -> Reason {
+    /// Why a node fails the checks of labels and taints, which it does.
+    fn reason(&self, node: NodeRef<'_>) -> Reason {
         let eligibility = &self.passing.eligibility;
         if !eligibility.admits_cordon(node) {
             Reason::Unschedulable
@@ -72,6 +136,160 @@ impl Checks {
             Reason::UntoleratedTaint
         } else {
             Reason::NodeAffinity
+        }
+    }
+}
+
+impl<'a> Checked<'a> {
+    /// The checks of a pod, ready to judge nodes.
+    pub fn of(checks: &'a Checks, read_view: &ReadView<'a>) -> Self {
+        let named = checks.own.node.as_deref();
+        Self {
+            passing: read_view.in_use(&checks.passing),
+            named: named.and_then(|name| read_view.nodes.find(name)),
+            requests: checks
+                .requests
+                .as_deref()
+                .filter(|_| read_view.knows_room()),
+            checks,
+            read_view: *read_view,
+        }
+    }
+
+    /// How many nodes pass the checks of labels and taints.
+    pub fn passing(&self) -> usize {
+        self.passing.partition.eligible_total()
+    }
+
+    /// The nodes that pass the checks of labels and taints, parted by a label.
+    pub fn passing_by(&self, topology: &topology::Key) -> PartitionInUse {
+        let eligibility = self.checks.passing.eligibility.clone();
+        self.read_view
+            .in_use(&partition::Key::of(topology.clone(), eligibility))
+    }
+
+    /// How many of all nodes fail the checks of labels and taints, by the first
+    /// that they fail.
+    pub fn refusals(&self) -> [(Reason, usize); 3] {
+        let mut left = self.read_view.nodes.len();
+        self.checks.stages(&self.read_view).map(|(reason, in_use)| {
+            let before = std::mem::replace(&mut left, in_use.partition.eligible_total());
+            (reason, before - left)
+        })
+    }
+
+    /// Whether there are checks other than those of labels and taints.
+    pub fn look_at_nodes(&self) -> bool {
+        let own = &self.checks.own;
+        own.gates.is_some() || own.node.is_some() || self.requests.is_some()
+    }
+
+    /// Judges an existing node: the first check that it fails decides.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn judge(&self, slot: Slot) -> Result<(), NodeRefusal> {
+        let own = &self.checks.own;
+        if let Some(gates) = &own.gates {
+            return Err(NodeRefusal::by_node(Reason::Gated(Arc::clone(gates))));
+        }
+        let by_labels = match self.passing.partition.is_eligible(slot) {
+            true => None,
+            false => self
+                .read_view
+                .nodes
+                .get(slot)
+                .map(|node| self.checks.reason(node)),
+        };
+        let by_name = (own.node.is_some() && self.named != Some(slot)).then_some(Reason::NodeName);
+        let by_name = by_name.filter(|_| by_labels != Some(Reason::Unschedulable));
+        if let Some(reason) = by_name.or(by_labels) {
+            return Err(NodeRefusal::by_node(reason));
+        }
+        self.requests
+            .map_or(Ok(()), |requests| self.judge_room(slot, requests))
+    }
+
+    fn judge_room(&self, slot: Slot, requests: &Requests) -> Result<(), NodeRefusal> {
+        let requested = self.read_view.requested(slot);
+        let node = self.read_view.nodes.get(slot);
+        let has = node.and_then(NodeRef::allocatable);
+        if !requested.has_free(&requests.ports) {
+            return Err(NodeRefusal::by_node(Reason::HostPorts));
+        }
+        if requested.leaves_room(has, requests) {
+            return Ok(());
+        }
+        let short = requested.shortages(has, requests);
+        NodeRefusal::by_shortages(short).map_or(Ok(()), Err)
+    }
+
+    /// How many more pods like this one an existing node has room for, and why no
+    /// more where that is fewer than `wanted`. `None` where nobody asks for room.
+    pub fn fitting(&self, slot: Slot, wanted: usize) -> Option<(u32, Vec<Reason>)> {
+        let requests = self.requests?;
+        let requested = self.read_view.requested(slot);
+        let has = self
+            .read_view
+            .nodes
+            .get(slot)
+            .and_then(NodeRef::allocatable);
+        let pods = requested.fitting(has, requests);
+        let full = match (pods as usize) < wanted {
+            false => Vec::new(),
+            true if !requests.ports.is_empty() => vec![Reason::HostPorts],
+            true => {
+                let short = requested.with(requests, pods).shortages(has, requests);
+                short
+                    .into_iter()
+                    .map(|shortage| shortage.of.into())
+                    .collect()
+            }
+        };
+        Some((pods, full))
+    }
+
+    /// Judges existing nodes at once.
+    pub fn narrow(&self, slots: &[Slot], judged: &mut Judgement) {
+        let nodes = self.read_view.nodes;
+        let own = &self.checks.own;
+        if let Some(gates) = &own.gates {
+            let none = bits(slots, |_| false);
+            return judged.narrow(Reason::Gated(Arc::clone(gates)), &none);
+        }
+        let named = own
+            .node
+            .is_some()
+            .then(|| bits(slots, |slot| self.named == Some(*slot)));
+        if self.passing() < nodes.len() {
+            for (reason, in_use) in self.checks.stages(&self.read_view) {
+                let partition = &in_use.partition;
+                let is_first = reason == Reason::Unschedulable;
+                if nodes.is_order(slots) {
+                    judged.narrow(reason, partition.eligible_in_order(nodes));
+                } else {
+                    let eligible = bits(slots, |slot| partition.is_eligible(*slot));
+                    judged.narrow(reason, &eligible);
+                }
+                if let Some(named) = named.as_ref().filter(|_| is_first) {
+                    judged.narrow(Reason::NodeName, named);
+                }
+            }
+        } else if let Some(named) = &named {
+            judged.narrow(Reason::NodeName, named);
+        }
+        if let Some(requests) = self.requests
+            && self
+                .read_view
+                .affords(slots.len().saturating_mul(UNITS_PER_ROOM))
+        {
+            let refused = judged.pass.ones().filter_map(|at| {
+                let refusal = self.judge_room(slots[at], requests).err()?;
+                Some((at, refusal))
+            });
+            for (at, refusal) in refused.collect::<Vec<_>>() {
+                judged.refuse(at, refusal.reasons().cloned());
+            }
         }
     }
 }

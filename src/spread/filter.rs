@@ -1,23 +1,23 @@
 //! Which nodes satisfy the hard constraints (`docs/semantics.md`, "Filter").
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
 use super::active::{Active, Constraints};
-use super::checks::Checks;
+use super::checks::Checked;
+use super::judgement::{Judgement, Tallies};
 use super::question::{NodeChecks, Question};
 use super::report::{DomainTally, Report};
 use super::skew::{GlobalMinimum, SkewRule};
 use super::verdict::{NodeRefusal, Reason};
-use crate::snapshot::{DomainCounts, DomainId, PartitionInUse, ReadView, Slot, bits};
+use crate::snapshot::{DomainCounts, DomainId, ReadView, Slot};
 
 /// The hard constraints of a question, counted and ready to judge nodes.
 pub struct Filter<'a> {
     hard: Vec<HardCount<'a>>,
-    /// The checks besides spread, and the nodes that pass them.
-    checks: Option<(&'a Checks, PartitionInUse)>,
+    /// The checks besides spread.
+    checks: Option<Checked<'a>>,
     read_view: ReadView<'a>,
 }
 
@@ -26,60 +26,6 @@ struct HardCount<'a> {
     counted: DomainCounts<'a>,
     minimum: GlobalMinimum,
     rule: SkewRule,
-}
-
-/// How many nodes pass, and how many fail for which reason.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tallies {
-    /// Nodes that were judged.
-    pub judged: usize,
-    /// Those that pass.
-    pub feasible: usize,
-    /// Those that fail, by reason.
-    pub refused: BTreeMap<Reason, usize>,
-}
-
-impl Tallies {
-    /// Notes nodes that fail for a reason.
-    pub fn refuse(&mut self, reason: Reason, nodes: usize) {
-        if nodes > 0 {
-            *self.refused.entry(reason).or_default() += nodes;
-        }
-    }
-}
-
-/// Which of some nodes pass, and why the others fail.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judgement {
-    /// A bit per node: whether it passes.
-    pub pass: FixedBitSet,
-    /// How many pass, and how many fail for which reason.
-    pub tallies: Tallies,
-}
-
-impl Judgement {
-    /// This number of nodes, all of which still pass.
-    fn new(nodes: usize) -> Self {
-        let mut pass = FixedBitSet::with_capacity(nodes);
-        pass.insert_range(..);
-        Self {
-            pass,
-            tallies: Tallies {
-                judged: nodes,
-                feasible: nodes,
-                ..Tallies::default()
-            },
-        }
-    }
-
-    /// Refuses the nodes that are not in `passing` and were not refused before:
-    /// the first reason decides.
-    fn narrow(&mut self, reason: Reason, passing: &FixedBitSet) {
-        self.pass.intersect_with(passing);
-        let left = self.pass.count_ones(..);
-        let refused = std::mem::replace(&mut self.tallies.feasible, left) - left;
-        self.tallies.refuse(reason, refused);
-    }
 }
 
 impl<'a> Filter<'a> {
@@ -96,7 +42,7 @@ impl<'a> Filter<'a> {
         let all = checks == NodeChecks::All;
         Self {
             hard: hard.collect(),
-            checks: all.then(|| (&question.checks, question.checks.passing(read_view))),
+            checks: all.then(|| Checked::of(&question.checks, read_view)),
             read_view: *read_view,
         }
     }
@@ -107,31 +53,24 @@ impl<'a> Filter<'a> {
     /// # Errors
     /// The refusal.
     pub fn judge(&self, slot: Slot) -> Result<(), NodeRefusal> {
-        if let Some((checks, passing)) = &self.checks
-            && !passing.partition.is_eligible(slot)
-            && let Some(node) = self.read_view.nodes.get(slot)
-        {
-            return Err(NodeRefusal::by_node(checks.reason(node)));
+        if let Some(checks) = &self.checks {
+            checks.judge(slot)?;
         }
         self.hard.iter().try_for_each(|hard| hard.judge(slot))
     }
 
-    /// Judges many existing nodes: [`Self::judge`] without the numbers.
+    /// How many more pods like this one an existing node has room for, and why no
+    /// more where that is fewer than `wanted`. `None` where nobody asks for room.
+    pub fn fitting(&self, slot: Slot, wanted: usize) -> Option<(u32, Vec<Reason>)> {
+        self.checks.as_ref()?.fitting(slot, wanted)
+    }
+
+    /// Judges existing nodes at once: [`Self::judge`] without the numbers.
     pub fn judge_all(&self, slots: &[Slot]) -> Judgement {
         let mut judged = Judgement::new(slots.len());
         let nodes = self.read_view.nodes;
-        if let Some((checks, passing)) = &self.checks
-            && passing.partition.eligible_total() < nodes.len()
-        {
-            for (reason, in_use) in checks.stages(&self.read_view) {
-                let partition = &in_use.partition;
-                if nodes.is_order(slots) {
-                    judged.narrow(reason, partition.eligible_in_order(nodes));
-                } else {
-                    let eligible = bits(slots, |slot| partition.is_eligible(*slot));
-                    judged.narrow(reason, &eligible);
-                }
-            }
+        if let Some(checks) = &self.checks {
+            checks.narrow(slots, &mut judged);
         }
         for hard in &self.hard {
             if hard.counted.in_use().topology.keyed() < nodes.len() {
@@ -146,15 +85,15 @@ impl<'a> Filter<'a> {
     /// Whether every node passes.
     pub fn passes_all(&self) -> bool {
         let nodes = self.read_view.nodes.len();
-        let checked =
-            |(_, passing): &(&Checks, PartitionInUse)| passing.partition.eligible_total() == nodes;
-        self.hard.is_empty() && self.checks.as_ref().is_none_or(checked)
+        let passes = |checks: &Checked<'_>| !checks.look_at_nodes() && checks.passing() == nodes;
+        self.hard.is_empty() && self.checks.as_ref().is_none_or(passes)
     }
 
-    /// Judges all nodes and only counts. With at most one hard constraint the
-    /// cost depends on the number of domains, not of nodes.
+    /// Judges all nodes and only counts. With at most one hard constraint, and no
+    /// check that looks at each node, the cost depends on the number of domains,
+    /// not of nodes.
     pub fn tally_all(&self) -> Tallies {
-        if self.hard.len() > 1 {
+        if self.hard.len() > 1 || self.checks.as_ref().is_some_and(Checked::look_at_nodes) {
             return self.judge_all(self.read_view.nodes.order()).tallies;
         }
         let nodes = self.read_view.nodes.len();
@@ -163,20 +102,19 @@ impl<'a> Filter<'a> {
             ..Tallies::default()
         };
         let mut passing = nodes;
-        if let Some((checks, in_use)) = &self.checks
-            && in_use.partition.eligible_total() < nodes
+        if let Some(checks) = &self.checks
+            && checks.passing() < nodes
         {
-            passing = in_use.partition.eligible_total();
-            for (reason, nodes) in checks.refusals(&self.read_view) {
+            passing = checks.passing();
+            for (reason, nodes) in checks.refusals() {
                 tallies.refuse(reason, nodes);
             }
         }
         tallies.feasible = passing;
         if let [hard] = &*self.hard {
             let (keyed, skewed) = match &self.checks {
-                Some((checks, _)) if passing < nodes => {
-                    let topology = &hard.active.partition.topology;
-                    let in_use = checks.passing_by(topology, &self.read_view);
+                Some(checks) if passing < nodes => {
+                    let in_use = checks.passing_by(&hard.active.partition.topology);
                     // A partition made anew after another was dropped may
                     // number the domains differently.
                     if !Arc::ptr_eq(&in_use.topology, &hard.counted.in_use().topology) {
@@ -240,10 +178,10 @@ impl<'a> HardCount<'a> {
 
     fn judge(&self, slot: Slot) -> Result<(), NodeRefusal> {
         let refusal = |reason, matching_pods, skew| NodeRefusal {
-            reason,
             constraint_index: Some(self.active.index),
             matching_pods,
             skew,
+            ..NodeRefusal::by_node(reason)
         };
         let domain = self.counted.domain_of(slot);
         if domain == DomainId::NONE {

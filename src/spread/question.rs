@@ -4,9 +4,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::active::{Constraints, Subject};
-use super::checks::Checks;
+use super::checks::{Checks, OwnPlace};
+use super::unchecked;
 use crate::limits::Limit;
-use crate::matching::{Constraint, NodeAffinity, Path, Tolerations, Violations, names, times};
+use crate::matching::{
+    Constraint, NodeAffinity, Path, Requests, Tolerations, Violations, names, times,
+};
 use crate::proto::v1;
 use crate::snapshot::{Controller, Limits, ReadView};
 
@@ -37,6 +40,8 @@ pub struct Question {
     pub constraints: Constraints,
     /// The checks of nodes besides spread.
     pub checks: Checks,
+    /// The fields that decide where the pod can run and that are never checked.
+    pub unchecked: Box<[&'static str]>,
 }
 
 impl Question {
@@ -75,7 +80,9 @@ impl Question {
             tolerations: &tolerations,
         };
         let constraints = Constraints::own(constraints, subject);
-        let checks = Checks::of(subject);
+        let requests = Requests::compile(spec, at, &mut faults);
+        let own = OwnPlace::of(spec, at, &mut faults);
+        let checks = Checks::of(subject, own, requests);
         faults.finish(Self {
             namespace: names::namespace_or_default(&metadata.namespace).to_owned(),
             affinity,
@@ -84,7 +91,23 @@ impl Question {
             controller: Controller::of(&metadata.owner_references),
             constraints,
             checks,
+            unchecked: unchecked::fields(spec),
         })
+    }
+
+    /// The fields that decide where the pod can run and that are not checked on a
+    /// read view, ascending.
+    pub fn unchecked(&self, checks: NodeChecks, read_view: &ReadView<'_>) -> Vec<String> {
+        if checks == NodeChecks::SpreadOnly {
+            return Vec::new();
+        }
+        let room = match read_view.knows_room() {
+            true => Vec::new(),
+            false => self.checks.of_room(),
+        };
+        let mut fields: Vec<&str> = self.unchecked.iter().copied().chain(room).collect();
+        fields.sort_unstable();
+        fields.into_iter().map(str::to_owned).collect()
     }
 
     /// The constraints in force: the pod's own, or the default ones if it has

@@ -1,14 +1,29 @@
 //! Why a node is refused, in kube-scheduler's words.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::matching::{Lack, Resource, Shortage};
+
 /// What keeps a pod off a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reason {
+    /// The pod waits for these scheduling gates.
+    Gated(Arc<str>),
     /// The node is cordoned.
     Unschedulable,
+    /// The pod names another node.
+    NodeName,
     /// The pod does not tolerate a taint of the node.
     UntoleratedTaint,
     /// The node does not match the pod's node selector or affinity.
     NodeAffinity,
+    /// Pods on the node have a port that the pod wants.
+    HostPorts,
+    /// The node has as many pods as it takes.
+    TooManyPods,
+    /// The node has too little of a resource.
+    Insufficient(Resource),
     /// The node lacks the topology key of a hard constraint.
     MissingTopologyKey,
     /// The pod would exceed the max skew of a hard constraint.
@@ -18,10 +33,14 @@ pub enum Reason {
 }
 
 /// A node's refusal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeRefusal {
     /// Why.
     pub reason: Reason,
+    /// Further reasons of the same check: all that there is too little of.
+    pub more: Vec<Reason>,
+    /// Whether the node would do if other pods moved.
+    pub is_resolvable: bool,
     /// Index of the deciding constraint, in the pod's or the default ones.
     pub constraint_index: Option<usize>,
     /// Pods that the constraint counts in the node's domain.
@@ -32,8 +51,17 @@ pub struct NodeRefusal {
 
 impl Reason {
     /// The words.
-    pub const fn as_str(self) -> &'static str {
-        match self {
+    pub fn text(&self) -> Cow<'static, str> {
+        let text = match self {
+            Self::Gated(gates) => {
+                return format!("waiting for scheduling gates: [{gates}]").into();
+            }
+            Self::Insufficient(resource) => {
+                return format!("Insufficient {}", resource.as_str()).into();
+            }
+            Self::NodeName => "node(s) didn't match the requested node name",
+            Self::HostPorts => "node(s) didn't have free ports for the requested pod ports",
+            Self::TooManyPods => "Too many pods",
             Self::Unschedulable => "node(s) were unschedulable",
             Self::UntoleratedTaint => "node(s) had untolerated taint(s)",
             Self::NodeAffinity => "node(s) didn't match Pod's node affinity/selector",
@@ -42,29 +70,66 @@ impl Reason {
             }
             Self::Skew => "node(s) didn't match pod topology spread constraints",
             Self::Capacity => "node(s) had no capacity left",
-        }
+        };
+        text.into()
     }
 
-    /// Whether the node would be feasible if other pods moved.
-    pub const fn is_resolvable(self) -> bool {
-        matches!(self, Self::Skew)
+    /// Whether the node would be feasible if other pods moved. Whether it has
+    /// enough of a resource for the pod alone, [`NodeRefusal`] says.
+    fn is_resolvable(&self) -> bool {
+        matches!(self, Self::Skew | Self::HostPorts | Self::TooManyPods)
     }
 }
 
-impl AsRef<str> for Reason {
-    fn as_ref(&self) -> &str {
-        self.as_str()
+impl From<Lack> for Reason {
+    fn from(lack: Lack) -> Self {
+        match lack {
+            Lack::Pods => Self::TooManyPods,
+            Lack::Resource(resource) => Self::Insufficient(resource),
+        }
     }
 }
 
 impl NodeRefusal {
     /// A refusal that no spread constraint decided.
-    pub const fn by_node(reason: Reason) -> Self {
+    pub fn by_node(reason: Reason) -> Self {
         Self {
+            is_resolvable: reason.is_resolvable(),
             reason,
+            more: Vec::new(),
             constraint_index: None,
             matching_pods: 0,
             skew: 0,
+        }
+    }
+
+    /// A refusal for want of room; `None` where there is some.
+    pub fn by_shortages(shortages: Vec<Shortage>) -> Option<Self> {
+        let is_resolvable = !shortages.iter().any(|shortage| shortage.is_final);
+        let mut reasons = shortages.into_iter().map(|shortage| shortage.of.into());
+        let first = Self::by_node(reasons.next()?);
+        Some(Self {
+            is_resolvable,
+            more: reasons.collect(),
+            ..first
+        })
+    }
+
+    /// All reasons, in kube-scheduler's order.
+    pub fn reasons(&self) -> impl Iterator<Item = &Reason> {
+        std::iter::once(&self.reason).chain(&self.more)
+    }
+
+    /// The words of all reasons, joined as kube-scheduler joins them.
+    pub fn text(&self) -> Cow<'static, str> {
+        match &*self.more {
+            [] => self.reason.text(),
+            _ => self
+                .reasons()
+                .map(Reason::text)
+                .collect::<Vec<_>>()
+                .join(", ")
+                .into(),
         }
     }
 }

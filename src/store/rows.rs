@@ -8,6 +8,7 @@ use prost::Message;
 
 use super::objects::{self, EncodedChanges};
 use super::sealed::seal;
+use crate::matching::Requests;
 use crate::proto::v1;
 use crate::snapshot::{Change, Claim, Entry, Hold, Reservation, Serial};
 
@@ -61,6 +62,9 @@ pub(super) struct HeldRow {
     pub expires: i64,
     #[prost(message, optional, tag = "7")]
     pub pod: Option<v1::ReservedPod>,
+    /// What it requests of its node.
+    #[prost(message, optional, tag = "8")]
+    pub requests: Option<v1::Container>,
 }
 
 /// An entry as it is written.
@@ -133,6 +137,7 @@ impl HeldRow {
             node: held.node.to_string(),
             expires: nanos(held.expires),
             pod,
+            requests: held.hold.requests.to_wire(),
         }
     }
 
@@ -147,6 +152,10 @@ impl HeldRow {
                 ttl: Duration::from_nanos(self.ttl.unsigned_abs()),
                 namespace: self.namespace.into(),
                 labels: Arc::new(self.labels),
+                requests: Arc::new(
+                    self.requests
+                        .map_or_else(Requests::default, Requests::of_one),
+                ),
             },
             node: self.node.into(),
             expires: time(self.expires),

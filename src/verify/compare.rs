@@ -4,6 +4,7 @@ use super::finding::Findings;
 use super::nodes::NodeList;
 use super::pods::PodTally;
 use super::report::Verification;
+use super::room;
 use super::views;
 use crate::snapshot::{Frozen, Kept};
 
@@ -14,6 +15,7 @@ pub fn verify(
     is_cancelled: &dyn Fn() -> bool,
 ) -> Option<Verification> {
     let mut report = verify_parts(frozen, kept, is_cancelled)?;
+    room::compare(frozen, &mut report.findings, is_cancelled)?;
     compare_sizes(frozen, &mut report);
     Some(report)
 }

@@ -12,6 +12,7 @@ mod nodes;
 mod patrol;
 mod pods;
 mod report;
+mod room;
 #[cfg(test)]
 pub(crate) mod tests;
 mod views;

@@ -122,7 +122,7 @@ async fn names_and_labels() {
     ] {
         let node = Node {
             metadata: labelled(&labels),
-            spec: None,
+            ..Node::default()
         };
         let pod = pod("x", &labels);
         table.extend(rows(
@@ -153,6 +153,7 @@ async fn enumerated_strings_and_selectors() {
     let asleep = Pod {
         status: Some(PodStatus {
             phase: "Sleeping".into(),
+            ..PodStatus::default()
         }),
         ..pod("x", &[])
     };

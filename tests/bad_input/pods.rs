@@ -96,6 +96,7 @@ async fn preferred_node_affinity() {
                 required_during_scheduling_ignored_during_execution: None::<NodeSelector>,
                 preferred_during_scheduling_ignored_during_execution: vec![preferred],
             }),
+            ..Affinity::default()
         });
         let path = format!(
             "pod.spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].{field}"

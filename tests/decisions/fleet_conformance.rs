@@ -80,7 +80,7 @@ impl Case {
         let cluster = |metadata: &ObjectMeta| {
             let mut node = Node {
                 metadata: Some(metadata.clone()),
-                spec: None,
+                ..Node::default()
             };
             if self.ineligible.contains(&metadata.name) {
                 let taint = Taint {
@@ -196,7 +196,7 @@ async fn documented_worked_example() {
     ];
     let clusters = clusters.map(|(name, region)| Node {
         metadata: Some(meta(name, &[("region", region)])),
-        spec: None,
+        ..Node::default()
     });
     server
         .update("", clusters.map(Stored::change).to_vec())

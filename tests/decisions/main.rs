@@ -9,6 +9,8 @@ mod fleet_conformance;
 mod interleavings;
 mod placing;
 mod real_cluster;
+mod room;
+mod room_conformance;
 mod views;
 mod whole_pods;
 mod wire_objects;

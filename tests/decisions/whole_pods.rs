@@ -5,6 +5,7 @@ use crate::support::build::{ZONE, hard, node, on, pod, requiring_terms, spread, 
 use crate::support::generate;
 use crate::support::model::{Stored, delete};
 use crate::support::server::Server;
+use evenkeel::matching::Requests;
 use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::{FilterRequest, Pod};
 use evenkeel::snapshot::Limits;
@@ -32,8 +33,18 @@ fn exported(mut pod: Pod) -> Pod {
     if metadata.namespace.is_empty() {
         metadata.namespace = "default".into();
     }
-    pod.spec.get_or_insert_default();
-    pod.status.get_or_insert_default();
+    // What it requests comes back as a sum.
+    let requests = Requests::of_existing(&pod).to_wire();
+    let spec = pod.spec.get_or_insert_default();
+    spec.containers = requests.into_iter().collect();
+    spec.init_containers.clear();
+    spec.overhead.clear();
+    spec.resources = None;
+    spec.scheduling_gates.clear();
+    let status = pod.status.get_or_insert_default();
+    status.conditions.clear();
+    status.container_statuses.clear();
+    status.init_container_statuses.clear();
     pod
 }
 

@@ -286,6 +286,7 @@ fn affinity(number: usize, count: usize) -> Affinity {
             required_during_scheduling_ignored_during_execution: Some(required),
             ..NodeAffinity::default()
         }),
+        ..Affinity::default()
     }
 }
 

@@ -86,6 +86,7 @@ pub fn hold(registry: &Registry, seconds: u64) {
         ttl: Duration::from_secs(seconds),
         namespace: "default".into(),
         labels: Arc::default(),
+        requests: Arc::default(),
     };
     let decided = DecidedPicks {
         revision,

@@ -137,7 +137,7 @@ async fn a_feeder_keeps_a_snapshot_right_through_everything() {
             name: "stray".into(),
             ..Default::default()
         }),
-        spec: None,
+        ..Node::default()
     };
     let update = UpdateSnapshotRequest {
         changes: vec![Change {

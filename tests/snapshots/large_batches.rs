@@ -203,6 +203,7 @@ fn a_large_batch_holds_up_nobody() {
         ttl: Duration::from_secs(600),
         namespace: "default".into(),
         labels: Arc::new([("app".to_owned(), "web".to_owned())].into()),
+        requests: Arc::default(),
     };
     let mut ids = Vec::new();
     late("a hold", &mut || {

@@ -111,7 +111,7 @@ fn refusal(verdict: &recount::Verdict) -> Option<NodeVerdict> {
     Some(NodeVerdict {
         node: verdict.node.clone(),
         code: refusal.code as i32,
-        reason: refusal.reason.into(),
+        reason: refusal.reasons.join(", "),
         constraint_index: refusal.constraint_index,
         matching_pods: refusal.matching_pods,
         skew: refusal.skew,
@@ -121,8 +121,12 @@ fn refusal(verdict: &recount::Verdict) -> Option<NodeVerdict> {
 /// Most first, then by reason.
 fn reasons(refused: &[NodeVerdict]) -> Vec<ReasonCount> {
     let mut counts: BTreeMap<&str, i64> = BTreeMap::new();
-    for verdict in refused {
-        *counts.entry(&verdict.reason).or_default() += 1;
+    // Each thing that a node has too little of is a reason.
+    for reason in refused
+        .iter()
+        .flat_map(|verdict| verdict.reason.split(", "))
+    {
+        *counts.entry(reason).or_default() += 1;
     }
     let mut reasons: Vec<ReasonCount> = counts
         .into_iter()

@@ -36,7 +36,7 @@ pub fn node(name: &str, labels: &[(&str, &str)]) -> Node {
     metadata.labels.insert(HOSTNAME.into(), name.into());
     Node {
         metadata: Some(metadata),
-        spec: None,
+        ..Node::default()
     }
 }
 
@@ -127,6 +127,7 @@ pub fn requiring_terms(mut pod: Pod, terms: Vec<NodeSelectorTerm>) -> Pod {
             required_during_scheduling_ignored_during_execution: Some(required),
             ..NodeAffinity::default()
         }),
+        ..Affinity::default()
     });
     pod
 }

@@ -61,6 +61,7 @@ fn pod(name: &str, node_name: &str) -> v1::Pod {
         }),
         status: Some(v1::PodStatus {
             phase: phase.into(),
+            ..Default::default()
         }),
     }
 }

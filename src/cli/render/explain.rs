@@ -6,7 +6,7 @@ use super::bars::{Bar, Scale};
 use super::constraint;
 use super::style::{BAD, GOOD, HEADING, styled};
 use super::table::table;
-use super::text::{Head, and_more, counted};
+use super::text::{Head, and_more, counted, not_checked};
 use crate::explain::{among, plural};
 use crate::proto::v1::constraint_insight::Minimum;
 use crate::proto::v1::left_out::Cause;
@@ -25,6 +25,7 @@ pub(crate) fn explain(head: &Head, answer: &ExplainResponse) -> String {
     text.push_str(&wrapped(&answer.summary, "", |line| {
         styled(style.bold(), line)
     }));
+    text.push_str(&not_checked(&answer.unchecked));
     for (report, insight) in answer.constraints.iter().zip(&answer.insights) {
         text.push('\n');
         text.push_str(&one(report, insight));

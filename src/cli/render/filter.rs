@@ -3,7 +3,7 @@
 use super::constraint;
 use super::style::{BAD, GOOD, styled};
 use super::table::table;
-use super::text::{Head, and_more, counted};
+use super::text::{Head, and_more, counted, not_checked};
 use crate::proto::v1::{Code, FilterResponse, NodeVerdict};
 
 /// The answer as text: summary, nodes, constraints.
@@ -31,7 +31,7 @@ fn summary(answer: &FilterResponse) -> String {
     for reason in &answer.reasons {
         text.push_str(&format!("  {} {}\n", counted(reason.count), reason.reason));
     }
-    text
+    text + &not_checked(&answer.unchecked)
 }
 
 fn nodes(head: &Head, answer: &FilterResponse) -> String {

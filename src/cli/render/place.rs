@@ -6,7 +6,7 @@ use super::bars::Scale;
 use super::constraint::value_text;
 use super::style::{BAD, GOOD, HEADING, styled};
 use super::table::table;
-use super::text::{Head, and_more, counted};
+use super::text::{Head, and_more, counted, not_checked};
 use crate::proto::v1::{ConstraintReport, PlaceResponse};
 
 /// The answer as text: summary, picks by node, constraints before and after.
@@ -36,6 +36,7 @@ fn summary(answer: &PlaceResponse) -> String {
     for reason in &answer.reasons {
         text.push_str(&format!("  {} {}\n", counted(reason.count), reason.reason));
     }
+    text.push_str(&not_checked(&answer.unchecked));
     if let Some(until) = &answer.reserved_until {
         let until = serde_json::to_value(until).unwrap_or_default();
         let until = until.as_str().unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use super::constraint;
 use super::table::table;
-use super::text::{Head, and_more};
+use super::text::{Head, and_more, not_checked};
 use crate::proto::v1::{NodeScore, ScoreResponse};
 
 /// The answer as text: nodes in the order of the answer, constraints.
@@ -13,6 +13,7 @@ pub(crate) fn score(head: &Head, answer: &ScoreResponse) -> String {
     } else if answer.skipped {
         text.push_str("no soft spread constraint: all nodes are equally good\n");
     }
+    text.push_str(&not_checked(&answer.unchecked));
     text.push_str(&nodes(head, &answer.scores));
     for report in &answer.constraints {
         text.push('\n');

@@ -56,3 +56,11 @@ pub(super) fn counted(count: i64) -> String {
 pub(super) fn many(count: i64, what: &str) -> String {
     format!("{} {}", counted(count), noun(count, what))
 }
+
+/// A line that names the fields of a pod that nobody checked, if there are any.
+pub(crate) fn not_checked(fields: &[String]) -> String {
+    match fields {
+        [] => String::new(),
+        fields => format!("not checked: {}\n", fields.join(", ")),
+    }
+}

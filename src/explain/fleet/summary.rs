@@ -26,7 +26,7 @@ fn causes(case: &PlacementCase<'_>) -> Vec<String> {
     let mut by_spread: BTreeMap<usize, (usize, &str, i32)> = BTreeMap::new();
     let mut unfit = 0;
     for cluster in case.clusters.iter().filter(|cluster| !cluster.holds) {
-        match cluster.verdict {
+        match &cluster.verdict {
             Ok(_) => {}
             Err(Refused::ByCheck(_)) => unfit += 1,
             Err(Refused::BySpread(OverSkew { spread, .. })) => {

@@ -101,11 +101,11 @@ fn honoring(case: &Case<'_>, hard: &Hard<'_>) -> Vec<(&'static str, Constraints)
 /// Why the nodes of some domains cannot be used: `1 is tainted, 2 are
 /// cordoned`.
 fn unusable_nodes(case: &Case<'_>, hard: &Hard<'_>, values: &[&str]) -> String {
-    let mut reasons: BTreeMap<Option<Reason>, usize> = BTreeMap::new();
-    let judged: BTreeMap<&str, Option<Reason>> = case
+    let mut reasons: BTreeMap<Option<&Reason>, usize> = BTreeMap::new();
+    let judged: BTreeMap<&str, Option<&Reason>> = case
         .nodes
         .iter()
-        .map(|node| (node.name, node.check))
+        .map(|node| (node.name, node.check.as_ref()))
         .collect();
     for (_, node) in case.all_nodes() {
         let value = node.label_text(hard.key());
@@ -119,7 +119,11 @@ fn unusable_nodes(case: &Case<'_>, hard: &Hard<'_>, values: &[&str]) -> String {
             None => "not among the candidates",
             Some(Reason::Unschedulable) => "cordoned",
             Some(Reason::UntoleratedTaint) => "tainted",
-            Some(_) => "excluded by the pod's node affinity",
+            Some(Reason::NodeAffinity) => "excluded by the pod's node affinity",
+            Some(Reason::NodeName) => "not the one that the pod names",
+            Some(Reason::HostPorts) => "without a free port for it",
+            Some(Reason::TooManyPods | Reason::Insufficient(_)) => "without room for it",
+            Some(_) => "refused",
         };
         format!(
             "{} {} {why}",

@@ -6,7 +6,9 @@ use std::sync::atomic::Ordering;
 use super::named::Snapshot;
 use crate::proto::v1;
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
+use crate::snapshot::objects::node::CompiledNode;
 use crate::snapshot::objects::pod::Life;
+use crate::snapshot::objects::requested::Shifts;
 use crate::snapshot::state::memory::MemoryUse;
 
 /// A fault of the kept counts.
@@ -57,7 +59,7 @@ impl Snapshot {
                     shared.nodes.nodes().name(slot).to_owned();
                 PartitionedNodes::to_change(&mut shared.nodes)
                     .nodes_mut()
-                    .put(&node, &[]);
+                    .put(&node, &CompiledNode::default());
             }
             InjectedFault::PodTotal => {
                 state.pods.fetch_add(1, Ordering::Relaxed);
@@ -70,7 +72,7 @@ impl Snapshot {
                 pod.metadata.get_or_insert_default().name = "astray".to_owned();
                 pod.spec.get_or_insert_default().node_name = "elsewhere".to_owned();
                 let life = Life::of(&pod).expect("no phase is a known one");
-                namespace.put_pod(&pod, &life, &others);
+                namespace.put_pod(&pod, &life, &others, &mut Shifts::default());
             }
             InjectedFault::MemoryTotal => state.footprint.change(
                 MemoryUse::default(),

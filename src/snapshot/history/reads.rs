@@ -82,7 +82,7 @@ impl Snapshot {
         }
         let taken = self.book().taken_over(&overlay);
         let overlay = self.with_deletions(&overlay, &taken).into_owned();
-        live.read_overlaid(namespace, overlay, is_given_up, decide)
+        live.read_overlaid(namespace, &overlay, is_given_up, decide)
     }
 
     /// The namespaces that hold something, ascending by name.

@@ -6,12 +6,13 @@ use hashbrown::HashSet;
 
 use super::compiled::Compiled;
 use super::kind::{ObjectKind, OwnerKind, metadata_of};
+use super::node::CompiledNode;
 use super::owners::Owner;
 use super::parts::Parts;
 use super::pod::Life;
 use super::size;
 use crate::limits::Limits;
-use crate::matching::{Path, Taint, Violations, names};
+use crate::matching::{Path, Violations, names};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 
@@ -51,8 +52,8 @@ pub struct ValidChange<'a> {
 /// What happens to an object.
 #[derive(Clone, Copy)]
 pub enum Form<'a> {
-    /// A node, with its taints.
-    Node(&'a v1::Node, &'a [Taint]),
+    /// A node, with what is compiled of it.
+    Node(&'a v1::Node, &'a CompiledNode),
     /// A pod.
     Pod(&'a v1::Pod, &'a Life),
     /// A service or controller.
@@ -158,29 +159,12 @@ impl Batch {
     pub fn bytes(&self) -> usize {
         self.bytes
     }
-
-    /// The batch without the pods and owners of other namespaces.
-    #[must_use]
-    pub fn within(self, namespace: &str) -> Self {
-        let bytes = self.bytes;
-        let stays = |(object, compiled): &(Object, Compiled)| {
-            let id = ValidChange::of(object, compiled).id;
-            id.kind == ObjectKind::Node || id.namespace == namespace
-        };
-        let pairs = self.objects.into_iter().zip(self.compiled);
-        let (objects, compiled) = pairs.filter(stays).unzip();
-        Self {
-            objects,
-            compiled,
-            bytes,
-        }
-    }
 }
 
 impl<'a> ValidChange<'a> {
     fn of(object: &'a Object, compiled: &'a Compiled) -> Self {
         let form = match (object, compiled) {
-            (Object::Node(node), Compiled::Node(taints)) => Form::Node(node, taints),
+            (Object::Node(node), Compiled::Node(compiled)) => Form::Node(node, compiled),
             (Object::Pod(pod), Compiled::Pod(life)) => Form::Pod(pod, life),
             (Object::Delete(reference), _) => Form::Delete(&reference.uid),
             (_, Compiled::Owner(kind, owner)) => Form::Owner(*kind, owner),

@@ -4,20 +4,21 @@
 use std::sync::Arc;
 
 use super::kind::{ObjectKind, OwnerKind, metadata_of};
+use super::node::CompiledNode;
 use super::owners::Owner;
 use super::parts::Parts;
 use super::pod::{Life, Phase};
 use super::templates;
 use crate::limits::{Limit, Limits};
-use crate::matching::{Path, Taint, Violations, names, times};
+use crate::matching::{Path, Requests, Violations, names, times};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 
 /// What is made of a change before it is applied.
 #[derive(Debug, Clone)]
 pub enum Compiled {
-    /// The taints of a node.
-    Node(Box<[Taint]>),
+    /// What is compiled of a node.
+    Node(Box<CompiledNode>),
     /// What is kept of a pod, without its template.
     Pod(Life),
     /// A service or controller.
@@ -62,11 +63,7 @@ impl Compiled {
 
     fn of(object: &Object, path: Path<'_>, faults: &mut Violations) -> Option<Self> {
         Some(match Parts::of(object) {
-            Parts::Node(node) => {
-                let taints = node.spec.as_ref().map_or(&[][..], |spec| &spec.taints);
-                let path = path.field("spec");
-                Self::Node(Taint::compile(taints, path.field("taints"), faults))
-            }
+            Parts::Node(node) => Self::Node(Box::new(CompiledNode::compile(node, path, faults))),
             Parts::Pod(pod) => Self::Pod(Life::of(pod)?),
             Parts::Owner(kind, selects) => {
                 let uid = metadata_of(object).map_or("", |metadata| &metadata.uid);
@@ -111,6 +108,7 @@ fn check_pod(pod: &v1::Pod, limits: &Limits, path: Path<'_>, faults: &mut Violat
     }
     let bytes = templates::size_bytes(pod);
     faults.within(path.field("spec"), limits, Limit::PodSpecBytes, bytes);
+    Requests::check(pod, path, faults);
     let phase = pod.status.as_ref().map_or("", |s| &s.phase);
     if Phase::parse(phase).is_none() {
         let known = "must be Pending, Running, Succeeded, Failed or Unknown";

@@ -14,6 +14,7 @@ pub mod owners;
 pub mod parts;
 pub mod pod;
 pub mod pod_table;
+pub mod requested;
 pub mod reservation;
 pub mod shrink;
 pub mod size;

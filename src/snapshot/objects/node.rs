@@ -2,7 +2,7 @@
 
 use super::symbols::{self, InternedLabels, Symbol, Symbols};
 use crate::account::heap;
-use crate::matching::{NodeLabels, Taint};
+use crate::matching::{Allocatable, NodeLabels, Path, Taint, Violations};
 use crate::proto::v1;
 
 /// A node that exists.
@@ -13,6 +13,34 @@ pub(in crate::snapshot) struct StoredNode {
     pub labels: InternedLabels,
     pub taints: Box<[Taint]>,
     pub unschedulable: bool,
+    /// What it says that pods may request.
+    pub allocatable: Option<Allocatable>,
+}
+
+/// What is compiled of a node on the wire.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CompiledNode {
+    /// Its taints.
+    pub taints: Box<[Taint]>,
+    /// What it says that pods may request.
+    pub allocatable: Option<Allocatable>,
+}
+
+impl CompiledNode {
+    /// Checks and compiles a node, which is at `path`.
+    pub fn compile(wire: &v1::Node, path: Path<'_>, faults: &mut Violations) -> Self {
+        let taints = wire.spec.as_ref().map_or(&[][..], |spec| &spec.taints);
+        let spec = path.field("spec");
+        let taints = Taint::compile(taints, spec.field("taints"), faults);
+        let status = path.field("status");
+        let allocatable = wire.status.as_ref().and_then(|wire| {
+            Allocatable::compile(&wire.allocatable, status.field("allocatable"), faults)
+        });
+        Self {
+            taints,
+            allocatable,
+        }
+    }
 }
 
 impl StoredNode {
@@ -23,6 +51,7 @@ impl StoredNode {
             + heap::block(size_of_val(&*self.taints))
             + taints.map(Taint::heap_bytes).sum::<usize>()
             + heap::block(self.uid.len())
+            + self.allocatable.as_ref().map_or(0, Allocatable::heap_bytes)
     }
 }
 
@@ -56,6 +85,11 @@ impl<'a> NodeRef<'a> {
     /// Whether it is cordoned.
     pub fn unschedulable(self) -> bool {
         self.node.unschedulable
+    }
+
+    /// What it says that pods may request.
+    pub fn allocatable(self) -> Option<&'a Allocatable> {
+        self.node.allocatable.as_ref()
     }
 
     /// The value of a label, given the symbol of its key.
@@ -94,6 +128,9 @@ impl<'a> NodeRef<'a> {
             spec: Some(v1::NodeSpec {
                 unschedulable: self.node.unschedulable,
                 taints: self.node.taints.iter().map(taint).collect(),
+            }),
+            status: self.node.allocatable.as_ref().map(|has| v1::NodeStatus {
+                allocatable: has.to_wire(),
             }),
         }
     }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::node::{NodeRef, StoredNode};
+use super::node::{CompiledNode, NodeRef, StoredNode};
 use super::node_order::NodeOrder;
 use super::slots::{Slot, Slots};
 use super::symbols::{Symbol, Symbols};
 use crate::account::heap;
-use crate::matching::{NodeAffinity, Taint};
+use crate::matching::NodeAffinity;
 use crate::proto::v1;
 
 /// All nodes, by slot, by name and in node order.
@@ -19,19 +19,21 @@ pub struct Nodes {
     nodes: Vec<Option<Arc<StoredNode>>>,
     /// What the nodes have on the heap.
     heap_bytes: usize,
+    /// How many of them say what pods may request.
+    with_room: usize,
     order: NodeOrder,
     /// Nodes that changed since [`Self::take_changed`].
     changed: Vec<Slot>,
 }
 
 impl Nodes {
-    /// Creates or updates a valid node with these taints; whether that made a
+    /// Creates or updates a valid node, compiled to this; whether that made a
     /// difference.
-    pub fn put(&mut self, wire: &v1::Node, taints: &[Taint]) -> bool {
+    pub fn put(&mut self, wire: &v1::Node, compiled: &CompiledNode) -> bool {
         let metadata = wire.metadata.as_ref();
         let metadata = metadata.expect("a validated node has metadata");
         let unschedulable = wire.spec.as_ref().is_some_and(|s| s.unschedulable);
-        if !self.is_changed_by(wire, taints) {
+        if !self.is_changed_by(wire, compiled) {
             return false;
         }
         let slot = self.reserve(&metadata.name);
@@ -45,9 +47,11 @@ impl Nodes {
             name: self.symbols.acquire(&metadata.name),
             uid: metadata.uid.as_str().into(),
             labels: self.symbols.acquire_labels(&metadata.labels),
-            taints: taints.into(),
+            taints: compiled.taints.clone(),
             unschedulable,
+            allocatable: compiled.allocatable.clone(),
         };
+        self.with_room += usize::from(node.allocatable.is_some());
         self.heap_bytes += node.heap_bytes();
         let old = self.nodes[slot.index()].replace(Arc::new(node));
         self.release(old);
@@ -55,8 +59,8 @@ impl Nodes {
         true
     }
 
-    /// Whether a valid node with these taints is new or not as it was.
-    pub fn is_changed_by(&self, wire: &v1::Node, taints: &[Taint]) -> bool {
+    /// Whether a valid node, compiled to this, is new or not as it was.
+    pub fn is_changed_by(&self, wire: &v1::Node, compiled: &CompiledNode) -> bool {
         let Some(metadata) = &wire.metadata else {
             return false;
         };
@@ -68,7 +72,8 @@ impl Nodes {
         let old_labels = self.symbols.label_texts(&old.labels);
         let same = *old.uid == *metadata.uid
             && old.unschedulable == unschedulable
-            && *old.taints == *taints
+            && old.taints == compiled.taints
+            && old.allocatable == compiled.allocatable
             && old_labels.eq(metadata.labels.iter().map(|(k, v)| (&**k, &**v)));
         !same
     }
@@ -92,6 +97,7 @@ impl Nodes {
     fn release(&mut self, node: Option<Arc<StoredNode>>) {
         if let Some(node) = node {
             self.heap_bytes -= node.heap_bytes();
+            self.with_room -= usize::from(node.allocatable.is_some());
             self.symbols.release(node.name);
             self.symbols.release_labels(&node.labels);
         }
@@ -178,6 +184,12 @@ impl Nodes {
     pub fn get(&self, slot: Slot) -> Option<NodeRef<'_>> {
         let node = self.nodes.get(slot.index())?.as_ref()?;
         Some(NodeRef::of(node, &self.symbols))
+    }
+
+    /// Whether nodes are checked for room: one of them says what pods may
+    /// request.
+    pub fn know_room(&self) -> bool {
+        self.with_room > 0
     }
 
     /// The existing node of a name, with its slot.

@@ -126,6 +126,12 @@ impl Life {
         self.is_deleted() && !self.is_finished()
     }
 
+    /// Whether it takes room on its node: until it has finished, even while it
+    /// terminates.
+    pub fn takes_room(&self) -> bool {
+        !self.is_finished()
+    }
+
     fn is_deleted(&self) -> bool {
         let rare = self.rare.as_ref();
         rare.is_some_and(|rare| rare.deletion_timestamp.is_some())
@@ -160,6 +166,7 @@ impl Life {
             }),
             status: Some(v1::PodStatus {
                 phase: self.phase.as_str().to_owned(),
+                ..Default::default()
             }),
         }
     }

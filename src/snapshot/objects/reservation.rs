@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::account::heap;
+use crate::matching::Requests;
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 use crate::snapshot::clock::{Moment, Now};
@@ -25,6 +26,8 @@ pub struct Hold {
     pub namespace: Arc<str>,
     /// Labels that they count with.
     pub labels: Arc<BTreeMap<String, String>>,
+    /// What each requests of its node.
+    pub requests: Arc<Requests>,
 }
 
 /// A pick that is held.
@@ -96,6 +99,8 @@ impl Hold {
             + heap::shared(self.namespace.len())
             + heap::shared(size_of_val(&*self.labels))
             + heap::texts(&self.labels)
+            + heap::shared(size_of::<Requests>())
+            + self.requests.heap_bytes()
     }
 
     /// Distinguishes it from equal ones.
@@ -147,6 +152,7 @@ impl Reservation {
             }),
             spec: Some(v1::PodSpec {
                 node_name: self.node.to_string(),
+                containers: self.hold.requests.to_wire().into_iter().collect(),
                 ..Default::default()
             }),
             status: None,

@@ -6,6 +6,7 @@ use super::kind::metadata_of;
 use super::parts::{Parts, Selects};
 use super::templates;
 use crate::account::heap;
+use crate::matching::Requested;
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 
@@ -15,6 +16,13 @@ pub const PLACES: usize = 512;
 
 /// The same for a label: its pair, and the entries of two strings.
 pub const LABEL_PLACES: usize = 160;
+
+/// The same for a resource that a node has or uses.
+const RESOURCE_PLACES: usize = 64;
+
+/// How many times the bytes of what a pod requests are kept, at most: encoded,
+/// summed up, and in the sum of its node.
+const REQUEST_COPIES: usize = 12;
 
 /// The most memory of a namespace without its name and contents.
 pub const NEW_NAMESPACE: usize = 2_048;
@@ -52,21 +60,38 @@ pub fn node_bytes(node: &v1::Node) -> usize {
         |taint: &v1::Taint| heap::block(taint.key.len()) + heap::block(taint.value.len()) + 40;
     let metadata = node.metadata.as_ref();
     let name = metadata.map_or(0, |m| 3 * heap::block(m.name.len()));
-    name + metadata.map_or(0, |m| pairs(&m.labels)) + taints.iter().map(taint).sum::<usize>()
+    let status = node.status.as_ref();
+    let resource = |name: &String| heap::block(name.len()) + RESOURCE_PLACES;
+    let allocatable = status.map_or(0, |s| s.allocatable.keys().map(resource).sum());
+    name + metadata.map_or(0, |m| pairs(&m.labels))
+        + taints.iter().map(taint).sum::<usize>()
+        + allocatable
 }
 
 fn pod_bytes(pod: &v1::Pod) -> usize {
     let labels = pod.metadata.as_ref().map_or(0, |m| pairs(&m.labels));
     // A node that is known by name only has a slot too.
     let node_name = pod.spec.as_ref().map_or(0, |s| s.node_name.len());
-    labels + 2 * heap::block(node_name) + template_bytes(pod)
+    labels + 2 * heap::block(node_name) + in_use_bytes(node_name) + template_bytes(pod)
+}
+
+/// What is noted of a node for the pods that name it.
+fn in_use_bytes(node_name: usize) -> usize {
+    if node_name == 0 {
+        0
+    } else {
+        2 * size_of::<Requested>()
+    }
 }
 
 pub fn template_bytes(pod: &v1::Pod) -> usize {
     match templates::size_bytes(pod) {
         0 => 0,
         // As it is encoded, with the lengths of its parts.
-        bytes => heap::block(bytes + bytes / 8) + PLACES,
+        bytes => {
+            let requests = REQUEST_COPIES * templates::requests_size_bytes(pod);
+            heap::block(bytes + bytes / 8) + requests + PLACES
+        }
     }
 }
 

@@ -119,6 +119,11 @@ where
         self.texts.remove(hash, symbol.0, is_used, hash_of);
     }
 
+    /// Whether a symbol that was given out is used still.
+    pub fn is_in_use(&self, symbol: Symbol) -> bool {
+        symbol.index() < self.texts.bound() && self.texts.get(symbol.0).uses > 0
+    }
+
     /// One more than the largest symbol's index.
     pub fn len(&self) -> usize {
         self.texts.bound()

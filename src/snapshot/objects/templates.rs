@@ -1,11 +1,16 @@
-//! What pods ask for: owners, node selector, affinity, tolerations and
-//! constraints. No decision about another pod reads it, and pods of one
-//! workload share it: so each distinct one is kept once, encoded.
+//! What pods ask for: owners, node selector, affinity, tolerations,
+//! constraints, and what they request of their node. Of all that, decisions
+//! about other pods read only the requests. Pods of one workload share it: so
+//! each distinct one is kept once, encoded, with its requests summed up.
+
+use std::sync::Arc;
 
 use prost::Message;
 
+use super::shrink::shrink_list;
 use super::symbols::{Symbol, Symbols};
 use crate::account::heap;
+use crate::matching::Requests;
 use crate::proto::v1;
 
 /// The number of a template, valid in the table that gave it out;
@@ -22,6 +27,10 @@ const MAX_SCRATCH: usize = 4_096;
 #[derive(Debug, Clone, Default)]
 pub struct Templates {
     encoded: Symbols<[u8]>,
+    /// By template: what its pods request, where they request anything.
+    requests: Vec<Option<Arc<Requests>>>,
+    /// What the requests have on the heap.
+    request_bytes: usize,
     /// Room to encode in.
     scratch: Vec<u8>,
 }
@@ -40,12 +49,16 @@ enum KeptAffinity {
 impl Templates {
     /// The template that one more pod has.
     pub fn acquire(&mut self, pod: &v1::Pod) -> TemplateId {
-        if asks_nothing(pod) {
+        let requests = Requests::of_existing(pod);
+        if asks_nothing(pod) && requests.is_empty() {
             return TemplateId::ABSENT;
         }
         self.scratch.clear();
-        encode(pod, &mut self.scratch);
+        encode(pod, &requests, &mut self.scratch);
         let id = self.encoded.acquire(&self.scratch);
+        if !requests.is_empty() {
+            self.keep(id, requests);
+        }
         // There is one for each namespace.
         if self.scratch.capacity() > MAX_SCRATCH {
             self.scratch = Vec::new();
@@ -55,8 +68,39 @@ impl Templates {
 
     /// Takes a pod away from its template.
     pub fn release(&mut self, id: TemplateId) {
-        if id != TemplateId::ABSENT {
-            self.encoded.release(id);
+        if id == TemplateId::ABSENT {
+            return;
+        }
+        self.encoded.release(id);
+        if !self.encoded.is_in_use(id)
+            && let Some(slot) = self.requests.get_mut(id.index())
+            && let Some(requests) = slot.take()
+        {
+            self.request_bytes -= bytes_of(&requests);
+            while self.requests.last().is_some_and(Option::is_none) {
+                self.requests.pop();
+            }
+            shrink_list(&mut self.requests);
+        }
+    }
+
+    /// Keeps what the pods of a template request, if it is new.
+    fn keep(&mut self, id: TemplateId, requests: Requests) {
+        let index = id.index();
+        if self.requests.len() <= index {
+            self.requests.resize(index + 1, None);
+        }
+        if self.requests[index].is_none() {
+            self.request_bytes += bytes_of(&requests);
+            self.requests[index] = Some(Arc::new(requests));
+        }
+    }
+
+    /// What a pod of a template requests of its node.
+    pub fn requests(&self, id: TemplateId) -> Option<&Arc<Requests>> {
+        match id == TemplateId::ABSENT {
+            true => None,
+            false => self.requests.get(id.index())?.as_ref(),
         }
     }
 
@@ -79,18 +123,31 @@ impl Templates {
 
     /// How much its tables grow at once with this many more templates.
     pub fn doubling(&self, more: usize) -> usize {
-        self.encoded.doubling(more)
+        let (len, room) = (self.requests.len(), self.requests.capacity());
+        let requests = heap::list::<Option<Arc<Requests>>>(room);
+        self.encoded.doubling(more) + heap::doubling(requests, len, room, more)
     }
 
     /// The same as [`Self::memory_bytes`], with every template measured again.
     pub fn measured_bytes(&self) -> usize {
-        self.encoded.measured_bytes() + heap::block(self.scratch.capacity())
+        let requests = self.requests.iter().flatten();
+        self.memory_bytes() - self.encoded.memory_bytes() - self.request_bytes
+            + self.encoded.measured_bytes()
+            + requests.map(|requests| bytes_of(requests)).sum::<usize>()
     }
 
     /// What the table takes in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.encoded.memory_bytes() + heap::block(self.scratch.capacity())
+        self.encoded.memory_bytes()
+            + self.request_bytes
+            + heap::list::<Option<Arc<Requests>>>(self.requests.capacity())
+            + heap::block(self.scratch.capacity())
     }
+}
+
+/// What requests take where they are shared.
+fn bytes_of(requests: &Requests) -> usize {
+    heap::shared(size_of::<Requests>()) + requests.heap_bytes()
 }
 
 /// How many bytes what a pod asks for takes, about.
@@ -109,19 +166,40 @@ pub fn size_bytes(pod: &v1::Pod) -> usize {
             + all(&spec.tolerations)
             + all(&spec.topology_spread_constraints)
     });
-    owners + spec
+    owners + spec + requests_size_bytes(pod)
+}
+
+/// How many bytes what a pod requests takes on the wire, about.
+pub fn requests_size_bytes(pod: &v1::Pod) -> usize {
+    fn all<M: Message>(messages: &[M]) -> usize {
+        messages.iter().map(Message::encoded_len).sum()
+    }
+    let spec = pod.spec.as_ref().map_or(0, |spec| {
+        let overhead = spec.overhead.iter();
+        all(&spec.containers)
+            + all(&spec.init_containers)
+            + overhead
+                .map(|(k, v)| k.len() + v.encoded_len())
+                .sum::<usize>()
+            + spec.resources.as_ref().map_or(0, Message::encoded_len)
+    });
+    let status = pod.status.as_ref().map_or(0, |status| {
+        all(&status.container_statuses) + all(&status.init_container_statuses)
+    });
+    spec + status
 }
 
 /// Whether two pods ask for the same.
 pub fn are_same(a: &v1::Pod, b: &v1::Pod) -> bool {
     let encoded = |pod: &v1::Pod| {
         let mut out = Vec::new();
-        encode(pod, &mut out);
+        encode(pod, &Requests::of_existing(pod), &mut out);
         out
     };
     encoded(a) == encoded(b)
 }
 
+/// Whether a pod asks for nothing but what it may request.
 fn asks_nothing(pod: &v1::Pod) -> bool {
     let owned = |m: &v1::ObjectMeta| !m.owner_references.is_empty();
     let asks = |s: &v1::PodSpec| {
@@ -135,7 +213,7 @@ fn asks_nothing(pod: &v1::Pod) -> bool {
 
 /// Equal parts have equal bytes: maps are ordered. Starts with how affinity is
 /// kept.
-fn encode(pod: &v1::Pod, out: &mut Vec<u8>) {
+fn encode(pod: &v1::Pod, requests: &Requests, out: &mut Vec<u8>) {
     let none = v1::PodSpec::default();
     let spec = pod.spec.as_ref().unwrap_or(&none);
     let pinned = spec
@@ -161,6 +239,7 @@ fn encode(pod: &v1::Pod, out: &mut Vec<u8>) {
     }
     write_all(&spec.tolerations, out);
     write_all(&spec.topology_spread_constraints, out);
+    write_all(requests.to_wire().as_slice(), out);
 }
 
 fn decode(
@@ -185,6 +264,7 @@ fn decode(
     }
     spec.tolerations = read_all(&mut from)?;
     spec.topology_spread_constraints = read_all(&mut from)?;
+    spec.containers = read_all(&mut from)?;
     Ok(())
 }
 

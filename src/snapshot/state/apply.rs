@@ -17,12 +17,32 @@ use crate::snapshot::objects::change::{Batch, Form, ValidChange};
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::kind::ObjectKind;
 use crate::snapshot::objects::nodes::Nodes;
+use crate::snapshot::objects::requested::Shifts;
 
 /// Namespaces with their names, ascending, locked to be changed.
 pub(in crate::snapshot) type LockedShards<'a> = Vec<(&'a str, RwLockWriteGuard<'a, Namespace>)>;
 
 /// Shards with their names, ascending.
 pub(in crate::snapshot) type Shards = Vec<(Box<str>, Arc<Shard>)>;
+
+/// What all namespaces share, while a batch is applied.
+enum LockedObjects<'a> {
+    /// It stays as it is: others read it meanwhile.
+    Read(RwLockReadGuard<'a, SharedObjects>),
+    /// It has changed: nobody reads it before the whole batch is applied.
+    Written(RwLockWriteGuard<'a, SharedObjects>),
+}
+
+impl Deref for LockedObjects<'_> {
+    type Target = SharedObjects;
+
+    fn deref(&self) -> &SharedObjects {
+        match self {
+            Self::Read(shared) => shared,
+            Self::Written(shared) => shared,
+        }
+    }
+}
 
 impl State {
     /// Applies a batch and sets `revision`. Callers take turns. Readers wait
@@ -56,8 +76,11 @@ impl State {
         let before = (Sizes::of(&locked), memory_of(&locked));
 
         let mut applied = Applied::default();
-        let shared = self.prepare_shared(batch, defaults, revision, &mut locked, &mut applied);
-        apply_to_namespaces(batch, &mut locked, &shared.nodes, &mut applied);
+        let mut shifts = Shifts::default();
+        let shared = self.prepare_shared(batch, defaults, &mut locked, &mut applied);
+        let nodes = &shared.nodes;
+        apply_to_namespaces(batch, &mut locked, nodes, &mut applied, &mut shifts);
+        self.move_on(&shifts, nodes, revision);
         self.note_namespaces(before, (Sizes::of(&locked), memory_of(&locked)));
         let gone = self.settle(locked);
         drop(shared);
@@ -82,26 +105,23 @@ impl State {
         gone
     }
 
-    /// Changes nodes and defaults, gives slots out to nodes that pods name, and
-    /// moves on to `revision`: from then on, a read of a namespace that the
-    /// batch does not touch sees the state after the batch.
+    /// Changes nodes and defaults, and gives slots out to nodes that pods name.
     fn prepare_shared(
         &self,
         batch: &Batch,
         defaults: Option<Arc<Defaults>>,
-        revision: i64,
         locked: &mut LockedShards<'_>,
         applied: &mut Applied,
-    ) -> RwLockReadGuard<'_, SharedObjects> {
+    ) -> LockedObjects<'_> {
         if defaults.is_none() {
             let shared = self.shared.read();
             if !shared.is_changed_by(batch) {
                 self.sync_views(locked);
-                self.revision.store(revision, Ordering::Release);
-                return shared;
+                return LockedObjects::Read(shared);
             }
         }
         let mut shared = self.shared.write();
+        let changes_answers = defaults.is_some() || has_nodes(batch);
         if let Some(defaults) = defaults {
             *self.told_defaults.write() = Arc::clone(&defaults);
             shared.defaults = defaults;
@@ -113,8 +133,11 @@ impl State {
             self.move_views_on(locked);
         }
         self.note_nodes(&shared.nodes);
-        self.revision.store(revision, Ordering::Release);
-        RwLockWriteGuard::downgrade(shared)
+        match changes_answers {
+            true => LockedObjects::Written(shared),
+            // Slots alone mean nothing to whoever reads.
+            false => LockedObjects::Read(RwLockWriteGuard::downgrade(shared)),
+        }
     }
 
     /// Updates views after a change of nodes. Returns whether their version
@@ -152,13 +175,29 @@ impl State {
         }
     }
 
-    /// Notes how many nodes there are and what they take. Call it with them
-    /// locked.
+    /// Notes how many nodes there are. Call it with them locked.
     pub(in crate::snapshot) fn note_nodes(&self, nodes: &PartitionedNodes) {
         self.nodes.store(nodes.nodes().len(), Ordering::Relaxed);
-        self.footprint.note_nodes(nodes.nodes().memory_bytes());
         self.upkeep
             .note_partitions(nodes.partitions().memory_bytes());
+    }
+
+    /// Has pods come and go on nodes and moves on to `revision`, both at once:
+    /// from then on, a read of a namespace that the batch does not touch sees the
+    /// state after the batch.
+    pub(in crate::snapshot) fn move_on(
+        &self,
+        shifts: &Shifts,
+        nodes: &PartitionedNodes,
+        revision: i64,
+    ) {
+        let mut requested = self.requested.write();
+        if !shifts.is_empty() {
+            Arc::make_mut(&mut requested).apply(shifts);
+        }
+        let bytes = nodes.nodes().memory_bytes() + requested.memory_bytes();
+        self.footprint.note_nodes(bytes);
+        self.revision.store(revision, Ordering::Release);
     }
 
     /// Drops the views that missed a move of nodes.
@@ -177,10 +216,7 @@ impl State {
     /// to are created. Changes of nodes touch all that have views.
     fn shards_of(&self, batch: &Batch) -> Shards {
         let mut all = self.named_shards(batch);
-        if batch
-            .changes()
-            .any(|change| change.id.kind == ObjectKind::Node)
-        {
+        if has_nodes(batch) {
             let viewed = self
                 .namespaces
                 .iter()
@@ -228,6 +264,13 @@ impl State {
         count(&self.owners, sizes.owners, new_sizes.owners);
         self.footprint.change(before.1, after.1);
     }
+}
+
+/// Whether a batch changes nodes.
+fn has_nodes(batch: &Batch) -> bool {
+    batch
+        .changes()
+        .any(|change| change.id.kind == ObjectKind::Node)
 }
 
 /// What namespaces take, without their views.
@@ -290,6 +333,7 @@ pub(in crate::snapshot) fn apply_to_namespaces<N>(
     namespaces: &mut [(&str, N)],
     nodes: &PartitionedNodes,
     applied: &mut Applied,
+    shifts: &mut Shifts,
 ) where
     N: DerefMut<Target = Namespace>,
 {
@@ -301,7 +345,7 @@ pub(in crate::snapshot) fn apply_to_namespaces<N>(
         // A delete may be about a namespace that does not exist.
         applied.note(at.is_ok_and(|at| {
             let namespace = &mut namespaces[at].1;
-            apply_to_namespace(change, namespace, nodes)
+            apply_to_namespace(change, namespace, nodes, shifts)
         }));
     }
 }
@@ -310,7 +354,7 @@ pub(in crate::snapshot) fn apply_to_namespaces<N>(
 pub fn apply_to_nodes(nodes: &mut Nodes, batch: &Batch, applied: &mut Applied) {
     for change in batch.changes() {
         match change.form {
-            Form::Node(node, taints) => applied.note(nodes.put(node, taints)),
+            Form::Node(node, compiled) => applied.note(nodes.put(node, compiled)),
             Form::Delete(uid) if change.id.kind == ObjectKind::Node => {
                 applied.note(nodes.remove(change.id.name, uid));
             }
@@ -336,12 +380,13 @@ pub fn apply_to_namespace(
     change: ValidChange<'_>,
     namespace: &mut Namespace,
     nodes: &PartitionedNodes,
+    shifts: &mut Shifts,
 ) -> bool {
     let name = change.id.name;
     match (change.form, change.id.kind) {
-        (Form::Pod(pod, life), _) => namespace.put_pod(pod, life, nodes),
+        (Form::Pod(pod, life), _) => namespace.put_pod(pod, life, nodes, shifts),
         (Form::Owner(kind, owner), _) => namespace.put_owner(kind, name, owner),
-        (Form::Delete(uid), ObjectKind::Pod) => namespace.remove_pod(name, uid, nodes),
+        (Form::Delete(uid), ObjectKind::Pod) => namespace.remove_pod(name, uid, nodes, shifts),
         (Form::Delete(uid), ObjectKind::Owner(kind)) => namespace.remove_owner(kind, name, uid),
         (Form::Node(..), _) | (Form::Delete(_), ObjectKind::Node) => false,
     }

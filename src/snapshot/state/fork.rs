@@ -3,7 +3,7 @@
 //! changes, so it costs next to nothing and holds no lock.
 
 use std::cell::RefCell;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -25,6 +25,7 @@ use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::kind::ObjectKind;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
 use crate::snapshot::objects::nodes::Nodes;
+use crate::snapshot::objects::requested::{RequestedTable, Shifts};
 
 /// How many views a fork takes along. If there are more, it takes none and
 /// counts again.
@@ -37,10 +38,14 @@ const MAX_CATCHING_UP: usize = 1_000_000;
 /// A fork of a state.
 pub(in crate::snapshot) struct Fork<'s> {
     state: &'s State,
+    name: Box<str>,
     revision: i64,
     nodes: Arc<PartitionedNodes>,
+    requested: Arc<RequestedTable>,
     defaults: Arc<Defaults>,
     namespace: Namespace,
+    /// Other namespaces whose pods an overlay changes: they take room on nodes.
+    others: BTreeMap<Box<str>, Namespace>,
     /// The namespace in the state, where views are kept.
     shard: Option<Arc<Shard>>,
     views: RefCell<Vec<(Arc<Selector>, Arc<View>)>>,
@@ -63,10 +68,13 @@ impl State {
             }
             Fork {
                 state: self,
+                name: namespace.into(),
                 revision: locked.revision,
                 nodes: Arc::clone(&locked.shared.nodes),
+                requested: locked.requested.unwrap_or_default(),
                 defaults: Arc::clone(&locked.shared.defaults),
                 namespace: locked.namespace.clone(),
+                others: BTreeMap::new(),
                 shard: locked.shard.filter(|_| keeps_views).cloned(),
                 views: RefCell::new(views),
             }
@@ -74,9 +82,45 @@ impl State {
     }
 }
 
+impl State {
+    /// A fork of a namespace to which an overlay is applied. `None` once it
+    /// `is_given_up`.
+    pub(in crate::snapshot) fn overlaid_fork(
+        &self,
+        namespace: &str,
+        overlay: &Batch,
+        is_given_up: &dyn Fn() -> bool,
+    ) -> Option<Fork<'_>> {
+        let ids = overlay.changes().map(|change| change.id);
+        let pods = ids.filter(|id| id.kind == ObjectKind::Pod && id.namespace != namespace);
+        let names: BTreeSet<&str> = pods.map(|id| id.namespace).collect();
+        loop {
+            // Each is of one revision. A batch may come between any two.
+            let mut others = BTreeMap::new();
+            let mut revisions = BTreeSet::new();
+            for name in &names {
+                let (revision, other) =
+                    self.locked(name, |locked| (locked.revision, locked.namespace.clone()));
+                revisions.insert(revision);
+                others.insert(Box::from(*name), other);
+            }
+            let mut fork = self.fork(namespace, false);
+            revisions.insert(fork.revision);
+            if revisions.len() == 1 {
+                fork.others = others;
+                fork.apply(overlay);
+                return Some(fork);
+            }
+            if is_given_up() {
+                return None;
+            }
+        }
+    }
+}
+
 impl Fork<'_> {
-    /// Applies a batch whose pods and owners are all of its namespace.
-    pub(in crate::snapshot) fn apply(&mut self, batch: &Batch) {
+    /// Applies a batch. Nothing of other namespaces matters but their pods.
+    fn apply(&mut self, batch: &Batch) {
         // What is counted from here on is of no use to others.
         self.shard = None;
         self.views.get_mut().clear();
@@ -85,11 +129,19 @@ impl Fork<'_> {
             reserve_slots(nodes, batch);
         };
         self.nodes = Arc::new(PartitionedNodes::imagined(&self.nodes, change));
+        let mut shifts = Shifts::default();
         for change in batch.changes() {
-            if change.id.kind != ObjectKind::Node {
-                apply_to_namespace(change, &mut self.namespace, &self.nodes);
+            if change.id.kind == ObjectKind::Node {
+                continue;
             }
+            let namespace = match self.others.get_mut(change.id.namespace) {
+                Some(other) => other,
+                None if *change.id.namespace == *self.name => &mut self.namespace,
+                None => continue,
+            };
+            apply_to_namespace(change, namespace, &self.nodes, &mut shifts);
         }
+        Arc::make_mut(&mut self.requested).apply(&shifts);
     }
 
     /// What a decision reads, within a budget.
@@ -98,6 +150,7 @@ impl Fork<'_> {
             revision: self.revision,
             nodes: self.nodes.nodes(),
             partitioned: &self.nodes,
+            requested: self.nodes.nodes().know_room().then_some(&*self.requested),
             defaults: &self.defaults,
             namespace: &self.namespace,
             upkeep: &self.state.upkeep,

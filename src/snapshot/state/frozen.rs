@@ -7,6 +7,7 @@ use super::memory::{Measured, MemoryUse};
 use super::namespace::Namespace;
 use super::shards::{SharedObjects, Sizes, State, shard_bytes, state_bytes};
 use crate::account::{Charge, Part};
+use crate::matching::Requested;
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
@@ -14,7 +15,9 @@ use crate::snapshot::counts::partitions::PartitionInUse;
 use crate::snapshot::counts::watched::SelectorViews;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::nodes::Nodes;
+use crate::snapshot::objects::requested::RequestedTable;
 use crate::snapshot::objects::reservation::is_reservation;
+use crate::snapshot::objects::slots::Slot;
 
 /// A copy shares everything with the state until that changes. One part in so
 /// many is taken to be its own.
@@ -28,6 +31,7 @@ pub struct Frozen {
     /// How much it said to hold.
     pub sizes: Sizes,
     nodes: Arc<PartitionedNodes>,
+    requested: Arc<RequestedTable>,
     /// The default constraints.
     pub defaults: Arc<Defaults>,
     /// The namespaces, ascending by name.
@@ -52,6 +56,13 @@ impl Frozen {
     /// The nodes.
     pub fn nodes(&self) -> &Nodes {
         self.nodes.nodes()
+    }
+
+    /// What the pods of all namespaces request of a node, whether or not it exists.
+    pub fn requested(&self, slot: Slot) -> &Requested {
+        self.requested
+            .get(slot)
+            .unwrap_or_else(|| Requested::nothing())
     }
 
     /// All objects: nodes in node order, then each namespace's owners and
@@ -121,6 +132,7 @@ impl State {
                 revision: locked.revision,
                 sizes: self.sizes(),
                 nodes: Arc::clone(&shared.nodes),
+                requested: locked.requested.unwrap_or_default(),
                 defaults: Arc::clone(&shared.defaults),
                 namespaces: vec![(name.into(), namespace.clone())],
                 _charge: self.charge_copy(namespace.memory().total()),
@@ -176,10 +188,12 @@ impl State {
             all_views.push(views(&namespace));
             namespaces.push((name, namespace.clone()));
         }
+        let (revision, requested) = self.revision_and_requested();
         let frozen = Frozen {
-            revision: self.revision(),
+            revision,
             sizes,
             nodes,
+            requested,
             defaults,
             namespaces,
             _charge: self.charge_copy(self.footprint.memory().total()),
@@ -197,7 +211,8 @@ impl State {
                 ..self.footprint.memory()
             },
             measured: MemoryUse {
-                nodes: shared.nodes.nodes().measured_bytes(),
+                nodes: shared.nodes.nodes().measured_bytes()
+                    + self.requested.read().measured_bytes(),
                 partitions: partitions.measured_bytes(),
                 namespaces: state_bytes(),
                 ..MemoryUse::default()

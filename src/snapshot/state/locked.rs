@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::namespace::Namespace;
 use super::shards::{Shard, SharedObjects, State};
 use crate::snapshot::budget::Delay;
+use crate::snapshot::objects::requested::RequestedTable;
 
 /// One revision of a namespace, which cannot change.
 pub struct LockedNamespace<'a> {
@@ -15,15 +16,33 @@ pub struct LockedNamespace<'a> {
     pub shared: &'a SharedObjects,
     /// An empty one if there is none of the name.
     pub namespace: &'a Namespace,
+    /// What pods request of each node; `None` where no node says what it has and nobody
+    /// asked for it.
+    pub requested: Option<Arc<RequestedTable>>,
     /// Where the namespace is; `None` if there is none of the name.
     pub shard: Option<&'a Arc<Shard>>,
+}
+
+/// How a namespace is locked.
+struct Locking {
+    /// Whether for whoever changes it is waited.
+    waits: bool,
+    /// Whether what pods request is wanted although no node says what it has.
+    has_requested: bool,
 }
 
 impl State {
     /// Looks at one revision of a namespace while its locks are held: what does
     /// not take long.
     pub fn locked<T>(&self, namespace: &str, look: impl FnOnce(LockedNamespace<'_>) -> T) -> T {
-        let looked = self.try_locked(namespace, true, look);
+        let looked = self.lock(
+            namespace,
+            Locking {
+                waits: true,
+                has_requested: true,
+            },
+            look,
+        );
         looked.expect("who waits gets the locks")
     }
 
@@ -36,6 +55,22 @@ impl State {
         &self,
         name: &str,
         waits: bool,
+        look: impl FnOnce(LockedNamespace<'_>) -> T,
+    ) -> Result<T, Delay> {
+        let how = Locking {
+            waits,
+            has_requested: false,
+        };
+        self.lock(name, how, look)
+    }
+
+    fn lock<T>(
+        &self,
+        name: &str,
+        Locking {
+            waits,
+            has_requested,
+        }: Locking,
         look: impl FnOnce(LockedNamespace<'_>) -> T,
     ) -> Result<T, Delay> {
         loop {
@@ -53,11 +88,18 @@ impl State {
                 true => self.shared.read(),
                 false => self.shared.try_read().ok_or(Delay::Held)?,
             };
-            let revision = match &locked {
-                Some(namespace) => (!namespace.retired).then(|| self.revision()),
-                None => self.without(name),
+            let now = || match has_requested || shared.nodes.nodes().know_room() {
+                true => {
+                    let (revision, requested) = self.revision_and_requested();
+                    (revision, Some(requested))
+                }
+                false => (self.revision(), None),
             };
-            if let Some(revision) = revision {
+            let read = match &locked {
+                Some(namespace) => (!namespace.retired).then(now),
+                None => self.without(name, now),
+            };
+            if let Some((revision, requested)) = read {
                 let none;
                 let namespace = match locked.as_deref() {
                     Some(namespace) => namespace,
@@ -70,28 +112,29 @@ impl State {
                     revision,
                     shared: &shared,
                     namespace,
+                    requested,
                     shard: shard.as_ref(),
                 }));
             }
         }
     }
 
-    /// A revision without the namespace; `None` when the caller must look
-    /// again.
+    /// What is `now`, at a revision without the namespace; `None` when the
+    /// caller must look again.
     ///
     /// This takes no lock for which a batch that creates or removes the
     /// namespace would wait. Such a batch increases the revision after it
     /// creates the namespace, and before it removes it. So a revision that
     /// stays the same while the namespace is not found does not have it.
-    fn without(&self, namespace: &str) -> Option<i64> {
-        let revision = self.revision();
+    fn without<T>(&self, namespace: &str, now: impl FnOnce() -> (i64, T)) -> Option<(i64, T)> {
+        let (revision, read) = now();
         if self.namespaces.contains_key(namespace) {
             return None;
         }
         // Here a batch may come between; in tests it does.
         #[cfg(test)]
         std::thread::yield_now();
-        (self.revision() == revision).then_some(revision)
+        (self.revision() == revision).then_some((revision, read))
     }
 }
 

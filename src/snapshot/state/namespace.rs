@@ -18,6 +18,7 @@ use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::owners::{Owner, Owners};
 use crate::snapshot::objects::pod::{Life, PodRecord};
 use crate::snapshot::objects::pod_table::PodTable;
+use crate::snapshot::objects::requested::Shifts;
 use crate::snapshot::objects::reservation::{Claim, Serial};
 use crate::snapshot::objects::templates::Templates;
 
@@ -43,7 +44,13 @@ impl Namespace {
 
     /// Creates or updates a valid pod; whether that made a difference. The
     /// node that it names has a slot.
-    pub fn put_pod(&mut self, wire: &v1::Pod, life: &Life, nodes: &PartitionedNodes) -> bool {
+    pub fn put_pod(
+        &mut self,
+        wire: &v1::Pod,
+        life: &Life,
+        nodes: &PartitionedNodes,
+        shifts: &mut Shifts,
+    ) -> bool {
         let metadata = wire
             .metadata
             .as_ref()
@@ -71,38 +78,50 @@ impl Namespace {
         let record = PodRecord { labels, node, life };
         if let Some(slot) = node {
             nodes.nodes().add_pod(slot);
+            if record.life.takes_room() {
+                shifts.add(slot, self.templates.requests(record.life.template));
+            }
             if record.life.counts() {
                 Arc::make_mut(&mut self.label_sets).count(labels, slot);
                 self.views.get_mut().add_pod(labels, slot, nodes);
             }
         }
         let old = Arc::make_mut(&mut self.pods).put(place, &metadata.name, record);
-        self.forget(old, nodes);
+        self.forget(old, nodes, shifts);
         true
     }
 
     /// Deletes a pod, if it exists and `uid` is empty or its own. Returns
     /// whether that made a difference.
-    pub fn remove_pod(&mut self, name: &str, uid: &str, nodes: &PartitionedNodes) -> bool {
+    pub fn remove_pod(
+        &mut self,
+        name: &str,
+        uid: &str,
+        nodes: &PartitionedNodes,
+        shifts: &mut Shifts,
+    ) -> bool {
         let meant = |pod: &PodRecord| uid.is_empty() || pod.life.uid() == uid;
         if !self.pods.get(name).is_some_and(meant) {
             return false;
         }
         let old = Arc::make_mut(&mut self.pods).remove(name);
-        self.forget(old, nodes);
+        self.forget(old, nodes, shifts);
         true
     }
 
-    fn forget(&mut self, pod: Option<PodRecord>, nodes: &PartitionedNodes) {
+    fn forget(&mut self, pod: Option<PodRecord>, nodes: &PartitionedNodes, shifts: &mut Shifts) {
         let Some(pod) = pod else { return };
-        Arc::make_mut(&mut self.templates).release(pod.life.template);
         if let Some(slot) = pod.node {
+            if pod.life.takes_room() {
+                shifts.remove(slot, self.templates.requests(pod.life.template));
+            }
             if pod.life.counts() {
                 Arc::make_mut(&mut self.label_sets).uncount(pod.labels, slot);
                 self.views.get_mut().remove_pod(pod.labels, slot, nodes);
             }
             nodes.nodes().remove_pod(slot);
         }
+        Arc::make_mut(&mut self.templates).release(pod.life.template);
         if Arc::make_mut(&mut self.label_sets).release(pod.labels) {
             let slots = self.label_sets.slot_count();
             self.views.get_mut().remove_set(pod.labels, slots);

@@ -17,6 +17,7 @@ use crate::snapshot::counts::view::View;
 use crate::snapshot::objects::change::{Batch, Form, ValidChange};
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::kind::ObjectKind;
+use crate::snapshot::objects::requested::Shifts;
 
 /// What applying a batch may cost while readers wait; about 5 ms.
 const LOCKED: Units = 1_000_000;
@@ -87,7 +88,7 @@ impl State {
             _ => shared.nodes.nodes().slot_count() as Units * UNITS_PER_COPIED_NODE,
         };
         let moves = |change: &ValidChange<'_>| match change.form {
-            Form::Node(node, taints) => shared.nodes.nodes().is_changed_by(node, taints),
+            Form::Node(node, compiled) => shared.nodes.nodes().is_changed_by(node, compiled),
             _ => change.id.kind == ObjectKind::Node,
         };
         let moved = batch.changes().filter(moves).count();
@@ -150,7 +151,9 @@ impl State {
             moved = self.follow(&followed, &mut namespaces);
             shared.nodes = Arc::new(nodes);
         }
-        apply_to_namespaces(batch, &mut namespaces, &shared.nodes, &mut applied);
+        let mut shifts = Shifts::default();
+        let nodes = Arc::clone(&shared.nodes);
+        apply_to_namespaces(batch, &mut namespaces, &nodes, &mut applied, &mut shifts);
         if !changes_nodes {
             self.take_views_along(shards, &mut namespaces, &shared.nodes);
         }
@@ -179,12 +182,12 @@ impl State {
         if moved {
             self.move_views_on(&mut locked);
         }
-        self.revision.store(revision, Ordering::Release);
+        self.move_on(&shifts, &nodes, revision);
         self.note_namespaces(before, after);
         let gone = self.settle(locked);
         drop(live);
         // Dropped once nothing is locked.
-        drop((gone, namespaces, shared));
+        drop((gone, namespaces, shared, nodes));
         applied
     }
     /// Brings views that decisions kept since the copies were made up to date,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 
 use super::namespace::Namespace;
-use crate::matching::Selector;
+use crate::matching::{Requested, Selector};
 use crate::snapshot::budget::{Budget, Delay};
 use crate::snapshot::counts::decision::DecisionId;
 use crate::snapshot::counts::domain_counts::DomainCounts;
@@ -22,6 +22,7 @@ use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::owners::Controller;
+use crate::snapshot::objects::requested::RequestedTable;
 use crate::snapshot::objects::slots::Slot;
 
 /// What it costs to add a count up, in units.
@@ -36,6 +37,9 @@ pub struct ReadView<'a> {
     pub nodes: &'a Nodes,
     /// The nodes with the partitions of them that are in use.
     pub(in crate::snapshot) partitioned: &'a PartitionedNodes,
+    /// What pods request of each node; `None` where no node says what it has, and so
+    /// nobody looks.
+    pub(in crate::snapshot) requested: Option<&'a RequestedTable>,
     /// The default constraints.
     pub defaults: &'a Defaults,
     /// The namespace; an empty one if the snapshot has none of the name.
@@ -123,6 +127,17 @@ impl<'a> CountedSet<'a> {
 }
 
 impl<'a> ReadView<'a> {
+    /// Whether nodes are checked for room: one of them says what it has.
+    pub fn knows_room(&self) -> bool {
+        self.requested.is_some()
+    }
+
+    /// What pods request of a node; nothing where nobody looks.
+    pub fn requested(&self, slot: Slot) -> &'a Requested {
+        let known = self.requested.and_then(|requested| requested.get(slot));
+        known.unwrap_or_else(|| Requested::nothing())
+    }
+
     /// The selector that the defaults have for a pod, if any can be deduced.
     pub fn deduce(
         &self,

@@ -33,13 +33,12 @@ impl State {
     pub fn read_overlaid<T>(
         &self,
         namespace: &str,
-        overlay: Batch,
+        overlay: &Batch,
         is_given_up: &dyn Fn() -> bool,
         decide: impl FnOnce(ReadView<'_>) -> T,
     ) -> Result<T, Delay> {
-        let mut fork = self.fork(namespace, false);
-        fork.apply(&overlay.within(namespace));
-        decide_on(&fork, is_given_up, decide)
+        let fork = self.overlaid_fork(namespace, overlay, is_given_up);
+        decide_on(&fork.ok_or(Delay::Long)?, is_given_up, decide)
     }
 
     /// Looks at all pods of one revision of a namespace, until `is_given_up`
@@ -80,6 +79,7 @@ impl State {
                 revision: locked.revision,
                 nodes: locked.shared.nodes.nodes(),
                 partitioned: &locked.shared.nodes,
+                requested: locked.requested.as_deref(),
                 defaults: &locked.shared.defaults,
                 namespace: locked.namespace,
                 upkeep: &self.upkeep,

@@ -3,7 +3,9 @@
 //!
 //! Locks are taken in one order: shards ascending by name, then `shared`. A
 //! batch holds all that it touches until it is applied, so a decision, which
-//! holds one shard and `shared`, sees all of the batch or nothing of it.
+//! holds one shard and `shared`, sees all of the batch or nothing of it. What
+//! pods request of nodes is locked last and for moments: a decision takes the
+//! table of its revision.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,6 +21,7 @@ use crate::account::{Account, Part, heap};
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::counts::upkeep::Upkeep;
 use crate::snapshot::objects::defaults::Defaults;
+use crate::snapshot::objects::requested::RequestedTable;
 use crate::snapshot::objects::reservation::{Claim, Serial};
 use crate::snapshot::objects::size::NEW_NAMESPACE;
 
@@ -27,6 +30,9 @@ use crate::snapshot::objects::size::NEW_NAMESPACE;
 pub struct State {
     pub(in crate::snapshot) revision: AtomicI64,
     pub(in crate::snapshot) shared: RwLock<SharedObjects>,
+    /// What pods request of each node, at [`Self::revision`]: both change under this
+    /// lock.
+    pub(in crate::snapshot) requested: RwLock<Arc<RequestedTable>>,
     pub(in crate::snapshot) namespaces: DashMap<Box<str>, Arc<Shard>>,
     pub(in crate::snapshot) upkeep: Upkeep,
     pub(in crate::snapshot) footprint: Footprint,
@@ -105,6 +111,7 @@ impl State {
         Self {
             revision: AtomicI64::new(0),
             shared: RwLock::default(),
+            requested: RwLock::default(),
             namespaces: DashMap::new(),
             upkeep: Upkeep::new(max_view_bytes, account),
             footprint: Footprint::new(account, part, state_bytes()),
@@ -119,6 +126,12 @@ impl State {
     /// The revision of the last batch applied.
     pub fn revision(&self) -> i64 {
         self.revision.load(Ordering::Acquire)
+    }
+
+    /// The revision, and what pods request of each node then.
+    pub fn revision_and_requested(&self) -> (i64, Arc<RequestedTable>) {
+        let requested = self.requested.read();
+        (self.revision(), Arc::clone(&requested))
     }
 
     /// Gives a state its place in a history, before it is read.
@@ -261,6 +274,8 @@ pub fn state_bytes() -> usize {
     // The epoch and the name of its snapshot, and its waiters.
     const NAMES: usize = 512;
     let snapshot = heap::shared(SNAPSHOT_BYTES) + NAMES;
-    let shared = heap::shared(size_of::<PartitionedNodes>()) + heap::shared(size_of::<Defaults>());
+    let shared = heap::shared(size_of::<PartitionedNodes>())
+        + heap::shared(size_of::<Defaults>())
+        + heap::shared(size_of::<RequestedTable>());
     heap::shared(size_of::<State>()) + heap::block(map) + shared + snapshot
 }

@@ -17,7 +17,7 @@ pub struct Judge<'a> {
 }
 
 /// What keeps a placement off a cluster.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub enum Refused<'a> {
     /// A check of the cluster itself.
     ByCheck(NodeRefusal),
@@ -122,7 +122,7 @@ impl Refused<'_> {
     /// The text of the reason.
     pub fn reason(&self) -> String {
         match self {
-            Self::ByCheck(refusal) => refusal.reason.as_str().to_owned(),
+            Self::ByCheck(refusal) => refusal.text().into_owned(),
             Self::BySpread(over) => over.spread.refusal(),
         }
     }

@@ -68,9 +68,7 @@ impl PickN {
             } else if asked.as_ref().is_some_and(|a| !a.contains(&*cluster.name)) {
                 // The caller refused it for reasons of its own.
             } else if let Err(refusal) = judge.check(cluster.slot) {
-                *refused
-                    .entry(refusal.reason.as_str().to_owned())
-                    .or_default() += 1;
+                *refused.entry(refusal.text().into_owned()).or_default() += 1;
             } else {
                 candidates.push(index);
             }

@@ -35,6 +35,12 @@ impl PlacementSpec {
         let constraints = constraints.unwrap_or_default();
         let mut faults = Violations::default();
         let pod = faults.collect(question::Question::compile(wire.as_ref(), limits, path));
+        // A cluster takes what is placed on it as a whole.
+        let pod = pod.map(|pod| question::Question {
+            checks: pod.checks.of_labels_and_taints(),
+            unchecked: Box::default(),
+            ..pod
+        });
 
         let spec = path.field("spec");
         let list = spec.field("topologySpreadConstraints");

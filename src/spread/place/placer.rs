@@ -12,6 +12,12 @@ use super::groups::Groups;
 use super::tracked::TrackedConstraint;
 use crate::snapshot::{ReadView, Slot};
 
+/// What the checks besides spread are made without.
+static NO_CONSTRAINTS: Constraints = Constraints {
+    all: Vec::new(),
+    all_keys_required: true,
+};
+
 /// How many picks are made between two checks whether to go on.
 const PICKS_PER_LOOK: usize = 32;
 
@@ -32,6 +38,8 @@ struct Candidate {
     name: Box<str>,
     /// How many more fit.
     room: Option<u32>,
+    /// Why no more than those.
+    full: Vec<Reason>,
 }
 
 impl Placer {
@@ -43,7 +51,8 @@ impl Placer {
         read_view: &ReadView<'_>,
     ) -> Self {
         let mut refused = BTreeMap::new();
-        let slots = passing(question, checks, wish, read_view, &mut refused);
+        let filter = Filter::of(question, &NO_CONSTRAINTS, checks, read_view);
+        let slots = passing(&filter, wish, read_view, &mut refused);
         let in_force = question.constraints_on(read_view);
         let track = |active: &super::super::active::Active| {
             TrackedConstraint::of(active, &slots, active.self_match > 0, read_view)
@@ -53,7 +62,14 @@ impl Placer {
         let mut nodes = Vec::with_capacity(slots.len());
         for (index, slot) in (0_u32..).zip(&slots) {
             let name = read_view.nodes.name(*slot);
-            let room = wish.capacities.get(name).copied();
+            let capacity = wish.capacities.get(name).copied();
+            let capacity = capacity.map(|pods| (pods, vec![Reason::Capacity]));
+            let fitting = filter.fitting(*slot, wish.replicas);
+            let limits = capacity.into_iter().chain(fitting);
+            let (room, full) = match limits.min_by_key(|(pods, _)| *pods) {
+                Some((pods, why)) => (Some(pods), why),
+                None => (None, Vec::new()),
+            };
             let lacks_key = |t: &TrackedConstraint| t.is_hard() && !t.domain_of(index).is_some();
             if room != Some(0) && !constraints.iter().any(lacks_key) {
                 let bonus = wish.bonuses.get(name).copied().unwrap_or(0);
@@ -62,6 +78,7 @@ impl Placer {
             nodes.push(Candidate {
                 name: name.into(),
                 room,
+                full,
             });
         }
         Self {
@@ -94,28 +111,29 @@ impl Placer {
     fn reasons(&self) -> BTreeMap<String, usize> {
         let mut reasons = self.refused.clone();
         for (index, node) in (0_u32..).zip(&self.nodes) {
-            if let Some(reason) = self.reason(index, node) {
+            for reason in self.reasons_of(index, node) {
                 *reasons.entry(reason).or_default() += 1;
             }
         }
-        let text = |(reason, nodes): (Reason, usize)| (reason.as_str().to_owned(), nodes);
+        let text = |(reason, nodes): (Reason, usize)| (reason.text().into_owned(), nodes);
         reasons.into_iter().map(text).collect()
     }
 
-    /// Why a node takes no more, if it does not.
-    fn reason(&self, index: u32, node: &Candidate) -> Option<Reason> {
+    /// Why a node takes no more; none if it does.
+    fn reasons_of(&self, index: u32, node: &Candidate) -> Vec<Reason> {
         if node.room == Some(0) {
-            return Some(Reason::Capacity);
+            return node.full.clone();
         }
         let mut hard = self.constraints.iter().filter(|t| t.is_hard());
-        hard.find_map(|tracked| {
+        let by_constraint = hard.find_map(|tracked| {
             let domain = tracked.domain_of(index);
             if !domain.is_some() {
                 return Some(Reason::MissingTopologyKey);
             }
             let takes = tracked.rule().admits(tracked.count(domain).into());
             (!takes).then_some(Reason::Skew)
-        })
+        });
+        by_constraint.into_iter().collect()
     }
 }
 
@@ -155,8 +173,7 @@ impl Picker for Placer {
 
 /// The candidates that pass the checks besides spread, in node order.
 fn passing(
-    question: &Question,
-    checks: NodeChecks,
+    filter: &Filter<'_>,
     wish: &Wish,
     read_view: &ReadView<'_>,
     refused: &mut BTreeMap<Reason, usize>,
@@ -168,8 +185,6 @@ fn passing(
             .filter_map(|name| read_view.nodes.find(name))
             .collect()
     });
-    let no_constraints = Constraints::default();
-    let filter = Filter::of(question, &no_constraints, checks, read_view);
     let order = read_view.nodes.order().iter().copied();
     let mut slots: Vec<Slot> = order
         .filter(|slot| asked.as_ref().is_none_or(|asked| asked.contains(slot)))
@@ -177,7 +192,9 @@ fn passing(
     slots.retain(|slot| match filter.judge(*slot) {
         Ok(()) => true,
         Err(refusal) => {
-            *refused.entry(refusal.reason).or_default() += 1;
+            for reason in refusal.reasons() {
+                *refused.entry(reason.clone()).or_default() += 1;
+            }
             false
         }
     });

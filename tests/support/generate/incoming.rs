@@ -9,7 +9,7 @@ use proptest::option::{self, weighted};
 use proptest::prelude::*;
 use proptest::sample::subsequence;
 
-use super::{NODE_KEYS, NODES, OWNERS, constraints, meta, pod_labels, text, values_for};
+use super::{NODE_KEYS, NODES, OWNERS, constraints, meta, pod_labels, room, text, values_for};
 use crate::support::build::ZONE;
 use evenkeel::recount::LabelMap;
 
@@ -20,8 +20,10 @@ pub fn pod() -> impl Strategy<Value = Pod> {
     let selector = btree_map(text(&[ZONE, "rack"]), text(&["za", "r0", ""]), 0..=1);
     let selector = prop_oneof![4 => Just(LabelMap::new()), 1 => selector];
     let meta = (meta(&["", "p0", "new"]), pod_labels(), vec(owner(), 0..3));
-    (meta, constraints, terms, selector, vec(toleration(), 0..3)).prop_map(
-        |((metadata, labels, owner_references), constraints, terms, node_selector, tolerations)| {
+    let place = (terms, selector, vec(toleration(), 0..3));
+    (meta, constraints, place, room::requests()).prop_map(
+        |((metadata, labels, owner_references), constraints, place, requests)| {
+            let (terms, node_selector, tolerations) = place;
             let required = terms.map(|node_selector_terms| NodeSelector {
                 node_selector_terms,
             });
@@ -40,8 +42,9 @@ pub fn pod() -> impl Strategy<Value = Pod> {
                             required_during_scheduling_ignored_during_execution: Some(required),
                             ..NodeAffinity::default()
                         }),
+                        ..Affinity::default()
                     }),
-                    ..PodSpec::default()
+                    ..requests
                 }),
                 status: None,
             }

@@ -2,6 +2,7 @@
 //! values collide all the time.
 
 pub mod incoming;
+pub mod room;
 
 use evenkeel::proto::v1::{
     Change, DefaultConstraints, LabelSelector, LabelSelectorRequirement, Node, NodeSpec,
@@ -61,8 +62,9 @@ pub fn node() -> impl Strategy<Value = Node> {
     let rack = option::of(text(&["r0", "r1"]));
     let cpu = weighted(0.6, text(&["4", "8", "many", "007"]));
     let taints = (btree_map(taint_id(), text(&["", "a"]), 0..2), any::<bool>());
-    (text(&NODES), text(&UIDS), zone, hostname, rack, cpu, taints).prop_map(
-        |(name, uid, zone, hostname, rack, cpu, (taints, unschedulable))| {
+    let keys = (zone, hostname, rack, cpu);
+    (text(&NODES), text(&UIDS), keys, taints, room::allocatable()).prop_map(
+        |(name, uid, (zone, hostname, rack, cpu), (taints, unschedulable), status)| {
             let hostname = hostname.map(|shared| shared.unwrap_or(name.clone()));
             let labels = [
                 (ZONE, zone),
@@ -87,6 +89,7 @@ pub fn node() -> impl Strategy<Value = Node> {
                         .map(|((key, effect), value)| Taint { key, value, effect })
                         .collect(),
                 }),
+                status,
             }
         },
     )
@@ -110,8 +113,9 @@ pub fn pod() -> impl Strategy<Value = Pod> {
         "Failed",
     ]);
     let terminating = prop::bool::weighted(0.15);
-    (meta(&PODS), incoming::pod(), node_name, phase, terminating).prop_map(
-        |(metadata, asks, node_name, phase, terminating)| Pod {
+    let asks = (incoming::pod(), room::status());
+    (meta(&PODS), asks, node_name, phase, terminating).prop_map(
+        |(metadata, (asks, status), node_name, phase, terminating)| Pod {
             metadata: Some(ObjectMeta {
                 deletion_timestamp: terminating.then(pbjson_types::Timestamp::default),
                 name: metadata.name,
@@ -123,7 +127,7 @@ pub fn pod() -> impl Strategy<Value = Pod> {
                 node_name,
                 ..asks.spec.unwrap_or_default()
             }),
-            status: Some(PodStatus { phase }),
+            status: Some(PodStatus { phase, ..status }),
         },
     )
 }

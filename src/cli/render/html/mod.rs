@@ -67,6 +67,9 @@ fn header(head: &Head, answer: &ExplainResponse) -> Markup {
                 h1 { (verdict) }
                 @if !why.is_empty() { p { (why) } }
             }
+            @if !answer.unchecked.is_empty() {
+                p { "not checked: " (answer.unchecked.join(", ")) }
+            }
             p.tallies {
                 span.tally.feasible { b { (counted(answer.feasible_count)) } " feasible" }
                 @for reason in &answer.reasons {

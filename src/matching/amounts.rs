@@ -1,0 +1,238 @@
+//! Amounts of the resources that a pod may ask a node for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::names;
+use super::quantity::Quantity;
+use crate::account::heap;
+use crate::proto::v1;
+
+/// A resource that nodes have and pods request, in the order in which shortages
+/// are told.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Resource {
+    /// Processor time, in thousandths of a processor.
+    Cpu,
+    /// Memory, in bytes.
+    Memory,
+    /// Local disk, in bytes.
+    EphemeralStorage,
+    /// Any other that the scheduler looks at, in units.
+    Named(Arc<str>),
+}
+
+/// An amount of each resource; of most, none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Amounts<N> {
+    /// Of those that every pod may ask for, by [`Resource::COMMON`].
+    pub(super) common: [N; 3],
+    /// Of others, ascending by name, without those of which there is none.
+    pub(super) named: Box<[(Arc<str>, N)]>,
+}
+
+/// Exact sums by resource.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Sums(BTreeMap<Resource, Quantity>);
+
+impl Resource {
+    /// Those that have no domain in their names.
+    const COMMON: [(Self, &'static str); 3] = [
+        (Self::Cpu, "cpu"),
+        (Self::Memory, "memory"),
+        (Self::EphemeralStorage, "ephemeral-storage"),
+    ];
+
+    /// The resource of a name. `None` for those that the scheduler passes over.
+    pub fn parse(name: &str) -> Option<Self> {
+        let common = Self::COMMON.iter().find(|(_, known)| *known == name);
+        match common {
+            Some((resource, _)) => Some(resource.clone()),
+            None => is_scheduled(name).then(|| Self::Named(name.into())),
+        }
+    }
+
+    /// Its name.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+            Self::EphemeralStorage => "ephemeral-storage",
+            Self::Named(name) => name,
+        }
+    }
+
+    /// What is counted of a quantity of it.
+    fn amount(&self, quantity: Quantity) -> i64 {
+        match self {
+            Self::Cpu => quantity.millis(),
+            _ => quantity.units(),
+        }
+    }
+
+    /// Whether a pod may request it as a whole, beside its containers.
+    pub(super) fn is_of_pods(&self) -> bool {
+        match self {
+            Self::Cpu | Self::Memory => true,
+            Self::EphemeralStorage => false,
+            Self::Named(name) => name.starts_with("hugepages-"),
+        }
+    }
+}
+
+/// Whether the scheduler looks at a resource that is not a common one.
+fn is_scheduled(name: &str) -> bool {
+    if name.starts_with("hugepages-") || name.starts_with("attachable-volumes-") {
+        return true;
+    }
+    // An extended resource needs a quota of its name.
+    name.contains("kubernetes.io/")
+        || name.contains('/')
+            && !name.starts_with("requests.")
+            && names::is_label_key(&format!("requests.{name}"))
+}
+
+impl Amounts<i64> {
+    /// What is counted of some quantities, each rounded up.
+    pub fn of_wire(wire: &BTreeMap<String, v1::Quantity>) -> Self {
+        let mut sums = Sums::default();
+        sums.add(wire);
+        sums.rounded()
+    }
+
+    /// As quantities by name.
+    pub fn to_wire(&self) -> BTreeMap<String, v1::Quantity> {
+        let quantity = |(resource, amount): (Resource, i64)| {
+            let string = match resource {
+                Resource::Cpu if amount % 1_000 == 0 => (amount / 1_000).to_string(),
+                Resource::Cpu => format!("{amount}m"),
+                _ => amount.to_string(),
+            };
+            (resource.as_str().to_owned(), v1::Quantity { string })
+        };
+        self.iter()
+            .filter(|(_, amount)| *amount > 0)
+            .map(quantity)
+            .collect()
+    }
+}
+
+impl Amounts<i128> {
+    /// Adds amounts so many times, which may be less than none.
+    pub(super) fn add(&mut self, amounts: &Amounts<i64>, times: i128) {
+        for (sum, amount) in self.common.iter_mut().zip(amounts.common) {
+            *sum += i128::from(amount) * times;
+        }
+        if amounts.named.is_empty() {
+            return;
+        }
+        let mut named = std::mem::take(&mut self.named).into_vec();
+        for (name, amount) in &amounts.named {
+            let change = i128::from(*amount) * times;
+            match named.binary_search_by(|(known, _)| known.cmp(name)) {
+                Ok(at) => named[at].1 += change,
+                Err(at) => named.insert(at, (Arc::clone(name), change)),
+            }
+        }
+        named.retain(|(_, sum)| *sum != 0);
+        self.named = named.into();
+    }
+}
+
+impl<N: Copy + Default> Amounts<N> {
+    /// Whether there is nothing of anything.
+    pub fn is_empty(&self) -> bool
+    where
+        N: PartialEq,
+    {
+        self.named.is_empty() && self.common == [N::default(); 3]
+    }
+
+    /// The amount of a resource.
+    pub(super) fn get(&self, resource: &Resource) -> N {
+        match resource {
+            Resource::Cpu => self.common[0],
+            Resource::Memory => self.common[1],
+            Resource::EphemeralStorage => self.common[2],
+            Resource::Named(name) => self.named(name),
+        }
+    }
+
+    /// The amount of a resource that has a name of its own.
+    pub(super) fn named(&self, name: &str) -> N {
+        let found = self
+            .named
+            .binary_search_by(|(known, _)| (**known).cmp(name));
+        found.map_or(N::default(), |at| self.named[at].1)
+    }
+
+    /// All amounts, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (Resource, N)> {
+        let common = Resource::COMMON.into_iter().zip(self.common);
+        let common = common.map(|((resource, _), amount)| (resource, amount));
+        let named = self.named.iter();
+        common.chain(named.map(|(name, amount)| (Resource::Named(Arc::clone(name)), *amount)))
+    }
+
+    /// What it takes on the heap, in bytes. Names count wherever they are.
+    pub fn heap_bytes(&self) -> usize {
+        let names = self.named.iter().map(|(name, _)| heap::shared(name.len()));
+        heap::list::<(Arc<str>, N)>(self.named.len()) + names.sum::<usize>()
+    }
+}
+
+impl Sums {
+    /// Adds quantities by name.
+    pub fn add(&mut self, wire: &BTreeMap<String, v1::Quantity>) {
+        for (resource, quantity) in read(wire) {
+            *self.0.entry(resource).or_default() += quantity;
+        }
+    }
+
+    /// Adds other sums.
+    pub fn add_all(&mut self, other: &Self) {
+        for (resource, quantity) in &other.0 {
+            *self.0.entry(resource.clone()).or_default() += *quantity;
+        }
+    }
+
+    /// Raises each resource to at least what it is in others.
+    pub fn raise_to(&mut self, other: Self) {
+        for (resource, quantity) in other.0 {
+            let known = self.0.entry(resource).or_default();
+            *known = quantity.max(*known);
+        }
+    }
+
+    /// Puts a quantity in place of what there is of a resource.
+    pub fn replace(&mut self, resource: Resource, quantity: Quantity) {
+        self.0.insert(resource, quantity);
+    }
+
+    /// The sums, each rounded up.
+    pub fn rounded(&self) -> Amounts<i64> {
+        let mut amounts = Amounts::default();
+        let mut named = Vec::new();
+        for (resource, quantity) in &self.0 {
+            let amount = resource.amount(*quantity);
+            match resource {
+                Resource::Cpu => amounts.common[0] = amount,
+                Resource::Memory => amounts.common[1] = amount,
+                Resource::EphemeralStorage => amounts.common[2] = amount,
+                Resource::Named(name) if amount > 0 => named.push((Arc::clone(name), amount)),
+                Resource::Named(_) => {}
+            }
+        }
+        amounts.named = named.into();
+        amounts
+    }
+}
+
+/// The quantities that the scheduler looks at.
+pub(super) fn read(
+    wire: &BTreeMap<String, v1::Quantity>,
+) -> impl Iterator<Item = (Resource, Quantity)> {
+    wire.iter().filter_map(|(name, quantity)| {
+        Some((Resource::parse(name)?, Quantity::of(&quantity.string)))
+    })
+}

@@ -1,0 +1,228 @@
+//! Is there room on a node for what a pod requests (`docs/semantics.md`,
+//! "Room")?
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use super::amounts::{Amounts, Resource};
+use super::host_ports::HostPort;
+use super::quantity::Quantity;
+use super::requests::{Requests, check_quantities};
+use super::violations::{Path, Violations};
+use crate::account::heap;
+use crate::proto::v1;
+
+/// The name under which nodes say how many pods they take.
+const PODS: &str = "pods";
+
+/// What a node has for pods.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Allocatable {
+    amounts: Amounts<i64>,
+    /// How many pods.
+    pods: i64,
+}
+
+/// What the pods on a node request of it, in all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Requested {
+    pods: u32,
+    amounts: Amounts<i128>,
+    /// Ascending by port, with how many pods have each.
+    ports: Box<[(HostPort, u32)]>,
+}
+
+/// What a node has too little of.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Lack {
+    /// It has as many pods as it takes.
+    Pods,
+    /// A resource.
+    Resource(Resource),
+}
+
+/// How much of something a node has too little.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shortage {
+    /// Of what.
+    pub of: Lack,
+    /// How much more would have to be free.
+    pub missing: i128,
+    /// Whether it would be too little if no pod were there.
+    pub is_final: bool,
+}
+
+impl Allocatable {
+    /// Checks and compiles what a node says that it has. `None` when it says
+    /// nothing.
+    pub fn compile(
+        wire: &BTreeMap<String, v1::Quantity>,
+        path: Path<'_>,
+        faults: &mut Violations,
+    ) -> Option<Self> {
+        let before = faults.total();
+        check_quantities(wire, path, faults);
+        (!wire.is_empty() && faults.total() == before).then(|| Self {
+            amounts: Amounts::of_wire(wire),
+            pods: wire
+                .get(PODS)
+                .map_or(0, |q| Quantity::of(&q.string).units()),
+        })
+    }
+
+    /// As quantities by name.
+    pub fn to_wire(&self) -> BTreeMap<String, v1::Quantity> {
+        let mut wire = self.amounts.to_wire();
+        let string = self.pods.to_string();
+        wire.insert(PODS.to_owned(), v1::Quantity { string });
+        wire
+    }
+
+    /// What it takes on the heap, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.amounts.heap_bytes()
+    }
+}
+
+impl Requested {
+    /// That of a node without pods.
+    pub fn nothing() -> &'static Self {
+        static NOTHING: LazyLock<Requested> = LazyLock::new(Requested::default);
+        &NOTHING
+    }
+
+    /// Adds a pod that requests this.
+    pub fn add(&mut self, requests: Option<&Requests>) {
+        self.pods += 1;
+        if let Some(requests) = requests {
+            self.amounts.add(&requests.amounts, 1);
+            self.change_ports(&requests.ports, |count| count + 1);
+        }
+    }
+
+    /// Takes a pod away that was added.
+    pub fn remove(&mut self, requests: Option<&Requests>) {
+        self.pods -= 1;
+        if let Some(requests) = requests {
+            self.amounts.add(&requests.amounts, -1);
+            self.change_ports(&requests.ports, |count| count - 1);
+        }
+    }
+
+    fn change_ports(&mut self, ports: &[HostPort], change: impl Fn(u32) -> u32) {
+        if ports.is_empty() {
+            return;
+        }
+        let mut all = std::mem::take(&mut self.ports).into_vec();
+        for port in ports {
+            match all.binary_search_by(|(known, _)| known.cmp(port)) {
+                Ok(at) => all[at].1 = change(all[at].1),
+                Err(at) => all.insert(at, (port.clone(), change(0))),
+            }
+        }
+        all.retain(|(_, count)| *count > 0);
+        self.ports = all.into();
+    }
+
+    /// How many pods there are.
+    pub fn pods(&self) -> u32 {
+        self.pods
+    }
+
+    /// How many host ports they take, each as often as pods take it.
+    pub fn port_count(&self) -> u32 {
+        self.ports.iter().map(|(_, pods)| pods).sum()
+    }
+
+    /// What they request of each resource.
+    pub fn amounts(&self) -> impl Iterator<Item = (Resource, i128)> {
+        self.amounts.iter()
+    }
+
+    /// What it takes on the heap, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        let ports = self.ports.iter().map(|(port, _)| port.heap_bytes());
+        self.amounts.heap_bytes()
+            + heap::list::<(HostPort, u32)>(self.ports.len())
+            + ports.sum::<usize>()
+    }
+
+    /// Whether another pod may have these ports too.
+    pub fn has_free(&self, ports: &[HostPort]) -> bool {
+        let taken = |port: &HostPort| self.ports.iter().any(|(other, _)| port.clashes(other));
+        !ports.iter().any(taken)
+    }
+
+    /// Whether a node has room for another pod. One that says nothing of what it
+    /// has, has nothing.
+    pub fn leaves_room(&self, has: Option<&Allocatable>, requests: &Requests) -> bool {
+        let Some(has) = has else {
+            return false;
+        };
+        let fits = |asked: i64, has: i64, used: i128| {
+            asked == 0 || i128::from(asked) <= i128::from(has) - used
+        };
+        let asked = &requests.amounts;
+        let common = asked.common.iter().zip(&has.amounts.common);
+        i64::from(self.pods) < has.pods
+            && common
+                .zip(&self.amounts.common)
+                .all(|((asked, has), used)| fits(*asked, *has, *used))
+            && asked.named.iter().all(|(name, asked)| {
+                fits(*asked, has.amounts.named(name), self.amounts.named(name))
+            })
+    }
+
+    /// How many more pods that request this a node has room for.
+    pub fn fitting(&self, has: Option<&Allocatable>, requests: &Requests) -> u32 {
+        let Some(has) = has else { return 0 };
+        let mut most = i128::from(has.pods) - i128::from(self.pods);
+        if !requests.ports.is_empty() {
+            // The second would want the ports of the first.
+            most = most.min(i128::from(self.has_free(&requests.ports)));
+        }
+        for (resource, asked) in requests.amounts.iter().filter(|(_, asked)| *asked > 0) {
+            let free = i128::from(has.amounts.get(&resource)) - self.amounts.get(&resource);
+            most = most.min(free / i128::from(asked));
+        }
+        u32::try_from(most.max(0)).unwrap_or(u32::MAX)
+    }
+
+    /// What is requested with so many more pods that request this.
+    #[must_use]
+    pub fn with(&self, requests: &Requests, pods: u32) -> Self {
+        let mut all = self.clone();
+        all.pods = all.pods.saturating_add(pods);
+        all.amounts.add(&requests.amounts, pods.into());
+        all.change_ports(&requests.ports, |count| count + pods);
+        all
+    }
+
+    /// What a node has too little of for another pod, in the order in which
+    /// kube-scheduler tells it.
+    pub fn shortages(&self, has: Option<&Allocatable>, requests: &Requests) -> Vec<Shortage> {
+        let nothing = Allocatable::default();
+        let has = has.unwrap_or(&nothing);
+        let mut short = Vec::new();
+        if i64::from(self.pods) >= has.pods {
+            short.push(Shortage {
+                of: Lack::Pods,
+                missing: i128::from(self.pods) + 1 - i128::from(has.pods),
+                is_final: false,
+            });
+        }
+        for (resource, asked) in requests.amounts.iter().filter(|(_, asked)| *asked > 0) {
+            let asked = i128::from(asked);
+            let all = i128::from(has.amounts.get(&resource));
+            let missing = asked - (all - self.amounts.get(&resource));
+            if missing > 0 {
+                short.push(Shortage {
+                    is_final: asked > all,
+                    of: Lack::Resource(resource),
+                    missing,
+                });
+            }
+        }
+        short
+    }
+}

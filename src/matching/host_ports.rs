@@ -1,0 +1,100 @@
+//! Ports of the node that pods take for themselves (`docs/semantics.md`,
+//! "Room").
+
+use super::violations::{Path, Violations};
+use crate::account::heap;
+use crate::proto::v1;
+
+/// The address that stands for all of a node.
+const ANY: &str = "0.0.0.0";
+
+/// The most bytes that an address has.
+const MAX_ADDRESS_BYTES: usize = 45;
+
+/// A port of the node on which a pod wants to be reached.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HostPort {
+    port: u16,
+    protocol: Protocol,
+    /// The address of the node; empty is any.
+    address: Box<str>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Protocol {
+    Tcp,
+    Udp,
+    Sctp,
+}
+
+impl Protocol {
+    const ALL: [(Self, &'static str); 3] =
+        [(Self::Tcp, "TCP"), (Self::Udp, "UDP"), (Self::Sctp, "SCTP")];
+
+    /// One that is not named is TCP.
+    fn parse(text: &str) -> Option<Self> {
+        let text = if text.is_empty() { "TCP" } else { text };
+        let found = Self::ALL.iter().find(|(_, name)| *name == text);
+        found.map(|(protocol, _)| *protocol)
+    }
+
+    fn as_str(self) -> &'static str {
+        let found = Self::ALL.iter().find(|(protocol, _)| *protocol == self);
+        found.expect("every protocol has a name").1
+    }
+}
+
+impl HostPort {
+    /// The port of the node that a port of a container takes, if it takes one.
+    /// Reads valid ones.
+    pub(super) fn of(wire: &v1::ContainerPort) -> Option<Self> {
+        let port = u16::try_from(wire.host_port)
+            .ok()
+            .filter(|port| *port > 0)?;
+        let address = match &*wire.host_ip {
+            ANY => "",
+            address => address,
+        };
+        Some(Self {
+            port,
+            protocol: Protocol::parse(&wire.protocol)?,
+            address: address.into(),
+        })
+    }
+
+    /// Checks a port of a container.
+    pub(super) fn check(wire: &v1::ContainerPort, path: Path<'_>, faults: &mut Violations) {
+        if u16::try_from(wire.host_port).is_err() {
+            faults.add(path.field("hostPort"), "must be 0 to 65535");
+        }
+        if Protocol::parse(&wire.protocol).is_none() {
+            faults.add(path.field("protocol"), "must be TCP, UDP or SCTP");
+        }
+        let is_part = |byte: u8| byte.is_ascii_hexdigit() || byte == b':' || byte == b'.';
+        if wire.host_ip.len() > MAX_ADDRESS_BYTES || !wire.host_ip.bytes().all(is_part) {
+            faults.add(path.field("hostIP"), "must be an IP address");
+        }
+    }
+
+    /// Whether two pods cannot have these on one node.
+    pub(super) fn clashes(&self, other: &Self) -> bool {
+        (self.port, self.protocol) == (other.port, other.protocol)
+            && (self.address == other.address
+                || self.address.is_empty()
+                || other.address.is_empty())
+    }
+
+    /// The port for the wire.
+    pub(super) fn to_wire(&self) -> v1::ContainerPort {
+        v1::ContainerPort {
+            host_port: self.port.into(),
+            protocol: self.protocol.as_str().to_owned(),
+            host_ip: self.address.to_string(),
+        }
+    }
+
+    /// What it takes on the heap, in bytes.
+    pub(super) fn heap_bytes(&self) -> usize {
+        heap::block(self.address.len())
+    }
+}

@@ -1,0 +1,231 @@
+//! Kubernetes' quantities (`500m`, `1.5Gi`, `1e3`), exact: a sum is rounded
+//! once, at its end.
+
+use std::iter::Sum;
+use std::ops::{Add, AddAssign};
+
+/// Kubernetes keeps nothing finer than this part of a unit.
+const PARTS_PER_UNIT: i128 = 1_000_000_000;
+
+/// A milli of a unit.
+const PARTS_PER_MILLI: i128 = PARTS_PER_UNIT / 1_000;
+
+/// The largest quantity, in units.
+const MAX_UNITS: i128 = i64::MAX as i128;
+
+/// How many digits are read exactly with a decimal suffix: more than the
+/// largest quantity has.
+const DECIMAL_DIGITS: usize = 28;
+
+/// The same with a binary suffix, which multiplies by up to 2^60.
+const BINARY_DIGITS: usize = 20;
+
+/// An amount of something, in billionths of a unit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Quantity(i128);
+
+impl Quantity {
+    /// Reads a quantity that is not negative. What is finer than a billionth is
+    /// rounded up, what is over 2^63 - 1 is that. `None` when it is none.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (negative, rest) = match text.as_bytes().first()? {
+            b'-' => (true, &text[1..]),
+            b'+' => (false, &text[1..]),
+            _ => (false, text),
+        };
+        let is_digit = |byte: u8| byte.is_ascii_digit();
+        let whole_len = rest.bytes().take_while(|b| is_digit(*b)).count();
+        let (whole, rest) = rest.split_at(whole_len);
+        let (fraction, suffix) = match rest.strip_prefix('.') {
+            Some(rest) => rest.split_at(rest.bytes().take_while(|b| is_digit(*b)).count()),
+            None => ("", rest),
+        };
+        if whole.is_empty() && fraction.is_empty() {
+            return None;
+        }
+        let scale = Scale::parse(suffix)?;
+        let parts = scale.parts_of(whole, fraction);
+        (!negative || parts == 0).then_some(Self(parts))
+    }
+
+    /// Of a valid text.
+    pub fn of(text: &str) -> Self {
+        Self::parse(text).expect("a checked object has valid quantities")
+    }
+
+    /// In units, rounded up.
+    pub fn units(self) -> i64 {
+        round_up(self.0, PARTS_PER_UNIT)
+    }
+
+    /// In thousandths of a unit, rounded up.
+    pub fn millis(self) -> i64 {
+        round_up(self.0, PARTS_PER_MILLI)
+    }
+}
+
+impl Add for Quantity {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl AddAssign for Quantity {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Sum for Quantity {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), Add::add)
+    }
+}
+
+fn round_up(parts: i128, per: i128) -> i64 {
+    let whole = parts / per + i128::from(parts % per > 0);
+    i64::try_from(whole).unwrap_or(i64::MAX)
+}
+
+/// What a suffix multiplies by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scale {
+    PowerOf10(i64),
+    PowerOf2(u32),
+}
+
+impl Scale {
+    fn parse(suffix: &str) -> Option<Self> {
+        let decimal = match suffix {
+            "n" => -9,
+            "u" => -6,
+            "m" => -3,
+            "" => 0,
+            "k" => 3,
+            "M" => 6,
+            "G" => 9,
+            "T" => 12,
+            "P" => 15,
+            "E" => 18,
+            "Ki" => return Some(Self::PowerOf2(10)),
+            "Mi" => return Some(Self::PowerOf2(20)),
+            "Gi" => return Some(Self::PowerOf2(30)),
+            "Ti" => return Some(Self::PowerOf2(40)),
+            "Pi" => return Some(Self::PowerOf2(50)),
+            "Ei" => return Some(Self::PowerOf2(60)),
+            _ => {
+                let exponent = suffix.strip_prefix(['e', 'E'])?;
+                // Kubernetes reads 32 bits of it.
+                i64::from(exponent.parse::<i32>().ok()?)
+            }
+        };
+        Some(Self::PowerOf10(decimal))
+    }
+
+    /// A number of this scale in billionths of a unit, rounded up.
+    fn parts_of(self, whole: &str, fraction: &str) -> i128 {
+        let (most, factor, mut exponent) = match self {
+            Self::PowerOf10(exponent) => (DECIMAL_DIGITS, 1, exponent),
+            Self::PowerOf2(power) => (BINARY_DIGITS, 1_i128 << power, 0),
+        };
+        let fraction = fraction.trim_end_matches('0');
+        let fraction_len = i64::try_from(fraction.len()).unwrap_or(i64::MAX);
+        exponent = exponent.saturating_sub(fraction_len);
+        let digits = whole.bytes().chain(fraction.bytes());
+        let digits = digits.map(|digit| i128::from(digit - b'0'));
+        let (mut number, mut read, mut left_out) = (0_i128, 0, 0_i128);
+        for digit in digits {
+            if read < most {
+                number = number * 10 + digit;
+                // Zeros in front are no digits.
+                read += usize::from(number > 0);
+            } else {
+                exponent = exponent.saturating_add(1);
+                left_out |= digit;
+            }
+        }
+        number += i128::from(left_out > 0);
+        let exponent = exponent.saturating_add(9);
+        let max = MAX_UNITS * PARTS_PER_UNIT;
+        if number == 0 {
+            return 0;
+        }
+        let power = u32::try_from(exponent.unsigned_abs()).ok();
+        let power = power.and_then(|power| 10_i128.checked_pow(power));
+        // At most 10^28, or 10^20 times 2^60.
+        let number = number * factor;
+        let parts = match (exponent >= 0, power) {
+            (true, Some(power)) => number.checked_mul(power).unwrap_or(max),
+            (true, None) => max,
+            (false, Some(power)) => number / power + i128::from(number % power > 0),
+            (false, None) => 1,
+        };
+        parts.min(max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_are_read_exactly_and_rounded_up_at_the_end() {
+        let cases: &[(&str, i64, i64)] = &[
+            ("0", 0, 0),
+            ("-0", 0, 0),
+            ("0.0", 0, 0),
+            ("1", 1, 1_000),
+            ("+1", 1, 1_000),
+            ("1.", 1, 1_000),
+            (".5", 1, 500),
+            ("1500m", 2, 1_500),
+            ("2500u", 1, 3),
+            ("1n", 1, 1),
+            ("0.1n", 1, 1),
+            ("1e3", 1_000, 1_000_000),
+            ("1E6", 1_000_000, 1_000_000_000),
+            ("5e-1", 1, 500),
+            ("1E", 1_000_000_000_000_000_000, i64::MAX),
+            ("1k", 1_000, 1_000_000),
+            ("100Ki", 102_400, 102_400_000),
+            ("0.1Gi", 107_374_183, 107_374_182_400),
+            ("1.0000001Gi", 1_073_741_932, 1_073_741_931_375),
+            ("128974848000m", 128_974_848, 128_974_848_000),
+            ("007", 7, 7_000),
+            ("8Ei", i64::MAX, i64::MAX),
+            ("1e400", i64::MAX, i64::MAX),
+            ("1e-400", 1, 1),
+            ("0.0000000000000000000000000000000000001", 1, 1),
+            ("9223372036854775807", i64::MAX, i64::MAX),
+            ("10000000000000000000000000000000000e-34", 1, 1_000),
+        ];
+        for (text, units, millis) in cases {
+            let quantity = Quantity::parse(text).unwrap_or_else(|| panic!("{text} is one"));
+            assert_eq!(
+                (quantity.units(), quantity.millis()),
+                (*units, *millis),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_sum_is_rounded_once() {
+        let tenth = Quantity::of("0.1Gi");
+        assert_eq!((tenth + tenth).units(), 214_748_365);
+        assert_eq!([tenth; 10].into_iter().sum::<Quantity>().units(), 1 << 30);
+    }
+
+    #[test]
+    fn what_is_no_quantity_is_none() {
+        let none = [
+            "", "-1", "-1m", "+", ".", "k", "Ki", "1i", "1ki", "1K", "1 Gi", " 1", "1e", "1e+",
+            "1ee3", "1.1.1", "1+1", "0x10", "1Gi ", "aoeu", "1µ", "१",
+        ];
+        for text in none {
+            assert_eq!(Quantity::parse(text), None, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The JSON of objects that Kubernetes writes in a way of their own.
+
+use std::fmt;
+
+use serde::de::{Error, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::v1::{Quantity, Volume, VolumeSource};
+
+impl Serialize for Quantity {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&self.string)
+    }
+}
+
+/// A quantity is its text. Manifests give numbers too.
+impl<'de> Deserialize<'de> for Quantity {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(Text)
+    }
+}
+
+struct Text;
+
+impl Visitor<'_> for Text {
+    type Value = Quantity;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a quantity such as 500m or 1.5Gi")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Quantity, E> {
+        Ok(quantity(text))
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Quantity, E> {
+        Ok(quantity(number))
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Quantity, E> {
+        Ok(quantity(number))
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Quantity, E> {
+        Ok(quantity(number))
+    }
+}
+
+fn quantity(text: impl ToString) -> Quantity {
+    Quantity {
+        string: text.to_string(),
+    }
+}
+
+impl Serialize for Volume {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.volume_source.clone().unwrap_or_default().serialize(to)
+    }
+}
+
+/// The fields of a source stand beside the name of the volume.
+impl<'de> Deserialize<'de> for Volume {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let source = VolumeSource::deserialize(from)?;
+        Ok(Self {
+            volume_source: Some(source),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::proto::v1;
+
+    #[test]
+    fn quantities_and_volumes_are_read_as_kubernetes_writes_them() {
+        let spec = r#"{"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "x"}},
+            {"name": "tmp", "emptyDir": {}}],
+            "containers": [{"name": "c", "image": "i", "ports": [{"hostPort": 80, "hostIP": "::"}],
+              "resources": {"requests": {"cpu": 0.5, "memory": "1Gi", "a.b/c": 2}, "limits": {"cpu": 1}}}]}"#;
+        let spec: v1::PodSpec = serde_json::from_str(spec).expect("a spec");
+        let claimed = |volume: &v1::Volume| {
+            let source = volume.volume_source.as_ref();
+            source.is_some_and(|source| source.persistent_volume_claim.is_some())
+        };
+        assert_eq!(
+            spec.volumes.iter().map(claimed).collect::<Vec<_>>(),
+            [true, false]
+        );
+        let written = serde_json::to_value(&spec).expect("JSON");
+        assert_eq!(
+            written["containers"][0],
+            serde_json::json!({
+                "name": "c",
+                "ports": [{"hostPort": 80, "hostIP": "::"}],
+                "resources": {"requests": {"a.b/c": "2", "cpu": "0.5", "memory": "1Gi"}},
+            })
+        );
+        assert_eq!(
+            written["volumes"][0],
+            serde_json::json!({"persistentVolumeClaim": {}})
+        );
+    }
+}

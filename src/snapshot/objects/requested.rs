@@ -1,0 +1,91 @@
+//! What the pods of all namespaces request of each node.
+
+use std::sync::Arc;
+
+use super::blocks::Blocks;
+use super::slots::Slot;
+use crate::matching::{Requested, Requests};
+
+/// Nodes are kept in blocks of so many: decisions read copies, and who changes
+/// a node then copies its block.
+const BLOCK: usize = 64;
+
+/// What pods request of each node, by slot. Copies share it.
+#[derive(Debug, Clone, Default)]
+pub struct RequestedTable {
+    nodes: Blocks<Requested, BLOCK>,
+    /// What the nodes have on the heap.
+    heap_bytes: usize,
+}
+
+/// Pods that come to nodes and go from them, in order.
+#[derive(Debug, Default)]
+pub struct Shifts(Vec<Shift>);
+
+#[derive(Debug)]
+struct Shift {
+    slot: Slot,
+    requests: Option<Arc<Requests>>,
+    comes: bool,
+}
+
+impl Shifts {
+    /// A pod comes to a node and takes what it requests.
+    pub fn add(&mut self, slot: Slot, requests: Option<&Arc<Requests>>) {
+        self.push(slot, requests, true);
+    }
+
+    /// A pod goes from a node.
+    pub fn remove(&mut self, slot: Slot, requests: Option<&Arc<Requests>>) {
+        self.push(slot, requests, false);
+    }
+
+    fn push(&mut self, slot: Slot, requests: Option<&Arc<Requests>>, comes: bool) {
+        self.0.push(Shift {
+            slot,
+            requests: requests.cloned(),
+            comes,
+        });
+    }
+
+    /// Whether nothing comes and goes.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl RequestedTable {
+    /// What pods request of a node.
+    pub fn get(&self, slot: Slot) -> Option<&Requested> {
+        let index = slot.index();
+        (index < self.nodes.len()).then(|| &self.nodes[index])
+    }
+
+    /// Has pods come and go.
+    pub fn apply(&mut self, shifts: &Shifts) {
+        for shift in &shifts.0 {
+            while self.nodes.len() <= shift.slot.index() {
+                self.nodes.push(Requested::default());
+            }
+            let node = self.nodes.get_mut(shift.slot.index());
+            let requests = shift.requests.as_deref();
+            let before = node.heap_bytes();
+            match shift.comes {
+                true => node.add(requests),
+                false => node.remove(requests),
+            }
+            self.heap_bytes = self.heap_bytes - before + node.heap_bytes();
+        }
+    }
+
+    /// As [`Self::memory_bytes`], with every node measured anew.
+    pub fn measured_bytes(&self) -> usize {
+        let nodes = self.nodes.iter().map(Requested::heap_bytes);
+        self.memory_bytes() - self.heap_bytes + nodes.sum::<usize>()
+    }
+
+    /// What it takes in memory: an estimate, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.nodes.memory_bytes() + self.heap_bytes
+    }
+}

@@ -1,0 +1,78 @@
+//! What pods request of each node, recounted from the pods of all namespaces.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::finding::Findings;
+use crate::matching::Requested;
+use crate::recount::room;
+use crate::snapshot::Frozen;
+
+/// How many pods are looked at between two looks at whether to go on.
+const STRIDE: usize = 10_000;
+
+/// What the pods on a node request.
+#[derive(Default)]
+struct Sum {
+    pods: u32,
+    ports: u32,
+    amounts: BTreeMap<String, i128>,
+}
+
+/// Compares what is kept of each node. `None` as soon as `is_cancelled` says so.
+pub fn compare(
+    frozen: &Frozen,
+    findings: &mut Findings,
+    is_cancelled: &dyn Fn() -> bool,
+) -> Option<()> {
+    let nodes = frozen.nodes();
+    let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
+    for (name, namespace) in &frozen.namespaces {
+        for (index, pod) in namespace.pod_names().into_iter().enumerate() {
+            if index % STRIDE == 0 && is_cancelled() {
+                return None;
+            }
+            let Some(pod) = namespace.pod_to_wire(name, pod, nodes) else {
+                continue;
+            };
+            let Some(node) = room::node_taken(&pod) else {
+                continue;
+            };
+            let sum = sums.entry(node.to_owned()).or_default();
+            sum.pods += 1;
+            sum.ports += u32::try_from(room::ports(&pod).len()).unwrap_or(u32::MAX);
+            for (resource, amount) in room::requests(&pod) {
+                *sum.amounts.entry(resource).or_default() += amount;
+            }
+        }
+    }
+    let all = nodes
+        .order()
+        .iter()
+        .map(|slot| nodes.name(*slot).to_owned());
+    let names: BTreeSet<String> = all.chain(sums.keys().cloned()).collect();
+    let none = Sum::default();
+    for name in &names {
+        let sum = sums.get(name).unwrap_or(&none);
+        let slot = nodes.slot(name);
+        let kept = slot.map_or_else(|| Requested::nothing(), |slot| frozen.requested(slot));
+        compare_node(name, kept, sum, findings);
+    }
+    Some(())
+}
+
+fn compare_node(name: &str, kept: &Requested, sum: &Sum, findings: &mut Findings) {
+    let subject = || format!("room of node {name:?}");
+    let aspect = || "pods".to_owned();
+    findings.compare("", subject, aspect, kept.pods(), sum.pods);
+    let aspect = || "host ports in use".to_owned();
+    findings.compare("", subject, aspect, kept.port_count(), sum.ports);
+    let amounts = kept.amounts().filter(|(_, amount)| *amount != 0);
+    let kept: BTreeMap<String, i128> = amounts
+        .map(|(resource, amount)| (resource.as_str().to_owned(), amount))
+        .collect();
+    for resource in kept.keys().chain(sum.amounts.keys()) {
+        let of = |amounts: &BTreeMap<String, i128>| amounts.get(resource).copied().unwrap_or(0);
+        let aspect = || format!("{resource} that pods request");
+        findings.compare("", subject, aspect, of(&kept), of(&sum.amounts));
+    }
+}

@@ -1,0 +1,158 @@
+//! What kube-scheduler 1.35 answered in 399 cases of whether there is room,
+//! asked of a real server and of the oracle.
+
+use std::collections::BTreeMap;
+
+use crate::support::server::Server;
+use crate::support::{model, vectors};
+use evenkeel::proto::v1::{Code, FilterRequest, Node, NodeChecks, Pod, PodSpec, View};
+use evenkeel::recount::Cluster;
+use evenkeel::snapshot::Limits;
+use serde::Deserialize;
+
+const CASES: usize = 399;
+
+#[derive(Deserialize)]
+struct Case {
+    name: String,
+    nodes: Vec<Node>,
+    pods: Vec<Pod>,
+    pod: Pod,
+    want: Want,
+}
+
+#[derive(Deserialize)]
+struct Want {
+    gated: bool,
+    nodes: BTreeMap<String, Verdict>,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+struct Verdict {
+    code: String,
+    reasons: Vec<String>,
+}
+
+impl Verdict {
+    fn of(code: Option<Code>, reasons: Vec<String>) -> Self {
+        let code = match code {
+            None => "Success",
+            Some(Code::Unschedulable) => "Unschedulable",
+            Some(_) => "UnschedulableAndUnresolvable",
+        };
+        Self {
+            code: code.into(),
+            reasons,
+        }
+    }
+}
+
+fn load() -> Vec<Case> {
+    let cases: Vec<Case> = vectors::lines("room.jsonl.gz")
+        .map(|line| serde_json::from_str(&line).expect("a case"))
+        .collect();
+    assert_eq!(cases.len(), CASES);
+    cases
+}
+
+impl Case {
+    fn cluster(&self) -> Cluster {
+        Cluster {
+            nodes: self.nodes.clone(),
+            pods: self.pods.clone(),
+            ..Cluster::default()
+        }
+    }
+
+    /// The incoming pod without its gates, which the plugins of Filter do not
+    /// look at.
+    fn ungated(&self) -> Pod {
+        let spec = self.pod.spec.clone().unwrap_or_default();
+        Pod {
+            spec: Some(PodSpec {
+                scheduling_gates: Vec::new(),
+                ..spec
+            }),
+            ..self.pod.clone()
+        }
+    }
+}
+
+#[tokio::test]
+async fn server_finds_room_like_kube_scheduler() {
+    let server = Server::with_limits(Limits {
+        max_snapshots: CASES,
+        ..Limits::default()
+    })
+    .await;
+    for case in load() {
+        let snapshot = case.name.replace(['/', '_'], "-");
+        let changes = model::changes(&case.cluster());
+        server.update(&snapshot, changes).await;
+        let ask = async |pod: Pod, node_checks: NodeChecks| {
+            let request = FilterRequest {
+                snapshot: snapshot.clone(),
+                pod: Some(pod),
+                view: View::Full as i32,
+                node_checks: node_checks as i32,
+                ..FilterRequest::default()
+            };
+            server.filter(request).await
+        };
+        let answer = ask(case.ungated(), NodeChecks::Unspecified).await;
+        let passed = answer
+            .feasible
+            .iter()
+            .map(|name| (name.clone(), Verdict::of(None, Vec::new())));
+        let refused = answer.infeasible.iter().map(|verdict| {
+            let reasons = verdict.reason.split(", ").map(str::to_owned).collect();
+            (
+                verdict.node.clone(),
+                Verdict::of(Some(verdict.code()), reasons),
+            )
+        });
+        let got: BTreeMap<String, Verdict> = passed.chain(refused).collect();
+        assert_eq!(got, case.want.nodes, "{}", case.name);
+
+        let whole = ask(case.pod.clone(), NodeChecks::Unspecified).await;
+        let gated = whole
+            .reasons
+            .iter()
+            .any(|r| r.reason.starts_with("waiting for scheduling gates"));
+        assert_eq!(gated, case.want.gated, "{}", case.name);
+        if gated {
+            assert_eq!(
+                whole.reasons[0].count as usize,
+                case.nodes.len(),
+                "{}",
+                case.name
+            );
+        }
+        let spread = ask(case.pod.clone(), NodeChecks::SpreadOnly).await;
+        assert_eq!(
+            spread.feasible_count as usize,
+            case.nodes.len(),
+            "{}",
+            case.name
+        );
+    }
+}
+
+/// The oracle, which judges the service elsewhere, is right itself.
+#[test]
+fn oracle_finds_room_like_kube_scheduler() {
+    for case in load() {
+        let answer = case
+            .cluster()
+            .filter(&case.ungated(), None, NodeChecks::Unspecified);
+        let verdict = |verdict: evenkeel::recount::Verdict| match verdict.refusal {
+            None => (verdict.node, Verdict::of(None, Vec::new())),
+            Some(refusal) => (
+                verdict.node,
+                Verdict::of(Some(refusal.code), refusal.reasons),
+            ),
+        };
+        let got: BTreeMap<String, Verdict> = answer.verdicts.into_iter().map(verdict).collect();
+        assert_eq!(got, case.want.nodes, "{}", case.name);
+    }
+}

@@ -1,0 +1,118 @@
+//! What nodes have and pods request: few amounts, so that they often just fit.
+
+use std::collections::BTreeMap;
+
+use evenkeel::proto::v1::{
+    Container, ContainerPort, ContainerStatus, NodeStatus, PodCondition, PodSchedulingGate,
+    PodSpec, PodStatus, Quantity, ResourceRequirements,
+};
+use proptest::collection::{btree_map, vec};
+use proptest::option::weighted;
+use proptest::prelude::*;
+
+use super::{NODES, text};
+
+const RESOURCES: [&str; 6] = [
+    "cpu",
+    "memory",
+    "ephemeral-storage",
+    "a.b/gpu",
+    "hugepages-2Mi",
+    "things",
+];
+const AMOUNTS: [&str; 10] = [
+    "0", "1", "2", "500m", "0.1", "1500m", ".25", "1e0", "2500u", "1Ki",
+];
+
+fn amounts(most: usize) -> impl Strategy<Value = BTreeMap<String, Quantity>> {
+    let amount = text(&AMOUNTS).prop_map(|string| Quantity { string });
+    btree_map(text(&RESOURCES), amount, 0..=most)
+}
+
+fn requirements() -> impl Strategy<Value = Option<ResourceRequirements>> {
+    weighted(
+        0.7,
+        amounts(3).prop_map(|requests| ResourceRequirements { requests }),
+    )
+}
+
+/// What a node has, if it says so: half of the nodes do.
+pub fn allocatable() -> impl Strategy<Value = Option<NodeStatus>> {
+    let amount = text(&["1", "2", "4", "3500m", "1Ki", "0"]);
+    let amount = amount.prop_map(|string| Quantity { string });
+    let amounts = btree_map(text(&RESOURCES), amount, 2..6);
+    let pods = weighted(0.9, text(&["3", "5", "9"]));
+    let status = (amounts, pods).prop_map(|(mut allocatable, pods)| {
+        allocatable.extend(pods.map(|string| ("pods".to_owned(), Quantity { string })));
+        NodeStatus { allocatable }
+    });
+    weighted(
+        0.5,
+        status.prop_filter("it says something", |s| !s.allocatable.is_empty()),
+    )
+}
+
+fn container() -> impl Strategy<Value = Container> {
+    let port = (
+        0..3i32,
+        text(&["", "TCP", "UDP"]),
+        text(&["", "0.0.0.0", "10.0.0.1", "::"]),
+    );
+    let port = port.prop_map(|(host_port, protocol, host_ip)| ContainerPort {
+        host_port,
+        protocol,
+        host_ip,
+    });
+    let ports = prop_oneof![2 => Just(Vec::new()), 1 => vec(port, 1..3)];
+    let restart_policy = text(&["", "Always", "Never"]);
+    (text(&["a", "b"]), ports, requirements(), restart_policy).prop_map(
+        |(name, ports, resources, restart_policy)| Container {
+            name,
+            ports,
+            resources,
+            restart_policy,
+        },
+    )
+}
+
+/// The parts of a spec that say what a pod requests and where it goes itself.
+/// Half of them request nothing.
+pub fn requests() -> impl Strategy<Value = PodSpec> {
+    let containers = (vec(container(), 0..3), vec(container(), 0..3));
+    let whole = (weighted(0.2, requirements()), weighted(0.2, amounts(2)));
+    let gate = text(&["a", "b"]).prop_map(|name| PodSchedulingGate { name });
+    let gates = prop_oneof![15 => Just(Vec::new()), 1 => vec(gate, 1..3)];
+    let own = (weighted(0.1, text(&NODES)), gates);
+    let some = (containers, whole, own).prop_map(|(containers, whole, own)| PodSpec {
+        containers: containers.0,
+        init_containers: containers.1,
+        resources: whole.0.flatten(),
+        overhead: whole.1.unwrap_or_default(),
+        node_name: own.0.unwrap_or_default(),
+        scheduling_gates: own.1,
+        ..PodSpec::default()
+    });
+    prop_oneof![Just(PodSpec::default()), some]
+}
+
+/// What a node says of the containers that it runs.
+pub fn status() -> impl Strategy<Value = PodStatus> {
+    let entry = (text(&["a", "b"]), amounts(2), requirements());
+    let entry = entry.prop_map(|(name, allocated_resources, resources)| ContainerStatus {
+        name,
+        allocated_resources,
+        resources,
+    });
+    let condition = (
+        text(&["PodResizePending", "Ready"]),
+        text(&["Infeasible", "Deferred"]),
+    );
+    let condition = condition.prop_map(|(r#type, reason)| PodCondition { r#type, reason });
+    let some = (vec(entry, 0..2), vec(condition, 0..=1));
+    let some = some.prop_map(|(container_statuses, conditions)| PodStatus {
+        container_statuses,
+        conditions,
+        ..PodStatus::default()
+    });
+    prop_oneof![3 => Just(PodStatus::default()), 1 => some]
+}
