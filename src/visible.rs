@@ -51,7 +51,8 @@ pub fn styled(text: &str) -> String {
 /// shown of it. `None` when all of them are so already, and when it cannot be
 /// written as JSON and read back.
 pub fn message<T: Serialize + DeserializeOwned>(message: &T) -> Option<T> {
-    let mut value = serde_json::to_value(message).ok()?;
+    let written: &dyn erased_serde::Serialize = message;
+    let mut value = serde_json::to_value(written).ok()?;
     make_visible(&mut value)
         .then(|| serde_json::from_value(value).ok())
         .flatten()

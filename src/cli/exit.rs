@@ -1,6 +1,7 @@
 //! How a command runs to its end, and what its exit code says.
 
 use std::io::{self, Write};
+use std::pin::Pin;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -49,6 +50,8 @@ pub(super) fn wait_for(command: impl Future<Output = Result<Exit>>) -> Result<Ex
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
+    // One type for all commands, so that what runs them is compiled once.
+    let command: Pin<Box<dyn Future<Output = Result<Exit>>>> = Box::pin(command);
     runtime.block_on(command)
 }
 

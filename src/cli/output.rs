@@ -38,7 +38,7 @@ impl AnswerFormat {
         Ok(match self {
             AnswerFormat::Table => shown(answer, table),
             AnswerFormat::Json => json(answer)?,
-            AnswerFormat::Yaml => serde_saphyr::to_string(answer)?,
+            AnswerFormat::Yaml => yaml(answer)?,
             AnswerFormat::Name => {
                 let names = shown(answer, names).into_iter();
                 names.map(|name| name + "\n").collect()
@@ -54,9 +54,16 @@ pub(crate) fn shown<T: Serialize + DeserializeOwned, R>(answer: &T, of: impl FnO
 }
 
 /// As JSON, indented, that a terminal shows as it is.
-pub(crate) fn json<T: Serialize>(answer: &T) -> Result<String> {
+pub(crate) fn json(answer: &dyn erased_serde::Serialize) -> Result<String> {
     let text = serde_json::to_string_pretty(answer)? + "\n";
     Ok(visible::json(&text).into_owned())
+}
+
+/// As YAML. An answer is asked for its fields through one type, whatever it is
+/// written as: compiling what writes every message once for each format takes
+/// long.
+fn yaml(answer: &dyn erased_serde::Serialize) -> Result<String> {
+    Ok(serde_saphyr::to_string(&answer)?)
 }
 
 /// Writes to standard output; styles only where they are wanted, and no other
