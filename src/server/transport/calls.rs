@@ -213,6 +213,8 @@ where
             return Ok(refused);
         }
     };
+    // Dropped before the slot: a call whose slot is free has been counted.
+    let mut call = call;
     let close = request.extensions().get::<Peer>();
     let close = close.map(|peer| Arc::clone(&peer.close));
     let last_moment = api::last_moment(request.headers());
