@@ -1,8 +1,9 @@
-# Tools that checks need, in pinned versions under target/tools. Sourced.
+# Tools that checks need, in pinned versions. Sourced. They are kept outside of
+# the checkout: some take minutes to build, and a fresh clone finds them there.
 # Each function prints the path of a tool, or says on standard error why there
 # is none and fails.
 
-TOOLS="${CARGO_TARGET_DIR:-$PWD/target}/tools"
+TOOLS="${EVENKEEL_TOOLS:-${XDG_CACHE_HOME:-${HOME:-$PWD/target}/.cache}/evenkeel}"
 HELM_VERSION=v3.22.0
 KUSTOMIZE_VERSION=v5.7.1
 PROBE_VERSION=v0.4.40

@@ -45,6 +45,8 @@ pub use objects::defaults::Defaults;
 pub use objects::kind::{
     ObjectKind, OwnerKind, decode_object, encode_object, metadata_mut, metadata_of,
 };
+// For manifests.
+#[cfg(feature = "cli")]
 pub(crate) use objects::kind::{of_kind, with_message};
 pub use objects::label_sets::{LabelSetId, LabelSets};
 pub use objects::node::NodeRef;
