@@ -14,16 +14,17 @@ use std::time::{Duration, Instant};
 
 use evenkeel::proto::v1::{
     Change, ConfirmReservationsRequest, Confirmation, DefaultConstraints, DeleteSnapshotRequest,
-    DescribeSpreadRequest, Dialect, ExplainRequest, FilterRequest, Mode, NodeChecks, PlaceRequest,
-    Pod, ReleaseReservationsRequest, Reservation, ReservedPod, ScoreRequest,
-    TopologySpreadConstraint, UpdateSnapshotRequest, View, describe_spread_request::Subject,
+    DescribeSpreadRequest, Dialect, ExplainRequest, FilterRequest, Mode, Node, NodeChecks,
+    NodeNames, NodeStatus, PlaceRequest, Pod, Quantity, ReleaseReservationsRequest, Reservation,
+    ReservedPod, ScoreRequest, TopologySpreadConstraint, UpdateSnapshotRequest, View,
+    describe_spread_request::Subject,
 };
 use evenkeel::recount::Cluster;
 use proptest::prelude::Strategy;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use support::agree;
-use support::build::{HOSTNAME, ZONE, hard, labelled, on, pod, soft, spread};
+use support::build::{HOSTNAME, ZONE, hard, labelled, node, on, pod, soft, spread};
 use support::generate;
 use support::model::{self, Stored};
 use support::server::{Client, Server};
@@ -44,6 +45,9 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Where reservations are made, which no other pod is in.
 const RESERVED: &str = "reserved";
+
+/// The one node where something is held for a moment.
+const APART: &str = "apart";
 
 /// Epoch and revision.
 type Version = (String, i64);
@@ -329,6 +333,7 @@ async fn feed(mut client: Client, shared: Arc<Shared>, batches: Vec<Vec<Change>>
             deleted.await.expect("it is there, for others only write");
         }
         let is_replace = number % REPLACE_EVERY == 0;
+        changes.push(apart().change());
         // A namespace that has one pod, or none any more.
         let passer = within(on(pod("passer", &[("app", "a")]), "n0"), &passing(number));
         changes.push(match number % 2 {
@@ -429,12 +434,28 @@ async fn reserve(mut client: Client, shared: Arc<Shared>) {
     }
 }
 
+/// A node with room for all that is held for a moment.
+fn apart() -> Node {
+    let pods = Quantity {
+        string: "1000000".into(),
+    };
+    Node {
+        status: Some(NodeStatus {
+            allocatable: [("pods".to_owned(), pods)].into(),
+        }),
+        ..node(APART, &[])
+    }
+}
+
 /// Holds something for a moment where nobody looks: its end moves the revision
 /// on, and changes no answer.
 async fn expire(client: &mut Client) {
     let request = PlaceRequest {
         pod: Some(within(pod("", &[("app", "z")]), "elsewhere")),
         replicas: 1,
+        candidates: Some(NodeNames {
+            names: vec![APART.into()],
+        }),
         reserve: Some(Reservation {
             owner: "moment".into(),
             ttl: Some(Duration::from_millis(20).into()),

@@ -111,11 +111,14 @@ impl DecisionTerms {
     }
 }
 
+/// The question about a pod, if it is valid.
+type CompiledQuestion = Result<Box<dyn Dialect>, Violations>;
+
 /// How requests of a dialect are checked.
 #[derive(Clone, Copy)]
 pub struct Checker {
     /// Checks the pod, as [`Dialect::compile`] does.
-    pub pod: fn(Option<v1::Pod>, &Limits) -> Result<Box<dyn Dialect>, Violations>,
+    pub pod: fn(Option<v1::Pod>, &Limits) -> CompiledQuestion,
     /// Checks what `Place` wishes for, as [`Dialect::wish`] does.
     pub wish: fn(&v1::PlaceRequest, &Limits, &mut Violations) -> Wish,
 }

@@ -75,9 +75,7 @@ fn cause(reason: &Reason, hard: Option<&Hard<'_>>, nodes: usize) -> String {
             "{count} {} match its node affinity",
             verb(nodes, "does not", "do not")
         ),
-        (Reason::Gated(gates), _) => {
-            return format!("it waits for scheduling gates ({gates})");
-        }
+        (Reason::Gated(gates), _) => format!("it waits for scheduling gates ({gates})"),
         (Reason::NodeName, _) => format!(
             "{count} {} the one that it names",
             verb(nodes, "is not", "are not")

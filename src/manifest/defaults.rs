@@ -18,10 +18,10 @@ const PLUGIN: &str = "PodTopologySpread";
 ///
 /// - a list of constraints,
 /// - the arguments of PodTopologySpread: a map with `defaultConstraints`, or
-/// with `defaultingType: System`,
+///   with `defaultingType: System`,
 /// - `DefaultConstraints` as `snapshot save` writes them,
 /// - a `KubeSchedulerConfiguration`, of which one profile may configure
-/// PodTopologySpread; with none that does, Kubernetes' own apply.
+///   PodTopologySpread; with none that does, Kubernetes' own apply.
 pub(crate) fn read_default_constraints(
     argument: &str,
 ) -> Result<DefaultConstraints, ManifestError> {

@@ -300,7 +300,8 @@ mod tests {
                     value: value.to_string(),
                     looked: &looked,
                 };
-                let bound = |r: &v1::NodeSelectorRequirement| r.values[0].parse::<i64>().unwrap();
+                let bound =
+                    |r: &v1::NodeSelectorRequirement| r.values[0].parse::<i64>().expect("a number");
                 let wanted = all.iter().any(|term| {
                     let [above, below] = &*term.match_expressions else {
                         panic!("two bounds");

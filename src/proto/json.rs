@@ -54,7 +54,7 @@ fn quantity(text: impl ToString) -> Quantity {
 
 impl Serialize for Volume {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        self.volume_source.clone().unwrap_or_default().serialize(to)
+        self.volume_source.unwrap_or_default().serialize(to)
     }
 }
 

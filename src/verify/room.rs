@@ -54,7 +54,10 @@ pub fn compare(
     for name in &names {
         let sum = sums.get(name).unwrap_or(&none);
         let slot = nodes.slot(name);
-        let kept = slot.map_or_else(|| Requested::nothing(), |slot| frozen.requested(slot));
+        let kept = match slot {
+            Some(slot) => frozen.requested(slot),
+            None => Requested::nothing(),
+        };
         compare_node(name, kept, sum, findings);
     }
     Some(())

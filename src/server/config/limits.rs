@@ -46,9 +46,9 @@ impl FromArgMatches for Limits {
         let with_flag = |limit: &&Limit| limit.row().heading != Heading::None;
         for limit in Limit::ALL.iter().filter(with_flag) {
             let value = matches.try_get_one::<usize>(limit.row().key);
-            match value.map_err(|error| clap::Error::raw(ErrorKind::InvalidValue, error))? {
-                Some(value) => limits.set(*limit, *value),
-                None => {}
+            let value = value.map_err(|error| clap::Error::raw(ErrorKind::InvalidValue, error))?;
+            if let Some(value) = value {
+                limits.set(*limit, *value);
             }
         }
         Ok(limits)

@@ -192,8 +192,8 @@ mod tests {
         for value in (500..600).chain(1_900..2_000).chain(10..500) {
             remove(&mut texts, numbers[value]);
         }
-        for value in 600..1_900 {
-            remove(&mut texts, numbers[value]);
+        for number in &numbers[600..1_900] {
+            remove(&mut texts, *number);
         }
         assert_eq!((texts.count(), texts.bound()), (10, 10));
         for value in 0..2_000 {
