@@ -139,6 +139,7 @@ macro_rules! with_message {
         }
     };
 }
+#[cfg(feature = "cli")]
 pub(crate) use with_message;
 
 /// Makes an object of a kind. The code is expanded for the message of each kind.
@@ -162,6 +163,7 @@ macro_rules! of_kind {
         }
     };
 }
+#[cfg(feature = "cli")]
 pub(crate) use of_kind;
 
 /// The metadata of an object that is created or updated; none of a delete.
