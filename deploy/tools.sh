@@ -57,14 +57,14 @@ install_buf() {
     echo "$directory/node_modules/.bin/buf"
 }
 
-# The file that defines ServiceMonitor.
-install_service_monitor() {
+# A directory with the definitions of ServiceMonitor and PrometheusRule.
+install_prometheus_operator() {
     command -v go >/dev/null || { echo "go is not installed" >&2; return 1; }
     local module="github.com/prometheus-operator/prometheus-operator"
     local json
     json="$(timeout "$INSTALL_TIMEOUT" go mod download -json \
         "$module@$PROMETHEUS_OPERATOR_VERSION")" || return 1
-    echo "$(sed -n 's/.*"Dir": "\(.*\)".*/\1/p' <<<"$json")/example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml"
+    echo "$(sed -n 's/.*"Dir": "\(.*\)".*/\1/p' <<<"$json")/example/prometheus-operator-crd"
 }
 
 # install_python NAME REQUIREMENT...: a Python with these packages.

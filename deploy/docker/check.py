@@ -12,6 +12,7 @@ and compares.
 """
 
 import argparse
+import functools
 import hashlib
 import json
 import os
@@ -80,7 +81,6 @@ def check_image(stage, binary):
             port = free.getsockname()[1]
         environment = {
             **stage.environment,
-            "EVENKEEL_ALLOW_PLAINTEXT": "true",
             "EVENKEEL_LISTEN": f"0.0.0.0:{port}",
             "EVENKEEL_SERVER": f"http://127.0.0.1:{port}",
             "EVENKEEL_DRAIN_PAUSE": "0s",
@@ -90,7 +90,11 @@ def check_image(stage, binary):
         health = lambda: run(stage.health, subprocess.run).returncode
 
         assert health() == 3, "the health check finds a server that is not there"
-        server = run(stage.entrypoint + stage.command, subprocess.Popen)
+        serve = stage.entrypoint + stage.command
+        refused = run(serve, functools.partial(subprocess.run, timeout=DEADLINE_S))
+        assert refused.returncode == 64, "plain text is served though nobody allowed it"
+        environment["EVENKEEL_ALLOW_PLAINTEXT"] = "true"
+        server = run(serve, subprocess.Popen)
         try:
             end = time.monotonic() + DEADLINE_S
             while health() != 0:

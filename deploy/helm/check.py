@@ -1,7 +1,7 @@
 """What the chart promises, checked on its rendering for each values file.
 
-deploy/validate runs this. HELM and KUSTOMIZE are the tools, SERVICE_MONITOR is
-the file with the definition of ServiceMonitor, EVENKEEL a binary.
+deploy/validate runs this. HELM and KUSTOMIZE are the tools, PROMETHEUS_OPERATOR
+is the directory with the definitions of its kinds, EVENKEEL a binary.
 """
 
 import functools
@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import tempfile
 import tomllib
@@ -24,6 +25,15 @@ VALUES = sorted((DEPLOY / "helm" / "values").glob("*.yaml"))
 # The oldest that the chart says it runs on, the one of the rules, the newest.
 KUBERNETES = ["1.27", "1.35", "1.37"]
 
+# The operator's kinds, and the file with the definition of each.
+OPERATOR = {
+    "ServiceMonitor": "monitoring.coreos.com_servicemonitors.yaml",
+    "PrometheusRule": "monitoring.coreos.com_prometheusrules.yaml",
+}
+
+# Values files that install on any cluster, as they stand.
+SELF_CONTAINED = ["minimal.yaml", "persistence.yaml", "production.yaml"]
+
 # Values that are refused, and what the message must name.
 REFUSED = [
     ({"replicas": -1}, "/replicas"),
@@ -33,8 +43,15 @@ REFUSED = [
     ({"image": {"digest": "sha256:12"}}, "/image/digest"),
     ({"ports": {"grpc": 70000}}, "/ports/grpc"),
     ({"tls": {"enabled": True}}, "/tls/secretName"),
-    ({"settings": {"Max-Nodes": 1}}, "/settings"),
+    ({"settings": {"Max-Nodes": 1}}, "Max-Nodes"),
+    ({"settings": {"max-node": 3}}, "max-node"),
     ({"settings": {"max-nodes": {"a": 1}}}, "/settings/max-nodes"),
+    ({"settings": {"max-nodes": 0}}, "/settings/max-nodes"),
+    ({"settings": {"drain-pause": 5}}, "/settings/drain-pause"),
+    ({"settings": {"stale": "never"}}, "/settings/stale"),
+    # Set by other values, which ports and volumes follow.
+    ({"settings": {"listen": "0.0.0.0:1"}}, "listen"),
+    ({"prometheusRule": {"runbooks": "docs/operations.md"}}, "/prometheusRule/runbooks"),
     ({"persistence": {"size": "ten"}}, "/persistence/size"),
     ({"persistence": {"durability": "some"}}, "/persistence/durability"),
     ({"topologySpreadConstraints": [{"maxSkew": 0}]}, "/topologySpreadConstraints/0"),
@@ -42,8 +59,8 @@ REFUSED = [
 ]
 
 
-def template(*arguments, values=None, version="1.35"):
-    command = [os.environ["HELM"], "template", "evenkeel", str(CHART)]
+def template(*arguments, values=None, version="1.35", chart=CHART):
+    command = [os.environ["HELM"], "template", "evenkeel", str(chart)]
     command += ["--namespace", "evenkeel", "--kube-version", version, *arguments]
     if values is not None:
         command += ["--values", "-"]
@@ -58,6 +75,21 @@ def rendered(values, version="1.35"):
     if done.returncode:
         raise AssertionError(f"{values}: {done.stderr}")
     return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+
+def notes(values):
+    """What is told after an installation: Helm asks a cluster before it tells,
+    so a chart that renders its notes is made."""
+    with tempfile.TemporaryDirectory() as directory:
+        chart = pathlib.Path(directory, "evenkeel")
+        shutil.copytree(CHART, chart)
+        (chart / "templates" / "NOTES.txt").rename(chart / "notes")
+        (chart / "templates" / "notes.yaml").write_text(
+            'notes: {{ tpl (.Files.Get "notes") . | toJson }}')
+        done = template(values=values, chart=chart)
+    if done.returncode:
+        raise AssertionError(done.stderr)
+    return next(o["notes"] for o in yaml.safe_load_all(done.stdout) if o and "notes" in o)
 
 
 def find(objects, kind, suffix=""):
@@ -80,8 +112,11 @@ def seconds(duration):
 
 
 def closed(schema):
-    """The schema, with unknown fields refused."""
+    """The schema, with unknown fields refused and flags of patterns in front,
+    where Python wants them."""
     if isinstance(schema, dict):
+        if "(?i)" in str(schema.get("pattern")):
+            schema = {**schema, "pattern": "(?i)" + schema["pattern"].replace("(?i)", "")}
         schema = {key: closed(value) for key, value in schema.items()}
         if "properties" in schema:
             schema.setdefault("additionalProperties", False)
@@ -121,20 +156,75 @@ class Chart(unittest.TestCase):
             for version in KUBERNETES:
                 with self.subTest(values=values, version=version):
                     for document in rendered(values, version):
-                        if document["kind"] != "ServiceMonitor":
+                        if document["kind"] not in OPERATOR:
                             kubernetes_validate.validate(document, version, strict=True)
 
-    def test_service_monitors_are_valid(self):
-        definition = yaml.safe_load(pathlib.Path(os.environ["SERVICE_MONITOR"]).read_text())
-        schema = closed(definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
-        schema["properties"]["metadata"] = {"type": "object"}
-        monitored = [r for r in map(rendered, VALUES) if find(r, "ServiceMonitor")]
-        self.assertGreater(len(monitored), 0)
-        for objects in monitored:
-            monitor = find(objects, "ServiceMonitor")
-            jsonschema.validate(monitor, schema)
+    def test_objects_of_the_operator_are_valid(self):
+        for kind, file in OPERATOR.items():
+            definition = pathlib.Path(os.environ["PROMETHEUS_OPERATOR"], file).read_text()
+            definition = yaml.safe_load(definition)["spec"]["versions"][0]
+            schema = closed(definition["schema"]["openAPIV3Schema"])
+            schema["properties"]["metadata"] = {"type": "object"}
+            found = [o for o in (find(r, kind) for r in map(rendered, VALUES)) if o]
+            self.assertGreater(len(found), 0, kind)
+            for document in found:
+                jsonschema.validate(document, schema)
+
+    @for_each_values
+    def test_service_monitors_select_the_servers(self, objects):
+        if monitor := find(objects, "ServiceMonitor"):
             labels = find(objects, "Service", "-feed")["metadata"]["labels"]
             self.assertLessEqual(monitor["spec"]["selector"]["matchLabels"].items(), labels.items())
+
+    def test_rules_and_dashboard_are_the_files(self):
+        alerts = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yaml").read_text())
+        dashboard = (DEPLOY / "grafana" / "evenkeel.json").read_text()
+        objects = rendered(DEPLOY / "helm" / "values" / "monitoring.yaml")
+        self.assertEqual(find(objects, "PrometheusRule")["spec"], alerts)
+        data = find(objects, "ConfigMap", "-dashboard")["data"]
+        self.assertEqual(json.loads(data["evenkeel.json"]), json.loads(dashboard))
+
+    def test_runbooks_lead_where_values_say(self):
+        elsewhere = "https://wiki.test/evenkeel"
+        values = {"prometheusRule": {"enabled": True, "runbooks": elsewhere}}
+        objects = yaml.safe_load_all(template(values=values).stdout)
+        groups = find(list(objects), "PrometheusRule")["spec"]["groups"]
+        alerts = [rule for group in groups for rule in group["rules"] if "alert" in rule]
+        for alert in alerts:
+            link = f"{elsewhere}#{alert['alert'].lower()}"
+            self.assertEqual(alert["annotations"]["runbook_url"], link)
+
+    def test_nothing_is_needed_that_nobody_makes(self):
+        for values in [None, *(DEPLOY / "helm" / "values" / name for name in SELF_CONTAINED)]:
+            with self.subTest(values=values):
+                objects = rendered(values)
+                self.assertFalse([o for o in objects if o["kind"] in OPERATOR])
+                spec = pod_template(objects)["spec"]
+                image = re.fullmatch(r"evenkeel:(.+)", spec["containers"][0]["image"])
+                chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+                self.assertEqual(image[1], chart["appVersion"])
+                self.assertFalse([v for v in spec["volumes"] if "secret" in v])
+                self.assertNotIn("priorityClassName", spec)
+                for claim in find(objects, "StatefulSet")["spec"].get("volumeClaimTemplates", []):
+                    self.assertNotIn("storageClassName", claim["spec"])
+
+    def test_notes_tell_where_reservations_live(self):
+        for replicas, several in [(1, False), (3, True)]:
+            told = notes({"replicas": replicas})
+            self.assertIn("Reservations live in one server", told)
+            self.assertEqual("to one and the\nsame server" in told, several)
+
+    def test_notes_warn(self):
+        secret = {"secretName": "s"}
+        for values, warning in [
+            ({"tls": {"enabled": False}}, "plain text"),
+            ({"access": {"secretName": ""}}, "may do everything"),
+            ({"prometheusRule": {"enabled": True}}, "placeholder"),
+        ]:
+            self.assertIn(warning, notes(values))
+        quiet = notes({"tls": {"enabled": True, **secret}, "access": secret})
+        for warning in ("plain text", "may do everything", "placeholder"):
+            self.assertNotIn(warning, quiet)
 
     @for_each_values
     def test_selectors_select_the_servers_and_nothing_else(self, objects):

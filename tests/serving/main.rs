@@ -5,6 +5,7 @@
 //! One program, because each links all of the crate.
 
 mod admin;
+mod chart;
 mod configuration;
 mod documents;
 mod drain;

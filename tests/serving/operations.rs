@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use clap::Args;
-use evenkeel::server::Config;
+use clap::{Command, CommandFactory};
+use evenkeel::cli::Cli;
 
 use crate::metrics::Page;
 use crate::process::Server;
@@ -16,10 +16,17 @@ fn read(path: &str) -> String {
     fs::read_to_string(path).expect("the file can be read")
 }
 
+/// The command, with its flags.
+pub(crate) fn serve() -> Command {
+    let cli = Cli::command();
+    let serve = cli.find_subcommand("serve");
+    serve.expect("there is a command serve").clone()
+}
+
 #[test]
 fn every_flag_is_told_with_its_default() {
     let document = read("docs/operations.md");
-    let serve = Config::augment_args(clap::Command::new("serve"));
+    let serve = serve();
     for arg in serve.get_arguments() {
         let flag = format!("`--{}`", arg.get_long().expect("a setting has a flag"));
         let row = document
@@ -36,7 +43,7 @@ fn every_flag_is_told_with_its_default() {
 
 #[test]
 fn no_flag_is_told_that_is_not_there() {
-    let serve = Config::augment_args(clap::Command::new("serve"));
+    let serve = serve();
     let flags: BTreeSet<_> = serve
         .get_arguments()
         .filter_map(|arg| arg.get_long())
@@ -91,4 +98,25 @@ fn every_alert_has_a_runbook_and_every_runbook_an_alert() {
         .map(str::to_owned)
         .collect();
     assert_eq!(alerts, runbooks);
+}
+
+/// The page that links lead to; the chart puts another in its place.
+const PAGE: &str = "https://evenkeel.example/docs/operations.md";
+
+#[test]
+fn every_alert_links_to_its_runbook() {
+    let rules = read("deploy/prometheus/alerts.yaml");
+    let mut links = rules
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("runbook_url: "));
+    let alerts = rules
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- alert: "));
+    for alert in alerts {
+        // The anchor of a heading of one word.
+        let wanted = format!("{PAGE}#{}", alert.to_lowercase());
+        assert_eq!(links.next(), Some(wanted.as_str()), "{alert}");
+    }
+    assert_eq!(links.next(), None);
+    assert!(read("deploy/helm/evenkeel/templates/_helpers.tpl").contains(PAGE));
 }

@@ -41,6 +41,19 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 {{- end }}
 
+{{- define "evenkeel.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- .Values.serviceAccount.name | default (include "evenkeel.fullname" .) }}
+{{- else -}}
+{{- .Values.serviceAccount.name | default "default" }}
+{{- end }}
+{{- end }}
+
+{{- /* The page that the links in files/alerts.yaml lead to. */ -}}
+{{- define "evenkeel.runbooks" -}}
+https://evenkeel.example/docs/operations.md
+{{- end }}
+
 {{- define "evenkeel.containerSecurityContext" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
@@ -57,7 +70,7 @@ seccompProfile:
   type: RuntimeDefault
 {{- end }}
 
-{{- /* The settings that values stand for; those of .Values.settings win. */ -}}
+{{- /* The settings that values stand for, and those of .Values.settings. */ -}}
 {{- define "evenkeel.settings" -}}
 {{- $settings := dict
   "listen" (printf "0.0.0.0:%d" (int .Values.ports.grpc))
