@@ -1,20 +1,25 @@
 // A small orchestrator: feeds a cluster, asks where pods may and should run,
 // places them with reservations, starts them and confirms.
 //
+// Each server has its own state, revisions and reservations. So all of them are
+// fed, any of them is asked, and one of them reserves.
+//
 // Nodes and pods are Kubernetes' own types: their bytes are Evenkeel's.
 package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log"
-	"os"
 	"sort"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	corev1 "k8s.io/api/core/v1"
@@ -25,8 +30,8 @@ import (
 
 const snapshot = "go"
 
-// Calls go to every server that the name stands for. Questions may be asked
-// again; what changes something, only by who knows what came of it.
+// Questions go to all servers in turn, and to another one when one is gone. What
+// changes something may be repeated only by who knows what came of it.
 const serviceConfig = `{
   "loadBalancingConfig": [{"round_robin": {}}],
   "methodConfig": [{
@@ -95,24 +100,21 @@ func pod(name, nodeName string) *evenkeel.Pod {
 }
 
 type orchestrator struct {
-	client evenkeel.SpreadServiceClient
-	// revision of the snapshot that the next question has to see.
+	// servers are fed, each at its own address. The first one reserves.
+	servers []evenkeel.SpreadServiceClient
+	// questions goes to any server that is ready.
+	questions evenkeel.SpreadServiceClient
+	// revision of the first server. The others count their own.
 	revision int64
 }
 
-// feed replaces the snapshot by the whole cluster.
-func (o *orchestrator) feed(ctx context.Context) error {
-	var changes []*evenkeel.Change
-	for _, zone := range []string{"a", "b", "c"} {
-		for _, number := range []string{"1", "2"} {
-			object := node("node-"+zone+number, "zone-"+zone)
-			changes = append(changes, &evenkeel.Change{Object: &evenkeel.Change_Node{Node: object}})
-		}
-	}
-	stream, err := o.client.StreamSnapshot(ctx)
+// replace puts these changes in the place of a server's snapshot.
+func replace(ctx context.Context, server evenkeel.SpreadServiceClient, changes []*evenkeel.Change) (int64, error) {
+	stream, err := server.StreamSnapshot(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
+	var revision int64
 	for _, step := range []*evenkeel.StreamSnapshotRequest{
 		{Step: &evenkeel.StreamSnapshotRequest_BeginReplace{
 			BeginReplace: &evenkeel.BeginReplace{Snapshot: snapshot}}},
@@ -122,29 +124,60 @@ func (o *orchestrator) feed(ctx context.Context) error {
 			CommitReplace: &evenkeel.CommitReplace{Snapshot: snapshot}}},
 	} {
 		if err := stream.Send(step); err != nil {
-			return err
+			return 0, err
 		}
 		answer, err := stream.Recv()
 		if err != nil {
-			return err
+			return 0, err
 		}
-		o.revision = answer.GetUpdate().GetRevision()
+		revision = answer.GetUpdate().GetRevision()
 	}
-	return stream.CloseSend()
+	return revision, stream.CloseSend()
 }
 
-func (o *orchestrator) update(ctx context.Context, change *evenkeel.Change) error {
-	answer, err := o.client.UpdateSnapshot(ctx, &evenkeel.UpdateSnapshotRequest{
-		Snapshot: snapshot,
-		Changes:  []*evenkeel.Change{change},
+// feed replaces the snapshot of each server by the whole cluster.
+func (o *orchestrator) feed(ctx context.Context) error {
+	var changes []*evenkeel.Change
+	for _, zone := range []string{"a", "b", "c"} {
+		for _, number := range []string{"1", "2"} {
+			object := node("node-"+zone+number, "zone-"+zone)
+			changes = append(changes, &evenkeel.Change{Object: &evenkeel.Change_Node{Node: object}})
+		}
+	}
+	return o.each(func(server evenkeel.SpreadServiceClient) (int64, error) {
+		return replace(ctx, server, changes)
 	})
-	o.revision = answer.GetRevision()
-	return err
+}
+
+// update returns once every server has applied a change. From then on all of
+// them answer alike, so questions need no MinRevision.
+func (o *orchestrator) update(ctx context.Context, change *evenkeel.Change) error {
+	return o.each(func(server evenkeel.SpreadServiceClient) (int64, error) {
+		answer, err := server.UpdateSnapshot(ctx, &evenkeel.UpdateSnapshotRequest{
+			Snapshot: snapshot,
+			Changes:  []*evenkeel.Change{change},
+		})
+		return answer.GetRevision(), err
+	})
+}
+
+// each feeds all servers, and keeps the revision of the one that reserves.
+func (o *orchestrator) each(feed func(evenkeel.SpreadServiceClient) (int64, error)) error {
+	for number, server := range o.servers {
+		revision, err := feed(server)
+		if err != nil {
+			return err
+		}
+		if number == 0 {
+			o.revision = revision
+		}
+	}
+	return nil
 }
 
 // place picks nodes and holds them.
 func (o *orchestrator) place(ctx context.Context, replicas int32) ([]*evenkeel.Placement, error) {
-	answer, err := o.client.Place(ctx, &evenkeel.PlaceRequest{
+	answer, err := o.servers[0].Place(ctx, &evenkeel.PlaceRequest{
 		Snapshot:    snapshot,
 		Pod:         pod("", ""),
 		Replicas:    replicas,
@@ -164,7 +197,7 @@ func (o *orchestrator) place(ctx context.Context, replicas int32) ([]*evenkeel.P
 
 // start confirms a reservation for a pod, and reports the pod once it runs.
 func (o *orchestrator) start(ctx context.Context, name string, placement *evenkeel.Placement) error {
-	_, err := o.client.ConfirmReservations(ctx, &evenkeel.ConfirmReservationsRequest{
+	_, err := o.servers[0].ConfirmReservations(ctx, &evenkeel.ConfirmReservationsRequest{
 		Snapshot: snapshot,
 		Confirmations: []*evenkeel.Confirmation{
 			{Id: placement.ReservationId, Pod: &evenkeel.ReservedPod{Name: name}},
@@ -179,14 +212,14 @@ func (o *orchestrator) start(ctx context.Context, name string, placement *evenke
 
 // look prints where a pod may and should run.
 func (o *orchestrator) look(ctx context.Context) error {
-	filtered, err := o.client.Filter(ctx, &evenkeel.FilterRequest{
-		Snapshot: snapshot, Pod: pod("", ""), MinRevision: o.revision})
+	filtered, err := o.questions.Filter(ctx, &evenkeel.FilterRequest{
+		Snapshot: snapshot, Pod: pod("", "")})
 	if err != nil {
 		return err
 	}
 	fmt.Printf("feasible: %d of %d\n", filtered.FeasibleCount, filtered.NodeCount)
-	scored, err := o.client.Score(ctx, &evenkeel.ScoreRequest{
-		Snapshot: snapshot, Pod: pod("", ""), MinRevision: o.revision, Top: 1})
+	scored, err := o.questions.Score(ctx, &evenkeel.ScoreRequest{
+		Snapshot: snapshot, Pod: pod("", ""), Top: 1})
 	if err != nil {
 		return err
 	}
@@ -196,13 +229,13 @@ func (o *orchestrator) look(ctx context.Context) error {
 
 // count prints what is left of the reservations, and pods per zone.
 func (o *orchestrator) count(ctx context.Context) error {
-	held, err := o.client.ListReservations(ctx, &evenkeel.ListReservationsRequest{Snapshot: snapshot})
+	held, err := o.servers[0].ListReservations(ctx, &evenkeel.ListReservationsRequest{Snapshot: snapshot})
 	if err != nil {
 		return err
 	}
 	fmt.Println("reserved:", len(held.Reservations))
-	filtered, err := o.client.Filter(ctx, &evenkeel.FilterRequest{
-		Snapshot: snapshot, Pod: pod("", ""), MinRevision: o.revision, View: evenkeel.View_VIEW_DOMAINS})
+	filtered, err := o.questions.Filter(ctx, &evenkeel.FilterRequest{
+		Snapshot: snapshot, Pod: pod("", ""), View: evenkeel.View_VIEW_DOMAINS})
 	if err != nil {
 		return err
 	}
@@ -246,21 +279,46 @@ func (o *orchestrator) run(ctx context.Context) error {
 	return o.count(ctx)
 }
 
-func main() {
-	server := "localhost:50051"
-	if len(os.Args) > 1 {
-		server = os.Args[1]
-	}
-	connection, err := grpc.NewClient("dns:///"+server,
+// client calls the servers that a target names.
+func client(target string, options ...grpc.DialOption) evenkeel.SpreadServiceClient {
+	connection, err := grpc.NewClient(target, append(options,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultServiceConfig(serviceConfig))
+		grpc.WithDefaultServiceConfig(serviceConfig))...)
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer connection.Close()
+	return evenkeel.NewSpreadServiceClient(connection)
+}
+
+// questions calls any server: those of a name, or these addresses.
+func questions(servers []string, name string) evenkeel.SpreadServiceClient {
+	if name != "" {
+		return client(name)
+	}
+	listed := manual.NewBuilderWithScheme("listed")
+	var state resolver.State
+	for _, server := range servers {
+		address := resolver.Address{Addr: server}
+		state.Endpoints = append(state.Endpoints, resolver.Endpoint{Addresses: []resolver.Address{address}})
+	}
+	listed.InitialState(state)
+	return client("listed:///evenkeel", grpc.WithResolvers(listed))
+}
+
+func main() {
+	ask := flag.String("ask", "", "`name` of all servers that are ready, such as "+
+		"dns:///evenkeel.evenkeel:50051; without it, the servers are asked")
+	flag.Parse()
+	servers := flag.Args()
+	if len(servers) == 0 {
+		servers = []string{"localhost:50051"}
+	}
+	o := orchestrator{questions: questions(servers, *ask)}
+	for _, server := range servers {
+		o.servers = append(o.servers, client("dns:///"+server))
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	o := orchestrator{client: evenkeel.NewSpreadServiceClient(connection)}
 	if err := o.run(ctx); err != nil {
 		log.Fatal(err)
 	}

@@ -1,8 +1,11 @@
 """A small orchestrator: feeds a cluster, asks where pods may and should run,
-places them with reservations, starts them and confirms."""
+places them with reservations, starts them and confirms.
 
+Each server has its own state, revisions and reservations. So all of them are
+fed, any of them is asked, and one of them reserves."""
+
+import argparse
 import json
-import sys
 
 import grpc
 from google.protobuf import duration_pb2
@@ -16,8 +19,8 @@ ZONE = "topology.kubernetes.io/zone"
 HOSTNAME = "kubernetes.io/hostname"
 TIMEOUT_S = 10
 
-# Calls go to every server that the name stands for. Questions may be asked
-# again; what changes something, only by who knows what came of it.
+# Questions go to all servers in turn, and to another one when one is gone. What
+# changes something may be repeated only by who knows what came of it.
 SERVICE_CONFIG = {
     "loadBalancingConfig": [{"round_robin": {}}],
     "methodConfig": [{
@@ -55,10 +58,8 @@ def pod(name="", node_name=""):
         status=k8s.PodStatus(phase="Running" if node_name else "Pending"))
 
 
-def feed(stub):
-    """Replaces the snapshot by the whole cluster. Returns its revision."""
-    nodes = [node(f"node-{zone}{i}", f"zone-{zone}") for zone in "abc" for i in (1, 2)]
-    changes = [api.Change(node=n) for n in nodes]
+def replace(stub, changes):
+    """Replaces the snapshot of a server. Returns its revision."""
     steps = [
         api.StreamSnapshotRequest(begin_replace=api.BeginReplace(snapshot=SNAPSHOT)),
         api.StreamSnapshotRequest(
@@ -69,63 +70,106 @@ def feed(stub):
     return answers[-1].update.revision
 
 
-def start(stub, number, placement):
-    """Confirms a reservation for a pod, and reports the pod once it runs."""
-    name = f"web-{number}"
-    confirmation = api.Confirmation(
-        id=placement.reservation_id, pod=api.ReservedPod(name=name))
-    stub.ConfirmReservations(
-        api.ConfirmReservationsRequest(snapshot=SNAPSHOT, confirmations=[confirmation]),
-        timeout=TIMEOUT_S)
-    running = api.Change(pod=pod(name, placement.node))
-    update = api.UpdateSnapshotRequest(snapshot=SNAPSHOT, changes=[running])
-    return stub.UpdateSnapshot(update, timeout=TIMEOUT_S).revision
+class Orchestrator:
+    """`servers` are fed, each at its own address, and the first one reserves.
+    `questions` goes to any server that is ready."""
 
+    def __init__(self, servers, questions):
+        self.servers = servers
+        self.questions = questions
+        self.reserving = servers[0]
+        # Of the first server. The others count their own.
+        self.revision = 0
 
-def place(stub, replicas, revision):
-    request = api.PlaceRequest(
-        snapshot=SNAPSHOT, pod=pod(), replicas=replicas, min_revision=revision,
-        reserve=api.Reservation(owner="example", ttl=duration_pb2.Duration(seconds=60)))
-    answer = stub.Place(request, timeout=TIMEOUT_S)
-    print("placed:", *(placement.node for placement in answer.placements))
-    return answer.placements
+    def feed(self):
+        """Replaces the snapshot of each server by the whole cluster."""
+        nodes = [node(f"node-{zone}{i}", f"zone-{zone}") for zone in "abc" for i in (1, 2)]
+        changes = [api.Change(node=n) for n in nodes]
+        self.revision, *_ = [replace(server, changes) for server in self.servers]
 
+    def update(self, change):
+        """Returns once every server has applied a change. From then on all of
+        them answer alike, so questions need no min_revision."""
+        update = api.UpdateSnapshotRequest(snapshot=SNAPSHOT, changes=[change])
+        answers = [server.UpdateSnapshot(update, timeout=TIMEOUT_S) for server in self.servers]
+        self.revision = answers[0].revision
 
-def main():
-    server = sys.argv[1] if len(sys.argv) > 1 else "localhost:50051"
-    options = [("grpc.service_config", json.dumps(SERVICE_CONFIG))]
-    with grpc.insecure_channel(server, options=options) as channel:
-        stub = rpc.SpreadServiceStub(channel)
-        revision = feed(stub)
+    def place(self, replicas):
+        """Picks nodes and holds them."""
+        request = api.PlaceRequest(
+            snapshot=SNAPSHOT, pod=pod(), replicas=replicas, min_revision=self.revision,
+            reserve=api.Reservation(owner="example", ttl=duration_pb2.Duration(seconds=60)))
+        answer = self.reserving.Place(request, timeout=TIMEOUT_S)
+        print("placed:", *(placement.node for placement in answer.placements))
+        return answer.placements
 
-        answer = stub.Filter(
-            api.FilterRequest(snapshot=SNAPSHOT, pod=pod(), min_revision=revision),
+    def start(self, name, placement):
+        """Confirms a reservation for a pod, and reports the pod once it runs."""
+        confirmation = api.Confirmation(
+            id=placement.reservation_id, pod=api.ReservedPod(name=name))
+        self.reserving.ConfirmReservations(
+            api.ConfirmReservationsRequest(snapshot=SNAPSHOT, confirmations=[confirmation]),
             timeout=TIMEOUT_S)
+        self.update(api.Change(pod=pod(name, placement.node)))
+
+    def look(self):
+        """Prints where a pod may and should run."""
+        answer = self.questions.Filter(
+            api.FilterRequest(snapshot=SNAPSHOT, pod=pod()), timeout=TIMEOUT_S)
         print(f"feasible: {answer.feasible_count} of {answer.node_count}")
-        answer = stub.Score(
-            api.ScoreRequest(snapshot=SNAPSHOT, pod=pod(), min_revision=revision, top=1),
-            timeout=TIMEOUT_S)
+        answer = self.questions.Score(
+            api.ScoreRequest(snapshot=SNAPSHOT, pod=pod(), top=1), timeout=TIMEOUT_S)
         print("best:", answer.scores[0].node)
 
-        for number, placement in enumerate(place(stub, 5, revision)):
-            revision = start(stub, number, placement)
-
-        # A pod goes, another comes.
-        gone = api.ObjectReference(kind="Pod", namespace="shop", name="web-1")
-        update = api.UpdateSnapshotRequest(snapshot=SNAPSHOT, changes=[api.Change(delete=gone)])
-        revision = stub.UpdateSnapshot(update, timeout=TIMEOUT_S).revision
-        [placement] = place(stub, 1, revision)
-        revision = start(stub, 5, placement)
-
-        held = stub.ListReservations(
+    def count(self):
+        """Prints what is left of the reservations, and pods per zone."""
+        held = self.reserving.ListReservations(
             api.ListReservationsRequest(snapshot=SNAPSHOT), timeout=TIMEOUT_S)
         print("reserved:", len(held.reservations))
-        answer = stub.Filter(
-            api.FilterRequest(
-                snapshot=SNAPSHOT, pod=pod(), min_revision=revision, view=api.VIEW_DOMAINS),
+        answer = self.questions.Filter(
+            api.FilterRequest(snapshot=SNAPSHOT, pod=pod(), view=api.VIEW_DOMAINS),
             timeout=TIMEOUT_S)
         for domain in sorted(answer.constraints[0].domains, key=lambda domain: domain.value):
             print(f"{domain.value}: {domain.matching_pods}")
+
+    def run(self):
+        self.feed()
+        self.look()
+        for number, placement in enumerate(self.place(5)):
+            self.start(f"web-{number}", placement)
+
+        # A pod goes, another comes.
+        gone = api.ObjectReference(kind="Pod", namespace="shop", name="web-1")
+        self.update(api.Change(delete=gone))
+        [placement] = self.place(1)
+        self.start("web-5", placement)
+        self.count()
+
+
+def stub(target, *options):
+    """Calls the servers that a target names."""
+    options = [("grpc.service_config", json.dumps(SERVICE_CONFIG)), *options]
+    return rpc.SpreadServiceStub(grpc.insecure_channel(target, options=options))
+
+
+def questions(servers, name):
+    """Calls any server: those of a name, or these IP addresses."""
+    if name:
+        return stub(name)
+    # Several addresses are not the name of a server, and one is needed.
+    return stub("ipv4:" + ",".join(servers), ("grpc.default_authority", "evenkeel"))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "servers", nargs="*", default=["127.0.0.1:50051"], help="address of each server")
+    parser.add_argument(
+        "--ask", metavar="NAME", help="name of all servers that are ready, such as "
+        "dns:///evenkeel.evenkeel:50051; without it, the servers have to be IP addresses")
+    arguments = parser.parse_args()
+    servers = [stub(server) for server in arguments.servers]
+    Orchestrator(servers, questions(arguments.servers, arguments.ask)).run()
 
 
 if __name__ == "__main__":

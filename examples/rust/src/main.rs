@@ -1,5 +1,8 @@
 //! A small orchestrator: feeds a cluster, asks where pods may and should run,
 //! places them with reservations, starts them and confirms.
+//!
+//! Each server has its own state, revisions and reservations. So all of them
+//! are fed, any of them is asked, and one of them reserves.
 
 use std::time::Duration;
 
@@ -72,67 +75,89 @@ fn change(object: Object) -> v1::Change {
     }
 }
 
+type Client = SpreadServiceClient<Channel>;
+
 struct Orchestrator {
-    client: SpreadServiceClient<Channel>,
-    /// Revision of the snapshot that the next question has to see.
+    /// They are fed, each at its own address. The first one reserves.
+    servers: Vec<Client>,
+    /// Goes to any server.
+    questions: Client,
+    /// Of the first server. The others count their own.
     revision: i64,
 }
 
+/// Puts these changes in the place of a server's snapshot.
+async fn replace(server: &mut Client, changes: Vec<v1::Change>) -> Result<i64> {
+    let snapshot = SNAPSHOT.to_owned();
+    let steps = [
+        Step::BeginReplace(v1::BeginReplace {
+            snapshot: snapshot.clone(),
+        }),
+        Step::Update(v1::UpdateSnapshotRequest {
+            snapshot: snapshot.clone(),
+            changes,
+            ..Default::default()
+        }),
+        Step::CommitReplace(v1::CommitReplace {
+            snapshot,
+            ..Default::default()
+        }),
+    ];
+    let steps = steps.map(|step| v1::StreamSnapshotRequest { step: Some(step) });
+    let answers = server.stream_snapshot(tokio_stream::iter(steps)).await;
+    let mut answers = answers?.into_inner();
+    let mut revision = 0;
+    while let Some(answer) = answers.message().await? {
+        revision = answer.update.context("an answer has an update")?.revision;
+    }
+    Ok(revision)
+}
+
 impl Orchestrator {
-    /// Replaces the snapshot by the whole cluster.
+    /// Replaces the snapshot of each server by the whole cluster.
     async fn feed(&mut self) -> Result<()> {
         let zones = ["a", "b", "c"];
         let nodes = zones.iter().flat_map(|zone| {
             [1, 2].map(|number| node(&format!("node-{zone}{number}"), &format!("zone-{zone}")))
         });
-        let snapshot = SNAPSHOT.to_owned();
-        let steps = [
-            Step::BeginReplace(v1::BeginReplace {
-                snapshot: snapshot.clone(),
-            }),
-            Step::Update(v1::UpdateSnapshotRequest {
-                snapshot: snapshot.clone(),
-                changes: nodes.map(|node| change(Object::Node(node))).collect(),
-                ..Default::default()
-            }),
-            Step::CommitReplace(v1::CommitReplace {
-                snapshot,
-                ..Default::default()
-            }),
-        ];
-        let steps = steps.map(|step| v1::StreamSnapshotRequest { step: Some(step) });
-        let answers = self.client.stream_snapshot(tokio_stream::iter(steps)).await;
-        let mut answers = answers?.into_inner();
-        while let Some(answer) = answers.message().await? {
-            self.revision = answer.update.context("an answer has an update")?.revision;
+        let changes: Vec<_> = nodes.map(|node| change(Object::Node(node))).collect();
+        let mut revisions = Vec::new();
+        for server in &mut self.servers {
+            revisions.push(replace(server, changes.clone()).await?);
         }
+        self.revision = revisions[0];
         Ok(())
     }
 
+    /// Returns once every server has applied a change. From then on all of them
+    /// answer alike, so questions need no `min_revision`.
     async fn update(&mut self, change: v1::Change) -> Result<()> {
         let update = v1::UpdateSnapshotRequest {
             snapshot: SNAPSHOT.into(),
             changes: vec![change],
             ..Default::default()
         };
-        let answer = self.client.update_snapshot(update).await?;
-        self.revision = answer.into_inner().revision;
+        let mut revisions = Vec::new();
+        for server in &mut self.servers {
+            let answer = server.update_snapshot(update.clone()).await?;
+            revisions.push(answer.into_inner().revision);
+        }
+        self.revision = revisions[0];
         Ok(())
     }
 
     /// What is asked about the next pod.
-    fn question(&self) -> v1::FilterRequest {
+    fn question() -> v1::FilterRequest {
         v1::FilterRequest {
             snapshot: SNAPSHOT.into(),
             pod: Some(pod("", "")),
-            min_revision: self.revision,
             ..Default::default()
         }
     }
 
     /// Prints where a pod may and should run.
     async fn look(&mut self) -> Result<()> {
-        let answer = self.client.filter(self.question()).await?.into_inner();
+        let answer = self.questions.filter(Self::question()).await?.into_inner();
         println!(
             "feasible: {} of {}",
             answer.feasible_count, answer.node_count
@@ -140,11 +165,10 @@ impl Orchestrator {
         let request = v1::ScoreRequest {
             snapshot: SNAPSHOT.into(),
             pod: Some(pod("", "")),
-            min_revision: self.revision,
             top: 1,
             ..Default::default()
         };
-        let answer = self.client.score(request).await?.into_inner();
+        let answer = self.questions.score(request).await?.into_inner();
         println!("best: {}", answer.scores[0].node);
         Ok(())
     }
@@ -165,7 +189,7 @@ impl Orchestrator {
             }),
             ..Default::default()
         };
-        let placements = self.client.place(request).await?.into_inner().placements;
+        let placements = self.servers[0].place(request).await?.into_inner().placements;
         let names: Vec<&str> = placements.iter().map(|p| p.node.as_str()).collect();
         println!("placed: {}", names.join(" "));
         Ok(placements)
@@ -184,7 +208,7 @@ impl Orchestrator {
             snapshot: SNAPSHOT.into(),
             confirmations: vec![confirmation],
         };
-        self.client.confirm_reservations(request).await?;
+        self.servers[0].confirm_reservations(request).await?;
         self.update(change(Object::Pod(pod(name, &placement.node))))
             .await
     }
@@ -195,11 +219,11 @@ impl Orchestrator {
             snapshot: SNAPSHOT.into(),
             ..Default::default()
         };
-        let held = self.client.list_reservations(request).await?.into_inner();
+        let held = self.servers[0].list_reservations(request).await?.into_inner();
         println!("reserved: {}", held.reservations.len());
-        let mut question = self.question();
+        let mut question = Self::question();
         question.set_view(v1::View::Domains);
-        let answer = self.client.filter(question).await?.into_inner();
+        let answer = self.questions.filter(question).await?.into_inner();
         let mut domains = answer.constraints[0].domains.clone();
         domains.sort_by(|a, b| a.value.cmp(&b.value));
         for domain in domains {
@@ -234,15 +258,20 @@ impl Orchestrator {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    let server = std::env::args().nth(1);
-    let server = server.unwrap_or_else(|| "localhost:50051".into());
-    let channel = Endpoint::from_shared(format!("http://{server}"))?
-        .timeout(Duration::from_secs(10))
-        .connect()
-        .await?;
-    let client = SpreadServiceClient::new(channel);
+    let mut servers: Vec<String> = std::env::args().skip(1).collect();
+    if servers.is_empty() {
+        servers.push("localhost:50051".into());
+    }
+    let endpoint = |server| {
+        let endpoint = Endpoint::from_shared(format!("http://{server}"))?;
+        anyhow::Ok(endpoint.timeout(Duration::from_secs(10)))
+    };
+    let servers: Vec<Endpoint> = servers.iter().map(endpoint).collect::<Result<_>>()?;
+    let connected = servers.iter().map(Endpoint::connect_lazy);
+    let connected = connected.map(SpreadServiceClient::new).collect();
     let mut orchestrator = Orchestrator {
-        client,
+        servers: connected,
+        questions: SpreadServiceClient::new(Channel::balance_list(servers.into_iter())),
         revision: 0,
     };
     orchestrator.run().await
