@@ -189,7 +189,11 @@ impl Orchestrator {
             }),
             ..Default::default()
         };
-        let placements = self.servers[0].place(request).await?.into_inner().placements;
+        let placements = self.servers[0]
+            .place(request)
+            .await?
+            .into_inner()
+            .placements;
         let names: Vec<&str> = placements.iter().map(|p| p.node.as_str()).collect();
         println!("placed: {}", names.join(" "));
         Ok(placements)
@@ -219,7 +223,10 @@ impl Orchestrator {
             snapshot: SNAPSHOT.into(),
             ..Default::default()
         };
-        let held = self.servers[0].list_reservations(request).await?.into_inner();
+        let held = self.servers[0]
+            .list_reservations(request)
+            .await?
+            .into_inner();
         println!("reserved: {}", held.reservations.len());
         let mut question = Self::question();
         question.set_view(v1::View::Domains);
