@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::support::agree::{self, Question};
-use crate::support::build::HOSTNAME;
+use crate::support::build::{HOSTNAME, ZONE, hard, node, on, pod, soft, spread};
 use crate::support::model::{Stored, changes, delete};
 use crate::support::server::Server;
 use crate::support::{generate, model};
@@ -193,6 +193,34 @@ proptest! {
     }
 }
 
+/// Constraints with one selector over different nodes, whether partitions are kept or
+/// not, and whether a decision is made at once or aside.
+#[test]
+fn constraints_that_share_a_selector_are_counted_apart() {
+    let at = |(name, zone, rack)| node(name, &[(ZONE, zone), ("rack", rack)]).change();
+    let nodes = [("n0", "za", "ra"), ("n1", "zb", "ra"), ("n2", "zb", "rb")].map(at);
+    let app = [("app", "a")];
+    let pods = ["n0", "n0", "n1"].into_iter().enumerate();
+    let pods = pods.map(|(i, node)| on(pod(&format!("p{i}"), &app), node).change());
+    let keys = ["rack", ZONE, HOSTNAME];
+    let constraints = keys.map(|key| [hard(1, key, &app), soft(1, key, &app)]);
+    let question = spread(pod("", &app), constraints.into_iter().flatten().collect());
+    let overlay = on(pod("imagined", &app), "n2").change();
+    let (runtime, servers) = shared();
+    for server in servers {
+        let mut history = History::new(server);
+        runtime.block_on(async {
+            let changes = nodes.iter().cloned().chain(pods.clone()).collect();
+            history.update(changes, Mode::Unspecified).await;
+            history.ask(&question, &[], "as it is").await;
+            history
+                .ask(&question, std::slice::from_ref(&overlay), "as imagined")
+                .await;
+            history.end().await;
+        });
+    }
+}
+
 /// A server for each amount of room.
 fn shared() -> &'static (Runtime, Vec<Server>) {
     static SHARED: OnceLock<(Runtime, Vec<Server>)> = OnceLock::new();
@@ -216,13 +244,7 @@ struct History<'a> {
 }
 
 async fn live_through(server: &Server, questions: &[Pod], steps: &[Step]) {
-    static HISTORIES: AtomicUsize = AtomicUsize::new(0);
-    let number = HISTORIES.fetch_add(1, Ordering::Relaxed);
-    let mut history = History {
-        server,
-        snapshot: format!("history-{number}"),
-        cluster: Cluster::default(),
-    };
+    let mut history = History::new(server);
     for (index, step) in steps.iter().enumerate() {
         let place = format!("step {index}");
         let overlay = history.happen(&step.event).await;
@@ -234,7 +256,17 @@ async fn live_through(server: &Server, questions: &[Pod], steps: &[Step]) {
     history.end().await;
 }
 
-impl History<'_> {
+impl<'a> History<'a> {
+    fn new(server: &'a Server) -> Self {
+        static HISTORIES: AtomicUsize = AtomicUsize::new(0);
+        let number = HISTORIES.fetch_add(1, Ordering::Relaxed);
+        Self {
+            server,
+            snapshot: format!("history-{number}"),
+            cluster: Cluster::default(),
+        }
+    }
+
     /// Lets an event happen; what the questions after it are to imagine.
     async fn happen(&mut self, event: &Event) -> Vec<Change> {
         match event {
@@ -364,18 +396,15 @@ impl History<'_> {
 
 /// Pods of a job: a label set each, under one that they share.
 fn burst(namespace: &str, add: bool) -> Vec<Change> {
-    let pod = |index: usize| {
+    let of_job = |index: usize| {
         let name = format!("job-{index}");
         if !add {
             return delete("Pod", namespace, &name);
         }
         let labels = [("app", "a"), ("hash", &*name)];
-        let mut pod = crate::support::build::on(
-            crate::support::build::pod(&name, &labels),
-            &format!("n{}", index % NODES),
-        );
+        let mut pod = on(pod(&name, &labels), &format!("n{}", index % NODES));
         pod.metadata.get_or_insert_default().namespace = namespace.to_owned();
         pod.change()
     };
-    (0..40).map(pod).collect()
+    (0..40).map(of_job).collect()
 }

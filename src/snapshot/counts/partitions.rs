@@ -25,23 +25,36 @@ impl PartitionInUse {
     /// One that is not kept.
     pub(in crate::snapshot) fn unkept(topology: Arc<Topology>, partition: Arc<Partition>) -> Self {
         Self {
-            id: PartitionId::UNKEPT,
+            id: PartitionId::unkept(),
             partition,
             topology,
         }
     }
+
+    /// One of no nodes, for a decision that is worth nothing.
+    pub fn none(key: &partition::Key) -> Self {
+        let topology = Topology::default();
+        let partition = Partition::empty(key.clone(), &topology);
+        Self::unkept(Arc::new(topology), Arc::new(partition))
+    }
 }
 
 impl PartitionId {
-    /// Of partitions that are not kept: no view of them is found again.
-    const UNKEPT: Self = Self {
-        index: usize::MAX,
-        serial: 0,
-    };
+    /// The index of partitions that are not kept.
+    const NOWHERE: usize = usize::MAX;
+
+    /// Of a partition that is not kept. Another one has another number, even if it is
+    /// made for the same decision.
+    fn unkept() -> Self {
+        Self {
+            index: Self::NOWHERE,
+            serial: next_serial(),
+        }
+    }
 
     /// Whether the partition is kept.
     pub fn is_kept(self) -> bool {
-        self != Self::UNKEPT
+        self.index != Self::NOWHERE
     }
 }
 
@@ -84,6 +97,10 @@ pub struct PartitionsInUse {
 /// The serial number of the next partition. One for all, so that partitions of
 /// a copy of the nodes are not mistaken for others either.
 static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);
+
+fn next_serial() -> u64 {
+    NEXT_SERIAL.fetch_add(1, Ordering::Relaxed)
+}
 
 #[derive(Debug)]
 struct TrackedPartition {
@@ -209,7 +226,7 @@ impl PartitionsInUse {
         let key = Arc::clone(key);
         self.bytes += partition.memory_bytes();
         let entry = self.entries.insert(TrackedPartition {
-            serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
+            serial: next_serial(),
             key: Arc::clone(&key),
             topology: index,
             partition: Arc::clone(partition),
@@ -358,20 +375,5 @@ impl PartitionsInUse {
     pub fn memory_bytes(&self) -> usize {
         let topologies = self.topology.iter().map(|(_, t)| t.memory_bytes());
         topologies.sum::<usize>() + self.bytes
-    }
-}
-
-impl PartitionInUse {
-    /// One of no nodes, for a decision that is worth nothing.
-    pub fn none(key: &partition::Key) -> Self {
-        let topology = Topology::default();
-        Self {
-            id: PartitionId {
-                index: usize::MAX,
-                serial: 0,
-            },
-            partition: Arc::new(Partition::empty(key.clone(), &topology)),
-            topology: Arc::new(topology),
-        }
     }
 }
