@@ -72,7 +72,7 @@ impl<A: Answer + Send + 'static> Deciding<A> {
         match answered {
             Ok(answered) => Ok(answered),
             Err(Delay::Held) => self.decide_soon(lanes, who, deadline).await,
-            Err(Delay::Long) => self.decide_aside(lanes, who, deadline).await,
+            Err(Delay::Long | Delay::Full(_)) => self.decide_aside(lanes, who, deadline).await,
         }
     }
 
@@ -106,7 +106,7 @@ impl<A: Answer + Send + 'static> Deciding<A> {
     ) -> Result<Response<A>, Error> {
         let run = move |is_given_up: &dyn Fn() -> bool| {
             let answered = self.answer(Pace::Aside(is_given_up));
-            answered.map_err(|_| Error::Deadline)
+            answered.map_err(Error::of_aside)
         };
         lanes.decide(who, deadline, run).await?
     }

@@ -1,7 +1,10 @@
 //! `DescribeSpread`: its subject, and pages of the worst workloads.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use prost::Message;
 
 use super::answer::count;
 use super::error::Error;
@@ -14,6 +17,10 @@ use crate::spread::describe::{Balance, By, JudgedWorkload, Survey, WorkloadId};
 
 /// The topology key that pods are judged by when there is no other.
 const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// How long a page with more than one workload is at most, encoded: below the
+/// 4 MiB that clients accept by default.
+const PAGE_BYTES: usize = 3 << 20;
 
 /// A valid request.
 #[derive(Debug)]
@@ -48,9 +55,14 @@ struct WorkloadRank {
     workload: WorkloadId,
 }
 
-/// The worst so far, and how many there are.
+/// The worst so far that fit on a page, and how many there are.
+#[derive(Default)]
 struct Page {
-    worst: Vec<(WorkloadRank, v1::WorkloadSpread)>,
+    worst: BTreeMap<WorkloadRank, v1::WorkloadSpread>,
+    /// What they take, encoded.
+    bytes: usize,
+    /// Whether others did not fit.
+    goes_on: bool,
     response: v1::DescribeSpreadResponse,
 }
 
@@ -145,7 +157,7 @@ impl ValidDescription {
             let survey = Survey::of(&pod_groups, namespace, &self.limits, self.max_domains);
             (pod_groups.read_view().revision, look(&survey))
         });
-        seen.map_err(|_| Error::Deadline)
+        seen.map_err(Error::of_aside)
     }
 
     fn all(
@@ -153,10 +165,7 @@ impl ValidDescription {
         at: Looking<'_>,
         namespace: Option<&str>,
     ) -> Result<v1::DescribeSpreadResponse, Error> {
-        let mut page = Page {
-            worst: Vec::new(),
-            response: v1::DescribeSpreadResponse::default(),
-        };
+        let mut page = Page::default();
         let mut oldest: Option<i64> = None;
         let namespaces = match namespace {
             Some(namespace) => vec![namespace.into()],
@@ -174,7 +183,7 @@ impl ValidDescription {
             oldest = Some(oldest.map_or(revision, |oldest| oldest.min(revision)));
         }
         page.response.revision = oldest.unwrap_or_else(|| at.snapshot.revision());
-        Ok(page.finish(self.page_size))
+        Ok(page.finish())
     }
 
     /// Notes a workload among the worst, if it is to be listed.
@@ -187,11 +196,7 @@ impl ValidDescription {
         if !listed || self.after.as_ref().is_some_and(|after| rank <= *after) {
             return;
         }
-        page.worst.push((rank, workload_spread(namespace, judged)));
-        // Up to twice as many as wanted are kept, so that sorting is rare.
-        if page.worst.len() > 2 * (self.page_size + 1) {
-            page.cut(self.page_size + 1);
-        }
+        page.add(rank, workload_spread(namespace, judged), self.page_size);
     }
 
     fn workload(
@@ -251,21 +256,22 @@ impl ValidDescription {
 }
 
 impl Page {
-    /// Keeps the worst few.
-    fn cut(&mut self, few: usize) {
-        self.worst.sort_by(|a, b| a.0.cmp(&b.0));
-        self.worst.truncate(few);
+    /// Adds a workload, and drops the least bad ones if they do not all fit.
+    fn add(&mut self, rank: WorkloadRank, spread: v1::WorkloadSpread, page_size: usize) {
+        self.bytes += spread.encoded_len();
+        self.worst.insert(rank, spread);
+        while self.worst.len() > page_size || (self.bytes > PAGE_BYTES && self.worst.len() > 1) {
+            let dropped = self.worst.pop_last();
+            self.bytes -= dropped.map_or(0, |(_, spread)| spread.encoded_len());
+            self.goes_on = true;
+        }
     }
 
-    fn finish(mut self, page_size: usize) -> v1::DescribeSpreadResponse {
-        self.cut(page_size + 1);
-        let goes_on = self.worst.len() > page_size;
-        self.worst.truncate(page_size);
-        if let Some((rank, _)) = self.worst.last().filter(|_| goes_on) {
+    fn finish(mut self) -> v1::DescribeSpreadResponse {
+        if let Some((rank, _)) = self.worst.last_key_value().filter(|_| self.goes_on) {
             self.response.next_page_token = rank.token();
         }
-        let workloads = self.worst.into_iter().map(|(_, spread)| spread);
-        self.response.workloads = workloads.collect();
+        self.response.workloads = self.worst.into_values().collect();
         self.response
     }
 }

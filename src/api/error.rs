@@ -11,7 +11,7 @@ use crate::access::Role;
 use crate::account;
 use crate::limits::{Exceeded, Limit};
 use crate::matching::Violations;
-use crate::snapshot::{self, JournalError};
+use crate::snapshot::{self, Delay, JournalError};
 
 /// Domain of every `ErrorInfo`.
 const DOMAIN: &str = "evenkeel";
@@ -106,6 +106,14 @@ impl From<account::Exhausted> for Error {
 }
 
 impl Error {
+    /// Why a decision aside was not made.
+    pub fn of_aside(delay: Delay) -> Self {
+        match delay {
+            Delay::Full(exceeded) => Self::OverLimit(exceeded),
+            Delay::Held | Delay::Long => Self::Deadline,
+        }
+    }
+
     fn code_and_reason(&self) -> (Code, &'static str) {
         match self {
             Self::Invalid(violations) if violations.are_limits() => {

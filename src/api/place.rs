@@ -170,7 +170,7 @@ impl ValidPlacement {
         let planned = snapshot.read_until(namespace, overlay, cancelled, |read_view| {
             self.plan(&read_view)
         });
-        let (picker, response) = planned.map_err(|_| Error::Deadline)?;
+        let (picker, response) = planned.map_err(Error::of_aside)?;
         self.run(picker, response, cancelled)
     }
 

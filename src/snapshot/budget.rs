@@ -1,8 +1,12 @@
-//! The latency budget of a decision. On a thread that serves connections, every
-//! piece of work is taken from the budget before it begins. Aside, a decision
-//! checks now and then whether its caller still waits.
+//! The budget of a decision. On a thread that serves connections, every piece of
+//! work is taken from the budget before it begins. Aside, a decision checks now
+//! and then whether its caller still waits, and takes what it gathers in memory
+//! from the account.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+
+use crate::account::Charge;
+use crate::limits::Exceeded;
 
 /// Why a decision was not made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +15,8 @@ pub enum Delay {
     Held,
     /// It costs more than was allowed, or its caller is gone.
     Long,
+    /// There is no memory for what it gathers.
+    Full(Exceeded),
 }
 
 /// One small step: checking a requirement of a node, adding up a count. About 5
@@ -29,6 +35,8 @@ pub struct Budget<'a> {
     /// The units spent since the last check whether to continue.
     unlooked: Cell<Units>,
     is_given_up: Option<&'a (dyn Fn() -> bool + 'a)>,
+    /// What the decision gathers; `None` where it gathers little.
+    gathered: Option<RefCell<Charge>>,
     delay: Cell<Option<Delay>>,
 }
 
@@ -39,14 +47,17 @@ impl<'a> Budget<'a> {
             left: Cell::new(units),
             unlooked: Cell::new(0),
             is_given_up: None,
+            gathered: None,
             delay: Cell::new(None),
         }
     }
 
-    /// One that lasts until `is_given_up` says so.
-    pub fn until(is_given_up: &'a (dyn Fn() -> bool + 'a)) -> Self {
+    /// One that lasts until `is_given_up` says so, and that charges what the
+    /// decision gathers.
+    pub fn until(is_given_up: &'a (dyn Fn() -> bool + 'a), gathered: Charge) -> Self {
         Self {
             is_given_up: Some(is_given_up),
+            gathered: Some(RefCell::new(gathered)),
             ..Self::of(Units::MAX)
         }
     }
@@ -83,9 +94,19 @@ impl<'a> Budget<'a> {
         self.affords(units) && self.goes_on(units)
     }
 
+    /// Charges this many bytes that are held until the decision ends. They may
+    /// be gathered if this returns `true`.
+    pub fn holds(&self, bytes: usize) -> bool {
+        let charged = self.gathered.as_ref().map(|c| c.borrow_mut().grow(bytes));
+        if let Some(Err(exhausted)) = charged {
+            self.give_up(Delay::Full(exhausted.into()));
+        }
+        self.delay.get().is_none()
+    }
+
     /// Notes that something was left out, so the decision is void.
     pub fn give_up(&self, delay: Delay) {
-        if self.delay.get() != Some(Delay::Long) {
+        if matches!(self.delay.get(), None | Some(Delay::Held)) {
             self.delay.set(Some(delay));
         }
     }

@@ -2,24 +2,29 @@
 //! and what it is asked about.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::support::build::{
     HOSTNAME, ZONE, hard, labelled, node, on, pod, selecting, soft, spread,
 };
 use crate::support::generate;
-use crate::support::model::{self, Stored};
+use crate::support::model::{self, Stored, delete};
 use crate::support::server::Server;
+use evenkeel::account::{Account, Part};
 use evenkeel::proto::v1::describe_spread_request::Subject;
 use evenkeel::proto::v1::{
-    DescribeSpreadRequest, DescribeSpreadResponse, LabelSelector, Node, OwnerReference, Pod,
-    TopologySpread, UpdateSnapshotRequest, WorkloadName, WorkloadSpread,
+    DescribeSpreadRequest, DescribeSpreadResponse, FilterRequest, LabelSelector, Node,
+    OwnerReference, Pod, TopologySpread, UpdateSnapshotRequest, WorkloadName, WorkloadSpread,
 };
 use evenkeel::recount::{
     Cluster, LabelMap, ResolvedConstraint, labels, name, namespace, node_affinity_matches,
     node_counted_on, selector_matches, taints_tolerated,
 };
+use evenkeel::snapshot::{Limits, Registry, Unobserved};
 use proptest::prelude::*;
+use prost::Message;
 use tonic::Code;
+use tonic_types::StatusExt;
 
 async fn ask(server: &Server, request: DescribeSpreadRequest) -> DescribeSpreadResponse {
     let response = server.client().describe_spread(request).await;
@@ -521,4 +526,84 @@ async fn looking_keeps_no_views() {
     ask(&server, DescribeSpreadRequest::default()).await;
     let snapshot = server.registry.get("default").expect("it exists");
     assert_eq!(snapshot.summary().memory.views, 0);
+}
+
+/// A page ends early when clients could not receive it.
+#[tokio::test]
+async fn a_page_is_of_a_size_that_clients_accept() {
+    const RECEIVED: usize = 4 << 20;
+    const WORKLOADS: usize = 120;
+    let server = Server::start().await;
+    let nodes = (0..600).map(|i| format!("{}.n{i}.example.com", "host".repeat(11)));
+    let nodes: Vec<String> = nodes.collect();
+    let all = nodes.iter().map(|name| node(name, &[]).change());
+    let pods = (0..WORKLOADS).map(|i| {
+        let running = on(pod(&format!("p{i}"), &[]), &nodes[i]);
+        owned(running, "Job", &format!("job-{i}")).change()
+    });
+    server.update("", all.chain(pods).collect()).await;
+    let mut request = DescribeSpreadRequest {
+        topology_key: HOSTNAME.into(),
+        max_domains: Some(0),
+        page_size: 1_000,
+        ..DescribeSpreadRequest::default()
+    };
+    let (mut pages, mut listed) = (0, BTreeSet::new());
+    loop {
+        let page = ask(&server, request.clone()).await;
+        assert!(page.encoded_len() < RECEIVED, "{}", page.encoded_len());
+        let names = page.workloads.into_iter().map(|workload| workload.name);
+        names.for_each(|name| assert!(listed.insert(name.clone()), "{name} is listed twice"));
+        pages += 1;
+        request.page_token = page.next_page_token;
+        if request.page_token.is_empty() {
+            break;
+        }
+    }
+    assert!(pages > 1, "the domains of all workloads fit on one page");
+    assert_eq!(listed.len(), WORKLOADS);
+}
+
+/// A description, and a decision with an overlay, gather much in memory: they are
+/// refused when there is no room for it, and leave nothing on the account.
+#[tokio::test]
+async fn what_a_decision_gathers_is_on_the_account() {
+    const LIMIT: usize = 64 << 20;
+    let account = Account::new(LIMIT);
+    let registry = Registry::new(Limits::default(), Arc::new(Unobserved));
+    let server = Server::with_registry(registry.with_account(Arc::clone(&account))).await;
+    let pods = (0..2_000).map(|i| {
+        let labels = [("app", &*format!("{i}")), ("more", &*"m".repeat(60))];
+        on(pod(&format!("p{i}"), &labels), "a").change()
+    });
+    server.update("", pods.collect()).await;
+    let overlaid = FilterRequest {
+        pod: Some(spread(pod("", &[]), vec![hard(1, ZONE, &[])])),
+        overlay: (0..200)
+            .map(|i| delete("Pod", "default", &format!("p{i}")))
+            .collect(),
+        ..FilterRequest::default()
+    };
+    let mut client = server.client();
+    for room in [8 << 20, 16 << 10] {
+        let others = LIMIT - account.used() - room;
+        let _held = account.charge(Part::Requests, others).expect("it is free");
+        let before = account.used();
+        let described = client
+            .describe_spread(DescribeSpreadRequest::default())
+            .await;
+        let filtered = client.filter(overlaid.clone()).await;
+        for status in [described.err(), filtered.err()] {
+            match room > 1 << 20 {
+                true => assert!(status.is_none(), "{status:?}"),
+                false => {
+                    let status = status.expect("there is no room");
+                    assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+                    let info = status.get_details_error_info().expect("it has details");
+                    assert_eq!(info.metadata["limit"], "max-memory-bytes");
+                }
+            }
+        }
+        assert_eq!(account.used(), before);
+    }
 }

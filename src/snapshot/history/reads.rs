@@ -68,7 +68,7 @@ impl Snapshot {
     /// As [`Self::read`], until `is_given_up` says so.
     ///
     /// # Errors
-    /// It was given up.
+    /// It was given up, or [`Delay::Full`].
     pub fn read_until<T>(
         &self,
         namespace: &str,
@@ -94,7 +94,7 @@ impl Snapshot {
     /// says so.
     ///
     /// # Errors
-    /// It was given up.
+    /// Those of [`Self::read_until`].
     pub fn survey<T>(
         &self,
         namespace: &str,

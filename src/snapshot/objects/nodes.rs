@@ -232,9 +232,12 @@ impl Nodes {
     /// What the nodes take in memory without topologies and partitions: an
     /// estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.heap_bytes
-            + heap::list::<Option<Arc<StoredNode>>>(self.nodes.capacity())
-            + self.len() * heap::shared(size_of::<StoredNode>())
+        self.copied_bytes() + self.heap_bytes + self.len() * heap::shared(size_of::<StoredNode>())
+    }
+
+    /// What a copy takes: it shares the nodes.
+    pub fn copied_bytes(&self) -> usize {
+        heap::list::<Option<Arc<StoredNode>>>(self.nodes.capacity())
             + self.order.memory_bytes()
             + self.slots.memory_bytes()
             + self.symbols.memory_bytes()

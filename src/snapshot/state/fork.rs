@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::apply::{apply_to_namespace, apply_to_nodes, reserve_slots};
+use super::growth::copied_bytes;
 use super::locked::LockedNamespace;
 use super::namespace::Namespace;
 use super::read_view::{ReadView, ViewStore};
 use super::shards::{Applied, Shard, State};
 use crate::matching::Selector;
-use crate::snapshot::budget::{Budget, Delay};
+use crate::snapshot::budget::{Budget, Delay, Units};
 use crate::snapshot::counts::decision::DecisionId;
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::counts::partitions::{PartitionId, PartitionInUse};
@@ -83,14 +84,17 @@ impl State {
 }
 
 impl State {
-    /// A fork of a namespace to which an overlay is applied. `None` once it
-    /// `is_given_up`.
+    /// A fork of a namespace to which an overlay is applied, within the budget
+    /// of a decision.
+    ///
+    /// # Errors
+    /// It was given up, or [`Delay::Full`].
     pub(in crate::snapshot) fn overlaid_fork(
         &self,
         namespace: &str,
         overlay: &Batch,
-        is_given_up: &dyn Fn() -> bool,
-    ) -> Option<Fork<'_>> {
+        budget: &Budget<'_>,
+    ) -> Result<Fork<'_>, Delay> {
         let ids = overlay.changes().map(|change| change.id);
         let pods = ids.filter(|id| id.kind == ObjectKind::Pod && id.namespace != namespace);
         let names: BTreeSet<&str> = pods.map(|id| id.namespace).collect();
@@ -108,17 +112,28 @@ impl State {
             revisions.insert(fork.revision);
             if revisions.len() == 1 {
                 fork.others = others;
+                budget.holds(fork.bytes_for(overlay));
+                if let Some(delay) = budget.delay() {
+                    return Err(delay);
+                }
                 fork.apply(overlay);
-                return Some(fork);
+                return Ok(fork);
             }
-            if is_given_up() {
-                return None;
+            if !budget.goes_on(Units::MAX) {
+                return Err(budget.delay().unwrap_or(Delay::Long));
             }
         }
     }
 }
 
 impl Fork<'_> {
+    /// What applying a batch takes in memory: copies of what it changes.
+    fn bytes_for(&self, batch: &Batch) -> usize {
+        let namespaces = self.others.values().chain([&self.namespace]);
+        let namespaces = namespaces.map(|namespace| namespace.memory().total());
+        copied_bytes(batch, namespaces.sum()) + self.nodes.nodes().copied_bytes()
+    }
+
     /// Applies a batch. Nothing of other namespaces matters but their pods.
     fn apply(&mut self, batch: &Batch) {
         // What is counted from here on is of no use to others.

@@ -15,6 +15,17 @@ use crate::snapshot::objects::size::{
 };
 use crate::snapshot::objects::templates;
 
+/// What one change has copied of a namespace, in bytes: a block of pods and one
+/// of label sets.
+const COPIED_PER_CHANGE: usize = 32 << 10;
+
+/// What copies of namespaces, which take `namespaces` bytes, take once a batch is
+/// applied to them: at most, and without what it adds. They share the blocks that do
+/// not change.
+pub(super) fn copied_bytes(batch: &Batch, namespaces: usize) -> usize {
+    namespaces.min(batch.len().saturating_mul(COPIED_PER_CHANGE))
+}
+
 impl State {
     /// Room in memory for a batch, to be held until it is applied.
     ///

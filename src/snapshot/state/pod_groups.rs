@@ -19,6 +19,9 @@ use crate::snapshot::objects::templates::TemplateId;
 /// What it costs to look at a pod, in units.
 const UNITS_PER_POD: usize = 20;
 
+/// What a group takes beside the nodes of its pods, in bytes.
+const BYTES_PER_GROUP: usize = 2 * (size_of::<PodGroup>() + size_of::<(LabelSetId, TemplateId)>());
+
 /// The pods of a namespace, grouped.
 pub struct PodGroups<'a> {
     read_view: ReadView<'a>,
@@ -39,10 +42,26 @@ pub struct PodGroup {
 }
 
 impl<'a> ReadView<'a> {
-    /// Groups the pods of the namespace.
+    /// Groups the pods of the namespace, as far as the budget goes.
     pub fn pod_groups(&self) -> PodGroups<'a> {
         let mut groups: Vec<PodGroup> = Vec::new();
         let mut places = HashMap::new();
+        let listed = 2 * size_of::<Slot>() * self.namespace.pod_count();
+        if self.holds(listed) {
+            self.group_pods(&mut groups, &mut places);
+        }
+        PodGroups {
+            read_view: *self,
+            groups,
+            pairs: self.namespace.label_sets().pairs(),
+        }
+    }
+
+    fn group_pods(
+        &self,
+        groups: &mut Vec<PodGroup>,
+        places: &mut HashMap<(LabelSetId, TemplateId), usize>,
+    ) {
         for (name, pod) in self.namespace.pods() {
             if !self.affords(UNITS_PER_POD) {
                 break;
@@ -54,6 +73,9 @@ impl<'a> ReadView<'a> {
             let (labels, template) = (pod.labels, pod.life.template);
             let place = *places.entry((labels, template)).or_insert(groups.len());
             if place == groups.len() {
+                if !self.holds(BYTES_PER_GROUP) {
+                    break;
+                }
                 groups.push(PodGroup {
                     labels,
                     template,
@@ -63,11 +85,6 @@ impl<'a> ReadView<'a> {
             }
             groups[place].pods += 1;
             groups[place].nodes.extend(pod.node);
-        }
-        PodGroups {
-            read_view: *self,
-            groups,
-            pairs: self.namespace.label_sets().pairs(),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use super::apply::{Shards, apply_to_namespaces, apply_to_shared, memory_of};
 use super::fork::catch_up;
+use super::growth::copied_bytes;
 use super::namespace::Namespace;
 use super::shards::{Applied, Shard, Sizes, State};
 use crate::account::{Charge, Part};
@@ -38,10 +39,6 @@ const ROUNDS: usize = 3;
 /// The cost of copying a node that a reader holds.
 const UNITS_PER_COPIED_NODE: Units = 20;
 
-/// What one change has copied of a namespace, in bytes: a block of pods and one
-/// of label sets.
-const COPIED_PER_CHANGE: usize = 32 << 10;
-
 impl State {
     /// Room in memory for copies of what a batch touches, if it should be applied
     /// to those: in place it would keep readers waiting. Without room it is
@@ -58,9 +55,7 @@ impl State {
             let namespace = shard.namespace.read();
             namespace.memory().total()
         });
-        let namespaces = namespaces.sum::<usize>();
-        // Copies share the blocks that do not change.
-        let mut bytes = namespaces.min(batch.len().saturating_mul(COPIED_PER_CHANGE));
+        let mut bytes = copied_bytes(batch, namespaces.sum());
         let shared = self.shared.read();
         if shared.is_changed_by(batch) {
             bytes += shared.nodes.nodes().memory_bytes() + shared.nodes.partitions().memory_bytes();

@@ -153,6 +153,12 @@ impl<'a> ReadView<'a> {
         self.budget.takes(units)
     }
 
+    /// Takes memory that is held until the decision ends from the budget. It may
+    /// be filled if this returns `true`.
+    pub fn holds(&self, bytes: usize) -> bool {
+        self.budget.holds(bytes)
+    }
+
     /// Whether to continue: the caller still waits, and the budget is not
     /// spent.
     pub fn goes_on(&self) -> bool {

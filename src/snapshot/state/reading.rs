@@ -7,6 +7,7 @@ use super::fork::Fork;
 use super::pod_groups::PodGroups;
 use super::read_view::{ReadView, ViewStore};
 use super::shards::State;
+use crate::account::Part;
 use crate::snapshot::budget::{AT_ONCE, Budget, Delay};
 use crate::snapshot::counts::decision::DecisionId;
 use crate::snapshot::objects::change::Batch;
@@ -16,20 +17,24 @@ impl State {
     /// so. Holds no lock while it decides.
     ///
     /// # Errors
-    /// It was given up.
+    /// It was given up, or [`Delay::Full`].
     pub fn read_until<T>(
         &self,
         namespace: &str,
         is_given_up: &dyn Fn() -> bool,
         decide: impl FnOnce(ReadView<'_>) -> T,
     ) -> Result<T, Delay> {
-        decide_on(&self.fork(namespace, true), is_given_up, decide)
+        decide_on(
+            &self.fork(namespace, true),
+            &self.budget(is_given_up),
+            decide,
+        )
     }
 
     /// As [`Self::read_until`], as if a batch had been applied.
     ///
     /// # Errors
-    /// It was given up.
+    /// Those of [`Self::read_until`].
     pub fn read_overlaid<T>(
         &self,
         namespace: &str,
@@ -37,23 +42,29 @@ impl State {
         is_given_up: &dyn Fn() -> bool,
         decide: impl FnOnce(ReadView<'_>) -> T,
     ) -> Result<T, Delay> {
-        let fork = self.overlaid_fork(namespace, overlay, is_given_up);
-        decide_on(&fork.ok_or(Delay::Long)?, is_given_up, decide)
+        let budget = self.budget(is_given_up);
+        let fork = self.overlaid_fork(namespace, overlay, &budget)?;
+        decide_on(&fork, &budget, decide)
     }
 
     /// Looks at all pods of one revision of a namespace, until `is_given_up`
     /// says so.
     ///
     /// # Errors
-    /// It was given up.
+    /// Those of [`Self::read_until`].
     pub fn survey<T>(
         &self,
         namespace: &str,
         is_given_up: &dyn Fn() -> bool,
         look: impl FnOnce(PodGroups<'_>) -> T,
     ) -> Result<T, Delay> {
-        let fork = self.fork(namespace, false);
-        decide_on(&fork, is_given_up, |read_view| look(read_view.pod_groups()))
+        let (fork, budget) = (self.fork(namespace, false), self.budget(is_given_up));
+        decide_on(&fork, &budget, |read_view| look(read_view.pod_groups()))
+    }
+
+    /// The budget of a decision aside.
+    fn budget<'a>(&self, is_given_up: &'a dyn Fn() -> bool) -> Budget<'a> {
+        Budget::until(is_given_up, self.footprint.account().open(Part::Requests))
     }
 
     /// As [`Self::read_until`], if it costs little. Unless it `waits`, it also
@@ -94,13 +105,12 @@ impl State {
     }
 }
 
-/// Runs a decision on a fork, until `is_given_up` says so.
+/// Runs a decision on a fork, within a budget.
 fn decide_on<T>(
     fork: &Fork<'_>,
-    is_given_up: &dyn Fn() -> bool,
+    budget: &Budget<'_>,
     decide: impl FnOnce(ReadView<'_>) -> T,
 ) -> Result<T, Delay> {
-    let budget = Budget::until(is_given_up);
-    let decided = decide(fork.read_view(&budget));
+    let decided = decide(fork.read_view(budget));
     budget.delay().map_or(Ok(decided), Err)
 }

@@ -15,6 +15,15 @@ use crate::spread::{Active, Question};
 /// The cost of reading a group of pods, in units.
 const UNITS_PER_GROUP: usize = 500;
 
+/// What pods of a workload that are alike take with the workload, without what
+/// their text takes.
+const BYTES_PER_MEMBER: usize =
+    size_of::<Member<'_>>() + size_of::<v1::PodSpec>() + 2 * size_of::<WorkloadId>();
+
+/// About how often larger a pod of a group is in memory than encoded, beside its
+/// messages themselves.
+const TIMES_ENCODED: usize = 8;
+
 /// By what workloads are judged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum By {
@@ -72,11 +81,15 @@ impl<'c, 'a> Survey<'c, 'a> {
         max_domains: usize,
     ) -> Self {
         let mut workloads: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        let read_view = pod_groups.read_view();
         for group in pod_groups.groups() {
-            if !pod_groups.read_view().affords(UNITS_PER_GROUP) {
+            if !read_view.affords(UNITS_PER_GROUP) {
                 break;
             }
             let mut pod = pod_groups.pod(group);
+            if !read_view.holds(BYTES_PER_MEMBER + TIMES_ENCODED * pod.encoded_len()) {
+                break;
+            }
             pod.metadata.get_or_insert_default().namespace = namespace.to_owned();
             let workload = WorkloadId::of(&pod);
             let member = Member { group, pod };
