@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 use tonic::Response;
 
 use super::decision::ValidDecision;
-use super::dialect::{DecisionTerms, Dialect};
+use super::dialect::{AboutPod, DecisionTerms, Dialect};
 use super::error::Error;
 use super::lanes::Lanes;
 use super::measured::{Answer, try_measured};
@@ -42,7 +42,7 @@ pub struct Deciding<A> {
     pub answer: fn(&dyn Dialect, &DecisionTerms, &ReadView<'_>) -> A,
 }
 
-impl<A: Answer + Send + 'static> Deciding<A> {
+impl<A: Answer + AboutPod + Send + 'static> Deciding<A> {
     /// Decides here if that is short, which most decisions are.
     ///
     /// # Errors
@@ -124,8 +124,12 @@ impl<A: Answer + Send + 'static> Deciding<A> {
         };
         let request = &self.request;
         let namespace = &request.question.pod().namespace;
-        let answer =
-            |read_view: &ReadView<'_>| (self.answer)(&*request.question, &request.terms, read_view);
+        let answer = |read_view: &ReadView<'_>| {
+            let (question, terms) = (&*request.question, &request.terms);
+            let mut answer = (self.answer)(question, terms, read_view);
+            answer.note_passed_over(question.pod(), terms.checks, read_view);
+            answer
+        };
         match pace {
             Pace::Aside(is_given_up) => {
                 on.read_until(namespace, overlay, is_given_up, |read_view| {

@@ -50,6 +50,36 @@ pub trait Dialect: Debug + Send + Sync {
     fn report(&self, report: &Report<'_>) -> v1::ConstraintReport;
 }
 
+/// An answer about one pod, in any dialect.
+pub trait AboutPod {
+    /// Notes what the decision did not look at: fields of the pod, and deletes of
+    /// the overlay that hit nothing.
+    fn note_passed_over(
+        &mut self,
+        pod: &Question,
+        checks: NodeChecks,
+        read_view: &ReadView<'_>,
+    );
+}
+
+macro_rules! about_pod {
+    ($($answer:ident)*) => {$(
+        impl AboutPod for v1::$answer {
+            fn note_passed_over(
+                &mut self,
+                pod: &Question,
+                checks: NodeChecks,
+                read_view: &ReadView<'_>,
+            ) {
+                self.unchecked = pod.unchecked(checks, read_view);
+                self.unknown_deletes = read_view.unknown_deletes.to_vec();
+            }
+        }
+    )*};
+}
+
+about_pod! { FilterResponse ScoreResponse ExplainResponse PlaceResponse }
+
 /// What to decide about, and how much of the answer to write.
 #[derive(Debug)]
 pub struct DecisionTerms {

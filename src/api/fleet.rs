@@ -22,7 +22,8 @@ impl Dialect for PlacementSpec {
             let rule = "does not apply in the Fleet dialect: a cluster takes one";
             faults.add(Path::root("capacities"), rule);
         }
-        let wish = wish::common(request, limits, faults);
+        // No replicas: all that hold the placement are to give it up.
+        let wish = wish::common(request, 0, limits, faults);
         Wish {
             holders: wish::holders(&request.holders, limits, faults),
             sticky: wish::sticky(&request.sticky, limits, faults),

@@ -26,7 +26,7 @@ impl Dialect for Question {
                 faults.add(Path::root(name), "applies in the Fleet dialect only");
             }
         }
-        let wish = wish::common(request, limits, faults);
+        let wish = wish::common(request, 1, limits, faults);
         Wish {
             capacities: wish::capacities(&request.capacities, limits, faults),
             ..wish
@@ -53,7 +53,6 @@ impl Dialect for Question {
         let mut response = v1::FilterResponse {
             revision: read_view.revision,
             constraints: reports(&filter.reports(terms.max_domains)),
-            unchecked: self.unchecked(terms.checks, read_view),
             ..Default::default()
         };
         let tallies = if terms.view == v1::View::Domains && terms.candidates.is_none() {
@@ -86,7 +85,6 @@ impl Dialect for Question {
             revision: read_view.revision,
             skipped: scores.skipped,
             constraints: reports(&scores.reports(terms.max_domains)),
-            unchecked: self.unchecked(terms.checks, read_view),
             ..Default::default()
         };
         let score = |index: usize| {
@@ -138,7 +136,6 @@ impl Dialect for Question {
             hints: explanation.hints,
             insights: explanation.insights,
             unknown_candidates: candidates.unknown,
-            unchecked: self.unchecked(terms.checks, read_view),
             ..terms.explain_nodes(nodes)
         }
     }

@@ -36,20 +36,29 @@ pub fn hold(
     Some((wire.owner, ttl))
 }
 
-/// What all dialects read of a request.
-pub fn common(request: &v1::PlaceRequest, limits: &Limits, faults: &mut Violations) -> Wish {
+/// What all dialects read of a request, which wishes for `least` replicas or
+/// more.
+pub fn common(
+    request: &v1::PlaceRequest,
+    least: i32,
+    limits: &Limits,
+    faults: &mut Violations,
+) -> Wish {
     Wish {
-        replicas: replicas(request.replicas, limits, faults),
+        replicas: replicas(request.replicas, least, limits, faults),
         candidates: request.candidates.as_ref().map(|c| c.names.clone()),
         bonuses: bonuses(&request.bonuses, limits, faults),
         ..Wish::default()
     }
 }
 
-/// How many are wanted.
-fn replicas(wire: i32, limits: &Limits, faults: &mut Violations) -> usize {
+/// How many are wanted. A request that does not say so wants 0.
+fn replicas(wire: i32, least: i32, limits: &Limits, faults: &mut Violations) -> usize {
     let path = Path::root("replicas");
-    request::check_not_negative(wire.into(), path, faults);
+    if wire < least {
+        let required = if wire == 0 { "is required, and " } else { "" };
+        faults.add(path, format!("{required}must be at least {least}"));
+    }
     let replicas = usize::try_from(wire).unwrap_or(0);
     faults.within(path, limits, Limit::Replicas, replicas);
     replicas

@@ -53,7 +53,7 @@ fn case() -> impl Strategy<Value = Case> {
     let checks = select(&CHECKS[..]);
     let ask = (
         generate::incoming::pod(),
-        0..14i32,
+        1..14i32,
         candidates,
         bonuses,
         capacities,

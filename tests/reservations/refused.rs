@@ -51,6 +51,14 @@ async fn faults_are_named() {
     };
     for (fields, request) in [
         (&["replicas"][..], request(-1)),
+        (&["replicas"], request(0)),
+        (
+            &["replicas"],
+            PlaceRequest {
+                dialect: Dialect::Fleet.into(),
+                ..request(-1)
+            },
+        ),
         (&["reserve.owner"], reserve("", seconds(1))),
         (&["reserve.ttl"], reserve("x", None)),
         (&["reserve.ttl"], reserve("x", seconds(0))),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use evenkeel::proto::v1::{
     Change, DefaultConstraints, DeleteSnapshotRequest, FilterRequest, Mode, NodeChecks, NodeNames,
-    Pod, ScoreRequest, UpdateSnapshotRequest, VerifySnapshotRequest, View,
+    ObjectReference, Pod, ScoreRequest, UpdateSnapshotRequest, VerifySnapshotRequest, View,
 };
 use evenkeel::recount::Cluster;
 use proptest::collection::vec;
@@ -146,9 +146,9 @@ fn advance(cluster: &mut Cluster, step: &Step) {
 /// which leaves no trace.
 async fn ask(server: &Server, snapshot: &str, cluster: &Cluster, asked: &Asked, revision: i64) {
     let mut seen = cluster.clone();
-    for change in &asked.overlay {
-        model::apply(&mut seen, change);
-    }
+    let overlay = asked.overlay.iter();
+    let missed = overlay.filter(|change| !model::apply(&mut seen, change));
+    let unknown_deletes: Vec<ObjectReference> = missed.filter_map(model::deleted).collect();
     let before = match asked.overlay.is_empty() {
         true => None,
         false => Some(server.export(snapshot).await),
@@ -167,9 +167,11 @@ async fn ask(server: &Server, snapshot: &str, cluster: &Cluster, asked: &Asked, 
         let request = filter_request(snapshot, asked, checks);
         let got = server.filter(request.clone()).await;
         assert_eq!(got.revision, revision);
+        assert_eq!(got.unknown_deletes, unknown_deletes, "{about}");
         agree::filter(&got, &seen.filter(&asked.pod, candidates, checks), &about);
         let got = server.score(score_request(request)).await;
         assert_eq!(got.revision, revision);
+        assert_eq!(got.unknown_deletes, unknown_deletes, "{about}");
         agree::score(&got, &seen.score(&asked.pod, candidates, checks), &about);
     }
     if let Some(before) = before {

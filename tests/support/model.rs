@@ -76,7 +76,21 @@ pub fn delete_uid(kind: &str, namespace: &str, name: &str, uid: &str) -> Change 
 
 /// Whether a change deletes something.
 pub fn is_deletion(change: &Change) -> bool {
-    matches!(change.object, Some(Object::Delete(_)))
+    deleted(change).is_some()
+}
+
+/// What a change deletes, in full.
+pub fn deleted(change: &Change) -> Option<ObjectReference> {
+    let Some(Object::Delete(reference)) = &change.object else {
+        return None;
+    };
+    let (kind, namespace, name) = subject(change);
+    Some(ObjectReference {
+        kind,
+        namespace,
+        name,
+        uid: reference.uid.clone(),
+    })
 }
 
 /// Kind, namespace and name of the object that a change is about.
@@ -104,8 +118,8 @@ pub fn subject(change: &Change) -> (String, String, String) {
     }
 }
 
-/// Applies one change.
-pub fn apply(cluster: &mut Cluster, change: &Change) {
+/// Applies one change; `false` for a delete that hits nothing.
+pub fn apply(cluster: &mut Cluster, change: &Change) -> bool {
     match change.object.clone().expect("a change has an object") {
         Object::Node(object) => put(cluster, object),
         Object::Pod(object) => put(cluster, object),
@@ -142,15 +156,19 @@ pub fn changes(cluster: &Cluster) -> Vec<Change> {
         .collect()
 }
 
-fn put<T: Stored>(cluster: &mut Cluster, object: T) {
+fn put<T: Stored>(cluster: &mut Cluster, object: T) -> bool {
     let list = T::list(cluster);
     list.retain(|other| other.key() != object.key());
     list.push(object);
+    true
 }
 
-fn remove<T: Stored>(cluster: &mut Cluster, key: &(String, String), uid: &str) {
-    T::list(cluster).retain(|other| {
+fn remove<T: Stored>(cluster: &mut Cluster, key: &(String, String), uid: &str) -> bool {
+    let list = T::list(cluster);
+    let before = list.len();
+    list.retain(|other| {
         let meant = uid.is_empty() || other.metadata().uid == uid;
         other.key() != *key || !meant
     });
+    list.len() < before
 }

@@ -10,6 +10,7 @@ use super::node::CompiledNode;
 use super::owners::Owner;
 use super::parts::Parts;
 use super::pod::Life;
+use super::reservation::is_reservation;
 use super::size;
 use crate::limits::Limits;
 use crate::matching::{Path, Violations, names};
@@ -194,6 +195,17 @@ impl<'a> ObjectId<'a> {
             },
             name,
         }
+    }
+
+    /// Names an object with this uid as a client does; `None` for what counts
+    /// for a reservation, which no client names.
+    pub fn reference(self, uid: &str) -> Option<v1::ObjectReference> {
+        (!is_reservation(self.name)).then(|| v1::ObjectReference {
+            kind: self.kind.as_str().to_owned(),
+            namespace: self.namespace.to_owned(),
+            name: self.name.to_owned(),
+            uid: uid.to_owned(),
+        })
     }
 
     /// Of an object, or of a delete of a known kind.

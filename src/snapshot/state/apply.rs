@@ -319,7 +319,7 @@ pub(in crate::snapshot) fn apply_to_shared(
 ) -> Followed {
     let nodes = all.nodes_mut();
     nodes.free_unnamed();
-    apply_to_nodes(nodes, batch, applied);
+    apply_to_nodes(nodes, batch, |_, changed| applied.note(changed));
     nodes.settle();
     let followed = all.follow();
     reserve_slots(all.nodes_mut(), batch);
@@ -350,13 +350,18 @@ pub(in crate::snapshot) fn apply_to_namespaces<N>(
     }
 }
 
-/// Applies the changes of nodes in a batch.
-pub fn apply_to_nodes(nodes: &mut Nodes, batch: &Batch, applied: &mut Applied) {
+/// Applies the changes of nodes in a batch, and notes of each whether it made a
+/// difference.
+pub fn apply_to_nodes<'b>(
+    nodes: &mut Nodes,
+    batch: &'b Batch,
+    mut note: impl FnMut(ValidChange<'b>, bool),
+) {
     for change in batch.changes() {
         match change.form {
-            Form::Node(node, compiled) => applied.note(nodes.put(node, compiled)),
+            Form::Node(node, compiled) => note(change, nodes.put(node, compiled)),
             Form::Delete(uid) if change.id.kind == ObjectKind::Node => {
-                applied.note(nodes.remove(change.id.name, uid));
+                note(change, nodes.remove(change.id.name, uid));
             }
             _ => {}
         }

@@ -12,8 +12,9 @@ use super::growth::copied_bytes;
 use super::locked::LockedNamespace;
 use super::namespace::Namespace;
 use super::read_view::{ReadView, ViewStore};
-use super::shards::{Applied, Shard, State};
+use super::shards::{Shard, State};
 use crate::matching::Selector;
+use crate::proto::v1;
 use crate::snapshot::budget::{Budget, Delay, Units};
 use crate::snapshot::counts::decision::DecisionId;
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
@@ -21,7 +22,7 @@ use crate::snapshot::counts::partitions::{PartitionId, PartitionInUse};
 use crate::snapshot::counts::query::Query;
 use crate::snapshot::counts::upkeep::Upkeep;
 use crate::snapshot::counts::view::View;
-use crate::snapshot::objects::change::Batch;
+use crate::snapshot::objects::change::{Batch, Form, ObjectId, ValidChange};
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::kind::ObjectKind;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
@@ -45,11 +46,13 @@ pub(in crate::snapshot) struct Fork<'s> {
     requested: Arc<RequestedTable>,
     defaults: Arc<Defaults>,
     namespace: Namespace,
-    /// Other namespaces whose pods an overlay changes: they take room on nodes.
+    /// Other namespaces that an overlay changes: their pods take room on nodes.
     others: BTreeMap<Box<str>, Namespace>,
     /// The namespace in the state, where views are kept.
     shard: Option<Arc<Shard>>,
     views: RefCell<Vec<(Arc<Selector>, Arc<View>)>>,
+    /// The deletes of an overlay that hit nothing.
+    unknown_deletes: Vec<v1::ObjectReference>,
 }
 
 impl State {
@@ -78,6 +81,7 @@ impl State {
                 others: BTreeMap::new(),
                 shard: locked.shard.filter(|_| keeps_views).cloned(),
                 views: RefCell::new(views),
+                unknown_deletes: Vec::new(),
             }
         })
     }
@@ -96,8 +100,8 @@ impl State {
         budget: &Budget<'_>,
     ) -> Result<Fork<'_>, Delay> {
         let ids = overlay.changes().map(|change| change.id);
-        let pods = ids.filter(|id| id.kind == ObjectKind::Pod && id.namespace != namespace);
-        let names: BTreeSet<&str> = pods.map(|id| id.namespace).collect();
+        let others = ids.filter(|id| id.kind != ObjectKind::Node && id.namespace != namespace);
+        let names: BTreeSet<&str> = others.map(|id| id.namespace).collect();
         loop {
             // Each is of one revision. A batch may come between any two.
             let mut others = BTreeMap::new();
@@ -134,29 +138,38 @@ impl Fork<'_> {
         copied_bytes(batch, namespaces.sum()) + self.nodes.nodes().copied_bytes()
     }
 
-    /// Applies a batch. Nothing of other namespaces matters but their pods.
-    fn apply(&mut self, batch: &Batch) {
+    /// Applies an overlay, whose namespaces are all here.
+    fn apply<'b>(&mut self, overlay: &'b Batch) {
         // What is counted from here on is of no use to others.
         self.shard = None;
         self.views.get_mut().clear();
+        let mut missed: HashSet<ObjectId<'b>> = HashSet::new();
+        let mut note = |change: ValidChange<'b>, changed: bool| {
+            if !changed && matches!(change.form, Form::Delete(_)) {
+                missed.insert(change.id);
+            }
+        };
         let change = |nodes: &mut Nodes| {
-            apply_to_nodes(nodes, batch, &mut Applied::default());
-            reserve_slots(nodes, batch);
+            apply_to_nodes(nodes, overlay, &mut note);
+            reserve_slots(nodes, overlay);
         };
         self.nodes = Arc::new(PartitionedNodes::imagined(&self.nodes, change));
         let mut shifts = Shifts::default();
-        for change in batch.changes() {
+        for change in overlay.changes() {
             if change.id.kind == ObjectKind::Node {
                 continue;
             }
-            let namespace = match self.others.get_mut(change.id.namespace) {
-                Some(other) => other,
-                None if *change.id.namespace == *self.name => &mut self.namespace,
-                None => continue,
-            };
-            apply_to_namespace(change, namespace, &self.nodes, &mut shifts);
+            let other = self.others.get_mut(change.id.namespace);
+            let namespace = other.unwrap_or(&mut self.namespace);
+            let changed = apply_to_namespace(change, namespace, &self.nodes, &mut shifts);
+            note(change, changed);
         }
         Arc::make_mut(&mut self.requested).apply(&shifts);
+        let unknown = |change: ValidChange<'b>| match change.form {
+            Form::Delete(uid) if missed.contains(&change.id) => change.id.reference(uid),
+            _ => None,
+        };
+        self.unknown_deletes = overlay.changes().filter_map(unknown).collect();
     }
 
     /// What a decision reads, within a budget.
@@ -172,6 +185,7 @@ impl Fork<'_> {
             id: DecisionId::next(),
             budget,
             views: Some(self),
+            unknown_deletes: &self.unknown_deletes,
         }
     }
 

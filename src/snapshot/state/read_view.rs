@@ -8,6 +8,7 @@ use parking_lot::RwLock;
 
 use super::namespace::Namespace;
 use crate::matching::{Requested, Selector};
+use crate::proto::v1;
 use crate::snapshot::budget::{Budget, Delay};
 use crate::snapshot::counts::decision::DecisionId;
 use crate::snapshot::counts::domain_counts::DomainCounts;
@@ -51,6 +52,8 @@ pub struct ReadView<'a> {
     pub(in crate::snapshot) budget: &'a Budget<'a>,
     /// Where views are found and kept; `None` when the namespace is not there.
     pub(in crate::snapshot) views: Option<&'a dyn ViewStore>,
+    /// The deletes of the overlay that hit nothing, in its order.
+    pub unknown_deletes: &'a [v1::ObjectReference],
 }
 
 /// Where a decision finds views, and keeps those that it makes.

@@ -99,6 +99,7 @@ impl State {
                 views: locked
                     .shard
                     .map(|_| locked.namespace.views() as &dyn ViewStore),
+                unknown_deletes: &[],
             })
         })?;
         budget.delay().map_or(Ok(decided), Err)

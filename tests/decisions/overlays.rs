@@ -1,0 +1,102 @@
+//! An answer names the deletes of its overlay that hit nothing: otherwise a
+//! mistyped name is answered as if there were no overlay.
+
+use evenkeel::proto::v1::{
+    Change, Dialect, ExplainRequest, FilterRequest, ObjectReference, PlaceRequest, ScoreRequest,
+};
+
+use crate::support::build::{node, on, pod};
+use crate::support::model::{Stored, delete, delete_uid};
+use crate::support::server::Server;
+
+/// What every question about a pod says of an overlay's deletes.
+async fn unknown_deletes(
+    server: &Server,
+    dialect: Dialect,
+    overlay: Vec<Change>,
+) -> Vec<Vec<ObjectReference>> {
+    let (pod, dialect) = (Some(pod("", &[("app", "a")])), dialect as i32);
+    let filter = FilterRequest {
+        pod: pod.clone(),
+        overlay: overlay.clone(),
+        dialect,
+        ..Default::default()
+    };
+    let score = ScoreRequest {
+        pod: pod.clone(),
+        overlay: overlay.clone(),
+        dialect,
+        ..Default::default()
+    };
+    let explain = ExplainRequest {
+        pod: pod.clone(),
+        overlay: overlay.clone(),
+        dialect,
+        ..Default::default()
+    };
+    let place = PlaceRequest {
+        pod,
+        replicas: 1,
+        overlay,
+        dialect,
+        ..Default::default()
+    };
+    let mut client = server.client();
+    let explained = client.explain(explain).await.expect("valid").into_inner();
+    let placed = client.place(place).await.expect("valid").into_inner();
+    vec![
+        server.filter(filter).await.unknown_deletes,
+        server.score(score).await.unknown_deletes,
+        explained.unknown_deletes,
+        placed.unknown_deletes,
+    ]
+}
+
+#[tokio::test]
+async fn every_answer_names_the_deletes_that_hit_nothing() {
+    let server = Server::start().await;
+    let mut known = on(pod("known", &[]), "n0");
+    known.metadata.get_or_insert_default().uid = "1".into();
+    let mut elsewhere = pod("elsewhere", &[]);
+    elsewhere.metadata.get_or_insert_default().namespace = "other".into();
+    let changes = vec![
+        node("n0", &[]).change(),
+        node("n1", &[]).change(),
+        known.change(),
+        elsewhere.change(),
+    ];
+    server.update("", changes).await;
+
+    // In pairs, of which only the first of each hits something.
+    let overlay = vec![
+        delete("Node", "", "n1"),
+        delete("Node", "", "typo"),
+        delete("Pod", "other", "elsewhere"),
+        delete("Pod", "", "elsewhere"),
+        delete_uid("Pod", "", "known", "1"),
+        delete_uid("Service", "other", "known", "1"),
+    ];
+    let reference = |kind: &str, namespace: &str, name: &str, uid: &str| ObjectReference {
+        kind: kind.into(),
+        namespace: namespace.into(),
+        name: name.into(),
+        uid: uid.into(),
+    };
+    let expected = [
+        reference("Node", "", "typo", ""),
+        reference("Pod", "default", "elsewhere", ""),
+        reference("Service", "other", "known", "1"),
+    ];
+    let other_uid = vec![delete_uid("Pod", "", "known", "2")];
+    for dialect in [Dialect::Kubernetes, Dialect::Fleet] {
+        for unknown in unknown_deletes(&server, dialect, overlay.clone()).await {
+            assert_eq!(unknown, expected, "{dialect:?}");
+        }
+        for unknown in unknown_deletes(&server, dialect, other_uid.clone()).await {
+            assert_eq!(unknown, [reference("Pod", "default", "known", "2")]);
+        }
+        for unknown in unknown_deletes(&server, dialect, Vec::new()).await {
+            assert_eq!(unknown, []);
+        }
+    }
+}
