@@ -2,7 +2,6 @@
 //! answers borrow names from it.
 
 use std::borrow::Cow;
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use prost::bytes::Bytes;
 
 use crate::proto::v1;
 use crate::snapshot::{Nodes, ReadView, Slot, bits};
-use crate::spread::{DomainReport, NodeRefusal, NodeScore, Reason, Report, SpreadRefusal};
+use crate::spread::{DomainReport, NodeRefusal, NodeScore, Reason, Report};
 
 /// A count for the wire.
 pub fn count(n: usize) -> i64 {
@@ -119,18 +118,15 @@ pub fn node_verdict(node: String, refusal: &NodeRefusal) -> v1::NodeVerdict {
         constraint_index: index(refusal.constraint_index),
         matching_pods: refusal.matching_pods,
         skew: refusal.skew,
+        reasons: refusal.reasons().map(refusal_reason).collect(),
     }
 }
 
-/// A cluster that a hard constraint of the Fleet dialect refuses.
-pub fn spread_verdict(node: String, refusal: SpreadRefusal) -> v1::NodeVerdict {
-    v1::NodeVerdict {
-        node,
-        code: v1::Code::Unschedulable.into(),
-        reason: refusal.reason,
-        constraint_index: index(Some(refusal.constraint_index)),
-        matching_pods: refusal.holders.into(),
-        skew: refusal.skew,
+/// A reason for programs.
+fn refusal_reason(reason: &Reason) -> v1::RefusalReason {
+    v1::RefusalReason {
+        code: reason.code().into(),
+        resource: reason.resource().unwrap_or_default().to_owned(),
     }
 }
 
@@ -138,24 +134,17 @@ fn index(index: Option<usize>) -> i32 {
     index.and_then(|i| i32::try_from(i).ok()).unwrap_or(-1)
 }
 
-/// How many nodes share each reason: most first, then by reason.
+/// How many nodes share each reason: most first, then by its words.
 pub fn reason_counts(refused: &BTreeMap<Reason, usize>) -> Vec<v1::ReasonCount> {
-    let texts = refused
-        .iter()
-        .map(|(reason, nodes)| (reason.text(), *nodes));
-    text_counts(texts.map(|(text, nodes)| (text.into_owned(), nodes)))
-}
-
-/// How many nodes share each text of a reason: most first, then by text.
-pub fn text_counts(texts: impl IntoIterator<Item = (String, usize)>) -> Vec<v1::ReasonCount> {
-    let mut counts: Vec<_> = texts.into_iter().collect();
-    counts
-        .sort_unstable_by(|(a, nodes), (b, others)| (Reverse(nodes), a).cmp(&(Reverse(others), b)));
-    let wire = |(reason, nodes): (String, usize)| v1::ReasonCount {
-        reason,
-        count: count(nodes),
+    let told = |(reason, nodes): (&Reason, &usize)| v1::ReasonCount {
+        reason: reason.text().into_owned(),
+        count: count(*nodes),
+        code: reason.code().into(),
+        resource: reason.resource().unwrap_or_default().to_owned(),
     };
-    counts.into_iter().map(wire).collect()
+    let mut counts: Vec<_> = refused.iter().map(told).collect();
+    counts.sort_unstable_by(|a, b| (b.count, &a.reason).cmp(&(a.count, &b.reason)));
+    counts
 }
 
 /// A constraint's report.

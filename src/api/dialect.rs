@@ -1,14 +1,14 @@
 //! Dialects: the rules by which a pod is placed. A dialect is one type, which
 //! checks a pod, decides about it and writes the answer.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 use std::fmt::Debug;
 
 use super::answer::{self, Candidates};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::snapshot::{Limits, ReadView};
-use crate::spread::{NodeChecks, Picker, Question, Report, Wish, fleet};
+use crate::spread::{NodeChecks, NodeRefusal, Picker, Question, Report, Tallies, Wish, fleet};
 
 /// A pod that was checked by the rules of a dialect.
 pub trait Dialect: Debug + Send + Sync {
@@ -54,12 +54,7 @@ pub trait Dialect: Debug + Send + Sync {
 pub trait AboutPod {
     /// Notes what the decision did not look at: fields of the pod, and deletes of
     /// the overlay that hit nothing.
-    fn note_passed_over(
-        &mut self,
-        pod: &Question,
-        checks: NodeChecks,
-        read_view: &ReadView<'_>,
-    );
+    fn note_passed_over(&mut self, pod: &Question, checks: NodeChecks, read_view: &ReadView<'_>);
 }
 
 macro_rules! about_pod {
@@ -113,21 +108,20 @@ impl DecisionTerms {
     /// refused.
     pub fn explain_nodes<'n>(
         &self,
-        nodes: impl Iterator<Item = (&'n str, Option<(v1::NodeVerdict, Vec<String>)>)>,
+        nodes: impl Iterator<Item = (&'n str, Option<Cow<'n, NodeRefusal>>)>,
     ) -> v1::ExplainResponse {
         let lists_infeasible = matches!(self.view, v1::View::Unspecified | v1::View::Full);
         let mut response = v1::ExplainResponse::default();
-        let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+        let mut tallies = Tallies::default();
         for (name, refused) in nodes {
             response.node_count += 1;
             match refused {
-                Some((verdict, why)) => {
-                    for reason in why {
-                        *reasons.entry(reason).or_default() += 1;
+                Some(refusal) => {
+                    for reason in refusal.reasons() {
+                        tallies.refuse(reason.clone(), 1);
                     }
-                    response
-                        .infeasible
-                        .extend(lists_infeasible.then_some(verdict));
+                    let verdict = || answer::node_verdict(name.to_owned(), &refusal);
+                    response.infeasible.extend(lists_infeasible.then(verdict));
                 }
                 None => {
                     response.feasible_count += 1;
@@ -136,7 +130,7 @@ impl DecisionTerms {
                 }
             }
         }
-        response.reasons = answer::text_counts(reasons);
+        response.reasons = answer::reason_counts(&tallies.refused);
         response
     }
 }

@@ -1,6 +1,6 @@
 //! The Fleet dialect: the topology spread of KubeFleet's scheduler.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 
 use super::answer;
 use super::dialect::{DecisionTerms, Dialect};
@@ -9,8 +9,8 @@ use crate::explain;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::snapshot::{Limits, ReadView, Slot, bits};
-use crate::spread::fleet::{self, Judge, PlacementSpec, Refused};
-use crate::spread::{self, NodeChecks, Picker, Report, Wish};
+use crate::spread::fleet::{self, Judge, PlacementSpec};
+use crate::spread::{self, NodeChecks, NodeRefusal, Picker, Report, Tallies, Wish};
 
 impl Dialect for PlacementSpec {
     fn compile(pod: Option<v1::Pod>, limits: &Limits, path: Path<'_>) -> Result<Self, Violations> {
@@ -48,8 +48,9 @@ impl Dialect for PlacementSpec {
         let judge = Judge::of(self, terms.checks, read_view);
         let candidates = terms.candidates(read_view);
         let known = candidates.known.iter().copied();
-        let judged: Vec<(Slot, Result<i64, Refused<'_>>)> =
-            known.map(|slot| (slot, judge.judge(slot))).collect();
+        let verdict = |slot| judge.judge(slot).map_err(|refused| refused.refusal());
+        let judged: Vec<(Slot, Result<i64, NodeRefusal>)> =
+            known.map(|slot| (slot, verdict(slot))).collect();
         let name = |slot: Slot| read_view.nodes.name(slot).to_owned();
         let feasible = || judged.iter().filter(|(_, v)| v.is_ok()).map(|(s, _)| *s);
         let refused = || {
@@ -57,9 +58,9 @@ impl Dialect for PlacementSpec {
                 .iter()
                 .filter_map(|(s, v)| Some((*s, v.as_ref().err()?)))
         };
-        let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
-        for (_, refused) in refused() {
-            *reasons.entry(refused.reason()).or_default() += 1;
+        let mut tallies = Tallies::default();
+        for reason in refused().flat_map(|(_, refusal)| refusal.reasons()) {
+            tallies.refuse(reason.clone(), 1);
         }
         let hard = |report: &Report<'_>| report.active.constraint.is_hard();
         let mut reports = judge.reports(terms.max_domains);
@@ -68,7 +69,7 @@ impl Dialect for PlacementSpec {
         let mut response = v1::FilterResponse {
             revision: read_view.revision,
             constraints: reports.iter().map(constraint_report).collect(),
-            reasons: answer::text_counts(reasons),
+            reasons: answer::reason_counts(&tallies.refused),
             feasible_count: answer::count(feasible().count()),
             node_count: answer::count(judged.len()),
             ..Default::default()
@@ -84,7 +85,8 @@ impl Dialect for PlacementSpec {
             v1::View::Domains => {}
         }
         if terms.view == v1::View::Full {
-            let verdict = |(slot, refused): (Slot, &Refused<'_>)| node_verdict(name(slot), refused);
+            let verdict =
+                |(slot, refusal): (Slot, &NodeRefusal)| answer::node_verdict(name(slot), refusal);
             response.infeasible = refused().map(verdict).collect();
         }
         response.unknown_candidates = candidates.unknown;
@@ -150,11 +152,8 @@ impl Dialect for PlacementSpec {
         let explanation = explain::fleet::explain(&case, terms.max_domains);
         let nodes = case.clusters.iter().map(|cluster| {
             let name = read_view.nodes.name(cluster.slot);
-            let verdict = |refused: &Refused<'_>| {
-                let verdict = node_verdict(name.to_owned(), refused);
-                (verdict, vec![refused.reason()])
-            };
-            (name, cluster.verdict.as_ref().err().map(verdict))
+            let refused = cluster.verdict.as_ref().err();
+            (name, refused.map(|refused| Cow::Owned(refused.refusal())))
         });
         v1::ExplainResponse {
             revision: read_view.revision,
@@ -181,13 +180,5 @@ fn constraint_report(report: &Report<'_>) -> v1::ConstraintReport {
     v1::ConstraintReport {
         constraint: Some(fleet::to_wire(report.active)),
         ..answer::constraint_report(report)
-    }
-}
-
-/// A refused cluster.
-fn node_verdict(node: String, refused: &Refused<'_>) -> v1::NodeVerdict {
-    match refused {
-        Refused::ByCheck(refusal) => answer::node_verdict(node, refusal),
-        Refused::BySpread(over) => answer::spread_verdict(node, over.refusal()),
     }
 }

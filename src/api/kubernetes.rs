@@ -1,5 +1,7 @@
 //! The Kubernetes dialect: PodTopologySpread of kube-scheduler.
 
+use std::borrow::Cow;
+
 use super::answer;
 use super::dialect::{DecisionTerms, Dialect};
 use super::wish;
@@ -122,11 +124,7 @@ impl Dialect for Question {
         all.sort_by_key(|report| report.constraint_index);
         let explanation = explain::explain(&case, terms.max_domains);
         let nodes = case.nodes.iter().map(|node| {
-            let refused = node.refusal.as_ref().map(|refusal| {
-                let reasons = refusal.reasons().map(|reason| reason.text().into_owned());
-                let verdict = answer::node_verdict(node.name.to_owned(), refusal);
-                (verdict, reasons.collect())
-            });
+            let refused = node.refusal.as_ref().map(Cow::Borrowed);
             (node.name, refused)
         });
         v1::ExplainResponse {

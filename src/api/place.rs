@@ -204,7 +204,7 @@ impl ValidPlacement {
         Ok(v1::PlaceResponse {
             placements: outcome.picks.into_iter().map(placement).collect(),
             unplaced: i32::try_from(outcome.unplaced).unwrap_or(i32::MAX),
-            reasons: answer::text_counts(outcome.reasons),
+            reasons: answer::reason_counts(&outcome.reasons),
             steps: outcome.steps.into_iter().map(step).collect(),
             removed: outcome.removed,
             constraints: self.reports(&*picker),
@@ -247,7 +247,7 @@ fn step(step: PickStep) -> v1::PlacementStep {
         match verdict {
             Ok(score) => wire.scores.push(answer::spread_score(node.into(), score)),
             Err(refusal) => {
-                let refused = answer::spread_verdict(node.into(), refusal);
+                let refused = answer::node_verdict(node.into(), &refusal);
                 wire.violations.push(refused);
             }
         }

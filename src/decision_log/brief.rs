@@ -26,7 +26,7 @@ pub struct Brief {
     pub unplaced: i64,
     /// Nodes refused per reason, most first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub reasons: Vec<(String, i64)>,
+    pub reasons: Vec<ReasonBrief>,
     /// The constraints.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub constraints: Vec<ConstraintBrief>,
@@ -38,6 +38,15 @@ pub struct Brief {
     /// when these are.
     pub digest: String,
 }
+
+/// A reason, the number of nodes that are refused for it, and the name of its
+/// code, which logs of earlier versions do not have.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReasonBrief(
+    pub String,
+    pub i64,
+    #[serde(default, skip_serializing_if = "String::is_empty")] pub String,
+);
 
 /// What one constraint came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,7 +132,10 @@ impl Brief {
 
     /// What the answers to all calls have.
     fn of(refused: &[v1::ReasonCount], reports: &[v1::ConstraintReport], digest: Digest) -> Self {
-        let reasons = refused.iter().map(|c| (c.reason.clone(), c.count));
+        let code = |count: &v1::ReasonCount| count.code().as_str_name().to_owned();
+        let reasons = refused
+            .iter()
+            .map(|c| ReasonBrief(c.reason.clone(), c.count, code(c)));
         Self {
             reasons: reasons.collect(),
             constraints: reports.iter().map(ConstraintBrief::of).collect(),
@@ -152,7 +164,8 @@ impl Brief {
         compare("unplaced", number(self.unplaced), number(other.unplaced));
         let reasons = |brief: &Self| {
             let all = brief.reasons.iter();
-            let all = all.map(|(reason, count)| format!("{count} {reason}"));
+            // The words say all that the code does.
+            let all = all.map(|ReasonBrief(reason, count, _)| format!("{count} {reason}"));
             all.collect::<Vec<_>>().join(", ")
         };
         compare("reasons", reasons(self), reasons(other));

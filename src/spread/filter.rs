@@ -177,11 +177,8 @@ impl<'a> HardCount<'a> {
     }
 
     fn judge(&self, slot: Slot) -> Result<(), NodeRefusal> {
-        let refusal = |reason, matching_pods, skew| NodeRefusal {
-            constraint_index: Some(self.active.index),
-            matching_pods,
-            skew,
-            ..NodeRefusal::by_node(reason)
+        let refusal = |reason, matching_pods, skew| {
+            NodeRefusal::by_constraint(reason, self.active.index, matching_pods, skew)
         };
         let domain = self.counted.domain_of(slot);
         if domain == DomainId::NONE {

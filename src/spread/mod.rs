@@ -23,7 +23,7 @@ pub use active::{Active, Constraints, Subject};
 pub use checks::{Checked, Checks};
 pub use filter::Filter;
 pub use judgement::{Judgement, Tallies};
-pub use placement::{Holding, Outcome, Pick, PickStep, Picker, SpreadRefusal, Wish};
+pub use placement::{Holding, Outcome, Pick, PickStep, Picker, Wish};
 pub use question::{NodeChecks, Question};
 pub use report::{DomainReport, DomainTally, Report};
 pub use score::{NodeScore, Scores};

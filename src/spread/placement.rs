@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::report::Report;
+use super::verdict::{NodeRefusal, Reason};
 
 /// What a caller wishes for.
 #[derive(Debug, Clone, Default)]
@@ -55,7 +56,7 @@ pub struct Outcome {
     /// How many found no node.
     pub unplaced: usize,
     /// Why: nodes by reason.
-    pub reasons: BTreeMap<String, usize>,
+    pub reasons: BTreeMap<Reason, usize>,
     /// Every step, if they are recorded. Fleet dialect only.
     pub steps: Vec<PickStep>,
     /// Holders that should give the placement up, ascending by name. Fleet dialect only.
@@ -77,22 +78,9 @@ pub struct Pick {
 pub struct PickStep {
     /// All clusters in node order with their score or the constraint that
     /// refuses them; empty without constraints.
-    pub verdicts: Vec<(Box<str>, Result<i64, SpreadRefusal>)>,
+    pub verdicts: Vec<(Box<str>, Result<i64, NodeRefusal>)>,
     /// What could be picked, best first.
     pub ranking: Vec<Box<str>>,
     /// What was picked.
     pub picked: Vec<Box<str>>,
-}
-
-/// A refusal by a hard constraint of the Fleet dialect.
-#[derive(Debug, Clone)]
-pub struct SpreadRefusal {
-    /// The words.
-    pub reason: String,
-    /// Index of the constraint.
-    pub constraint_index: usize,
-    /// Holders in the cluster's domain.
-    pub holders: u32,
-    /// What the skew would become.
-    pub skew: i64,
 }

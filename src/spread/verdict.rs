@@ -1,9 +1,10 @@
-//! Why a node is refused, in kube-scheduler's words.
+//! Why a node is refused, in kube-scheduler's words and as a code.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::matching::{Lack, Resource, Shortage};
+use crate::proto::v1::ReasonCode;
 
 /// What keeps a pod off a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -30,6 +31,10 @@ pub enum Reason {
     Skew,
     /// No more replicas fit, as the caller said.
     Capacity,
+    /// Fleet: a hard constraint would be violated, which these words say.
+    Violation(Arc<str>),
+    /// Fleet: the cluster has the placement, and takes it once only.
+    HoldsPlacement,
 }
 
 /// A node's refusal.
@@ -59,6 +64,7 @@ impl Reason {
             Self::Insufficient(resource) => {
                 return format!("Insufficient {}", resource.as_str()).into();
             }
+            Self::Violation(words) => return words.to_string().into(),
             Self::NodeName => "node(s) didn't match the requested node name",
             Self::HostPorts => "node(s) didn't have free ports for the requested pod ports",
             Self::TooManyPods => "Too many pods",
@@ -70,14 +76,44 @@ impl Reason {
             }
             Self::Skew => "node(s) didn't match pod topology spread constraints",
             Self::Capacity => "node(s) had no capacity left",
+            Self::HoldsPlacement => "cluster(s) hold the placement",
         };
         text.into()
+    }
+
+    /// The code.
+    pub fn code(&self) -> ReasonCode {
+        match self {
+            Self::Gated(_) => ReasonCode::SchedulingGated,
+            Self::Unschedulable => ReasonCode::Unschedulable,
+            Self::NodeName => ReasonCode::NodeName,
+            Self::UntoleratedTaint => ReasonCode::Taint,
+            Self::NodeAffinity => ReasonCode::NodeAffinity,
+            Self::HostPorts => ReasonCode::HostPort,
+            Self::TooManyPods => ReasonCode::TooManyPods,
+            Self::Insufficient(_) => ReasonCode::InsufficientResource,
+            Self::MissingTopologyKey => ReasonCode::MissingLabel,
+            Self::Skew | Self::Violation(_) => ReasonCode::Skew,
+            Self::Capacity => ReasonCode::Capacity,
+            Self::HoldsPlacement => ReasonCode::HoldsPlacement,
+        }
+    }
+
+    /// The resource that there is too little of, where that is the reason.
+    pub fn resource(&self) -> Option<&str> {
+        match self {
+            Self::Insufficient(resource) => Some(resource.as_str()),
+            _ => None,
+        }
     }
 
     /// Whether the node would be feasible if other pods moved. Whether it has
     /// enough of a resource for the pod alone, [`NodeRefusal`] says.
     fn is_resolvable(&self) -> bool {
-        matches!(self, Self::Skew | Self::HostPorts | Self::TooManyPods)
+        matches!(
+            self,
+            Self::Skew | Self::Violation(_) | Self::HostPorts | Self::TooManyPods
+        )
     }
 }
 
@@ -100,6 +136,16 @@ impl NodeRefusal {
             constraint_index: None,
             matching_pods: 0,
             skew: 0,
+        }
+    }
+
+    /// A refusal by a hard constraint, with the numbers of the node's domain.
+    pub fn by_constraint(reason: Reason, index: usize, matching_pods: i64, skew: i64) -> Self {
+        Self {
+            constraint_index: Some(index),
+            matching_pods,
+            skew,
+            ..Self::by_node(reason)
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::support::agree::{self, Question, WEIGHT_TOLERANCE};
 use crate::support::server::Server;
-use crate::support::{model, vectors};
+use crate::support::{model, reasons, vectors};
 use evenkeel::proto::v1::{
     Code, ConstraintReport, DefaultConstraints, FilterRequest, FilterResponse, Node, NodeChecks,
     NodeNames, Pod, ScoreRequest, ScoreResponse, View,
@@ -202,6 +202,7 @@ fn score_request(case: &Case) -> ScoreRequest {
 }
 
 fn check_filter(name: &str, got: &FilterResponse, want: &Want) {
+    reasons::check(&got.infeasible, &got.reasons);
     let mut verdicts: BTreeMap<&str, (Option<Code>, Vec<String>)> = got
         .infeasible
         .iter()

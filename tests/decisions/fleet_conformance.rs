@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::support::build::{meta, on, pod, spread};
 use crate::support::model::Stored;
 use crate::support::server::Server;
-use crate::support::vectors;
+use crate::support::{reasons, vectors};
 use evenkeel::proto::v1::{
     Change, Dialect, FilterRequest, Holder, HolderState, Node, NodeBonus, NodeChecks, NodeNames,
     NodeScore, NodeVerdict, ObjectMeta, PlaceRequest, PlacementStep, Pod, ScoreRequest, Taint,
@@ -276,6 +276,7 @@ async fn check_picks(server: &Server, snapshot: &str, name: &str, vector: &Vecto
     let mut client = server.client();
     let full = client.place(case.place(snapshot, View::Full)).await;
     let full = full.expect("a valid request").into_inner();
+    reasons::check(&[], &full.reasons);
     let picked: Vec<&str> = full.placements.iter().map(|p| &*p.node).collect();
     assert_eq!(picked, want.picked, "{name}: picks");
     assert_eq!(full.removed, want.removed, "{name}: removed");
@@ -317,6 +318,7 @@ fn scores(scores: &[NodeScore]) -> BTreeMap<String, i64> {
 }
 
 fn violations(verdicts: &[NodeVerdict]) -> BTreeMap<String, Vec<String>> {
+    reasons::check(verdicts, &[]);
     let pair = |verdict: &NodeVerdict| (verdict.node.clone(), vec![verdict.reason.clone()]);
     verdicts.iter().map(pair).collect()
 }

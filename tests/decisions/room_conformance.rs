@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::support::server::Server;
-use crate::support::{model, vectors};
+use crate::support::{model, reasons, vectors};
 use evenkeel::proto::v1::{Code, FilterRequest, Node, NodeChecks, Pod, PodSpec, View};
 use evenkeel::recount::Cluster;
 use evenkeel::snapshot::Limits;
@@ -100,6 +100,7 @@ async fn server_finds_room_like_kube_scheduler() {
             server.filter(request).await
         };
         let answer = ask(case.ungated(), NodeChecks::Unspecified).await;
+        reasons::check(&answer.infeasible, &answer.reasons);
         let passed = answer
             .feasible
             .iter()
@@ -115,6 +116,7 @@ async fn server_finds_room_like_kube_scheduler() {
         assert_eq!(got, case.want.nodes, "{}", case.name);
 
         let whole = ask(case.pod.clone(), NodeChecks::Unspecified).await;
+        reasons::check(&whole.infeasible, &whole.reasons);
         let gated = whole
             .reasons
             .iter()

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use evenkeel::proto::v1::{
     ConstraintReport, Domain, FilterRequest, FilterResponse, NodeChecks, NodeScore, NodeVerdict,
-    Pod, ReasonCount, ScoreRequest, ScoreResponse, TopologySpreadConstraint, View,
+    Pod, ReasonCount, RefusalReason, ScoreRequest, ScoreResponse, TopologySpreadConstraint, View,
 };
 
 use evenkeel::recount::{self, Cluster, LabelMap, labels, selector_matches};
 
+use super::reasons;
 use super::server::Server;
 
 /// How far two weights may be apart.
@@ -64,7 +65,7 @@ pub fn filter_response(want: &recount::FilterRecount) -> FilterResponse {
     FilterResponse {
         feasible_count: want.feasible().len() as i64,
         feasible: want.feasible(),
-        reasons: reasons(&infeasible),
+        reasons: reason_counts(&infeasible),
         infeasible,
         node_count: want.verdicts.len() as i64,
         constraints: want.reports.iter().map(report).collect(),
@@ -112,6 +113,11 @@ fn refusal(verdict: &recount::Verdict) -> Option<NodeVerdict> {
         node: verdict.node.clone(),
         code: refusal.code as i32,
         reason: refusal.reasons.join(", "),
+        reasons: refusal
+            .reasons
+            .iter()
+            .map(|r| reasons::code_of(r))
+            .collect(),
         constraint_index: refusal.constraint_index,
         matching_pods: refusal.matching_pods,
         skew: refusal.skew,
@@ -119,7 +125,7 @@ fn refusal(verdict: &recount::Verdict) -> Option<NodeVerdict> {
 }
 
 /// Most first, then by reason.
-fn reasons(refused: &[NodeVerdict]) -> Vec<ReasonCount> {
+fn reason_counts(refused: &[NodeVerdict]) -> Vec<ReasonCount> {
     let mut counts: BTreeMap<&str, i64> = BTreeMap::new();
     // Each thing that a node has too little of is a reason.
     for reason in refused
@@ -130,9 +136,14 @@ fn reasons(refused: &[NodeVerdict]) -> Vec<ReasonCount> {
     }
     let mut reasons: Vec<ReasonCount> = counts
         .into_iter()
-        .map(|(reason, count)| ReasonCount {
-            reason: reason.into(),
-            count,
+        .map(|(reason, count)| {
+            let RefusalReason { code, resource } = reasons::code_of(reason);
+            ReasonCount {
+                reason: reason.into(),
+                count,
+                code,
+                resource,
+            }
         })
         .collect();
     reasons.sort_by_key(|reason| std::cmp::Reverse(reason.count));

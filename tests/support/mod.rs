@@ -8,6 +8,7 @@ pub mod generate;
 pub mod history;
 pub mod in_process;
 pub mod model;
+pub mod reasons;
 pub mod server;
 pub mod vectors;
 pub mod world;

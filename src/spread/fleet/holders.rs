@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::active::Active;
 use super::super::report::{DomainReport, DomainTally, Report};
+use super::super::verdict::Reason;
 use crate::snapshot::{DomainId, Query, ReadView, Slot, partition, topology};
 
 /// What a soft constraint subtracts from the score of a violating cluster.
@@ -183,12 +184,13 @@ impl HolderSpread {
     }
 
     /// The reason of a cluster that the constraint refuses.
-    pub fn refusal(&self) -> String {
+    pub fn violation(&self) -> Reason {
         let constraint = &self.active.constraint;
-        format!(
+        let words = format!(
             "violated doNotSchedule topology spread constraint {:?} (max skew {})",
             constraint.topology_key, constraint.max_skew
-        )
+        );
+        Reason::Violation(words.into())
     }
 
     /// The numbers behind the constraint.

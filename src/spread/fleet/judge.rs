@@ -2,7 +2,6 @@
 
 use super::super::active::Constraints;
 use super::super::filter::Filter;
-use super::super::placement::SpreadRefusal;
 use super::super::question::NodeChecks;
 use super::super::report::Report;
 use super::super::verdict::NodeRefusal;
@@ -119,23 +118,23 @@ pub fn score(spreads: &[HolderSpread], slot: Slot) -> Result<i64, OverSkew<'_>> 
 }
 
 impl Refused<'_> {
-    /// The text of the reason.
-    pub fn reason(&self) -> String {
+    /// What it says, apart from the constraint.
+    pub fn refusal(&self) -> NodeRefusal {
         match self {
-            Self::ByCheck(refusal) => refusal.text().into_owned(),
-            Self::BySpread(over) => over.spread.refusal(),
+            Self::ByCheck(refusal) => refusal.clone(),
+            Self::BySpread(over) => over.refusal(),
         }
     }
 }
 
 impl OverSkew<'_> {
     /// What it says, apart from the constraint.
-    pub fn refusal(&self) -> SpreadRefusal {
-        SpreadRefusal {
-            reason: self.spread.refusal(),
-            constraint_index: self.spread.active.index,
-            holders: self.holders,
-            skew: self.skew,
-        }
+    pub fn refusal(&self) -> NodeRefusal {
+        NodeRefusal::by_constraint(
+            self.spread.violation(),
+            self.spread.active.index,
+            self.holders.into(),
+            self.skew,
+        )
     }
 }

@@ -7,14 +7,12 @@ use std::collections::{BTreeMap, HashSet};
 use super::super::placement::{Holding, Outcome, Pick, PickStep, Picker, Wish};
 use super::super::question::NodeChecks;
 use super::super::report::Report;
+use super::super::verdict::Reason;
 use super::cells::{CandidateCells, Rank};
 use super::holders::{self, HolderSpread};
 use super::judge::{self, Judge};
 use super::placement::PlacementSpec;
 use crate::snapshot::{ReadView, Slot};
-
-/// The reason for clusters that cannot be picked again.
-const HOLDS_ALREADY: &str = "cluster(s) hold the placement";
 
 /// Everything that picking needs. It holds nothing of the snapshot.
 #[derive(Debug)]
@@ -29,7 +27,7 @@ pub struct PickN {
     /// Holders that should give the placement up, ascending by name.
     removed: Vec<String>,
     /// Clusters that a check refuses or that hold the placement, by reason.
-    refused: BTreeMap<String, usize>,
+    refused: BTreeMap<Reason, usize>,
 }
 
 #[derive(Debug)]
@@ -63,12 +61,12 @@ impl PickN {
         let mut holders = Vec::new();
         for (index, cluster) in clusters.iter().enumerate() {
             if holds(cluster.slot) {
-                *refused.entry(HOLDS_ALREADY.to_owned()).or_default() += 1;
+                *refused.entry(Reason::HoldsPlacement).or_default() += 1;
                 holders.push(cluster);
             } else if asked.as_ref().is_some_and(|a| !a.contains(&*cluster.name)) {
                 // The caller refused it for reasons of its own.
             } else if let Err(refusal) = judge.check(cluster.slot) {
-                *refused.entry(refusal.text().into_owned()).or_default() += 1;
+                *refused.entry(refusal.reason).or_default() += 1;
             } else {
                 candidates.push(index);
             }
@@ -178,14 +176,14 @@ impl PickN {
     }
 
     /// Why the remaining clusters could not be picked.
-    fn reasons(&self, picks: &[Pick]) -> BTreeMap<String, usize> {
+    fn reasons(&self, picks: &[Pick]) -> BTreeMap<Reason, usize> {
         let mut reasons = self.refused.clone();
         let picked: HashSet<&str> = picks.iter().map(|pick| &*pick.node).collect();
         for cluster in self.candidates.iter().map(|i| &self.clusters[*i]) {
             let reason = if picked.contains(&*cluster.name) {
-                HOLDS_ALREADY.to_owned()
+                Reason::HoldsPlacement
             } else if let Err(over) = judge::score(&self.spreads, cluster.slot) {
-                over.spread.refusal()
+                over.spread.violation()
             } else {
                 continue;
             };

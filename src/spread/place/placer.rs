@@ -108,15 +108,14 @@ impl Placer {
     }
 
     /// Why each node takes no more.
-    fn reasons(&self) -> BTreeMap<String, usize> {
+    fn reasons(&self) -> BTreeMap<Reason, usize> {
         let mut reasons = self.refused.clone();
         for (index, node) in (0_u32..).zip(&self.nodes) {
             for reason in self.reasons_of(index, node) {
                 *reasons.entry(reason).or_default() += 1;
             }
         }
-        let text = |(reason, nodes): (Reason, usize)| (reason.text().into_owned(), nodes);
-        reasons.into_iter().map(text).collect()
+        reasons
     }
 
     /// Why a node takes no more; none if it does.

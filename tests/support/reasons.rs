@@ -1,0 +1,77 @@
+//! The codes of upstream's words, as programs see them: a second table, so that
+//! neither can change without the other.
+
+use evenkeel::proto::v1::{NodeVerdict, ReasonCode, ReasonCount, RefusalReason};
+
+const WORDS: [(&str, ReasonCode); 10] = [
+    ("node(s) were unschedulable", ReasonCode::Unschedulable),
+    (
+        "node(s) didn't match the requested node name",
+        ReasonCode::NodeName,
+    ),
+    ("node(s) had untolerated taint(s)", ReasonCode::Taint),
+    (
+        "node(s) didn't match Pod's node affinity/selector",
+        ReasonCode::NodeAffinity,
+    ),
+    (
+        "node(s) didn't have free ports for the requested pod ports",
+        ReasonCode::HostPort,
+    ),
+    ("Too many pods", ReasonCode::TooManyPods),
+    (
+        "node(s) didn't match pod topology spread constraints (missing required label)",
+        ReasonCode::MissingLabel,
+    ),
+    (
+        "node(s) didn't match pod topology spread constraints",
+        ReasonCode::Skew,
+    ),
+    ("node(s) had no capacity left", ReasonCode::Capacity),
+    ("cluster(s) hold the placement", ReasonCode::HoldsPlacement),
+];
+
+const PREFIXES: [(&str, ReasonCode); 3] = [
+    (
+        "waiting for scheduling gates: [",
+        ReasonCode::SchedulingGated,
+    ),
+    ("Insufficient ", ReasonCode::InsufficientResource),
+    (
+        "violated doNotSchedule topology spread constraint ",
+        ReasonCode::Skew,
+    ),
+];
+
+/// The code of words, and the resource that they name.
+pub fn code_of(words: &str) -> RefusalReason {
+    let whole = WORDS.iter().find(|(known, _)| *known == words);
+    let begun = PREFIXES.iter().find(|(start, _)| words.starts_with(start));
+    let (_, code) = whole
+        .or(begun)
+        .unwrap_or_else(|| panic!("no code has the words {words:?}"));
+    let resource = match code {
+        ReasonCode::InsufficientResource => &words["Insufficient ".len()..],
+        _ => "",
+    };
+    RefusalReason {
+        code: (*code).into(),
+        resource: resource.into(),
+    }
+}
+
+/// The codes of a verdict's words.
+pub fn codes_of(reason: &str) -> Vec<RefusalReason> {
+    reason.split(", ").map(code_of).collect()
+}
+
+/// Verdicts and counts have the codes of their words.
+pub fn check(verdicts: &[NodeVerdict], counts: &[ReasonCount]) {
+    for verdict in verdicts {
+        assert_eq!(verdict.reasons, codes_of(&verdict.reason), "{verdict:?}");
+    }
+    for count in counts {
+        let code = code_of(&count.reason);
+        assert_eq!((count.code, &count.resource), (code.code, &code.resource));
+    }
+}
