@@ -60,7 +60,7 @@ fn replicas(wire: i32, least: i32, limits: &Limits, faults: &mut Violations) -> 
         faults.add(path, format!("{required}must be at least {least}"));
     }
     let replicas = usize::try_from(wire).unwrap_or(0);
-    faults.within(path, limits, Limit::Replicas, replicas);
+    faults.at_most(path, limits, Limit::Replicas, replicas);
     replicas
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::limits::{Limit, Limits};
+use crate::limits::{Limit, Limits, Unit};
 
 /// The path of a field, as in the JSON of the request, e.g.
 /// `pod.spec.topologySpreadConstraints[0].maxSkew`.
@@ -95,13 +95,35 @@ impl Violations {
         self.push(path, || description.into(), None);
     }
 
-    /// Whether a number is within a limit; adds a fault when it is not.
-    pub fn within(&mut self, path: Path<'_>, limits: &Limits, limit: Limit, actual: usize) -> bool {
+    /// Whether the length of a list or a text is within a limit; adds a fault
+    /// when it is not.
+    pub fn within(&mut self, path: Path<'_>, limits: &Limits, limit: Limit, length: usize) -> bool {
+        let too_much = || match limit.row().unit {
+            Unit::Count => format!("has {length} entries,"),
+            Unit::Bytes => format!("is {length} bytes long,"),
+        };
+        self.limited(path, limits, limit, length, too_much)
+    }
+
+    /// Whether a number that a field gives is within a limit; adds a fault when it
+    /// is not.
+    pub fn at_most(&mut self, path: Path<'_>, limits: &Limits, limit: Limit, given: usize) -> bool {
+        self.limited(path, limits, limit, given, || format!("{given} is"))
+    }
+
+    fn limited(
+        &mut self,
+        path: Path<'_>,
+        limits: &Limits,
+        limit: Limit,
+        actual: usize,
+        too_much: impl FnOnce() -> String,
+    ) -> bool {
         let most = limits.get(limit);
         let is_within = actual <= most;
         if !is_within {
             let name = limit.name();
-            let description = || format!("is {actual} long, over {name} of {most}");
+            let description = || format!("{} over {name} of {most}", too_much());
             self.push(path, description, Some(limit));
         }
         is_within

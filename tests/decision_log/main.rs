@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use evenkeel::decision_log::Line;
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::{
     ExplainRequest, FilterRequest, FilterResponse, PlaceRequest, Reservation, ScoreRequest,
@@ -167,7 +168,17 @@ async fn a_line_says_what_was_asked_and_answered() {
     );
     assert_eq!(brief["nodes"][0][0], "b1");
     assert_eq!(brief["reasons"][0][1], 1);
+    assert_eq!(brief["reasons"][0][2], "REASON_CODE_SKEW");
     assert_eq!(brief["constraints"][0]["domainCount"], 3);
+
+    // Logs of earlier versions have no codes.
+    let mut earlier = line.clone();
+    earlier["answer"]["reasons"][0]
+        .as_array_mut()
+        .expect("a reason")
+        .pop();
+    let read = Line::parse(&earlier.to_string()).expect("it is read");
+    assert_eq!(read.answer.reasons[0].1, 1);
 }
 
 #[tokio::test]

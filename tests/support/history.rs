@@ -147,7 +147,7 @@ fn advance(cluster: &mut Cluster, step: &Step) {
 async fn ask(server: &Server, snapshot: &str, cluster: &Cluster, asked: &Asked, revision: i64) {
     let mut seen = cluster.clone();
     let overlay = asked.overlay.iter();
-    let missed = overlay.filter(|change| !model::apply(&mut seen, change));
+    let missed = overlay.filter(|change| !model::hits(&mut seen, change));
     let unknown_deletes: Vec<ObjectReference> = missed.filter_map(model::deleted).collect();
     let before = match asked.overlay.is_empty() {
         true => None,

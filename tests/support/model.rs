@@ -118,8 +118,13 @@ pub fn subject(change: &Change) -> (String, String, String) {
     }
 }
 
+/// Applies one change.
+pub fn apply(cluster: &mut Cluster, change: &Change) {
+    hits(cluster, change);
+}
+
 /// Applies one change; `false` for a delete that hits nothing.
-pub fn apply(cluster: &mut Cluster, change: &Change) -> bool {
+pub fn hits(cluster: &mut Cluster, change: &Change) -> bool {
     match change.object.clone().expect("a change has an object") {
         Object::Node(object) => put(cluster, object),
         Object::Pod(object) => put(cluster, object),

@@ -40,7 +40,6 @@ const MAX_CATCHING_UP: usize = 1_000_000;
 /// A fork of a state.
 pub(in crate::snapshot) struct Fork<'s> {
     state: &'s State,
-    name: Box<str>,
     revision: i64,
     nodes: Arc<PartitionedNodes>,
     requested: Arc<RequestedTable>,
@@ -72,7 +71,6 @@ impl State {
             }
             Fork {
                 state: self,
-                name: namespace.into(),
                 revision: locked.revision,
                 nodes: Arc::clone(&locked.shared.nodes),
                 requested: locked.requested.unwrap_or_default(),
