@@ -212,7 +212,7 @@ class Chart(unittest.TestCase):
         for replicas, several in [(1, False), (3, True)]:
             told = notes({"replicas": replicas})
             self.assertIn("Reservations live in one server", told)
-            self.assertEqual("to one and the\nsame server" in told, several)
+            self.assertEqual("to one and the same server" in told, several)
 
     def test_notes_warn(self):
         secret = {"secretName": "s"}
