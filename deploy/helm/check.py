@@ -304,6 +304,21 @@ class Chart(unittest.TestCase):
         self.assertEqual(settings(changed)["max-nodes"], 7)
         self.assertNotEqual(annotation(changed), annotation(rendered(None)))
 
+    def test_servers_run_as_the_account_that_values_name(self):
+        for values, created, used in [
+            ({}, "evenkeel", "evenkeel"),
+            ({"name": "mine"}, "mine", "mine"),
+            ({"create": False}, None, "default"),
+            ({"create": False, "name": "mine"}, None, "mine"),
+        ]:
+            with self.subTest(values=values):
+                done = template(values={"serviceAccount": values})
+                objects = [o for o in yaml.safe_load_all(done.stdout) if o]
+                accounts = [o for o in objects if o["kind"] == "ServiceAccount"]
+                names = [account["metadata"]["name"] for account in accounts]
+                self.assertEqual(names, [created] if created else [])
+                self.assertEqual(pod_template(objects)["spec"]["serviceAccountName"], used)
+
     def test_bad_values_are_refused_by_name(self):
         for values, name in REFUSED:
             with self.subTest(values=values):
