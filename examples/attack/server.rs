@@ -1,6 +1,5 @@
 //! The server that is attacked, as a process of its own, and what it takes.
 
-use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -22,6 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How long it may take to say what it takes.
 const SCRAPE: Duration = Duration::from_secs(2);
 
+/// What the process takes.
+const RESIDENT: &str = "process_resident_memory_bytes";
 /// What the server says that it accounts for.
 const ACCOUNTED: &str = "evenkeel_accounted_memory_bytes";
 /// The same of a server that has no account: the state alone.
@@ -106,14 +107,11 @@ impl Server {
         };
         let page = page?;
         let accounted = sum(&page, ACCOUNTED).or_else(|| sum(&page, ESTIMATED));
-        let Some(accounted) = accounted else {
-            return Ok(None);
-        };
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = line.and_then(|line| line.split_whitespace().next());
-        Ok(Some(Memory {
-            resident: kib.context("VmRSS")?.parse::<i64>()? << 10,
+        // Both of one page: read one after the other, they would differ by what
+        // arrives in between.
+        let both = sum(&page, RESIDENT).zip(accounted);
+        Ok(both.map(|(resident, accounted)| Memory {
+            resident: resident as i64,
             accounted: accounted as i64,
         }))
     }

@@ -259,10 +259,13 @@ where
 {
     let (parts, body) = request.into_parts();
     let mut incoming = IncomingRequest::new(body, parts.uri.path(), shared.terms(kind));
-    if !kind.is_stream() {
-        incoming.first().await?;
+    let is_large = !kind.is_stream() && incoming.expected().await? > LARGE;
+    if is_large {
+        let receive = Box::pin(incoming.received());
+        incoming = shared.decoders.wait(receive).await??;
+    } else if !kind.is_stream() {
+        incoming = incoming.received().await?;
     }
-    let is_large = incoming.len() > LARGE;
     let request = Request::from_parts(parts, incoming);
     let account = Arc::clone(&shared.account);
     if is_large {

@@ -1,5 +1,6 @@
-//! Where large messages are decoded and feeds run: on separate threads, so that
-//! health checks and small calls never wait for a decoder.
+//! Where large messages are received and decoded and feeds run: on separate
+//! threads, so that health checks and small calls never wait for a decoder, nor
+//! for memory that is used for the first time.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -16,7 +17,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::api::slots::CallerKey;
 use crate::api::{self, Background};
 
-/// Requests above this size are decoded here. 32 KiB are decoded and validated
+/// Requests above this size are received and decoded here. 32 KiB are decoded and validated
 /// in some 100 µs, which a call may wait for another.
 pub const LARGE: usize = 32 << 10;
 
@@ -79,7 +80,7 @@ impl DecodersHandle {
         F::Output: Send,
     {
         let turns = Arc::clone(&self.turns);
-        let task = self.runtime.spawn(async move {
+        self.wait(async move {
             let mut work = pin!(work);
             let turn = turns.take(who).await;
             let begun = poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await;
@@ -88,8 +89,21 @@ impl DecodersHandle {
                 Poll::Ready(done) => done,
                 Poll::Pending => work.await,
             }
-        });
-        let done = AbortOnDropHandle::new(task).await;
+        })
+        .await
+    }
+
+    /// Runs work that waits again and again, without a turn. It ends with this
+    /// future.
+    ///
+    /// # Errors
+    /// When it panicked.
+    pub async fn wait<F>(&self, work: F) -> Result<F::Output, api::Error>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send,
+    {
+        let done = AbortOnDropHandle::new(self.runtime.spawn(work)).await;
         done.map_err(|_| api::Error::Internal)
     }
 }

@@ -82,25 +82,53 @@ impl Messages {
                 }
                 Err(status) => return Poll::Ready(Some(Err(status))),
             }
-            let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(context) else {
-                return self.poll_late(context);
-            };
-            match frame {
-                Some(Ok(frame)) => {
-                    // Trailers of a request say nothing.
-                    self.fresh = frame.into_data().unwrap_or_default();
-                    if self.head.1 == 0 {
-                        self.late = None;
-                    }
-                }
-                Some(Err(status)) => return Poll::Ready(Some(Err(status))),
-                None if self.head.1 == 0 => return Poll::Ready(None),
-                None => {
-                    let cut = api::Error::Undecodable("it ends within a message".into());
-                    return Poll::Ready(Some(Err(cut.into())));
-                }
+            if let Some(end) = ready!(self.poll_fresh(context)) {
+                return Poll::Ready(end.err().map(Err));
             }
         }
+    }
+
+    /// How long the next message is with its head, as soon as that has come; 0 at
+    /// the end. The message comes with [`Self::poll_next`] all the same.
+    ///
+    /// # Errors
+    /// Those of [`Self::poll_next`].
+    pub fn poll_expected(&mut self, context: &mut Context<'_>) -> Poll<Result<usize, Status>> {
+        loop {
+            let (head, length) = self.peek();
+            if length == HEAD {
+                return Poll::Ready(self.length(head).map(|length| HEAD + length));
+            }
+            self.head = (head, length);
+            self.fresh = Bytes::new();
+            if let Some(end) = ready!(self.poll_fresh(context)) {
+                return Poll::Ready(end.map(|()| 0));
+            }
+        }
+    }
+
+    /// The next received bytes, once all before them are taken; or how the
+    /// request ends.
+    fn poll_fresh(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<(), Status>>> {
+        let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(context) else {
+            return self.poll_late(context).map(Some);
+        };
+        Poll::Ready(match frame {
+            Some(Ok(frame)) => {
+                // Trailers of a request say nothing.
+                self.fresh = frame.into_data().unwrap_or_default();
+                if self.head.1 == 0 {
+                    self.late = None;
+                }
+                None
+            }
+            Some(Err(status)) => Some(Err(status)),
+            None if self.head.1 == 0 => Some(Ok(())),
+            None => {
+                let cut = api::Error::Undecodable("it ends within a message".into());
+                Some(Err(cut.into()))
+            }
+        })
     }
 
     /// A message from the received bytes, if it is complete.
@@ -109,16 +137,12 @@ impl Messages {
             return Ok(None);
         }
         let had = self.head.1;
-        if had < HEAD {
-            let now = (HEAD - had).min(self.fresh.len());
-            self.head.0[had..had + now].copy_from_slice(&self.fresh[..now]);
-            self.head.1 += now;
-            if self.head.1 < HEAD {
-                self.fresh = Bytes::new();
-                return Ok(None);
-            }
+        self.head = self.peek();
+        if self.head.1 < HEAD {
+            self.fresh = Bytes::new();
+            return Ok(None);
         }
-        let whole = HEAD + self.length()?;
+        let whole = HEAD + self.length(self.head.0)?;
         if had == 0 && self.fresh.len() >= whole {
             self.head.1 = 0;
             return Ok(Some(self.fresh.split_to(whole).into()));
@@ -138,9 +162,16 @@ impl Messages {
         Ok(Some(self.partial.finish()))
     }
 
-    /// How long the message is whose head has come.
-    fn length(&self) -> Result<usize, Status> {
-        let [_, length @ ..] = self.head.0;
+    /// The head of the next message as far as it has come, and how far that is.
+    fn peek(&self) -> ([u8; HEAD], usize) {
+        let (mut head, had) = self.head;
+        let now = (HEAD - had).min(self.fresh.len());
+        head[had..had + now].copy_from_slice(&self.fresh[..now]);
+        (head, had + now)
+    }
+
+    /// How long the message with this head is.
+    fn length(&self, [_, length @ ..]: [u8; HEAD]) -> Result<usize, Status> {
         let length = u32::from_be_bytes(length) as usize;
         if length <= self.max_message_bytes {
             return Ok(length);
@@ -160,10 +191,7 @@ impl Messages {
     }
 
     /// How the request ends when nothing comes for too long.
-    fn poll_late(
-        &mut self,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<WholeMessage, Status>>> {
+    fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Status>> {
         let is_between = self.count > 0 && self.head.1 == 0;
         if is_between && self.kind == Kind::Feed {
             return Poll::Pending;
@@ -175,8 +203,8 @@ impl Messages {
         ready!(late.as_mut().poll(context));
         // A client that asks nothing more has had all its answers.
         if is_between && self.kind == Kind::Reflection {
-            return Poll::Ready(None);
+            return Poll::Ready(Ok(()));
         }
-        Poll::Ready(Some(Err(api::Error::NotReceived(receive_timeout).into())))
+        Poll::Ready(Err(api::Error::NotReceived(receive_timeout).into()))
     }
 }

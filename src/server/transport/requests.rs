@@ -71,22 +71,26 @@ impl IncomingRequest {
         }
     }
 
-    /// Waits for the first message.
+    /// Waits for the head of the first message, which tells how long that is with its
+    /// head; 0 if none comes.
     ///
     /// # Errors
     /// How the call ends without one.
-    pub async fn first(&mut self) -> Result<(), Status> {
+    pub async fn expected(&mut self) -> Result<usize, Status> {
+        poll_fn(|context| self.messages.poll_expected(context)).await
+    }
+
+    /// The request once its first message has come.
+    ///
+    /// # Errors
+    /// How the call ends without one.
+    pub async fn received(mut self) -> Result<Self, Status> {
         let next = poll_fn(|context| self.messages.poll_next(context, &mut self.charge)).await;
         match next.transpose()? {
             Some(whole) => self.current = whole,
             None => self.is_over = true,
         }
-        Ok(())
-    }
-
-    /// The length of the complete message.
-    pub fn len(&self) -> usize {
-        self.current.len()
+        Ok(self)
     }
 
     /// Charges the memory for decoding the complete message. This reads the
