@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::Args;
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Command};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -119,6 +121,14 @@ impl SnapshotSource {
         Ok((client, saved))
     }
 
+    /// The same, of another snapshot if one is named.
+    pub(crate) fn named(mut self, name: Option<String>) -> Self {
+        if let Some(name) = name {
+            self.name.snapshot = name;
+        }
+        self
+    }
+
     /// Whether files are decided on, in this process.
     pub(crate) fn is_loaded(&self) -> bool {
         !self.load.is_empty()
@@ -132,6 +142,44 @@ impl SnapshotSource {
     /// Whether standard input is one of the files.
     pub(crate) fn reads_standard_input(&self) -> bool {
         self.load.iter().any(|path| path.as_os_str() == "-")
+    }
+}
+
+/// The name of a snapshot as an argument without a flag, in a parsed command line.
+pub(super) const SNAPSHOT_ARGUMENT: &str = "name of the snapshot";
+
+/// Refuses what says the same thing twice, differently: a snapshot with and
+/// without its flag, and beside `--load` the flags that say where a server is and
+/// how to connect. Whoever gives both believes that the one counts that does
+/// not. What the environment says is for all commands, and the command line wins
+/// over it.
+pub(super) fn check_source(command: &mut Command, matches: &ArgMatches) -> Result<(), clap::Error> {
+    let mut inner = matches;
+    while let Some((_, matches)) = inner.subcommand() {
+        inner = matches;
+    }
+    let given = |id: &str| {
+        inner.ids().any(|it| it == id) && inner.value_source(id) == Some(ValueSource::CommandLine)
+    };
+    if given(SNAPSHOT_ARGUMENT) && given("snapshot") {
+        let message = "the snapshot is named twice: by --snapshot and without";
+        return Err(command.error(ErrorKind::ArgumentConflict, message));
+    }
+    // `serve` loads files, and has no server to ask.
+    let asks = inner.ids().any(|id| id == Endpoint::ADDRESS);
+    if !asks || !given("load") {
+        return Ok(());
+    }
+    let of_server = Endpoint::augment_args(Command::new(""));
+    let beside = of_server
+        .get_arguments()
+        .find(|arg| given(arg.get_id().as_str()));
+    match beside.and_then(clap::Arg::get_long) {
+        None => Ok(()),
+        Some(flag) => Err(command.error(
+            ErrorKind::ArgumentConflict,
+            format!("--{flag} with --load: on files it is decided here, and no server is asked"),
+        )),
     }
 }
 

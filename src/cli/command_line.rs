@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::error::{ContextKind, ContextValue};
 use clap::{ArgMatches, Command};
 
+use super::args::check_source;
 use crate::server::config::{BAD_CONFIGURATION, SettingsFileError, apply_file};
 
 /// Why a command line was refused, or that it only asked for help.
@@ -54,7 +55,10 @@ pub fn parse<C: clap::Parser>(args: impl IntoIterator<Item = OsString>) -> Resul
     }
     command
         .try_get_matches_from_mut(&args)
-        .and_then(|matches| C::from_arg_matches(&matches))
+        .and_then(|matches| {
+            check_source(&mut command, &matches)?;
+            C::from_arg_matches(&matches)
+        })
         .map_err(|error| match draft.subcommand() {
             Some("serve") if error.use_stderr() => {
                 ParseError::Serve(one_line(&command, &args, &error))

@@ -1,31 +1,30 @@
 //! What `filter`, `score`, `place` and `explain` have in common: the question.
 
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use indicatif::ProgressBar;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tonic::{Request, Response, Status};
 
 use super::args;
-use super::backend::Rpc;
+use super::backend::{Client, Rpc, rpc};
 use super::errors::Unreachable;
 use super::output::{self, AnswerFormat};
 use super::render;
-use crate::manifest::{self, LoadedObjects, WorkloadPod};
-use crate::proto::v1::change::Object;
-use crate::proto::v1::{Change, NodeChecks, NodeNames, ObjectReference};
-use crate::snapshot::ObjectKind;
+use super::what_if::{self, Overlay, WhatIf};
+use crate::manifest::{self, ObjectName, WorkloadPod};
+use crate::proto::v1::{
+    Change, ExplainResponse, FilterRequest, FilterResponse, NodeChecks, NodeNames, ObjectMeta,
+    ObjectReference, PlaceResponse, Pod, ScoreResponse, View,
+};
 
 /// Domains of a constraint that a table lists by default.
 const TABLE_DOMAINS: i32 = 20;
 
 /// Headings of the flags in `--help`.
 const QUESTION: &str = "The question";
-const WHAT_IF: &str = "What if";
 pub(super) const ANSWER: &str = "The answer";
 
 /// Flags of a question.
@@ -44,8 +43,10 @@ pub(crate) struct QuestionArgs {
     file: PathBuf,
 
     /// Which pod or workload of the file: KIND/NAME, KIND/NAMESPACE/NAME or NAME
+    ///
+    /// Kinds have kubectl's names: deploy/web, sts/db, pod/web-0.
     #[arg(long, value_name = "NAME", help_heading = "The pod")]
-    name: Option<String>,
+    name: Option<ObjectName>,
 
     /// Decide as if the pod were in this namespace
     #[arg(short, long, value_name = "NAMESPACE", help_heading = "The pod")]
@@ -62,19 +63,17 @@ pub(crate) struct QuestionArgs {
     spread_only: bool,
 
     /// Decide only about these nodes; names joined by commas, or repeated
-    #[arg(long = "candidate", value_name = "NODE", value_delimiter = ',', help_heading = QUESTION)]
+    #[arg(
+        long = "candidate",
+        value_name = "NODE",
+        value_delimiter = ',',
+        value_parser = |text: &str| ObjectName::name_of("Node", text),
+        help_heading = QUESTION
+    )]
     candidates: Vec<String>,
 
-    /// What if these objects were added or updated; nothing is stored
-    ///
-    /// A file, directory or - as for --load. Can be repeated. No other call
-    /// waits for this one, or sees its objects.
-    #[arg(long, value_name = "FILE", help_heading = WHAT_IF)]
-    overlay: Vec<PathBuf>,
-
-    /// What if this object were gone: node/NAME, or KIND/[NAMESPACE/]NAME
-    #[arg(long, value_name = "OBJECT", help_heading = WHAT_IF)]
-    overlay_delete: Vec<Deletion>,
+    #[command(flatten)]
+    what_if: WhatIf,
 
     /// Wait until the snapshot has reached this revision
     ///
@@ -105,109 +104,170 @@ pub(crate) struct QuestionArgs {
     pub(super) all: bool,
 }
 
-/// A question with its files read.
+/// A question that is ready to be asked: its files are read, and somebody
+/// listens.
 pub(crate) struct LoadedQuestion {
     /// The pod and where it is from.
     pub(crate) workload: WorkloadPod,
     /// The changes of the overlay, deletions last.
     pub(crate) overlay: Vec<Change>,
+    /// Whom to ask.
+    client: Client,
     /// Names of the overlay's objects, for errors.
-    pub(crate) overlay_names: Vec<String>,
+    overlay_names: Vec<String>,
+    /// Whether the pod is in the snapshot, and taken out of it for the answer.
+    taken_out: bool,
+}
+
+/// What all answers about a pod have.
+pub(crate) trait Answer {
+    /// Candidates that do not exist.
+    fn unknown_candidates(&self) -> &[String];
+    /// Deletions of the overlay that hit nothing.
+    fn unknown_deletes(&self) -> &[ObjectReference];
+}
+
+macro_rules! answers {
+    ($($answer:ident)*) => {$(
+        impl Answer for $answer {
+            fn unknown_candidates(&self) -> &[String] {
+                &self.unknown_candidates
+            }
+
+            fn unknown_deletes(&self) -> &[ObjectReference] {
+                &self.unknown_deletes
+            }
+        }
+    )*};
+}
+
+answers! { FilterResponse ScoreResponse ExplainResponse PlaceResponse }
+
+impl LoadedQuestion {
+    /// Whether the overlay changes anything.
+    pub(crate) fn has_overlay(&self) -> bool {
+        !self.overlay_names.is_empty()
+    }
+
+    /// Takes the pod out of the snapshot, if it has one of that name: one more
+    /// of it is never asked about, and it must not count against itself.
+    async fn take_out(&mut self, question: &QuestionArgs) -> Result<()> {
+        let Some(pod) = what_if::named_pod(&self.workload.pod) else {
+            return Ok(());
+        };
+        let mut overlay = Overlay::default();
+        overlay.delete(pod.clone());
+        let nobody = Pod {
+            metadata: Some(ObjectMeta {
+                namespace: pod.namespace,
+                ..Default::default()
+            }),
+            ..Default::default()
+        };
+        let request = FilterRequest {
+            snapshot: question.state.snapshot().to_owned(),
+            pod: Some(nobody),
+            candidates: Some(NodeNames::default()),
+            view: View::Basic.into(),
+            min_revision: question.min_revision,
+            overlay: overlay.changes.clone(),
+            ..Default::default()
+        };
+        let names = overlay.names;
+        let answer = self
+            .client
+            .call_about(request, || names, rpc!(filter))
+            .await;
+        let answer = answer.map_err(|error| question.explain(error))?;
+        self.taken_out = answer.unknown_deletes.is_empty();
+        if self.taken_out {
+            // Where it runs is not where it has to.
+            let spec = self.workload.pod.spec.as_mut();
+            spec.into_iter().for_each(|spec| spec.node_name.clear());
+            self.overlay.extend(overlay.changes);
+            self.overlay_names.push("the pod itself".to_owned());
+        }
+        Ok(())
+    }
 }
 
 impl QuestionArgs {
-    /// Reads the pod and the overlay.
-    pub(crate) fn read(&self) -> Result<LoadedQuestion> {
-        let standard_input = Path::new("-");
-        let readers = usize::from(self.file == standard_input)
+    /// Reads the pod and the overlay, and finds somebody to ask.
+    pub(crate) async fn open(&self) -> Result<LoadedQuestion> {
+        let readers = usize::from(self.file == Path::new("-"))
             + usize::from(self.state.reads_standard_input())
-            + usize::from(self.overlay.iter().any(|path| path == standard_input));
+            + usize::from(self.what_if.reads_standard_input());
         anyhow::ensure!(readers <= 1, manifest::ManifestError::StandardInputTwice);
 
-        let (name, namespace) = (self.name.as_deref(), self.namespace.as_deref());
+        let (name, namespace) = (self.name.as_ref(), self.namespace.as_deref());
         let workload = manifest::read_workload(&self.file, name, namespace)?;
-        let objects = self.read_overlay().context("--overlay")?;
-        let mut overlay_names: Vec<String> = (0..objects.changes.len())
-            .map(|index| objects.describe(index))
-            .collect();
-        let mut overlay = objects.changes;
-        for deletion in &self.overlay_delete {
-            let object = Object::Delete(deletion.0.clone());
-            overlay_names.push(format!(
-                "--overlay-delete {}",
-                manifest::object_name(&object)
-            ));
-            overlay.push(Change {
-                object: Some(object),
-            });
-        }
-        Ok(LoadedQuestion {
+        let overlay = self.what_if.read().context("--overlay")?;
+        let itself = what_if::named_pod(&workload.pod);
+        let is_told = itself.is_none_or(|pod| overlay.mentions(&pod));
+        let mut asked = LoadedQuestion {
             workload,
-            overlay,
-            overlay_names,
-        })
+            overlay: overlay.changes,
+            client: self.state.client().await?,
+            overlay_names: overlay.names,
+            taken_out: false,
+        };
+        if !is_told {
+            asked.take_out(self).await?;
+        }
+        Ok(asked)
     }
 
-    fn read_overlay(&self) -> Result<LoadedObjects> {
-        let sources = manifest::expand(&self.overlay)?;
-        let objects = manifest::read_objects(sources, &ProgressBar::hidden())?;
-        for line in &objects.repeated {
-            output::warn(line);
-        }
-        if !objects.skipped.is_empty() {
-            let kinds: Vec<&str> = objects.skipped.keys().map(String::as_str).collect();
-            output::warn(&format!(
-                "--overlay: no decision reads {}",
-                kinds.join(", ")
-            ));
-        }
-        Ok(objects)
-    }
-
-    /// Asks what the question is asked about; `overlay` names the objects of
-    /// the overlay for an error.
+    /// Asks what the question is asked about.
     pub(crate) async fn ask<M, R, F>(
         &self,
+        asked: &LoadedQuestion,
         request: M,
-        overlay: Vec<String>,
         rpc: impl FnOnce(Rpc, Request<M>) -> F,
     ) -> Result<R>
     where
+        R: Answer,
         F: Future<Output = Result<Response<R>, Status>>,
     {
-        let client = self.state.client().await?;
-        let answer = client.call_about(request, || overlay, rpc).await;
-        answer.map_err(|error| self.explain(error))
+        let names = || asked.overlay_names.clone();
+        let answer = asked.client.call_about(request, names, rpc).await;
+        let answer = answer.map_err(|error| self.explain(error))?;
+        what_if::check_deleted(answer.unknown_deletes())?;
+        Ok(answer)
     }
 
-    /// Prints an answer about the pod called `pod`: `table` and `names` write
-    /// it in these formats, `unknown` are candidates that do not exist.
-    pub(crate) fn print<T: Serialize + DeserializeOwned>(
+    /// Prints an answer; `table` and `names` write it in these formats.
+    pub(crate) fn print<T: Answer + Serialize + DeserializeOwned>(
         &self,
+        asked: &LoadedQuestion,
         format: AnswerFormat,
-        pod: &str,
         answer: &T,
         table: impl FnOnce(&render::Head<'_>, &T) -> String,
         names: impl FnOnce(&T) -> Vec<String>,
-        unknown: &[String],
     ) -> Result<()> {
-        let head = self.head(pod);
+        let head = self.head(asked);
         output::print(&format.render(answer, |answer| table(&head, answer), names)?)?;
-        self.warn_of_unknown(unknown);
+        self.remark(asked, answer, format.is_table());
         Ok(())
     }
 
-    /// What is said above an answer about the pod called `pod`.
-    pub(crate) fn head<'a>(&'a self, pod: &'a str) -> render::Head<'a> {
+    /// What is said above an answer.
+    pub(crate) fn head<'a>(&'a self, asked: &'a LoadedQuestion) -> render::Head<'a> {
         render::Head {
-            pod,
+            pod: &asked.workload.name,
             snapshot: self.state.snapshot(),
             all: self.all,
+            taken_out: asked.taken_out,
         }
     }
 
-    /// Tells which candidates do not exist.
-    pub(crate) fn warn_of_unknown(&self, unknown: &[String]) {
+    /// Tells beside the answer what was odd about the question: which candidates
+    /// do not exist, and, unless the answer says so (`is_told`), that the pod was
+    /// taken out.
+    pub(crate) fn remark(&self, asked: &LoadedQuestion, answer: &impl Answer, is_told: bool) {
+        if asked.taken_out && !is_told {
+            output::warn(render::TAKEN_OUT);
+        }
+        let unknown = answer.unknown_candidates();
         if !unknown.is_empty() {
             let names = unknown.join(", ");
             output::warn(&format!("no such node in the snapshot: {names}"));
@@ -247,33 +307,5 @@ impl QuestionArgs {
             None if for_person => Some(TABLE_DOMAINS),
             asked => asked,
         }
-    }
-}
-
-/// An object to delete, as `--overlay-delete` names it.
-#[derive(Debug, Clone, PartialEq)]
-struct Deletion(ObjectReference);
-
-impl FromStr for Deletion {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let parts: Vec<&str> = text.split('/').collect();
-        let (kind, namespace, name) = match parts[..] {
-            [kind, name] => (kind, "", name),
-            [kind, namespace, name] => (kind, namespace, name),
-            _ => return Err("want KIND/NAME or KIND/NAMESPACE/NAME".to_owned()),
-        };
-        let known = ObjectKind::all().find(|known| known.as_str().eq_ignore_ascii_case(kind));
-        let known = known.ok_or_else(|| format!("{kind:?} is none of {}", ObjectKind::list()))?;
-        if name.is_empty() {
-            return Err("the name is empty".to_owned());
-        }
-        Ok(Deletion(ObjectReference {
-            kind: known.as_str().to_owned(),
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-            uid: String::new(),
-        }))
     }
 }

@@ -41,6 +41,7 @@ pub(crate) struct Endpoint {
     ///
     /// Without either, https:// is used if a TLS flag is given.
     #[arg(
+        id = Self::ADDRESS,
         long = "server",
         env = "EVENKEEL_SERVER",
         value_name = "ADDRESS",
@@ -74,6 +75,9 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
+    /// What the flag of the address is called in a parsed command line.
+    pub(crate) const ADDRESS: &'static str = "address of the server";
+
     /// Connects.
     pub(crate) async fn connect(&self, timeout: Option<Duration>) -> Result<Transport> {
         let address = &self.address;

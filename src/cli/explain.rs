@@ -54,42 +54,35 @@ impl ExplainCommand {
     /// Asks and prints.
     pub(crate) async fn run(self) -> Result<Exit> {
         let (question, format) = (self.question, self.output);
-        let asked = question.read()?;
+        let asked = question.open().await?;
         let for_person = matches!(format, ExplanationFormat::Text | ExplanationFormat::Html);
         let request = ExplainRequest {
             snapshot: question.state.snapshot().to_owned(),
             dialect: asked.workload.dialect().into(),
-            pod: Some(asked.workload.pod),
+            pod: Some(asked.workload.pod.clone()),
             candidates: question.candidates(),
             node_checks: question.node_checks().into(),
             view: View::Full.into(),
             min_revision: question.min_revision,
-            overlay: asked.overlay,
+            overlay: asked.overlay.clone(),
             max_domains: question.max_domains(for_person),
         };
-        let answer = question
-            .ask(request, asked.overlay_names, rpc!(explain))
-            .await?;
+        let answer = question.ask(&asked, request, rpc!(explain)).await?;
         let format = match format {
             ExplanationFormat::Html => {
-                let head = question.head(&asked.workload.name);
+                let head = question.head(&asked);
                 let html = output::shown(&answer, |answer| render::explain_html(&head, answer));
                 output::print_bytes(html.as_bytes())?;
-                question.warn_of_unknown(&answer.unknown_candidates);
+                question.remark(&asked, &answer, true);
                 return Ok(Exit::of_nodes(answer.feasible_count > 0));
             }
             ExplanationFormat::Text => AnswerFormat::Table,
             ExplanationFormat::Json => AnswerFormat::Json,
             ExplanationFormat::Yaml => AnswerFormat::Yaml,
         };
-        question.print(
-            format,
-            &asked.workload.name,
-            &answer,
-            render::explain,
-            |answer| answer.feasible.clone(),
-            &answer.unknown_candidates,
-        )?;
+        question.print(&asked, format, &answer, render::explain, |answer| {
+            answer.feasible.clone()
+        })?;
         Ok(Exit::of_nodes(answer.feasible_count > 0))
     }
 }

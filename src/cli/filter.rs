@@ -37,7 +37,7 @@ impl FilterCommand {
     /// Asks and prints.
     pub(crate) async fn run(self) -> Result<Exit> {
         let (question, format) = (self.question, self.output.output);
-        let asked = question.read()?;
+        let asked = question.open().await?;
         let view = match format {
             AnswerFormat::Name => View::Basic,
             _ => View::Full,
@@ -45,25 +45,18 @@ impl FilterCommand {
         let request = FilterRequest {
             snapshot: question.state.snapshot().to_owned(),
             dialect: asked.workload.dialect().into(),
-            pod: Some(asked.workload.pod),
+            pod: Some(asked.workload.pod.clone()),
             candidates: question.candidates(),
             node_checks: question.node_checks().into(),
             view: view.into(),
             min_revision: question.min_revision,
-            overlay: asked.overlay,
+            overlay: asked.overlay.clone(),
             max_domains: question.max_domains(format.is_table()),
         };
-        let answer = question
-            .ask(request, asked.overlay_names, rpc!(filter))
-            .await?;
-        question.print(
-            format,
-            &asked.workload.name,
-            &answer,
-            render::filter,
-            |answer| answer.feasible.clone(),
-            &answer.unknown_candidates,
-        )?;
+        let answer = question.ask(&asked, request, rpc!(filter)).await?;
+        question.print(&asked, format, &answer, render::filter, |answer| {
+            answer.feasible.clone()
+        })?;
         Ok(Exit::of_nodes(answer.feasible_count > 0))
     }
 }

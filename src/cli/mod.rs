@@ -33,6 +33,7 @@ mod state;
 mod synth;
 mod token;
 mod verify;
+mod what_if;
 
 use std::process::ExitCode;
 

@@ -8,16 +8,16 @@ use anyhow::Result;
 use clap::Args;
 
 use super::args;
-use super::backend::{Client, rpc};
+use super::backend::rpc;
 use super::decide::{ANSWER, LoadedQuestion, QuestionArgs};
 use super::exit::Exit;
 use super::output::AnswerFormat;
 use super::render;
 use crate::manifest::{PlacementPolicy, Preference};
 use crate::proto::v1::{
-    Affinity, Dialect, FilterRequest, FilterResponse, NodeAffinity, NodeBonus, NodeChecks,
-    NodeNames, NodeSelector, NodeSelectorTerm, PlaceRequest, PlaceResponse, Placement, Pod,
-    PodSpec, Reservation, Toleration, View,
+    Affinity, Dialect, FilterRequest, NodeAffinity, NodeBonus, NodeChecks, NodeNames, NodeSelector,
+    NodeSelectorTerm, PlaceRequest, PlaceResponse, Placement, Pod, PodSpec, Reservation,
+    Toleration, View,
 };
 
 /// The default owner of reservations.
@@ -71,42 +71,55 @@ pub(crate) struct PlaceCommand {
 impl PlaceCommand {
     /// Places and prints.
     pub(crate) async fn run(self) -> Result<Exit> {
-        let asked = self.question.read()?;
-        let client = self.question.state.client().await?;
-        let policy = asked.workload.policy.clone();
-        let name = asked.workload.name.clone();
-        let answer = match policy {
-            None => self.place(&client, asked, Vec::new(), None).await,
+        anyhow::ensure!(
+            self.reserve.is_none() || !self.question.state.is_loaded(),
+            "--reserve with --load: a reservation is kept by a server, and nothing of this process \
+             outlives it; load the files into a server with `evenkeel load` and ask that"
+        );
+        let asked = self.question.open().await?;
+        let answer = match asked.workload.policy.clone() {
+            None => {
+                let replicas = self.replicas.unwrap_or(asked.workload.replicas);
+                anyhow::ensure!(
+                    replicas > 0,
+                    "{} wants 0 replicas: say with --replicas how many to place, 1 or more",
+                    asked.workload.name
+                );
+                self.place(&asked, Vec::new(), replicas).await?
+            }
             Some(PlacementPolicy::PickN {
                 clusters,
                 preferences,
             }) => {
-                let bonuses = self.bonuses(&client, &preferences).await?;
-                self.place(&client, asked, bonuses, Some(clusters)).await
+                let bonuses = self.bonuses(&asked, &preferences).await?;
+                let wanted = self.replicas.unwrap_or(clusters);
+                self.place(&asked, bonuses, wanted).await?
             }
-            Some(PlacementPolicy::PickAll) => self.pick(&client, asked, None).await,
-            Some(PlacementPolicy::PickFixed(names)) => self.pick(&client, asked, Some(names)).await,
+            Some(PlacementPolicy::PickAll) => self.pick(&asked, None).await?,
+            Some(PlacementPolicy::PickFixed(names)) => self.pick(&asked, Some(names)).await?,
         };
-        let answer = answer.map_err(|error| self.question.explain(error))?;
         let node = |placement: &Placement| placement.node.clone();
         self.question.print(
+            &asked,
             self.output.output,
-            &name,
             &answer,
             render::place,
             |answer| answer.placements.iter().map(node).collect(),
-            &answer.unknown_candidates,
         )?;
         Ok(Exit::of_nodes(answer.unplaced == 0))
     }
 
     async fn place(
         &self,
-        client: &Client,
-        asked: LoadedQuestion,
+        asked: &LoadedQuestion,
         bonuses: Vec<NodeBonus>,
-        wanted: Option<i32>,
+        replicas: i32,
     ) -> Result<PlaceResponse> {
+        anyhow::ensure!(
+            self.reserve.is_none() || !asked.has_overlay(),
+            "--reserve: nothing is reserved on what is only supposed; leave out --overlay and \
+             --overlay-delete, and pods that are in the snapshot already"
+        );
         let reserve = self.reserve.map(|ttl| Reservation {
             owner: self.owner.clone(),
             ttl: Some(ttl.into()),
@@ -117,30 +130,27 @@ impl PlaceCommand {
             AnswerFormat::Table => Some(0),
             _ => self.question.max_domains(false),
         };
-        let replicas = self.replicas.or(wanted);
         let request = PlaceRequest {
             snapshot: self.question.state.snapshot().to_owned(),
             dialect: asked.workload.dialect().into(),
-            replicas: replicas.unwrap_or(asked.workload.replicas),
-            pod: Some(asked.workload.pod),
+            replicas,
+            pod: Some(asked.workload.pod.clone()),
             candidates: self.question.candidates(),
             node_checks: self.question.node_checks().into(),
             min_revision: self.question.min_revision,
-            overlay: asked.overlay,
+            overlay: asked.overlay.clone(),
             bonuses,
             reserve,
             max_domains,
             ..Default::default()
         };
-        let names = asked.overlay_names;
-        client.call_about(request, || names, rpc!(place)).await
+        self.question.ask(asked, request, rpc!(place)).await
     }
 
     /// PickAll and PickFixed: nothing is spread.
     async fn pick(
         &self,
-        client: &Client,
-        asked: LoadedQuestion,
+        asked: &LoadedQuestion,
         names: Option<Vec<String>>,
     ) -> Result<PlaceResponse> {
         anyhow::ensure!(
@@ -151,7 +161,7 @@ impl PlaceCommand {
             self.replicas.is_none(),
             "--replicas: only a PickN policy counts clusters"
         );
-        let mut pod = asked.workload.pod;
+        let mut pod = asked.workload.pod.clone();
         if let Some(spec) = &mut pod.spec {
             spec.topology_spread_constraints.clear();
         }
@@ -168,11 +178,11 @@ impl PlaceCommand {
             candidates: names.or_else(|| self.question.candidates()),
             node_checks: checks.into(),
             min_revision: self.question.min_revision,
-            overlay: asked.overlay,
+            overlay: asked.overlay.clone(),
+            view: View::Basic.into(),
             ..Default::default()
         };
-        let overlay = asked.overlay_names;
-        let answer = filter(client, request, overlay).await?;
+        let answer = self.question.ask(asked, request, rpc!(filter)).await?;
         let placement = |node| Placement {
             node,
             ..Default::default()
@@ -190,34 +200,28 @@ impl PlaceCommand {
 
     /// What clusters are worth by a policy's preferences: the server says
     /// which ones match.
-    async fn bonuses(&self, client: &Client, preferences: &[Preference]) -> Result<Vec<NodeBonus>> {
+    async fn bonuses(
+        &self,
+        asked: &LoadedQuestion,
+        preferences: &[Preference],
+    ) -> Result<Vec<NodeBonus>> {
         let mut bonuses: BTreeMap<String, i64> = BTreeMap::new();
         for Preference { weight, term } in preferences {
             let request = FilterRequest {
                 snapshot: self.question.state.snapshot().to_owned(),
                 pod: Some(matching(term.as_ref())),
                 min_revision: self.question.min_revision,
+                view: View::Basic.into(),
                 ..Default::default()
             };
-            for node in filter(client, request, Vec::new()).await?.feasible {
+            let answer = self.question.ask(asked, request, rpc!(filter)).await?;
+            for node in answer.feasible {
                 *bonuses.entry(node).or_default() += weight;
             }
         }
         let bonus = |(node, score)| NodeBonus { node, score };
         Ok(bonuses.into_iter().map(bonus).collect())
     }
-}
-
-async fn filter(
-    client: &Client,
-    request: FilterRequest,
-    overlay: Vec<String>,
-) -> Result<FilterResponse> {
-    let request = FilterRequest {
-        view: View::Basic.into(),
-        ..request
-    };
-    client.call_about(request, || overlay, rpc!(filter)).await
 }
 
 /// A pod that may run wherever `term` matches.

@@ -10,6 +10,7 @@ use super::backend::{all_pages, rpc};
 use super::exit::Exit;
 use super::output;
 use super::render;
+use crate::manifest::ObjectName;
 use crate::proto::v1::{
     ConfirmReservationsRequest, Confirmation, ListReservationsRequest, ListReservationsResponse,
     ReleaseReservationsRequest, ReservedPod,
@@ -181,15 +182,14 @@ impl FromStr for Became {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once('=') {
-            Some((id, pod)) if !id.is_empty() && !pod.is_empty() => Ok(Self(Confirmation {
-                id: id.to_owned(),
-                pod: Some(ReservedPod {
-                    name: pod.to_owned(),
-                    uid: String::new(),
-                }),
-            })),
-            _ => Err("want ID=POD".to_owned()),
-        }
+        let parts = text.split_once('=').filter(|(id, _)| !id.is_empty());
+        let (id, pod) = parts.ok_or("want ID=POD")?;
+        Ok(Self(Confirmation {
+            id: id.to_owned(),
+            pod: Some(ReservedPod {
+                name: ObjectName::name_of("Pod", pod)?,
+                uid: String::new(),
+            }),
+        }))
     }
 }

@@ -44,16 +44,16 @@ impl ScoreCommand {
     /// Asks and prints, best first.
     pub(crate) async fn run(self) -> Result<Exit> {
         let (question, format) = (self.question, self.output.output);
-        let asked = question.read()?;
+        let asked = question.open().await?;
         let request = ScoreRequest {
             snapshot: question.state.snapshot().to_owned(),
             dialect: asked.workload.dialect().into(),
-            pod: Some(asked.workload.pod),
+            pod: Some(asked.workload.pod.clone()),
             candidates: question.candidates(),
             node_checks: question.node_checks().into(),
             view: View::Basic.into(),
             min_revision: question.min_revision,
-            overlay: asked.overlay,
+            overlay: asked.overlay.clone(),
             max_domains: question.max_domains(format.is_table()),
             // The service sorts when it has a number; all nodes are few enough.
             top: match self.top {
@@ -61,18 +61,11 @@ impl ScoreCommand {
                 top => top,
             },
         };
-        let answer = question
-            .ask(request, asked.overlay_names, rpc!(score))
-            .await?;
+        let answer = question.ask(&asked, request, rpc!(score)).await?;
         let node = |score: &NodeScore| score.node.clone();
-        question.print(
-            format,
-            &asked.workload.name,
-            &answer,
-            render::score,
-            |answer| answer.scores.iter().map(node).collect(),
-            &answer.unknown_candidates,
-        )?;
+        question.print(&asked, format, &answer, render::score, |answer| {
+            answer.scores.iter().map(node).collect()
+        })?;
         Ok(Exit::of_nodes(!answer.scores.is_empty()))
     }
 }

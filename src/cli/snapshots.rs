@@ -79,6 +79,10 @@ impl ListSnapshots {
 /// Flags of `evenkeel snapshot get`.
 #[derive(Debug, Args)]
 pub(crate) struct Get {
+    /// Name of the snapshot; or as --snapshot names it
+    #[arg(id = args::SNAPSHOT_ARGUMENT, value_name = "NAME")]
+    name: Option<String>,
+
     #[command(flatten)]
     state: args::SnapshotSource,
 
@@ -88,9 +92,10 @@ pub(crate) struct Get {
 
 impl Get {
     async fn run(self) -> Result<Exit> {
-        let client = self.state.client().await?;
+        let state = self.state.named(self.name);
+        let client = state.client().await?;
         let request = GetSnapshotRequest {
-            snapshot: self.state.snapshot().to_owned(),
+            snapshot: state.snapshot().to_owned(),
         };
         let answer = client.call(request, rpc!(get_snapshot)).await?;
         self.output.print(
@@ -105,9 +110,15 @@ impl Get {
 /// Flags of `evenkeel snapshot delete`.
 #[derive(Debug, Args)]
 pub(crate) struct Delete {
+    /// Name of the snapshot; or as --snapshot names it
+    #[arg(value_name = "NAME", required_unless_present = "snapshot")]
+    name: Option<String>,
+
     /// Name of the snapshot
-    #[arg(value_name = "NAME")]
-    name: String,
+    ///
+    /// Nothing else names it here: what is deleted must be said.
+    #[arg(short, long, value_name = "NAME", conflicts_with = "name")]
+    snapshot: Option<String>,
 
     #[command(flatten)]
     server: args::Server,
@@ -116,12 +127,13 @@ pub(crate) struct Delete {
 impl Delete {
     async fn run(self) -> Result<Exit> {
         let client = self.server.client().await?;
+        let name = self.name.or(self.snapshot).unwrap_or_default();
         let request = DeleteSnapshotRequest {
-            snapshot: self.name.clone(),
+            snapshot: name.clone(),
             epoch: String::new(),
         };
         client.call(request, rpc!(delete_snapshot)).await?;
-        output::print(&format!("snapshot {:?} deleted\n", self.name))?;
+        output::print(&format!("snapshot {name:?} deleted\n"))?;
         Ok(Exit::Success)
     }
 }

@@ -1,7 +1,5 @@
 //! `evenkeel spread`: how evenly things are spread now.
 
-use std::str::FromStr;
-
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
@@ -11,6 +9,7 @@ use super::exit::Exit;
 use super::output::{self, AnswerFormat};
 use super::render;
 use super::selector::SelectorFlag;
+use crate::manifest::ObjectName;
 use crate::proto::v1::describe_spread_request::Subject;
 use crate::proto::v1::{
     DescribeSpreadRequest, DescribeSpreadResponse, WorkloadName, WorkloadSpread,
@@ -45,9 +44,12 @@ pub(crate) struct SpreadCommand {
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
 
-    /// One workload: the kind and name of its pods' controller, e.g. deployment/web
-    #[arg(long, value_name = "KIND/NAME", conflicts_with = "selector")]
-    workload: Option<WorkloadFlag>,
+    /// One workload: the kind and name of its pods' controller, e.g. deploy/web
+    ///
+    /// Kinds have kubectl's names, and KIND/NAMESPACE/NAME names another
+    /// namespace than --namespace.
+    #[arg(long, value_name = "KIND/NAME", value_parser = workload_name, conflicts_with = "selector")]
+    workload: Option<ObjectName>,
 
     /// Pods that match, in kubectl's syntax: app=web,tier in (a,b),!legacy
     #[arg(short = 'l', long, value_name = "SELECTOR")]
@@ -105,33 +107,11 @@ enum SpreadFormat {
 }
 
 /// A workload as `--workload` names it.
-#[derive(Debug, Clone, PartialEq)]
-struct WorkloadFlag(WorkloadName);
-
-impl FromStr for WorkloadFlag {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        /// Kinds that are known in any case, with kubectl's short names.
-        const KINDS: [(&str, &str); 6] = [
-            ("Deployment", "deploy"),
-            ("ReplicaSet", "rs"),
-            ("StatefulSet", "sts"),
-            ("DaemonSet", "ds"),
-            ("Job", "job"),
-            ("ReplicationController", "rc"),
-        ];
-        let (kind, name) = text.split_once('/').ok_or("want KIND/NAME")?;
-        if kind.is_empty() || name.is_empty() || name.contains('/') {
-            return Err("want KIND/NAME".to_owned());
-        }
-        let known = KINDS.iter().find(|(known, short)| {
-            known.eq_ignore_ascii_case(kind) || short.eq_ignore_ascii_case(kind)
-        });
-        Ok(WorkloadFlag(WorkloadName {
-            kind: known.map_or(kind, |(known, _)| known).to_owned(),
-            name: name.to_owned(),
-        }))
+fn workload_name(text: &str) -> Result<ObjectName, &'static str> {
+    let name: ObjectName = text.parse()?;
+    match name.kind {
+        Some(_) => Ok(name),
+        None => Err("want KIND/NAME or KIND/NAMESPACE/NAME"),
     }
 }
 
@@ -166,12 +146,19 @@ impl SpreadCommand {
     }
 
     fn request(&self) -> DescribeSpreadRequest {
-        let workload = self.workload.clone();
-        let workload = workload.map(|WorkloadFlag(name)| Subject::Workload(name));
+        let named = self.workload.as_ref();
+        let workload = named.map(|named| {
+            Subject::Workload(WorkloadName {
+                kind: named.kind.clone().unwrap_or_default(),
+                name: named.name.clone(),
+            })
+        });
+        let namespace = named.and_then(|named| named.namespace.as_ref());
+        let namespace = namespace.or(self.namespace.as_ref());
         let selector = self.selector.clone();
         DescribeSpreadRequest {
             snapshot: self.state.snapshot().to_owned(),
-            namespace: self.namespace.clone().unwrap_or_default(),
+            namespace: namespace.cloned().unwrap_or_default(),
             subject: workload
                 .or(selector.map(|SelectorFlag(selector)| Subject::Selector(selector))),
             topology_key: self.by.clone().unwrap_or_default(),

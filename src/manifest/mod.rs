@@ -3,7 +3,7 @@
 //!
 //! `source` says which files there are, `document` takes one apart into single
 //! objects, each an `item` until its kind is known, and `lean` leaves out what no
-//! decision reads. `object`, `workload`, `fleet` and `defaults` decode what they
+//! decision reads. `naming` reads names of objects as people type them. `object`, `workload`, `fleet` and `defaults` decode what they
 //! know. `saved` makes sure that a saved snapshot is read whole or not at all.
 
 mod defaults;
@@ -13,6 +13,7 @@ mod fleet;
 mod item;
 mod lean;
 mod list_file;
+mod naming;
 mod object;
 mod objects;
 mod positions;
@@ -27,6 +28,7 @@ pub(crate) use defaults::read_default_constraints;
 pub(crate) use error::ManifestError;
 pub(crate) use fleet::{PlacementPolicy, Preference};
 pub(crate) use list_file::ListFile;
+pub(crate) use naming::ObjectName;
 pub(crate) use object::object_name;
 pub(crate) use objects::{LoadedObjects, read_objects};
 pub(crate) use positions::{Position, Positions};

@@ -10,6 +10,7 @@ use super::document::for_each_item;
 use super::error::ManifestError;
 use super::fleet::{PlacementPolicy, is_placement, placement};
 use super::item::{Item, describe, metadata, text};
+use super::naming::ObjectName;
 use super::source::{InputSource, expand};
 use crate::proto::v1::{Dialect, Pod};
 
@@ -40,7 +41,7 @@ impl WorkloadPod {
 }
 
 /// Reads the pod of the one workload in `path` (`-`: standard input), or of
-/// the one called `name` (`KIND/NAME` or `NAME`, the kind in any case).
+/// the one called `name`.
 /// `namespace` overrides the workload's, whatever the file says.
 ///
 /// A pod template becomes a pod with the template's labels and the workload's
@@ -50,7 +51,7 @@ impl WorkloadPod {
 /// owner in between that is not in the file, so they get no owner.
 pub(crate) fn read_workload(
     path: &Path,
-    name: Option<&str>,
+    name: Option<&ObjectName>,
     namespace: Option<&str>,
 ) -> Result<WorkloadPod, ManifestError> {
     let mut found = Vec::new();
@@ -123,7 +124,7 @@ pub(super) fn template_path(kind: &str) -> Option<&'static str> {
 fn the_one(
     found: Vec<Item>,
     choices: &[String],
-    name: Option<&str>,
+    name: Option<&ObjectName>,
     path: &Path,
 ) -> Result<Item, ManifestError> {
     let count = found.len();
@@ -152,28 +153,23 @@ fn the_one(
 
 /// `KIND/NAMESPACE/NAME` of an object, as `--name` takes it.
 fn choice(value: &Value) -> String {
+    let (kind, namespace, name) = parts(value);
+    format!("{kind}/{namespace}/{name}")
+}
+
+/// Kind, namespace and name of an object.
+fn parts(value: &Value) -> (&str, &str, &str) {
     let metadata = metadata(value);
     let namespace = match text(metadata, "namespace") {
         "" => "default",
         namespace => namespace,
     };
-    format!(
-        "{}/{namespace}/{}",
-        text(value, "kind"),
-        text(metadata, "name")
-    )
+    (text(value, "kind"), namespace, text(metadata, "name"))
 }
 
-fn is_called(value: &Value, name: &str) -> bool {
-    let choice = choice(value);
-    let parts: Vec<&str> = choice.split('/').collect();
-    let same_kind = |kind: &str| kind.eq_ignore_ascii_case(parts[0]);
-    match *name.split('/').collect::<Vec<_>>() {
-        [name] => name == parts[2],
-        [kind, name] => same_kind(kind) && name == parts[2],
-        [kind, namespace, name] => same_kind(kind) && namespace == parts[1] && name == parts[2],
-        _ => false,
-    }
+fn is_called(value: &Value, name: &ObjectName) -> bool {
+    let (kind, namespace, called) = parts(value);
+    name.is_of(kind, namespace, called)
 }
 
 fn listed(choices: &[String]) -> String {

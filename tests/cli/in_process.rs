@@ -6,7 +6,7 @@ use crate::desk;
 use crate::evenkeel::objects;
 
 const WEB: &str = "-f workloads.yaml --name web --load cluster.yaml";
-const DB: &str = "-f workloads.yaml --name db --load cluster.yaml";
+const DB: &str = "-f workloads.yaml --name sts/db --load cluster.yaml";
 
 #[test]
 fn names_and_exit_codes_say_which_nodes_are_feasible() {
@@ -19,7 +19,7 @@ fn names_and_exit_codes_say_which_nodes_are_feasible() {
             vec![],
         ),
         (
-            format!("filter {WEB} --spread-only --candidate c1 --candidate a1"),
+            format!("filter {WEB} --spread-only --candidate c1 --candidate no/a1"),
             0,
             vec!["c1"],
         ),

@@ -16,6 +16,7 @@ mod spread;
 #[path = "../support/mod.rs"]
 mod support;
 mod synth;
+mod what_if;
 
 /// Three zones: a holds two web pods, b one, c none. a2 is cordoned, c1 is
 /// tainted, x1 has no zone.

@@ -18,7 +18,6 @@ fn fleet_desk() -> Desk {
 fn names_come_in_the_order_of_the_picks() {
     let deployment = "-f workloads.yaml --name web --load cluster.yaml";
     let cases = [
-        (format!("{deployment} --replicas 0"), 0, vec![]),
         // Zone c is only for those that tolerate its taint: b, the emptier one,
         // cannot get further ahead of it.
         (format!("{deployment} --replicas 1"), 1, vec![]),
@@ -236,8 +235,10 @@ fn what_is_not_supported_is_named() {
         assert!(outcome.err.contains(named), "{named:?} in\n{}", outcome.err);
     }
     let desk = fleet_desk().file("policy.yaml", &placement("{}"));
-    let line = "place -f policy.yaml --load fleet.yaml --reserve 5m";
-    let outcome = desk.run(line).expect(2);
+    let (_runtime, server, _) = crate::remote::with_server();
+    let desk = desk.with_server(&server.address);
+    desk.run("load fleet.yaml").expect(0);
+    let outcome = desk.run("place -f policy.yaml --reserve 5m").expect(2);
     assert!(
         outcome.err.contains("only a PickN policy reserves"),
         "{}",
@@ -247,10 +248,34 @@ fn what_is_not_supported_is_named() {
 
 #[test]
 fn a_reservation_is_told() {
-    let line = "place -f placement.yaml --load fleet.yaml --reserve 5m --owner me -o json";
-    let answer = fleet_desk().run(line).expect(0).json();
+    let (_runtime, server, _) = crate::remote::with_server();
+    let desk = fleet_desk().with_server(&server.address);
+    desk.run("load fleet.yaml").expect(0);
+    let line = "place -f placement.yaml --reserve 5m --owner me -o json";
+    let answer = desk.run(line).expect(0).json();
     assert!(answer["reservedUntil"].is_string(), "{answer}");
     for pick in answer["placements"].as_array().expect("a list") {
         assert!(pick["reservationId"].is_string(), "{pick}");
     }
+}
+
+/// Nothing of a process that decides on files outlives it.
+#[test]
+fn files_reserve_nothing() {
+    let line = "place -f placement.yaml --load fleet.yaml --reserve 5m";
+    let outcome = fleet_desk().run(line).expect(2);
+    assert!(
+        outcome.err.contains("--reserve with --load"),
+        "{}",
+        outcome.err
+    );
+    assert_eq!(outcome.out, "");
+}
+
+#[test]
+fn nothing_is_not_placed() {
+    let line = "place -f workloads.yaml --name web --load cluster.yaml --replicas 0";
+    let outcome = desk().run(line).expect(2);
+    let why = "error: Deployment default/web wants 0 replicas: say with --replicas";
+    assert!(outcome.err.starts_with(why), "{}", outcome.err);
 }

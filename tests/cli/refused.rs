@@ -57,6 +57,32 @@ fn wrong_input_ends_with_2_and_says_where() {
             "--default-constraints needs --load here",
         ),
         (
+            "filter -f pod.yaml --load cluster.yaml --server localhost:50051",
+            "--server with --load: on files it is decided here, and no server is asked",
+        ),
+        (
+            "spread --load cluster.yaml --token-file pod.yaml",
+            "--token-file with --load",
+        ),
+        (
+            "snapshot get one --snapshot other",
+            "the snapshot is named twice",
+        ),
+        ("snapshot delete", "the following required arguments"),
+        ("snapshot delete one -s other", "cannot be used with"),
+        (
+            "filter -f pod.yaml --candidate pod/x",
+            "want a Node, not a Pod",
+        ),
+        (
+            "reservation confirm x=deploy/web",
+            "want a Pod, not a Deployment",
+        ),
+        (
+            "filter -f workloads.yaml --name deploy/db",
+            "no Deployment/db in it; there is",
+        ),
+        (
             "filter -f pod.yaml --load cluster.yaml --default-constraints pod.yaml",
             "error: --default-constraints: pod.yaml: a Pod has no default constraints",
         ),

@@ -62,7 +62,9 @@ fn load_sums_up_and_replaces_or_merges() {
     };
     assert_eq!(counts("snapshot get"), json!(["6", "3"]));
     desk.run("load node.yaml --snapshot other").expect(0);
-    assert_eq!(counts("snapshot get -s other"), json!(["1", null]));
+    for line in ["snapshot get -s other", "snapshot get other"] {
+        assert_eq!(counts(line), json!(["1", null]), "{line}");
+    }
     desk.run("load node.yaml").expect(0);
     assert_eq!(counts("snapshot get"), json!(["1", null]));
 }
@@ -115,6 +117,9 @@ fn snapshots_are_listed_saved_restored_and_deleted() {
     let saved = std::fs::read_to_string(desk.path("saved.json")).expect("it was written");
     assert_eq!(objects(&copy), objects(&saved));
 
+    desk.run("snapshot restore saved.json --snapshot again")
+        .expect(0);
+    desk.run("snapshot delete --snapshot again").expect(0);
     desk.run("snapshot delete default").expect(0);
     assert_eq!(desk.run("snapshot list -o name").expect(0).out, "copy\n");
     for line in [
@@ -182,4 +187,8 @@ fn the_environment_names_server_and_snapshot_and_flags_win() {
     };
     assert_eq!(run("snapshot get"), Some(0));
     assert_eq!(run("snapshot get --snapshot other"), Some(2));
+    assert_eq!(run("snapshot get named"), Some(0));
+    assert_eq!(run("snapshot get other"), Some(2));
+    // On files nobody asks the server that the environment names.
+    assert_eq!(run("snapshot get --load cluster.yaml"), Some(0));
 }

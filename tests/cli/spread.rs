@@ -58,6 +58,7 @@ fn names_and_exit_codes() {
             "Deployment/shop/web\nStatefulSet/shop/cache\nStatefulSet/shop/db\n",
         ),
         ("--workload sts/db", 2, ""),
+        ("--workload sts/shop/db", 0, "StatefulSet/shop/db\n"),
         ("-n shop --workload db", 2, ""),
         ("--workload sts/db --selector app=db", 2, ""),
         ("--by no/key/at/all", 2, ""),

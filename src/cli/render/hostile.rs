@@ -92,6 +92,7 @@ fn nothing_from_outside_moves_the_terminal() {
         pod: HOSTILE,
         snapshot: "default",
         all: false,
+        taken_out: true,
     };
     check("filter", |answer| filter(&head, answer));
     check("score", |answer| score(&head, answer));

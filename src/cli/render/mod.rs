@@ -34,5 +34,5 @@ pub(crate) use score::score;
 pub(crate) use snapshot::{snapshot, snapshots};
 pub(crate) use spread::{SpreadOf, spread, workload_name};
 pub(crate) use state::{loss, repaired, states};
-pub(crate) use text::Head;
+pub(crate) use text::{Head, TAKEN_OUT};
 pub(crate) use verified::verified;

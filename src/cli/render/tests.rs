@@ -9,6 +9,7 @@ const HEAD: Head<'static> = Head {
     pod: "Deployment shop/web",
     snapshot: "default",
     all: false,
+    taken_out: false,
 };
 
 fn answer<T: DeserializeOwned>(json: Value) -> T {

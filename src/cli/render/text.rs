@@ -14,13 +14,22 @@ pub(crate) struct Head<'a> {
     pub(crate) snapshot: &'a str,
     /// Whether to list all nodes.
     pub(crate) all: bool,
+    /// Whether the pod was taken out of the snapshot for the answer.
+    pub(crate) taken_out: bool,
 }
+
+/// What is said of a pod that was taken out of the snapshot for the answer.
+pub(crate) const TAKEN_OUT: &str = "the pod is in the snapshot: it was taken out first";
 
 impl Head<'_> {
     /// The first lines of an answer.
     pub(super) fn lines(&self, revision: i64) -> String {
+        let taken_out = match self.taken_out {
+            true => format!("{TAKEN_OUT}\n"),
+            false => String::new(),
+        };
         format!(
-            "{}\nsnapshot {:?}, revision {revision}\n",
+            "{}\nsnapshot {:?}, revision {revision}\n{taken_out}",
             visible::text(self.pod),
             self.snapshot
         )

@@ -7,7 +7,8 @@ use super::{directory_with, message};
 
 fn workload(content: &str, name: Option<&str>, namespace: Option<&str>) -> Result<Value, String> {
     let directory = directory_with(&[("a.yaml", content)]);
-    read_workload(&directory.path().join("a.yaml"), name, namespace)
+    let name = name.map(|name| name.parse().expect("a name"));
+    read_workload(&directory.path().join("a.yaml"), name.as_ref(), namespace)
         .map(|workload| json!([workload.name, workload.pod]))
         .map_err(|error| message(&error, &directory))
 }

@@ -9,7 +9,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::constraint;
 use super::explain::{bar, is_hard, left_out_text, limit, minimum, verdict};
-use super::text::{Head, counted};
+use super::text::{Head, TAKEN_OUT, counted};
 use crate::explain::plural;
 use crate::matching::selector_text;
 use crate::proto::v1::hint::Kind;
@@ -63,6 +63,7 @@ fn header(head: &Head, answer: &ExplainResponse) -> Markup {
     html! {
         header.good[found].bad[!found] {
             p.pod { (head.pod) }
+            @if head.taken_out { p.pod { (TAKEN_OUT) } }
             div.verdict {
                 h1 { (verdict) }
                 @if !why.is_empty() { p { (why) } }

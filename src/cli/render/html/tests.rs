@@ -8,6 +8,7 @@ const HEAD: Head<'static> = Head {
     pod: HOSTILE,
     snapshot: HOSTILE,
     all: false,
+    taken_out: false,
 };
 
 /// A hostile name of a node or a label.

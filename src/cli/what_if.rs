@@ -1,0 +1,153 @@
+//! What-if: objects that a question adds, changes or takes away, and the pod
+//! itself, which must not count where it already runs.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::Result;
+use clap::Args;
+use indicatif::ProgressBar;
+
+use super::output;
+use crate::manifest::{self, LoadedObjects, ObjectName};
+use crate::proto::v1::change::Object;
+use crate::proto::v1::{Change, ObjectReference, Pod};
+use crate::snapshot::{ObjectId, ObjectKind};
+
+/// Heading of the flags in `--help`.
+const WHAT_IF: &str = "What if";
+
+/// Flags of what-if.
+#[derive(Debug, Args)]
+#[command(next_help_heading = WHAT_IF)]
+pub(crate) struct WhatIf {
+    /// What if these objects were added or updated; nothing is stored
+    ///
+    /// A file, directory or - as for --load. Can be repeated. No other call
+    /// waits for this one, or sees its objects.
+    #[arg(long, value_name = "FILE")]
+    overlay: Vec<PathBuf>,
+
+    /// What if this object were gone: node/NAME, or KIND/[NAMESPACE/]NAME
+    ///
+    /// An object that is not there is refused.
+    #[arg(long, value_name = "OBJECT")]
+    overlay_delete: Vec<Deletion>,
+}
+
+/// The changes of a question, deletions last.
+#[derive(Debug, Default)]
+pub(crate) struct Overlay {
+    /// The changes.
+    pub(crate) changes: Vec<Change>,
+    /// What each is called in an error.
+    pub(crate) names: Vec<String>,
+}
+
+impl WhatIf {
+    /// Whether standard input is one of the files.
+    pub(crate) fn reads_standard_input(&self) -> bool {
+        self.overlay.iter().any(|path| path == Path::new("-"))
+    }
+
+    /// Reads the files.
+    pub(crate) fn read(&self) -> Result<Overlay> {
+        let objects = self.read_files()?;
+        let names = (0..objects.changes.len()).map(|index| objects.describe(index));
+        let mut overlay = Overlay {
+            names: names.collect(),
+            changes: objects.changes,
+        };
+        for Deletion(object) in &self.overlay_delete {
+            overlay.delete(object.clone());
+        }
+        Ok(overlay)
+    }
+
+    fn read_files(&self) -> Result<LoadedObjects> {
+        let sources = manifest::expand(&self.overlay)?;
+        let objects = manifest::read_objects(sources, &ProgressBar::hidden())?;
+        for line in &objects.repeated {
+            output::warn(line);
+        }
+        if !objects.skipped.is_empty() {
+            let kinds: Vec<&str> = objects.skipped.keys().map(String::as_str).collect();
+            output::warn(&format!(
+                "--overlay: no decision reads {}",
+                kinds.join(", ")
+            ));
+        }
+        Ok(objects)
+    }
+}
+
+impl Overlay {
+    /// Takes an object away.
+    pub(crate) fn delete(&mut self, object: ObjectReference) {
+        let object = Object::Delete(object);
+        let name = manifest::object_name(&object);
+        self.names.push(format!("--overlay-delete {name}"));
+        self.changes.push(Change {
+            object: Some(object),
+        });
+    }
+
+    /// Whether it says something of the object itself.
+    pub(crate) fn mentions(&self, object: &ObjectReference) -> bool {
+        let object = Object::Delete(object.clone());
+        let mut objects = self.changes.iter().filter_map(|c| c.object.as_ref());
+        objects.any(|other| ObjectId::of(other) == ObjectId::of(&object))
+    }
+}
+
+/// Refuses an answer to a question of which deletions hit nothing: it answers
+/// another question.
+///
+/// # Errors
+/// A sentence that names them.
+pub(crate) fn check_deleted(unknown: &[ObjectReference]) -> Result<()> {
+    let name = |object: &ObjectReference| {
+        let object = Object::Delete(object.clone());
+        manifest::object_name(&object)
+    };
+    let names: Vec<String> = unknown.iter().map(name).collect();
+    anyhow::ensure!(
+        names.is_empty(),
+        "--overlay-delete: the snapshot has no {}",
+        names.join(", ")
+    );
+    Ok(())
+}
+
+/// What a pod that has a name is called in a snapshot; `None` for the pod of a
+/// template.
+pub(crate) fn named_pod(pod: &Pod) -> Option<ObjectReference> {
+    let metadata = pod.metadata.as_ref()?;
+    (!metadata.name.is_empty()).then(|| ObjectReference {
+        kind: ObjectKind::Pod.as_str().to_owned(),
+        namespace: metadata.namespace.clone(),
+        name: metadata.name.clone(),
+        uid: String::new(),
+    })
+}
+
+/// An object to delete, as `--overlay-delete` names it.
+#[derive(Debug, Clone, PartialEq)]
+struct Deletion(ObjectReference);
+
+impl FromStr for Deletion {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let named: ObjectName = text.parse()?;
+        let kind = named.kind.ok_or("want KIND/NAME or KIND/NAMESPACE/NAME")?;
+        let known = ObjectKind::all().find(|known| known.as_str() == kind);
+        let known = known.ok_or_else(|| format!("{kind:?} is none of {}", ObjectKind::list()))?;
+        Ok(Deletion(ObjectReference {
+            kind: known.as_str().to_owned(),
+            namespace: named.namespace.unwrap_or_default(),
+            name: named.name,
+            uid: String::new(),
+        }))
+    }
+}

@@ -1,0 +1,151 @@
+//! Names of objects as people type them: `web`, `deploy/web` or
+//! `deployments.apps/shop/web`.
+
+use std::str::FromStr;
+
+/// A kind with what kubectl calls it besides: the plural, and short names.
+struct Kind {
+    name: &'static str,
+    others: &'static [&'static str],
+}
+
+const fn kind(name: &'static str, others: &'static [&'static str]) -> Kind {
+    Kind { name, others }
+}
+
+/// The kinds that have other names, as `kubectl api-resources` lists them.
+const KINDS: [Kind; 13] = [
+    kind("Node", &["nodes", "no"]),
+    kind("Pod", &["pods", "po"]),
+    kind("Service", &["services", "svc"]),
+    kind("Deployment", &["deployments", "deploy"]),
+    kind("ReplicaSet", &["replicasets", "rs"]),
+    kind("StatefulSet", &["statefulsets", "sts"]),
+    kind("DaemonSet", &["daemonsets", "ds"]),
+    kind("Job", &["jobs"]),
+    kind("CronJob", &["cronjobs", "cj"]),
+    kind("ReplicationController", &["replicationcontrollers", "rc"]),
+    kind(
+        "ClusterResourcePlacement",
+        &["clusterresourceplacements", "crp"],
+    ),
+    kind("ResourcePlacement", &["resourceplacements", "rp"]),
+    kind("MemberCluster", &["memberclusters"]),
+];
+
+/// Kubernetes' word for a kind, from any of its names in any case, with or
+/// without the group behind a dot. A kind that is not known stays as it is.
+fn full_kind(text: &str) -> &str {
+    let bare = text.split('.').next().unwrap_or(text);
+    let is_name = |name: &str| name.eq_ignore_ascii_case(bare);
+    let known = KINDS
+        .iter()
+        .find(|kind| is_name(kind.name) || kind.others.iter().any(|other| is_name(other)));
+    known.map_or(text, |kind| kind.name)
+}
+
+/// An object as somebody names it: `NAME`, `KIND/NAME` or
+/// `KIND/NAMESPACE/NAME`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ObjectName {
+    /// The kind, in Kubernetes' word for it where that is known; `None` when
+    /// it was left out.
+    pub(crate) kind: Option<String>,
+    /// The namespace; `None` when it was left out.
+    pub(crate) namespace: Option<String>,
+    /// The name.
+    pub(crate) name: String,
+}
+
+impl ObjectName {
+    /// The name of an object that can only be of `kind`: `NAME` or `KIND/NAME`.
+    ///
+    /// # Errors
+    /// What is wrong with `text`.
+    pub(crate) fn name_of(kind: &str, text: &str) -> Result<String, String> {
+        let named: Self = text.parse()?;
+        match named.kind {
+            Some(other) if other != kind => Err(format!("want a {kind}, not a {other}")),
+            _ if named.namespace.is_some() => Err(format!("want NAME or {kind}/NAME")),
+            _ => Ok(named.name),
+        }
+    }
+
+    /// Whether it names an object. Kinds are compared in any case.
+    pub(super) fn is_of(&self, kind: &str, namespace: &str, name: &str) -> bool {
+        let same_kind = |wanted: &String| wanted.eq_ignore_ascii_case(kind);
+        self.kind.as_ref().is_none_or(same_kind)
+            && self.namespace.as_ref().is_none_or(|it| it == namespace)
+            && self.name == name
+    }
+}
+
+impl FromStr for ObjectName {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parts: Vec<&str> = text.split('/').collect();
+        if parts.iter().any(|part| part.is_empty()) {
+            return Err("want NAME, KIND/NAME or KIND/NAMESPACE/NAME");
+        }
+        let (kind, namespace, name) = match parts[..] {
+            [name] => (None, None, name),
+            [kind, name] => (Some(kind), None, name),
+            [kind, namespace, name] => (Some(kind), Some(namespace), name),
+            _ => return Err("want NAME, KIND/NAME or KIND/NAMESPACE/NAME"),
+        };
+        Ok(Self {
+            kind: kind.map(|kind| full_kind(kind).to_owned()),
+            namespace: namespace.map(str::to_owned),
+            name: name.to_owned(),
+        })
+    }
+}
+
+impl std::fmt::Display for ObjectName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for part in self.kind.iter().chain(&self.namespace) {
+            write!(f, "{part}/")?;
+        }
+        f.write_str(&self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_have_the_names_that_kubectl_takes() {
+        let cases = [
+            ("web", None, None),
+            ("deploy/web", Some("Deployment"), None),
+            ("Deployments/web", Some("Deployment"), None),
+            ("deployment.apps/web", Some("Deployment"), None),
+            (
+                "deployments.v1.apps/shop/web",
+                Some("Deployment"),
+                Some("shop"),
+            ),
+            ("rs/web", Some("ReplicaSet"), None),
+            ("sts/web", Some("StatefulSet"), None),
+            ("ds/web", Some("DaemonSet"), None),
+            ("job/web", Some("Job"), None),
+            ("cj/web", Some("CronJob"), None),
+            ("rc/web", Some("ReplicationController"), None),
+            ("po/web", Some("Pod"), None),
+            ("no/web", Some("Node"), None),
+            ("svc/web", Some("Service"), None),
+            ("Rollout/web", Some("Rollout"), None),
+        ];
+        for (text, kind, namespace) in cases {
+            let name: ObjectName = text.parse().expect(text);
+            assert_eq!(name.kind.as_deref(), kind, "{text}");
+            assert_eq!(name.namespace.as_deref(), namespace, "{text}");
+            assert_eq!(name.name, "web", "{text}");
+        }
+        for bad in ["", "/web", "deploy/", "deploy//web", "a/b/c/d"] {
+            assert!(bad.parse::<ObjectName>().is_err(), "{bad:?}");
+        }
+    }
+}
