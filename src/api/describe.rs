@@ -1,6 +1,5 @@
 //! `DescribeSpread`: its subject, and pages of the worst workloads.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -9,14 +8,15 @@ use prost::Message;
 use super::answer::count;
 use super::error::Error;
 use super::request;
+use super::workload_rank::WorkloadRank;
 use crate::matching::{Path, Selector, Violations, names};
 use crate::proto::v1;
 use crate::proto::v1::describe_spread_request::Subject as Wire;
-use crate::snapshot::{Limits, Snapshot};
-use crate::spread::describe::{Balance, By, JudgedWorkload, Survey, WorkloadId};
-
-/// The topology key that pods are judged by when there is no other.
-const ZONE: &str = "topology.kubernetes.io/zone";
+use crate::snapshot::{Limits, PodGroups, ReadView, Snapshot};
+use crate::spread::describe::{
+    Balance, By, JudgedWorkload, Standing, Survey, UnknownKey, ZONE, check_key,
+    topology_keys,
+};
 
 /// How long a page with more than one workload is at most, encoded: below the
 /// 4 MiB that clients accept by default.
@@ -43,16 +43,6 @@ enum DescribeSubject {
     All(Option<String>),
     Workload(String, v1::WorkloadName),
     Selector(String, Selector),
-}
-
-/// The rank of a workload among the others, worst first.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct WorkloadRank {
-    hard_excess: Reverse<i64>,
-    soft_excess: Reverse<i64>,
-    skew: Reverse<i64>,
-    namespace: String,
-    workload: WorkloadId,
 }
 
 /// The worst so far that fit on a page, and how many there are.
@@ -126,7 +116,8 @@ impl ValidDescription {
     /// Looks, and answers without the epoch and age of the snapshot.
     ///
     /// # Errors
-    /// [`Error::NoWorkload`] when it is about one that has no pods, and
+    /// [`Error::NoWorkload`] when it is about one that has no pods,
+    /// [`Error::Invalid`] when no node has the topology key, and
     /// [`Error::Deadline`] when `is_given_up` said so.
     pub fn answer(
         &self,
@@ -146,18 +137,29 @@ impl ValidDescription {
         }
     }
 
-    /// Looks at the workloads of a namespace.
+    /// Looks at the workloads of a namespace. They must not be judged by a
+    /// topology key that no node has.
     fn survey<T>(
         &self,
         at: Looking<'_>,
         namespace: &str,
-        look: impl FnOnce(&Survey<'_, '_>) -> T,
+        look: impl FnOnce(&Survey<'_, '_>, &ReadView<'_>) -> Result<T, UnknownKey>,
     ) -> Result<(i64, T), Error> {
-        let seen = at.snapshot.survey(namespace, at.is_given_up, |pod_groups| {
+        let look = |pod_groups: PodGroups<'_>| -> Result<(i64, T), UnknownKey> {
+            let read_view = pod_groups.read_view();
+            if let By::Key(key) = &self.by {
+                check_key(key, read_view)?;
+            }
             let survey = Survey::of(&pod_groups, namespace, &self.limits, self.max_domains);
-            (pod_groups.read_view().revision, look(&survey))
-        });
-        seen.map_err(Error::of_aside)
+            Ok((read_view.revision, look(&survey, read_view)?))
+        };
+        let seen = at.snapshot.survey(namespace, at.is_given_up, look);
+        let seen = seen.map_err(Error::of_aside)?;
+        seen.map_err(|unknown: UnknownKey| {
+            let mut faults = Violations::default();
+            faults.add(Path::root("topologyKey"), unknown.to_string());
+            faults.into()
+        })
     }
 
     fn all(
@@ -165,18 +167,33 @@ impl ValidDescription {
         at: Looking<'_>,
         namespace: Option<&str>,
     ) -> Result<v1::DescribeSpreadResponse, Error> {
-        let mut page = Page::default();
+        let mut page = Page {
+            response: v1::DescribeSpreadResponse {
+                coverage: (self.by == By::Constraints).then(v1::ConstraintCoverage::default),
+                ..Default::default()
+            },
+            ..Page::default()
+        };
         let mut oldest: Option<i64> = None;
         let namespaces = match namespace {
             Some(namespace) => vec![namespace.into()],
             None => at.snapshot.namespace_names(),
         };
+        // Where there is nothing to look at, the topology key is still looked for.
+        let namespaces = match namespaces.is_empty() {
+            true => vec![names::namespace_or_default("").into()],
+            false => namespaces,
+        };
         for namespace in namespaces {
-            let (revision, ()) = self.survey(at, &namespace, |survey| {
+            let (revision, ()) = self.survey(at, &namespace, |survey, read_view| {
                 page.response.workload_count += count(survey.len());
+                if self.by == By::Constraints && oldest.is_none() {
+                    page.note_keys(read_view);
+                }
                 for judged in survey.judge_all(&self.by) {
                     self.note(&namespace, judged, &mut page);
                 }
+                Ok(())
             })?;
             // The oldest revision that was looked at: the snapshot may move on
             // meanwhile.
@@ -189,10 +206,18 @@ impl ValidDescription {
     /// Notes a workload among the worst, if it is to be listed.
     fn note(&self, namespace: &str, judged: JudgedWorkload, page: &mut Page) {
         let rank = WorkloadRank::of(namespace, &judged);
-        let violates = rank.hard_excess.0 > 0 || rank.soft_excess.0 > 0;
+        let violates = rank.violates();
         page.response.violating_count += i64::from(violates);
         page.response.faulty_count += i64::from(judged.fault.is_some());
+        if let Some(standing) = judged.standing {
+            let coverage = page.response.coverage.get_or_insert_default();
+            coverage.pending_pods += count(judged.pending);
+            note_standing(standing, coverage);
+        }
+        let unranked = self.by != By::Constraints && !judged.is_ranked();
+        page.response.unranked_count += i64::from(unranked);
         let listed = violates || judged.fault.is_some() || self.by != By::Constraints;
+        let listed = listed && !unranked;
         if !listed || self.after.as_ref().is_some_and(|after| rank <= *after) {
             return;
         }
@@ -205,12 +230,15 @@ impl ValidDescription {
         namespace: &str,
         named: &v1::WorkloadName,
     ) -> Result<v1::DescribeSpreadResponse, Error> {
-        let (revision, judged) = self.survey(at, namespace, |survey| {
-            let judged = survey.judge_one(&named.kind, &named.name, &self.by)?;
-            if !judged.balances.is_empty() || judged.fault.is_some() {
-                return Some(judged);
+        let (revision, judged) = self.survey(at, namespace, |survey, read_view| {
+            let judged = survey.judge_one(&named.kind, &named.name, &self.by);
+            let is_told =
+                |judged: &JudgedWorkload| !judged.balances.is_empty() || judged.fault.is_some();
+            if judged.as_ref().is_none_or(is_told) {
+                return Ok(judged);
             }
-            survey.judge_one(&named.kind, &named.name, &By::Key(ZONE.into()))
+            check_key(ZONE, read_view)?;
+            Ok(survey.judge_one(&named.kind, &named.name, &By::Key(ZONE.into())))
         })?;
         let judged = judged.ok_or_else(|| Error::NoWorkload {
             namespace: namespace.to_owned(),
@@ -238,8 +266,9 @@ impl ValidDescription {
             By::Constraints => ZONE.into(),
             By::Key(key) => Arc::clone(key),
         };
-        let (revision, (pods, balance)) = self.survey(at, namespace, |survey| {
-            survey.judge_selected(selector, &key)
+        let (revision, (pods, balance)) = self.survey(at, namespace, |survey, read_view| {
+            check_key(&key, read_view)?;
+            Ok(survey.judge_selected(selector, &key))
         })?;
         Ok(v1::DescribeSpreadResponse {
             revision,
@@ -255,7 +284,34 @@ impl ValidDescription {
     }
 }
 
+/// Counts a workload by what holds it even.
+fn note_standing(standing: Standing, coverage: &mut v1::ConstraintCoverage) {
+    match standing {
+        Standing::Constrained => coverage.own_count += 1,
+        Standing::Defaulted => coverage.default_count += 1,
+        Standing::Single => coverage.single_count += 1,
+        Standing::Fixed => coverage.fixed_count += 1,
+        Standing::Faulty => {}
+        Standing::Unconstrained(concentration) => {
+            coverage.unconstrained_count += 1;
+            coverage.in_one_zone_count += i64::from(concentration.in_one_zone);
+            coverage.on_one_node_count += i64::from(concentration.on_one_node);
+        }
+    }
+}
+
 impl Page {
+    /// Notes which label keys nodes have.
+    fn note_keys(&mut self, read_view: &ReadView<'_>) {
+        let keys = topology_keys(read_view).into_iter();
+        let keys = keys.map(|found| v1::TopologyKey {
+            key: found.key,
+            value_count: count(found.values),
+            node_count: count(found.nodes),
+        });
+        self.response.topology_keys = keys.collect();
+    }
+
     /// Adds a workload, and drops the least bad ones if they do not all fit.
     fn add(&mut self, rank: WorkloadRank, spread: v1::WorkloadSpread, page_size: usize) {
         self.bytes += spread.encoded_len();
@@ -276,49 +332,6 @@ impl Page {
     }
 }
 
-impl WorkloadRank {
-    fn of(namespace: &str, judged: &JudgedWorkload) -> Self {
-        let excess = |hard: bool| {
-            let alike = judged.balances.iter().filter(|b| b.is_hard() == hard);
-            Reverse(alike.map(Balance::excess).max().unwrap_or(0))
-        };
-        let skew = judged.balances.iter().map(|balance| balance.skew).max();
-        Self {
-            hard_excess: excess(true),
-            soft_excess: excess(false),
-            skew: Reverse(skew.unwrap_or(0)),
-            namespace: namespace.to_owned(),
-            workload: judged.workload.clone(),
-        }
-    }
-
-    /// What a page token says: the last workload of the page before.
-    fn token(&self) -> String {
-        let WorkloadId { kind, name, labels } = &self.workload;
-        let numbers = (self.hard_excess.0, self.soft_excess.0, self.skew.0);
-        let token = (numbers, &self.namespace, kind, name, labels);
-        serde_json::to_string(&token).expect("numbers and texts can be written")
-    }
-
-    fn of_token(token: &str, faults: &mut Violations) -> Option<Self> {
-        if token.is_empty() {
-            return None;
-        }
-        let Ok(((hard, soft, skew), namespace, kind, name, labels)) = serde_json::from_str(token)
-        else {
-            faults.add(Path::root("pageToken"), "is not one of this list");
-            return None;
-        };
-        Some(Self {
-            hard_excess: Reverse(hard),
-            soft_excess: Reverse(soft),
-            skew: Reverse(skew),
-            namespace,
-            workload: WorkloadId { kind, name, labels },
-        })
-    }
-}
-
 fn workload_spread(namespace: &str, judged: JudgedWorkload) -> v1::WorkloadSpread {
     v1::WorkloadSpread {
         namespace: namespace.to_owned(),
@@ -326,6 +339,7 @@ fn workload_spread(namespace: &str, judged: JudgedWorkload) -> v1::WorkloadSprea
         name: judged.workload.name,
         labels: judged.workload.labels,
         pod_count: count(judged.pods),
+        pending_count: count(judged.pending),
         topologies: judged.balances.into_iter().map(topology_spread).collect(),
         fault: judged.fault.unwrap_or_default(),
     }

@@ -30,6 +30,7 @@ mod sum;
 mod update;
 mod verify;
 mod wish;
+mod workload_rank;
 
 pub use background::Background;
 pub use base::Service;

@@ -11,7 +11,9 @@ use super::backend::Client;
 use super::feed::{self, Target};
 use super::output;
 use crate::manifest::{self, InputSource, LoadedObjects};
+use crate::proto::v1::change::Object;
 use crate::proto::v1::{DefaultConstraints, UpdateSnapshotResponse};
+use crate::snapshot::ObjectKind;
 use crate::visible;
 
 /// Files and transfers below these sizes are over before a bar is read.
@@ -78,7 +80,46 @@ impl Input {
         if replace && !self.objects.kinds().contains_key("Node") {
             warnings.push("no Node in the files".to_owned());
         }
+        let missing = self.missing_kinds();
+        if replace && !missing.is_empty() {
+            warnings.push(format!(
+                "no {} in the files: by these default constraints find which pods belong together",
+                missing.join(", ")
+            ));
+        }
         warnings
+    }
+
+    /// The kinds that default constraints need and the files lack: Services, and
+    /// the controllers that pods name.
+    fn missing_kinds(&self) -> Vec<&'static str> {
+        let defaults = self.default_constraints.as_ref();
+        let kinds = self.objects.kinds();
+        let pods = || {
+            let objects = self.objects.changes.iter();
+            objects.filter_map(|change| match &change.object {
+                Some(Object::Pod(pod)) => pod.metadata.as_ref(),
+                _ => None,
+            })
+        };
+        if !defaults.is_some_and(|it| it.system || !it.constraints.is_empty()) {
+            return Vec::new();
+        }
+        let is_named = |kind: &str| {
+            pods().any(|pod| {
+                let mut owners = pod.owner_references.iter();
+                owners.any(|owner| owner.controller == Some(true) && owner.kind == kind)
+            })
+        };
+        ObjectKind::all()
+            .filter(|kind| matches!(kind, ObjectKind::Owner(_)))
+            .map(ObjectKind::as_str)
+            .filter(|kind| !kinds.contains_key(kind))
+            .filter(|kind| match *kind {
+                "Service" => pods().next().is_some(),
+                kind => is_named(kind),
+            })
+            .collect()
     }
 }
 

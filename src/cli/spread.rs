@@ -25,7 +25,8 @@ const TABLE_DOMAINS: i32 = 20;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Without --workload and --selector, it lists the workloads that violate their own constraints, worst
-first. With --by, it lists all workloads by their skew over that key.
+first, and counts those that no constraint holds even. With --by, it lists all workloads by their
+skew over that key.
 
 Examples:
   evenkeel spread                                     workloads that violate constraints
@@ -130,6 +131,7 @@ impl SpreadCommand {
                 .as_ref()
                 .map(|SelectorFlag(selector)| selector),
             bars: self.output == SpreadFormat::Wide || !all,
+            loaded: self.state.is_loaded(),
         };
         let format = match self.output {
             SpreadFormat::Table | SpreadFormat::Wide => AnswerFormat::Table,

@@ -14,7 +14,8 @@ fn violators_come_worst_first() {
     let answer = desk().run("spread --load cluster.yaml");
     let expected = "\
 snapshot \"default\", revision 1
-violating: 2 of 3 workloads
+violating: 2 of 3 workloads with constraints
+3 workloads: 3 with constraints of their own, 0 by default constraints, 0 of several pods without any, 0 of a single pod, 0 tied to nodes
 
 NAMESPACE  WORKLOAD           PODS  OVER                                                    SKEW   MOST       FEWEST
 shop       Deployment/web     5     topology.kubernetes.io/zone, max skew 1, DoNotSchedule  3 > 1  zone-b 3   zone-a 0
@@ -86,4 +87,102 @@ fn a_server_answers_the_same() {
         assert_eq!(there.out, here.out, "{flags}");
         assert_eq!(there.code, here.code, "{flags}");
     }
+}
+
+/// Nodes in two zones, and pods that no constraint holds even.
+const FREE: &str = r#"
+- {kind: Node, metadata: {name: a1, labels: {topology.kubernetes.io/zone: a, kubernetes.io/hostname: a1, rack: r1}}}
+- {kind: Node, metadata: {name: a2, labels: {topology.kubernetes.io/zone: a, kubernetes.io/hostname: a2, rack: r2}}}
+- {kind: Node, metadata: {name: b1, labels: {topology.kubernetes.io/zone: b, kubernetes.io/hostname: b1}}}
+"#;
+
+/// A list with [`FREE`] and pods: controller kind, controller, name, node.
+fn free(pods: &[(&str, &str, &str, &str)]) -> String {
+    let mut list = format!("apiVersion: v1\nkind: List\nitems:{FREE}");
+    for (kind, owner, name, node) in pods {
+        list += &format!(
+            "- {{kind: Pod, metadata: {{name: {name}, labels: {{app: {owner}}}, ownerReferences: \
+             [{{apiVersion: v1, kind: {kind}, name: {owner}, controller: true}}]}}, \
+             spec: {{nodeName: '{node}'}}}}\n"
+        );
+    }
+    list
+}
+
+#[test]
+fn what_no_constraint_holds_is_counted() {
+    let cluster = free(&[
+        ("StatefulSet", "zonal", "zonal-0", "a1"),
+        ("StatefulSet", "zonal", "zonal-1", "a2"),
+        ("ReplicaSet", "nodal", "nodal-0", "b1"),
+        ("ReplicaSet", "nodal", "nodal-1", "b1"),
+        ("ReplicaSet", "nodal", "nodal-2", ""),
+        ("StatefulSet", "even", "even-0", "a1"),
+        ("StatefulSet", "even", "even-1", "b1"),
+        ("Job", "single", "single-0", "a1"),
+        ("Node", "a1", "proxy-a1", "a1"),
+        ("Node", "a1", "api-a1", "a1"),
+    ]);
+    let desk = Desk::new().file("cluster.yaml", &cluster);
+    let answer = desk.run("spread --load cluster.yaml").expect(0);
+    let expected = "\
+snapshot \"default\", revision 1
+violating: nothing to violate, no constraint is in force for 5 workloads
+5 workloads: 0 with constraints of their own, 0 by default constraints, 3 of several pods without any, 1 of a single pod, 1 tied to nodes
+pending: 1 pod, counted in no domain yet
+without any constraint: 2 all in one zone, 1 all on one node
+see how they are spread with --by topology.kubernetes.io/zone
+see what kube-scheduler's default constraints say with --default-constraints system
+";
+    assert_eq!(answer.out, expected);
+
+    // Static pods and single ones are in nobody's way.
+    let by = desk.run("spread --by rack --load cluster.yaml").expect(0);
+    let expected = "\
+snapshot \"default\", revision 1
+5 workloads over rack
+not ranked: 2 workloads of a single pod or of static pods
+
+NAMESPACE  WORKLOAD           PODS          OVER  SKEW  MOST  FEWEST
+default    StatefulSet/even   2             rack  1     r1 1  r2 0
+default    ReplicaSet/nodal   3, 1 pending  rack  0     r1 0  r2 0
+default    StatefulSet/zonal  2             rack  0     r1 1  r2 1
+";
+    assert_eq!(by.out, expected);
+    // Asked by name they are told all the same.
+    let line = "spread --workload no/a1 --by rack --load cluster.yaml -o name";
+    assert_eq!(desk.run(line).expect(0).out, "Node/default/a1\n");
+
+    let line = "spread --load cluster.yaml --default-constraints system";
+    let defaults = desk.run(line).expect(0);
+    let missing = "warning: no Service, ReplicaSet, StatefulSet in the files: by these default \
+                   constraints find which pods belong together\n";
+    assert_eq!(defaults.err, missing);
+}
+
+#[test]
+fn a_key_that_no_node_has_is_refused() {
+    let desk = Desk::new().file("cluster.yaml", &free(&[("Job", "one", "one-0", "a1")]));
+    for flags in ["", "-n elsewhere", "--workload job/one", "-l app=one"] {
+        let line = format!("spread --by racks {flags} --load cluster.yaml");
+        let refused = desk.run(&line).expect(2);
+        let expected = "topologyKey: no node has the label \"racks\"; nodes have \
+                        topology.kubernetes.io/zone, kubernetes.io/hostname, rack\n";
+        assert!(refused.err.ends_with(expected), "{flags}: {}", refused.err);
+        assert_eq!(refused.out, "", "{flags}");
+    }
+    // Nor is a zone supposed that no node has.
+    let bare = Desk::new().file(
+        "cluster.yaml",
+        &free(&[("Job", "one", "one-0", "a1")]).replace("topology.kubernetes.io/zone", "zone"),
+    );
+    let refused = bare.run("spread --workload job/one --load cluster.yaml");
+    assert!(refused.expect(2).err.contains("no node has the label"));
+}
+
+#[test]
+fn without_pods_there_is_nothing_to_say() {
+    let desk = Desk::new().file("cluster.yaml", &free(&[]));
+    let answer = desk.run("spread --load cluster.yaml").expect(0);
+    assert!(answer.out.ends_with("no workload: there is no pod here\n"));
 }

@@ -114,6 +114,7 @@ fn nothing_from_outside_moves_the_terminal() {
             selector: None,
             all: true,
             bars,
+            loaded: true,
         };
         check("spread", |answer| spread(&about, answer));
     }

@@ -6,7 +6,8 @@ use super::table::table;
 use super::text::{and_more, counted, many};
 use crate::matching::selector_text;
 use crate::proto::v1::{
-    DescribeSpreadResponse, DomainSpread, LabelSelector, TopologySpread, WorkloadSpread,
+    ConstraintCoverage, DescribeSpreadResponse, DomainSpread, LabelSelector, TopologySpread,
+    WorkloadSpread,
 };
 
 /// What was asked.
@@ -21,6 +22,8 @@ pub(crate) struct SpreadOf<'a> {
     pub(crate) all: bool,
     /// Whether every domain is drawn.
     pub(crate) bars: bool,
+    /// Whether it is about files, for which default constraints can be given.
+    pub(crate) loaded: bool,
 }
 
 /// The answer as text: a line for each topology, or a bar for each domain.
@@ -65,14 +68,17 @@ pub(crate) fn workload_name(spread: &WorkloadSpread) -> String {
 
 fn summary(about: &SpreadOf<'_>, answer: &DescribeSpreadResponse) -> String {
     let all = many(answer.workload_count, "workload");
-    let mut text = match (about.by, answer.violating_count) {
+    let mut text = match (about.by, &answer.coverage) {
         (Some(key), _) => format!("{all} over {key}\n"),
-        (None, 0) => styled(GOOD.bold(), &format!("violating: none of {all}")) + "\n",
-        (None, count) => {
-            let line = format!("violating: {} of {all}", counted(count));
-            styled(BAD.bold(), &line) + "\n"
-        }
+        (None, Some(coverage)) => covered(about, answer, coverage),
+        (None, None) => violating(answer.violating_count, &all),
     };
+    if answer.unranked_count > 0 {
+        let left_out = many(answer.unranked_count, "workload");
+        text.push_str(&format!(
+            "not ranked: {left_out} of a single pod or of static pods\n"
+        ));
+    }
     if answer.faulty_count > 0 {
         text.push_str(&format!(
             "not judged for what their pods ask for: {}\n",
@@ -82,13 +88,86 @@ fn summary(about: &SpreadOf<'_>, answer: &DescribeSpreadResponse) -> String {
     text
 }
 
+fn violating(count: i64, all: &str) -> String {
+    let (style, count) = match count {
+        0 => (GOOD, "none".to_owned()),
+        count => (BAD, counted(count)),
+    };
+    styled(style.bold(), &format!("violating: {count} of {all}")) + "\n"
+}
+
+/// Which workloads violate constraints, how many have any, and what is known of
+/// those that have none.
+fn covered(
+    about: &SpreadOf<'_>,
+    answer: &DescribeSpreadResponse,
+    coverage: &ConstraintCoverage,
+) -> String {
+    let held = coverage.own_count + coverage.default_count;
+    let all = many(answer.workload_count, "workload");
+    let mut text = match (answer.workload_count, held) {
+        (0, _) => return "no workload: there is no pod here\n".to_owned(),
+        (_, 0) => format!("violating: nothing to violate, no constraint is in force for {all}\n"),
+        _ => violating(
+            answer.violating_count,
+            &format!("{} with constraints", many(held, "workload")),
+        ),
+    };
+    text.push_str(&format!(
+        "{all}: {} with constraints of their own, {} by default constraints, {} of several pods \
+         without any, {} of a single pod, {} tied to nodes\n",
+        counted(coverage.own_count),
+        counted(coverage.default_count),
+        counted(coverage.unconstrained_count),
+        counted(coverage.single_count),
+        counted(coverage.fixed_count),
+    ));
+    if coverage.pending_pods > 0 {
+        let pods = many(coverage.pending_pods, "pod");
+        text.push_str(&format!("pending: {pods}, counted in no domain yet\n"));
+    }
+    if coverage.unconstrained_count > 0 {
+        text.push_str(&unconstrained(about, answer, coverage));
+    }
+    text
+}
+
+/// What is known of workloads of several pods that nothing holds even.
+fn unconstrained(
+    about: &SpreadOf<'_>,
+    answer: &DescribeSpreadResponse,
+    coverage: &ConstraintCoverage,
+) -> String {
+    let mut text = format!(
+        "without any constraint: {} all in one zone, {} all on one node\n",
+        counted(coverage.in_one_zone_count),
+        counted(coverage.on_one_node_count)
+    );
+    if let Some(key) = suggested_key(answer) {
+        text.push_str(&format!("see how they are spread with --by {key}\n"));
+    }
+    if about.loaded && coverage.default_count == 0 {
+        text.push_str(
+            "see what kube-scheduler's default constraints say with --default-constraints \
+             system\n",
+        );
+    }
+    text
+}
+
+/// The first label key of nodes that has several values.
+pub(crate) fn suggested_key(answer: &DescribeSpreadResponse) -> Option<&str> {
+    let mut keys = answer.topology_keys.iter();
+    keys.find(|key| key.value_count > 1).map(|key| &*key.key)
+}
+
 /// A row for each topology that is violated, or that was asked for.
 fn rows(spread: &WorkloadSpread) -> Vec<[String; 7]> {
     let row = |over: String, skew: String, most: String, fewest: String| {
         [
             spread.namespace.clone(),
             workload_name(spread),
-            counted(spread.pod_count),
+            pods(spread),
             over,
             skew,
             most,
@@ -123,6 +202,15 @@ fn rows(spread: &WorkloadSpread) -> Vec<[String; 7]> {
         ));
     }
     rows
+}
+
+/// How many pods there are, and how many of them are on no node.
+fn pods(spread: &WorkloadSpread) -> String {
+    let pods = counted(spread.pod_count);
+    match spread.pending_count {
+        0 => pods,
+        pending => format!("{pods}, {} pending", counted(pending)),
+    }
 }
 
 fn share(domain: &DomainSpread) -> String {
@@ -169,7 +257,13 @@ fn whole(about: &SpreadOf<'_>, spread: &WorkloadSpread) -> String {
         None => workload_name(spread),
     };
     let title = format!("{name}, namespace {}", spread.namespace);
-    let pods = many(spread.pod_count, "pod");
+    let mut pods = many(spread.pod_count, "pod");
+    if spread.pending_count > 0 {
+        pods.push_str(&format!(
+            ", {} of them pending",
+            counted(spread.pending_count)
+        ));
+    }
     let mut text = format!("{}: {pods}\n", styled(HEADING, &title));
     if !spread.fault.is_empty() {
         let fault = format!("not judged: {}", spread.fault);

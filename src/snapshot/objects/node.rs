@@ -99,11 +99,13 @@ impl<'a> NodeRef<'a> {
 
     /// The value of a label.
     pub fn label_text(self, key: &str) -> Option<&'a str> {
-        let labels = self.symbols.label_texts(&self.node.labels);
-        labels
-            .into_iter()
-            .find(|(k, _)| *k == key)
-            .map(|(_, value)| value)
+        let mut labels = self.label_texts();
+        labels.find(|(k, _)| *k == key).map(|(_, value)| value)
+    }
+
+    /// The labels.
+    pub fn label_texts(self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.symbols.label_texts(&self.node.labels)
     }
 
     /// The node for the wire.
@@ -118,11 +120,7 @@ impl<'a> NodeRef<'a> {
             metadata: Some(v1::ObjectMeta {
                 name: self.name().to_owned(),
                 uid: self.node.uid.to_string(),
-                labels: self
-                    .symbols
-                    .label_texts(&self.node.labels)
-                    .map(text)
-                    .collect(),
+                labels: self.label_texts().map(text).collect(),
                 ..Default::default()
             }),
             spec: Some(v1::NodeSpec {

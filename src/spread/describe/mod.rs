@@ -2,9 +2,13 @@
 //! namespace, and the skew of each, by its own constraints or by a topology key.
 
 mod balance;
+mod keys;
+mod standing;
 mod survey;
 mod workload;
 
 pub use balance::{Balance, Share};
+pub use keys::{TopologyKey, UnknownKey, ZONE, check_key, topology_keys};
+pub use standing::{Concentration, Standing};
 pub use survey::{By, JudgedWorkload, Survey};
 pub use workload::WorkloadId;

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use prost::Message;
 
 use super::balance::Balance;
+use super::keys::ZONE;
+use super::standing::{Concentration, Standing};
 use super::workload::{WorkloadId, is_controlled_by};
 use crate::matching::{Constraint, Path, Selector};
 use crate::proto::v1;
@@ -56,11 +58,23 @@ pub struct JudgedWorkload {
     pub workload: WorkloadId,
     /// Its pods, without terminating and finished ones.
     pub pods: usize,
+    /// How many of these are on no node yet.
+    pub pending: usize,
+    /// What holds it even; `None` when it is judged by a key.
+    pub standing: Option<Standing>,
     /// One for each distinct constraint in force, or for the key. Pods of two
     /// revisions may have different constraints.
     pub balances: Vec<Balance>,
     /// Why some of its pods could not be judged: their spec is invalid.
     pub fault: Option<String>,
+}
+
+impl JudgedWorkload {
+    /// Whether it has a place among others by how evenly it is spread: static
+    /// pods and single ones could not be spread otherwise.
+    pub fn is_ranked(&self) -> bool {
+        self.pods > 1 && !self.workload.is_static()
+    }
 }
 
 /// A constraint that pods of a workload share.
@@ -169,14 +183,20 @@ impl<'c, 'a> Survey<'c, 'a> {
     }
 
     fn judge(&self, workload: &WorkloadId, members: &[&Member<'_>], by: &By) -> JudgedWorkload {
+        let pods = members.iter().map(|member| member.group.pods).sum();
         let mut judged = JudgedWorkload {
             workload: workload.clone(),
-            pods: members.iter().map(|member| member.group.pods).sum(),
+            pods,
+            pending: pods - on_nodes(members).count(),
+            standing: None,
             balances: Vec::new(),
             fault: None,
         };
         match by {
-            By::Constraints => self.judge_by_constraints(members, &mut judged),
+            By::Constraints => {
+                self.judge_by_constraints(members, &mut judged);
+                judged.standing = Some(self.standing(members, &judged));
+            }
             By::Key(key) => {
                 let eligibility = self.eligibility(members);
                 let partition = keyed(key, eligibility);
@@ -191,7 +211,7 @@ impl<'c, 'a> Survey<'c, 'a> {
         let mut found: Vec<(Active, partition::Key, Vec<&[Slot]>)> = Vec::new();
         for member in members {
             // A pod that may run on one node only has no choice.
-            if self.pod_groups.is_pinned(member.group) {
+            if judged.workload.is_static() || self.pod_groups.is_pinned(member.group) {
                 continue;
             }
             let question = match self.question(member) {
@@ -235,6 +255,44 @@ impl<'c, 'a> Survey<'c, 'a> {
         });
     }
 
+    /// What holds a workload even that was judged by its constraints.
+    fn standing(&self, members: &[&Member<'_>], judged: &JudgedWorkload) -> Standing {
+        let constraints = judged.balances.iter();
+        let mut constraints = constraints.filter_map(|balance| balance.constraint.as_ref());
+        let is_pinned = |member: &&Member<'_>| self.pod_groups.is_pinned(member.group);
+        if constraints.any(|active| !active.from_defaults) {
+            Standing::Constrained
+        } else if !judged.balances.is_empty() {
+            Standing::Defaulted
+        } else if judged.fault.is_some() {
+            Standing::Faulty
+        } else if judged.workload.is_static() || members.iter().all(is_pinned) {
+            Standing::Fixed
+        } else if judged.pods == 1 {
+            Standing::Single
+        } else {
+            Standing::Unconstrained(self.concentration(members))
+        }
+    }
+
+    /// Whether all pods that are on a node are in one place.
+    fn concentration(&self, members: &[&Member<'_>]) -> Concentration {
+        let placed = on_nodes(members).count();
+        if placed < 2 {
+            return Concentration::default();
+        }
+        let first = on_nodes(members).next();
+        let zone: Arc<str> = ZONE.into();
+        let partition = keyed(&zone, self.eligibility(members));
+        let zones = self.balance_by(&zone, &partition, members);
+        let fullest = zones.domains.first().map_or(0, |share| share.pods);
+        Concentration {
+            in_one_zone: zones.domain_count > 1 && usize::try_from(fullest) == Ok(placed),
+            on_one_node: self.pod_groups.read_view().nodes.len() > 1
+                && on_nodes(members).all(|slot| Some(slot) == first),
+        }
+    }
+
     fn question(&self, member: &Member<'_>) -> Result<Question, String> {
         let compiled = Question::compile(Some(&member.pod), self.limits, Path::root("pod"));
         compiled.map_err(|faults| faults.to_string())
@@ -258,11 +316,9 @@ impl<'c, 'a> Survey<'c, 'a> {
         partition: &partition::Key,
         members: &[&Member<'_>],
     ) -> Balance {
-        let nodes = || members.iter().flat_map(|member| &member.group.nodes);
-        let counted = self
-            .pod_groups
-            .count_nodes(partition, nodes().map(|slot| (*slot, 1)));
-        let outside = self.outside(partition, nodes());
+        let nodes = on_nodes(members).map(|slot| (*slot, 1));
+        let counted = self.pod_groups.count_nodes(partition, nodes);
+        let outside = self.outside(partition, on_nodes(members));
         Balance::of(&counted, key, None, outside, self.max_domains)
     }
 
@@ -276,6 +332,11 @@ impl<'c, 'a> Survey<'c, 'a> {
             .filter(|slot| !partition.member(**slot).is_some())
             .count()
     }
+}
+
+/// The nodes that pods are on, one for each pod that is on one.
+fn on_nodes<'m>(members: &'m [&Member<'_>]) -> impl Iterator<Item = &'m Slot> {
+    members.iter().flat_map(|member| &member.group.nodes)
 }
 
 /// The eligible nodes with a key, by its value.

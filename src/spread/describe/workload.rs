@@ -7,6 +7,9 @@ use crate::proto::v1;
 /// The label by which a deployment marks the pods of a replica set.
 const TEMPLATE_HASH: &str = "pod-template-hash";
 
+/// The kind of the controller that a node's own agent gives to static pods.
+const STATIC: &str = "Node";
+
 /// What pods belong to: their controller, or their labels if they have none.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WorkloadId {
@@ -46,6 +49,14 @@ impl WorkloadId {
             name: name.to_owned(),
             labels: BTreeMap::new(),
         }
+    }
+}
+
+impl WorkloadId {
+    /// Whether its pods are static: the agent of their node runs them there, and
+    /// no scheduler places them.
+    pub fn is_static(&self) -> bool {
+        self.kind == STATIC
     }
 }
 

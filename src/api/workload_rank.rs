@@ -1,0 +1,66 @@
+//! The order of workloads in `DescribeSpread`, and where a page of it ends.
+
+use std::cmp::Reverse;
+
+use crate::matching::{Path, Violations};
+use crate::spread::describe::{Balance, JudgedWorkload, WorkloadId};
+
+/// The rank of a workload among the others, worst first.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WorkloadRank {
+    hard_excess: Reverse<i64>,
+    soft_excess: Reverse<i64>,
+    skew: Reverse<i64>,
+    namespace: String,
+    workload: WorkloadId,
+}
+
+impl WorkloadRank {
+    /// The rank of a workload of a namespace.
+    pub fn of(namespace: &str, judged: &JudgedWorkload) -> Self {
+        let excess = |hard: bool| {
+            let alike = judged.balances.iter().filter(|b| b.is_hard() == hard);
+            Reverse(alike.map(Balance::excess).max().unwrap_or(0))
+        };
+        let skew = judged.balances.iter().map(|balance| balance.skew).max();
+        Self {
+            hard_excess: excess(true),
+            soft_excess: excess(false),
+            skew: Reverse(skew.unwrap_or(0)),
+            namespace: namespace.to_owned(),
+            workload: judged.workload.clone(),
+        }
+    }
+
+    /// Whether it violates a constraint.
+    pub fn violates(&self) -> bool {
+        self.hard_excess.0 > 0 || self.soft_excess.0 > 0
+    }
+
+    /// What a page token says: the last workload of the page before.
+    pub fn token(&self) -> String {
+        let WorkloadId { kind, name, labels } = &self.workload;
+        let numbers = (self.hard_excess.0, self.soft_excess.0, self.skew.0);
+        let token = (numbers, &self.namespace, kind, name, labels);
+        serde_json::to_string(&token).expect("numbers and texts can be written")
+    }
+
+    /// What a token says; `None` for the first page, and when it is a fault.
+    pub fn of_token(token: &str, faults: &mut Violations) -> Option<Self> {
+        if token.is_empty() {
+            return None;
+        }
+        let Ok(((hard, soft, skew), namespace, kind, name, labels)) = serde_json::from_str(token)
+        else {
+            faults.add(Path::root("pageToken"), "is not one of this list");
+            return None;
+        };
+        Some(Self {
+            hard_excess: Reverse(hard),
+            soft_excess: Reverse(soft),
+            skew: Reverse(skew),
+            namespace,
+            workload: WorkloadId { kind, name, labels },
+        })
+    }
+}

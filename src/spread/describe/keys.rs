@@ -1,0 +1,107 @@
+//! The label keys of nodes: what a topology key can be.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::snapshot::ReadView;
+
+/// The topology key of zones: the one that is meant when none is named.
+pub const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// Keys that Kubernetes makes for topologies, in the order in which they are
+/// worth a look.
+const WELL_KNOWN: [&str; 3] = [
+    ZONE,
+    "topology.kubernetes.io/region",
+    "kubernetes.io/hostname",
+];
+
+/// How many keys are listed.
+const LISTED: usize = 20;
+
+/// What it costs to look at the labels of a node, in units.
+const UNITS_PER_NODE: usize = 100;
+
+/// What a value takes while it is gathered.
+const BYTES_PER_VALUE: usize = 4 * size_of::<&str>();
+
+/// A label key of nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopologyKey {
+    /// The key.
+    pub key: String,
+    /// How many values it has.
+    pub values: usize,
+    /// How many nodes have it.
+    pub nodes: usize,
+}
+
+/// A topology key that no node has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no node has the label {key:?}; {}", there_are(known))]
+pub struct UnknownKey {
+    /// The key.
+    pub key: String,
+    /// The keys that nodes have.
+    pub known: Vec<TopologyKey>,
+}
+
+/// The label keys of nodes: first those that Kubernetes makes for topologies,
+/// then those that most nodes have.
+pub fn topology_keys(read_view: &ReadView<'_>) -> Vec<TopologyKey> {
+    let nodes = read_view.nodes;
+    let mut found: HashMap<&str, (HashSet<&str>, usize)> = HashMap::new();
+    for slot in nodes.order() {
+        if !read_view.affords(UNITS_PER_NODE) {
+            break;
+        }
+        let labels = nodes.get(*slot).map(|node| node.label_texts());
+        for (key, value) in labels.into_iter().flatten() {
+            let (values, nodes) = found.entry(key).or_default();
+            if values.insert(value) && !read_view.holds(BYTES_PER_VALUE) {
+                return Vec::new();
+            }
+            *nodes += 1;
+        }
+    }
+    let mut keys: Vec<TopologyKey> = found
+        .into_iter()
+        .map(|(key, (values, nodes))| TopologyKey {
+            key: key.to_owned(),
+            values: values.len(),
+            nodes,
+        })
+        .collect();
+    let place = |key: &str| WELL_KNOWN.iter().position(|known| *known == key);
+    keys.sort_by_cached_key(|key| {
+        let place = place(&key.key).unwrap_or(WELL_KNOWN.len());
+        (place, std::cmp::Reverse(key.nodes), key.key.clone())
+    });
+    keys.truncate(LISTED);
+    keys
+}
+
+/// Checks that a node has a topology key.
+///
+/// # Errors
+/// [`UnknownKey`] when none has.
+pub fn check_key(key: &str, read_view: &ReadView<'_>) -> Result<(), UnknownKey> {
+    let nodes = read_view.nodes;
+    let mut labels = nodes.order().iter().filter_map(|slot| nodes.get(*slot));
+    if labels.any(|node| node.label_text(key).is_some()) {
+        return Ok(());
+    }
+    Err(UnknownKey {
+        key: key.to_owned(),
+        known: topology_keys(read_view),
+    })
+}
+
+fn there_are(known: &[TopologyKey]) -> String {
+    match known {
+        [] => "nodes have no labels".to_owned(),
+        known => {
+            let keys: Vec<&str> = known.iter().map(|key| &*key.key).collect();
+            format!("nodes have {}", keys.join(", "))
+        }
+    }
+}
