@@ -14,8 +14,7 @@ use crate::proto::v1;
 use crate::proto::v1::describe_spread_request::Subject as Wire;
 use crate::snapshot::{Limits, PodGroups, ReadView, Snapshot};
 use crate::spread::describe::{
-    Balance, By, JudgedWorkload, Standing, Survey, UnknownKey, ZONE, check_key,
-    topology_keys,
+    Balance, By, JudgedWorkload, Standing, Survey, UnknownKey, ZONE, check_key, topology_keys,
 };
 
 /// How long a page with more than one workload is at most, encoded: below the

@@ -1,7 +1,7 @@
 //! Flags that several commands share.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
 use clap::error::ErrorKind;
@@ -14,6 +14,7 @@ use super::backend::Client;
 use super::endpoint::Endpoint;
 use super::input::{self, Input};
 use super::output::{self, AnswerFormat};
+use super::render::Origin;
 use crate::manifest::SavedOrigin;
 
 /// Where the server is.
@@ -137,6 +138,20 @@ impl SnapshotSource {
     /// Name of the snapshot.
     pub(crate) fn snapshot(&self) -> &str {
         &self.name.snapshot
+    }
+
+    /// Where an answer is from, if it is asked for now.
+    pub(crate) fn origin(&self) -> Origin<'_> {
+        let files = self.load.iter().map(|path| path.display().to_string());
+        let files: Vec<String> = files.collect();
+        Origin {
+            snapshot: self.snapshot(),
+            asked: match self.is_loaded() {
+                true => format!("files {}", files.join(", ")),
+                false => format!("server {}", self.server.endpoint.address()),
+            },
+            at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        }
     }
 
     /// Whether standard input is one of the files.

@@ -78,6 +78,11 @@ impl Endpoint {
     /// What the flag of the address is called in a parsed command line.
     pub(crate) const ADDRESS: &'static str = "address of the server";
 
+    /// The address, as it was given.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
     /// Connects.
     pub(crate) async fn connect(&self, timeout: Option<Duration>) -> Result<Transport> {
         let address = &self.address;

@@ -29,6 +29,11 @@ impl Exit {
         if found { Exit::Success } else { Exit::Negative }
     }
 
+    /// The code for a look at constraints of which `count` are violated.
+    pub(crate) fn of_violations(count: i64) -> Self {
+        Self::of_nodes(count == 0)
+    }
+
     /// The code for a command that failed.
     pub(crate) fn of_error(error: &anyhow::Error) -> Self {
         if error.chain().any(|cause| cause.is::<Unreachable>()) {

@@ -55,7 +55,8 @@ impl ExplainCommand {
     pub(crate) async fn run(self) -> Result<Exit> {
         let (question, format) = (self.question, self.output);
         let asked = question.open().await?;
-        let for_person = matches!(format, ExplanationFormat::Text | ExplanationFormat::Html);
+        // A page folds what is too much.
+        let for_person = format == ExplanationFormat::Text;
         let request = ExplainRequest {
             snapshot: question.state.snapshot().to_owned(),
             dialect: asked.workload.dialect().into(),
@@ -71,7 +72,9 @@ impl ExplainCommand {
         let format = match format {
             ExplanationFormat::Html => {
                 let head = question.head(&asked);
-                let html = output::shown(&answer, |answer| render::explain_html(&head, answer));
+                let origin = question.state.origin();
+                let page = |answer: &_| render::explain_html(&head, &origin, answer);
+                let html = output::shown(&answer, page);
                 output::print_bytes(html.as_bytes())?;
                 question.remark(&asked, &answer, true);
                 return Ok(Exit::of_nodes(answer.feasible_count > 0));

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::backend::Client;
 use super::feed::{self, Target};
 use super::output;
+use crate::explain::number;
 use crate::manifest::{self, InputSource, LoadedObjects};
 use crate::proto::v1::change::Object;
 use crate::proto::v1::{DefaultConstraints, UpdateSnapshotResponse};
@@ -74,7 +75,7 @@ impl Input {
         let repeated = &self.objects.repeated;
         let mut warnings: Vec<String> = repeated.iter().take(NAMED_REPEATS).cloned().collect();
         if repeated.len() > NAMED_REPEATS {
-            let more = HumanCount((repeated.len() - NAMED_REPEATS) as u64);
+            let more = number(repeated.len() - NAMED_REPEATS);
             warnings.push(format!("{more} more objects occur more than once"));
         }
         if replace && !self.objects.kinds().contains_key("Node") {
@@ -178,8 +179,8 @@ pub(crate) fn summary(
     let mut text = format!(
         "snapshot {snapshot:?}, revision {}\n  loaded   {loaded}\n  changed  {}, unchanged {}\n",
         answer.revision,
-        HumanCount(answer.changed_count as u64),
-        HumanCount(answer.unchanged_count as u64)
+        number(answer.changed_count),
+        number(answer.unchanged_count)
     );
     if !skipped.is_empty() {
         text.push_str(&format!("  skipped  {}\n", visible::text(skipped)));
@@ -191,7 +192,7 @@ pub(crate) fn summary(
 fn counted<K: std::fmt::Display>(kinds: &BTreeMap<K, u64>) -> String {
     let counts: Vec<String> = kinds
         .iter()
-        .map(|(kind, count)| format!("{} {kind}", HumanCount(*count)))
+        .map(|(kind, count)| format!("{} {kind}", number(*count)))
         .collect();
     counts.join(", ")
 }

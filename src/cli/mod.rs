@@ -22,6 +22,7 @@ mod place;
 mod render;
 mod replay;
 mod replayed;
+mod report;
 mod reservations;
 mod save;
 mod score;
@@ -62,12 +63,13 @@ Start here:
 Exit codes:
   0  done; of filter, explain and score: at least one node is feasible
   1  no node is feasible; place: some found no node; reservation: some had ended;
-     healthcheck: not serving; verify: counts differ; spread: a constraint is violated;
+     healthcheck: not serving; verify: counts differ; spread, report: a constraint is violated;
      replay: a decision differs; lint: something was found; state: it is damaged
   2  the request or its input was refused
   3  the server could not be reached, or did not answer in time
 
-Colours: only on a terminal; NO_COLOR, CLICOLOR and CLICOLOR_FORCE are respected.",
+Colours: only on a terminal; NO_COLOR, CLICOLOR and CLICOLOR_FORCE are respected.
+Lines and tables are as wide as the terminal, or as COLUMNS says; elsewhere nothing is wrapped.",
     max_term_width = 100
 )]
 pub struct Cli {
@@ -99,6 +101,8 @@ enum Command {
     Reservation(reservations::ReservationCommand),
     /// Show how evenly workloads are spread now, and which violate their constraints
     Spread(Box<spread::SpreadCommand>),
+    /// Report on a whole cluster: constraints, violations, risks, and a score
+    Report(report::ReportCommand),
     /// Repeat the decisions of a decision log, and show what differs
     Replay(Box<replay::ReplayCommand>),
     /// List, describe, save, restore and delete snapshots
@@ -126,6 +130,7 @@ impl Cli {
     /// standard error.
     pub fn run(self) -> ExitCode {
         self.color.write_global();
+        render::look_up_width();
         let done = match self.command {
             Command::Serve(serve) => return serve.run(),
             Command::Load(load) => wait_for(load.run()),
@@ -136,6 +141,7 @@ impl Cli {
             Command::Place(place) => wait_for(place.run()),
             Command::Reservation(reservation) => wait_for(reservation.run()),
             Command::Replay(replay) => wait_for(replay.run()),
+            Command::Report(report) => wait_for(report.run()),
             Command::Spread(spread) => wait_for(spread.run()),
             Command::Snapshot(snapshot) => wait_for(snapshot.run()),
             Command::State(state) => state.run(),

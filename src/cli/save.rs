@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use indicatif::HumanCount;
 
 use super::args;
 use super::errors::RefusedCall;
 use super::exit::Exit;
 use super::output;
 use crate::api::ExportSum;
+use crate::explain::number;
 use crate::manifest::{ListFile, SavedOrigin};
 use crate::proto::v1::ExportSnapshotRequest;
 
@@ -79,7 +79,7 @@ impl Save {
             output::print(&format!(
                 "snapshot {:?}, revision {revision}: {} objects written to {}\n",
                 self.state.snapshot(),
-                HumanCount(objects),
+                number(objects),
                 self.file.display()
             ))?;
         }

@@ -11,12 +11,10 @@ use super::render;
 use super::selector::SelectorFlag;
 use crate::manifest::ObjectName;
 use crate::proto::v1::describe_spread_request::Subject;
-use crate::proto::v1::{
-    DescribeSpreadRequest, DescribeSpreadResponse, WorkloadName, WorkloadSpread,
-};
+use crate::proto::v1::{DescribeSpreadRequest, DescribeSpreadResponse, WorkloadName};
 
 /// Workloads asked for at a time.
-const PAGE_SIZE: i32 = 1_000;
+pub(super) const PAGE_SIZE: i32 = 1_000;
 
 /// Domains of a topology that a table lists by default.
 const TABLE_DOMAINS: i32 = 20;
@@ -105,6 +103,8 @@ enum SpreadFormat {
     Yaml,
     /// Only names, one per line: KIND/NAMESPACE/NAME.
     Name,
+    /// A self-contained page.
+    Html,
 }
 
 /// A workload as `--workload` names it.
@@ -134,6 +134,13 @@ impl SpreadCommand {
             loaded: self.state.is_loaded(),
         };
         let format = match self.output {
+            SpreadFormat::Html => {
+                let origin = self.state.origin();
+                let page = |answer: &_| render::spread_html(&about, &origin, answer);
+                let page = output::shown(&answer, page);
+                output::print_bytes(page.as_bytes())?;
+                return Ok(Exit::of_violations(answer.violating_count));
+            }
             SpreadFormat::Table | SpreadFormat::Wide => AnswerFormat::Table,
             SpreadFormat::Json => AnswerFormat::Json,
             SpreadFormat::Yaml => AnswerFormat::Yaml,
@@ -141,10 +148,7 @@ impl SpreadCommand {
         };
         let table = |answer: &_| render::spread(&about, answer);
         output::print(&format.render(&answer, table, names)?)?;
-        Ok(match answer.violating_count {
-            0 => Exit::Success,
-            _ => Exit::Negative,
-        })
+        Ok(Exit::of_violations(answer.violating_count))
     }
 
     fn request(&self) -> DescribeSpreadRequest {
@@ -173,7 +177,7 @@ impl SpreadCommand {
 }
 
 /// The answer with the workloads of all pages.
-async fn ask_all(
+pub(crate) async fn ask_all(
     client: &Client,
     mut request: DescribeSpreadRequest,
 ) -> Result<DescribeSpreadResponse> {
@@ -191,9 +195,5 @@ async fn ask_all(
 }
 
 fn names(answer: &DescribeSpreadResponse) -> Vec<String> {
-    let name = |spread: &WorkloadSpread| match spread.kind.is_empty() {
-        true => format!("{}/{}", spread.namespace, render::workload_name(spread)),
-        false => format!("{}/{}/{}", spread.kind, spread.namespace, spread.name),
-    };
-    answer.workloads.iter().map(name).collect()
+    answer.workloads.iter().map(render::full_name).collect()
 }

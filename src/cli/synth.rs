@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use indicatif::HumanCount;
 
 use super::args;
 use super::exit::Exit;
 use super::feed::{self, BATCH_CHANGES, Target};
 use super::input;
 use super::output;
+use crate::explain::number;
 use crate::manifest::ListFile;
 use crate::proto::v1::UpdateSnapshotRequest;
 use crate::synth::{Shape, SyntheticCluster};
@@ -111,7 +111,7 @@ impl Synth {
                 }
                 let (objects, is_file) = list.finish()?;
                 if is_file {
-                    let objects = HumanCount(objects);
+                    let objects = number(objects);
                     let file = file.display();
                     output::print(&format!("{objects} objects written to {file}\n"))?;
                 }
@@ -135,11 +135,7 @@ impl Synth {
         progress.finish_and_clear();
         let answer =
             answer.with_context(|| format!("loading snapshot {:?}", self.name.snapshot))?;
-        let loaded = format!(
-            "{} Node, {} Pod",
-            HumanCount(nodes as u64),
-            HumanCount(pods as u64)
-        );
+        let loaded = format!("{} Node, {} Pod", number(nodes), number(pods));
         output::print(&input::summary(&self.name.snapshot, &loaded, "", &answer))
     }
 }

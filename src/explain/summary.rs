@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::case::{Case, Hard, values};
 use super::diagnosis::Diagnosis;
-use super::words::{among, plural, sentence, verb};
+use super::words::{among, number, plural, sentence, verb};
 use crate::spread::Reason;
 
 /// The sentence: whether the pod fits, why, and what would help.
@@ -13,11 +13,12 @@ pub fn of(case: &Case<'_>, findings: &[Diagnosis]) -> String {
     let verdict = match (feasible, all) {
         (_, 0) => return "There is no node to decide about.".to_owned(),
         (0, 1) => "The one node cannot take the pod".to_owned(),
-        (0, _) => format!("None of {all} nodes can take the pod"),
+        (0, _) => format!("None of {} nodes can take the pod", number(all)),
         (1, 1) => "The one node satisfies what was checked".to_owned(),
-        _ if feasible == all => format!("All {all} nodes satisfy what was checked"),
+        _ if feasible == all => format!("All {} nodes satisfy what was checked", number(all)),
         _ => format!(
-            "{feasible} of {} {} what was checked{}",
+            "{} of {} {} what was checked{}",
+            number(feasible),
             plural(all, "node"),
             verb(feasible, "satisfies", "satisfy"),
             places(case)

@@ -5,10 +5,24 @@ use std::borrow::Cow;
 /// Names that a sentence lists.
 const LISTED: usize = 3;
 
-/// `1 node`, `3 nodes`.
+/// A number with separators: `4,950`.
+pub fn number(count: impl TryInto<i64>) -> String {
+    let count = count.try_into().unwrap_or(i64::MAX);
+    let digits = count.unsigned_abs().to_string();
+    let mut text = String::from(if count < 0 { "-" } else { "" });
+    for (at, digit) in digits.char_indices() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number with what it counts: `1 node`, `4,950 nodes`.
 pub fn plural(count: impl TryInto<i64>, what: &str) -> String {
     let count = count.try_into().unwrap_or(i64::MAX);
-    format!("{count} {}", noun(count, what))
+    format!("{} {}", number(count), noun(count, what))
 }
 
 /// The form of a noun for a count: `node`, `nodes`, `entries`.
@@ -31,7 +45,7 @@ pub fn among<T: AsRef<str>>(names: &[T]) -> String {
     let named: Vec<String> = names.iter().take(LISTED).map(quoted).collect();
     match names.len().saturating_sub(LISTED) {
         0 => joined(&named),
-        more => format!("{} and {more} more", named.join(", ")),
+        more => format!("{} and {} more", named.join(", "), number(more)),
     }
 }
 
@@ -59,5 +73,25 @@ pub fn sentence(verdict: &str, causes: &[String], remedy: Option<&String>) -> St
         ([], _) => format!("{verdict}."),
         (causes, None) => format!("{verdict}: {}.", joined(causes)),
         (causes, Some(remedy)) => format!("{verdict}: {}; {remedy}.", joined(causes)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_separators() {
+        let cases = [
+            (0, "0 nodes"),
+            (1, "1 node"),
+            (999, "999 nodes"),
+            (4_950, "4,950 nodes"),
+            (-1_234_567, "-1,234,567 nodes"),
+        ];
+        for (count, text) in cases {
+            assert_eq!(plural(count, "node"), text);
+        }
+        assert_eq!(plural(2, "entry"), "2 entries");
     }
 }

@@ -10,6 +10,7 @@ mod place;
 mod process;
 mod refused;
 mod remote;
+mod report;
 mod reservations;
 mod serve;
 mod spread;

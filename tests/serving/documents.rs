@@ -137,7 +137,9 @@ fn joined<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
 fn run(arguments: &str, variables: &[(&str, &str)]) -> String {
     let arguments: Vec<&str> = arguments.split_whitespace().collect();
     let mut command = crate::process::command(&arguments);
-    command.current_dir(root()).envs(variables.iter().copied());
+    // As on a terminal of this width.
+    command.current_dir(root()).env("COLUMNS", "120");
+    command.envs(variables.iter().copied());
     let output = crate::process::run(command);
     String::from_utf8(output.stdout).expect("the output is text")
 }

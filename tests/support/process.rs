@@ -33,7 +33,7 @@ pub(crate) fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy().into_owned();
-        if name.starts_with("EVENKEEL_") || name == "RUST_LOG" {
+        if name.starts_with("EVENKEEL_") || ["RUST_LOG", "COLUMNS"].contains(&&*name) {
             command.env_remove(name);
         }
     }

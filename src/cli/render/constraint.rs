@@ -2,7 +2,7 @@
 
 use super::style::{BAD, GOOD, HEADING, styled};
 use super::table::table;
-use super::text::{and_more, counted, many};
+use super::text::{and_more, number, plural};
 use crate::matching::selector_text;
 use crate::proto::v1::{ConstraintReport, Domain, TopologySpreadConstraint};
 
@@ -19,9 +19,9 @@ pub(super) fn hard(report: &ConstraintReport) -> String {
     let rows = report.domains.iter().map(|domain| {
         [
             value_text(domain),
-            counted(domain.matching_pods),
-            domain.skew.to_string(),
-            counted(domain.eligible_nodes),
+            number(domain.matching_pods),
+            number(domain.skew),
+            number(domain.eligible_nodes),
             match domain.feasible {
                 true => styled(GOOD, "feasible"),
                 false => styled(BAD, &format!("skew {} > {max_skew}", domain.skew)),
@@ -46,14 +46,14 @@ pub(super) fn soft(report: &ConstraintReport) -> String {
         "  weight      {:.4} per pod: ln({} + 2), for {}\n",
         report.weight,
         report.domain_count,
-        many(report.domain_count, "domain"),
+        plural(report.domain_count, "domain"),
     ));
     text.push_str(&policies(&constraint));
     let rows = report.domains.iter().map(|domain| {
         [
             value_text(domain),
-            counted(domain.matching_pods),
-            counted(domain.eligible_nodes),
+            number(domain.matching_pods),
+            number(domain.eligible_nodes),
         ]
     });
     if !report.domains.is_empty() {
@@ -96,14 +96,14 @@ pub(super) fn heading(report: &ConstraintReport, constraint: &TopologySpreadCons
 
 /// The minimum and what pins it.
 fn minimum(report: &ConstraintReport, constraint: &TopologySpreadConstraint) -> String {
-    let count = counted(report.global_minimum);
+    let count = number(report.global_minimum);
     if report.domain_count == 0 {
         return format!("{count}: no node is eligible, so there is no domain");
     }
     if report.min_domains_unmet {
         return format!(
             "{count}: only {}, minDomains wants {}",
-            many(report.domain_count, "domain"),
+            plural(report.domain_count, "domain"),
             constraint.min_domains.unwrap_or(1),
         );
     }

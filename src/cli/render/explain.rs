@@ -4,10 +4,11 @@ use anstyle::AnsiColor;
 
 use super::bars::{Bar, Scale};
 use super::constraint;
+use super::layout::paragraph;
 use super::style::{BAD, GOOD, HEADING, styled};
 use super::table::table;
-use super::text::{Head, and_more, counted, not_checked};
-use crate::explain::{among, plural};
+use super::text::{Head, and_more, not_checked, number, plural};
+use crate::explain::among;
 use crate::proto::v1::constraint_insight::Minimum;
 use crate::proto::v1::left_out::Cause;
 use crate::proto::v1::{
@@ -15,14 +16,11 @@ use crate::proto::v1::{
     TopologySpreadConstraint,
 };
 
-/// Columns of a hint.
-const WIDTH: usize = 100;
-
 /// The answer as text.
 pub(crate) fn explain(head: &Head, answer: &ExplainResponse) -> String {
     let mut text = head.lines(answer.revision);
     let style = if answer.feasible_count > 0 { GOOD } else { BAD };
-    text.push_str(&wrapped(&answer.summary, "", |line| {
+    text.push_str(&paragraph(&answer.summary, "", |line| {
         styled(style.bold(), line)
     }));
     text.push_str(&not_checked(&answer.unchecked));
@@ -43,30 +41,10 @@ fn hints(hints: &[Hint]) -> String {
     }
     for hint in hints {
         let bullet = styled(AnsiColor::Yellow.on_default(), "*");
-        let lines = wrapped(&hint.message, "    ", str::to_owned);
+        let lines = paragraph(&hint.message, "    ", str::to_owned);
         text.push_str(&format!("  {bullet} {}", lines.trim_start()));
     }
     text
-}
-
-/// `text` in lines of at most [`WIDTH`] columns, each after `indent`.
-fn wrapped(text: &str, indent: &str, style: impl Fn(&str) -> String) -> String {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let line = lines.last_mut().expect("there is a line");
-        if line.is_empty() {
-            line.push_str(word);
-        } else if indent.len() + line.chars().count() + 1 + word.chars().count() <= WIDTH {
-            line.push(' ');
-            line.push_str(word);
-        } else {
-            lines.push(word.to_owned());
-        }
-    }
-    let lines = lines
-        .iter()
-        .map(|line| format!("{indent}{}\n", style(line)));
-    lines.collect()
 }
 
 /// A constraint: what it says, what it looks at, and its domains.
@@ -91,7 +69,7 @@ pub(super) fn is_hard(constraint: &TopologySpreadConstraint) -> bool {
 
 /// The minimum and what pins it.
 pub(super) fn minimum(report: &ConstraintReport, insight: &ConstraintInsight) -> String {
-    let count = counted(report.global_minimum);
+    let count = number(report.global_minimum);
     let named = among(&insight.minimum_domains);
     let wanted = report.constraint.as_ref().and_then(|c| c.min_domains);
     match insight.minimum() {
@@ -128,7 +106,7 @@ pub(super) fn limit(report: &ConstraintReport, insight: &ConstraintInsight) -> S
         match insight.limit {
             ..0 => "nowhere".to_owned(),
             0 => "none".to_owned(),
-            limit => format!("at most {}", counted(limit)),
+            limit => format!("at most {}", number(limit)),
         }
     )
 }
@@ -209,9 +187,13 @@ fn domains(
         let style = if good { GOOD } else { BAD };
         [
             constraint::value_text(domain),
-            counted(domain.matching_pods),
-            counted(insight.matching_pods_after),
-            format!("{}/{}", insight.usable_node_count, domain.eligible_nodes),
+            number(domain.matching_pods),
+            number(insight.matching_pods_after),
+            format!(
+                "{}/{}",
+                number(insight.usable_node_count),
+                number(domain.eligible_nodes)
+            ),
             scale.draw(bar, style),
             styled(style, &said),
         ]

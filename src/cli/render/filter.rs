@@ -3,7 +3,7 @@
 use super::constraint;
 use super::style::{BAD, GOOD, styled};
 use super::table::table;
-use super::text::{Head, and_more, counted, not_checked};
+use super::text::{Head, and_more, not_checked, number};
 use crate::proto::v1::{Code, FilterResponse, NodeVerdict};
 
 /// The answer as text: summary, nodes, constraints.
@@ -23,13 +23,13 @@ pub(crate) fn filter(head: &Head, answer: &FilterResponse) -> String {
 
 fn summary(answer: &FilterResponse) -> String {
     let style = if answer.feasible_count > 0 { GOOD } else { BAD };
-    let (feasible, all) = (counted(answer.feasible_count), counted(answer.node_count));
+    let (feasible, all) = (number(answer.feasible_count), number(answer.node_count));
     let mut text = styled(
         style.bold(),
         &format!("feasible: {feasible} of {all} nodes"),
     ) + "\n";
     for reason in &answer.reasons {
-        text.push_str(&format!("  {} {}\n", counted(reason.count), reason.reason));
+        text.push_str(&format!("  {} {}\n", number(reason.count), reason.reason));
     }
     text + &not_checked(&answer.unchecked)
 }

@@ -1,16 +1,20 @@
 //! Answers as text for a person: pure functions from a response to a string.
 //! Styles are written always; the output drops them where they are not wanted.
+//! How wide it is is looked up once.
 
 mod bars;
 mod constraint;
+mod coverage;
 mod explain;
 mod filter;
 #[cfg(test)]
 mod hostile;
 mod html;
+mod layout;
 mod lint;
 mod place;
 mod replay;
+mod report;
 mod reservations;
 mod score;
 mod snapshot;
@@ -23,16 +27,19 @@ mod tests;
 mod text;
 mod verified;
 
+pub(crate) use coverage::suggested_key;
 pub(crate) use explain::explain;
 pub(crate) use filter::filter;
-pub(crate) use html::explain_html;
+pub(crate) use html::{explain_html, report_html, spread_html};
+pub(crate) use layout::look_up_width;
 pub(crate) use lint::lint;
 pub(crate) use place::place;
 pub(crate) use replay::replayed;
+pub(crate) use report::report;
 pub(crate) use reservations::reservations;
 pub(crate) use score::score;
 pub(crate) use snapshot::{snapshot, snapshots};
-pub(crate) use spread::{SpreadOf, spread, workload_name};
+pub(crate) use spread::{SpreadOf, full_name, spread};
 pub(crate) use state::{loss, repaired, states};
-pub(crate) use text::{Head, TAKEN_OUT};
+pub(crate) use text::{Head, Origin, TAKEN_OUT};
 pub(crate) use verified::verified;

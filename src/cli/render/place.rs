@@ -6,7 +6,7 @@ use super::bars::Scale;
 use super::constraint::value_text;
 use super::style::{BAD, GOOD, HEADING, styled};
 use super::table::table;
-use super::text::{Head, and_more, counted, not_checked};
+use super::text::{Head, and_more, not_checked, number};
 use crate::proto::v1::{ConstraintReport, PlaceResponse};
 
 /// The answer as text: summary, picks by node, constraints before and after.
@@ -29,12 +29,12 @@ fn summary(answer: &PlaceResponse) -> String {
     let style = if unplaced == 0 { GOOD } else { BAD };
     let line = format!(
         "placed: {} of {}",
-        counted(placed),
-        counted(placed + unplaced)
+        number(placed),
+        number(placed + unplaced)
     );
     let mut text = styled(style.bold(), &line) + "\n";
     for reason in &answer.reasons {
-        text.push_str(&format!("  {} {}\n", counted(reason.count), reason.reason));
+        text.push_str(&format!("  {} {}\n", number(reason.count), reason.reason));
     }
     text.push_str(&not_checked(&answer.unchecked));
     if let Some(until) = &answer.reserved_until {
@@ -65,8 +65,7 @@ fn nodes(head: &Head, answer: &PlaceResponse) -> String {
     let listed = head.listed(rows.len());
     let rest = and_more("", rows.len() - listed, "nodes", "--all lists them");
     let rows = rows.into_iter().take(listed);
-    let rows =
-        rows.map(|(node, picks, score)| [node.to_owned(), counted(picks), score.to_string()]);
+    let rows = rows.map(|(node, picks, score)| [node.to_owned(), number(picks), number(score)]);
     format!(
         "\n{}{rest}",
         table("", ["NODE", "PICKS", "FIRST SCORE"], rows)
@@ -104,8 +103,8 @@ fn bars(head: &Head, before: Option<&ConstraintReport>, after: &ConstraintReport
         let then = counts.get(&*domain.value).copied().unwrap_or(0);
         [
             value_text(domain),
-            counted(then),
-            counted(now),
+            number(then),
+            number(now),
             scale.draw_growth(then, now, GOOD),
         ]
     });

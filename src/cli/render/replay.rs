@@ -1,12 +1,12 @@
 //! What a replay came to.
 
 use super::style::{BAD, GOOD, HEADING, styled};
-use super::text::counted;
+use super::text::number;
 use crate::cli::replayed::{Different, Replayed};
 
 /// A summary, and each decision that differs with both values.
 pub(crate) fn replayed(replayed: &Replayed) -> String {
-    let count = |count: usize| counted(i64::try_from(count).unwrap_or(i64::MAX));
+    let count = |count: usize| number(i64::try_from(count).unwrap_or(i64::MAX));
     let state = match replayed.revision {
         Some(revision) => format!("revision {revision}"),
         None => "of which the revision is not known".to_owned(),

@@ -2,7 +2,7 @@
 
 use super::constraint;
 use super::table::table;
-use super::text::{Head, and_more, not_checked};
+use super::text::{Head, and_more, not_checked, number};
 use crate::proto::v1::{NodeScore, ScoreResponse};
 
 /// The answer as text: nodes in the order of the answer, constraints.
@@ -30,8 +30,8 @@ fn nodes(head: &Head, scores: &[NodeScore]) -> String {
     let rows = scores[..listed].iter().map(|score| {
         [
             score.node.clone(),
-            score.score.to_string(),
-            score.raw.to_string(),
+            number(score.score),
+            number(score.raw),
             match score.ignored {
                 true => "ignored: lacks a topology key".to_owned(),
                 false => String::new(),

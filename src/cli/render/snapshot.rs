@@ -6,7 +6,7 @@ use indicatif::HumanBytes;
 use pbjson_types::Timestamp;
 
 use super::table::table;
-use super::text::counted;
+use super::text::number;
 use crate::proto::v1::{DefaultConstraints, Snapshot};
 
 /// A line for each snapshot.
@@ -19,8 +19,8 @@ pub(crate) fn snapshots(snapshots: &[Snapshot]) -> String {
             snapshot.name.clone(),
             snapshot.revision.to_string(),
             yes_no(snapshot.synced).to_owned(),
-            counted(snapshot.node_count),
-            counted(snapshot.pod_count),
+            number(snapshot.node_count),
+            number(snapshot.pod_count),
             bytes(snapshot.memory_bytes),
             time(snapshot.update_time.as_ref()),
         ]
@@ -38,9 +38,9 @@ pub(crate) fn snapshot(snapshot: &Snapshot) -> String {
         ("epoch", snapshot.epoch.clone()),
         ("revision", snapshot.revision.to_string()),
         ("synced", yes_no(snapshot.synced).to_owned()),
-        ("nodes", counted(snapshot.node_count)),
-        ("pods", counted(snapshot.pod_count)),
-        ("label sets", counted(snapshot.label_set_count)),
+        ("nodes", number(snapshot.node_count)),
+        ("pods", number(snapshot.pod_count)),
+        ("label sets", number(snapshot.label_set_count)),
         ("memory", bytes(snapshot.memory_bytes)),
         ("created", time(snapshot.create_time.as_ref())),
         ("updated", time(snapshot.update_time.as_ref())),

@@ -1,13 +1,16 @@
 //! How evenly things are spread.
 
+use anstyle::Style;
+
 use super::bars::{Bar, Scale};
+use super::coverage;
+use super::layout::paragraph;
 use super::style::{BAD, GOOD, HEADING, styled};
 use super::table::table;
-use super::text::{and_more, counted, many};
+use super::text::{and_more, number, plural};
 use crate::matching::selector_text;
 use crate::proto::v1::{
-    ConstraintCoverage, DescribeSpreadResponse, DomainSpread, LabelSelector, TopologySpread,
-    WorkloadSpread,
+    DescribeSpreadResponse, DomainSpread, LabelSelector, TopologySpread, WorkloadSpread,
 };
 
 /// What was asked.
@@ -39,17 +42,7 @@ pub(crate) fn spread(about: &SpreadOf<'_>, answer: &DescribeSpreadResponse) -> S
         let workloads = answer.workloads.iter();
         text.extend(workloads.map(|spread| format!("\n{}", whole(about, spread))));
     } else if !answer.workloads.is_empty() {
-        let rows = answer.workloads.iter().flat_map(rows);
-        let headings = [
-            "NAMESPACE",
-            "WORKLOAD",
-            "PODS",
-            "OVER",
-            "SKEW",
-            "MOST",
-            "FEWEST",
-        ];
-        text.push_str(&format!("\n{}", table("", headings, rows)));
+        text.push_str(&format!("\n{}", violations("", answer)));
     }
     text
 }
@@ -66,99 +59,69 @@ pub(crate) fn workload_name(spread: &WorkloadSpread) -> String {
     }
 }
 
-fn summary(about: &SpreadOf<'_>, answer: &DescribeSpreadResponse) -> String {
-    let all = many(answer.workload_count, "workload");
-    let mut text = match (about.by, &answer.coverage) {
-        (Some(key), _) => format!("{all} over {key}\n"),
-        (None, Some(coverage)) => covered(about, answer, coverage),
-        (None, None) => violating(answer.violating_count, &all),
+/// What is said above the workloads: the first line, and the others.
+pub(super) fn headline(
+    about: &SpreadOf<'_>,
+    answer: &DescribeSpreadResponse,
+) -> (String, Vec<String>) {
+    if !about.all {
+        let named = answer.workloads.first().map(|spread| title(about, spread));
+        return (named.unwrap_or_default(), Vec::new());
+    }
+    let (first, mut more) = match about.by {
+        Some(key) => {
+            let all = plural(answer.workload_count, "workload");
+            (format!("{all} over {key}"), Vec::new())
+        }
+        None => (
+            coverage::verdict(answer),
+            coverage::lines(answer, about.loaded),
+        ),
     };
     if answer.unranked_count > 0 {
-        let left_out = many(answer.unranked_count, "workload");
-        text.push_str(&format!(
-            "not ranked: {left_out} of a single pod or of static pods\n"
+        let left_out = plural(answer.unranked_count, "workload");
+        more.push(format!(
+            "not ranked: {left_out} of a single pod or of static pods"
         ));
     }
     if answer.faulty_count > 0 {
-        text.push_str(&format!(
-            "not judged for what their pods ask for: {}\n",
-            many(answer.faulty_count, "workload")
-        ));
+        let faulty = plural(answer.faulty_count, "workload");
+        more.push(format!("not judged for what their pods ask for: {faulty}"));
     }
-    text
+    (first, more)
 }
 
-fn violating(count: i64, all: &str) -> String {
-    let (style, count) = match count {
-        0 => (GOOD, "none".to_owned()),
-        count => (BAD, counted(count)),
+fn summary(about: &SpreadOf<'_>, answer: &DescribeSpreadResponse) -> String {
+    let (first, more) = headline(about, answer);
+    let style = match answer.violating_count {
+        _ if about.by.is_some() || !coverage::is_judged(answer) => Style::new(),
+        0 => GOOD.bold(),
+        _ => BAD.bold(),
     };
-    styled(style.bold(), &format!("violating: {count} of {all}")) + "\n"
+    let more = more.iter().map(|line| paragraph(line, "", str::to_owned));
+    paragraph(&first, "", |line| styled(style, line)) + &more.collect::<String>()
 }
 
-/// Which workloads violate constraints, how many have any, and what is known of
-/// those that have none.
-fn covered(
-    about: &SpreadOf<'_>,
-    answer: &DescribeSpreadResponse,
-    coverage: &ConstraintCoverage,
-) -> String {
-    let held = coverage.own_count + coverage.default_count;
-    let all = many(answer.workload_count, "workload");
-    let mut text = match (answer.workload_count, held) {
-        (0, _) => return "no workload: there is no pod here\n".to_owned(),
-        (_, 0) => format!("violating: nothing to violate, no constraint is in force for {all}\n"),
-        _ => violating(
-            answer.violating_count,
-            &format!("{} with constraints", many(held, "workload")),
-        ),
-    };
-    text.push_str(&format!(
-        "{all}: {} with constraints of their own, {} by default constraints, {} of several pods \
-         without any, {} of a single pod, {} tied to nodes\n",
-        counted(coverage.own_count),
-        counted(coverage.default_count),
-        counted(coverage.unconstrained_count),
-        counted(coverage.single_count),
-        counted(coverage.fixed_count),
-    ));
-    if coverage.pending_pods > 0 {
-        let pods = many(coverage.pending_pods, "pod");
-        text.push_str(&format!("pending: {pods}, counted in no domain yet\n"));
-    }
-    if coverage.unconstrained_count > 0 {
-        text.push_str(&unconstrained(about, answer, coverage));
-    }
-    text
+/// A row for each violated topology of each workload.
+pub(super) fn violations(indent: &str, answer: &DescribeSpreadResponse) -> String {
+    let headings = [
+        "NAMESPACE",
+        "WORKLOAD",
+        "PODS",
+        "OVER",
+        "SKEW",
+        "MOST",
+        "FEWEST",
+    ];
+    table(indent, headings, answer.workloads.iter().flat_map(rows))
 }
 
-/// What is known of workloads of several pods that nothing holds even.
-fn unconstrained(
-    about: &SpreadOf<'_>,
-    answer: &DescribeSpreadResponse,
-    coverage: &ConstraintCoverage,
-) -> String {
-    let mut text = format!(
-        "without any constraint: {} all in one zone, {} all on one node\n",
-        counted(coverage.in_one_zone_count),
-        counted(coverage.on_one_node_count)
-    );
-    if let Some(key) = suggested_key(answer) {
-        text.push_str(&format!("see how they are spread with --by {key}\n"));
+/// KIND/NAMESPACE/NAME; without a controller its namespace and labels.
+pub(crate) fn full_name(spread: &WorkloadSpread) -> String {
+    match spread.kind.is_empty() {
+        true => format!("{}/{}", spread.namespace, workload_name(spread)),
+        false => format!("{}/{}/{}", spread.kind, spread.namespace, spread.name),
     }
-    if about.loaded && coverage.default_count == 0 {
-        text.push_str(
-            "see what kube-scheduler's default constraints say with --default-constraints \
-             system\n",
-        );
-    }
-    text
-}
-
-/// The first label key of nodes that has several values.
-pub(crate) fn suggested_key(answer: &DescribeSpreadResponse) -> Option<&str> {
-    let mut keys = answer.topology_keys.iter();
-    keys.find(|key| key.value_count > 1).map(|key| &*key.key)
 }
 
 /// A row for each topology that is violated, or that was asked for.
@@ -182,11 +145,14 @@ fn rows(spread: &WorkloadSpread) -> Vec<[String; 7]> {
             let all_listed = topology.domain_count == topology.domains.len() as i64;
             let fewest = match topology.domains.last().filter(|_| all_listed) {
                 Some(domain) => share(domain),
-                None => counted(topology.global_minimum),
+                None => number(topology.global_minimum),
             };
             row(
                 over(topology),
-                skew(topology),
+                match topology.excess {
+                    0 => skew(topology),
+                    _ => styled(BAD, &skew(topology)),
+                },
                 most.unwrap_or_default(),
                 fewest,
             )
@@ -206,18 +172,18 @@ fn rows(spread: &WorkloadSpread) -> Vec<[String; 7]> {
 
 /// How many pods there are, and how many of them are on no node.
 fn pods(spread: &WorkloadSpread) -> String {
-    let pods = counted(spread.pod_count);
+    let pods = number(spread.pod_count);
     match spread.pending_count {
         0 => pods,
-        pending => format!("{pods}, {} pending", counted(pending)),
+        pending => format!("{pods}, {} pending", number(pending)),
     }
 }
 
 fn share(domain: &DomainSpread) -> String {
-    format!("{} {}", value(domain), counted(domain.matching_pods))
+    format!("{} {}", value(domain), number(domain.matching_pods))
 }
 
-fn value(domain: &DomainSpread) -> &str {
+pub(super) fn value(domain: &DomainSpread) -> &str {
     match domain.value.as_str() {
         "" => "\"\"",
         value => value,
@@ -225,7 +191,7 @@ fn value(domain: &DomainSpread) -> &str {
 }
 
 /// What it is spread over, e.g. `zone, max skew 1, DoNotSchedule`.
-fn over(topology: &TopologySpread) -> String {
+pub(super) fn over(topology: &TopologySpread) -> String {
     let Some(constraint) = &topology.constraint else {
         return topology.topology_key.clone();
     };
@@ -243,25 +209,30 @@ fn over(topology: &TopologySpread) -> String {
 fn skew(topology: &TopologySpread) -> String {
     match &topology.constraint {
         Some(constraint) if topology.excess > 0 => {
-            styled(BAD, &format!("{} > {}", topology.skew, constraint.max_skew))
+            format!("{} > {}", number(topology.skew), constraint.max_skew)
         }
-        _ => counted(topology.skew),
+        _ => number(topology.skew),
     }
 }
 
-/// One workload with all its domains.
-fn whole(about: &SpreadOf<'_>, spread: &WorkloadSpread) -> String {
+/// What a workload is called above its domains.
+pub(super) fn title(about: &SpreadOf<'_>, spread: &WorkloadSpread) -> String {
     let name = match about.selector.map(selector_text) {
         Some(selector) if selector.is_empty() => "all pods".to_owned(),
         Some(selector) => format!("pods with {selector}"),
         None => workload_name(spread),
     };
-    let title = format!("{name}, namespace {}", spread.namespace);
-    let mut pods = many(spread.pod_count, "pod");
+    format!("{name}, namespace {}", spread.namespace)
+}
+
+/// One workload with all its domains.
+fn whole(about: &SpreadOf<'_>, spread: &WorkloadSpread) -> String {
+    let title = title(about, spread);
+    let mut pods = plural(spread.pod_count, "pod");
     if spread.pending_count > 0 {
         pods.push_str(&format!(
             ", {} of them pending",
-            counted(spread.pending_count)
+            number(spread.pending_count)
         ));
     }
     let mut text = format!("{}: {pods}\n", styled(HEADING, &title));
@@ -274,43 +245,52 @@ fn whole(about: &SpreadOf<'_>, spread: &WorkloadSpread) -> String {
     }
     for topology in &spread.topologies {
         text.push_str(&format!("  over {}\n", over(topology)));
-        text.push_str(&facts(topology));
+        for (what, said) in facts(topology) {
+            let said = match what {
+                "skew" if topology.excess > 0 => styled(BAD, &said),
+                _ => said,
+            };
+            text.push_str(&format!("    {what:<8} {said}\n"));
+        }
         text.push_str(&domains(topology));
     }
     text
 }
 
-fn facts(topology: &TopologySpread) -> String {
-    let mut text = String::new();
+/// What is known of a topology besides its domains: a word, and what it is.
+pub(super) fn facts(topology: &TopologySpread) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
     if let Some(constraint) = &topology.constraint {
         let counts = match constraint.label_selector.as_ref().map(selector_text) {
             Some(selector) if !selector.is_empty() => format!("pods with {selector}"),
             _ => "no pods".to_owned(),
         };
-        text.push_str(&format!("    counts   {counts}\n"));
+        facts.push(("counts", counts));
     }
     let minimum = match topology.min_domains_unmet {
         true => ", as there are fewer domains than minDomains",
         false => "",
     };
-    text.push_str(&format!(
-        "    skew     {}\n    minimum  {}{minimum}\n",
-        skew(topology),
-        counted(topology.global_minimum)
-    ));
+    facts.push(("skew", skew(topology)));
+    let smallest = number(topology.global_minimum);
+    facts.push(("minimum", format!("{smallest}{minimum}")));
     if topology.outside_pods > 0 {
-        text.push_str(&format!(
-            "    outside  {} of its pods, on nodes in no domain\n",
-            counted(topology.outside_pods)
+        let outside = number(topology.outside_pods);
+        facts.push((
+            "outside",
+            format!("{outside} of its pods, on nodes in no domain"),
         ));
     }
-    text
+    if topology.domains.is_empty() {
+        facts.push(("domains", "none, as no node is eligible".to_owned()));
+    }
+    facts
 }
 
 /// A bar for each domain, with the most that it may have.
 fn domains(topology: &TopologySpread) -> String {
     if topology.domains.is_empty() {
-        return "    no node is eligible, so there is no domain\n".to_owned();
+        return String::new();
     }
     let max_skew = topology.constraint.as_ref().map(|c| i64::from(c.max_skew));
     let limit = max_skew.map(|max| topology.global_minimum.saturating_add(max));
@@ -326,9 +306,9 @@ fn domains(topology: &TopologySpread) -> String {
         let style = if within { GOOD } else { BAD };
         [
             value(domain).to_owned(),
-            counted(domain.matching_pods),
-            domain.skew.to_string(),
-            counted(domain.eligible_nodes),
+            number(domain.matching_pods),
+            number(domain.skew),
+            number(domain.eligible_nodes),
             scale.draw(bar, style),
         ]
     });

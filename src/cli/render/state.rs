@@ -2,6 +2,7 @@
 
 use super::snapshot::yes_no;
 use super::table::table;
+use super::text::number;
 use crate::store::{Described, Loss, Repaired};
 
 /// A line for each snapshot of a state directory.
@@ -15,8 +16,8 @@ pub(crate) fn states(all: &[Described]) -> String {
             snapshot.epoch.clone(),
             snapshot.revision.to_string(),
             yes_no(snapshot.synced).to_owned(),
-            snapshot.objects.to_string(),
-            snapshot.reservations.to_string(),
+            number(snapshot.objects),
+            number(snapshot.reservations),
             humantime::format_rfc3339_seconds(snapshot.updated).to_string(),
         ]
     });

@@ -1,6 +1,7 @@
 //! Numbers and lines that several answers have.
 
-use crate::explain::noun;
+use super::layout::paragraph;
+pub(super) use crate::explain::{number, plural};
 use crate::visible;
 
 /// Nodes that a table lists unless all are wanted.
@@ -16,6 +17,16 @@ pub(crate) struct Head<'a> {
     pub(crate) all: bool,
     /// Whether the pod was taken out of the snapshot for the answer.
     pub(crate) taken_out: bool,
+}
+
+/// Where an answer is from, for a page that is kept.
+pub(crate) struct Origin<'a> {
+    /// Name of the snapshot.
+    pub(crate) snapshot: &'a str,
+    /// The address of the server, or the files.
+    pub(crate) asked: String,
+    /// When it was asked, as RFC 3339 has it.
+    pub(crate) at: String,
 }
 
 /// What is said of a pod that was taken out of the snapshot for the answer.
@@ -49,27 +60,18 @@ impl Head<'_> {
 pub(super) fn and_more(indent: &str, count: usize, what: &str, how: &str) -> String {
     match count {
         0 => String::new(),
-        _ => format!(
-            "{indent}... and {} more {what} ({how})\n",
-            counted(count as i64)
-        ),
+        _ => format!("{indent}... and {} more {what} ({how})\n", number(count)),
     }
-}
-
-/// A number with separators: `4,950`.
-pub(super) fn counted(count: i64) -> String {
-    indicatif::HumanCount(count.max(0) as u64).to_string()
-}
-
-/// A number with separators and what it counts: `1 node`, `4,950 nodes`.
-pub(super) fn many(count: i64, what: &str) -> String {
-    format!("{} {}", counted(count), noun(count, what))
 }
 
 /// A line that names the fields of a pod that nobody checked, if there are any.
 pub(crate) fn not_checked(fields: &[String]) -> String {
     match fields {
         [] => String::new(),
-        fields => format!("not checked: {}\n", fields.join(", ")),
+        fields => paragraph(
+            &format!("not checked: {}", fields.join(", ")),
+            "",
+            str::to_owned,
+        ),
     }
 }

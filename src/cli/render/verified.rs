@@ -1,6 +1,6 @@
 //! What a verification found.
 
-use super::text::counted;
+use super::text::number;
 use crate::proto::v1::{Mismatch, VerifySnapshotResponse};
 
 /// A line that all is well, or each mismatch with both values.
@@ -9,23 +9,23 @@ pub(crate) fn verified(snapshot: &str, answer: &VerifySnapshotResponse) -> Strin
         "snapshot {snapshot:?}, revision {}: views {}, partitions {}, label sets {}, nodes {}, pods \
          {}\n",
         answer.revision,
-        counted(answer.view_count),
-        counted(answer.partition_count),
-        counted(answer.label_set_count),
-        counted(answer.node_count),
-        counted(answer.pod_count),
+        number(answer.view_count),
+        number(answer.partition_count),
+        number(answer.label_set_count),
+        number(answer.node_count),
+        number(answer.pod_count),
     );
     if answer.mismatch_count == 0 {
         return format!("OK: {checked}");
     }
     let mut text = format!(
         "DRIFT: {checked}mismatches: {}\n",
-        counted(answer.mismatch_count)
+        number(answer.mismatch_count)
     );
     text.extend(answer.mismatches.iter().map(line));
     let unlisted = answer.mismatch_count - answer.mismatches.len() as i64;
     if unlisted > 0 {
-        text += &format!("  ... and {} more\n", counted(unlisted));
+        text += &format!("  ... and {} more\n", number(unlisted));
     }
     text
 }

@@ -1,16 +1,11 @@
-//! An explanation as one HTML page that needs nothing else: no script, no font,
-//! no image from elsewhere. Texts are escaped by the macro that writes them.
+//! An explanation as a page.
 
-mod style;
-#[cfg(test)]
-mod tests;
+use maud::{Markup, html};
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
-
-use super::constraint;
-use super::explain::{bar, is_hard, left_out_text, limit, minimum, verdict};
-use super::text::{Head, TAKEN_OUT, counted};
-use crate::explain::plural;
+use super::page::{Page, number_cell, table};
+use crate::cli::render::constraint;
+use crate::cli::render::explain::{bar, is_hard, left_out_text, limit, minimum, verdict};
+use crate::cli::render::text::{Head, Origin, TAKEN_OUT, number, plural};
 use crate::matching::selector_text;
 use crate::proto::v1::hint::Kind;
 use crate::proto::v1::{
@@ -19,39 +14,25 @@ use crate::proto::v1::{
 };
 
 /// The answer as a page.
-pub(crate) fn explain_html(head: &Head, answer: &ExplainResponse) -> String {
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                // Nothing is loaded and nothing runs, whatever a name contains.
-                meta http-equiv="Content-Security-Policy"
-                    content="default-src 'none'; style-src 'unsafe-inline'";
-                title { "Why: " (head.pod) }
-                style { (PreEscaped(style::CSS)) }
-            }
-            body {
-                main {
-                    (header(head, answer))
-                    (hints(&answer.hints))
-                    @for (report, insight) in answer.constraints.iter().zip(&answer.insights) {
-                        (one(report, insight))
-                    }
-                    @if answer.constraints.is_empty() {
-                        section { h2 { "No spread constraint" } }
-                    }
-                    (nodes(answer))
-                }
-                footer {
-                    "evenkeel explain, revision " (answer.revision) " of snapshot " (head.snapshot)
-                }
-            }
+pub(crate) fn explain_html(head: &Head, origin: &Origin<'_>, answer: &ExplainResponse) -> String {
+    let content = html! {
+        (header(head, answer))
+        (hints(&answer.hints))
+        @for (report, insight) in answer.constraints.iter().zip(&answer.insights) {
+            (one(report, insight))
         }
+        @if answer.constraints.is_empty() {
+            section { h2 { "No spread constraint" } }
+        }
+        (nodes(answer))
     };
-    page.into_string()
+    let page = Page {
+        title: format!("Why: {}", head.pod),
+        command: "explain",
+        origin,
+        revision: answer.revision,
+    };
+    page.write(&content)
 }
 
 fn header(head: &Head, answer: &ExplainResponse) -> Markup {
@@ -72,9 +53,9 @@ fn header(head: &Head, answer: &ExplainResponse) -> Markup {
                 p { "not checked: " (answer.unchecked.join(", ")) }
             }
             p.tallies {
-                span.tally.feasible { b { (counted(answer.feasible_count)) } " feasible" }
+                span.tally.feasible { b { (number(answer.feasible_count)) } " feasible" }
                 @for reason in &answer.reasons {
-                    span.tally { b { (counted(reason.count)) } " " (reason.reason) }
+                    span.tally { b { (number(reason.count)) } " " (reason.reason) }
                 }
             }
         }
@@ -186,28 +167,24 @@ fn domains(
     let longest = bars.map(|bar| (bar.count + bar.added).max(bar.limit.unwrap_or(0)));
     let longest = longest.max().unwrap_or(1).max(1);
     let more = report.domain_count - report.domains.len() as i64;
-    html! {
-        div.scroll tabindex="0" role="region" aria-label={ "Domains of " (constraint.topology_key) } {
-            table.domains {
-                thead {
-                    tr {
-                        th scope="col" { "Domain" }
-                        th.number scope="col" { "Pods" }
-                        th.number scope="col" { "After" }
-                        th.number scope="col" title="nodes that the pod could use, of those that count" {
-                            "Usable nodes"
-                        }
-                        th.bars scope="col" { (legend(constraint)) }
-                        th scope="col" { "Verdict" }
-                    }
-                }
-                tbody {
-                    @for (domain, insight) in pairs() {
-                        (row(report, domain, insight, constraint, longest))
-                    }
-                }
+    let head = html! {
+        tr {
+            th scope="col" { "Domain" }
+            th.number scope="col" { "Pods" }
+            th.number scope="col" { "After" }
+            th.number scope="col" title="nodes that the pod could use, of those that count" {
+                "Usable nodes"
             }
+            th.bars scope="col" { (legend(constraint)) }
+            th scope="col" { "Verdict" }
         }
+    };
+    let rows: Vec<Markup> = pairs()
+        .map(|(domain, insight)| row(report, domain, insight, constraint, longest))
+        .collect();
+    let label = format!("Domains of {}", constraint.topology_key);
+    html! {
+        (table("domains", &label, "domain", &head, &rows))
         @if more > 0 {
             p.more { "... and " (plural(more, "more domain")) " (--all lists them)" }
         }
@@ -235,6 +212,8 @@ fn row(
     let bar = bar(report, domain, insight, constraint);
     let (good, said) = verdict(constraint, domain, insight);
     let percent = |count: i64| format!("{:.2}%", count as f64 * 100.0 / longest as f64);
+    let (usable, all) = (insight.usable_node_count, domain.eligible_nodes);
+    let usable = format!("{} of {}", number(usable), number(all));
     let said_of_bar = format!(
         "{} now, {} with the pod{}",
         plural(bar.count, "pod"),
@@ -253,9 +232,9 @@ fn row(
     html! {
         tr.good[good].bad[!good] {
             th scope="row" { (constraint::value_text(domain)) }
-            td.number { (counted(domain.matching_pods)) }
-            td.number { (counted(insight.matching_pods_after)) }
-            td.number { (insight.usable_node_count) " of " (domain.eligible_nodes) }
+            (number_cell("pods", &number(domain.matching_pods)))
+            (number_cell("after", &number(insight.matching_pods_after)))
+            (number_cell("usable nodes", &usable))
             td.bars {
                 div.bar.limited[bar.limit.is_some()] role="img" aria-label=(said_of_bar)
                     style=(style) { span.room {} span.pods {} span.added {} span.limit {} }
@@ -266,34 +245,32 @@ fn row(
 }
 
 fn nodes(answer: &ExplainResponse) -> Markup {
+    let reasons = html! { tr { th scope="col" { "Node" } th scope="col" { "Reason" } } };
+    let infeasible = answer.infeasible.iter().map(|verdict| {
+        html! {
+            tr {
+                th scope="row" { (verdict.node) }
+                td {
+                    (verdict.reason)
+                    @if verdict.constraint_index >= 0 {
+                        " (constraint " (verdict.constraint_index) ")"
+                    }
+                }
+            }
+        }
+    });
+    let infeasible: Vec<Markup> = infeasible.collect();
     html! {
         @if !answer.feasible.is_empty() {
             details {
-                summary { (plural(answer.feasible.len() as i64, "feasible node")) }
+                summary { (plural(answer.feasible.len(), "feasible node")) }
                 p.names { @for node in &answer.feasible { code { (node) } " " } }
             }
         }
         @if !answer.infeasible.is_empty() {
             details {
-                summary { (plural(answer.infeasible.len() as i64, "infeasible node")) }
-                div.scroll tabindex="0" role="region" aria-label="Infeasible nodes" {
-                    table {
-                        thead { tr { th scope="col" { "Node" } th scope="col" { "Reason" } } }
-                        tbody {
-                            @for verdict in &answer.infeasible {
-                                tr {
-                                    th scope="row" { (verdict.node) }
-                                    td {
-                                        (verdict.reason)
-                                        @if verdict.constraint_index >= 0 {
-                                            " (constraint " (verdict.constraint_index) ")"
-                                        }
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
+                summary { (plural(answer.infeasible.len(), "infeasible node")) }
+                (table("list", "Infeasible nodes", "node", &reasons, &infeasible))
             }
         }
     }

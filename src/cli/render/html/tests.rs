@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::cli::render::text::{Head, Origin};
+use crate::proto::v1::ExplainResponse;
 
 const HEAD: Head<'static> = Head {
     pod: HOSTILE,
@@ -39,7 +41,15 @@ fn page() -> String {
         "infeasible": [{"node": HOSTILE, "reason": HOSTILE}],
     });
     let answer: ExplainResponse = serde_json::from_value(answer).expect("the fixture is an answer");
-    explain_html(&HEAD, &answer)
+    explain_html(&HEAD, &origin(), &answer)
+}
+
+fn origin() -> Origin<'static> {
+    Origin {
+        snapshot: HOSTILE,
+        asked: HOSTILE.to_owned(),
+        at: "2026-01-02T03:04:05Z".to_owned(),
+    }
 }
 
 #[test]

@@ -1,0 +1,83 @@
+//! By what constraints workloads are held even, and what is known of those that
+//! none holds.
+
+use super::text::{number, plural};
+use crate::proto::v1::{ConstraintCoverage, DescribeSpreadResponse};
+
+/// How many workloads violate constraints, in a line.
+pub(super) fn verdict(answer: &DescribeSpreadResponse) -> String {
+    let all = plural(answer.workload_count, "workload");
+    let held = answer.coverage.as_ref().map(held);
+    let among = match (answer.workload_count, held) {
+        (0, _) => return "no workload: there is no pod here".to_owned(),
+        (_, Some(0)) => {
+            return format!("violating: nothing to violate, no constraint is in force for {all}");
+        }
+        (_, Some(held)) => format!("{} with constraints", plural(held, "workload")),
+        (_, None) => all,
+    };
+    match answer.violating_count {
+        0 => format!("violating: none of {among}"),
+        count => format!("violating: {} of {among}", number(count)),
+    }
+}
+
+/// Whether anything could be violated.
+pub(super) fn is_judged(answer: &DescribeSpreadResponse) -> bool {
+    answer.coverage.as_ref().is_none_or(|it| held(it) > 0)
+}
+
+/// The workloads that some constraint holds even.
+fn held(coverage: &ConstraintCoverage) -> i64 {
+    coverage.own_count + coverage.default_count
+}
+
+/// What holds workloads even, a line for each. `loaded` says whether the answer
+/// is about files, for which default constraints can be given.
+pub(super) fn lines(answer: &DescribeSpreadResponse, loaded: bool) -> Vec<String> {
+    let Some(coverage) = answer
+        .coverage
+        .as_ref()
+        .filter(|_| answer.workload_count > 0)
+    else {
+        return Vec::new();
+    };
+    let mut lines = vec![format!(
+        "{}: {} with constraints of their own, {} by default constraints, {} of several pods \
+         without any, {} of a single pod, {} tied to nodes",
+        plural(answer.workload_count, "workload"),
+        number(coverage.own_count),
+        number(coverage.default_count),
+        number(coverage.unconstrained_count),
+        number(coverage.single_count),
+        number(coverage.fixed_count),
+    )];
+    if coverage.pending_pods > 0 {
+        let pods = plural(coverage.pending_pods, "pod");
+        lines.push(format!("pending: {pods}, counted in no domain yet"));
+    }
+    if coverage.unconstrained_count == 0 {
+        return lines;
+    }
+    lines.push(format!(
+        "without any constraint: {} all in one zone, {} all on one node",
+        number(coverage.in_one_zone_count),
+        number(coverage.on_one_node_count)
+    ));
+    if let Some(key) = suggested_key(answer) {
+        lines.push(format!("see how they are spread with --by {key}"));
+    }
+    if loaded && coverage.default_count == 0 {
+        lines.push(
+            "see what kube-scheduler's default constraints say with --default-constraints system"
+                .to_owned(),
+        );
+    }
+    lines
+}
+
+/// The first label key of nodes that has several values.
+pub(crate) fn suggested_key(answer: &DescribeSpreadResponse) -> Option<&str> {
+    let mut keys = answer.topology_keys.iter();
+    keys.find(|key| key.value_count > 1).map(|key| &*key.key)
+}

@@ -1,0 +1,14 @@
+//! Answers as pages: each is one HTML file that needs nothing else, no script,
+//! no font, no image from elsewhere. Texts are escaped by the macro that writes
+//! them.
+
+mod explain;
+mod page;
+mod report;
+mod spread;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use explain::explain_html;
+pub(crate) use report::report_html;
+pub(crate) use spread::spread_html;

@@ -1,0 +1,98 @@
+//! What all pages have: a head that loads nothing, a foot that says where the
+//! answer is from, and tables that fold.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::cli::render::text::{Origin, plural};
+
+/// How a page looks, in light and in dark.
+const CSS: &str = include_str!("page.css");
+
+/// Rows of a table that are seen at once. The others are folded away, unless
+/// they are [`FEW`].
+const SHOWN: usize = 10;
+
+/// So few rows are not worth a fold.
+const FEW: usize = 3;
+
+/// What a page is.
+pub(super) struct Page<'a> {
+    /// What the browser calls it.
+    pub(super) title: String,
+    /// The command that wrote it.
+    pub(super) command: &'static str,
+    /// Where the answer is from.
+    pub(super) origin: &'a Origin<'a>,
+    /// The revision that it is about.
+    pub(super) revision: i64,
+}
+
+impl Page<'_> {
+    /// The page, with `content` in it.
+    pub(super) fn write(&self, content: &Markup) -> String {
+        let page = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    // Nothing is loaded and nothing runs, whatever a name contains.
+                    meta http-equiv="Content-Security-Policy"
+                        content="default-src 'none'; style-src 'unsafe-inline'";
+                    title { (self.title) }
+                    style { (PreEscaped(CSS)) }
+                }
+                body {
+                    main { (content) }
+                    footer {
+                        "evenkeel " (self.command) " · snapshot " (self.origin.snapshot)
+                        ", revision " (self.revision) " · " (self.origin.asked) " · "
+                        time datetime=(self.origin.at) { (self.origin.at) }
+                    }
+                }
+            }
+        };
+        page.into_string()
+    }
+}
+
+/// A table whose rows are folded away after the first few. `label` says what it
+/// holds, `what` one of its rows.
+pub(super) fn table(
+    class: &str,
+    label: &str,
+    what: &str,
+    head: &Markup,
+    rows: &[Markup],
+) -> Markup {
+    let shown = match rows.len() {
+        few if few <= SHOWN + FEW => few,
+        _ => SHOWN,
+    };
+    let (first, rest) = rows.split_at(shown);
+    let part = |rows: &[Markup]| {
+        html! {
+            div.scroll tabindex="0" role="region" aria-label=(label) {
+                table class=(class) {
+                    thead { (head) }
+                    tbody { @for row in rows { (row) } }
+                }
+            }
+        }
+    };
+    html! {
+        (part(first))
+        @if !rest.is_empty() {
+            details.more {
+                summary { (plural(rest.len(), &format!("more {what}"))) }
+                (part(rest))
+            }
+        }
+    }
+}
+
+/// A cell with a number, which says its column where there is no heading.
+pub(super) fn number_cell(column: &str, text: &str) -> Markup {
+    html! { td.number data-column=(column) { (text) } }
+}

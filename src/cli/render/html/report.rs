@@ -1,0 +1,109 @@
+//! A report on a whole cluster, as a page.
+
+use maud::{Markup, html};
+
+use super::page::{Page, number_cell, table};
+use super::spread::workload;
+use crate::cli::render::report::{FORMULA, counts, coverage_lines};
+use crate::cli::render::spread::SpreadOf;
+use crate::cli::render::text::{Origin, number};
+use crate::cli::report::{Report, Risk, Unbalanced};
+
+/// The report as a page.
+pub(crate) fn report_html(origin: &Origin<'_>, report: &Report) -> String {
+    let good = report.constraints.violating_count == 0;
+    let about = SpreadOf {
+        snapshot: origin.snapshot,
+        by: None,
+        selector: None,
+        all: true,
+        bars: true,
+        loaded: false,
+    };
+    let content = html! {
+        header.good[good].bad[!good] {
+            p.pod { (counts(report)) }
+            div.verdict {
+                h1 { (report.score.sentence()) }
+                @if report.score.value.is_some() { p { (FORMULA) } }
+            }
+        }
+        section {
+            h2 { "Constraints" }
+            @for line in coverage_lines(report) { p { (line) } }
+        }
+        @if !report.constraints.workloads.is_empty() {
+            h2 { "Violations" }
+            @for spread in &report.constraints.workloads { (workload(&about, spread)) }
+        }
+        (risks(&report.risks))
+        (unbalanced(report))
+    };
+    let page = Page {
+        title: format!("Report on {}", origin.snapshot),
+        command: "report",
+        origin,
+        revision: report.revision,
+    };
+    page.write(&content)
+}
+
+fn risks(risks: &[Risk]) -> Markup {
+    let head = html! {
+        tr {
+            th scope="col" { "Workload" }
+            th.number scope="col" { "Pods" }
+            th scope="col" { "Risk" }
+        }
+    };
+    let rows = risks.iter().map(|risk| {
+        html! {
+            tr {
+                th scope="row" { (risk.workload) }
+                (number_cell("pods", &number(risk.pods)))
+                td { (risk.risk) }
+            }
+        }
+    });
+    let rows: Vec<Markup> = rows.collect();
+    html! {
+        @if !rows.is_empty() {
+            section {
+                h2 { "Risks" }
+                (table("list", "Risks", "workload", &head, &rows))
+            }
+        }
+    }
+}
+
+fn unbalanced(report: &Report) -> Markup {
+    let head = html! {
+        tr {
+            th scope="col" { "Workload" }
+            th.number scope="col" { "Pods" }
+            th.number scope="col" { "Fullest" }
+            th.number scope="col" { "If even" }
+            th.number scope="col" { "Evenness" }
+        }
+    };
+    let row = |one: &Unbalanced| {
+        html! {
+            tr {
+                th scope="row" { (one.workload) }
+                (number_cell("pods", &number(one.pods)))
+                (number_cell("fullest", &format!("{} {}", one.fullest, number(one.most))))
+                (number_cell("if even", &number(one.even)))
+                (number_cell("evenness", &format!("{} %", one.percent)))
+            }
+        }
+    };
+    let rows: Vec<Markup> = report.unbalanced.iter().map(row).collect();
+    html! {
+        @if !rows.is_empty() {
+            section {
+                h2 { "Unbalanced over " code { (report.by) } }
+                (table("list", "Unbalanced workloads", "workload", &head, &rows))
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! A report on a whole cluster, as text.
+
+use super::coverage;
+use super::layout::paragraph;
+use super::spread;
+use super::style::{BAD, GOOD, HEADING, styled};
+use super::table::table;
+use super::text::{number, plural};
+use crate::cli::report::{Report, Unbalanced};
+
+/// How the score is made.
+pub(super) const FORMULA: &str = "score = 100 × the average, over all workloads of at least two \
+    placed pods that have a choice of domains, of: pods in the fullest domain if they were even ÷ \
+    pods in the fullest domain now; 0 for a workload that violates a hard constraint";
+
+/// The report as text.
+pub(crate) fn report(snapshot: &str, report: &Report) -> String {
+    let mut text = format!("snapshot {snapshot:?}, revision {}\n", report.revision);
+    text.push_str(&format!("{}\n", counts(report)));
+    let style = match report.score.value {
+        Some(..100) => BAD,
+        _ => GOOD,
+    };
+    text.push_str(&format!(
+        "\n{}\n",
+        styled(style.bold(), &report.score.sentence())
+    ));
+    if report.score.value.is_some() {
+        text.push_str(&paragraph(FORMULA, "  ", str::to_owned));
+    }
+    text.push_str(&heading("constraints"));
+    for line in coverage_lines(report) {
+        text.push_str(&paragraph(&line, "  ", str::to_owned));
+    }
+    if !report.constraints.workloads.is_empty() {
+        text.push_str(&heading("violations"));
+        text.push_str(&spread::violations("  ", &report.constraints));
+    }
+    if !report.risks.is_empty() {
+        text.push_str(&heading("risks"));
+        let rows = report.risks.iter();
+        let rows = rows.map(|it| [it.workload.clone(), number(it.pods), it.risk.clone()]);
+        text.push_str(&table("  ", ["WORKLOAD", "PODS", "RISK"], rows));
+    }
+    if !report.unbalanced.is_empty() {
+        text.push_str(&heading(&format!("unbalanced over {}", report.by)));
+        let headings = ["WORKLOAD", "PODS", "FULLEST", "IF EVEN", "EVENNESS"];
+        text.push_str(&table("  ", headings, report.unbalanced.iter().map(row)));
+    }
+    text
+}
+
+fn heading(text: &str) -> String {
+    format!("\n{}\n", styled(HEADING, text))
+}
+
+/// What the cluster consists of.
+pub(super) fn counts(report: &Report) -> String {
+    format!(
+        "{}, {}, {}",
+        plural(report.node_count, "node"),
+        plural(report.pod_count, "pod"),
+        plural(report.constraints.workload_count, "workload")
+    )
+}
+
+/// What holds the workloads even, a sentence each.
+pub(super) fn coverage_lines(report: &Report) -> Vec<String> {
+    let verdict = coverage::verdict(&report.constraints);
+    let lines = coverage::lines(&report.constraints, false);
+    std::iter::once(verdict).chain(lines).collect()
+}
+
+fn row(one: &Unbalanced) -> [String; 5] {
+    [
+        one.workload.clone(),
+        number(one.pods),
+        format!("{} {}", one.fullest, number(one.most)),
+        number(one.even),
+        format!("{} %", one.percent),
+    ]
+}

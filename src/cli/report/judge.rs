@@ -1,0 +1,182 @@
+//! What a report says of a cluster, from how its workloads are spread.
+
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cli::render;
+use crate::proto::v1::{DescribeSpreadResponse, Snapshot, WorkloadSpread};
+
+/// The kind whose pods run one on each node, whatever is best.
+const DAEMON_SET: &str = "DaemonSet";
+
+/// How a whole cluster is spread.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Report {
+    /// The revision that it is about.
+    pub(crate) revision: i64,
+    /// How many nodes there are.
+    pub(crate) node_count: i64,
+    /// How many pods there are.
+    pub(crate) pod_count: i64,
+    /// The topology key that workloads are compared by; empty when nodes have
+    /// none with several values.
+    pub(crate) by: String,
+    /// How even the workloads are, all together.
+    pub(crate) score: Score,
+    /// What their constraints come to: those that violate some are listed.
+    pub(crate) constraints: DescribeSpreadResponse,
+    /// Workloads whose pods are all in one place, most pods first.
+    pub(crate) risks: Vec<Risk>,
+    /// Workloads that could be more even, the least even first.
+    pub(crate) unbalanced: Vec<Unbalanced>,
+}
+
+/// How even workloads are, from 0 to 100.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Score {
+    /// The score; `None` when there is no workload that could be uneven.
+    pub(crate) value: Option<i64>,
+    /// How many workloads it is the average of.
+    pub(crate) workload_count: i64,
+}
+
+/// A workload whose pods are all in one place.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Risk {
+    /// KIND/NAMESPACE/NAME.
+    pub(crate) workload: String,
+    /// Its pods.
+    pub(crate) pods: i64,
+    /// Where they all are.
+    pub(crate) risk: String,
+}
+
+/// A workload that could be more even.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Unbalanced {
+    /// KIND/NAMESPACE/NAME.
+    pub(crate) workload: String,
+    /// Its pods that are in a domain.
+    pub(crate) pods: i64,
+    /// The domain with most of them.
+    pub(crate) fullest: String,
+    /// How many are there.
+    pub(crate) most: i64,
+    /// How many would be in the fullest domain if they were even.
+    pub(crate) even: i64,
+    /// `even` in percent of `most`, rounded down.
+    pub(crate) percent: i64,
+}
+
+impl Score {
+    /// The score as a sentence.
+    pub(crate) fn sentence(&self) -> String {
+        match self.value {
+            Some(value) => format!(
+                "score: {value} of 100, for {}",
+                crate::explain::plural(self.workload_count, "workload")
+            ),
+            None => "score: none, no workload could be spread otherwise".to_owned(),
+        }
+    }
+}
+
+/// Judges a cluster by what its constraints come to, and by how its workloads
+/// are spread over `key` and over nodes.
+pub(super) fn report(
+    snapshot: &Snapshot,
+    constraints: DescribeSpreadResponse,
+    key: &str,
+    by_key: Option<&DescribeSpreadResponse>,
+    by_node: Option<&DescribeSpreadResponse>,
+) -> Report {
+    let violating: HashSet<String> = constraints
+        .workloads
+        .iter()
+        .filter(|spread| violates_hard(spread))
+        .map(render::full_name)
+        .collect();
+    let ranked = by_key.map_or(&[][..], |answer| &answer.workloads);
+    let could_be_even = ranked.iter().filter_map(unbalanced);
+    let could_be_even: Vec<Unbalanced> = could_be_even.collect();
+    let earned = could_be_even
+        .iter()
+        .map(|one| match violating.contains(&one.workload) {
+            true => 0.0,
+            false => one.even as f64 / one.most as f64,
+        });
+    let count = could_be_even.len();
+    let score = Score {
+        value: (count > 0).then(|| (100.0 * earned.sum::<f64>() / count as f64).floor() as i64),
+        workload_count: i64::try_from(count).unwrap_or(i64::MAX),
+    };
+    let mut unbalanced = could_be_even;
+    unbalanced.retain(|one| one.even < one.most);
+    unbalanced
+        .sort_by(|a, b| (a.percent, -a.pods, &a.workload).cmp(&(b.percent, -b.pods, &b.workload)));
+    Report {
+        revision: constraints.revision,
+        node_count: snapshot.node_count,
+        pod_count: snapshot.pod_count,
+        by: key.to_owned(),
+        score,
+        risks: risks(ranked, by_node),
+        constraints,
+        unbalanced,
+    }
+}
+
+fn violates_hard(spread: &WorkloadSpread) -> bool {
+    let mut topologies = spread.topologies.iter();
+    topologies.any(|topology| {
+        let constraint = topology.constraint.as_ref();
+        topology.excess > 0 && constraint.is_some_and(|it| it.when_unsatisfiable == "DoNotSchedule")
+    })
+}
+
+/// How far a workload is from even; `None` when it has no choice.
+fn unbalanced(spread: &WorkloadSpread) -> Option<Unbalanced> {
+    let topology = spread.topologies.first()?;
+    let fullest = topology.domains.first()?;
+    let pods = spread.pod_count - spread.pending_count - topology.outside_pods;
+    let domains = topology.domain_count;
+    if spread.kind == DAEMON_SET || pods < 2 || domains < 2 || fullest.matching_pods < 1 {
+        return None;
+    }
+    let even = (pods + domains - 1) / domains;
+    Some(Unbalanced {
+        workload: render::full_name(spread),
+        pods,
+        fullest: fullest.value.clone(),
+        most: fullest.matching_pods,
+        even,
+        percent: 100 * even / fullest.matching_pods,
+    })
+}
+
+/// The workloads that are all in one domain, or on one node.
+fn risks(ranked: &[WorkloadSpread], by_node: Option<&DescribeSpreadResponse>) -> Vec<Risk> {
+    let by_node = by_node.map_or(&[][..], |answer| &answer.workloads);
+    let mut named = HashSet::new();
+    let mut risks = Vec::new();
+    // What is on one node is in one zone, too: the worse is told.
+    for spread in by_node.iter().chain(ranked) {
+        let all_in_one = unbalanced(spread).filter(|one| one.most == one.pods);
+        let Some(one) = all_in_one.filter(|one| named.insert(one.workload.clone())) else {
+            continue;
+        };
+        let key = spread.topologies.first().map_or("", |it| &*it.topology_key);
+        risks.push(Risk {
+            risk: format!("all {} in {key} {}", one.pods, one.fullest),
+            workload: one.workload,
+            pods: one.pods,
+        });
+    }
+    risks.sort_by(|a, b| (-a.pods, &a.workload).cmp(&(-b.pods, &b.workload)));
+    risks
+}

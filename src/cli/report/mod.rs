@@ -1,0 +1,148 @@
+//! `evenkeel report`: how a whole cluster is spread, on one page.
+
+mod judge;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+
+pub(crate) use judge::{Report, Risk, Unbalanced};
+
+use super::args;
+use super::backend::{Client, rpc};
+use super::exit::Exit;
+use super::output::{self, AnswerFormat};
+use super::render;
+use super::spread::{PAGE_SIZE, ask_all};
+use crate::proto::v1::{DescribeSpreadRequest, DescribeSpreadResponse, GetSnapshotRequest};
+
+/// The label of nodes by which they are told apart.
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
+/// Flags of `evenkeel report`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+It says which constraints there are and which are violated, which workloads have all their pods in
+one place, which are uneven, and a score from 0 to 100 with its formula.
+
+Examples:
+  evenkeel report --load cluster.json
+  evenkeel report -o html > report.html
+  evenkeel report --by kubernetes.io/hostname -n shop
+
+Exit codes:
+  0  no constraint is violated
+  1  some constraints are violated
+  2  the request or its input was refused
+  3  the server could not be reached, or did not answer in time")]
+pub(crate) struct ReportCommand {
+    /// Namespace; by default all
+    #[arg(
+        short,
+        long,
+        value_name = "NAMESPACE",
+        default_value = "",
+        hide_default_value = true
+    )]
+    namespace: String,
+
+    /// Label key of nodes whose values are the domains
+    ///
+    /// By default the first of zone, region and hostname, then of other label
+    /// keys, that has several values.
+    #[arg(long, value_name = "KEY")]
+    by: Option<String>,
+
+    #[command(flatten)]
+    state: args::SnapshotSource,
+
+    /// How to write the answer
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = ReportFormat::Text)]
+    output: ReportFormat,
+}
+
+/// How a report is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ReportFormat {
+    /// Sentences and tables for people.
+    #[value(alias = "table")]
+    Text,
+    /// As JSON.
+    Json,
+    /// As YAML.
+    Yaml,
+    /// A self-contained page.
+    Html,
+}
+
+impl ReportCommand {
+    /// Asks and prints.
+    pub(crate) async fn run(self) -> Result<Exit> {
+        let client = self.state.client().await?;
+        let report = self.gather(&client).await?;
+        let format = match self.output {
+            ReportFormat::Text => AnswerFormat::Table,
+            ReportFormat::Json => AnswerFormat::Json,
+            ReportFormat::Yaml => AnswerFormat::Yaml,
+            ReportFormat::Html => {
+                let origin = self.state.origin();
+                let page = output::shown(&report, |report| render::report_html(&origin, report));
+                output::print_bytes(page.as_bytes())?;
+                return Ok(Exit::of_violations(report.constraints.violating_count));
+            }
+        };
+        let snapshot = self.state.snapshot();
+        let table = |report: &_| render::report(snapshot, report);
+        output::print(&format.render(&report, table, |_| Vec::new())?)?;
+        Ok(Exit::of_violations(report.constraints.violating_count))
+    }
+
+    async fn gather(&self, client: &Client) -> Result<Report> {
+        let request = GetSnapshotRequest {
+            snapshot: self.state.snapshot().to_owned(),
+        };
+        let snapshot = client.call(request, rpc!(get_snapshot)).await?;
+        let snapshot = snapshot.snapshot.unwrap_or_default();
+        let constraints = self.describe(client, "").await?;
+        let key = self.by.as_deref();
+        let key = key
+            .or(render::suggested_key(&constraints))
+            .map(str::to_owned);
+        let by_key = match &key {
+            Some(key) => Some(self.describe(client, key).await?),
+            None => None,
+        };
+        let has_names = constraints
+            .topology_keys
+            .iter()
+            .any(|it| it.key == HOSTNAME);
+        let by_node = match has_names && key.as_deref() != Some(HOSTNAME) {
+            true => Some(self.describe(client, HOSTNAME).await?),
+            false => None,
+        };
+        let key = key.unwrap_or_default();
+        Ok(judge::report(
+            &snapshot,
+            constraints,
+            &key,
+            by_key.as_ref(),
+            by_node.as_ref(),
+        ))
+    }
+
+    /// The workloads by a topology key, or by their constraints.
+    async fn describe(&self, client: &Client, key: &str) -> Result<DescribeSpreadResponse> {
+        let request = DescribeSpreadRequest {
+            snapshot: self.state.snapshot().to_owned(),
+            namespace: self.namespace.clone(),
+            topology_key: key.to_owned(),
+            page_size: PAGE_SIZE,
+            max_domains: match key {
+                "" => None,
+                // The fullest domain says it all.
+                _ => Some(1),
+            },
+            ..Default::default()
+        };
+        ask_all(client, request).await
+    }
+}
