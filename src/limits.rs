@@ -235,14 +235,16 @@ table! {
     ViewBytes, max_view_bytes, "max-view-bytes", "bytes of views":
         Row { default: Some(256 << 20), over: Over::Forgotten, ..BYTES };
 
-    /// Replicas of one Place, and reservations confirmed or released at once.
+    /// Replicas of one Place, and reservations confirmed, renewed or released at
+    /// once.
     Replicas, max_replicas, "max-replicas", "replicas": Row { default: Some(100_000), ..COUNT };
 
     /// Scores in the steps of one Fleet Place, one per step and cluster.
     StepScores, max_step_scores, "max-step-scores", "scores of all steps":
         Row { default: Some(1_000_000), ..COUNT };
 
-    /// Live reservations of one snapshot.
+    /// Live reservations of one snapshot; also the answers that it keeps for
+    /// request ids.
     Reservations, max_reservations, "max-reservations", "reservations":
         Row { default: Some(100_000), ..COUNT };
 

@@ -102,6 +102,17 @@ pub enum CallerIdentity {
     Nobody,
 }
 
+impl fmt::Display for CallerIdentity {
+    /// Differs for every two identities.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Token(hash) => write!(f, "token {hash}"),
+            Self::Certificate(names) => write!(f, "certificate {names:?}"),
+            Self::Nobody => f.write_str("nobody"),
+        }
+    }
+}
+
 impl AccessRule {
     fn is_about(&self, identity: &CallerIdentity) -> bool {
         match (&self.who, identity) {

@@ -23,6 +23,7 @@ mod permission;
 mod place;
 mod request;
 mod reservations;
+mod retry;
 mod service;
 pub mod slots;
 mod streamed;

@@ -46,6 +46,7 @@ named! {
     PlaceRequest,
     DescribeSpreadRequest,
     ConfirmReservationsRequest,
+    RenewReservationsRequest,
     ReleaseReservationsRequest,
     ListReservationsRequest,
     GetSnapshotRequest,

@@ -3,18 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use prost::Message;
 use tonic::Response;
 
 use super::dialect::{AboutPod, Checker, Dialect};
 use super::error::Error;
 use super::export::timestamp;
 use super::measured::try_measured;
-use super::{answer, request, wish};
-use crate::access::Role;
+use super::{answer, request, retry, wish};
+use crate::access::{Caller, Role};
 use crate::limits::Limit;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
-use crate::snapshot::{Batch, DecidedPicks, Hold, Limits, ReadView, Snapshot};
+use crate::snapshot::{Batch, DecidedPicks, Hold, Limits, ReadView, Reserved, Retryable, Snapshot};
 use crate::spread::{NodeChecks, Pick, PickStep, Picker, Wish};
 
 /// The role that a request needs: reserving changes a snapshot.
@@ -39,15 +40,21 @@ pub struct ValidPlacement {
     overlay: Batch,
     max_domains: usize,
     reserve: Option<Hold>,
+    retry: Option<Retryable>,
     limits: Limits,
 }
 
 impl ValidPlacement {
-    /// Checks a request.
+    /// Checks the request of a caller.
     ///
     /// # Errors
     /// Every fault of the request.
-    pub fn of(mut wire: v1::PlaceRequest, limits: &Limits) -> Result<Self, Error> {
+    pub fn of(
+        mut wire: v1::PlaceRequest,
+        caller: Option<&Caller>,
+        limits: &Limits,
+    ) -> Result<Self, Error> {
+        let retry = retry::retryable(&wire, caller);
         let mut faults = Violations::default();
         let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
         request::check_candidates(wire.candidates.as_ref(), limits, &mut faults);
@@ -63,7 +70,8 @@ impl ValidPlacement {
         let checker = Checker::of(wire.dialect);
         let question = faults.collect((checker.pod)(wire.pod.take(), limits));
         let wish = (checker.wish)(&wire, limits, &mut faults);
-        let reserve = wish::hold(wire.reserve.take(), limits, &mut faults);
+        retry::check(&wire, limits, &mut faults);
+        let reserve = wish::hold(wire.reserve.as_ref(), limits, &mut faults);
         if reserve.is_some() && !overlay.is_empty() {
             faults.add(Path::root("reserve"), "must not be set with an overlay");
         }
@@ -94,6 +102,7 @@ impl ValidPlacement {
             overlay,
             max_domains,
             reserve,
+            retry,
             limits: limits.clone(),
         })?)
     }
@@ -101,6 +110,19 @@ impl ValidPlacement {
     /// Whether the picks are to be held.
     pub fn reserves(&self) -> bool {
         self.reserve.is_some()
+    }
+
+    /// The answer of the first time, if the request comes again.
+    ///
+    /// # Errors
+    /// The id is that of another request.
+    pub fn repeated(
+        &self,
+        snapshot: &Snapshot,
+    ) -> Result<Option<Response<v1::PlaceResponse>>, Error> {
+        let answered = self.retry.and_then(|request| snapshot.answered(&request));
+        let answer = |reserving| retry::answer(reserving, Response::new);
+        answered.map(answer).transpose()
     }
 
     /// Places and answers, without holding anything.
@@ -141,21 +163,37 @@ impl ValidPlacement {
             let place = || self.place(snapshot, Batch::default(), cancelled);
             Ok::<_, Error>(decided(try_measured(snapshot, place)?))
         };
-        let reserved = snapshot.reserve(hold, &self.limits, decided(answer), again);
-        let (reserved, mut answer) = reserved?;
-        if cancelled() {
+        let mut ids = Vec::new();
+        let tell = |answer: &mut Response<v1::PlaceResponse>, reserved: Reserved| {
+            ids.clone_from(&reserved.ids);
+            self.tell(answer.get_mut(), reserved)
+        };
+        let hold = (hold, self.retry);
+        let reserved = snapshot.reserve(hold, &self.limits, decided(answer), again, tell);
+        let answer = retry::answer(reserved?, Response::new)?;
+        if cancelled() && self.retry.is_none() {
             // Nobody is left to learn what is held. A reservation that cannot
             // be released now ends at its time.
-            let _ = snapshot.release(reserved.ids);
+            let _ = snapshot.release(ids);
             return Err(Error::Deadline);
         }
-        let response = answer.get_mut();
-        response.revision = reserved.revision;
-        response.reserved_until = Some(timestamp(reserved.until));
-        for (pick, id) in response.placements.iter_mut().zip(reserved.ids) {
+        Ok(answer)
+    }
+
+    /// Writes what was reserved into an answer; the bytes to keep of it.
+    fn tell(&self, answer: &mut v1::PlaceResponse, reserved: Reserved) -> Vec<u8> {
+        answer.revision = reserved.revision;
+        answer.reserved_until = Some(timestamp(reserved.until));
+        for (pick, id) in answer.placements.iter_mut().zip(reserved.ids) {
             pick.reservation_id = id;
         }
-        Ok(answer)
+        if !self.lists_placements() {
+            answer.placements.clear();
+        }
+        match self.retry {
+            Some(_) => answer.encode_to_vec(),
+            None => Vec::new(),
+        }
     }
 
     /// Gathers what picking needs from a read view, and picks after that is

@@ -1,6 +1,7 @@
 //! Checks that requests share: names, enums, numbers, candidates.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use crate::limits::Limit;
 use crate::matching::{Path, Violations};
@@ -143,6 +144,28 @@ pub fn check_owner(owner: &str, path: Path<'_>, limits: &Limits, faults: &mut Vi
         faults.add(path, "is required");
     }
     check_length(owner, path, limits, faults);
+}
+
+/// How long something is to be held, if the request says so.
+pub fn ttl(
+    wire: Option<pbjson_types::Duration>,
+    path: Path<'_>,
+    limits: &Limits,
+    faults: &mut Violations,
+) -> Option<Duration> {
+    let ttl = match Duration::try_from(wire?) {
+        Ok(ttl) if !ttl.is_zero() => ttl,
+        _ => {
+            faults.add(path, "must be positive");
+            return None;
+        }
+    };
+    if ttl > limits.max_reservation_ttl {
+        let most = limits.max_reservation_ttl.as_secs_f64();
+        let rule = format!("must not be over max-reservation-ttl of {most} s");
+        faults.add(path, rule);
+    }
+    Some(ttl)
 }
 
 /// Checks the length of a string that has no rule of its own.

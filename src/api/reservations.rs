@@ -1,4 +1,5 @@
-//! `ConfirmReservations`, `ReleaseReservations` and `ListReservations`.
+//! `ConfirmReservations`, `RenewReservations`, `ReleaseReservations` and
+//! `ListReservations`.
 
 use std::collections::HashSet;
 
@@ -46,6 +47,29 @@ pub fn confirm(
         revision: ended.revision,
         epoch: snapshot.epoch().to_owned(),
         unknown_ids: ended.unknown,
+    })
+}
+
+/// Holds reservations for longer.
+///
+/// # Errors
+/// Every fault of the request, and [`Error::Snapshot`].
+pub fn renew(
+    wire: v1::RenewReservationsRequest,
+    snapshot: &Snapshot,
+    limits: &Limits,
+) -> Result<v1::RenewReservationsResponse, Error> {
+    let mut faults = Violations::default();
+    let ids = wire.ids.iter().map(String::as_str);
+    check_ids(ids, Path::root("ids"), None, limits, &mut faults);
+    let ttl = request::ttl(wire.ttl, Path::root("ttl"), limits, &mut faults);
+    faults.finish(())?;
+    let renewed = snapshot.renew(wire.ids, ttl)?;
+    Ok(v1::RenewReservationsResponse {
+        revision: renewed.revision,
+        epoch: snapshot.epoch().to_owned(),
+        unknown_ids: renewed.unknown,
+        reserved_until: renewed.until.map(timestamp),
     })
 }
 

@@ -136,10 +136,14 @@ impl SpreadService for Service {
         let call = open(request, role)?;
         let pending = self.begin(&call.request);
         let deadline = call.deadline;
-        let mut valid = ValidPlacement::of(call.request, self.registry.limits())?;
+        let limits = self.registry.limits();
+        let mut valid = ValidPlacement::of(call.request, call.caller.as_ref(), limits)?;
         let snapshot = self
             .reach(&valid.snapshot, valid.min_revision, deadline)
             .await?;
+        if let Some(answer) = valid.repeated(&snapshot)? {
+            return Ok(answer);
+        }
         let lists_placements = valid.lists_placements();
         // A cancelled call drops its guard, which stops the placing.
         let given_up = CancellationToken::new();
@@ -191,6 +195,19 @@ impl SpreadService for Service {
         let confirm = move || reservations::confirm(call.request, &snapshot, &limits);
         Ok(Response::new(
             self.lanes.change(call.deadline, confirm).await??,
+        ))
+    }
+
+    async fn renew_reservations(
+        &self,
+        request: Request<v1::RenewReservationsRequest>,
+    ) -> Result<Response<v1::RenewReservationsResponse>, Status> {
+        let call = open(request, Role::Feeder)?;
+        let snapshot = self.named(&call.request.snapshot)?;
+        let limits = self.registry.limits().clone();
+        let renew = move || reservations::renew(call.request, &snapshot, &limits);
+        Ok(Response::new(
+            self.lanes.change(call.deadline, renew).await??,
         ))
     }
 

@@ -16,24 +16,18 @@ const MAX_BONUS: i64 = 1_000_000_000;
 
 /// For whom and how long picks are to be held.
 pub fn hold(
-    wire: Option<v1::Reservation>,
+    wire: Option<&v1::Reservation>,
     limits: &Limits,
     faults: &mut Violations,
 ) -> Option<(String, Duration)> {
     let wire = wire?;
     let path = Path::root("reserve");
     request::check_owner(&wire.owner, path.field("owner"), limits, faults);
-    let ttl = wire.ttl.map(Duration::try_from);
-    let Some(Ok(ttl)) = ttl.filter(|ttl| !matches!(ttl, Ok(Duration::ZERO))) else {
+    if wire.ttl.is_none() {
         faults.add(path.field("ttl"), "is required, and must be positive");
-        return None;
-    };
-    if ttl > limits.max_reservation_ttl {
-        let most = limits.max_reservation_ttl.as_secs_f64();
-        let rule = format!("must not be over max-reservation-ttl of {most} s");
-        faults.add(path.field("ttl"), rule);
     }
-    Some((wire.owner, ttl))
+    let ttl = request::ttl(wire.ttl, path.field("ttl"), limits, faults)?;
+    Some((wire.owner.clone(), ttl))
 }
 
 /// What all dialects read of a request, which wishes for `least` replicas or

@@ -15,7 +15,7 @@ use tower::ServiceExt;
 use tower::util::BoxCloneSyncService;
 
 use super::errors::{Unreachable, causes};
-use super::output;
+use super::{output, probe};
 
 /// How long to wait for a connection, in seconds; less with a shorter
 /// `--timeout`.
@@ -86,7 +86,7 @@ impl Endpoint {
     /// Connects.
     pub(crate) async fn connect(&self, timeout: Option<Duration>) -> Result<Transport> {
         let address = &self.address;
-        let endpoint = tonic::transport::Endpoint::from_shared(self.uri())
+        let endpoint = tonic::transport::Endpoint::from_shared(self.uri()?)
             .map_err(|error| anyhow::anyhow!("--server {address}: {}", causes(&error)))?;
         let is_encrypted = endpoint.uri().scheme_str() == Some("https");
         let endpoint = match self.tls(is_encrypted)? {
@@ -104,14 +104,34 @@ impl Endpoint {
             .connect_timeout(timeout.map_or(longest, |timeout| timeout.min(longest)))
             .http2_keep_alive_interval(Duration::from_secs(KEEP_ALIVE_S))
             .tcp_nodelay(true);
-        let channel = endpoint.connect().await.map_err(|error| {
-            Unreachable(format!(
-                "cannot reach the server at {address}: {}\n  start one with `evenkeel serve`, name \
-                 another with --server, or decide without one with --load FILE",
-                causes(error.source().unwrap_or(&error))
-            ))
-        })?;
-        let signed = channel.map_err(Into::into);
+        let uri = endpoint.uri().clone();
+        let channel = match endpoint.connect().await {
+            Ok(channel) => channel,
+            Err(error) => {
+                let causes = || causes(error.source().unwrap_or(&error));
+                let fault = probe::fault_of(&uri).await.unwrap_or_else(causes);
+                return Err(Unreachable(format!(
+                    "cannot reach the server at {address}: {fault}\n  start one with `evenkeel \
+                     serve`, name another with --server, or decide without one with --load FILE"
+                ))
+                .into());
+            }
+        };
+        let signed = channel.then(move |answered: Result<_, tonic::transport::Error>| {
+            let uri = uri.clone();
+            async move {
+                let error = match answered {
+                    Ok(answer) => return Ok(answer),
+                    Err(error) => error,
+                };
+                let fault = probe::fault_of(&uri).await.map(Unreachable);
+                let error: Box<dyn Error + Send + Sync> = match fault {
+                    Some(fault) => fault.into(),
+                    None => error.into(),
+                };
+                Err(error)
+            }
+        });
         let signed = signed.map_request(move |mut request: http::Request<Body>| {
             if let Some(value) = &authorization {
                 request.headers_mut().insert(AUTHORIZATION, value.clone());
@@ -121,14 +141,23 @@ impl Endpoint {
         Ok(BoxCloneSyncService::new(signed))
     }
 
-    fn uri(&self) -> String {
+    fn uri(&self) -> Result<String> {
         let address = &self.address;
-        if address.contains("://") || address.starts_with("unix:") {
-            return address.clone();
+        let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
+        let is_target = ["ipv4:", "ipv6:", "dns:", "xds:"]
+            .iter()
+            .any(|scheme| rest.starts_with(scheme));
+        anyhow::ensure!(
+            matches!(scheme, "" | "http" | "https" | "unix") && !is_target && !rest.contains(','),
+            "--server {address}: must be one address, such as 10.0.0.1:50051, \
+             http://10.0.0.1:50051 or https://evenkeel.example:50051"
+        );
+        if !scheme.is_empty() || address.starts_with("unix:") {
+            return Ok(address.clone());
         }
         let asks_for_tls = self.tls_ca.is_some() || self.tls_cert.is_some();
         let scheme = if asks_for_tls { "https" } else { "http" };
-        format!("{scheme}://{address}")
+        Ok(format!("{scheme}://{address}"))
     }
 
     fn tls(&self, is_encrypted: bool) -> Result<Option<ClientTlsConfig>> {

@@ -36,11 +36,15 @@ impl RefusedCall {
                 Unreachable("no answer from the server in time (see --timeout)".to_owned()).into()
             }
             // The transport's own errors have a source, a server's have none.
-            _ if status.source().is_some() => Unreachable(format!(
-                "the connection to the server failed: {}",
-                causes(&status)
-            ))
-            .into(),
+            _ if status.source().is_some() => {
+                let fault = fault_of_address(&status);
+                fault
+                    .unwrap_or_else(|| {
+                        let causes = causes(&status);
+                        Unreachable(format!("the connection to the server failed: {causes}"))
+                    })
+                    .into()
+            }
             _ => RefusedCall {
                 status: Box::new(status),
                 objects,
@@ -99,6 +103,18 @@ impl RefusedCall {
             None => (String::new(), field),
         }
     }
+}
+
+/// What the transport found to be wrong with the address, if it did.
+fn fault_of_address(status: &Status) -> Option<Unreachable> {
+    let mut next = status.source();
+    while let Some(error) = next {
+        if let Some(Unreachable(fault)) = error.downcast_ref() {
+            return Some(Unreachable(format!("cannot reach the server: {fault}")));
+        }
+        next = error.source();
+    }
+    None
 }
 
 fn is_timeout(status: &Status) -> bool {

@@ -19,6 +19,7 @@ mod lint;
 mod load;
 mod output;
 mod place;
+mod probe;
 mod render;
 mod replay;
 mod replayed;

@@ -1,6 +1,7 @@
 //! `evenkeel reservation`: reservations for replicas that will come.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -13,7 +14,7 @@ use super::render;
 use crate::manifest::ObjectName;
 use crate::proto::v1::{
     ConfirmReservationsRequest, Confirmation, ListReservationsRequest, ListReservationsResponse,
-    ReleaseReservationsRequest, ReservedPod,
+    ReleaseReservationsRequest, RenewReservationsRequest, ReservedPod,
 };
 
 /// What to do with reservations.
@@ -23,6 +24,8 @@ pub(crate) enum ReservationCommand {
     List(ListReservations),
     /// Say which pods reservations became
     Confirm(Confirm),
+    /// Hold reservations for longer
+    Renew(Renew),
     /// Give reservations up
     Release(Release),
 }
@@ -33,6 +36,7 @@ impl ReservationCommand {
         match self {
             ReservationCommand::List(list) => list.run().await,
             ReservationCommand::Confirm(confirm) => confirm.run().await,
+            ReservationCommand::Renew(renew) => renew.run().await,
             ReservationCommand::Release(release) => release.run().await,
         }
     }
@@ -127,6 +131,49 @@ impl Confirm {
         };
         let answer = client.call(request, rpc!(confirm_reservations)).await?;
         report("confirmed", total, &answer.unknown_ids, answer.revision)
+    }
+}
+
+/// Flags of `evenkeel reservation renew`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A reservation that would end later anyway stays as it is.
+
+Examples:
+  evenkeel reservation renew 1f 20 --for 5m
+
+Exit codes:
+  0  all were renewed
+  1  some had already ended; each is named
+  2  the request was refused
+  3  the server could not be reached, or did not answer in time")]
+pub(crate) struct Renew {
+    /// The reservations
+    #[arg(value_name = "ID", required = true)]
+    ids: Vec<String>,
+
+    /// How long to hold them from now on, e.g. 5m; as long as before if not given
+    #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
+    ttl: Option<Duration>,
+
+    #[command(flatten)]
+    server: args::Server,
+
+    #[command(flatten)]
+    name: args::SnapshotName,
+}
+
+impl Renew {
+    async fn run(self) -> Result<Exit> {
+        let client = self.server.client().await?;
+        let total = self.ids.len();
+        let request = RenewReservationsRequest {
+            snapshot: self.name.snapshot,
+            ids: self.ids,
+            ttl: self.ttl.map(Into::into),
+        };
+        let answer = client.call(request, rpc!(renew_reservations)).await?;
+        report("renewed", total, &answer.unknown_ids, answer.revision)
     }
 }
 

@@ -37,11 +37,12 @@ pub use history::observer::{Observer, Unobserved};
 pub use history::offer::{Offer, Update};
 pub use history::reads::Summary;
 pub use history::registry::Registry;
-pub use history::reserving::{DecidedPicks, Ended, Listed, Reserved};
+pub use history::reserving::{DecidedPicks, Ended, Listed, Renewed, Reserved, Reserving};
 pub use history::restoring::Restoring;
 pub use history::staged::Staged;
 pub use objects::change::{Batch, ObjectId};
 pub use objects::defaults::Defaults;
+pub use objects::kept_answer::{KeptAnswer, Retryable};
 pub use objects::kind::{
     ObjectKind, OwnerKind, decode_object, encode_object, metadata_mut, metadata_of,
 };

@@ -10,12 +10,12 @@ use super::error::StoreError;
 use super::file::File;
 use super::journal::Store;
 use super::objects;
-use super::rows::{self, HeldRow, SnapshotRow};
+use super::rows::{self, HeldRow, Kept, SnapshotRow};
 use super::sealed;
 use super::tables::{HELD, objects_name, objects_table};
 use crate::matching::{Path as Field, Violations};
 use crate::proto::v1;
-use crate::snapshot::{Aside, Batch, Defaults, Limits, Registry, SavedSnapshot};
+use crate::snapshot::{Aside, Batch, Defaults, Limits, Registry, SavedSnapshot, Serial};
 
 /// How many objects are read at a time.
 const PART: usize = 10_000;
@@ -110,6 +110,13 @@ pub(super) fn read_saved(
     name: &str,
     row: &SnapshotRow,
 ) -> Result<SavedSnapshot, String> {
+    let (mut held, mut answers) = (Vec::new(), Vec::new());
+    for (serial, kept) in read_kept(file, name)? {
+        match kept {
+            Kept::Held(reservation) => held.push((serial, reservation)),
+            Kept::Answer(answer) => answers.push((serial, answer)),
+        }
+    }
     let defaults = row.defaults.clone().unwrap_or_default();
     let defaults = Defaults::compile(
         &defaults,
@@ -126,11 +133,12 @@ pub(super) fn read_saved(
         synced: row.synced,
         defaults: defaults.map_err(|faults| first(&faults))?,
         last_serial: row.last_serial,
-        held: read_held(file, name)?,
+        held,
+        answers,
     })
 }
 
-fn read_held(file: &File, name: &str) -> Result<Vec<(u64, crate::snapshot::Reservation)>, String> {
+fn read_kept(file: &File, name: &str) -> Result<Vec<(Serial, Kept)>, String> {
     let text = |error: redb::Error| error.to_string();
     let read = || -> Result<Vec<(u64, Vec<u8>)>, redb::Error> {
         let held = file.begin_read()?.open_table(HELD)?;
@@ -143,7 +151,7 @@ fn read_held(file: &File, name: &str) -> Result<Vec<(u64, crate::snapshot::Reser
     };
     let opened = read().map_err(text)?.into_iter().map(|(serial, value)| {
         let row: HeldRow = sealed::open(&rows::held_key(name, serial), &value)?;
-        Ok((serial, row.into_held()))
+        Ok((serial, row.into_kept()?))
     });
     opened.collect()
 }

@@ -10,7 +10,7 @@ use super::objects::{self, EncodedChanges};
 use super::sealed::seal;
 use crate::matching::Requests;
 use crate::proto::v1;
-use crate::snapshot::{Change, Claim, Entry, Hold, Reservation, Serial};
+use crate::snapshot::{Change, Claim, Entry, Hold, KeptAnswer, Reservation, Retryable, Serial};
 
 /// What is stored of a snapshot besides its objects and reservations.
 #[derive(Clone, PartialEq, Message)]
@@ -44,7 +44,7 @@ pub(super) struct SnapshotRow {
     pub pending: u64,
 }
 
-/// A reservation.
+/// A reservation, or an answer that is kept: they share their numbers.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct HeldRow {
     #[prost(string, tag = "1")]
@@ -65,6 +65,26 @@ pub(super) struct HeldRow {
     /// What it requests of its node.
     #[prost(message, optional, tag = "8")]
     pub requests: Option<v1::Container>,
+    /// The answer. Then only `ttl` and `expires` have a meaning besides.
+    #[prost(message, optional, tag = "9")]
+    pub answer: Option<AnswerRow>,
+}
+
+/// An answer to a request that may come again.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct AnswerRow {
+    #[prost(bytes = "vec", tag = "1")]
+    pub key: Vec<u8>,
+    #[prost(bytes = "vec", tag = "2")]
+    pub question: Vec<u8>,
+    #[prost(bytes = "vec", tag = "3")]
+    pub answer: Vec<u8>,
+}
+
+/// What is kept under a number.
+pub(super) enum Kept {
+    Held(Reservation),
+    Answer(KeptAnswer),
 }
 
 /// An entry as it is written.
@@ -96,6 +116,9 @@ impl EncodedEntry {
             Change::Deleted => (EntryEffect::Delete, 0),
         };
         let held = entry.held.iter();
+        let held = held.map(|(serial, held)| (*serial, HeldRow::of(held)));
+        let answers = entry.answers.iter();
+        let answers = answers.map(|(serial, answer)| (*serial, HeldRow::of_answer(answer)));
         Self {
             snapshot: entry.snapshot.to_owned(),
             row: SnapshotRow {
@@ -113,10 +136,8 @@ impl EncodedEntry {
             },
             effect,
             held: held
-                .map(|(serial, held)| {
-                    let key = held_key(entry.snapshot, *serial);
-                    (*serial, seal(&key, &HeldRow::of(held)))
-                })
+                .chain(answers)
+                .map(|(serial, row)| (serial, seal(&held_key(entry.snapshot, serial), &row)))
                 .collect(),
             ended: entry.ended.to_vec(),
         }
@@ -131,17 +152,57 @@ impl HeldRow {
         });
         Self {
             owner: held.hold.owner.to_string(),
-            ttl: i64::try_from(held.hold.ttl.as_nanos()).unwrap_or(i64::MAX),
+            ttl: length(held.hold.ttl),
             namespace: held.hold.namespace.to_string(),
             labels: (*held.hold.labels).clone(),
             node: held.node.to_string(),
             expires: nanos(held.expires),
             pod,
             requests: held.hold.requests.to_wire(),
+            answer: None,
         }
     }
 
-    pub fn into_held(self) -> Reservation {
+    fn of_answer(kept: &KeptAnswer) -> Self {
+        Self {
+            ttl: length(kept.ttl),
+            expires: nanos(kept.expires),
+            answer: Some(AnswerRow {
+                key: kept.request.key.to_vec(),
+                question: kept.request.question.to_vec(),
+                answer: kept.answer.to_vec(),
+            }),
+            ..Self::default()
+        }
+    }
+
+    /// What it says; why that cannot be read.
+    pub fn into_kept(mut self) -> Result<Kept, String> {
+        let Some(AnswerRow {
+            key,
+            question,
+            answer,
+        }) = self.answer.take()
+        else {
+            return Ok(Kept::Held(self.into_held()));
+        };
+        let hash = |bytes: Vec<u8>| {
+            let length = bytes.len();
+            let hash = <[u8; 32]>::try_from(bytes);
+            hash.map_err(|_| format!("a hash of an answer has {length} bytes"))
+        };
+        Ok(Kept::Answer(KeptAnswer {
+            request: Retryable {
+                key: hash(key)?,
+                question: hash(question)?,
+            },
+            answer: answer.into(),
+            ttl: Duration::from_nanos(self.ttl.unsigned_abs()),
+            expires: time(self.expires),
+        }))
+    }
+
+    fn into_held(self) -> Reservation {
         let claim = self.pod.map(|pod| Claim {
             name: pod.name.into(),
             uid: pod.uid.into(),
@@ -167,6 +228,11 @@ impl HeldRow {
 /// What the checksum of a reservation covers as its key.
 pub(super) fn held_key(snapshot: &str, serial: Serial) -> Vec<u8> {
     [snapshot.as_bytes(), &serial.to_be_bytes()].concat()
+}
+
+/// A time span in nanoseconds.
+fn length(span: Duration) -> i64 {
+    i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)
 }
 
 fn nanos(time: SystemTime) -> i64 {

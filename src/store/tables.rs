@@ -12,7 +12,7 @@ pub(super) const FACTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new(
 /// Snapshots by name.
 pub(super) const SNAPSHOTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("snapshots");
 
-/// Reservations by snapshot and number.
+/// Reservations and answers by snapshot and number.
 pub(super) const HELD: TableDefinition<'_, (&str, u64), &[u8]> =
     TableDefinition::new("reservations");
 

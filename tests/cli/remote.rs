@@ -1,5 +1,8 @@
 //! Commands that talk to a server.
 
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+
 use serde_json::json;
 use tokio::runtime::Runtime;
 
@@ -191,4 +194,73 @@ fn the_environment_names_server_and_snapshot_and_flags_win() {
     assert_eq!(run("snapshot get other"), Some(2));
     // On files nobody asks the server that the environment names.
     assert_eq!(run("snapshot get --load cluster.yaml"), Some(0));
+}
+
+/// A port that answers every connection in HTTP/1, as an admin port does.
+fn http1() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    std::thread::spawn(move || {
+        for stream in listener.incoming().take(20).flatten() {
+            let mut stream = stream;
+            let mut begun = [0; 512];
+            // Whatever comes: it is not HTTP/1.
+            let _ = stream.read(&mut begun);
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n");
+        }
+    });
+    address
+}
+
+/// What is wrong with an address is said in a sentence, not in the words of a
+/// library.
+#[test]
+fn a_wrong_address_is_named() {
+    let (_runtime, server, _) = with_server();
+    let plain = server.address.trim_start_matches("http://");
+    let http1 = http1();
+    let cases = [
+        (
+            format!("https://{plain}"),
+            3,
+            format!("{plain} speaks plain text, without TLS: use http://{plain}"),
+        ),
+        (
+            format!("http://{http1}"),
+            3,
+            format!("{http1} answers in HTTP/1, so it is not the gRPC port of a server"),
+        ),
+        (
+            format!("https://{http1}"),
+            3,
+            format!("{http1} answers in HTTP/1, so it is not the gRPC port of a server"),
+        ),
+        (
+            "ipv4:10.0.0.1:50051,10.0.0.2:50051".to_owned(),
+            2,
+            "must be one address, such as 10.0.0.1:50051".to_owned(),
+        ),
+        (
+            "10.0.0.1:50051,10.0.0.2:50051".to_owned(),
+            2,
+            "must be one address, such as 10.0.0.1:50051".to_owned(),
+        ),
+        (
+            "grpc://10.0.0.1:50051".to_owned(),
+            2,
+            "must be one address, such as 10.0.0.1:50051".to_owned(),
+        ),
+    ];
+    let desk = desk();
+    for command in [
+        "snapshot list",
+        "load cluster.yaml",
+        "filter -f workloads.yaml --name web",
+    ] {
+        for (address, code, said) in &cases {
+            let outcome = desk.run(&format!("{command} --server {address}"));
+            let outcome = outcome.expect(*code);
+            assert!(outcome.err.contains(said), "{command}: {}", outcome.err);
+        }
+    }
 }

@@ -95,7 +95,8 @@ pub fn hold(registry: &Registry, seconds: u64) {
     };
     let snapshot = registry.get("default").expect("it exists");
     let again = || -> Result<_, Error> { unreachable!("nobody else writes") };
-    let reserved = snapshot.reserve(&hold, registry.limits(), decided, again);
+    let tell = |(): &mut (), _| Vec::new();
+    let reserved = snapshot.reserve((&hold, None), registry.limits(), decided, again, tell);
     reserved.expect("it is held");
 }
 

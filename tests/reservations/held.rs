@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use evenkeel::proto::v1::{
     ConfirmReservationsRequest, Confirmation, FilterRequest, HeldPlacement,
     ListReservationsRequest, PlaceRequest, PlaceResponse, Pod, ReleaseReservationsRequest,
-    Reservation, ReservedPod, View,
+    RenewReservationsRequest, Reservation, ReservedPod, View,
 };
 use evenkeel::snapshot::Limits;
 
@@ -56,6 +56,31 @@ impl Held {
     pub async fn reserve(&self, replicas: i32) -> PlaceResponse {
         let response = self.server.client().place(request(replicas)).await;
         response.expect("a valid request").into_inner()
+    }
+
+    /// Places and holds one, by a request that may come again.
+    pub async fn reserve_as(&self, request_id: &str) -> PlaceResponse {
+        let request = PlaceRequest {
+            request_id: request_id.into(),
+            ..request(1)
+        };
+        let response = self.server.client().place(request).await;
+        response.expect("a valid request").into_inner()
+    }
+
+    /// Holds a reservation for longer; whether it was live.
+    pub async fn renew(&self, id: &str, seconds: Option<u64>) -> bool {
+        let request = RenewReservationsRequest {
+            snapshot: String::new(),
+            ids: vec![id.into()],
+            ttl: seconds.map(|seconds| Duration::from_secs(seconds).into()),
+        };
+        let response = self.server.client().renew_reservations(request).await;
+        response
+            .expect("a valid request")
+            .into_inner()
+            .unknown_ids
+            .is_empty()
     }
 
     /// Says which pod a reservation became; whether it was live.

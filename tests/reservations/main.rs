@@ -9,4 +9,5 @@ mod held;
 mod lifecycle;
 mod orders;
 mod refused;
+mod retries;
 mod slow_disk;

@@ -1,10 +1,11 @@
-//! In whatever order a reservation is confirmed, runs out, and its pod
-//! arrives, changes and goes: nothing is ever counted twice.
+//! In whatever order a reservation is asked for again, renewed, confirmed, runs
+//! out, and its pod arrives, changes and goes: nothing is ever counted twice, and
+//! nothing ends early.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use evenkeel::proto::v1::Pod;
+use evenkeel::proto::v1::{PlaceResponse, Pod};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tokio::runtime::Runtime;
@@ -17,6 +18,14 @@ use crate::support::model::{Stored, delete};
 #[derive(Debug, Clone)]
 enum Event {
     Reserve,
+    /// The answer was lost: the same request once more.
+    Retry {
+        of: usize,
+    },
+    Renew {
+        of: usize,
+        seconds: Option<u64>,
+    },
     Confirm {
         of: usize,
         pod: usize,
@@ -56,6 +65,9 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         3 => Just(Event::Reserve),
         4 => (0..6usize, 0..4usize, by).prop_map(|(of, pod, by)| Event::Confirm { of, pod, by }),
+        3 => (0..4usize).prop_map(|of| Event::Retry { of }),
+        2 => (0..6usize, proptest::option::of(1..=2 * TTL_SECONDS))
+            .prop_map(|(of, seconds)| Event::Renew { of, seconds }),
         1 => (0..6usize).prop_map(|of| Event::Release { of }),
         5 => arrive.prop_map(|(pod, bound, with_uid)| Event::Arrive { pod, bound, with_uid }),
         2 => (0..4usize).prop_map(|pod| Event::Delete { pod }),
@@ -69,6 +81,8 @@ fn event() -> impl Strategy<Value = Event> {
 struct Model {
     now: u64,
     held: Vec<Promise>,
+    /// What was answered to each request, and until when it is answered again.
+    answers: Vec<(PlaceResponse, u64)>,
     pods: BTreeMap<usize, Pod>,
 }
 
@@ -76,6 +90,7 @@ struct Promise {
     id: String,
     node: String,
     ends: u64,
+    ttl: u64,
     claim: Option<(usize, By)>,
 }
 
@@ -98,6 +113,20 @@ impl Model {
             has_uid || !matches!(by, By::Uid)
         };
         self.held.retain(|promise| !is_taken(promise));
+    }
+
+    /// Holds the picks of an answer.
+    fn hold(&mut self, answer: &PlaceResponse, ids: &mut Vec<String>) {
+        for pick in &answer.placements {
+            ids.push(pick.reservation_id.clone());
+            self.held.push(Promise {
+                id: pick.reservation_id.clone(),
+                node: pick.node.clone(),
+                ends: self.now + TTL_SECONDS,
+                ttl: TTL_SECONDS,
+                claim: None,
+            });
+        }
     }
 
     fn counts(&self) -> [i64; 2] {
@@ -145,14 +174,32 @@ async fn run(events: &[Event]) {
 async fn happen(event: &Event, held: &Held, model: &mut Model, ids: &mut Vec<String>) {
     match event.clone() {
         Event::Reserve => {
-            for pick in held.reserve(1).await.placements {
-                ids.push(pick.reservation_id.clone());
-                model.held.push(Promise {
-                    id: pick.reservation_id,
-                    node: pick.node,
-                    ends: model.now + TTL_SECONDS,
-                    claim: None,
-                });
+            let answer = held.reserve_as(&model.answers.len().to_string()).await;
+            model.hold(&answer, ids);
+            model.answers.push((answer, model.now + TTL_SECONDS));
+        }
+        Event::Retry { of } => {
+            let Some((first, until)) = model.answers.get(of).cloned() else {
+                return;
+            };
+            let answer = held.reserve_as(&of.to_string()).await;
+            if model.now < until {
+                assert_eq!(answer, first, "the same id, the same answer");
+            } else {
+                model.hold(&answer, ids);
+                model.answers[of] = (answer, model.now + TTL_SECONDS);
+            }
+        }
+        Event::Renew { of, seconds } => {
+            let Some(id) = ids.get(of) else { return };
+            let live = held.renew(id, seconds).await;
+            let promise = model.held.iter_mut().find(|promise| promise.id == *id);
+            assert_eq!(live, promise.is_some());
+            if let Some(promise) = promise {
+                let ttl = seconds.unwrap_or(promise.ttl);
+                if model.now + ttl > promise.ends {
+                    (promise.ends, promise.ttl) = (model.now + ttl, ttl);
+                }
             }
         }
         Event::Confirm { of, pod, by } => {
@@ -167,7 +214,7 @@ async fn happen(event: &Event, held: &Held, model: &mut Model, ids: &mut Vec<Str
             assert_eq!(live, promise.is_some());
             if let Some(promise) = promise {
                 promise.claim = Some((pod, by));
-                promise.ends = model.now + TTL_SECONDS;
+                promise.ends = model.now + promise.ttl;
             }
             model.take_over();
         }

@@ -18,3 +18,4 @@ mod kept;
 mod limits;
 mod lost;
 mod removed;
+mod retried;

@@ -1,8 +1,10 @@
 //! Rules on snapshots: patterns, lists, streams, and names of certificates.
 
+use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::stream_snapshot_request::Step;
 use evenkeel::proto::v1::{
-    BeginReplace, CommitReplace, GetSnapshotRequest, ListSnapshotsRequest, StreamSnapshotRequest,
+    BeginReplace, Change, CommitReplace, GetSnapshotRequest, ListSnapshotsRequest, Node,
+    ObjectMeta, PlaceRequest, Pod, Reservation, StreamSnapshotRequest, UpdateSnapshotRequest,
 };
 use tonic::{Code, Request, Status};
 use tonic_health::pb::HealthCheckRequest;
@@ -324,4 +326,50 @@ async fn health_tells_of_a_snapshot_to_those_who_may_read_it() {
             assert_eq!(got, expected, "{token:?} {name:?}");
         }
     }
+}
+
+/// The id of a request is its caller's own: under the same one another caller
+/// reserves for itself, and sees nothing of the first answer.
+#[tokio::test]
+async fn an_id_of_a_request_is_its_callers_own() {
+    let files = Files::new();
+    let rules = [
+        ("one", Role::Feeder, &["s"][..]),
+        ("two", Role::Feeder, &["s"]),
+    ];
+    let server = serve(&["--access-file".into(), access_file(&files, &rules)]);
+    let node = Node {
+        metadata: Some(ObjectMeta {
+            name: "n".into(),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    let fed = UpdateSnapshotRequest {
+        changes: vec![Change {
+            object: Some(Object::Node(node)),
+        }],
+        ..batch("s")
+    };
+    let mut one = with_token(&server, "one");
+    one.update_snapshot(fed).await.expect("one may");
+    let request = PlaceRequest {
+        snapshot: "s".into(),
+        pod: Some(Pod::default()),
+        replicas: 1,
+        reserve: Some(Reservation {
+            owner: "them".into(),
+            ttl: Some(std::time::Duration::from_secs(600).into()),
+        }),
+        request_id: "1".into(),
+        ..Default::default()
+    };
+    let mut ids = Vec::new();
+    for token in ["one", "two", "one", "two"] {
+        let placed = with_token(&server, token).place(request.clone()).await;
+        let placed = placed.expect("it is placed").into_inner();
+        ids.push(placed.placements[0].reservation_id.clone());
+    }
+    assert_ne!(ids[0], ids[1]);
+    assert_eq!(ids[..2], ids[2..]);
 }

@@ -90,7 +90,11 @@ fn commands_trust_prove_and_name_as_told() {
             2,
             "https://",
         ),
-        (format!("--server {}", server.url()), 3, ""),
+        (
+            format!("--server {}", server.url()),
+            3,
+            "wants TLS: use https://",
+        ),
     ];
     for command in ["healthcheck", "snapshot list"] {
         for (flags, code, word) in &cases {

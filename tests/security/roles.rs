@@ -89,6 +89,11 @@ const RPCS: &[(&str, Option<Role>, Call)] = &[
         unary!(confirm_reservations, ConfirmReservationsRequest),
     ),
     (
+        "RenewReservations",
+        Some(Role::Feeder),
+        unary!(renew_reservations, RenewReservationsRequest),
+    ),
+    (
         "ReleaseReservations",
         Some(Role::Feeder),
         unary!(release_reservations, ReleaseReservationsRequest),

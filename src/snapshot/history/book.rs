@@ -1,15 +1,18 @@
-//! The book of reservations: picks that are held for their owners.
+//! The book of reservations: picks that are held for their owners, and the answers
+//! that said so.
 //!
 //! A reservation counts because the state holds a pod for it, under a name that
 //! no client can give. The book knows its owner and when it ends. Both change
 //! only with the turn of the snapshot, so they agree.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
 use crate::account::heap;
 use crate::proto::v1::change::Object;
 use crate::snapshot::clock::{Moment, Now};
 use crate::snapshot::objects::change::{Batch, Form};
+use crate::snapshot::objects::kept_answer::{KeptAnswer, Retryable};
 use crate::snapshot::objects::reservation::{Claim, Hold, Known, Reservation, Serial};
 
 /// The live reservations of a snapshot.
@@ -17,6 +20,10 @@ use crate::snapshot::objects::reservation::{Claim, Hold, Known, Reservation, Ser
 pub struct Reservations {
     /// Each with when it ends by itself.
     held: BTreeMap<Serial, (Reservation, Moment)>,
+    /// The answers that are kept for retries, by numbers of the same kind.
+    answers: BTreeMap<Serial, (KeptAnswer, Moment)>,
+    /// The last of them for each key.
+    answered: HashMap<[u8; 32], Serial>,
     by_expiry: BTreeSet<(Moment, Serial)>,
     /// Confirmed ones, by namespace and what their pod is known by.
     claims: HashMap<(Box<str>, Known), Vec<Serial>>,
@@ -28,16 +35,24 @@ pub struct Reservations {
 }
 
 impl Reservations {
-    /// A book as it was kept: reservations, and the number of the last one
-    /// ever made. Those whose time is over are in it until their end is an
+    /// A book as it was kept: reservations, answers, and the number of the last
+    /// one ever made. Those whose time is over are in it until their end is an
     /// entry.
-    pub fn restored(held: Vec<(Serial, Reservation)>, last: Serial, now: Now) -> Self {
+    pub fn restored(
+        held: Vec<(Serial, Reservation)>,
+        answers: Vec<(Serial, KeptAnswer)>,
+        last: Serial,
+        now: Now,
+    ) -> Self {
         let mut book = Self {
             last,
             ..Self::default()
         };
         for (serial, held) in held {
             book.put(serial, held, now);
+        }
+        for (serial, answer) in answers {
+            book.keep(serial, answer, now);
         }
         book
     }
@@ -72,6 +87,37 @@ impl Reservations {
         self.held.insert(serial, (held, ends));
     }
 
+    /// Keeps an answer.
+    pub fn keep(&mut self, serial: Serial, answer: KeptAnswer, now: Now) {
+        self.remove(serial);
+        self.last = self.last.max(serial);
+        let ends = answer.ends(now);
+        self.by_expiry.insert((ends, serial));
+        self.answered.insert(answer.request.key, serial);
+        self.heap_bytes += answer.memory_bytes();
+        self.answers.insert(serial, (answer, ends));
+    }
+
+    /// The answer that is kept under the key of a request, unless its time is
+    /// over.
+    pub fn answer(&self, request: &Retryable, now: Now) -> Option<&KeptAnswer> {
+        let serial = self.answered.get(&request.key)?;
+        let (answer, ends) = self.answers.get(serial)?;
+        (*ends > now.steady).then_some(answer)
+    }
+
+    /// All answers.
+    pub fn answers(&self) -> Vec<(Serial, KeptAnswer)> {
+        let all = self.answers.iter();
+        all.map(|(serial, (answer, _))| (*serial, answer.clone()))
+            .collect()
+    }
+
+    /// How many answers there are.
+    pub fn answer_count(&self) -> usize {
+        self.answers.len()
+    }
+
     fn get(&self, serial: Serial) -> Option<&Reservation> {
         self.held.get(&serial).map(|(held, _)| held)
     }
@@ -88,10 +134,18 @@ impl Reservations {
         serials.iter().filter_map(deletion).collect()
     }
 
-    /// Ends a reservation; whether it was live.
-    pub fn remove(&mut self, serial: Serial) -> bool {
+    /// Ends a reservation, or forgets an answer.
+    pub fn remove(&mut self, serial: Serial) {
+        if let Some((answer, ends)) = self.answers.remove(&serial) {
+            self.by_expiry.remove(&(ends, serial));
+            self.heap_bytes -= answer.memory_bytes();
+            let key = answer.request.key;
+            if self.answered.get(&key) == Some(&serial) {
+                self.answered.remove(&key);
+            }
+        }
         let Some((held, ends)) = self.held.remove(&serial) else {
-            return false;
+            return;
         };
         self.by_expiry.remove(&(ends, serial));
         self.heap_bytes -= held.memory_bytes();
@@ -104,7 +158,6 @@ impl Reservations {
             }
         }
         self.unclaim(serial, &held);
-        true
     }
 
     /// A reservation with the pod that it became and a new time, to be put in.
@@ -114,6 +167,26 @@ impl Reservations {
         held.claim = Some(claim);
         held.expires = now.wall + held.hold.ttl;
         Some(held)
+    }
+
+    /// A reservation that is held for `ttl` from now on, or for as long as it was
+    /// to be held before; as it is where that would end earlier. The flag says
+    /// whether it has changed and is to be put in. `None` when it is not live.
+    pub fn renewed(
+        &self,
+        serial: Serial,
+        ttl: Option<Duration>,
+        now: Now,
+    ) -> Option<(Reservation, bool)> {
+        let (held, ends) = self.held.get(&serial)?;
+        let mut held = held.clone();
+        let ttl = ttl.unwrap_or(held.hold.ttl);
+        let is_longer = now.steady.after(ttl) > *ends;
+        if is_longer {
+            held.hold.ttl = ttl;
+            held.expires = now.wall + ttl;
+        }
+        Some((held, is_longer))
     }
 
     fn unclaim(&mut self, serial: Serial, held: &Reservation) {
@@ -170,7 +243,13 @@ impl Reservations {
         self.claims.values().flatten().filter_map(claim)
     }
 
-    /// The reservations whose time is over, ascending.
+    /// How many of these are reservations, and not answers.
+    pub fn count_held(&self, serials: &[Serial]) -> usize {
+        let held = |serial: &&Serial| self.held.contains_key(*serial);
+        serials.iter().filter(held).count()
+    }
+
+    /// The reservations and answers whose time is over, ascending.
     pub fn expired(&self, now: Moment) -> Vec<Serial> {
         let due = self.by_expiry.iter().take_while(|(at, _)| *at <= now);
         let mut due: Vec<_> = due.map(|(_, serial)| *serial).collect();
@@ -201,7 +280,7 @@ impl Reservations {
         self.last
     }
 
-    /// All numbers, ascending.
+    /// The numbers of all reservations, ascending.
     pub fn serials(&self) -> Vec<Serial> {
         self.held.keys().copied().collect()
     }
@@ -211,7 +290,7 @@ impl Reservations {
         self.heap_bytes + heap::table::<usize, usize>(self.sharing.len())
     }
 
-    /// How many there are.
+    /// How many reservations there are.
     pub fn len(&self) -> usize {
         self.held.len()
     }

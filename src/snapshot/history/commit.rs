@@ -12,6 +12,7 @@ use crate::limits::Limits;
 use crate::snapshot::clock::Now;
 use crate::snapshot::counters;
 use crate::snapshot::objects::reservation::Serial;
+use crate::snapshot::state::shards::Applied;
 
 /// Batches are recorded together until they have this many changes.
 const MAX_GROUP_CHANGES: usize = 100_000;
@@ -30,7 +31,13 @@ struct Planned {
     /// The batch; `None` where only reservations end.
     offer: Option<Offer>,
     revision: i64,
-    /// The reservations that end: its pods take over, or their time is over.
+    /// Whether the revision grows. It does not where answers alone are forgotten,
+    /// which changes nothing that anybody reads.
+    moves: bool,
+    /// How many reservations end because their time is over.
+    expired: usize,
+    /// The reservations that end: its pods take over, or their time is over. Also
+    /// answers that are forgotten.
     ended: Vec<Serial>,
     /// Holds the memory that a batch will take.
     _room: Option<Charge>,
@@ -147,7 +154,7 @@ impl Commit<'_> {
         let snapshot = self.turn.snapshot();
         let live = self.turn.live();
         let at = (snapshot.clock)();
-        let before = live.revision() + self.group.len() as i64;
+        let before = self.group.last().map_or(live.revision(), |p| p.revision);
         let mut room = None;
         let mut ended = match want {
             Want::Batch(offer) => {
@@ -167,10 +174,17 @@ impl Commit<'_> {
             Want::Ends if ended.is_empty() => return Ok(None),
             Want::Ends => None,
         };
+        let expired = match offer {
+            Some(_) => 0,
+            None => snapshot.book().count_held(&ended),
+        };
+        let moves = offer.is_some() || expired > 0;
         Ok(Some(Planned {
             job,
             offer,
-            revision: before + 1,
+            revision: before + i64::from(moves),
+            moves,
+            expired,
             ended,
             _room: room,
             at,
@@ -215,13 +229,23 @@ impl Commit<'_> {
         let Planned {
             offer,
             revision,
+            moves,
+            expired,
             ended,
             at,
             ..
         } = planned;
         let Some(offer) = offer else {
-            counters::add(&snapshot.counters.expired, ended.len());
-            return self.turn.apply_ends(&ended, revision, at);
+            counters::add(&snapshot.counters.expired, expired);
+            if moves {
+                return self.turn.apply_ends(&ended, revision, at);
+            }
+            snapshot.forget(&ended);
+            return Update {
+                revision,
+                epoch: snapshot.epoch().to_owned(),
+                applied: Applied::default(),
+            };
         };
         let batch = snapshot.with_deletions(&offer.batch, &ended);
         let live = self.turn.live();
@@ -240,7 +264,10 @@ impl Planned {
         let defaults = self.offer.as_ref().and_then(|o| o.defaults.as_deref());
         Entry {
             revision: self.revision,
-            updated: self.at.wall,
+            updated: match self.moves {
+                true => self.at.wall,
+                false => before.updated,
+            },
             synced,
             change: Change::Batch(objects.unwrap_or_default()),
             defaults,

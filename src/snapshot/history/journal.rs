@@ -10,6 +10,7 @@ use std::time::SystemTime;
 
 use crate::proto::v1::change::Object;
 use crate::snapshot::objects::defaults::Defaults;
+use crate::snapshot::objects::kept_answer::KeptAnswer;
 use crate::snapshot::objects::reservation::{Reservation, Serial};
 
 /// Keeps what happens to snapshots. Its methods may wait for a disk, so threads
@@ -69,7 +70,9 @@ pub struct Entry<'a> {
     pub last_serial: Serial,
     /// Reservations as they are from now on.
     pub held: &'a [(Serial, Reservation)],
-    /// Reservations that have ended.
+    /// Answers that are kept from now on.
+    pub answers: &'a [(Serial, KeptAnswer)],
+    /// Reservations that have ended, and answers that are forgotten.
     pub ended: &'a [Serial],
 }
 
@@ -134,4 +137,6 @@ pub struct SavedSnapshot {
     pub last_serial: Serial,
     /// Its reservations.
     pub held: Vec<(Serial, Reservation)>,
+    /// The answers that it keeps.
+    pub answers: Vec<(Serial, KeptAnswer)>,
 }

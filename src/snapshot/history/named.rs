@@ -129,7 +129,8 @@ impl Snapshot {
     pub(super) fn restored(mut from: Restoring, expected: bool, around: Surroundings) -> Self {
         let now = (around.clock)();
         let held = std::mem::take(&mut from.saved.held);
-        let book = Reservations::restored(held, from.saved.last_serial, now);
+        let answers = std::mem::take(&mut from.saved.answers);
+        let book = Reservations::restored(held, answers, from.saved.last_serial, now);
         from.finish(&Batch::trusted(book.pods(&book.serials())));
         let Restoring { saved, mut state } = from;
         state.upkeep.set_counters(Arc::clone(&around.counters));
@@ -305,7 +306,8 @@ impl Snapshot {
         Cow::Owned(batch.and(self.book().deletions(taken)))
     }
 
-    /// Removes reservations from the book that the state no longer holds.
+    /// Removes reservations from the book that the state no longer holds, and
+    /// answers that are kept no longer.
     pub(super) fn forget(&self, serials: &[Serial]) {
         self.change_book(serials.len(), |book| {
             for serial in serials {

@@ -16,6 +16,7 @@ use crate::limits::{Limit, Limits};
 use crate::snapshot::clock::{Moment, Now};
 use crate::snapshot::counters;
 use crate::snapshot::objects::change::Batch;
+use crate::snapshot::objects::kept_answer::{KeptAnswer, Retryable};
 use crate::snapshot::objects::reservation::{Claim, Hold, Reservation, Serial};
 
 /// What was reserved.
@@ -49,6 +50,29 @@ pub struct Ended {
     pub unknown: Vec<String>,
 }
 
+/// The results of renewing reservations.
+#[derive(Debug)]
+pub struct Renewed {
+    /// The revision.
+    pub revision: i64,
+    /// Ids that were not live, in order.
+    pub unknown: Vec<String>,
+    /// When the first of the others ends by itself.
+    pub until: Option<SystemTime>,
+}
+
+/// What came of reserving.
+#[derive(Debug)]
+pub enum Reserving<T> {
+    /// The picks are held; this is the answer.
+    Done(T),
+    /// The request was answered before, with these bytes. Nothing more is held.
+    Repeated(Arc<[u8]>),
+    /// The request has the key of another one that was answered before. Nothing
+    /// is held.
+    KeyTaken,
+}
+
 /// What is to be held, and the answer that says so.
 #[derive(Debug)]
 pub struct DecidedPicks<T> {
@@ -61,9 +85,22 @@ pub struct DecidedPicks<T> {
 }
 
 impl Snapshot {
+    /// What was answered to a request before; `None` when it is new.
+    pub fn answered<T>(&self, request: &Retryable) -> Option<Reserving<T>> {
+        let book = self.book();
+        let kept = book.answer(request, (self.clock)())?;
+        Some(match kept.request.question == request.question {
+            true => Reserving::Repeated(Arc::clone(&kept.answer)),
+            false => Reserving::KeyTaken,
+        })
+    }
+
     /// Reserves picks, with no change between deciding and reserving: if the
-    /// snapshot changed since `decided`, `again` decides once more. Waits for
-    /// other writers and for the journal.
+    /// snapshot changed since `decided`, `again` decides once more. `tell` writes
+    /// what was reserved into the answer. Of a request that may come again, the
+    /// bytes of the answer that `tell` gives are kept in the same entry as the
+    /// reservations, so both are there or neither. Waits for other writers and
+    /// for the journal.
     ///
     /// # Errors
     /// Those of `again`, [`Error::OverLimit`], [`Error::NotStored`], and
@@ -71,51 +108,83 @@ impl Snapshot {
     /// nothing is reserved.
     pub fn reserve<T, E: From<Error>>(
         &self,
-        hold: &Hold,
+        (hold, request): (&Hold, Option<Retryable>),
         limits: &Limits,
         decided: DecidedPicks<T>,
         again: impl FnOnce() -> Result<DecidedPicks<T>, E>,
-    ) -> Result<(Reserved, T), E> {
+        tell: impl FnOnce(&mut T, Reserved) -> Vec<u8>,
+    ) -> Result<Reserving<T>, E> {
         let Some(mut turn) = WriteTurn::take_unless_deleted(self) else {
             return Err(Error::NotFound(self.name().to_owned()).into());
         };
-        let DecidedPicks { nodes, answer, .. } = match decided.revision == self.revision() {
+        if let Some(answered) = request.and_then(|request| self.answered(&request)) {
+            return Ok(answered);
+        }
+        let DecidedPicks {
+            nodes, mut answer, ..
+        } = match decided.revision == self.revision() {
             true => decided,
             false => again()?,
         };
-        let now = (self.clock)();
-        let count = self.book().len() + nodes.len();
-        limits
-            .check(Limit::Reservations, count)
-            .map_err(Error::from)?;
+        let tell = |reserved| tell(&mut answer, reserved);
+        self.hold_in_turn(&mut turn, (hold, request), nodes, limits, tell)?;
+        Ok(Reserving::Done(answer))
+    }
 
-        let live = Arc::clone(turn.live());
-        let held = self.book().draft(hold, nodes, now);
-        let pods = held.iter().map(|(serial, held)| held.pod(*serial));
-        let pods = Batch::trusted(pods);
+    /// Holds picks, and keeps the answer that `tell` makes of that for a request
+    /// that may come again, both by one entry.
+    fn hold_in_turn(
+        &self,
+        turn: &mut WriteTurn<'_>,
+        (hold, request): (&Hold, Option<Retryable>),
+        nodes: Vec<Box<str>>,
+        limits: &Limits,
+        tell: impl FnOnce(Reserved) -> Vec<u8>,
+    ) -> Result<(), Error> {
+        let now = (self.clock)();
+        let (live, book) = (Arc::clone(turn.live()), self.book());
+        limits.check(Limit::Reservations, book.len() + nodes.len())?;
+        let answer_count = book.answer_count() + usize::from(request.is_some());
+        limits.check(Limit::Reservations, answer_count)?;
+
+        let held = book.draft(hold, nodes, now);
+        let last = held.last().map_or(book.last(), |(last, _)| *last);
+        drop(book);
+        let pods = Batch::trusted(held.iter().map(|(serial, held)| held.pod(*serial)));
         let _room = check_room(&live, &pods, limits)?;
-        let _book_room = self.check_book(&held)?;
-        let ids = held.iter().map(|(serial, _)| self.id(*serial)).collect();
-        if let Some((last, _)) = held.last() {
+        let moves = !held.is_empty();
+        let revision = live.revision() + i64::from(moves);
+        let until = now.wall + hold.ttl;
+        let answer = tell(Reserved {
+            revision,
+            ids: held.iter().map(|(serial, _)| self.id(*serial)).collect(),
+            until,
+        });
+        let kept = |request| KeptAnswer {
+            request,
+            answer: answer.into(),
+            ttl: hold.ttl,
+            expires: until,
+        };
+        let answers: Vec<_> = (last + 1..).zip(request.map(kept)).collect();
+        let _book_room = self.check_book(&held, &answers)?;
+        if moves || !answers.is_empty() {
+            let before = turn.entry();
             turn.record(vec![Entry {
-                revision: live.revision() + 1,
-                updated: now.wall,
-                last_serial: *last,
+                revision,
+                updated: if moves { now.wall } else { before.updated },
+                last_serial: last + answers.len() as Serial,
                 held: &held,
-                ..turn.entry()
+                answers: &answers,
+                ..before
             }])?;
         }
         counters::add(&self.counters.reserved, held.len());
-        if !held.is_empty() {
-            self.put(held, now);
-            turn.apply_own(&pods, live.revision() + 1, now);
+        self.put(held, answers, now);
+        if moves {
+            turn.apply_own(&pods, revision, now);
         }
-        let reserved = Reserved {
-            revision: live.revision(),
-            ids,
-            until: now.wall + hold.ttl,
-        };
-        Ok((reserved, answer))
+        Ok(())
     }
 
     /// Notes which pods reservations became. Those whose pod is on a node
@@ -144,11 +213,42 @@ impl Snapshot {
         let arrived = turn.live().arrived(claims);
         let kept = |(serial, _): &(Serial, Reservation)| arrived.binary_search(serial).is_err();
         confirmed.retain(kept);
-        let _room = self.check_book(&confirmed)?;
+        let _room = self.check_book(&confirmed, &[])?;
         self.end_in_turn(turn, confirmed, &arrived, now)?;
         Ok(Ended {
             revision: self.revision(),
             unknown,
+        })
+    }
+
+    /// Holds reservations for `ttl` from now on, or for as long again as they were
+    /// to be held. None of them ends earlier than it would have. They count as
+    /// before, so the revision stays.
+    ///
+    /// # Errors
+    /// [`Error::OverLimit`] and [`Error::NotStored`]; nothing was renewed then.
+    pub fn renew(&self, ids: Vec<String>, ttl: Option<Duration>) -> Result<Renewed, Error> {
+        let turn = WriteTurn::take(self);
+        let now = (self.clock)();
+        let (mut longer, mut unknown, mut until) = (Vec::new(), Vec::new(), None);
+        let book = self.book();
+        for id in ids {
+            let serial = self.serial(&id);
+            let renewed = serial.and_then(|serial| book.renewed(serial, ttl, now));
+            let Some((serial, (held, is_longer))) = serial.zip(renewed) else {
+                unknown.push(id);
+                continue;
+            };
+            until = Some(until.map_or(held.expires, |until: SystemTime| until.min(held.expires)));
+            longer.extend(is_longer.then_some((serial, held)));
+        }
+        drop(book);
+        let _room = self.check_book(&longer, &[])?;
+        self.end_in_turn(turn, longer, &[], now)?;
+        Ok(Renewed {
+            revision: self.revision(),
+            unknown,
+            until,
         })
     }
 
@@ -233,7 +333,7 @@ impl Snapshot {
             ended,
             ..before
         }])?;
-        self.put(held, now);
+        self.put(held, Vec::new(), now);
         if moves {
             turn.apply_ends(ended, revision, now);
         }
@@ -242,19 +342,27 @@ impl Snapshot {
 
     /// Checks that the book may grow; room in memory for that, to be held until
     /// it has.
-    fn check_book(&self, held: &[(Serial, Reservation)]) -> Result<Charge, Error> {
+    fn check_book(
+        &self,
+        held: &[(Serial, Reservation)],
+        answers: &[(Serial, KeptAnswer)],
+    ) -> Result<Charge, Error> {
         let each = held.iter().map(|(_, held)| held.memory_bytes());
         let shared = held.first().map_or(0, |(_, held)| held.hold.memory_bytes());
-        let bytes = each.sum::<usize>() + shared;
+        let kept = answers.iter().map(|(_, answer)| answer.memory_bytes());
+        let bytes = each.sum::<usize>() + shared + kept.sum::<usize>();
         let account = self.held_bytes.account();
         Ok(account.charge(Part::Objects, bytes)?)
     }
 
-    /// Notes reservations as they are from now on.
-    fn put(&self, held: Vec<(Serial, Reservation)>, now: Now) {
-        self.change_book(held.len(), |book| {
+    /// Notes reservations as they are from now on, and answers.
+    fn put(&self, held: Vec<(Serial, Reservation)>, answers: Vec<(Serial, KeptAnswer)>, now: Now) {
+        self.change_book(held.len() + answers.len(), |book| {
             for (serial, held) in held {
                 book.put(serial, held, now);
+            }
+            for (serial, answer) in answers {
+                book.keep(serial, answer, now);
             }
         });
     }

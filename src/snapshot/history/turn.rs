@@ -72,6 +72,7 @@ impl<'s> WriteTurn<'s> {
             defaults: None,
             last_serial: self.snapshot.book().last(),
             held: &[],
+            answers: &[],
             ended: &[],
         }
     }
@@ -106,7 +107,10 @@ impl<'s> WriteTurn<'s> {
     /// Writes the whole snapshot again, as it is after the last entry.
     fn rewrite(&self, journal: &dyn Journal) -> Result<(), JournalError> {
         let aside = journal.open_aside()?;
-        let held = self.snapshot.book().entries();
+        let (held, answers) = (
+            self.snapshot.book().entries(),
+            self.snapshot.book().answers(),
+        );
         let write = || {
             let frozen = self.freeze();
             let mut objects = frozen.changes().filter_map(|change| change.object);
@@ -122,6 +126,7 @@ impl<'s> WriteTurn<'s> {
                 change: Change::Rewritten(aside),
                 defaults: Some(&frozen.defaults),
                 held: &held,
+                answers: &answers,
                 ..self.entry()
             }])
         };

@@ -5,6 +5,7 @@ pub mod change;
 pub mod compiled;
 pub mod defaults;
 pub mod interner;
+pub mod kept_answer;
 pub mod kind;
 pub mod label_sets;
 pub mod node;

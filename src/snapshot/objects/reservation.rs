@@ -74,6 +74,14 @@ pub fn is_reservation(pod_name: &str) -> bool {
     pod_name.starts_with(MARK)
 }
 
+/// When the time of something is over that was to be kept for `ttl`. The time that
+/// is left is what the wall clock says, and never more than that, because the
+/// clock may have been set since.
+pub fn time_left(expires: SystemTime, ttl: Duration, now: Now) -> Moment {
+    let left = expires.duration_since(now.wall).unwrap_or_default();
+    now.steady.after(left.min(ttl))
+}
+
 impl Claim {
     /// Whether it is about a pod. One without a uid is known by its name.
     pub fn is_of(&self, name: &str, uid: &str) -> bool {
@@ -123,12 +131,9 @@ impl Reservation {
         PLACES + heap::block(self.node.len()) + claim
     }
 
-    /// When it ends by itself, if it is so now. The time that is left is what
-    /// the wall clock says, and never more than it was to be held for, because
-    /// that clock may have been set since.
+    /// When it ends by itself, if it is so now.
     pub fn ends(&self, now: Now) -> Moment {
-        let left = self.expires.duration_since(now.wall).unwrap_or_default();
-        now.steady.after(left.min(self.hold.ttl))
+        time_left(self.expires, self.hold.ttl, now)
     }
 
     /// The deletion of the pod by which it counts.

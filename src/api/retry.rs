@@ -1,0 +1,78 @@
+//! Requests that may come again under the id that their caller gave them, and
+//! then get the same answer.
+
+use prost::Message;
+use ring::digest::{Context, SHA256, digest};
+
+use super::error::Error;
+use super::request;
+use crate::access::Caller;
+use crate::matching::{Path, Violations};
+use crate::proto::v1;
+use crate::snapshot::{Limits, Reserving, Retryable};
+
+/// Checks the id of a request.
+pub fn check(wire: &v1::PlaceRequest, limits: &Limits, faults: &mut Violations) {
+    let path = Path::root("requestId");
+    request::check_length(&wire.request_id, path, limits, faults);
+    if !wire.request_id.is_empty() && wire.reserve.is_none() {
+        faults.add(
+            path,
+            "applies with reserve only: a plan can be asked for again",
+        );
+    }
+}
+
+/// What a `Place` request is known by when it comes again; `None` without an
+/// id.
+pub fn retryable(wire: &v1::PlaceRequest, caller: Option<&Caller>) -> Option<Retryable> {
+    let id = &wire.request_id;
+    if id.is_empty() {
+        return None;
+    }
+    let caller = caller.map_or(String::new(), |caller| caller.identity().to_string());
+    let mut key = Context::new(&SHA256);
+    key.update(&(caller.len() as u64).to_le_bytes());
+    key.update(caller.as_bytes());
+    key.update(id.as_bytes());
+    // It is kept by its snapshot, and may wait for another revision each time.
+    let question = v1::PlaceRequest {
+        snapshot: String::new(),
+        min_revision: 0,
+        ..wire.clone()
+    };
+    Some(Retryable {
+        key: hash(key.finish().as_ref()),
+        question: hash(digest(&SHA256, &question.encode_to_vec()).as_ref()),
+    })
+}
+
+fn hash(bytes: &[u8]) -> [u8; 32] {
+    let mut hash = [0; 32];
+    hash.copy_from_slice(bytes);
+    hash
+}
+
+/// The answer that came of reserving: the one that was made, or that of the
+/// first time.
+///
+/// # Errors
+/// The id is that of another request.
+pub fn answer<T>(
+    reserving: Reserving<T>,
+    repeated: impl FnOnce(v1::PlaceResponse) -> T,
+) -> Result<T, Error> {
+    match reserving {
+        Reserving::Done(answer) => Ok(answer),
+        Reserving::Repeated(bytes) => {
+            let kept = v1::PlaceResponse::decode(&*bytes);
+            Ok(repeated(kept.map_err(|_| Error::Internal)?))
+        }
+        Reserving::KeyTaken => {
+            let mut faults = Violations::default();
+            let rule = "is the id of another request, which was answered already";
+            faults.add(Path::root("requestId"), rule);
+            Err(faults.into())
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What a port speaks where a call to a gRPC server failed, so that the error can
+//! say what is wrong with the address.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tonic::codegen::http::Uri;
+
+/// How long a port has to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How a connection of HTTP/2 begins: its preface, and settings that change
+/// nothing.
+const OPENING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+/// What is wrong with an address, as far as its port shows that.
+pub(super) async fn fault_of(address: &Uri) -> Option<String> {
+    let answer = timeout(PATIENCE, answer_of(address)).await.ok()??;
+    let authority = address.authority()?;
+    let wants_tls = address.scheme_str() == Some("https");
+    match &answer[..] {
+        // A frame of settings.
+        [_, _, _, 4, ..] if wants_tls => Some(format!(
+            "{authority} speaks plain text, without TLS: use http://{authority}"
+        )),
+        // An alert or a handshake.
+        [0x15 | 0x16, 3, ..] if !wants_tls => {
+            Some(format!("{authority} wants TLS: use https://{authority}"))
+        }
+        [b'H', b'T', b'T', b'P', b'/', ..] => Some(format!(
+            "{authority} answers in HTTP/1, so it is not the gRPC port of a server; \
+             metrics and probes have a port of their own (--admin-listen)"
+        )),
+        _ => None,
+    }
+}
+
+/// The first bytes that a port answers to HTTP/2 in plain text.
+async fn answer_of(address: &Uri) -> Option<Vec<u8>> {
+    let host = address.host()?.trim_matches(['[', ']']);
+    let port = address.port_u16()?;
+    let mut stream = TcpStream::connect((host, port)).await.ok()?;
+    stream.write_all(OPENING).await.ok()?;
+    let mut answer = Vec::new();
+    while answer.len() < 5 {
+        match stream.read_buf(&mut answer).await {
+            Ok(0) | Err(_) => break,
+            Ok(_) => {}
+        }
+    }
+    Some(answer)
+}
