@@ -9,6 +9,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"flag"
 	"fmt"
 	"log"
@@ -31,13 +32,15 @@ import (
 const snapshot = "go"
 
 // Questions go to all servers in turn, and to another one when one is gone. What
-// changes something may be repeated only by who knows what came of it.
+// changes something may be repeated only by who knows what came of it, and Place
+// because it has a RequestId: the same id gets the same answer.
 const serviceConfig = `{
   "loadBalancingConfig": [{"round_robin": {}}],
   "methodConfig": [{
     "name": [
       {"service": "evenkeel.v1.SpreadService", "method": "Filter"},
-      {"service": "evenkeel.v1.SpreadService", "method": "Score"}
+      {"service": "evenkeel.v1.SpreadService", "method": "Score"},
+      {"service": "evenkeel.v1.SpreadService", "method": "Place"}
     ],
     "retryPolicy": {
       "maxAttempts": 4,
@@ -182,6 +185,7 @@ func (o *orchestrator) place(ctx context.Context, replicas int32) ([]*evenkeel.P
 		Pod:         pod("", ""),
 		Replicas:    replicas,
 		MinRevision: o.revision,
+		RequestId:   rand.Text(),
 		Reserve:     &evenkeel.Reservation{Owner: "example", Ttl: durationpb.New(time.Minute)},
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ fed, any of them is asked, and one of them reserves."""
 
 import argparse
 import json
+import uuid
 
 import grpc
 from google.protobuf import duration_pb2
@@ -20,13 +21,15 @@ HOSTNAME = "kubernetes.io/hostname"
 TIMEOUT_S = 10
 
 # Questions go to all servers in turn, and to another one when one is gone. What
-# changes something may be repeated only by who knows what came of it.
+# changes something may be repeated only by who knows what came of it, and Place
+# because it has a request_id: the same id gets the same answer.
 SERVICE_CONFIG = {
     "loadBalancingConfig": [{"round_robin": {}}],
     "methodConfig": [{
         "name": [
             {"service": "evenkeel.v1.SpreadService", "method": "Filter"},
             {"service": "evenkeel.v1.SpreadService", "method": "Score"},
+            {"service": "evenkeel.v1.SpreadService", "method": "Place"},
         ],
         "retryPolicy": {
             "maxAttempts": 4,
@@ -98,6 +101,7 @@ class Orchestrator:
         """Picks nodes and holds them."""
         request = api.PlaceRequest(
             snapshot=SNAPSHOT, pod=pod(), replicas=replicas, min_revision=self.revision,
+            request_id=str(uuid.uuid4()),
             reserve=api.Reservation(owner="example", ttl=duration_pb2.Duration(seconds=60)))
         answer = self.reserving.Place(request, timeout=TIMEOUT_S)
         print("placed:", *(placement.node for placement in answer.placements))

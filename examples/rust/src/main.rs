@@ -4,7 +4,7 @@
 //! Each server has its own state, revisions and reservations. So all of them
 //! are fed, any of them is asked, and one of them reserves.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use evenkeel::proto::Duration as Span;
@@ -17,6 +17,13 @@ use tonic::transport::{Channel, Endpoint};
 const SNAPSHOT: &str = "rust";
 const ZONE: &str = "topology.kubernetes.io/zone";
 const HOSTNAME: &str = "kubernetes.io/hostname";
+
+/// An id that no other request has.
+fn request_id() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.unwrap_or_default().as_nanos();
+    format!("{}-{now}", std::process::id())
+}
 
 fn node(name: &str, zone: &str) -> v1::Node {
     let labels = [(ZONE, zone), (HOSTNAME, name)];
@@ -173,7 +180,8 @@ impl Orchestrator {
         Ok(())
     }
 
-    /// Picks nodes and holds them.
+    /// Picks nodes and holds them. Under its id the call can be sent again when
+    /// its answer was lost: nothing is held twice.
     async fn place(&mut self, replicas: i32) -> Result<Vec<v1::Placement>> {
         let request = v1::PlaceRequest {
             snapshot: SNAPSHOT.into(),
@@ -187,13 +195,19 @@ impl Orchestrator {
                     nanos: 0,
                 }),
             }),
+            request_id: request_id(),
             ..Default::default()
         };
-        let placements = self.servers[0]
-            .place(request)
-            .await?
-            .into_inner()
-            .placements;
+        let mut placed = self.servers[0].place(request.clone()).await;
+        for wait in [100, 200, 400] {
+            match &placed {
+                Err(status) if status.code() == tonic::Code::Unavailable => {}
+                _ => break,
+            }
+            tokio::time::sleep(Duration::from_millis(wait)).await;
+            placed = self.servers[0].place(request.clone()).await;
+        }
+        let placements = placed?.into_inner().placements;
         let names: Vec<&str> = placements.iter().map(|p| p.node.as_str()).collect();
         println!("placed: {}", names.join(" "));
         Ok(placements)
