@@ -305,6 +305,13 @@ fn readers() -> Vec<Hostile> {
                 ..Default::default()
             })
         }),
+        hostile("RenewReservations", |scale, salt| {
+            let id = |n| format!("no-{salt}-{n}");
+            Request::Renew(v1::RenewReservationsRequest {
+                ids: (0..scale.replicas).map(id).collect(),
+                ..Default::default()
+            })
+        }),
         hostile("ConfirmReservations", |scale, salt| {
             let confirmation = |n| v1::Confirmation {
                 id: format!("no-{salt}-{n}"),

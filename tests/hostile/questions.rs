@@ -115,6 +115,6 @@ async fn of_reading() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_writing() {
-    let methods = ["Update", "Stream", "Release", "Confirm", "Delete"];
+    let methods = ["Update", "Stream", "Release", "Renew", "Confirm", "Delete"];
     hold_up_nobody(&methods).await;
 }
