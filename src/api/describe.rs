@@ -116,7 +116,7 @@ impl ValidDescription {
     ///
     /// # Errors
     /// [`Error::NoWorkload`] when it is about one that has no pods,
-    /// [`Error::Invalid`] when no node has the topology key, and
+    /// [`Error::NoTopologyKey`] when no node has the topology key, and
     /// [`Error::Deadline`] when `is_given_up` said so.
     pub fn answer(
         &self,
@@ -154,11 +154,7 @@ impl ValidDescription {
         };
         let seen = at.snapshot.survey(namespace, at.is_given_up, look);
         let seen = seen.map_err(Error::of_aside)?;
-        seen.map_err(|unknown: UnknownKey| {
-            let mut faults = Violations::default();
-            faults.add(Path::root("topologyKey"), unknown.to_string());
-            faults.into()
-        })
+        seen.map_err(Error::NoTopologyKey)
     }
 
     fn all(

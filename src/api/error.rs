@@ -12,6 +12,7 @@ use crate::account;
 use crate::limits::{Exceeded, Limit};
 use crate::matching::Violations;
 use crate::snapshot::{self, Delay, JournalError};
+use crate::spread::describe::UnknownKey;
 
 /// Domain of every `ErrorInfo`.
 const DOMAIN: &str = "evenkeel";
@@ -58,6 +59,9 @@ pub enum Error {
         /// Its name.
         name: String,
     },
+    /// No node has the topology key that pods are to be judged by.
+    #[error("topologyKey: {0}")]
+    NoTopologyKey(UnknownKey),
     /// The deadline of the call has passed.
     #[error("the deadline of the call has passed")]
     Deadline,
@@ -135,6 +139,7 @@ impl Error {
             },
             Self::MinRevision { .. } => (Code::DeadlineExceeded, "MIN_REVISION_NOT_REACHED"),
             Self::NoWorkload { .. } => (Code::NotFound, "WORKLOAD_NOT_FOUND"),
+            Self::NoTopologyKey(_) => (Code::FailedPrecondition, "TOPOLOGY_KEY_NOT_FOUND"),
             Self::Deadline => (Code::DeadlineExceeded, "DEADLINE_EXCEEDED"),
             Self::NotReceived(_) => (Code::DeadlineExceeded, "REQUEST_NOT_RECEIVED"),
             Self::OverLimit(_) => (Code::ResourceExhausted, "OVER_LIMIT"),

@@ -166,9 +166,10 @@ fn a_key_that_no_node_has_is_refused() {
     for flags in ["", "-n elsewhere", "--workload job/one", "-l app=one"] {
         let line = format!("spread --by racks {flags} --load cluster.yaml");
         let refused = desk.run(&line).expect(2);
-        let expected = "topologyKey: no node has the label \"racks\"; nodes have \
-                        topology.kubernetes.io/zone, kubernetes.io/hostname, rack\n";
-        assert!(refused.err.ends_with(expected), "{flags}: {}", refused.err);
+        let expected = "error: topologyKey: no node has the label \"racks\"; nodes have \
+                        topology.kubernetes.io/zone, kubernetes.io/hostname, rack \
+                        (FailedPrecondition)\n";
+        assert_eq!(refused.err, expected, "{flags}");
         assert_eq!(refused.out, "", "{flags}");
     }
     // Nor is a zone supposed that no node has.

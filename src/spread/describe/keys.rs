@@ -18,6 +18,9 @@ const WELL_KNOWN: [&str; 3] = [
 /// How many keys are listed.
 const LISTED: usize = 20;
 
+/// How long the keys are together that an error names.
+const NAMED_BYTES: usize = 1_000;
+
 /// What it costs to look at the labels of a node, in units.
 const UNITS_PER_NODE: usize = 100;
 
@@ -97,11 +100,19 @@ pub fn check_key(key: &str, read_view: &ReadView<'_>) -> Result<(), UnknownKey> 
 }
 
 fn there_are(known: &[TopologyKey]) -> String {
-    match known {
-        [] => "nodes have no labels".to_owned(),
-        known => {
-            let keys: Vec<&str> = known.iter().map(|key| &*key.key).collect();
-            format!("nodes have {}", keys.join(", "))
+    let (mut text, mut named) = (String::new(), 0);
+    for found in known {
+        // The error travels in a header, which is short.
+        if named > 0 && text.len() + found.key.len() > NAMED_BYTES {
+            break;
         }
+        text += if named > 0 { ", " } else { "nodes have " };
+        text += &found.key;
+        named += 1;
+    }
+    match known.len() - named {
+        0 if named == 0 => "nodes have no labels".to_owned(),
+        0 => text,
+        more => format!("{text} and {more} more"),
     }
 }
