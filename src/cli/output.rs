@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::render;
 use crate::visible;
 
 /// How an answer is written.
@@ -36,7 +37,7 @@ impl AnswerFormat {
         names: impl FnOnce(&T) -> Vec<String>,
     ) -> Result<String> {
         Ok(match self {
-            AnswerFormat::Table => shown(answer, table),
+            AnswerFormat::Table => render::fit(&shown(answer, table)),
             AnswerFormat::Json => json(answer)?,
             AnswerFormat::Yaml => yaml(answer)?,
             AnswerFormat::Name => {

@@ -1,7 +1,8 @@
-//! A report on a whole cluster, and pages that are kept.
+//! A report on a whole cluster, pages that are kept, and how wide output is.
 
 use serde_json::json;
 
+use crate::desk;
 use crate::evenkeel::Desk;
 use crate::process::Server;
 
@@ -118,4 +119,30 @@ fn pages_say_where_they_are_from_and_fold_what_is_long() {
         let folded = page.contains("<details class=\"more\"><summary>30 more domains</summary>");
         assert_eq!(folded, folds, "{line}: {page}");
     }
+}
+
+/// A terminal of 60 columns wraps sentences and tables; what is no terminal gets
+/// lines as they are.
+#[test]
+fn output_is_as_wide_as_the_terminal() {
+    let desk = desk();
+    let question = "-f workloads.yaml --name web --load cluster.yaml";
+    for command in ["filter", "explain", "place --replicas 3"] {
+        let line = format!("{command} {question}");
+        let narrow = desk.command(&line).env("COLUMNS", "60").output();
+        let narrow = String::from_utf8(narrow.expect("it runs").stdout).expect("it is text");
+        for shown in narrow.lines() {
+            assert!(shown.chars().count() <= 60, "{line}: {shown:?}");
+        }
+        let wide = desk.run(&line).out;
+        let words = |text: &str| {
+            let mut words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+            words.sort();
+            words
+        };
+        assert_eq!(words(&narrow), words(&wide), "{line}");
+    }
+    let summary = desk.run(&format!("explain {question}")).out;
+    let longest = summary.lines().map(|line| line.chars().count()).max();
+    assert!(longest > Some(100), "{summary}");
 }

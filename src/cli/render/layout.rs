@@ -34,6 +34,37 @@ pub(super) fn columns() -> Option<usize> {
     COLUMNS.get().copied()
 }
 
+/// Text whose lines fit the output. What follows a label hangs below it: columns of
+/// a line begin after two blanks.
+pub(crate) fn fit(text: &str) -> String {
+    match columns() {
+        Some(columns) => hanging(text, columns),
+        None => text.to_owned(),
+    }
+}
+
+fn hanging(text: &str, columns: usize) -> String {
+    let mut fitting = String::with_capacity(text.len());
+    for line in text.lines() {
+        if display_width(line) <= columns {
+            fitting.push_str(line);
+            fitting.push('\n');
+            continue;
+        }
+        let indent = line.len() - line.trim_start().len();
+        let label = line[indent..].find("  ").map(|at| at + indent);
+        let value = label.map(|at| line.len() - line[at..].trim_start().len());
+        let value = value.filter(|value| *value < columns / 2);
+        let below = " ".repeat(value.unwrap_or(indent + 2));
+        let options = options(columns).subsequent_indent(&below);
+        for line in textwrap::wrap(line, options) {
+            fitting.push_str(&line);
+            fitting.push('\n');
+        }
+    }
+    fitting
+}
+
 /// `text` in lines that fit, each after `indent`.
 pub(super) fn paragraph(text: &str, indent: &str, style: impl Fn(&str) -> String) -> String {
     let width = columns().map_or(usize::MAX, |columns| columns.min(LONGEST_LINE));
@@ -47,12 +78,16 @@ pub(super) fn paragraph(text: &str, indent: &str, style: impl Fn(&str) -> String
 /// `text` in lines of at most `width` columns. A longer word has a line of its
 /// own.
 pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let options = Options::new(width)
+    let lines = textwrap::wrap(text, options(width)).into_iter();
+    lines.map(std::borrow::Cow::into_owned).collect()
+}
+
+/// Breaks lines at blanks only: names and keys are to be copied whole.
+fn options<'o>(width: usize) -> Options<'o> {
+    Options::new(width)
         .break_words(false)
         .word_splitter(WordSplitter::NoHyphenation)
-        .wrap_algorithm(WrapAlgorithm::FirstFit);
-    let lines = textwrap::wrap(text, options).into_iter();
-    lines.map(std::borrow::Cow::into_owned).collect()
+        .wrap_algorithm(WrapAlgorithm::FirstFit)
 }
 
 /// Rows of which the widest has at most `columns`, if words are short enough:
@@ -112,6 +147,28 @@ fn cell_lines(cell: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_follows_a_label_hangs_below_it() {
+        let cases = [
+            ("short", "short\n"),
+            (
+                "  limit  one two three four",
+                "  limit  one two\n         three four\n",
+            ),
+            (
+                "  one two three four five",
+                "  one two three four\n    five\n",
+            ),
+            (
+                "https://a-name-without-blanks",
+                "https://a-name-without-blanks\n",
+            ),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(hanging(line, 20), expected);
+        }
+    }
 
     #[test]
     fn the_widest_column_is_wrapped_until_a_table_fits() {

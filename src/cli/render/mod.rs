@@ -31,7 +31,7 @@ pub(crate) use coverage::suggested_key;
 pub(crate) use explain::explain;
 pub(crate) use filter::filter;
 pub(crate) use html::{explain_html, report_html, spread_html};
-pub(crate) use layout::look_up_width;
+pub(crate) use layout::{fit, look_up_width};
 pub(crate) use lint::lint;
 pub(crate) use place::place;
 pub(crate) use replay::replayed;
