@@ -10,7 +10,7 @@ use crate::support::model::{Stored, delete};
 use evenkeel::matching::Path;
 use evenkeel::proto::v1::{Change, Pod};
 use evenkeel::snapshot::{
-    Batch, DecidedPicks, Hold, Limits, Offer, ReadView, Registry, Snapshot, Unobserved,
+    Batch, DecidedPicks, Hold, Limits, Offer, ReadView, Registry, Reserved, Snapshot, Unobserved,
 };
 use evenkeel::spread::{Filter, NodeChecks, Question};
 use evenkeel::verify::verify;
@@ -215,9 +215,13 @@ fn a_large_batch_holds_up_nobody() {
             answer: (),
         };
         let again = || unreachable!("nobody else changes anything");
-        let reserved = snapshot.reserve(&hold, registry.limits(), decided, again);
+        let tell = |(): &mut (), reserved: Reserved| {
+            ids = reserved.ids;
+            Vec::new()
+        };
+        let reserved = snapshot.reserve((&hold, None), registry.limits(), decided, again, tell);
         let reserved: Result<_, evenkeel::snapshot::Error> = reserved;
-        ids = reserved.expect("there is room").0.ids;
+        reserved.expect("there is room");
     });
     assert_eq!(snapshot.summary().reservations, PODS);
     late("a release", &mut || {
