@@ -4,8 +4,12 @@
 //! file and help come from it, and so do the words of a refusal and its series
 //! in the metrics. The tables of the documents are checked against it.
 
+mod node_names;
+
 use std::fmt;
 use std::time::Duration;
+
+pub use node_names::NodeNames;
 
 /// What is known of a limit besides its value.
 #[derive(Debug)]
@@ -108,6 +112,8 @@ macro_rules! table {
             $($(#[doc = $doc])+ pub $key: usize,)+
             /// How long a reservation may be held.
             pub max_reservation_ttl: Duration,
+            /// Which names nodes may have.
+            pub node_names: NodeNames,
         }
 
         const ROWS: &[Row] = &[$(Row {
@@ -138,11 +144,8 @@ macro_rules! table {
                 }
             }
 
-            const fn all(value: usize, max_reservation_ttl: Duration) -> Self {
-                Self {
-                    $($key: value,)+
-                    max_reservation_ttl,
-                }
+            const fn all(value: usize, max_reservation_ttl: Duration, node_names: NodeNames) -> Self {
+                Self { $($key: value,)+ max_reservation_ttl, node_names }
             }
         }
     };
@@ -335,7 +338,7 @@ impl Limits {
     /// No limit on anything: for what was accepted before. Limits refuse only
     /// what is new.
     pub const fn none() -> Self {
-        Self::all(usize::MAX, Duration::MAX)
+        Self::all(usize::MAX, Duration::MAX, NodeNames::Any)
     }
 
     /// Checks a number against a limit.
@@ -359,7 +362,7 @@ impl Default for Limits {
     /// The defaults of the table. Memory is not limited; as many long decisions
     /// run as there are processors, and 16 times as many wait.
     fn default() -> Self {
-        let mut limits = Self::all(usize::MAX, Duration::from_secs(3_600));
+        let mut limits = Self::all(usize::MAX, Duration::from_secs(3_600), NodeNames::Dns);
         for &limit in Limit::ALL {
             if let Some(default) = limit.row().default {
                 limits.set(limit, default);

@@ -15,7 +15,9 @@ use super::endpoint::Endpoint;
 use super::input::{self, Input};
 use super::output::{self, AnswerFormat};
 use super::render::Origin;
+use crate::limits::NodeNames;
 use crate::manifest::SavedOrigin;
+use crate::server::config::NodeNamesSetting;
 
 /// Where the server is.
 #[derive(Debug, Clone, Args)]
@@ -96,6 +98,9 @@ pub(crate) struct SnapshotSource {
 
     #[command(flatten)]
     defaults: DefaultConstraintsFlag,
+
+    #[command(flatten)]
+    node_names: NodeNamesSetting,
 }
 
 impl SnapshotSource {
@@ -116,7 +121,7 @@ impl SnapshotSource {
         }
         let input = Input::read(&self.load, self.defaults.argument())?;
         input.warn(true);
-        let client = Client::in_process(Some(self.server.timeout));
+        let client = Client::in_process(Some(self.server.timeout), self.node_names());
         let saved = input.objects.saved.clone();
         input::send(&client, input, &self.name.snapshot, true).await?;
         Ok((client, saved))
@@ -133,6 +138,11 @@ impl SnapshotSource {
     /// Whether files are decided on, in this process.
     pub(crate) fn is_loaded(&self) -> bool {
         !self.load.is_empty()
+    }
+
+    /// Which names nodes may have where this process decides.
+    pub(crate) fn node_names(&self) -> NodeNames {
+        self.node_names.node_names
     }
 
     /// Name of the snapshot.

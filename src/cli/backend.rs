@@ -16,6 +16,7 @@ use tower::util::BoxCloneSyncService;
 use super::endpoint::{Endpoint, Transport};
 use super::errors::{RefusedCall, Unreachable};
 use crate::api;
+use crate::limits::NodeNames;
 use crate::proto::v1::spread_service_client::SpreadServiceClient;
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
 use crate::snapshot::{Limits, Registry, Unobserved};
@@ -49,8 +50,12 @@ impl Client {
     }
 
     /// A client of an empty service inside this process.
-    pub(crate) fn in_process(timeout: Option<Duration>) -> Self {
-        let registry = Arc::new(Registry::new(Limits::default(), Arc::new(Unobserved)));
+    pub(crate) fn in_process(timeout: Option<Duration>, node_names: NodeNames) -> Self {
+        let limits = Limits {
+            node_names,
+            ..Limits::default()
+        };
+        let registry = Arc::new(Registry::new(limits, Arc::new(Unobserved)));
         Self::of_service(
             api::Service::new(registry, CancellationToken::new()),
             timeout,

@@ -4,12 +4,16 @@
 use std::collections::BTreeMap;
 
 use super::violations::{Path, Violations};
+use crate::limits::NodeNames;
 
 /// The namespace of objects without a namespace.
 pub const DEFAULT_NAMESPACE: &str = "default";
 
 const SUBDOMAIN: &str = "must be 1 to 253 lower case letters, digits, \"-\" and \".\", \
      with a letter or digit at both ends of each part";
+const NODE_NAME: &str = "must be 1 to 253 lower case letters, digits, \"-\" and \".\", \
+     with a letter or digit at both ends of each part; --node-names any accepts other names";
+const ANY_NAME: &str = "must be 1 to 253 bytes without control characters and \"/\"";
 const DNS_LABEL: &str = "must be 1 to 63 lower case letters, digits and \"-\", \
      with a letter or digit at both ends";
 const LABEL_KEY: &str = "must be a label key: 1 to 63 letters, digits, \"-\", \"_\" and \".\", \
@@ -32,6 +36,17 @@ pub fn check_name(name: &str, path: Path<'_>, faults: &mut Violations) {
         faults.add(path, "is required");
     } else if !is_subdomain(name) {
         faults.add(path, SUBDOMAIN);
+    }
+}
+
+/// Checks the required name of a node, by the names that nodes may have.
+pub fn check_node_name(name: &str, which: NodeNames, path: Path<'_>, faults: &mut Violations) {
+    if name.is_empty() {
+        faults.add(path, "is required");
+    } else if which == NodeNames::Dns && !is_subdomain(name) {
+        faults.add(path, NODE_NAME);
+    } else if !is_any_name(name) {
+        faults.add(path, ANY_NAME);
     }
 }
 
@@ -86,6 +101,12 @@ pub fn is_label_key(key: &str) -> bool {
 
 fn is_label_name(name: &[u8]) -> bool {
     name.len() <= 63 && is_made_of(name, LOWER | UPPER, LOWER | UPPER | DASH | DOT | UNDERSCORE)
+}
+
+/// Whether a name can be told from others on a line, and from its kind in
+/// `node/NAME`.
+fn is_any_name(name: &str) -> bool {
+    name.len() <= 253 && !name.contains(|c: char| c == '/' || c.is_control())
 }
 
 fn is_subdomain(name: &str) -> bool {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::active::Subject;
 use super::judgement::Judgement;
 use super::verdict::{NodeRefusal, Reason};
+use crate::limits::NodeNames;
 use crate::matching::{Path, Requests, Violations, names};
 use crate::proto::v1;
 use crate::snapshot::{
@@ -49,10 +50,16 @@ pub struct Checked<'a> {
 
 impl OwnPlace {
     /// Checks and reads the spec of a pod, which is at `path`.
-    pub fn of(spec: &v1::PodSpec, path: Path<'_>, faults: &mut Violations) -> Self {
+    pub fn of(
+        spec: &v1::PodSpec,
+        node_names: NodeNames,
+        path: Path<'_>,
+        faults: &mut Violations,
+    ) -> Self {
         let gates = &spec.scheduling_gates;
         if !spec.node_name.is_empty() {
-            names::check_name(&spec.node_name, path.field("nodeName"), faults);
+            let path = path.field("nodeName");
+            names::check_node_name(&spec.node_name, node_names, path, faults);
         }
         let names: Vec<&str> = gates.iter().map(|gate| &*gate.name).collect();
         Self {

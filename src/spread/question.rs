@@ -81,7 +81,7 @@ impl Question {
         };
         let constraints = Constraints::own(constraints, subject);
         let requests = Requests::compile(spec, at, &mut faults);
-        let own = OwnPlace::of(spec, at, &mut faults);
+        let own = OwnPlace::of(spec, limits.node_names, at, &mut faults);
         let checks = Checks::of(subject, own, requests);
         faults.finish(Self {
             namespace: names::namespace_or_default(&metadata.namespace).to_owned(),

@@ -17,5 +17,6 @@ mod home;
 mod kept;
 mod limits;
 mod lost;
+mod node_names;
 mod removed;
 mod retried;

@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use tokio::sync::Semaphore;
 
 use super::memory;
 use super::values::positive_duration;
-use crate::limits::{Heading, Limit, Limits, Row, Unit};
+use crate::limits::{Heading, Limit, Limits, NodeNames, Row, Unit};
 
 /// Limits that are no numbers.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Limits")]
-struct Durations {
+struct Others {
     /// How long a reservation may be held.
     #[arg(
         long,
@@ -23,12 +24,34 @@ struct Durations {
         value_parser = positive_duration
     )]
     max_reservation_ttl: Duration,
+
+    #[command(flatten)]
+    node_names: NodeNamesSetting,
+}
+
+/// Which names nodes may have: a setting of servers, and of commands that decide
+/// by themselves.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct NodeNamesSetting {
+    /// Names that nodes may have: dns, as in Kubernetes, or any.
+    ///
+    /// With "any" it is 1 to 253 bytes without control characters and "/", such
+    /// as host_01. What is stored already stays, whatever this says.
+    #[arg(
+        long,
+        env = "EVENKEEL_NODE_NAMES",
+        value_name = "WHICH",
+        default_value = "dns",
+        value_parser = PossibleValuesParser::new(NodeNames::NAMES)
+            .map(|name| NodeNames::parse(&name).unwrap_or_default())
+    )]
+    pub node_names: NodeNames,
 }
 
 impl Args for Limits {
     fn augment_args(command: Command) -> Command {
         let flags = Limit::ALL.iter().filter_map(|limit| flag(*limit));
-        Durations::augment_args(command.args(flags))
+        Others::augment_args(command.args(flags))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -38,8 +61,10 @@ impl Args for Limits {
 
 impl FromArgMatches for Limits {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let others = Others::from_arg_matches(matches)?;
         let mut limits = Self {
-            max_reservation_ttl: Durations::from_arg_matches(matches)?.max_reservation_ttl,
+            max_reservation_ttl: others.max_reservation_ttl,
+            node_names: others.node_names.node_names,
             max_memory_bytes: memory::usual_limit(),
             ..Self::default()
         };

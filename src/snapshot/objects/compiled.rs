@@ -9,7 +9,7 @@ use super::owners::Owner;
 use super::parts::Parts;
 use super::pod::{Life, Phase};
 use super::templates;
-use crate::limits::{Limit, Limits};
+use crate::limits::{Limit, Limits, NodeNames};
 use crate::matching::{Path, Requests, Violations, names, times};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
@@ -42,8 +42,9 @@ impl Compiled {
             check_reference(reference, limits, path, faults);
             return Self::of(object, path, faults);
         }
-        let path = path.field(parts.kind()?.field());
-        check_metadata(metadata_of(object), limits, path, faults);
+        let kind = parts.kind()?;
+        let path = path.field(kind.field());
+        check_metadata(kind, metadata_of(object), limits, path, faults);
         match parts {
             Parts::Pod(pod) => check_pod(pod, limits, path, faults),
             Parts::Owner(_, selects) => {
@@ -97,14 +98,23 @@ fn check_reference(
         faults.add(path.field("kind"), format!("must be one of {known}"));
     }
     names::check_namespace(&reference.namespace, path.field("namespace"), faults);
-    names::check_name(&reference.name, path.field("name"), faults);
+    let name = path.field("name");
+    match ObjectKind::parse(&reference.kind) {
+        // What was stored under another setting can be deleted.
+        Some(ObjectKind::Node) => {
+            names::check_node_name(&reference.name, NodeNames::Any, name, faults);
+        }
+        _ => names::check_name(&reference.name, name, faults),
+    }
     check_text(&reference.uid, limits, path.field("uid"), faults);
 }
 
 fn check_pod(pod: &v1::Pod, limits: &Limits, path: Path<'_>, faults: &mut Violations) {
     let node_name = pod.spec.as_ref().map_or("", |s| &s.node_name);
     if !node_name.is_empty() {
-        names::check_name(node_name, path.field("spec").field("nodeName"), faults);
+        let spec = path.field("spec");
+        let path = spec.field("nodeName");
+        names::check_node_name(node_name, limits.node_names, path, faults);
     }
     let bytes = templates::size_bytes(pod);
     faults.within(path.field("spec"), limits, Limit::PodSpecBytes, bytes);
@@ -117,6 +127,7 @@ fn check_pod(pod: &v1::Pod, limits: &Limits, path: Path<'_>, faults: &mut Violat
 }
 
 fn check_metadata(
+    kind: ObjectKind,
     metadata: Option<&v1::ObjectMeta>,
     limits: &Limits,
     path: Path<'_>,
@@ -127,7 +138,13 @@ fn check_metadata(
         faults.add(path.field("name"), "is required");
         return;
     };
-    names::check_name(&metadata.name, path.field("name"), faults);
+    let name = path.field("name");
+    match kind {
+        ObjectKind::Node => {
+            names::check_node_name(&metadata.name, limits.node_names, name, faults);
+        }
+        _ => names::check_name(&metadata.name, name, faults),
+    }
     names::check_namespace(&metadata.namespace, path.field("namespace"), faults);
     names::check_labels(&metadata.labels, path.field("labels"), faults);
     times::check_deletion(metadata, path, faults);

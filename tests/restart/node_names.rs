@@ -1,0 +1,88 @@
+//! Names of nodes that are no DNS names, with and without the setting that
+//! accepts them.
+
+use evenkeel::proto::v1::{Change, UpdateSnapshotRequest};
+use tonic::Code;
+
+use crate::home::{Home, Running};
+use crate::support::build::{ZONE, hard, node, on, pod, spread};
+use crate::support::model::{Stored, delete};
+
+const WEB: [(&str, &str); 1] = [("app", "web")];
+
+/// What is said of changes that are refused.
+async fn refused(server: &Running, changes: Vec<Change>) -> String {
+    let request = UpdateSnapshotRequest {
+        changes,
+        ..Default::default()
+    };
+    let status = server.client.clone().update_snapshot(request).await;
+    let status = status.expect_err("a name that is not accepted");
+    assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
+    status.message().to_owned()
+}
+
+/// Names of the nodes that a new pod may go to.
+async fn feasible(server: &Running) -> Vec<String> {
+    let pod = spread(pod("new", &WEB), vec![hard(1, ZONE, &WEB)]);
+    let request = evenkeel::proto::v1::FilterRequest {
+        pod: Some(pod),
+        ..Default::default()
+    };
+    let answer = server.client.clone().filter(request).await;
+    answer.expect("a decision").into_inner().feasible
+}
+
+/// A node whose name is no label's value either.
+fn spaced() -> Change {
+    let mut node = node("b", &[(ZONE, "b")]);
+    node.metadata.get_or_insert_default().name = "Host 02 ä".to_owned();
+    node.change()
+}
+
+#[tokio::test]
+async fn names_that_were_accepted_stay_whatever_is_accepted_now() {
+    let home = Home::new();
+    let strict = home.start(&[]);
+    for (name, changes) in [
+        (
+            "changes[0].node.metadata.name",
+            vec![node("host_01", &[]).change()],
+        ),
+        (
+            "changes[0].pod.spec.nodeName",
+            vec![on(pod("a", &WEB), "host_01").change()],
+        ),
+    ] {
+        let said = refused(&strict, changes).await;
+        assert!(
+            said.contains(name) && said.contains("--node-names any"),
+            "{said}"
+        );
+    }
+    strict.stop().await;
+
+    let lax = home.start(&["--node-names", "any"]);
+    for name in ["a/b", "a\tb", "a\nb", &"a".repeat(254)] {
+        let said = refused(&lax, vec![node(name, &[]).change()]).await;
+        assert!(said.contains("must be 1 to 253 bytes"), "{said}");
+    }
+    let changes = vec![
+        node("host_01", &[(ZONE, "a")]).change(),
+        spaced(),
+        on(pod("a", &WEB), "host_01").change(),
+    ];
+    lax.update("default", changes).await;
+    assert_eq!(feasible(&lax).await, ["Host 02 ä"]);
+    lax.kill().await;
+
+    let strict = home.start(&[]);
+    assert_eq!(feasible(&strict).await, ["Host 02 ä"]);
+    let said = refused(&strict, vec![node("host_03", &[]).change()]).await;
+    assert!(said.contains("--node-names any"), "{said}");
+    strict
+        .update("default", vec![delete("Node", "", "host_01")])
+        .await;
+    assert_eq!(feasible(&strict).await, ["Host 02 ä"]);
+    strict.stop().await;
+}
