@@ -6,10 +6,9 @@
 
 mod node_names;
 
+pub use node_names::NodeNames;
 use std::fmt;
 use std::time::Duration;
-
-pub use node_names::NodeNames;
 
 /// What is known of a limit besides its value.
 #[derive(Debug)]

@@ -4,12 +4,14 @@ use std::fmt;
 use std::io::BufRead;
 
 use indicatif::ProgressBar;
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::error::ManifestError;
 use super::item::{Item, Origin};
-use super::lean::{Lean, LeanValue, read_field};
+use super::lean::{CompleteValue, Lean, LeanValue, read_field};
+use super::list_type::ListType;
+use super::parts::Part;
 use super::source::{InputSource, Syntax};
 
 /// What is done with each object.
@@ -28,19 +30,37 @@ pub(super) fn for_each_item(
     items(source, index, format, input, sink)
 }
 
-/// As [`for_each_item`], of a source whose text was read already.
-pub(super) fn for_each_item_in(
+/// Hands the object of `part`, or every object of its document, to `sink`.
+/// Nothing is left out of them.
+pub(super) fn for_each_item_of(
+    part: &Part<'_>,
     source: &InputSource,
-    text: &str,
     sink: Sink,
 ) -> Result<(), ManifestError> {
-    items(
-        source,
-        0,
-        source.format(text.as_bytes()),
-        text.as_bytes(),
-        sink,
-    )
+    let value = read_part(part, source)?;
+    let mut splitter = Splitter::new(source, 0, part.document, sink);
+    match part.item {
+        0 => splitter.document(value),
+        number => splitter.numbered([(number, value)], &part.list),
+    }
+}
+
+fn read_part(part: &Part<'_>, source: &InputSource) -> Result<Value, ManifestError> {
+    if part.syntax == Syntax::Json {
+        let read = serde_json::from_str::<CompleteValue>(part.text);
+        let value = read.map_err(|error| source.not_json(&error))?;
+        return Ok(value.0);
+    }
+    let read = |text: &str| {
+        let options = serde_saphyr::options! { budget: None };
+        serde_saphyr::from_str_with_options::<CompleteValue>(text, options)
+    };
+    let text = part.indented();
+    // Read again with as many lines before it as in the file, the error has
+    // the line of the file.
+    let from_line = |_| read(&format!("{}{text}", "\n".repeat(part.start.line - 1)));
+    let value = read(&text).or_else(from_line);
+    Ok(value.map_err(|error| source.not_yaml(&error))?.0)
 }
 
 fn items(
@@ -52,7 +72,7 @@ fn items(
 ) -> Result<(), ManifestError> {
     match format {
         Syntax::Json => json_items(source, index, input, sink),
-        Syntax::Yaml => yaml_documents(source, input, &mut |document, value| {
+        Syntax::Yaml => yaml_documents(source, input, &mut |document, LeanValue(value)| {
             Splitter::new(source, index, document, sink).document(value)
         }),
     }
@@ -65,21 +85,13 @@ pub(super) fn for_each_document(
 ) -> Result<(), ManifestError> {
     let (format, input) = source.open(&ProgressBar::hidden())?;
     match format {
-        Syntax::Yaml => yaml_documents(source, input, &mut |_, value| sink(value)),
+        Syntax::Yaml => yaml_documents(source, input, &mut |_, CompleteValue(value)| sink(value)),
         Syntax::Json => {
-            for value in serde_json::Deserializer::from_reader(input).into_iter::<LeanValue>() {
-                sink(value.map_err(|error| json_syntax(source, &error))?.0)?;
+            for value in serde_json::Deserializer::from_reader(input).into_iter::<CompleteValue>() {
+                sink(value.map_err(|error| source.not_json(&error))?.0)?;
             }
             Ok(())
         }
-    }
-}
-
-fn json_syntax(source: &InputSource, error: &serde_json::Error) -> ManifestError {
-    ManifestError::Syntax {
-        file: source.to_string(),
-        format: "JSON",
-        message: error.to_string(),
     }
 }
 
@@ -98,27 +110,23 @@ fn json_items(
         if let Some(error) = splitter.refused {
             return Err(error);
         }
-        read.map_err(|error| json_syntax(source, &error))?;
+        read.map_err(|error| source.not_json(&error))?;
     }
     Ok(())
 }
 
-fn yaml_documents(
+fn yaml_documents<T: DeserializeOwned>(
     source: &InputSource,
     mut input: impl BufRead,
-    sink: &mut dyn FnMut(u32, Value) -> Result<(), ManifestError>,
+    sink: &mut dyn FnMut(u32, T) -> Result<(), ManifestError>,
 ) -> Result<(), ManifestError> {
     // The budget guards servers against hostile input; these are the user's
     // own files, of any size. Repeated keys are an error, as for kubectl.
     let options = serde_saphyr::options! { budget: None };
-    let documents = serde_saphyr::read_with_options::<_, LeanValue>(&mut input, options);
+    let documents = serde_saphyr::read_with_options::<_, T>(&mut input, options);
     for (number, value) in (1..).zip(documents) {
-        let value = value.map_err(|error| ManifestError::Syntax {
-            file: source.to_string(),
-            format: "YAML",
-            message: error.without_snippet().to_string(),
-        })?;
-        sink(number, value.0)?;
+        let value = value.map_err(|error| source.not_yaml(&error))?;
+        sink(number, value)?;
     }
     Ok(())
 }
@@ -136,41 +144,6 @@ struct Splitter<'a> {
 fn is_empty_list(fields: &Map<String, Value>) -> bool {
     let kind = fields.get("kind").and_then(Value::as_str);
     kind.is_some_and(|kind| kind.ends_with("List"))
-}
-
-/// Kind and version of a list, which its items may leave out.
-#[derive(Default)]
-struct ListType {
-    kind: Option<String>,
-    api_version: Option<Value>,
-}
-
-impl ListType {
-    /// Of a list with these fields: a `PodList` holds objects of kind `Pod`.
-    fn of(fields: &Map<String, Value>) -> Self {
-        let kind = fields.get("kind").and_then(Value::as_str);
-        Self {
-            kind: kind
-                .and_then(|kind| kind.strip_suffix("List"))
-                .filter(|kind| !kind.is_empty())
-                .map(str::to_owned),
-            api_version: fields.get("apiVersion").cloned(),
-        }
-    }
-
-    /// Fills in what `item` leaves out.
-    fn apply(&self, item: &mut Value) {
-        if let (Some(kind), Value::Object(fields)) = (&self.kind, item)
-            && !fields.contains_key("kind")
-        {
-            fields.insert("kind".to_owned(), kind.clone().into());
-            if let Some(version) = &self.api_version {
-                fields
-                    .entry("apiVersion")
-                    .or_insert_with(|| version.clone());
-            }
-        }
-    }
 }
 
 impl<'a> Splitter<'a> {
@@ -290,7 +263,7 @@ impl<'de> Visitor<'de> for &mut Splitter<'_> {
                 };
                 waiting = Some(map.next_value_seed(items)?);
             } else {
-                read_field(&mut fields, key, &mut map)?;
+                read_field(&mut fields, key, &mut map, Lean::Whole)?;
             }
         }
         match waiting {

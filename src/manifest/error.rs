@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use super::position::Position;
+
 /// Why files could not be read as Kubernetes objects. Each message names the
 /// file, and the object and field where there is one.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +32,8 @@ pub(crate) enum ManifestError {
         format: &'static str,
         /// The parser's words, with line and column.
         message: String,
+        /// Where the parser stopped.
+        at: Option<Position>,
     },
     /// Valid JSON or YAML that is not a Kubernetes object.
     #[error("{place}: {message}")]

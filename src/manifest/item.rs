@@ -24,6 +24,14 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
+    /// Path of the object in its document: empty, or that of a list's item.
+    pub(super) fn path(&self) -> String {
+        match self.item {
+            0 => String::new(),
+            number => format!("items[{}]", number - 1),
+        }
+    }
+
     /// For a message, e.g. `cluster.yaml, document 2, item 17`.
     pub(super) fn describe(&self, source: &InputSource) -> String {
         let mut text = source.to_string();

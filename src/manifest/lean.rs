@@ -8,19 +8,24 @@ use serde_json::{Map, Value};
 /// Fields that no decision reads and that make up most of a cluster's bytes.
 /// They are dropped while reading, unless they hold a plain value: a label may
 /// have any of these names, and label values are plain.
-const BULKY: [&str; 13] = [
+const BULKY: [&str; 18] = [
     "annotations",
-    "conditions",
-    "containerStatuses",
-    "containers",
+    "args",
+    "command",
     "data",
+    "env",
+    "envFrom",
     "ephemeralContainers",
     "images",
-    "initContainerStatuses",
-    "initContainers",
+    "lastState",
+    "lifecycle",
+    "livenessProbe",
     "managedFields",
+    "readinessProbe",
+    "securityContext",
+    "startupProbe",
+    "state",
     "volumeMounts",
-    "volumes",
     "volumesAttached",
 ];
 
@@ -28,6 +33,8 @@ const BULKY: [&str; 13] = [
 /// unset, and without the bulky ones.
 #[derive(Clone, Copy)]
 pub(super) enum Lean {
+    /// Keep lists and maps, the bulky ones too.
+    Complete,
     /// Keep lists and maps.
     Whole,
     /// Read over lists and maps: they become null.
@@ -43,16 +50,25 @@ impl<'de> serde::Deserialize<'de> for LeanValue {
     }
 }
 
+/// [`Lean::Complete`] for parsers that ask for a type.
+pub(super) struct CompleteValue(pub(super) Value);
+
+impl<'de> serde::Deserialize<'de> for CompleteValue {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        Lean::Complete.deserialize(input).map(CompleteValue)
+    }
+}
+
 /// Reads the value of `key` into `fields`, if it is worth keeping.
 pub(super) fn read_field<'de, A: MapAccess<'de>>(
     fields: &mut Map<String, Value>,
     key: String,
     map: &mut A,
+    how: Lean,
 ) -> Result<(), A::Error> {
-    let how = if BULKY.contains(&key.as_str()) {
-        Lean::PlainOnly
-    } else {
-        Lean::Whole
+    let how = match how {
+        Lean::Whole if BULKY.contains(&key.as_str()) => Lean::PlainOnly,
+        how => how,
     };
     let value = map.next_value_seed(how)?;
     if !value.is_null() {
@@ -131,7 +147,7 @@ impl<'de> Visitor<'de> for Lean {
         }
         let mut fields = Map::new();
         while let Some(key) = map.next_key()? {
-            read_field(&mut fields, key, &mut map)?;
+            read_field(&mut fields, key, &mut map, self)?;
         }
         Ok(fields.into())
     }

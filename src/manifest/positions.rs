@@ -1,24 +1,19 @@
-//! Where the fields of a file are: line and column by document and path.
+//! Where the fields of an object are: line and column by path.
 
 use std::collections::HashMap;
 
-use granit_parser::{Event, Marker, Parser, ScanError};
+use granit_parser::{Event, Parser};
 
-/// A place in a text, counted from 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Position {
-    /// The line.
-    pub(crate) line: usize,
-    /// The column, in characters.
-    pub(crate) column: usize,
-}
+use super::parts::Part;
+use super::position::Position;
 
-/// The places of all fields of a YAML or JSON text.
+/// The places of all fields of a part of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Positions {
-    /// By number of the document and path, e.g. `spec.containers[0].name`.
-    places: HashMap<(u32, String), Position>,
-    stopped: Option<Position>,
+    /// By path in the document, e.g. `items[2].spec.containers[0].name`.
+    places: HashMap<String, Position>,
+    /// Path of the part in the document.
+    root: String,
 }
 
 /// What is being read: a map waiting for a key or for a value, or a list.
@@ -28,37 +23,23 @@ enum Level {
     Item(usize),
 }
 
-impl Position {
-    /// The parser counts columns from 0.
-    fn of(marker: &Marker) -> Self {
-        Self {
-            line: marker.line(),
-            column: marker.col() + 1,
-        }
-    }
-}
-
 impl Positions {
-    /// Finds the fields of a text. One that does not parse has those up to
+    /// Finds the fields of a part. One that does not parse has those up to
     /// where it stops.
-    pub(crate) fn of(text: &str) -> Self {
-        let mut positions = Self::default();
-        if let Err(error) = positions.read(text) {
-            positions.stopped = Some(Position::of(error.marker()));
-        }
+    pub(crate) fn of(part: &Part<'_>) -> Self {
+        let mut positions = Self {
+            places: HashMap::new(),
+            root: part.path(),
+        };
+        positions.read(&part.indented(), part.start.line - 1);
         positions
     }
 
-    /// Where the text stops to parse, if it does.
-    pub(crate) fn stopped(&self) -> Option<Position> {
-        self.stopped
-    }
-
     /// The place of a field, or of the nearest field around it.
-    pub(crate) fn find(&self, document: u32, path: &str) -> Option<Position> {
+    pub(crate) fn find(&self, path: &str) -> Option<Position> {
         let mut path = path;
         loop {
-            if let Some(position) = self.places.get(&(document, path.to_owned())) {
+            if let Some(position) = self.places.get(path) {
                 return Some(*position);
             }
             if path.is_empty() {
@@ -68,27 +49,20 @@ impl Positions {
         }
     }
 
-    fn read(&mut self, text: &str) -> Result<(), ScanError> {
-        let mut parser = Parser::new_from_str(text);
-        let (mut document, mut levels) = (0, Vec::new());
-        while let Some(event) = parser.next_event() {
-            let (event, span) = event?;
-            let here = Position::of(&span.start);
+    fn read(&mut self, text: &str, lines_before: usize) {
+        let mut levels = Vec::new();
+        for event in Parser::new_from_str(text) {
+            let Ok((event, span)) = event else { return };
+            let mut here = Position::of(&span.start);
+            here.line += lines_before;
             match event {
-                Event::DocumentEnd => levels.clear(),
                 Event::Scalar(value, ..) => match levels.last_mut() {
                     Some(level @ Level::Key) => *level = Level::Value(value.into_owned(), here),
-                    // An empty document is none.
-                    None => {}
-                    Some(_) => self.enter(document, &mut levels, here),
+                    _ => self.enter(&mut levels, here),
                 },
-                Event::Alias(_) => self.enter(document, &mut levels, here),
+                Event::Alias(_) => self.enter(&mut levels, here),
                 Event::MappingStart(..) | Event::SequenceStart(..) => {
-                    if levels.is_empty() {
-                        document += 1;
-                        self.places.insert((document, String::new()), here);
-                    }
-                    self.note(document, &levels, here);
+                    self.note(&levels, here);
                     levels.push(match event {
                         Event::MappingStart(..) => Level::Key,
                         _ => Level::Item(0),
@@ -101,32 +75,30 @@ impl Positions {
                 _ => {}
             }
         }
-        Ok(())
     }
 
     /// Notes a plain value, and continues with the next one.
-    fn enter(&mut self, document: u32, levels: &mut [Level], here: Position) {
-        self.note(document, levels, here);
+    fn enter(&mut self, levels: &mut [Level], here: Position) {
+        self.note(levels, here);
         next(levels);
     }
 
     /// Notes where the value that is being read is: at its key, if it has one.
-    fn note(&mut self, document: u32, levels: &[Level], here: Position) {
-        let Some(last) = levels.last() else { return };
-        let mut path = String::new();
+    fn note(&mut self, levels: &[Level], here: Position) {
+        let mut path = self.root.clone();
         for level in levels {
             match level {
                 Level::Key => {}
                 Level::Value(key, _) if path.is_empty() => path.push_str(key),
-                Level::Value(key, _) => path.push_str(&format!(".{key}")),
+                Level::Value(key, _) => path.extend([".", key]),
                 Level::Item(index) => path.push_str(&format!("[{index}]")),
             }
         }
-        let place = match last {
-            Level::Value(_, key) => *key,
+        let place = match levels.last() {
+            Some(Level::Value(_, key)) => *key,
             _ => here,
         };
-        self.places.insert((document, path), place);
+        self.places.insert(path, place);
     }
 }
 
@@ -141,7 +113,17 @@ fn next(levels: &mut [Level]) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::parts::split;
+    use super::super::source::InputSource;
     use super::*;
+
+    /// The place of a field in a document.
+    fn found(text: &str, document: u32, path: &str) -> Option<Position> {
+        let (parts, _) = split(&InputSource::StandardInput, text);
+        let of_it = parts.iter().filter(|part| part.document == document);
+        let mut of_it = of_it.filter(|part| path.starts_with(&part.path()));
+        Positions::of(of_it.next()?).find(path)
+    }
 
     #[test]
     fn fields_are_found_in_block_and_flow_style_and_in_json() {
@@ -158,7 +140,22 @@ kind: B
 at: &a {b: c}
 same: *a
 last: here
+---
+kind: List
+items:
+# The first.
+- kind: A
+  of:
+    - { x: 1 }
+
+- - odd
+-   kind: C
+    over: |
+      - text
+      of: lines
+    last: 1
 ";
+        let list = "{\"items\": [{\"kind\": \"A\"},\n  {\"kind\":\n\"B\"}]}\n";
         let json = "{\n  \"kind\": \"A\",\n  \"spec\": {\"list\": [1,\n    2]}\n}\n";
         let cases = [
             (yaml, 1, "kind", (3, 1)),
@@ -171,14 +168,17 @@ last: here
             (yaml, 2, "kind", (9, 1)),
             (yaml, 2, "same", (11, 1)),
             (yaml, 2, "last", (12, 1)),
+            (yaml, 3, "items[0].of[0].x", (18, 9)),
+            (yaml, 3, "items[1]", (20, 3)),
+            (yaml, 3, "items[2].last", (25, 5)),
             (json, 1, "spec.list[1]", (4, 5)),
+            (list, 1, "items[0].kind", (1, 13)),
+            (list, 1, "items[1].kind", (2, 4)),
         ];
         for (text, document, path, (line, column)) in cases {
-            let found = Positions::of(text).find(document, path);
+            let found = found(text, document, path);
             assert_eq!(found, Some(Position { line, column }), "{document}: {path}");
         }
-        assert_eq!(Positions::of("").find(1, "kind"), None);
-        let torn = Positions::of("a: 1\nb: }\n");
-        assert_eq!(torn.stopped().map(|at| at.line), Some(2));
+        assert_eq!(found("", 1, "kind"), None);
     }
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use indicatif::ProgressBar;
 
 use super::error::ManifestError;
+use super::position::Position;
 
 /// How much of a file is read at a time, in bytes.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -87,6 +88,32 @@ impl InputSource {
             .read_to_string(&mut text)
             .map_err(|error| self.io(error))?;
         Ok(text)
+    }
+
+    /// A text of this source that is no JSON.
+    pub(super) fn not_json(&self, error: &serde_json::Error) -> ManifestError {
+        ManifestError::Syntax {
+            file: self.to_string(),
+            format: "JSON",
+            message: error.to_string(),
+            at: Some(Position {
+                line: error.line(),
+                column: error.column(),
+            }),
+        }
+    }
+
+    /// A text of this source that is no YAML.
+    pub(super) fn not_yaml(&self, error: &serde_saphyr::Error) -> ManifestError {
+        ManifestError::Syntax {
+            file: self.to_string(),
+            format: "YAML",
+            message: error.without_snippet().to_string(),
+            at: error.location().map(|at| Position {
+                line: at.line() as usize,
+                column: at.column() as usize,
+            }),
+        }
     }
 
     /// An I/O error of this source.

@@ -1,52 +1,104 @@
 //! All pods, workloads and placements of a file, each with where it was found.
 
+use std::rc::Rc;
+
 use serde_json::Value;
 
-use super::document::for_each_item_in;
+use super::document::for_each_item_of;
+use super::embedded::{TemplatePath, path_of_kind, template_paths};
 use super::error::ManifestError;
 use super::fleet::{PlacementPolicy, is_placement, placement};
-use super::item::{self, describe};
+use super::item::{self, Item, Origin, describe};
+use super::parts::Part;
 use super::source::InputSource;
-use super::workload::{pod_of, template_path};
+use super::workload::pod_of;
 use crate::proto::v1::Pod;
 
-/// A pod template of a file, or a placement.
-pub(crate) struct Template {
-    /// Kind, namespace and name of the object.
-    pub(crate) object: String,
+/// An object with pod templates, or a placement.
+pub(crate) struct TemplateObject {
+    /// Kind, namespace and name.
+    pub(crate) name: String,
     /// The object.
     pub(crate) value: Value,
-    /// Number of its document in the file, from 1.
-    pub(crate) document: u32,
     /// Path of the object in its document: empty, or that of a list's item.
     pub(crate) path: String,
-    /// Path, in the object, of the part with the pod's `metadata` and `spec`:
+    /// Where its pod templates are; for a Pod and a placement it is one, with
+    /// an empty path.
+    pub(crate) templates: Vec<TemplatePath>,
+}
+
+/// A pod template of an object, or a placement.
+pub(crate) struct Template {
+    /// The object.
+    pub(crate) object: Rc<TemplateObject>,
+    /// Where the part with the pod's `metadata` and `spec` is in the object:
     /// empty for a Pod.
-    pub(crate) template: String,
+    pub(crate) place: TemplatePath,
     /// The pod, and the policy of a placement; or what keeps it from being
     /// read.
     pub(crate) pod: Result<(Pod, Option<PlacementPolicy>), ManifestError>,
 }
 
-impl Template {
-    /// Kind of the object.
+impl TemplateObject {
+    /// Its kind.
     pub(crate) fn kind(&self) -> &str {
         item::text(&self.value, "kind")
     }
 
+    /// Its namespace; empty when it does not say.
+    pub(crate) fn namespace(&self) -> &str {
+        item::text(item::metadata(&self.value), "namespace")
+    }
+
+    /// Whether it is a placement of KubeFleet.
+    pub(crate) fn is_placement(&self) -> bool {
+        is_placement(self.kind())
+    }
+
+    /// Whether Kubernetes itself defines it, and so refuses fields that it does
+    /// not know.
+    pub(crate) fn is_built_in(&self) -> bool {
+        let version = item::text(&self.value, "apiVersion");
+        let group = version.split_once('/').map_or("", |(group, _)| group);
+        path_of_kind(self.kind()).is_some() && !group.contains('.')
+    }
+
+    /// Path of what has the constraints of a template.
+    pub(crate) fn spec_of(&self, template: &TemplatePath) -> String {
+        match (self.is_placement(), &*template.field) {
+            (true, _) => "spec.policy".to_owned(),
+            (false, "") => "spec".to_owned(),
+            (false, path) => format!("{path}.spec"),
+        }
+    }
+}
+
+impl Template {
     /// Path in the object, as it is in the file, of a field that is given
     /// relative to the pod.
     pub(crate) fn field(&self, of_pod: &str) -> String {
-        if is_placement(self.kind()) {
-            return match of_pod.strip_prefix("spec.") {
-                Some(field) => format!("spec.policy.{field}"),
-                None => of_pod.to_owned(),
-            };
+        match (of_pod.strip_prefix("spec"), &*self.place.field) {
+            (Some(field), _) if field.is_empty() || field.starts_with(['.', '[']) => {
+                format!("{}{field}", self.object.spec_of(&self.place))
+            }
+            (_, "") => of_pod.to_owned(),
+            (_, path) => format!("{path}.{of_pod}"),
         }
-        match &*self.template {
-            "" => of_pod.to_owned(),
-            template => format!("{template}.{of_pod}"),
-        }
+    }
+
+    /// The constraints as they are in the file, of whatever type.
+    pub(crate) fn written_constraints(&self) -> Option<&Value> {
+        let pointer = match self.object.is_placement() {
+            true => "/spec/policy/topologySpreadConstraints".to_owned(),
+            false => format!("{}/spec/topologySpreadConstraints", self.place.pointer),
+        };
+        self.object.value.pointer(&pointer)
+    }
+
+    /// The metadata of the pod as in the file; null for a placement.
+    pub(crate) fn written_metadata(&self) -> &Value {
+        let pointer = format!("{}/metadata", self.place.pointer);
+        self.object.value.pointer(&pointer).unwrap_or(&Value::Null)
     }
 }
 
@@ -59,42 +111,62 @@ fn is_made(value: &Value) -> bool {
         .any(|owner| owner.get("controller") == Some(&Value::Bool(true)))
 }
 
-/// Hands every pod, workload and placement of `text`, which is that of `source`,
-/// to `sink`. Objects that a controller made are left out, and those without a
-/// template.
-///
-/// # Errors
-/// What keeps the file from being read; templates before that were handed on.
-pub(crate) fn for_each_template(
-    source: &InputSource,
-    text: &str,
-    sink: &mut dyn FnMut(Template),
-) -> Result<(), ManifestError> {
-    for_each_item_in(source, text, &mut |item| {
-        let kind = item::text(&item.value, "kind").to_owned();
-        let template = template_path(&kind);
-        let has_template = template.is_some_and(|path| item.value.pointer(path).is_some());
-        if !has_template && !is_placement(&kind) || is_made(&item.value) {
-            return Ok(());
-        }
-        let (document, number) = (item.origin.document, item.origin.item);
-        let (name, value) = (describe(&item.value), item.value.clone());
-        let pod = match template {
-            Some(_) => pod_of(item, source).map(|pod| (pod, None)),
-            None => placement(item, source).map(|(pod, policy)| (pod, Some(policy))),
-        };
-        let template = template.unwrap_or_default();
-        sink(Template {
-            object: name,
-            value,
-            document,
-            path: match number {
-                0 => String::new(),
-                number => format!("items[{}]", number - 1),
-            },
-            template: template.trim_start_matches('/').replace('/', "."),
+impl Part<'_> {
+    /// Hands every pod, workload and placement in this part of `source` to
+    /// `sink`. Objects that a controller made are left out, and those without
+    /// a template.
+    ///
+    /// # Errors
+    /// What keeps the part from being read; templates before that were handed
+    /// on.
+    pub(crate) fn for_each_template(
+        &self,
+        source: &InputSource,
+        sink: &mut dyn FnMut(Template),
+    ) -> Result<(), ManifestError> {
+        for_each_item_of(self, source, &mut |item| {
+            if !is_made(&item.value) {
+                templates_of(item, source).for_each(&mut *sink);
+            }
+            Ok(())
+        })
+    }
+}
+
+fn templates_of(item: Item, source: &InputSource) -> impl Iterator<Item = Template> {
+    let Item { value, origin } = item;
+    let is_placement = is_placement(item::text(&value, "kind"));
+    let templates = match is_placement {
+        true => vec![TemplatePath::default()],
+        false => template_paths(&value),
+    };
+    let object = Rc::new(TemplateObject {
+        name: describe(&value),
+        path: origin.path(),
+        value,
+        templates: templates.clone(),
+    });
+    templates.into_iter().map(move |place| {
+        let pod = read(&object.value, origin, is_placement, &place, source);
+        Template {
+            object: Rc::clone(&object),
+            place,
             pod,
-        });
-        Ok(())
+        }
     })
+}
+
+fn read(
+    value: &Value,
+    origin: Origin,
+    is_placement: bool,
+    place: &TemplatePath,
+    source: &InputSource,
+) -> Result<(Pod, Option<PlacementPolicy>), ManifestError> {
+    let value = value.clone();
+    let item = Item { value, origin };
+    match is_placement {
+        true => placement(item, source).map(|(pod, policy)| (pod, Some(policy))),
+        false => pod_of(item, place, source).map(|pod| (pod, None)),
+    }
 }

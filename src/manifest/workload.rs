@@ -7,6 +7,7 @@ use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use super::document::for_each_item;
+use super::embedded::{TemplatePath, path_of_kind, template_paths};
 use super::error::ManifestError;
 use super::fleet::{PlacementPolicy, is_placement, placement};
 use super::item::{Item, describe, metadata, text};
@@ -48,7 +49,8 @@ impl WorkloadPod {
 /// namespace. The pods of a ReplicaSet, StatefulSet or ReplicationController
 /// have it as their owner, so that the selector of default constraints is
 /// deduced as for the real pods. Those of a Deployment or a CronJob have an
-/// owner in between that is not in the file, so they get no owner.
+/// owner in between that is not in the file, so they get no owner. An object of
+/// another kind is a workload if it has one pod template.
 pub(crate) fn read_workload(
     path: &Path,
     name: Option<&ObjectName>,
@@ -60,7 +62,8 @@ pub(crate) fn read_workload(
     for (index, source) in sources.iter().enumerate() {
         for_each_item(source, index, &ProgressBar::hidden(), &mut |item| {
             let kind = text(&item.value, "kind");
-            if template_path(kind).is_some() || is_placement(kind) {
+            let has_pods = path_of_kind(kind).is_some() || is_placement(kind);
+            if has_pods || !template_paths(&item.value).is_empty() {
                 choices.push(choice(&item.value));
                 if name.is_none_or(|name| is_called(&item.value, name)) {
                     found.push(item);
@@ -80,7 +83,8 @@ pub(crate) fn read_workload(
         let (pod, policy) = placement(item, source)?;
         (pod, Some(policy))
     } else {
-        (pod_of(item, source)?, None)
+        let place = the_template(&item, source)?;
+        (pod_of(item, &place, source)?, None)
     };
     if let Some(namespace) = namespace {
         pod.metadata.get_or_insert_default().namespace = namespace.to_owned();
@@ -104,19 +108,27 @@ fn replicas(value: &Value) -> i32 {
     i32::try_from(wanted.unwrap_or(1)).unwrap_or(i32::MAX)
 }
 
-/// Where a kind keeps its pod template; empty for a Pod, none for a kind that
-/// has no pods.
-pub(super) fn template_path(kind: &str) -> Option<&'static str> {
-    match kind {
-        "Pod" => Some(""),
-        "Deployment"
-        | "ReplicaSet"
-        | "StatefulSet"
-        | "DaemonSet"
-        | "Job"
-        | "ReplicationController" => Some("/spec/template"),
-        "CronJob" => Some("/spec/jobTemplate/spec/template"),
-        _ => None,
+/// Where the one pod template of an item is.
+fn the_template(item: &Item, source: &InputSource) -> Result<TemplatePath, ManifestError> {
+    let fault = |field: String, message: String| ManifestError::Field {
+        place: item.origin.describe(source),
+        object: describe(&item.value),
+        field,
+        message,
+    };
+    let mut paths = template_paths(&item.value);
+    match (paths.pop(), &*paths) {
+        (Some(path), []) => Ok(path),
+        (Some(last), before) => {
+            let fields: Vec<&str> = before.iter().map(|path| &*path.field).collect();
+            let message = format!("{} is a pod template too: put one into a Pod", last.field);
+            Err(fault(fields.join(", "), message))
+        }
+        (None, _) => {
+            let path = path_of_kind(text(&item.value, "kind")).unwrap_or_default();
+            let field = path.trim_start_matches('/').replace('/', ".");
+            Err(fault(field, "no pod template there".to_owned()))
+        }
     }
 }
 
@@ -180,12 +192,14 @@ fn listed(choices: &[String]) -> String {
     text
 }
 
-/// The pod of an item that has one.
-pub(super) fn pod_of(mut item: Item, source: &InputSource) -> Result<Pod, ManifestError> {
-    let kind = text(&item.value, "kind").to_owned();
-    let path = template_path(&kind).unwrap_or_default();
-    if !path.is_empty() {
-        item.value = template_pod(&item, &kind, path, source)?;
+/// The pod of an item that has a template at `place`.
+pub(super) fn pod_of(
+    mut item: Item,
+    place: &TemplatePath,
+    source: &InputSource,
+) -> Result<Pod, ManifestError> {
+    if !place.pointer.is_empty() {
+        item.value = template_pod(&item.value, place);
     }
     let mut pod: Pod = item.decode(source)?;
     // Where it runs is not where it has to.
@@ -200,19 +214,9 @@ pub(super) fn pod_of(mut item: Item, source: &InputSource) -> Result<Pod, Manife
 }
 
 /// The pod that the workload's template describes, as JSON.
-fn template_pod(
-    item: &Item,
-    kind: &str,
-    path: &str,
-    source: &InputSource,
-) -> Result<Value, ManifestError> {
-    let workload = &item.value;
-    let template = workload.pointer(path).ok_or_else(|| ManifestError::Field {
-        place: item.origin.describe(source),
-        object: describe(workload),
-        field: path[1..].replace('/', "."),
-        message: "no pod template there".to_owned(),
-    })?;
+fn template_pod(workload: &Value, place: &TemplatePath) -> Value {
+    let kind = text(workload, "kind");
+    let template = workload.pointer(&place.pointer).unwrap_or(&Value::Null);
     let metadata = metadata(workload);
     let mut pod = json!({
         "kind": kind,
@@ -230,5 +234,5 @@ fn template_pod(
             "controller": true,
         }]);
     }
-    Ok(pod)
+    pod
 }

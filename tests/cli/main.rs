@@ -4,6 +4,8 @@ mod evenkeel;
 mod hostile;
 mod in_process;
 mod lint;
+mod lint_settings;
+mod lint_written;
 mod odds;
 mod place;
 #[path = "../support/process.rs"]

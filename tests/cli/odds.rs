@@ -41,6 +41,40 @@ fn healthcheck_asks_the_health_service() {
     }
 }
 
+/// What pods request is in their containers, ports and volumes.
+#[test]
+fn what_pods_take_is_read_from_files() {
+    let node =
+        "kind: Node\nmetadata: {name: a}\nstatus: {allocatable: {cpu: '2', pods: '9'}}\n---\n";
+    let takes =
+        |cpu: u8| format!("containers: [{{name: c, resources: {{requests: {{cpu: '{cpu}'}}}}}}]");
+    let runs = |cpu: u8| {
+        let spec = takes(cpu);
+        format!("kind: Pod\nmetadata: {{name: old}}\nspec: {{nodeName: a, {spec}}}\n---\n")
+    };
+    let claims = "volumes: [{name: v, persistentVolumeClaim: {claimName: v}}]";
+    for (old, new, code, expected) in [
+        (1, takes(1), 0, "a\n"),
+        (2, takes(1), 1, ""),
+        (1, takes(2), 1, ""),
+    ] {
+        let desk = Desk::new()
+            .file("cluster.yaml", &format!("{node}{}", runs(old)))
+            .file(
+                "pod.yaml",
+                &format!("kind: Pod\nspec: {{{claims}, {new}}}\n"),
+            );
+        let outcome = desk
+            .run("filter -f pod.yaml --load cluster.yaml -o name")
+            .expect(code);
+        assert_eq!(outcome.out, expected, "{old}, {new}");
+        let answer = desk
+            .run("filter -f pod.yaml --load cluster.yaml -o json")
+            .expect(code);
+        assert_eq!(answer.json()["unchecked"][0], "spec.volumes");
+    }
+}
+
 #[test]
 fn the_descriptor_describes_the_service() {
     let desk = Desk::new();

@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::fields;
 use super::finding::Said;
+use super::placeholders::{UNRENDERED, has_placeholder};
 use super::rule::LintRule;
 use crate::explain;
-use crate::manifest::{PlacementPolicy, Template};
-use crate::matching::{Path, Violations};
+use crate::limits::NodeNames;
+use crate::manifest::{ManifestError, PlacementPolicy, Template};
+use crate::matching::{Path, Violation, Violations};
 use crate::proto::v1::hint::Kind;
 use crate::proto::v1::{Hint, Pod, TopologySpreadConstraint};
 use crate::snapshot::Limits;
@@ -39,13 +42,6 @@ const DEPRECATED_KEYS: [(&str, &str); 4] = [
     ("beta.kubernetes.io/os", "kubernetes.io/os"),
 ];
 
-/// How placeholders of templates begin.
-pub(super) const PLACEHOLDER: &str = "{{";
-
-/// What is said of a template that has some.
-pub(super) const UNRENDERED: &str =
-    "this is a template with placeholders: lint what it is rendered to, e.g. by `helm template`";
-
 /// A template with its constraints compiled.
 struct CheckedTemplate<'t> {
     template: &'t Template,
@@ -54,47 +50,92 @@ struct CheckedTemplate<'t> {
     constraints: Vec<Active>,
 }
 
-/// What all rules say of a template.
-pub(crate) fn check(template: &Template) -> Vec<Said> {
-    const RULES: [fn(&CheckedTemplate<'_>) -> Vec<Said>; 7] = [
+/// What a template's own rules say.
+pub(super) struct Checked {
+    /// The findings.
+    pub(super) said: Vec<Said>,
+    /// The constraints; none where the template is not valid.
+    pub(super) constraints: Option<Vec<Active>>,
+}
+
+/// Applies all rules to a template.
+pub(super) fn check(template: &Template, node_names: NodeNames) -> Checked {
+    const RULES: [fn(&CheckedTemplate<'_>) -> Vec<Said>; 8] = [
         explained,
         unknown_match_label_key,
         mixed_revisions,
         deprecated_key,
         daemon_set,
         single_replica,
+        no_constraints,
         placement,
     ];
-    if template.value.to_string().contains(PLACEHOLDER) {
-        return vec![Said {
-            rule: LintRule::Unrendered,
-            field: String::new(),
-            message: UNRENDERED.to_owned(),
-        }];
+    if has_placeholder(&template.object.value) {
+        return Checked {
+            said: vec![Said {
+                rule: LintRule::Unrendered,
+                field: String::new(),
+                message: UNRENDERED.to_owned(),
+            }],
+            constraints: None,
+        };
     }
-    let (pod, policy) = match &template.pod {
-        Ok((pod, policy)) => (pod, policy.as_ref()),
-        Err(error) => return vec![invalid(String::new(), error.to_string())],
-    };
-    let constraints = match compile(pod, policy.is_some()) {
-        Ok(constraints) => constraints,
+    let mut said = fields::odd(template);
+    let constraints = match read(template, node_names, &said) {
+        Ok(checked) => {
+            said.extend(RULES.iter().flat_map(|rule| rule(&checked)));
+            Some(checked.constraints)
+        }
         Err(faults) => {
-            let fault = |fault: &crate::matching::Violation| {
-                let field = template.field(fault.field.trim_start_matches('.'));
-                let name = field.rsplit('.').next().unwrap_or_default();
-                let message = format!("{name} {}", fault.description);
-                invalid(field, message)
-            };
-            return faults.iter().map(fault).collect();
+            said.extend(faults);
+            None
         }
     };
-    let checked = CheckedTemplate {
+    Checked { said, constraints }
+}
+
+/// A template with its constraints, or what is wrong with it besides what is
+/// `said` already.
+fn read<'t>(
+    template: &'t Template,
+    node_names: NodeNames,
+    said: &[Said],
+) -> Result<CheckedTemplate<'t>, Vec<Said>> {
+    if said.iter().any(|said| said.rule == LintRule::Invalid) {
+        return Err(Vec::new());
+    }
+    let read = template.pod.as_ref();
+    let (pod, policy) = read.map_err(|error| vec![unreadable(template, error)])?;
+    let constraints = compile(pod, policy.is_some(), node_names).map_err(|faults| {
+        let fault = |fault: &Violation| {
+            let field = template.field(fault.field.trim_start_matches('.'));
+            let name = field.rsplit('.').next().unwrap_or_default();
+            let message = format!("{name} {}", fault.description);
+            invalid(field, message)
+        };
+        faults.iter().map(fault).collect::<Vec<_>>()
+    })?;
+    Ok(CheckedTemplate {
         template,
         pod,
-        policy,
+        policy: policy.as_ref(),
         constraints,
-    };
-    RULES.iter().flat_map(|rule| rule(&checked)).collect()
+    })
+}
+
+/// A template that cannot be read as a pod.
+fn unreadable(template: &Template, error: &ManifestError) -> Said {
+    match error {
+        ManifestError::Field { field, message, .. } => {
+            let name = field.rsplit('.').next().unwrap_or_default();
+            let path = match field.strip_prefix("spec.policy") {
+                Some(_) if template.object.is_placement() => field.clone(),
+                _ => template.field(field),
+            };
+            invalid(path, format!("{name}: {message}"))
+        }
+        error => invalid(String::new(), error.to_string()),
+    }
 }
 
 fn invalid(field: String, message: String) -> Said {
@@ -106,8 +147,15 @@ fn invalid(field: String, message: String) -> Said {
 }
 
 /// The constraints of a pod, by the rules of a decision about it.
-fn compile(pod: &Pod, is_placement: bool) -> Result<Vec<Active>, Violations> {
-    let limits = Limits::default();
+fn compile(
+    pod: &Pod,
+    is_placement: bool,
+    node_names: NodeNames,
+) -> Result<Vec<Active>, Violations> {
+    let limits = Limits {
+        node_names,
+        ..Limits::default()
+    };
     // Fields are named as those of the pod.
     let root = Path::root("");
     if is_placement {
@@ -161,7 +209,7 @@ impl CheckedTemplate<'_> {
     }
 
     fn is(&self, kind: &str) -> bool {
-        self.template.kind() == kind
+        self.template.object.kind() == kind
     }
 }
 
@@ -186,6 +234,16 @@ fn selects_given(active: &Active) -> bool {
     wire.is_some_and(|wire| wire.match_labels.keys().any(|key| is_given(key)))
 }
 
+/// Whether labels that controllers give keep a constraint of `pod` from counting
+/// the pods of other workloads.
+pub(super) fn counts_alone(pod: &Pod, active: &Active) -> bool {
+    let spec = pod.spec.as_ref();
+    let written = spec.and_then(|spec| spec.topology_spread_constraints.get(active.index));
+    let keys = written.map_or(&[][..], |written| &written.match_label_keys);
+    keys.iter().any(|key| is_given(key)) || selects_given(active)
+}
+
+/// Whether a controller gives pods this label.
 fn is_given(key: &str) -> bool {
     GIVEN_LABELS.contains(&key)
 }
@@ -249,7 +307,7 @@ fn daemon_set(checked: &CheckedTemplate<'_>) -> Vec<Said> {
 
 /// One replica, written out, has nothing to be spread against.
 fn single_replica(checked: &CheckedTemplate<'_>) -> Vec<Said> {
-    let replicas = checked.template.value.pointer("/spec/replicas");
+    let replicas = checked.template.object.value.pointer("/spec/replicas");
     if replicas.and_then(Value::as_i64) != Some(1) || checked.constraints.is_empty() {
         return Vec::new();
     }
@@ -257,6 +315,26 @@ fn single_replica(checked: &CheckedTemplate<'_>) -> Vec<Said> {
         rule: LintRule::SingleReplica,
         field: "spec.replicas".to_owned(),
         message: "there is one replica: its constraints have nothing to spread".to_owned(),
+    }]
+}
+
+/// Several replicas, and nothing that the workload itself says about where.
+fn no_constraints(checked: &CheckedTemplate<'_>) -> Vec<Said> {
+    let object = &checked.template.object;
+    let replicas = object.value.pointer("/spec/replicas");
+    let replicas = replicas.and_then(Value::as_i64).unwrap_or(1);
+    let has_none = checked.constraints.is_empty() && checked.policy.is_none();
+    // Which of several templates has so many is not known.
+    if replicas < 2 || !has_none || object.templates.len() > 1 {
+        return Vec::new();
+    }
+    vec![Said {
+        rule: LintRule::NoConstraints,
+        field: checked.template.field("spec"),
+        message: format!(
+            "{replicas} replicas and no topologySpreadConstraints: nothing but the scheduler's \
+             defaults keeps them apart"
+        ),
     }]
 }
 

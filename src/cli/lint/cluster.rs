@@ -3,11 +3,22 @@
 use anyhow::Result;
 
 use super::finding::Said;
+use super::names::did_you_mean;
 use super::rule::LintRule;
 use crate::cli::backend::{Client, rpc};
+use crate::explain;
 use crate::manifest::Template;
 use crate::proto::v1::hint::Kind;
-use crate::proto::v1::{Dialect, ExplainRequest, Hint, View};
+use crate::proto::v1::left_out::Cause;
+use crate::proto::v1::{ConstraintInsight, Dialect, ExplainRequest, Hint, Pod, View};
+
+/// Topology keys that clusters usually have.
+const WELL_KNOWN_KEYS: [&str; 4] = [
+    "kubernetes.io/hostname",
+    "node.kubernetes.io/instance-type",
+    "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
+];
 
 /// What is to be said of a template on the cluster that `client` knows.
 pub(crate) async fn check(
@@ -30,11 +41,22 @@ pub(crate) async fn check(
         ..Default::default()
     };
     let answer = client.call(request, rpc!(explain)).await?;
-    let mut said: Vec<Said> = answer
-        .hints
+    let unknown: Vec<Said> = answer
+        .insights
         .iter()
-        .filter_map(|hint| said(template, hint))
+        .filter_map(|insight| unknown_key(template, pod, insight, answer.node_count))
         .collect();
+    let is_unknown = |hint: &Said| {
+        unknown
+            .iter()
+            .any(|said| said.field.starts_with(&hint.field))
+    };
+    let hints = answer.hints.iter().filter_map(|hint| said(template, hint));
+    // That all nodes lack the key is said of the key.
+    let mut said: Vec<Said> = hints
+        .filter(|hint| hint.rule != LintRule::MissingKey || !is_unknown(hint))
+        .collect();
+    said.extend(unknown);
     if answer.feasible_count == 0 {
         said.push(Said {
             rule: LintRule::FitsNowhere,
@@ -43,6 +65,34 @@ pub(crate) async fn check(
         });
     }
     Ok(said)
+}
+
+/// A topology key that no node has.
+fn unknown_key(
+    template: &Template,
+    pod: &Pod,
+    insight: &ConstraintInsight,
+    node_count: i64,
+) -> Option<Said> {
+    let mut left_out = insight.left_out.iter();
+    let missing = left_out.find(|left| left.cause() == Cause::MissingKey)?;
+    let index = usize::try_from(insight.constraint_index).ok()?;
+    let constraints = &pod.spec.as_ref()?.topology_spread_constraints;
+    let key = &constraints.get(index)?.topology_key;
+    if missing.node_count < node_count {
+        return None;
+    }
+    let hint = did_you_mean(key, WELL_KNOWN_KEYS.into_iter());
+    let hint = hint.map_or_else(String::new, |close| format!(", did you mean {close}?"));
+    let field = format!("spec.topologySpreadConstraints[{index}].topologyKey");
+    Some(Said {
+        rule: LintRule::UnknownTopologyKey,
+        field: template.field(&field),
+        message: format!(
+            "none of {} has the label {key}{hint}",
+            explain::plural(node_count, "node")
+        ),
+    })
 }
 
 /// A hint as a finding. Those that a manifest shows by itself, and those that

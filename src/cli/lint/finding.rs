@@ -57,21 +57,22 @@ impl LintFinding {
         }
     }
 
-    /// A finding about a field of a template.
+    /// A finding about a field of a template's object.
     pub(crate) fn of(said: Said, template: &Template, file: &InputSource, all: &Positions) -> Self {
-        let path = match (&*template.path, &*said.field) {
+        let object = &template.object;
+        let path = match (&*object.path, &*said.field) {
             (item, "") => item.to_owned(),
             ("", field) => field.to_owned(),
             (item, field) => format!("{item}.{field}"),
         };
-        let position = all.find(template.document, &path);
+        let position = all.find(&path);
         Self {
             file: file.to_string(),
             line: position.map_or(0, |position| position.line),
             column: position.map_or(0, |position| position.column),
             severity: said.rule.severity(),
             rule: said.rule,
-            object: template.object.clone(),
+            object: object.name.clone(),
             path,
             message: said.message,
         }

@@ -3,23 +3,32 @@
 
 mod checks;
 mod cluster;
+mod fields;
 pub(super) mod finding;
+mod ignores;
+mod names;
+mod placeholders;
 pub(super) mod rule;
 mod sarif;
+mod settings;
+mod sharing;
 
+use std::cell::OnceCell;
 use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use self::finding::{LintFinding, Said};
+use self::finding::LintFinding;
 use self::rule::{LintRule, Severity};
+use self::settings::Settings;
+use self::sharing::Workloads;
 use super::args;
 use super::backend::Client;
 use super::exit::Exit;
 use super::{output, render};
-use crate::manifest::{self, InputSource, ManifestError, Position, Positions, Template};
+use crate::manifest::{self, InputSource, ManifestError, Part, Positions, Template};
 
 /// Flags of `evenkeel lint`.
 #[derive(Debug, Args)]
@@ -28,7 +37,19 @@ Examples:
   evenkeel lint -f deploy/
   helm template mychart | evenkeel lint -f -
   evenkeel lint -f app.yaml --load cluster.json --fail-on note
+  evenkeel lint -f deploy/ --enable no-constraints --ignore single-replica
   evenkeel lint -f deploy/ -o sarif > evenkeel.sarif
+
+Settings: the file .evenkeel-lint.toml in the current directory, or in one above it, sets the least
+severe finding that fails, and turns rules off, on, or to another severity:
+
+  fail-on = \"warning\"
+  [rules]
+  no-constraints = \"error\"
+  single-replica = \"off\"
+
+The annotation evenkeel.dev/lint-ignore of a workload, or of its pod template, turns rules off for
+it: evenkeel.dev/lint-ignore: single-replica, mixed-revisions
 
 Exit codes:
   0  nothing found, or nothing as bad as --fail-on
@@ -39,8 +60,9 @@ pub(crate) struct LintCommand {
     /// A manifest, a directory of them, or - for standard input; repeatable
     ///
     /// Lint checks Pods, workloads with a pod template (Deployment, ReplicaSet,
-    /// StatefulSet, DaemonSet, Job, CronJob, ReplicationController) and
-    /// KubeFleet's placements, also in lists. It skips other kinds.
+    /// StatefulSet, DaemonSet, Job, CronJob, ReplicationController, and
+    /// whatever else has a template.spec.containers) and KubeFleet's
+    /// placements, also in lists. It skips other kinds.
     #[arg(short, long = "file", value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 
@@ -54,13 +76,25 @@ pub(crate) struct LintCommand {
     #[arg(long, help_heading = "On a cluster")]
     on_server: bool,
 
-    /// Least severe finding that gives exit code 1
-    #[arg(long, value_name = "SEVERITY", value_enum, default_value_t = Severity::Warning)]
-    fail_on: Severity,
+    /// Least severe finding that gives exit code 1 [default: warning]
+    #[arg(long, value_name = "SEVERITY", value_enum)]
+    fail_on: Option<Severity>,
+
+    /// Warnings fail, whatever the settings file says: --fail-on warning
+    #[arg(long, conflicts_with = "fail_on")]
+    strict: bool,
 
     /// Rule to turn off; repeatable
     #[arg(long, value_name = "RULE", value_enum)]
     ignore: Vec<LintRule>,
+
+    /// Rule to turn on; repeatable
+    #[arg(long, value_name = "RULE", value_enum)]
+    enable: Vec<LintRule>,
+
+    /// Settings file [default: the nearest .evenkeel-lint.toml]
+    #[arg(long = "config", value_name = "FILE")]
+    settings_file: Option<PathBuf>,
 
     /// How to write the findings
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = LintFormat::Text)]
@@ -79,11 +113,25 @@ enum LintFormat {
 }
 
 /// What was looked at, and found.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Linted {
     files: usize,
     templates: usize,
     findings: Vec<LintFinding>,
+    workloads: Workloads,
+}
+
+/// A part of a file, with the places of its fields once somebody asks.
+struct PartOf<'t> {
+    source: &'t InputSource,
+    part: &'t Part<'t>,
+    positions: OnceCell<Positions>,
+}
+
+impl PartOf<'_> {
+    fn positions(&self) -> &Positions {
+        self.positions.get_or_init(|| Positions::of(self.part))
+    }
 }
 
 impl LintCommand {
@@ -98,20 +146,43 @@ impl LintCommand {
             true => Some(self.state.client().await?),
             false => None,
         };
+        let settings = self.settings()?;
         let mut linted = Linted::default();
         for source in &sources {
             self.lint(source, client.as_ref(), &mut linted).await?;
         }
-        linted.findings.retain(|f| !self.ignore.contains(&f.rule));
+        let shared = std::mem::take(&mut linted.workloads).findings();
+        linted.findings.extend(shared);
+        linted.findings.retain_mut(|finding| {
+            let severity = settings.severity(finding.rule);
+            severity
+                .map(|severity| finding.severity = severity)
+                .is_some()
+        });
         // Found by a rule of the manifest and by one of the cluster: said once.
         linted.findings.sort();
         linted.findings.dedup();
         output::print(&self.text(&linted)?)?;
+        let fail_on = settings.fail_on.unwrap_or(Severity::Warning);
         let worst = linted.findings.iter().map(|f| f.severity).max();
         Ok(match worst {
-            Some(worst) if worst >= self.fail_on => Exit::Negative,
+            Some(worst) if worst >= fail_on => Exit::Negative,
             _ => Exit::Success,
         })
+    }
+
+    /// The settings of the file, and of the flags, which win.
+    fn settings(&self) -> Result<Settings> {
+        let mut settings = Settings::read(self.settings_file.as_deref())?;
+        let flag = self.strict.then_some(Severity::Warning).or(self.fail_on);
+        settings.fail_on = flag.or(settings.fail_on);
+        for rule in &self.enable {
+            settings.set(*rule, true);
+        }
+        for rule in &self.ignore {
+            settings.set(*rule, false);
+        }
+        Ok(settings)
     }
 
     async fn lint(
@@ -121,28 +192,53 @@ impl LintCommand {
         linted: &mut Linted,
     ) -> Result<()> {
         let text = source.read_to_string()?;
-        let mut templates: Vec<Template> = Vec::new();
-        let positions = Positions::of(&text);
-        let read = manifest::for_each_template(source, &text, &mut |template| {
-            templates.push(template);
-        });
-        let stopped = positions.stopped();
-        linted
-            .findings
-            .extend(read.err().and_then(|e| unread(source, &e, &text, stopped)));
-        for template in &templates {
-            let mut said = checks::check(template);
-            let unfit = |said: &Said| matches!(said.rule, LintRule::Invalid | LintRule::Unrendered);
-            let valid = !said.iter().any(unfit);
-            if let Some(client) = client.filter(|_| valid) {
-                said.extend(cluster::check(client, self.state.snapshot(), template).await?);
+        let (parts, read) = manifest::split(source, &text);
+        let unread_text = read.err().and_then(|error| unread(source, &error, &text));
+        linted.findings.extend(unread_text);
+        for part in &parts {
+            let mut templates: Vec<Template> = Vec::new();
+            let read = part.for_each_template(source, &mut |template| templates.push(template));
+            let unread_part = read.err().and_then(|e| unread(source, &e, &text));
+            linted.findings.extend(unread_part);
+            let file = PartOf {
+                source,
+                part,
+                positions: OnceCell::new(),
+            };
+            for template in &templates {
+                self.lint_template(template, &file, client, linted).await?;
             }
-            let found = said.into_iter();
-            let found = found.map(|said| LintFinding::of(said, template, source, &positions));
-            linted.findings.extend(found);
+            linted.templates += templates.len();
         }
         linted.files += 1;
-        linted.templates += templates.len();
+        Ok(())
+    }
+
+    async fn lint_template(
+        &self,
+        template: &Template,
+        file: &PartOf<'_>,
+        client: Option<&Client>,
+        linted: &mut Linted,
+    ) -> Result<()> {
+        let (ignored, mut said) = ignores::of(template);
+        if template.object.templates.first() == Some(&template.place) {
+            said.extend(fields::misplaced(&template.object));
+        }
+        let checked = checks::check(template, self.state.node_names());
+        said.extend(checked.said);
+        let valid = checked.constraints.is_some();
+        if let Some(client) = client.filter(|_| valid) {
+            said.extend(cluster::check(client, self.state.snapshot(), template).await?);
+        }
+        said.retain(|said| !ignored.contains(&said.rule));
+        let found = |said| LintFinding::of(said, template, file.source, file.positions());
+        linted.findings.extend(said.into_iter().map(found));
+        let mut constraints = checked.constraints.unwrap_or_default();
+        if ignored.contains(&LintRule::SharedSelector) {
+            constraints.clear();
+        }
+        linted.workloads.add(template, &constraints, found);
         Ok(())
     }
 
@@ -162,19 +258,18 @@ impl LintCommand {
     }
 }
 
-/// Why a file cannot be read. Values of a chart, settings of an editor and the
+/// Why a text cannot be read. Values of a chart, settings of an editor and the
 /// like are no manifests, and are not reported.
-fn unread(
-    source: &InputSource,
-    error: &ManifestError,
-    text: &str,
-    stopped: Option<Position>,
-) -> Option<LintFinding> {
+fn unread(source: &InputSource, error: &ManifestError, text: &str) -> Option<LintFinding> {
+    let at = match error {
+        ManifestError::Syntax { at, .. } => *at,
+        _ => None,
+    };
     let (rule, message) = match error {
         ManifestError::NotAnObject { .. } => return None,
         _ if !text.contains("apiVersion") => return None,
-        _ if text.contains(checks::PLACEHOLDER) => {
-            (LintRule::Unrendered, checks::UNRENDERED.into())
+        _ if text.contains(placeholders::PLACEHOLDER) => {
+            (LintRule::Unrendered, placeholders::UNRENDERED.into())
         }
         ManifestError::Syntax {
             format, message, ..
@@ -184,5 +279,5 @@ fn unread(
         ),
         error => (LintRule::Unreadable, error.to_string()),
     };
-    Some(LintFinding::of_file(source, rule, message, stopped))
+    Some(LintFinding::of_file(source, rule, message, at))
 }

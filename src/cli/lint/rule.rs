@@ -1,10 +1,12 @@
 //! The rules: what lint looks for.
 
 use clap::ValueEnum;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+use super::names::did_you_mean;
 
 /// How bad a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Severity {
     /// Worth knowing.
@@ -25,6 +27,10 @@ pub(crate) enum LintRule {
     Unrendered,
     /// Kubernetes, or KubeFleet, would refuse it.
     Invalid,
+    /// A field of a constraint is unknown, or its name is misspelt.
+    UnknownField,
+    /// Constraints are where nobody reads them.
+    MisplacedConstraints,
     /// The selector of a constraint does not match the pod's own labels.
     SelectorMismatch,
     /// The selector is empty or absent, and counts no pod.
@@ -45,6 +51,14 @@ pub(crate) enum LintRule {
     UnusedConstraints,
     /// A placement has several hard constraints, which greedy picking may miss.
     GreedyPicking,
+    /// The selector of a constraint selects the pods of other workloads too.
+    SharedSelector,
+    /// A workload with several replicas has no constraints.
+    NoConstraints,
+    /// An annotation ignores a rule that there is not.
+    UnknownRule,
+    /// No node of the given cluster has the topology key.
+    UnknownTopologyKey,
     /// On the given cluster the pod fits nowhere.
     FitsNowhere,
     /// Two constraints exclude each other on the given cluster.
@@ -59,7 +73,37 @@ pub(crate) enum LintRule {
     EmptyValue,
 }
 
+/// A name that no rule has.
+#[derive(Debug, thiserror::Error)]
+#[error("no rule is called {name:?}{hint}")]
+pub(crate) struct UnknownRule {
+    name: String,
+    hint: String,
+}
+
 impl LintRule {
+    /// The rule of a name.
+    ///
+    /// # Errors
+    /// When no rule is called so.
+    pub(crate) fn named(name: &str) -> Result<Self, UnknownRule> {
+        let all = Self::value_variants();
+        let rule = all.iter().copied().find(|rule| rule.id() == name);
+        rule.ok_or_else(|| {
+            let names: Vec<String> = all.iter().map(|rule| rule.id()).collect();
+            let close = did_you_mean(name, names.iter().map(|name| &**name));
+            UnknownRule {
+                name: name.to_owned(),
+                hint: close.map_or_else(String::new, |close| format!(", did you mean {close}?")),
+            }
+        })
+    }
+
+    /// Whether it is on unless somebody turns it off.
+    pub(crate) fn is_on(self) -> bool {
+        self != Self::NoConstraints
+    }
+
     /// The name.
     pub(crate) fn id(self) -> String {
         let value = self.to_possible_value();
@@ -78,7 +122,10 @@ impl LintRule {
         match self {
             Self::Unreadable
             | Self::Invalid
+            | Self::UnknownField
+            | Self::MisplacedConstraints
             | Self::SelectorMismatch
+            | Self::UnknownTopologyKey
             | Self::FitsNowhere
             | Self::Conflict => Severity::Error,
             Self::EmptySelector
@@ -86,6 +133,8 @@ impl LintRule {
             | Self::DeprecatedKey
             | Self::DaemonSet
             | Self::UnusedConstraints
+            | Self::NoConstraints
+            | Self::UnknownRule
             | Self::UnusableDomain
             | Self::MinDomains
             | Self::EmptyValue => Severity::Warning,
@@ -94,6 +143,7 @@ impl LintRule {
             | Self::SingleReplica
             | Self::SoftMaxSkew
             | Self::GreedyPicking
+            | Self::SharedSelector
             | Self::MissingKey => Severity::Note,
         }
     }

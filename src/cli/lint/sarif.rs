@@ -31,9 +31,16 @@ fn rule(rule: &LintRule) -> Value {
         "id": rule.id(),
         "shortDescription": {"text": sentence(&rule.help())},
         "fullDescription": {"text": sentence(&rule.help())},
-        "defaultConfiguration": {"level": rule.severity().as_str()},
-        "help": {"text": format!("`evenkeel lint --ignore {}` leaves it out.", rule.id())},
+        "defaultConfiguration": {"enabled": rule.is_on(), "level": rule.severity().as_str()},
+        "help": {"text": help(*rule)},
     })
+}
+
+fn help(rule: LintRule) -> String {
+    match rule.is_on() {
+        true => format!("`evenkeel lint --ignore {}` leaves it out.", rule.id()),
+        false => format!("`evenkeel lint --enable {}` turns it on.", rule.id()),
+    }
 }
 
 fn result(finding: &LintFinding) -> Value {

@@ -1,0 +1,20 @@
+//! Names that were misspelt.
+
+/// The name of `known` that `name` was probably meant to be; none if it is too
+/// far from all of them, or one of them.
+pub(super) fn did_you_mean<'k>(
+    name: &str,
+    known: impl Iterator<Item = &'k str>,
+) -> Option<&'k str> {
+    let lower = name.to_lowercase();
+    let distances = known.filter_map(|known| {
+        let most = known.len() / 3;
+        // Whole dumps are looked through: most names differ in length already.
+        let may_be = name.len().abs_diff(known.len()) <= most;
+        let distance = || strsim::damerau_levenshtein(&lower, &known.to_lowercase());
+        let distance = may_be.then(distance)?;
+        (distance <= most).then_some((distance, known))
+    });
+    let (_, known) = distances.min()?;
+    (known != name).then_some(known)
+}

@@ -1,0 +1,29 @@
+//! Templates that nobody rendered.
+
+use serde_json::Value;
+
+/// How placeholders of templates begin.
+pub(super) const PLACEHOLDER: &str = "{{";
+
+/// What is said of a template that has some.
+pub(super) const UNRENDERED: &str =
+    "this is a template with placeholders: lint what it is rendered to, e.g. by `helm template`";
+
+/// Whether there are placeholders where no program is expected to find its own.
+pub(super) fn has_placeholder(value: &Value) -> bool {
+    const OF_PROGRAMS: [&str; 5] = [
+        "annotations",
+        "containers",
+        "ephemeralContainers",
+        "initContainers",
+        "volumes",
+    ];
+    match value {
+        Value::String(text) => text.contains(PLACEHOLDER),
+        Value::Array(items) => items.iter().any(has_placeholder),
+        Value::Object(fields) => fields.iter().any(|(key, value)| {
+            key.contains(PLACEHOLDER) || !OF_PROGRAMS.contains(&&**key) && has_placeholder(value)
+        }),
+        _ => false,
+    }
+}

@@ -1,0 +1,130 @@
+//! The settings file of lint, `.evenkeel-lint.toml`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use serde::Deserialize;
+
+use super::rule::{LintRule, Severity, UnknownRule};
+
+/// Name of the file. It is looked for in the current directory and in those
+/// above it.
+pub(super) const FILE_NAME: &str = ".evenkeel-lint.toml";
+
+/// What is wrong with a settings file.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {fault}", path.display())]
+pub(super) struct SettingsError {
+    path: PathBuf,
+    fault: Fault,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Fault {
+    #[error("{0}")]
+    Unreadable(#[from] io::Error),
+    #[error("line {line}: {message}")]
+    Syntax { line: usize, message: String },
+    #[error("rules: {0}")]
+    Rule(#[from] UnknownRule),
+}
+
+/// How a rule is set.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Level {
+    Off,
+    /// With the rule's own severity.
+    On,
+    Note,
+    Warning,
+    Error,
+}
+
+/// The file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct File {
+    #[serde(alias = "fail_on")]
+    fail_on: Option<Severity>,
+    #[serde(default)]
+    rules: BTreeMap<String, Level>,
+}
+
+/// Which rules are on, and how bad what they find is.
+#[derive(Debug, Default)]
+pub(super) struct Settings {
+    /// The least severe finding that fails; none where the file does not say.
+    pub(super) fail_on: Option<Severity>,
+    /// How bad findings are; none for a rule that is off. Rules that are not
+    /// here are as the table has them.
+    levels: BTreeMap<LintRule, Option<Severity>>,
+}
+
+impl Settings {
+    /// The settings of a file, or of the one that is found.
+    pub(super) fn read(named: Option<&Path>) -> Result<Self, SettingsError> {
+        let found = match named {
+            Some(path) => Some(path.to_owned()),
+            None => find(),
+        };
+        let Some(path) = found else {
+            return Ok(Self::default());
+        };
+        Self::of_file(&path).map_err(|fault| SettingsError { path, fault })
+    }
+
+    fn of_file(path: &Path) -> Result<Self, Fault> {
+        let text = fs::read_to_string(path)?;
+        let file: File = toml::from_str(&text).map_err(|error| syntax(&text, &error))?;
+        let mut settings = Self {
+            fail_on: file.fail_on,
+            levels: BTreeMap::new(),
+        };
+        for (name, level) in file.rules {
+            let rule = LintRule::named(&name)?;
+            settings.levels.insert(rule, level.severity_of(rule));
+        }
+        Ok(settings)
+    }
+
+    /// Turns a rule on, with its severity in the table, or off.
+    pub(super) fn set(&mut self, rule: LintRule, is_on: bool) {
+        self.levels.insert(rule, is_on.then(|| rule.severity()));
+    }
+
+    /// How bad what a rule finds is; none when it is off.
+    pub(super) fn severity(&self, rule: LintRule) -> Option<Severity> {
+        let of_table = rule.is_on().then(|| rule.severity());
+        self.levels.get(&rule).copied().unwrap_or(of_table)
+    }
+}
+
+impl Level {
+    fn severity_of(self, rule: LintRule) -> Option<Severity> {
+        match self {
+            Self::Off => None,
+            Self::On => Some(rule.severity()),
+            Self::Note => Some(Severity::Note),
+            Self::Warning => Some(Severity::Warning),
+            Self::Error => Some(Severity::Error),
+        }
+    }
+}
+
+fn find() -> Option<PathBuf> {
+    let current = std::env::current_dir().ok()?;
+    let mut files = current
+        .ancestors()
+        .map(|directory| directory.join(FILE_NAME));
+    files.find(|path| path.is_file())
+}
+
+fn syntax(text: &str, error: &toml::de::Error) -> Fault {
+    let start = error.span().map_or(0, |span| span.start);
+    Fault::Syntax {
+        line: text[..start].matches('\n').count() + 1,
+        message: error.message().replace('\n', ", "),
+    }
+}

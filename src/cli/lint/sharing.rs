@@ -1,0 +1,127 @@
+//! Selectors of constraints that select the pods of other workloads too.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::checks::counts_alone;
+use super::finding::{LintFinding, Said};
+use super::rule::LintRule;
+use crate::explain;
+use crate::manifest::Template;
+use crate::matching::{Selector, names, selector_text};
+use crate::spread::Active;
+
+type Labels = BTreeMap<String, String>;
+
+/// The workloads of all files, and what their constraints select.
+#[derive(Default)]
+pub(super) struct Workloads {
+    namespaces: BTreeMap<String, Namespace>,
+}
+
+#[derive(Default)]
+struct Namespace {
+    /// Names of the workloads by the labels of their pods.
+    by_labels: BTreeMap<Labels, BTreeSet<String>>,
+    selecting: Vec<Selecting>,
+}
+
+/// A constraint with a selector.
+struct Selecting {
+    object: String,
+    selector: Selector,
+    /// Where it is.
+    finding: LintFinding,
+}
+
+impl Workloads {
+    /// Adds a workload with its constraints. Single pods share with nobody.
+    pub(super) fn add(
+        &mut self,
+        template: &Template,
+        constraints: &[Active],
+        finding: impl Fn(Said) -> LintFinding,
+    ) {
+        let Ok((pod, None)) = &template.pod else {
+            return;
+        };
+        if template.object.kind() == "Pod" {
+            return;
+        }
+        let object = &template.object.name;
+        let namespace = names::namespace_or_default(template.object.namespace());
+        let namespace = self.namespaces.entry(namespace.to_owned()).or_default();
+        let labels = pod.metadata.as_ref().map(|metadata| &metadata.labels);
+        let of_labels = namespace
+            .by_labels
+            .entry(labels.cloned().unwrap_or_default());
+        of_labels.or_default().insert(object.clone());
+        let counts_others =
+            |active: &&Active| !active.selector.is_empty() && !counts_alone(pod, active);
+        for active in constraints.iter().filter(counts_others) {
+            let field = format!(
+                "spec.topologySpreadConstraints[{}].labelSelector",
+                active.index
+            );
+            namespace.selecting.push(Selecting {
+                object: object.clone(),
+                selector: active.selector.clone(),
+                finding: finding(Said {
+                    rule: LintRule::SharedSelector,
+                    field: template.field(&field),
+                    message: String::new(),
+                }),
+            });
+        }
+    }
+
+    /// What there is to say once all workloads are known.
+    pub(super) fn findings(self) -> Vec<LintFinding> {
+        let namespaces = self.namespaces.into_values();
+        namespaces.flat_map(Namespace::findings).collect()
+    }
+}
+
+impl Namespace {
+    fn findings(self) -> Vec<LintFinding> {
+        // Most selectors require a pair, which few workloads have.
+        let mut by_pair: HashMap<(&str, &str), Vec<&Labels>> = HashMap::new();
+        for labels in self.by_labels.keys() {
+            for (key, value) in labels {
+                by_pair.entry((key, value)).or_default().push(labels);
+            }
+        }
+        let everyone: Vec<&Labels> = self.by_labels.keys().collect();
+        let nobody = Vec::new();
+        let mut findings = Vec::new();
+        for selecting in &self.selecting {
+            let candidates = match selecting.selector.required_pair() {
+                Some(pair) => by_pair.get(&pair).unwrap_or(&nobody),
+                None => &everyone,
+            };
+            let selected = candidates.iter().copied();
+            let selected = selected.filter(|labels| selecting.selector.matches_labels(labels));
+            let others: BTreeSet<&String> = selected
+                .flat_map(|labels| &self.by_labels[labels])
+                .filter(|object| **object != selecting.object)
+                .collect();
+            findings.extend(shared(selecting, &others.into_iter().collect::<Vec<_>>()));
+        }
+        findings
+    }
+}
+
+fn shared(selecting: &Selecting, others: &[&String]) -> Option<LintFinding> {
+    let wire = selecting.selector.to_wire()?;
+    if others.is_empty() {
+        return None;
+    }
+    let message = format!(
+        "{} selects the pods of {} too: they are counted and spread together",
+        selector_text(&wire),
+        explain::among(others),
+    );
+    Some(LintFinding {
+        message,
+        ..selecting.finding.clone()
+    })
+}

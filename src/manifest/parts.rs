@@ -1,0 +1,317 @@
+//! Takes a text apart into the parts that hold one object each, in one pass
+//! that keeps nothing of what is in them. So a part that nobody needs is never
+//! read, and places of fields are found in the parts that somebody asks about.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+
+use granit_parser::{Event, Marker, Parser, Span};
+use serde::de::IgnoredAny;
+
+use super::error::ManifestError;
+use super::item::Origin;
+use super::list_type::ListType;
+use super::position::Position;
+use super::source::{InputSource, Syntax};
+
+/// The text of one object of a file, or of a whole document that could not be
+/// taken apart.
+#[derive(Debug, Clone)]
+pub(crate) struct Part<'t> {
+    /// Number of the document in the file, from 1.
+    pub(super) document: u32,
+    /// Number of the object in the document's list, from 1; 0 when the part is
+    /// the whole document.
+    pub(super) item: u32,
+    /// What the list says of its items.
+    pub(super) list: Rc<ListType>,
+    /// What the text is written in.
+    pub(super) syntax: Syntax,
+    /// The text, from the first character of the value on.
+    pub(super) text: &'t str,
+    /// Where that character is.
+    pub(super) start: Position,
+}
+
+impl Part<'_> {
+    /// Path of the object in its document: empty, or that of a list's item.
+    pub(super) fn path(&self) -> String {
+        self.origin().path()
+    }
+
+    /// Where it is in a source that is the only one.
+    pub(super) fn origin(&self) -> Origin {
+        Origin {
+            source: 0,
+            document: self.document,
+            item: self.item,
+        }
+    }
+
+    /// The text with its first line indented as in the file. So lines of a block
+    /// stay one block, and columns are those of the file.
+    pub(super) fn indented(&self) -> String {
+        format!("{:1$}{2}", "", self.start.column - 1, self.text)
+    }
+}
+
+/// Takes `text`, which is that of `source`, apart. Objects that a controller
+/// made, as their fields say, are left out.
+///
+/// # Errors
+/// Where the text stops to be JSON or YAML, with the parts of the documents
+/// before that.
+pub(crate) fn split<'t>(
+    source: &InputSource,
+    text: &'t str,
+) -> (Vec<Part<'t>>, Result<(), ManifestError>) {
+    let syntax = source.format(text.as_bytes());
+    let mut walk = Walk::new(text, syntax);
+    let mut parser = Parser::new_from_str(text);
+    while let Some(event) = parser.next_event() {
+        match event {
+            Ok((event, span)) => walk.take(event, span),
+            // JSON is YAML, but for odd characters.
+            Err(_) if syntax == Syntax::Json => return json_documents(source, text),
+            Err(error) => {
+                let fault = ManifestError::Syntax {
+                    file: source.to_string(),
+                    format: "YAML",
+                    message: error.to_string(),
+                    at: Some(Position::of(error.marker())),
+                };
+                return (walk.parts, Err(fault));
+            }
+        }
+    }
+    (walk.parts, Ok(()))
+}
+
+/// The whole documents of a JSON text.
+fn json_documents<'t>(
+    source: &InputSource,
+    text: &'t str,
+) -> (Vec<Part<'t>>, Result<(), ManifestError>) {
+    let mut parts = Vec::new();
+    let mut read = serde_json::Deserializer::from_str(text).into_iter::<IgnoredAny>();
+    let mut from = 0;
+    while let Some(value) = read.next() {
+        if let Err(error) = value {
+            return (parts, Err(source.not_json(&error)));
+        }
+        let document = text[from..read.byte_offset()].trim_start();
+        from = read.byte_offset();
+        parts.push(Part {
+            document: parts.len() as u32 + 1,
+            item: 0,
+            list: Rc::default(),
+            syntax: Syntax::Json,
+            text: document,
+            start: Position::at(text, from - document.len()),
+        });
+    }
+    (parts, Ok(()))
+}
+
+/// What is being read: a map with the key of its value, or a list.
+enum Level<'t> {
+    Map(Option<Cow<'t, str>>),
+    List(u32),
+}
+
+impl Level<'_> {
+    fn is_at(&self, key: &str) -> bool {
+        matches!(self, Level::Map(Some(at)) if at == key)
+    }
+}
+
+/// An object whose end was not read yet.
+struct Open {
+    item: u32,
+    /// How many levels are around it.
+    depth: usize,
+    start: Marker,
+    is_made: bool,
+}
+
+/// A pass over the events of a text.
+struct Walk<'t> {
+    text: &'t str,
+    syntax: Syntax,
+    document: u32,
+    levels: Vec<Level<'t>>,
+    /// The document that is being read, from where on.
+    start: Marker,
+    open: Option<Open>,
+    /// The items of the document, and what it says of them.
+    items: Vec<(Open, Marker)>,
+    is_list: bool,
+    list: ListType,
+    /// Whether a part of the document may need another.
+    has_alias: bool,
+    parts: Vec<Part<'t>>,
+}
+
+impl<'t> Walk<'t> {
+    fn new(text: &'t str, syntax: Syntax) -> Self {
+        Self {
+            text,
+            syntax,
+            document: 0,
+            levels: Vec::new(),
+            start: Marker::default(),
+            open: None,
+            items: Vec::new(),
+            is_list: false,
+            list: ListType::default(),
+            has_alias: false,
+            parts: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, event: Event<'t>, span: Span) {
+        match event {
+            Event::DocumentStart(..) => {
+                self.levels.clear();
+                (self.is_list, self.has_alias) = (false, false);
+                self.list = ListType::default();
+            }
+            Event::Scalar(value, ..) => self.scalar(value, span),
+            Event::Alias(_) => {
+                self.has_alias = true;
+                self.next();
+            }
+            Event::MappingStart(..) => self.enter(Level::Map(None), span),
+            Event::SequenceStart(..) => self.enter(Level::List(0), span),
+            Event::MappingEnd | Event::SequenceEnd => self.leave(span.end),
+            _ => {}
+        }
+    }
+
+    fn scalar(&mut self, value: Cow<'t, str>, span: Span) {
+        match &mut *self.levels {
+            [] => {
+                let is_nothing = matches!(&*value, "" | "~" | "null");
+                if !is_nothing {
+                    self.begin_document(span.start);
+                    self.end_document(span.end);
+                }
+                return;
+            }
+            [.., Level::Map(key @ None)] => {
+                *key = Some(value);
+                return;
+            }
+            [Level::Map(Some(key))] => self.list.note(key, &value),
+            _ => {}
+        }
+        if let Some(open) = &mut self.open
+            && value == "true"
+            && let [metadata, owners, Level::List(_), owner] = &self.levels[open.depth..]
+        {
+            let is_owner = metadata.is_at("metadata") && owners.is_at("ownerReferences");
+            open.is_made |= is_owner && owner.is_at("controller");
+        }
+        if self.is_item() {
+            let open = self.opened(span.start);
+            self.items.push((open, span.end));
+        }
+        self.next();
+    }
+
+    fn enter(&mut self, level: Level<'t>, span: Span) {
+        match &*self.levels {
+            [] => {
+                self.begin_document(span.start);
+                self.is_list = matches!(level, Level::List(_));
+                if !self.is_list {
+                    self.open = Some(self.opened(span.start));
+                }
+            }
+            [Level::Map(Some(key))] if key == "items" && matches!(level, Level::List(_)) => {
+                self.is_list = true;
+                self.open = None;
+            }
+            _ if self.is_item() => self.open = Some(self.opened(span.start)),
+            _ => {}
+        }
+        self.levels.push(level);
+    }
+
+    fn leave(&mut self, end: Marker) {
+        self.levels.pop();
+        let depth = self.levels.len();
+        if let Some(open) = self.open.take_if(|open| open.depth == depth) {
+            self.items.push((open, end));
+        }
+        match depth {
+            0 => self.end_document(end),
+            _ => self.next(),
+        }
+    }
+
+    /// Whether the next value is an item of the document's list.
+    fn is_item(&self) -> bool {
+        match &*self.levels {
+            [Level::List(_)] => true,
+            [Level::Map(Some(key)), Level::List(_)] => key == "items",
+            _ => false,
+        }
+    }
+
+    /// The object that begins here.
+    fn opened(&self, start: Marker) -> Open {
+        Open {
+            item: match self.levels.last() {
+                Some(Level::List(index)) => index + 1,
+                _ => 0,
+            },
+            depth: self.levels.len(),
+            start,
+            is_made: false,
+        }
+    }
+
+    /// A value was read: a map waits for a key again, a list for its next item.
+    fn next(&mut self) {
+        match self.levels.last_mut() {
+            Some(Level::Map(key)) => *key = None,
+            Some(Level::List(index)) => *index += 1,
+            None => {}
+        }
+    }
+
+    fn begin_document(&mut self, start: Marker) {
+        self.document += 1;
+        self.start = start;
+    }
+
+    fn end_document(&mut self, end: Marker) {
+        let list = Rc::new(std::mem::take(&mut self.list));
+        let mut items = std::mem::take(&mut self.items);
+        if self.has_alias || items.is_empty() && !self.is_list {
+            // What an item repeats of another can be read with that one alone.
+            let whole = Open {
+                item: 0,
+                depth: 0,
+                start: self.start,
+                is_made: false,
+            };
+            items = vec![(whole, end)];
+        }
+        let items = items.into_iter().filter(|(open, _)| !open.is_made);
+        let parts = items.filter_map(|(open, end)| {
+            Some(Part {
+                document: self.document,
+                item: open.item,
+                list: Rc::clone(&list),
+                syntax: self.syntax,
+                text: self
+                    .text
+                    .get(open.start.byte_offset()?..end.byte_offset()?)?,
+                start: Position::of(&open.start),
+            })
+        });
+        self.parts.extend(parts);
+    }
+}

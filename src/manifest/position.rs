@@ -1,0 +1,32 @@
+//! Line and column.
+
+use granit_parser::Marker;
+
+/// A place in a text, counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Position {
+    /// The line.
+    pub(crate) line: usize,
+    /// The column, in characters.
+    pub(crate) column: usize,
+}
+
+impl Position {
+    /// The parser counts columns from 0.
+    pub(super) fn of(marker: &Marker) -> Self {
+        Self {
+            line: marker.line(),
+            column: marker.col() + 1,
+        }
+    }
+
+    /// That of a byte of a text.
+    pub(super) fn at(text: &str, byte: usize) -> Self {
+        let before = &text[..byte];
+        let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+        Self {
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+        }
+    }
+}
