@@ -171,7 +171,12 @@ impl Cluster {
     }
 
     /// Pods on the node that the constraint counts for the incoming pod.
-    fn count(&self, incoming: &Pod, node: &Node, spec: &TopologySpreadConstraint) -> i64 {
+    pub(super) fn count(
+        &self,
+        incoming: &Pod,
+        node: &Node,
+        spec: &TopologySpreadConstraint,
+    ) -> i64 {
         if spec.label_selector == Some(LabelSelector::default()) {
             return 0;
         }

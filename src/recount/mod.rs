@@ -13,6 +13,7 @@ mod answers;
 mod cluster;
 mod constraints;
 mod decide;
+mod place;
 pub mod room;
 mod rules;
 
@@ -22,6 +23,7 @@ pub use answers::{
 pub use cluster::Cluster;
 pub use constraints::ResolvedConstraint;
 pub use decide::node_counted_on;
+pub use place::PickedNode;
 pub use rules::{
     LabelMap, kept_off_by_cordon, labels, name, namespace, node_affinity_matches, selector_matches,
     taints_tolerated,

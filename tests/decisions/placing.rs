@@ -1,5 +1,6 @@
 //! Placing many at once is placing one after the other: Filter, Score over
-//! what passed, the best of that, UpdateSnapshot with the pick.
+//! what passed, one of the best of that, UpdateSnapshot with the pick. Which of
+//! the best it is, a recount says.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::support::build::{HOSTNAME, ZONE, hard, node, on, pod, soft, spread};
 use crate::support::generate;
-use crate::support::model::Stored;
+use crate::support::model::{self, Stored};
 use crate::support::server::Server;
 use evenkeel::proto::v1::{
     Change, ConstraintReport, DefaultConstraints, DeleteSnapshotRequest, FilterRequest,
@@ -96,7 +97,12 @@ proptest! {
         let snapshot = format!("rounds-{}", CASES.fetch_add(1, Ordering::Relaxed));
         runtime().block_on(async {
             let server = server().await;
+            let mut cluster = Cluster {
+                defaults: case.defaults.clone(),
+                ..Cluster::default()
+            };
             for changes in case.batches {
+                changes.iter().for_each(|change| model::apply(&mut cluster, change));
                 let request = UpdateSnapshotRequest {
                     snapshot: snapshot.clone(),
                     changes,
@@ -105,45 +111,42 @@ proptest! {
                 };
                 server.send(request).await;
             }
-            check(server, &snapshot, &case.ask).await;
+            check(server, &snapshot, &cluster, &case.ask).await;
             let forget = DeleteSnapshotRequest { snapshot, epoch: String::new() };
             server.client().delete_snapshot(forget).await.expect("it exists");
         });
     }
 }
 
-/// Places in one call and in rounds, and compares.
-async fn check(server: &Server, snapshot: &str, ask: &Ask) {
+/// Places in one call, in rounds and by a recount, and compares.
+async fn check(server: &Server, snapshot: &str, cluster: &Cluster, ask: &Ask) {
     let before = server.describe(snapshot).await;
     let placed = server.client().place(ask.place(snapshot)).await;
     let placed = placed.expect("a valid request").into_inner();
     assert_eq!(placed.revision, before.revision, "planning changes nothing");
     assert_eq!(server.describe(snapshot).await.revision, before.revision);
-
-    let mut rounds = Vec::new();
-    while rounds.len() < ask.replicas as usize {
-        let filter = ask.filter(server, snapshot, &rounds).await;
-        let Some(best) = ask.best(server, snapshot, filter.feasible).await else {
-            break;
-        };
-        let mut picked = on(ask.pod.clone(), &best.0);
-        let metadata = picked.metadata.get_or_insert_default();
-        metadata.name = format!("pick-{}", rounds.len());
-        server.update(snapshot, vec![picked.change()]).await;
-        rounds.push(best);
-    }
-    let picks: Vec<(String, i64)> = placed
-        .placements
-        .iter()
-        .map(|pick| (pick.node.clone(), pick.score))
-        .collect();
-    assert_eq!(picks, rounds);
+    let picks = placed.placements.iter().map(|pick| PickedNode {
+        node: pick.node.clone(),
+        score: pick.score,
+    });
+    let picks: Vec<PickedNode> = picks.collect();
+    assert_eq!(picks, cluster.place(&ask.place(snapshot)));
     assert_eq!(
         placed.unplaced as usize,
-        ask.replicas as usize - rounds.len()
+        ask.replicas as usize - picks.len()
     );
 
-    let after = ask.filter(server, snapshot, &rounds).await;
+    for (round, pick) in picks.iter().enumerate() {
+        let filter = ask.filter(server, snapshot, &picks[..round]).await;
+        let best = ask.best(server, snapshot, filter.feasible).await;
+        assert!(best.contains(pick), "round {round}: {pick:?} of {best:?}");
+        let mut picked = on(ask.pod.clone(), &pick.node);
+        let metadata = picked.metadata.get_or_insert_default();
+        metadata.name = format!("pick-{round}");
+        server.update(snapshot, vec![picked.change()]).await;
+    }
+    let after = ask.filter(server, snapshot, &picks).await;
+    assert!(placed.unplaced == 0 || after.feasible.is_empty());
     let is_hard = |report: &&ConstraintReport| {
         let constraint = report.constraint.as_ref().expect("a report has one");
         constraint.when_unsatisfiable == "DoNotSchedule"
@@ -179,7 +182,7 @@ impl Ask {
         &self,
         server: &Server,
         snapshot: &str,
-        rounds: &[(String, i64)],
+        picks: &[PickedNode],
     ) -> FilterResponse {
         let all = FilterRequest {
             snapshot: snapshot.into(),
@@ -191,7 +194,7 @@ impl Ask {
         };
         let mut response = server.filter(all).await;
         let is_full = |node: &String| {
-            let taken = rounds.iter().filter(|(picked, _)| picked == node).count();
+            let taken = picks.iter().filter(|pick| pick.node == *node).count();
             self.capacities
                 .get(node)
                 .is_some_and(|room| taken >= *room as usize)
@@ -200,33 +203,32 @@ impl Ask {
         response
     }
 
-    /// The best of these by score and bonus, the first in node order of equals.
+    /// All that are best of these by score and bonus.
     async fn best(
         &self,
         server: &Server,
         snapshot: &str,
         feasible: Vec<String>,
-    ) -> Option<(String, i64)> {
-        if feasible.is_empty() {
-            return None;
-        }
+    ) -> Vec<PickedNode> {
         let request = ScoreRequest {
             snapshot: snapshot.into(),
             pod: Some(self.pod.clone()),
             candidates: Some(NodeNames { names: feasible }),
             ..ScoreRequest::default()
         };
-        let mut scores = server.score(request).await.scores;
-        scores.sort_by(|a, b| a.node.cmp(&b.node));
-        let bonus = |node: &String| self.bonuses.get(node).copied().unwrap_or(0);
-        let mut best: Option<(i64, String, i64)> = None;
-        for score in scores {
-            let total = score.score + bonus(&score.node);
-            if best.as_ref().is_none_or(|(most, ..)| total > *most) {
-                best = Some((total, score.node, score.score));
-            }
-        }
-        best.map(|(_, node, score)| (node, score))
+        let scores = server.score(request).await.scores.into_iter();
+        let picks = scores.map(|score| PickedNode {
+            node: score.node,
+            score: score.score,
+        });
+        let total = |pick: &PickedNode| {
+            let bonus = self.bonuses.get(&pick.node).copied().unwrap_or(0);
+            pick.score + bonus
+        };
+        let picks: Vec<PickedNode> = picks.collect();
+        let most = picks.iter().map(total).max();
+        let best = picks.into_iter().filter(|pick| Some(total(pick)) == most);
+        best.collect()
     }
 }
 
@@ -269,6 +271,10 @@ async fn many_small_domains() {
                 changes.push(running.change());
             }
         }
+        let mut cluster = Cluster::default();
+        changes
+            .iter()
+            .for_each(|change| model::apply(&mut cluster, change));
         server.update("", changes).await;
         let ask = Ask {
             pod: spread(pod("", &WEB), constraints),
@@ -281,6 +287,53 @@ async fn many_small_domains() {
             checks: NodeChecks::Unspecified,
         };
         println!("{name}");
-        check(&server, "default", &ask).await;
+        check(&server, "default", &cluster, &ask).await;
+    }
+}
+
+/// Equal nodes are taken in turn: the one with the fewest picks first, then the
+/// one with the fewest pods that the constraints count, then by name.
+#[tokio::test]
+async fn equal_nodes_are_taken_in_turn() {
+    let server = Server::start().await;
+    let mut changes = Vec::new();
+    for i in 0..12 {
+        let zone = format!("z{}", i % 3);
+        changes.push(node(&format!("n{i:02}"), &[(ZONE, &zone)]).change());
+    }
+    // One more on a node of each zone leaves the zones equal.
+    for (i, labels) in [(0, WEB), (1, WEB), (2, WEB), (3, [("app", "db")])] {
+        let running = on(pod(&format!("p{i}"), &labels), &format!("n{i:02}"));
+        changes.push(running.change());
+    }
+    server.update("", changes).await;
+    let picks = async |constraints, replicas| {
+        let request = PlaceRequest {
+            pod: Some(spread(pod("", &WEB), constraints)),
+            replicas,
+            ..PlaceRequest::default()
+        };
+        let placed = server.client().place(request).await.expect("placed");
+        let placements = placed.into_inner().placements;
+        placements
+            .into_iter()
+            .map(|p| p.node)
+            .collect::<Vec<String>>()
+    };
+    let zone = || vec![hard(1, ZONE, &WEB)];
+    assert_eq!(
+        picks(zone(), 13).await,
+        [
+            "n03", "n04", "n05", "n06", "n07", "n08", "n09", "n10", "n11", "n00", "n01", "n02",
+            "n03"
+        ]
+    );
+    for constraints in [Vec::new(), zone(), vec![soft(1, ZONE, &WEB)]] {
+        let placed = picks(constraints, 96).await;
+        for i in 0..12 {
+            let name = format!("n{i:02}");
+            let times = placed.iter().filter(|node| **node == name).count();
+            assert_eq!(times, 8, "{name} in {placed:?}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Nodes that no constraint can tell apart, and the best of them.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
 use super::super::scoring::{RawRange, Weight, round_half_up};
@@ -37,12 +38,23 @@ struct GroupKey {
 #[derive(Debug)]
 struct NodeGroup {
     key: GroupKey,
-    nodes: BTreeSet<u32>,
+    /// Each with its turn: the first of them is next.
+    nodes: BTreeSet<(Turn, u32)>,
     /// Where it is among the live ones.
     at: usize,
     is_ignored: bool,
     /// In the last round: whether it is feasible, and its raw score.
     raw: Option<i64>,
+}
+
+/// When a node is taken among equals: the one with the smallest turn first, then
+/// the first in node order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Turn {
+    /// How often it was picked.
+    pub picks: u32,
+    /// How many of its pods the constraints counted before the first pick.
+    pub counted: u32,
 }
 
 /// The best node of a round.
@@ -72,7 +84,7 @@ impl Groups {
     }
 
     /// Puts a node into its group.
-    pub fn insert(&mut self, node: u32, bonus: i64, constraints: &[TrackedConstraint]) {
+    pub fn insert(&mut self, node: u32, turn: Turn, bonus: i64, constraints: &[TrackedConstraint]) {
         let keyed: Box<[bool]> = constraints.iter().map(|t| t.has_key(node)).collect();
         let soft_keyed = constraints
             .iter()
@@ -108,15 +120,16 @@ impl Groups {
             group.at = self.live.len();
             self.live.push(index);
         }
-        group.nodes.insert(node);
+        group.nodes.insert((turn, node));
         self.group_of[node as usize] = Some(index);
     }
 
-    /// Takes a node out of its group. Returns its bonus, if it was in one.
-    pub fn remove(&mut self, node: u32) -> Option<i64> {
+    /// Takes a node out of its group, with the turn that it has there. Returns its
+    /// bonus, if it was in one.
+    pub fn remove(&mut self, node: u32, turn: Turn) -> Option<i64> {
         let index = self.group_of[node as usize].take()?;
         let group = &mut self.groups[index];
-        group.nodes.remove(&node);
+        group.nodes.remove(&(turn, node));
         let (bonus, at) = (group.key.bonus, group.at);
         if group.nodes.is_empty() {
             self.live.swap_remove(at);
@@ -139,9 +152,9 @@ impl Groups {
         let scored = live.filter(|group| !group.is_ignored);
         let scored = scored.filter_map(|group| group.raw);
         let range = RawRange::of(scored);
-        let mut best: Option<(i64, Best)> = None;
+        let mut best: Option<(i64, Reverse<(Turn, u32)>, i64)> = None;
         for group in self.live.iter().map(|index| &self.groups[*index]) {
-            let Some((raw, node)) = group.raw.zip(group.nodes.first()) else {
+            let Some((raw, first)) = group.raw.zip(group.nodes.first()) else {
                 continue;
             };
             let score = match !is_scored || group.is_ignored {
@@ -149,13 +162,9 @@ impl Groups {
                 false => range.score(raw),
             };
             let total = score.saturating_add(group.key.bonus);
-            let wins =
-                |(most, other): (i64, Best)| total > most || total == most && *node < other.node;
-            if best.is_none_or(wins) {
-                best = Some((total, Best { node: *node, score }));
-            }
+            best = best.max(Some((total, Reverse(*first), score)));
         }
-        best.map(|(_, best)| best)
+        best.map(|(_, Reverse((_, node)), score)| Best { node, score })
     }
 
     /// Finds the feasible groups and sets their raw score.

@@ -8,9 +8,9 @@ use super::super::placement::{Outcome, Pick, Picker, Wish};
 use super::super::question::{NodeChecks, Question};
 use super::super::report::Report;
 use super::super::verdict::Reason;
-use super::groups::Groups;
+use super::groups::{Groups, Turn};
 use super::tracked::TrackedConstraint;
-use crate::snapshot::{ReadView, Slot};
+use crate::snapshot::{Query, ReadView, Slot, partition, topology};
 
 /// What the checks besides spread are made without.
 static NO_CONSTRAINTS: Constraints = Constraints {
@@ -36,6 +36,7 @@ pub struct Placer {
 #[derive(Debug)]
 struct Candidate {
     name: Box<str>,
+    turn: Turn,
     /// How many more fit.
     room: Option<u32>,
     /// Why no more than those.
@@ -59,27 +60,16 @@ impl Placer {
         };
         let constraints: Vec<TrackedConstraint> = in_force.all.iter().map(track).collect();
         let mut groups = Groups::of(slots.len(), &constraints, in_force.all_keys_required);
+        let counted = counted_on(&slots, &in_force, read_view);
         let mut nodes = Vec::with_capacity(slots.len());
-        for (index, slot) in (0_u32..).zip(&slots) {
-            let name = read_view.nodes.name(*slot);
-            let capacity = wish.capacities.get(name).copied();
-            let capacity = capacity.map(|pods| (pods, vec![Reason::Capacity]));
-            let fitting = filter.fitting(*slot, wish.replicas);
-            let limits = capacity.into_iter().chain(fitting);
-            let (room, full) = match limits.min_by_key(|(pods, _)| *pods) {
-                Some((pods, why)) => (Some(pods), why),
-                None => (None, Vec::new()),
-            };
+        for ((index, slot), counted) in (0_u32..).zip(&slots).zip(counted) {
+            let candidate = Candidate::of(*slot, counted, &filter, wish, read_view);
             let lacks_key = |t: &TrackedConstraint| t.is_hard() && !t.domain_of(index).is_some();
-            if room != Some(0) && !constraints.iter().any(lacks_key) {
-                let bonus = wish.bonuses.get(name).copied().unwrap_or(0);
-                groups.insert(index, bonus, &constraints);
+            if candidate.room != Some(0) && !constraints.iter().any(lacks_key) {
+                let bonus = wish.bonuses.get(&*candidate.name).copied().unwrap_or(0);
+                groups.insert(index, candidate.turn, bonus, &constraints);
             }
-            nodes.push(Candidate {
-                name: name.into(),
-                room,
-                full,
-            });
+            nodes.push(candidate);
         }
         Self {
             constraints,
@@ -91,18 +81,23 @@ impl Placer {
     }
 
     /// Counts a pick, and brings nodes into the groups where they belong now.
-    fn pick(&mut self, node: u32) {
-        let mut moved = BTreeSet::from([node]);
+    fn pick(&mut self, picked: u32) {
+        let mut moved = BTreeSet::from([picked]);
         for tracked in &mut self.constraints {
-            moved.extend(tracked.pick(node));
+            moved.extend(tracked.pick(picked));
         }
-        let room = &mut self.nodes[node as usize].room;
-        *room = room.map(|room| room - 1);
         for node in moved {
-            if let Some(bonus) = self.groups.remove(node)
-                && self.nodes[node as usize].room != Some(0)
+            let candidate = &mut self.nodes[node as usize];
+            let bonus = self.groups.remove(node, candidate.turn);
+            if node == picked {
+                candidate.turn.picks += 1;
+                candidate.room = candidate.room.map(|room| room - 1);
+            }
+            if let Some(bonus) = bonus
+                && candidate.room != Some(0)
             {
-                self.groups.insert(node, bonus, &self.constraints);
+                let turn = candidate.turn;
+                self.groups.insert(node, turn, bonus, &self.constraints);
             }
         }
     }
@@ -133,6 +128,33 @@ impl Placer {
             (!takes).then_some(Reason::Skew)
         });
         by_constraint.into_iter().collect()
+    }
+}
+
+impl Candidate {
+    /// A node on which the constraints count so many pods.
+    fn of(
+        slot: Slot,
+        counted: u32,
+        filter: &Filter<'_>,
+        wish: &Wish,
+        read_view: &ReadView<'_>,
+    ) -> Self {
+        let name = read_view.nodes.name(slot);
+        let capacity = wish.capacities.get(name).copied();
+        let capacity = capacity.map(|pods| (pods, vec![Reason::Capacity]));
+        let fitting = filter.fitting(slot, wish.replicas);
+        let limits = capacity.into_iter().chain(fitting);
+        let (room, full) = match limits.min_by_key(|(pods, _)| *pods) {
+            Some((pods, why)) => (Some(pods), why),
+            None => (None, Vec::new()),
+        };
+        Self {
+            name: name.into(),
+            turn: Turn { picks: 0, counted },
+            room,
+            full,
+        }
     }
 }
 
@@ -198,4 +220,27 @@ fn passing(
         }
     });
     slots
+}
+
+/// How many pods on each node the constraints count, added up over them.
+fn counted_on(slots: &[Slot], in_force: &Constraints, read_view: &ReadView<'_>) -> Vec<u32> {
+    let by_node = partition::Key::everywhere(topology::Key::Node);
+    let mut counted = vec![0; slots.len()];
+    let mut left: Vec<_> = in_force.all.iter().map(|active| &active.selector).collect();
+    while let Some(selector) = left.pop() {
+        // Most constraints of a pod have one selector.
+        let before = left.len();
+        left.retain(|other| *other != selector);
+        let times = 1 + (before - left.len()) as u32;
+        let partition = &by_node;
+        let counts = read_view.count(Query {
+            selector,
+            partition,
+        });
+        for (sum, slot) in counted.iter_mut().zip(slots) {
+            let pods = counts.matching_pods(counts.domain_of(*slot));
+            *sum = sum.saturating_add(pods.saturating_mul(times));
+        }
+    }
+    counted
 }
