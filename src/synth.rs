@@ -5,6 +5,8 @@
 //! many small ones and few large ones; a zone has more or fewer nodes than its
 //! share. So domains have different counts, as in practice.
 
+mod resources;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use fastrand::Rng;
@@ -72,6 +74,8 @@ pub struct SyntheticCluster {
     tickets: Vec<u32>,
     /// `starts[i]..starts[i + 1]` are the pods of workload i.
     starts: Vec<usize>,
+    /// Whether nodes say what they have, and pods what they request.
+    has_resources: bool,
 }
 
 /// One workload of a cluster.
@@ -95,6 +99,19 @@ impl SyntheticCluster {
             tickets: tickets(shape.nodes),
             starts: starts(shape.pods, shape.workloads),
             shape,
+            has_resources: false,
+        }
+    }
+
+    /// The same cluster with resources: nodes have cpu, memory, ephemeral-storage
+    /// and pods by their size, and all pods of a workload request the same cpu and
+    /// memory. Pods are where they are without that, so with many pods per node
+    /// some nodes have too little for theirs.
+    #[must_use]
+    pub fn with_resources(self) -> Self {
+        Self {
+            has_resources: true,
+            ..self
         }
     }
 
@@ -111,7 +128,8 @@ impl SyntheticCluster {
             (ZONE_KEY, format!("zone-{:03}", self.zone(index))),
             (RACK_KEY, format!("rack-{:04}", index / RACK_NODES)),
         ]);
-        labels.insert(INSTANCE_TYPE_KEY, instance_type(index).0.to_owned());
+        let size = instance_type(index);
+        labels.insert(INSTANCE_TYPE_KEY, INSTANCE_TYPES[size].0.to_owned());
         let labels = labels.into_iter().map(|(k, v)| (k.to_owned(), v));
         let is_tainted = self.shape.taint_every > 0
             && index % self.shape.taint_every == self.shape.taint_every - 1;
@@ -130,7 +148,7 @@ impl SyntheticCluster {
                 taints: taint.into_iter().collect(),
                 ..Default::default()
             }),
-            status: None,
+            status: self.has_resources.then(|| resources::allocatable(size)),
         }
     }
 
@@ -213,6 +231,8 @@ impl<'a> SyntheticWorkload<'a> {
     /// Its pods.
     pub fn pods(self) -> impl Iterator<Item = v1::Pod> + use<'a> {
         let SyntheticCluster { shape, tickets, .. } = self.cluster;
+        let requests = self.cluster.has_resources;
+        let container = requests.then(|| resources::container(self.index));
         // Every workload has its own random numbers, so that it can be made
         // alone.
         let mut rng = rng(shape.seed.rotate_left(32), self.index);
@@ -233,6 +253,7 @@ impl<'a> SyntheticWorkload<'a> {
                 }),
                 spec: Some(v1::PodSpec {
                     node_name: node_name(node),
+                    containers: container.iter().cloned().collect(),
                     ..Default::default()
                 }),
                 status: Some(v1::PodStatus {
@@ -305,15 +326,19 @@ fn node_name(index: usize) -> String {
     format!("node-{index:06}.eu-west-1.compute.internal")
 }
 
-fn instance_type(index: usize) -> (&'static str, u32) {
+/// The place of a node's type among the instance types.
+fn instance_type(index: usize) -> usize {
     // Racks are bought whole.
-    INSTANCE_TYPES[index / RACK_NODES % INSTANCE_TYPES.len()]
+    index / RACK_NODES % INSTANCE_TYPES.len()
 }
 
 fn tickets(nodes: usize) -> Vec<u32> {
     let count = |index: usize| {
         let is_new = index % NEW_NODE_EVERY == NEW_NODE_EVERY - 1;
-        if is_new { 1 } else { instance_type(index).1 }
+        match is_new {
+            true => 1,
+            false => INSTANCE_TYPES[instance_type(index)].1,
+        }
     };
     let number = |index| u32::try_from(index).expect("fewer than 2^32 nodes");
     (0..nodes)

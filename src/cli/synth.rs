@@ -21,11 +21,13 @@ use crate::synth::{Shape, SyntheticCluster};
 The file has the format of `snapshot save`: a JSON list, one object per line. The same flags make
 the same cluster. Nodes have the labels kubernetes.io/hostname, topology.kubernetes.io/zone,
 topology.example.com/rack and node.kubernetes.io/instance-type; pods have app,
-app.kubernetes.io/part-of, pod-template-hash and tier.
+app.kubernetes.io/part-of, pod-template-hash and tier. With --resources, nodes say what they have
+and pods what they request, so that decisions check for room.
 
 Examples:
   evenkeel synth cluster.json --nodes 5000 --pods 150000 --zones 3 --workloads 1000
   evenkeel synth - --nodes 10 --pods 100 | evenkeel filter -f pod.yaml --load -
+  evenkeel synth rooms.json --nodes 100 --pods 3000 --resources
   evenkeel synth --into --nodes 5000 --pods 150000 --snapshot large")]
 pub(crate) struct Synth {
     /// File to write, or - for standard output
@@ -77,14 +79,19 @@ struct ShapeArgs {
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     taint_every: usize,
 
+    /// Give nodes allocatable cpu, memory, ephemeral-storage and pods, and let pods request cpu and
+    /// memory
+    #[arg(long)]
+    resources: bool,
+
     /// Seed of the random numbers
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 }
 
 impl ShapeArgs {
-    fn shape(&self) -> Shape {
-        Shape {
+    fn cluster(&self) -> SyntheticCluster {
+        let cluster = SyntheticCluster::new(Shape {
             nodes: self.nodes,
             pods: self.pods,
             zones: self.zones,
@@ -92,6 +99,10 @@ impl ShapeArgs {
             namespaces: self.namespaces,
             taint_every: self.taint_every,
             seed: self.seed,
+        });
+        match self.resources {
+            true => cluster.with_resources(),
+            false => cluster,
         }
     }
 }
@@ -99,7 +110,7 @@ impl ShapeArgs {
 impl Synth {
     /// Makes the cluster up and writes or sends it.
     pub(crate) async fn run(self) -> Result<Exit> {
-        let cluster = SyntheticCluster::new(self.shape.shape());
+        let cluster = self.shape.cluster();
         match &self.file {
             Some(file) => {
                 let mut list = ListFile::create(file)?;

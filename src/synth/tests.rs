@@ -61,6 +61,27 @@ fn is_the_same_for_the_same_seed_alone() {
 }
 
 #[test]
+fn has_resources_on_demand_and_is_the_same_otherwise() {
+    let plain = SyntheticCluster::new(shape());
+    let with = plain.clone().with_resources();
+    for (plain, mut node) in plain.nodes().zip(with.nodes()) {
+        let status = node.status.take().expect("a node says what it has");
+        let names: Vec<&String> = status.allocatable.keys().collect();
+        assert_eq!(names, ["cpu", "ephemeral-storage", "memory", "pods"]);
+        assert_eq!(node, plain);
+    }
+    let mut requests = HashSet::new();
+    for (plain, mut pod) in plain.pods().zip(with.pods()) {
+        let spec = pod.spec.as_mut().expect("a pod has a spec");
+        for container in spec.containers.drain(..) {
+            requests.insert(format!("{:?}", container.resources));
+        }
+        assert_eq!(pod, plain);
+    }
+    assert_eq!(requests.len(), 5);
+}
+
+#[test]
 fn needs_nodes_for_pods_and_no_more() {
     assert!(with(|shape| shape.nodes = 0).is_empty());
     assert_eq!(with(|shape| shape.pods = 0).len(), 70);

@@ -26,6 +26,21 @@ fn a_made_up_cluster_loads_and_is_what_goes_into_a_server() {
     assert_eq!(objects(&save("default")), objects(&save("sent")));
 }
 
+/// Nodes with resources are checked for room.
+#[test]
+fn a_cluster_with_resources_refuses_what_is_too_large() {
+    let large = "kind: Pod\nspec: {containers: [{resources: {requests: {cpu: 16}}}]}\n";
+    let desk = desk().file("large.yaml", large);
+    desk.run(&format!("synth file.json {SHAPE} --resources"))
+        .expect(0);
+    let out = desk.run("filter -f large.yaml --load file.json").expect(1);
+    assert!(out.out.contains("12 Insufficient cpu"), "{}", out.out);
+
+    desk.run(&format!("synth file.json {SHAPE}")).expect(0);
+    let out = desk.run("filter -f large.yaml --load file.json").expect(0);
+    assert!(out.out.contains("feasible: 12 of 12"), "{}", out.out);
+}
+
 #[test]
 fn either_a_file_or_a_server_is_needed() {
     desk().run("synth --nodes 3").expect(2);
