@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::diagnosis::title;
 use super::words::among;
+use crate::matching::Shortage;
 use crate::snapshot::{NodeRef, ReadView, Slot};
 use crate::spread::{
     Active, Checked, Constraints, DomainReport, Filter, GlobalMinimum, NodeChecks, NodeRefusal,
@@ -20,6 +21,8 @@ pub struct Case<'a> {
     /// The constraints in force.
     pub constraints: &'a Constraints,
     checks: NodeChecks,
+    /// The checks besides spread, asked for or not.
+    checked: Checked<'a>,
     /// The state that it was decided on.
     pub read_view: ReadView<'a>,
     /// The nodes that were judged.
@@ -78,20 +81,30 @@ impl<'a> Case<'a> {
         let checked = Checked::of(&question.checks, read_view);
         let judged = |slot: &Slot| {
             let node = read_view.nodes.get(*slot)?;
+            let refusal = filter.judge(*slot).err();
+            let check = match (checks, &refusal) {
+                (NodeChecks::SpreadOnly, _) => checked.judge(*slot).err().map(|r| r.reason),
+                // A constraint judges only what passes the checks.
+                (NodeChecks::All, Some(refusal)) if refusal.constraint_index.is_none() => {
+                    Some(refusal.reason.clone())
+                }
+                (NodeChecks::All, _) => None,
+            };
             Some(JudgedNode {
                 slot: *slot,
                 name: read_view.nodes.name(*slot),
                 node,
-                refusal: filter.judge(*slot).err(),
-                check: checked.judge(*slot).err().map(|refusal| refusal.reason),
+                refusal,
+                check,
             })
         };
         Self {
             question,
             constraints,
             checks,
-            read_view: *read_view,
             nodes: slots.iter().filter_map(judged).collect(),
+            checked,
+            read_view: *read_view,
             hard: hard.collect(),
         }
     }
@@ -119,6 +132,17 @@ impl<'a> Case<'a> {
     /// Whether a node passes the checks besides spread that were asked for.
     pub fn passes_checks(&self, node: &JudgedNode<'_>) -> bool {
         self.checks == NodeChecks::SpreadOnly || node.check.is_none()
+    }
+
+    /// The nodes that lack room and nothing before that, with what each has too
+    /// little of.
+    pub fn shortages(&self) -> impl Iterator<Item = (&JudgedNode<'a>, Vec<Shortage>)> {
+        let lacks_room = |node: &&JudgedNode<'_>| {
+            let refusal = node.refusal.as_ref();
+            refusal.is_some_and(|refusal| refusal.reason.is_shortage())
+        };
+        let nodes = self.nodes.iter().filter(lacks_room);
+        nodes.map(|node| (node, self.checked.shortages(node.slot)))
     }
 
     /// Whether somebody still waits and the budget allows to look at this many

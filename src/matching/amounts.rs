@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::names;
-use super::quantity::Quantity;
+use super::quantity::{self, Quantity};
 use crate::account::heap;
 use crate::proto::v1;
+
+/// How the names of large pages of memory begin.
+const HUGE_PAGES: &str = "hugepages-";
 
 /// A resource that nodes have and pods request, in the order in which shortages
 /// are told.
@@ -62,6 +65,20 @@ impl Resource {
         }
     }
 
+    /// An amount of it, as Kubernetes writes quantities.
+    pub fn quantity(&self, amount: i128) -> String {
+        const DECIMAL: [&str; 8] = ["m", "", "k", "M", "G", "T", "P", "E"];
+        const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+        match self {
+            Self::Cpu => quantity::written(amount, 1_000, &DECIMAL),
+            Self::Memory | Self::EphemeralStorage => quantity::written(amount, 1_024, &BINARY),
+            Self::Named(name) if name.starts_with(HUGE_PAGES) => {
+                quantity::written(amount, 1_024, &BINARY)
+            }
+            Self::Named(_) => quantity::written(amount, 1_000, &DECIMAL[1..]),
+        }
+    }
+
     /// What is counted of a quantity of it.
     fn amount(&self, quantity: Quantity) -> i64 {
         match self {
@@ -75,14 +92,14 @@ impl Resource {
         match self {
             Self::Cpu | Self::Memory => true,
             Self::EphemeralStorage => false,
-            Self::Named(name) => name.starts_with("hugepages-"),
+            Self::Named(name) => name.starts_with(HUGE_PAGES),
         }
     }
 }
 
 /// Whether the scheduler looks at a resource that is not a common one.
 fn is_scheduled(name: &str) -> bool {
-    if name.starts_with("hugepages-") || name.starts_with("attachable-volumes-") {
+    if name.starts_with(HUGE_PAGES) || name.starts_with("attachable-volumes-") {
         return true;
     }
     // An extended resource needs a quota of its name.
@@ -103,11 +120,7 @@ impl Amounts<i64> {
     /// As quantities by name.
     pub fn to_wire(&self) -> BTreeMap<String, v1::Quantity> {
         let quantity = |(resource, amount): (Resource, i64)| {
-            let string = match resource {
-                Resource::Cpu if amount % 1_000 == 0 => (amount / 1_000).to_string(),
-                Resource::Cpu => format!("{amount}m"),
-                _ => amount.to_string(),
-            };
+            let string = resource.quantity(amount.into());
             (resource.as_str().to_owned(), v1::Quantity { string })
         };
         self.iter()

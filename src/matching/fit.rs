@@ -46,10 +46,30 @@ pub enum Lack {
 pub struct Shortage {
     /// Of what.
     pub of: Lack,
+    /// How much the pod requests of it.
+    pub asked: i128,
     /// How much more would have to be free.
     pub missing: i128,
     /// Whether it would be too little if no pod were there.
     pub is_final: bool,
+}
+
+impl Lack {
+    /// The name of what it is too little of.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Pods => PODS,
+            Self::Resource(resource) => resource.as_str(),
+        }
+    }
+
+    /// An amount of it, as Kubernetes writes quantities.
+    pub fn quantity(&self, amount: i128) -> String {
+        match self {
+            Self::Pods => amount.to_string(),
+            Self::Resource(resource) => resource.quantity(amount),
+        }
+    }
 }
 
 impl Allocatable {
@@ -207,8 +227,9 @@ impl Requested {
         if i64::from(self.pods) >= has.pods {
             short.push(Shortage {
                 of: Lack::Pods,
+                asked: 1,
                 missing: i128::from(self.pods) + 1 - i128::from(has.pods),
-                is_final: false,
+                is_final: has.pods < 1,
             });
         }
         for (resource, asked) in requests.amounts.iter().filter(|(_, asked)| *asked > 0) {
@@ -219,6 +240,7 @@ impl Requested {
                 short.push(Shortage {
                     is_final: asked > all,
                     of: Lack::Resource(resource),
+                    asked,
                     missing,
                 });
             }

@@ -84,6 +84,21 @@ impl Sum for Quantity {
     }
 }
 
+/// A whole number as Kubernetes writes it: with the largest suffix that leaves a
+/// whole number. Each suffix stands for so many times the one before it.
+pub(super) fn written(mut number: i128, times: i128, suffixes: &[&str]) -> String {
+    let mut suffixes = suffixes.iter();
+    let mut suffix = suffixes.next().copied().unwrap_or_default();
+    while number != 0 && number % times == 0 {
+        let Some(next) = suffixes.next() else { break };
+        (number, suffix) = (number / times, next);
+    }
+    match number {
+        0 => "0".to_owned(),
+        _ => format!("{number}{suffix}"),
+    }
+}
+
 fn round_up(parts: i128, per: i128) -> i64 {
     let whole = parts / per + i128::from(parts % per > 0);
     i64::try_from(whole).unwrap_or(i64::MAX)

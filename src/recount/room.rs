@@ -179,15 +179,23 @@ fn larger(a: &Amounts, b: &Amounts) -> Amounts {
 }
 
 fn rounded(amounts: &Amounts) -> BTreeMap<String, i128> {
-    let round = |(name, amount): (&String, &i128)| {
-        let part = if name == "cpu" {
-            1_000_000
-        } else {
-            1_000_000_000
-        };
-        (name.clone(), (amount + part - 1) / part)
-    };
+    let round = |(name, amount): (&String, &i128)| (name.clone(), round_up(name, *amount));
     amounts.iter().map(round).collect()
+}
+
+fn round_up(resource: &str, billionths: i128) -> i128 {
+    let part = if resource == "cpu" {
+        1_000_000
+    } else {
+        1_000_000_000
+    };
+    ((billionths + part - 1) / part).min(i64::MAX.into())
+}
+
+/// A quantity of a resource as it counts: thousandths of a processor, units of
+/// everything else.
+pub fn amount(resource: &str, quantity: &str) -> i128 {
+    round_up(resource, billionths(quantity))
 }
 
 /// A number and its suffix, read by dividing and multiplying digit strings: what

@@ -8,7 +8,7 @@ use super::active::Subject;
 use super::judgement::Judgement;
 use super::verdict::{NodeRefusal, Reason};
 use crate::limits::NodeNames;
-use crate::matching::{Path, Requests, Violations, names};
+use crate::matching::{Allocatable, Path, Requested, Requests, Shortage, Violations, names};
 use crate::proto::v1;
 use crate::snapshot::{
     Eligibility, NodeRef, PartitionInUse, ReadView, Slot, bits, partition, topology,
@@ -218,9 +218,7 @@ impl<'a> Checked<'a> {
     }
 
     fn judge_room(&self, slot: Slot, requests: &Requests) -> Result<(), NodeRefusal> {
-        let requested = self.read_view.requested(slot);
-        let node = self.read_view.nodes.get(slot);
-        let has = node.and_then(NodeRef::allocatable);
+        let (requested, has) = self.room_of(slot);
         if !requested.has_free(&requests.ports) {
             return Err(NodeRefusal::by_node(Reason::HostPorts));
         }
@@ -231,16 +229,26 @@ impl<'a> Checked<'a> {
         NodeRefusal::by_shortages(short).map_or(Ok(()), Err)
     }
 
+    /// What an existing node has too little of; nothing where nobody asks for
+    /// room.
+    pub fn shortages(&self, slot: Slot) -> Vec<Shortage> {
+        let (requested, has) = self.room_of(slot);
+        let short = |requests| requested.shortages(has, requests);
+        self.requests.map(short).unwrap_or_default()
+    }
+
+    /// What pods request of a node, and what it has.
+    fn room_of(&self, slot: Slot) -> (&'a Requested, Option<&'a Allocatable>) {
+        let node = self.read_view.nodes.get(slot);
+        let has = node.and_then(NodeRef::allocatable);
+        (self.read_view.requested(slot), has)
+    }
+
     /// How many more pods like this one an existing node has room for, and why no
     /// more where that is fewer than `wanted`. `None` where nobody asks for room.
     pub fn fitting(&self, slot: Slot, wanted: usize) -> Option<(u32, Vec<Reason>)> {
         let requests = self.requests?;
-        let requested = self.read_view.requested(slot);
-        let has = self
-            .read_view
-            .nodes
-            .get(slot)
-            .and_then(NodeRef::allocatable);
+        let (requested, has) = self.room_of(slot);
         let pods = requested.fitting(has, requests);
         let full = match (pods as usize) < wanted {
             false => Vec::new(),

@@ -107,6 +107,11 @@ impl Reason {
         }
     }
 
+    /// Whether it is one of those that come with [`Shortage`]s.
+    pub fn is_shortage(&self) -> bool {
+        matches!(self, Self::TooManyPods | Self::Insufficient(_))
+    }
+
     /// Whether the node would be feasible if other pods moved. Whether it has
     /// enough of a resource for the pod alone, [`NodeRefusal`] says.
     fn is_resolvable(&self) -> bool {
@@ -151,7 +156,9 @@ impl NodeRefusal {
 
     /// A refusal for want of room; `None` where there is some.
     pub fn by_shortages(shortages: Vec<Shortage>) -> Option<Self> {
-        let is_resolvable = !shortages.iter().any(|shortage| shortage.is_final);
+        // Upstream calls too many pods resolvable, even where none are allowed.
+        let is_final = |shortage: &Shortage| shortage.is_final && shortage.of != Lack::Pods;
+        let is_resolvable = !shortages.iter().any(is_final);
         let mut reasons = shortages.into_iter().map(|shortage| shortage.of.into());
         let first = Self::by_node(reasons.next()?);
         Some(Self {

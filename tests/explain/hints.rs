@@ -5,7 +5,8 @@ use evenkeel::proto::v1::hint::Kind;
 use evenkeel::proto::v1::{Change, ExplainRequest, Pod, TopologySpreadConstraint};
 
 use super::support::build::{
-    ZONE, cordoned, hard, node, on, pod, selecting, soft, spread, tainted, terminating,
+    ZONE, cordoned, hard, having, node, on, pod, requesting, selecting, soft, spread, tainted,
+    terminating,
 };
 use super::support::model::Stored;
 use super::support::server::Server;
@@ -49,6 +50,7 @@ fn cases() -> Vec<Case> {
         minimums(),
         labels(),
         revisions(),
+        room(),
         stuck::cases(),
     ]
     .concat()
@@ -68,6 +70,80 @@ pub(super) fn case(
         kind,
         says,
     }
+}
+
+/// Three nodes with 2 processors; a1 and b1 run a pod of 1500m and c1 is full.
+fn crowded() -> Vec<Change> {
+    let roomy = |name: &str, pods: &str| {
+        let node = node(name, &[(ZONE, &name[..1])]);
+        let has = [("cpu", "2"), ("memory", "4Gi"), ("pods", pods)];
+        having(node, &has).change()
+    };
+    let running = |name: &str| {
+        let running = requesting(pod(&format!("{name}-0"), &[]), &[("cpu", "1500m")]);
+        on(running, name).change()
+    };
+    let nodes = [roomy("a1", "9"), roomy("b1", "9"), roomy("c1", "1")];
+    let pods = ["a1", "b1", "c1"].map(running);
+    nodes.into_iter().chain(pods).collect()
+}
+
+fn room() -> Vec<Case> {
+    let asks = |requests: &[(&str, &str)]| requesting(pod("next", &WEB), requests);
+    vec![
+        case(
+            "too little of one thing",
+            crowded(),
+            asks(&[("cpu", "2")]),
+            Kind::Room,
+            Some(&[
+                "3 nodes have too little cpu for the 2 that it requests: 1500m more, or a request \
+                 of 500m, would let it onto 2 of them (a1 and b1)",
+            ]),
+        ),
+        case(
+            "too little even when empty",
+            crowded(),
+            asks(&[("memory", "5Gi")]),
+            Kind::Room,
+            Some(&[
+                "3 nodes have too little memory for the 5Gi that it requests, even without pods: \
+                 1Gi more, or a request of 4Gi, would let it onto 2 of them (a1 and b1)",
+            ]),
+        ),
+        case(
+            "too many pods",
+            crowded(),
+            asks(&[("cpu", "500m")]),
+            Kind::Room,
+            Some(&["1 node has as many pods as it takes: 1 pod fewer would let it onto c1"]),
+        ),
+        case(
+            "too little of everything",
+            crowded(),
+            asks(&[("cpu", "3"), ("memory", "5Gi")]),
+            Kind::Room,
+            Some(&[
+                "3 nodes have too little cpu for the 3 that it requests, even without pods: 2500m \
+                 or more is missing, and more cpu alone would let it onto none of them",
+            ]),
+        ),
+        case(
+            "a constraint besides",
+            crowded(),
+            spread(asks(&[("cpu", "1")]), vec![hard(1, "rack", &WEB)]),
+            Kind::Room,
+            Some(&["500m or more is missing, and more cpu alone would let it onto none of them"]),
+        ),
+        case("room", crowded(), pod("next", &WEB), Kind::Conflict, None),
+        case(
+            "no node that says what it has",
+            state(&[("a1", "a", 0)]),
+            asks(&[("cpu", "64")]),
+            Kind::Room,
+            None,
+        ),
+    ]
 }
 
 fn selectors() -> Vec<Case> {

@@ -7,11 +7,11 @@ use std::sync::Mutex;
 use evenkeel::proto::v1::hint::Kind;
 use evenkeel::proto::v1::{
     Change, DefaultConstraints, DeleteSnapshotRequest, ExplainRequest, Hint, Mode, NodeChecks,
-    NodeNames, Pod, TopologySpreadConstraint, UpdateSnapshotRequest,
+    NodeNames, Pod, Shortage, TopologySpreadConstraint, UpdateSnapshotRequest,
 };
 use evenkeel::recount::{
-    Cluster, labels, name, namespace, node_affinity_matches, node_counted_on, selector_matches,
-    taints_tolerated,
+    Cluster, labels, name, namespace, node_affinity_matches, node_counted_on, room,
+    selector_matches, taints_tolerated,
 };
 use proptest::collection::vec;
 use proptest::option::weighted;
@@ -21,8 +21,8 @@ use proptest::test_runner::{Config, TestRunner};
 use tokio::runtime::Runtime;
 
 use super::support::build::{
-    HOSTNAME, ZONE, cordoned, hard, node as node_named, on, pod as pod_named, selecting, spread,
-    tainted, terminating,
+    HOSTNAME, ZONE, cordoned, hard, node as node_named, on, pod as pod_named, requesting,
+    selecting, spread, tainted, terminating,
 };
 use super::support::model::Stored;
 use super::support::server::Server;
@@ -265,11 +265,82 @@ fn moved(cluster: &Cluster, pod: &Pod, hint: &Hint, from_back: bool) -> Option<C
     Some(cluster)
 }
 
+/// The pod with other requests in place of its own: these, in what counts of each
+/// resource. Its ports stay.
+fn with_requests(pod: &Pod, requests: &BTreeMap<String, i128>) -> Pod {
+    let text = |name: &str, amount: i128| match name {
+        "cpu" => format!("{amount}m"),
+        _ => amount.to_string(),
+    };
+    let texts: Vec<(&str, String)> = requests
+        .iter()
+        .map(|(name, amount)| (name.as_str(), text(name, *amount)))
+        .collect();
+    let texts: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (*name, &**text)).collect();
+    let ports = room::ports(pod).into_iter().cloned().collect();
+    let mut bare = pod.clone();
+    let spec = bare.spec.get_or_insert_default();
+    (spec.containers, spec.init_containers) = Default::default();
+    (spec.resources, spec.overhead) = Default::default();
+    let mut bare = requesting(bare, &texts);
+    bare.spec.get_or_insert_default().containers[0].ports = ports;
+    bare
+}
+
+/// The pod and the state with more room by what a hint says is missing, or by one
+/// less. `None` where the pod would have to request less than nothing.
+fn with_room(asked: &Asked, shortage: &Shortage, less: i128) -> Option<(Cluster, Pod)> {
+    let resource = &shortage.resource;
+    let missing = room::amount(resource, &shortage.missing) - less;
+    let (mut cluster, mut pod) = (asked.cluster(), asked.pod.clone());
+    if resource == "pods" {
+        // Where no pods are allowed, none can leave.
+        let status = cluster.nodes.iter_mut().filter_map(|n| n.status.as_mut());
+        for pods in status.filter_map(|status| status.allocatable.get_mut(resource)) {
+            let before: i128 = pods.string.parse().expect("a whole number");
+            pods.string = (before + missing).to_string();
+        }
+    } else {
+        pod.status = None;
+        let mut requests = room::requests(&pod);
+        assert_eq!(
+            requests[resource],
+            room::amount(resource, &shortage.requested)
+        );
+        let left = requests[resource] - missing;
+        requests.insert(resource.clone(), left);
+        if left <= 0 {
+            return None;
+        }
+        pod = with_requests(&pod, &requests);
+    }
+    Some((cluster, pod))
+}
+
+/// With as much room as a hint says is missing the pod goes where it says, and
+/// with less it does not.
+fn keeps_its_word_on_room(asked: &Asked, hint: &Hint, shortage: &Shortage, before: i64) -> bool {
+    let after = |less| {
+        let (cluster, pod) = with_room(asked, shortage, less)?;
+        Some(asked.admitted(&cluster, &pod))
+    };
+    let promised = match hint.admitted_node_count {
+        0 => before,
+        nodes => nodes,
+    };
+    let kept = after(0).inspect(|nodes| assert_eq!(*nodes, promised, "{hint:?}"));
+    let less = after(1).inspect(|nodes| assert_eq!(*nodes, before, "one less: {hint:?}"));
+    kept.or(less).is_some() && !shortage.nodes.is_empty()
+}
+
 /// Holds a hint to its word; whether there was one.
 fn keeps_its_word(asked: &Asked, hint: &Hint) -> bool {
     let cluster = asked.cluster();
     let pod = &asked.pod;
     let before = asked.admitted(&cluster, pod);
+    if let Some(shortage) = &hint.shortage {
+        return keeps_its_word_on_room(asked, hint, shortage, before);
+    }
     if let Some(suggested) = &hint.suggested_constraint {
         let (changed, revised) = with_constraint(&cluster, pod, hint, suggested);
         let after = asked.admitted(&changed, &revised);
@@ -368,6 +439,7 @@ fn what_a_hint_says_would_help_helps() {
         Kind::FewerPods,
         Kind::MorePods,
         Kind::MaxSkew,
+        Kind::Room,
     ] {
         let times = kept.get(&(kind as i32)).copied().unwrap_or(0);
         assert!(times > 0, "no promise of {kind:?} was made: {kept:?}");

@@ -1,10 +1,12 @@
 //! Short words for objects, so that a test reads like the example it shows.
 
 use evenkeel::proto::v1::{
-    Affinity, LabelSelector, LabelSelectorRequirement, Node, NodeAffinity, NodeSelector,
-    NodeSelectorRequirement, NodeSelectorTerm, NodeSpec, ObjectMeta, Pod, PodSpec, Taint,
-    Toleration, TopologySpreadConstraint,
+    Affinity, Container, LabelSelector, LabelSelectorRequirement, Node, NodeAffinity, NodeSelector,
+    NodeSelectorRequirement, NodeSelectorTerm, NodeSpec, ObjectMeta, Pod, PodSpec, Quantity,
+    ResourceRequirements, Taint, Toleration, TopologySpreadConstraint,
 };
+
+use std::collections::BTreeMap;
 
 use evenkeel::recount::LabelMap;
 
@@ -55,6 +57,33 @@ pub fn tainted(mut node: Node, key: &str, value: &str, effect: &str) -> Node {
 pub fn cordoned(mut node: Node) -> Node {
     node.spec.get_or_insert_default().unschedulable = true;
     node
+}
+
+/// Quantities by name of the resource.
+pub fn amounts(amounts: &[(&str, &str)]) -> BTreeMap<String, Quantity> {
+    let quantity = |text: &str| Quantity {
+        string: text.into(),
+    };
+    amounts
+        .iter()
+        .map(|(name, text)| ((*name).into(), quantity(text)))
+        .collect()
+}
+
+/// The node, with this allocatable.
+pub fn having(mut node: Node, allocatable: &[(&str, &str)]) -> Node {
+    node.status.get_or_insert_default().allocatable = amounts(allocatable);
+    node
+}
+
+/// The pod, with one container more, which requests this.
+pub fn requesting(mut pod: Pod, requests: &[(&str, &str)]) -> Pod {
+    let requests = amounts(requests);
+    pod.spec.get_or_insert_default().containers.push(Container {
+        resources: Some(ResourceRequirements { requests }),
+        ..Container::default()
+    });
+    pod
 }
 
 /// A pod in the namespace `default`.

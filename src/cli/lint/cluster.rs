@@ -112,6 +112,7 @@ fn said(template: &Template, hint: &Hint) -> Option<Said> {
         | Kind::FewerPods
         | Kind::MorePods
         | Kind::MaxSkew
+        | Kind::Room
         | Kind::Soft
         | Kind::FleetSkewTooLarge
         | Kind::FleetGreedy => return None,

@@ -4,6 +4,7 @@ mod conflict;
 mod minimum;
 mod nodes;
 mod pods;
+mod room;
 mod selector;
 mod skew;
 mod soft;
@@ -16,11 +17,12 @@ use crate::proto::v1;
 use crate::spread::Active;
 
 /// All hints there are, the most useful first.
-const HINTS: [fn(&Case<'_>) -> Vec<Diagnosis>; 12] = [
+const HINTS: [fn(&Case<'_>) -> Vec<Diagnosis>; 13] = [
     minimum::unusable_domain,
     minimum::min_domains,
     pods::mixed_revisions,
     conflict::conflict,
+    room::room,
     skew::more_pods,
     skew::fewer_pods,
     skew::max_skew,

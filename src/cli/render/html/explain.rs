@@ -96,6 +96,7 @@ fn kind_text(kind: Kind) -> &'static str {
         Kind::MorePods => "more pods",
         Kind::MaxSkew => "maxSkew",
         Kind::Conflict => "conflict",
+        Kind::Room => "room",
         Kind::Soft => "soft",
         Kind::FleetSkewTooLarge => "skew too large",
         Kind::FleetGreedy => "greedy picking",

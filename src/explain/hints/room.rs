@@ -1,0 +1,155 @@
+//! Room that nodes lack, and how much more of it would do.
+
+use std::collections::BTreeMap;
+
+use crate::explain::case::Case;
+use crate::explain::diagnosis::{Diagnosis, count};
+use crate::explain::words::{among, plural, verb};
+use crate::matching::{Lack, Shortage};
+use crate::proto::v1;
+use crate::proto::v1::hint::Kind;
+
+/// How many names a message has as data.
+const LISTED: usize = 10;
+
+/// A node that has too little of something.
+struct Lacking<'a> {
+    name: &'a str,
+    shortage: Shortage,
+    /// Whether it refuses the pod for nothing else, so that more of it would do.
+    is_alone: bool,
+}
+
+/// For each thing that some nodes have too little of: how much more of it would
+/// let the pod onto one that refuses it for nothing else.
+pub fn room(case: &Case<'_>) -> Vec<Diagnosis> {
+    let mut all: BTreeMap<Lack, Vec<Lacking<'_>>> = BTreeMap::new();
+    for (node, shortages) in case.shortages() {
+        let mut hard = case.hard.iter();
+        let is_alone = shortages.len() == 1 && hard.all(|hard| hard.admits(node.node));
+        // Where no pods are allowed, none can leave.
+        let is_closed = |shortage: &Shortage| shortage.of == Lack::Pods && shortage.is_final;
+        for shortage in shortages {
+            let nodes = all.entry(shortage.of.clone()).or_default();
+            nodes.push(Lacking {
+                name: node.name,
+                is_alone: is_alone && !is_closed(&shortage),
+                shortage,
+            });
+        }
+    }
+    let found = all.values().filter_map(|nodes| lacking(case, nodes));
+    found.collect()
+}
+
+/// What there is to say of nodes that have too little of the same thing.
+fn lacking(case: &Case<'_>, nodes: &[Lacking<'_>]) -> Option<Diagnosis> {
+    let first = |node: &&Lacking<'_>| (!node.is_alone, node.shortage.missing);
+    let nearest = nodes.iter().min_by_key(first)?;
+    let least = &nearest.shortage;
+    let is_near = |node: &&Lacking<'_>| node.is_alone && node.shortage.missing == least.missing;
+    let near: Vec<&str> = nodes.iter().filter(is_near).map(|node| node.name).collect();
+    let too_small = nodes.iter().filter(|node| node.shortage.is_final).count();
+    let (would, admitted) = match near.len() {
+        0 => (useless(least), 0),
+        more => (useful(least, &near), case.feasible_count() + more),
+    };
+    let hint = v1::Hint {
+        kind: Kind::Room.into(),
+        message: scarcity(least, nodes.len(), too_small) + &would,
+        constraint_index: -1,
+        other_constraint_index: -1,
+        admitted_node_count: count(admitted),
+        shortage: Some(v1::Shortage {
+            resource: least.of.as_str().to_owned(),
+            requested: least.of.quantity(least.asked),
+            node_count: count(nodes.len()),
+            too_small_node_count: count(too_small),
+            missing: least.of.quantity(least.missing),
+            nodes: near.iter().take(LISTED).map(|n| (*n).to_owned()).collect(),
+        }),
+        ..v1::Hint::default()
+    };
+    let helps = case.is_stuck() && nearest.is_alone;
+    let remedy = helps.then(|| remedy(nearest, near.len())).flatten();
+    Some(Diagnosis { hint, remedy })
+}
+
+/// On how many nodes what is scarce.
+fn scarcity(least: &Shortage, nodes: usize, too_small: usize) -> String {
+    let have = format!("{} {}", plural(nodes, "node"), verb(nodes, "has", "have"));
+    let even = |what: &str| match too_small {
+        0 => String::new(),
+        all if all == nodes => format!(", {what}"),
+        some => format!(", {some} of them {what}"),
+    };
+    match &least.of {
+        Lack::Pods => format!(
+            "{have} as many pods as {}{}",
+            verb(nodes, "it takes", "they take"),
+            even("which is none"),
+        ),
+        Lack::Resource(resource) => format!(
+            "{have} too little {} for the {} that it requests{}",
+            resource.as_str(),
+            least.of.quantity(least.asked),
+            even("even without pods"),
+        ),
+    }
+}
+
+/// What would let the pod onto some nodes.
+fn useful(least: &Shortage, names: &[&str]) -> String {
+    let onto = match names.len() {
+        1 => names[0].to_owned(),
+        nodes => format!("{nodes} of them ({})", among(names)),
+    };
+    let missing = least.of.quantity(least.missing);
+    let change = match (&least.of, smaller_request(least)) {
+        (Lack::Pods, _) => format!("{} fewer", plural(least.missing, "pod")),
+        (Lack::Resource(_), Some(request)) => {
+            format!("{missing} more, or a request of {request},")
+        }
+        (Lack::Resource(_), None) => format!("{missing} more"),
+    };
+    format!(": {change} would let it onto {onto}")
+}
+
+/// That no node lacks this alone.
+fn useless(least: &Shortage) -> String {
+    let missing = least.of.quantity(least.missing);
+    match &least.of {
+        Lack::Pods => ", and fewer pods alone would let it onto none of them".to_owned(),
+        Lack::Resource(resource) => format!(
+            ": {missing} or more is missing, and more {} alone would let it onto none of them",
+            resource.as_str()
+        ),
+    }
+}
+
+/// The request that does without what is missing, if there is any left.
+fn smaller_request(least: &Shortage) -> Option<String> {
+    let less = least.asked - least.missing;
+    (less > 0).then(|| least.of.quantity(less))
+}
+
+/// What to do, of which a node lacks nothing else.
+fn remedy(node: &Lacking<'_>, nodes: usize) -> Option<String> {
+    let (name, least) = (node.name, &node.shortage);
+    let missing = least.of.quantity(least.missing);
+    match (&least.of, smaller_request(least)) {
+        (Lack::Pods, _) => {
+            let pods = plural(least.missing, "pod");
+            Some(format!("move {pods} off {name}"))
+        }
+        (Lack::Resource(resource), Some(request)) => Some(format!(
+            "request {request} of {}, which lets it onto {}",
+            resource.as_str(),
+            plural(nodes, "node")
+        )),
+        (Lack::Resource(_), None) if least.is_final => None,
+        (Lack::Resource(resource), None) => {
+            Some(format!("free {missing} of {} on {name}", resource.as_str()))
+        }
+    }
+}
