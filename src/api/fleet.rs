@@ -69,6 +69,7 @@ impl Dialect for PlacementSpec {
         let mut response = v1::FilterResponse {
             revision: read_view.revision,
             constraints: reports.iter().map(constraint_report).collect(),
+            unchecked: self.pod.unchecked(terms.checks, read_view),
             reasons: answer::reason_counts(&tallies.refused),
             feasible_count: answer::count(feasible().count()),
             node_count: answer::count(judged.len()),
@@ -112,6 +113,7 @@ impl Dialect for PlacementSpec {
         let mut response = v1::ScoreResponse {
             revision: read_view.revision,
             skipped: judge.spreads().is_empty() || read_view.nodes.is_empty(),
+            unchecked: self.pod.unchecked(terms.checks, read_view),
             ..Default::default()
         };
         match terms.view {
@@ -158,6 +160,7 @@ impl Dialect for PlacementSpec {
         v1::ExplainResponse {
             revision: read_view.revision,
             constraints: reports.iter().map(constraint_report).collect(),
+            unchecked: self.pod.unchecked(terms.checks, read_view),
             summary: explanation.summary,
             hints: explanation.hints,
             insights: explanation.insights,

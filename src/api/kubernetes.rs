@@ -165,7 +165,8 @@ fn judge_candidates(
     if terms.view == v1::View::Full {
         let verdict = |at: usize| {
             let slot = candidates.known[at];
-            let refusal = filter.judge(slot).err()?;
+            let affords = read_view.affords(filter.units_per_node());
+            let refusal = affords.then(|| filter.judge(slot).err()).flatten()?;
             Some(answer::node_verdict(name(slot), &refusal))
         };
         response.infeasible = pass.zeroes().filter_map(verdict).collect();

@@ -81,6 +81,9 @@ impl<'a> Case<'a> {
         let checked = Checked::of(&question.checks, read_view);
         let judged = |slot: &Slot| {
             let node = read_view.nodes.get(*slot)?;
+            if !read_view.affords(2 * checked.units_per_node()) {
+                return None;
+            }
             let refusal = filter.judge(*slot).err();
             let check = match (checks, &refusal) {
                 (NodeChecks::SpreadOnly, _) => checked.judge(*slot).err().map(|r| r.reason),
@@ -140,6 +143,7 @@ impl<'a> Case<'a> {
         let lacks_room = |node: &&JudgedNode<'_>| {
             let refusal = node.refusal.as_ref();
             refusal.is_some_and(|refusal| refusal.reason.is_shortage())
+                && self.read_view.affords(self.checked.units_per_node())
         };
         let nodes = self.nodes.iter().filter(lacks_room);
         nodes.map(|node| (node, self.checked.shortages(node.slot)))

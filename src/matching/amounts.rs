@@ -1,6 +1,7 @@
 //! Amounts of the resources that a pod may ask a node for.
 
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 use std::sync::Arc;
 
 use super::names;
@@ -136,20 +137,40 @@ impl Amounts<i128> {
         for (sum, amount) in self.common.iter_mut().zip(amounts.common) {
             *sum += i128::from(amount) * times;
         }
-        if amounts.named.is_empty() {
-            return;
-        }
-        let mut named = std::mem::take(&mut self.named).into_vec();
-        for (name, amount) in &amounts.named {
-            let change = i128::from(*amount) * times;
-            match named.binary_search_by(|(known, _)| known.cmp(name)) {
-                Ok(at) => named[at].1 += change,
-                Err(at) => named.insert(at, (Arc::clone(name), change)),
-            }
-        }
-        named.retain(|(_, sum)| *sum != 0);
-        self.named = named.into();
+        let named = amounts.named.iter();
+        add_to_each(
+            &mut self.named,
+            named.map(|(name, amount)| (name, i128::from(*amount) * times)),
+        );
     }
+}
+
+/// Adds changes to the sums in a list, and leaves out those that become zero. Both
+/// are ascending by key.
+pub(super) fn add_to_each<'k, K, N>(
+    list: &mut Box<[(K, N)]>,
+    changes: impl ExactSizeIterator<Item = (&'k K, N)>,
+) where
+    K: Ord + Clone + 'k,
+    N: Copy + Default + PartialEq + AddAssign,
+{
+    if changes.len() == 0 {
+        return;
+    }
+    let old = std::mem::take(list).into_vec();
+    let mut new = Vec::with_capacity(old.len() + changes.len());
+    let mut old = old.into_iter().peekable();
+    for (key, change) in changes {
+        new.extend(std::iter::from_fn(|| old.next_if(|(known, _)| known < key)));
+        let known = old.next_if(|(known, _)| known == key);
+        let (key, mut sum) = known.unwrap_or_else(|| (key.clone(), N::default()));
+        sum += change;
+        if sum != N::default() {
+            new.push((key, sum));
+        }
+    }
+    new.extend(old);
+    *list = new.into();
 }
 
 impl<N: Copy + Default> Amounts<N> {
@@ -159,6 +180,11 @@ impl<N: Copy + Default> Amounts<N> {
         N: PartialEq,
     {
         self.named.is_empty() && self.common == [N::default(); 3]
+    }
+
+    /// Of how many resources with names of their own there is some.
+    pub(super) fn named_len(&self) -> usize {
+        self.named.len()
     }
 
     /// The amount of a resource.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use super::amounts::{Amounts, Resource};
+use super::amounts::{Amounts, Resource, add_to_each};
 use super::host_ports::HostPort;
 use super::quantity::Quantity;
 use super::requests::{Requests, check_quantities};
@@ -29,7 +29,7 @@ pub struct Requested {
     pods: u32,
     amounts: Amounts<i128>,
     /// Ascending by port, with how many pods have each.
-    ports: Box<[(HostPort, u32)]>,
+    ports: Box<[(HostPort, i32)]>,
 }
 
 /// What a node has too little of.
@@ -114,34 +114,20 @@ impl Requested {
     /// Adds a pod that requests this.
     pub fn add(&mut self, requests: Option<&Requests>) {
         self.pods += 1;
-        if let Some(requests) = requests {
-            self.amounts.add(&requests.amounts, 1);
-            self.change_ports(&requests.ports, |count| count + 1);
-        }
+        self.change(requests, 1);
     }
 
     /// Takes a pod away that was added.
     pub fn remove(&mut self, requests: Option<&Requests>) {
         self.pods -= 1;
-        if let Some(requests) = requests {
-            self.amounts.add(&requests.amounts, -1);
-            self.change_ports(&requests.ports, |count| count - 1);
-        }
+        self.change(requests, -1);
     }
 
-    fn change_ports(&mut self, ports: &[HostPort], change: impl Fn(u32) -> u32) {
-        if ports.is_empty() {
-            return;
-        }
-        let mut all = std::mem::take(&mut self.ports).into_vec();
-        for port in ports {
-            match all.binary_search_by(|(known, _)| known.cmp(port)) {
-                Ok(at) => all[at].1 = change(all[at].1),
-                Err(at) => all.insert(at, (port.clone(), change(0))),
-            }
-        }
-        all.retain(|(_, count)| *count > 0);
-        self.ports = all.into();
+    fn change(&mut self, requests: Option<&Requests>, pods: i32) {
+        let Some(requests) = requests else { return };
+        self.amounts.add(&requests.amounts, pods.into());
+        let ports = requests.ports.iter().map(|port| (port, pods));
+        add_to_each(&mut self.ports, ports);
     }
 
     /// How many pods there are.
@@ -150,8 +136,8 @@ impl Requested {
     }
 
     /// How many host ports they take, each as often as pods take it.
-    pub fn port_count(&self) -> u32 {
-        self.ports.iter().map(|(_, pods)| pods).sum()
+    pub fn port_count(&self) -> i64 {
+        self.ports.iter().map(|(_, pods)| i64::from(*pods)).sum()
     }
 
     /// What they request of each resource.
@@ -163,13 +149,19 @@ impl Requested {
     pub fn heap_bytes(&self) -> usize {
         let ports = self.ports.iter().map(|(port, _)| port.heap_bytes());
         self.amounts.heap_bytes()
-            + heap::list::<(HostPort, u32)>(self.ports.len())
+            + heap::list::<(HostPort, i32)>(self.ports.len())
             + ports.sum::<usize>()
     }
 
     /// Whether another pod may have these ports too.
     pub fn has_free(&self, ports: &[HostPort]) -> bool {
-        let taken = |port: &HostPort| self.ports.iter().any(|(other, _)| port.clashes(other));
+        let taken = |port: &HostPort| {
+            let lower = |(other, _): &(HostPort, i32)| other.number() < port.number();
+            let from = &self.ports[self.ports.partition_point(lower)..];
+            // That of any address is the first of its number.
+            let first = from.first().is_some_and(|(other, _)| port.clashes(other));
+            first || from.binary_search_by(|(other, _)| other.cmp(port)).is_ok()
+        };
         !ports.iter().any(taken)
     }
 
@@ -208,34 +200,31 @@ impl Requested {
         u32::try_from(most.max(0)).unwrap_or(u32::MAX)
     }
 
-    /// What is requested with so many more pods that request this.
-    #[must_use]
-    pub fn with(&self, requests: &Requests, pods: u32) -> Self {
-        let mut all = self.clone();
-        all.pods = all.pods.saturating_add(pods);
-        all.amounts.add(&requests.amounts, pods.into());
-        all.change_ports(&requests.ports, |count| count + pods);
-        all
-    }
-
-    /// What a node has too little of for another pod, in the order in which
-    /// kube-scheduler tells it.
-    pub fn shortages(&self, has: Option<&Allocatable>, requests: &Requests) -> Vec<Shortage> {
+    /// What a node has too little of for another pod after so many more pods that
+    /// request the same, in the order in which kube-scheduler tells it.
+    pub fn shortages_after(
+        &self,
+        more: u32,
+        has: Option<&Allocatable>,
+        requests: &Requests,
+    ) -> Vec<Shortage> {
         let nothing = Allocatable::default();
         let has = has.unwrap_or(&nothing);
         let mut short = Vec::new();
-        if i64::from(self.pods) >= has.pods {
+        let pods = i128::from(self.pods) + i128::from(more);
+        if pods >= i128::from(has.pods) {
             short.push(Shortage {
                 of: Lack::Pods,
                 asked: 1,
-                missing: i128::from(self.pods) + 1 - i128::from(has.pods),
+                missing: pods + 1 - i128::from(has.pods),
                 is_final: has.pods < 1,
             });
         }
         for (resource, asked) in requests.amounts.iter().filter(|(_, asked)| *asked > 0) {
             let asked = i128::from(asked);
             let all = i128::from(has.amounts.get(&resource));
-            let missing = asked - (all - self.amounts.get(&resource));
+            let used = self.amounts.get(&resource) + asked * i128::from(more);
+            let missing = asked - (all - used);
             if missing > 0 {
                 short.push(Shortage {
                     is_final: asked > all,

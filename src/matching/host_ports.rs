@@ -76,9 +76,14 @@ impl HostPort {
         }
     }
 
+    /// By what ports are ordered before their addresses.
+    pub(super) fn number(&self) -> impl Ord + use<> {
+        (self.port, self.protocol)
+    }
+
     /// Whether two pods cannot have these on one node.
     pub(super) fn clashes(&self, other: &Self) -> bool {
-        (self.port, self.protocol) == (other.port, other.protocol)
+        self.number() == other.number()
             && (self.address == other.address
                 || self.address.is_empty()
                 || other.address.is_empty())

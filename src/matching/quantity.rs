@@ -17,7 +17,8 @@ const MAX_UNITS: i128 = i64::MAX as i128;
 /// largest quantity has.
 const DECIMAL_DIGITS: usize = 28;
 
-/// The same with a binary suffix, which multiplies by up to 2^60.
+/// How many digits can be multiplied at once by a binary suffix, which is up to
+/// 2^60.
 const BINARY_DIGITS: usize = 20;
 
 /// An amount of something, in billionths of a unit.
@@ -141,9 +142,13 @@ impl Scale {
 
     /// A number of this scale in billionths of a unit, rounded up.
     fn parts_of(self, whole: &str, fraction: &str) -> i128 {
-        let (most, factor, mut exponent) = match self {
-            Self::PowerOf10(exponent) => (DECIMAL_DIGITS, 1, exponent),
-            Self::PowerOf2(power) => (BINARY_DIGITS, 1_i128 << power, 0),
+        let (factor, mut exponent) = match self {
+            Self::PowerOf10(exponent) => (1, exponent),
+            Self::PowerOf2(power) if whole.len() + fraction.len() > BINARY_DIGITS => {
+                let (whole, fraction) = multiplied(whole, fraction, power);
+                return Self::PowerOf10(0).parts_of(&whole, &fraction);
+            }
+            Self::PowerOf2(power) => (1_i128 << power, 0),
         };
         let fraction = fraction.trim_end_matches('0');
         let fraction_len = i64::try_from(fraction.len()).unwrap_or(i64::MAX);
@@ -152,7 +157,7 @@ impl Scale {
         let digits = digits.map(|digit| i128::from(digit - b'0'));
         let (mut number, mut read, mut left_out) = (0_i128, 0, 0_i128);
         for digit in digits {
-            if read < most {
+            if read < DECIMAL_DIGITS {
                 number = number * 10 + digit;
                 // Zeros in front are no digits.
                 read += usize::from(number > 0);
@@ -179,6 +184,28 @@ impl Scale {
         };
         parts.min(max)
     }
+}
+
+/// The decimal digits before and after the point of a number times a power of 2.
+fn multiplied(whole: &str, fraction: &str, power: u32) -> (String, String) {
+    let factor = 1_u128 << power;
+    let (mut carry, mut reversed) = (0_u128, String::new());
+    for digit in fraction.bytes().rev().chain(whole.bytes().rev()) {
+        carry += u128::from(digit - b'0') * factor;
+        reversed.push(last_digit(carry));
+        carry /= 10;
+    }
+    while carry > 0 {
+        reversed.push(last_digit(carry));
+        carry /= 10;
+    }
+    let digits: String = reversed.chars().rev().collect();
+    let (whole, fraction) = digits.split_at(digits.len() - fraction.len());
+    (whole.to_owned(), fraction.to_owned())
+}
+
+fn last_digit(number: u128) -> char {
+    char::from(b'0' + (number % 10) as u8)
 }
 
 #[cfg(test)]
@@ -215,6 +242,11 @@ mod tests {
             ("0.0000000000000000000000000000000000001", 1, 1),
             ("9223372036854775807", i64::MAX, i64::MAX),
             ("10000000000000000000000000000000000e-34", 1, 1_000),
+            (
+                "3.76022846700396791863243Ei",
+                4_335_248_261_843_712_341,
+                i64::MAX,
+            ),
         ];
         for (text, units, millis) in cases {
             let quantity = Quantity::parse(text).unwrap_or_else(|| panic!("{text} is one"));
@@ -231,6 +263,22 @@ mod tests {
         let tenth = Quantity::of("0.1Gi");
         assert_eq!((tenth + tenth).units(), 214_748_365);
         assert_eq!([tenth; 10].into_iter().sum::<Quantity>().units(), 1 << 30);
+    }
+
+    #[test]
+    fn amounts_are_written_with_the_largest_suffix() {
+        let cases: [(i128, i128, &[&str], &str); 7] = [
+            (0, 1_000, &["m", ""], "0"),
+            (1_500, 1_000, &["m", "", "k"], "1500m"),
+            (2_000, 1_000, &["m", "", "k"], "2"),
+            (1 << 30, 1_024, &["", "Ki", "Mi", "Gi"], "1Gi"),
+            ((1 << 30) + 1, 1_024, &["", "Ki", "Mi", "Gi"], "1073741825"),
+            (1 << 50, 1_024, &["", "Ki"], "1099511627776Ki"),
+            (-2_000, 1_000, &["m", ""], "-2"),
+        ];
+        for (number, times, suffixes, text) in cases {
+            assert_eq!(written(number, times, suffixes), text);
+        }
     }
 
     #[test]

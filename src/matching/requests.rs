@@ -42,27 +42,18 @@ impl Requests {
         }
     }
 
-    /// Checks a pod that exists, whose field is at `path`.
-    pub fn check(pod: &v1::Pod, path: Path<'_>, faults: &mut Violations) {
-        if let Some(spec) = &pod.spec {
-            check_spec(spec, path.field("spec"), faults);
-        }
-        if let Some(status) = &pod.status {
-            let path = path.field("status");
-            for (name, list) in [
-                ("containerStatuses", &status.container_statuses),
-                ("initContainerStatuses", &status.init_container_statuses),
-            ] {
-                let list_path = path.field(name);
-                for (i, status) in list.iter().enumerate() {
-                    check_status(status, list_path.index(i), faults);
-                }
-            }
+    /// Checks and sums up a pod that exists, whose field is at `path`.
+    pub fn compile_existing(pod: &v1::Pod, path: Path<'_>, faults: &mut Violations) -> Self {
+        let before = faults.total();
+        check_existing(pod, path, faults);
+        match faults.total() == before {
+            true => Self::of_existing(pod),
+            false => Self::default(),
         }
     }
 
-    /// What a valid pod that exists requests: while its node resizes it, the
-    /// larger of what it has and what it shall have.
+    /// What a valid pod that exists requests: while its node resizes it, the larger
+    /// of what it has and what it shall have.
     pub fn of_existing(pod: &v1::Pod) -> Self {
         let Some(spec) = &pod.spec else {
             return Self::default();
@@ -92,6 +83,11 @@ impl Requests {
             amounts: sum(spec, running).rounded(),
             ports: ports(spec),
         }
+    }
+
+    /// How many things it requests of which most pods request none.
+    pub fn rare_len(&self) -> usize {
+        self.amounts.named_len() + self.ports.len()
     }
 
     /// Whether it requests nothing.
@@ -225,6 +221,23 @@ fn check_spec(spec: &v1::PodSpec, path: Path<'_>, faults: &mut Violations) {
     }
     check_resources(spec.resources.as_ref(), path, faults);
     check_quantities(&spec.overhead, path.field("overhead"), faults);
+}
+
+fn check_existing(pod: &v1::Pod, path: Path<'_>, faults: &mut Violations) {
+    if let Some(spec) = &pod.spec {
+        check_spec(spec, path.field("spec"), faults);
+    }
+    let Some(status) = &pod.status else { return };
+    let path = path.field("status");
+    for (name, list) in [
+        ("containerStatuses", &status.container_statuses),
+        ("initContainerStatuses", &status.init_container_statuses),
+    ] {
+        let list_path = path.field(name);
+        for (i, status) in list.iter().enumerate() {
+            check_status(status, list_path.index(i), faults);
+        }
+    }
 }
 
 fn check_status(status: &v1::ContainerStatus, path: Path<'_>, faults: &mut Violations) {

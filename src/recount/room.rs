@@ -198,43 +198,75 @@ pub fn amount(resource: &str, quantity: &str) -> i128 {
     round_up(resource, billionths(quantity))
 }
 
-/// A number and its suffix, read by dividing and multiplying digit strings: what
-/// objects hold in practice has few digits.
+/// A quantity in billionths of a unit, rounded up, and at most 2^63 - 1 units. It
+/// is read as a line of decimal digits, longer than any amount.
 fn billionths(text: &str) -> i128 {
+    const MOST: i128 = i64::MAX as i128 * 1_000_000_000;
     let end = text
         .find(|c: char| c.is_ascii_alphabetic())
         .unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);
-    let number = number.trim_start_matches('+');
+    let number = number.trim_start_matches(['+', '-']);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let digits: i128 = format!("0{whole}{fraction}")
-        .parse()
-        .expect("a checked quantity");
-    let (times, tens): (i128, i32) = match suffix {
-        "Ki" => (1 << 10, 0),
-        "Mi" => (1 << 20, 0),
-        "Gi" => (1 << 30, 0),
-        "Ti" => (1 << 40, 0),
-        "Pi" => (1 << 50, 0),
-        "Ei" => (1 << 60, 0),
-        "n" => (1, -9),
-        "u" => (1, -6),
-        "m" => (1, -3),
-        "" => (1, 0),
-        "k" => (1, 3),
-        "M" => (1, 6),
-        "G" => (1, 9),
-        "T" => (1, 12),
-        "P" => (1, 15),
-        "E" => (1, 18),
-        exponent => (1, exponent[1..].parse().expect("a checked exponent")),
-    };
-    let tens = tens + 9 - i32::try_from(fraction.len()).expect("a short text");
-    let power = 10_i128.pow(tens.unsigned_abs());
-    match tens < 0 {
-        true => (digits * times + power - 1) / power,
-        false => digits * times * power,
+    let digits = whole.bytes().chain(fraction.bytes());
+    let mut digits: Vec<u32> = digits.map(|digit| u32::from(digit - b'0')).collect();
+    // How many of the digits stand before the point.
+    let mut point = i64::try_from(whole.len()).expect("a short text");
+    match suffix {
+        "n" => point -= 9,
+        "u" => point -= 6,
+        "m" => point -= 3,
+        "" => {}
+        "k" => point += 3,
+        "M" => point += 6,
+        "G" => point += 9,
+        "T" => point += 12,
+        "P" => point += 15,
+        "E" => point += 18,
+        _ => match ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]
+            .iter()
+            .position(|known| *known == suffix)
+        {
+            Some(power) => {
+                for _ in 0..=power {
+                    point += times_1024(&mut digits);
+                }
+            }
+            None => point += suffix[1..].parse::<i64>().expect("a checked exponent"),
+        },
     }
+    let mut amount: i128 = 0;
+    for (at, digit) in (0..).zip(&digits) {
+        if at >= point + 9 {
+            // Finer than a billionth.
+            let rest = digits[at as usize..].iter().any(|digit| *digit > 0);
+            return (amount + i128::from(rest)).min(MOST);
+        }
+        amount = (amount * 10 + i128::from(*digit)).min(MOST * 10);
+    }
+    let zeros = point + 9 - i64::try_from(digits.len()).expect("a short text");
+    for _ in 0..zeros.min(40) {
+        amount = (amount * 10).min(MOST * 10);
+    }
+    amount.min(MOST)
+}
+
+/// Multiplies a line of digits by 1,024, by hand. Returns how many digits it grew
+/// by at its front.
+fn times_1024(digits: &mut Vec<u32>) -> i64 {
+    let mut carry = 0;
+    for digit in digits.iter_mut().rev() {
+        carry += *digit * 1_024;
+        *digit = carry % 10;
+        carry /= 10;
+    }
+    let mut grown = 0;
+    while carry > 0 {
+        digits.insert(0, carry % 10);
+        carry /= 10;
+        grown += 1;
+    }
+    grown
 }
 
 /// The names of resources that kube-scheduler looks at.

@@ -17,6 +17,9 @@ use crate::snapshot::{
 /// What it costs to look at the room of a node, in units.
 const UNITS_PER_ROOM: usize = 10;
 
+/// What it costs to look one more resource or port of a node up, in units.
+const UNITS_PER_LOOKUP: usize = 15;
+
 /// What nodes are checked for.
 #[derive(Debug, Clone)]
 pub struct Checks {
@@ -100,6 +103,16 @@ impl Checks {
     /// What the pod requests.
     pub fn requests(&self) -> Option<&Arc<Requests>> {
         self.requests.as_ref()
+    }
+
+    /// The fields of the pod that say when and where it goes.
+    pub fn of_own_place(&self) -> Vec<&'static str> {
+        let fields = [
+            ("spec.nodeName", self.own.node.is_some()),
+            ("spec.schedulingGates", self.own.gates.is_some()),
+        ];
+        let asked = fields.into_iter().filter(|(_, asks)| *asks);
+        asked.map(|(field, _)| field).collect()
     }
 
     /// The fields of the pod that ask for room.
@@ -191,7 +204,16 @@ impl<'a> Checked<'a> {
         own.gates.is_some() || own.node.is_some() || self.requests.is_some()
     }
 
-    /// Judges an existing node: the first check that it fails decides.
+    /// What it costs to look at the room of a node, in units; nothing where nobody
+    /// asks for room.
+    pub fn units_per_node(&self) -> usize {
+        self.requests.map_or(0, |requests| {
+            UNITS_PER_ROOM + requests.rare_len() * UNITS_PER_LOOKUP
+        })
+    }
+
+    /// Judges an existing node: the first check that it fails decides. Costs
+    /// [`Self::units_per_node`].
     ///
     /// # Errors
     /// The refusal.
@@ -225,7 +247,7 @@ impl<'a> Checked<'a> {
         if requested.leaves_room(has, requests) {
             return Ok(());
         }
-        let short = requested.shortages(has, requests);
+        let short = requested.shortages_after(0, has, requests);
         NodeRefusal::by_shortages(short).map_or(Ok(()), Err)
     }
 
@@ -233,7 +255,7 @@ impl<'a> Checked<'a> {
     /// room.
     pub fn shortages(&self, slot: Slot) -> Vec<Shortage> {
         let (requested, has) = self.room_of(slot);
-        let short = |requests| requested.shortages(has, requests);
+        let short = |requests| requested.shortages_after(0, has, requests);
         self.requests.map(short).unwrap_or_default()
     }
 
@@ -254,7 +276,7 @@ impl<'a> Checked<'a> {
             false => Vec::new(),
             true if !requests.ports.is_empty() => vec![Reason::HostPorts],
             true => {
-                let short = requested.with(requests, pods).shortages(has, requests);
+                let short = requested.shortages_after(pods, has, requests);
                 short
                     .into_iter()
                     .map(|shortage| shortage.of.into())
@@ -293,18 +315,24 @@ impl<'a> Checked<'a> {
         } else if let Some(named) = &named {
             judged.narrow(Reason::NodeName, named);
         }
-        if let Some(requests) = self.requests
-            && self
-                .read_view
-                .affords(slots.len().saturating_mul(UNITS_PER_ROOM))
-        {
-            let refused = judged.pass.ones().filter_map(|at| {
-                let refusal = self.judge_room(slots[at], requests).err()?;
-                Some((at, refusal))
-            });
-            for (at, refusal) in refused.collect::<Vec<_>>() {
-                judged.refuse(at, refusal.reasons().cloned());
-            }
+        if let Some(requests) = self.requests {
+            self.narrow_by_room(slots, requests, judged);
+        }
+    }
+
+    fn narrow_by_room(&self, slots: &[Slot], requests: &Requests, judged: &mut Judgement) {
+        let each = self.units_per_node();
+        if !self.read_view.affords(slots.len().saturating_mul(each)) {
+            return;
+        }
+        let left = judged.pass.ones();
+        let left = left.take_while(|_| self.read_view.goes_on_for(each));
+        let refused = left.filter_map(|at| {
+            let refusal = self.judge_room(slots[at], requests).err()?;
+            Some((at, refusal))
+        });
+        for (at, refusal) in refused.collect::<Vec<_>>() {
+            judged.refuse(at, refusal.reasons().cloned());
         }
     }
 }

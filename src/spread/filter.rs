@@ -47,6 +47,12 @@ impl<'a> Filter<'a> {
         }
     }
 
+    /// What [`Self::judge`] and [`Self::fitting`] cost for the room of a node, in
+    /// units.
+    pub fn units_per_node(&self) -> usize {
+        self.checks.as_ref().map_or(0, Checked::units_per_node)
+    }
+
     /// Judges an existing node: the first check or constraint that it fails
     /// decides.
     ///

@@ -110,6 +110,18 @@ impl Question {
         fields.into_iter().map(str::to_owned).collect()
     }
 
+    /// Checked for labels and taints alone. What else the pod asks for is unchecked.
+    pub fn of_labels_and_taints(self) -> Self {
+        let own = [self.checks.of_own_place(), self.checks.of_room()].concat();
+        let mut unchecked: Vec<&str> = self.unchecked.iter().copied().chain(own).collect();
+        unchecked.sort_unstable();
+        Self {
+            checks: self.checks.of_labels_and_taints(),
+            unchecked: unchecked.into(),
+            ..self
+        }
+    }
+
     /// The constraints in force: the pod's own, or the default ones if it has
     /// none.
     pub fn constraints_on(&self, read_view: &ReadView<'_>) -> Cow<'_, Constraints> {

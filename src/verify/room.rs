@@ -14,7 +14,7 @@ const STRIDE: usize = 10_000;
 #[derive(Default)]
 struct Sum {
     pods: u32,
-    ports: u32,
+    ports: i64,
     amounts: BTreeMap<String, i128>,
 }
 
@@ -39,7 +39,7 @@ pub fn compare(
             };
             let sum = sums.entry(node.to_owned()).or_default();
             sum.pods += 1;
-            sum.ports += u32::try_from(room::ports(&pod).len()).unwrap_or(u32::MAX);
+            sum.ports += room::ports(&pod).len() as i64;
             for (resource, amount) in room::requests(&pod) {
                 *sum.amounts.entry(resource).or_default() += amount;
             }

@@ -15,6 +15,7 @@ use evenkeel::proto::v1::{
     FilterResponse, NodeBonus, NodeCapacity, NodeChecks, NodeNames, PlaceRequest, Pod,
     ScoreRequest, UpdateSnapshotRequest, View,
 };
+use evenkeel::recount::{Cluster, PickedNode};
 use proptest::collection::{btree_map, vec};
 use proptest::option::weighted;
 use proptest::prelude::*;

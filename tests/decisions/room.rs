@@ -3,11 +3,14 @@
 
 use std::time::Duration;
 
+use crate::support::agree::{self, Question};
+use crate::support::model;
 use crate::support::server::Server;
 use evenkeel::proto::v1::{
-    Change, FilterRequest, FilterResponse, NodeChecks, PlaceRequest, Pod, Reservation,
-    UpdateSnapshotRequest,
+    Change, Dialect, FilterRequest, FilterResponse, NodeChecks, PlaceRequest, Pod, Reservation,
+    UpdateSnapshotRequest, VerifySnapshotRequest, View,
 };
+use evenkeel::recount::{Cluster, room};
 use serde_json::{Value, json};
 use tonic::Code;
 
@@ -157,6 +160,204 @@ async fn an_answer_names_what_was_not_checked() {
         ..FilterRequest::default()
     };
     assert!(server.filter(request).await.unchecked.is_empty());
+}
+
+/// A spec that requests so much of one thing.
+fn asks(resource: &str, amount: &str) -> Value {
+    json!({"containers": [{"resources": {"requests": {resource: amount}}}]})
+}
+
+/// Amounts at the edges count as a recount has them: an amount fits on a node that
+/// has as much, and not on one that has less by one.
+#[tokio::test]
+async fn quantities_at_the_edges() {
+    let server = Server::start().await;
+    let nothing = json!([{"node": {"metadata": {"name": "nothing"}}}]);
+    server.update("", changes(nothing)).await;
+    let texts = [
+        "0",
+        "1n",
+        "0.1n",
+        "0.1Mi",
+        ".5",
+        "1e30",
+        "1e400",
+        "1e-400",
+        "1E",
+        "8Ei",
+        "7.9Ei",
+        "9223372036854775807",
+        "9223372036854775807m",
+        "9999999999999999999",
+        "0.0000000001Ei",
+        "3.76022846700396791863243Ei",
+        "1234567890123456789012345678901e-30",
+        "2500u",
+        "1e3",
+    ];
+    for resource in ["cpu", "memory", "a.b/c"] {
+        for text in texts {
+            let amount = room::amount(resource, text);
+            let unit = if resource == "cpu" { "m" } else { "" };
+            let node = |name: &str, has: i128| {
+                let has = format!("{}{unit}", has.max(0));
+                json!({"node": {"metadata": {"name": name},
+                    "status": {"allocatable": {resource: has, "pods": "9"}}}})
+            };
+            let nodes = json!([node("as-much", amount), node("less", amount - 1)]);
+            let answer = filter(&server, asks(resource, text), nodes).await;
+            let fits: &[&str] = match amount {
+                0 => &["as-much", "less"],
+                _ => &["as-much"],
+            };
+            assert_eq!(answer.feasible, fits, "{text} of {resource}");
+        }
+    }
+}
+
+/// The server in one state after another: what room there is follows from what is
+/// there now, not from how it came about.
+#[tokio::test]
+async fn room_follows_every_change() {
+    let port = |name: &str, node: &str, phase: &str| {
+        json!({"pod": {"metadata": {"name": name},
+            "spec": {"nodeName": node, "containers": [{
+                "ports": [{"hostPort": 80, "hostIP": "10.0.0.1"}],
+                "resources": {"requests": {"cpu": "1500m", "a.b/c": "1"}}}]},
+            "status": {"phase": phase}}})
+    };
+    let node = |name: &str, allocatable: Value| {
+        json!({"node": {"metadata": {"name": name},
+        "status": {"allocatable": allocatable}}})
+    };
+    let large = || json!({"cpu": "2", "a.b/c": "1", "pods": "9"});
+    let gone = |kind: &str, name: &str| json!({"delete": {"kind": kind, "name": name}});
+    let steps = [
+        // Pods come before any node says what it has.
+        json!([{"node": {"metadata": {"name": "a"}}}, {"node": {"metadata": {"name": "b"}}}]),
+        json!([port("p", "a", "Running"), port("q", "c", "Running")]),
+        json!([node("a", large())]),
+        json!([node("b", large()), node("c", large())]),
+        json!([port("p", "b", "Running")]),
+        json!([port("q", "b", "Pending")]),
+        json!([port("q", "b", "Failed")]),
+        json!([port("q", "c", "Unknown"), node("b", json!({"cpu": "1"}))]),
+        json!([gone("Node", "b"), port("r", "b", "")]),
+        json!([node("b", large())]),
+        json!([node("b", json!({})), gone("Pod", "p")]),
+        json!([node("a", json!({})), node("c", json!({}))]),
+        json!([node("c", json!({"things": "5"}))]),
+        json!([gone("Node", "c")]),
+    ];
+    let questions = [
+        json!({}),
+        asks("cpu", "600m"),
+        asks("a.b/c", "1"),
+        json!({"containers": [{"ports": [{"hostPort": 80}]}]}),
+        json!({"containers": [{"ports": [{"hostPort": 80, "hostIP": "10.0.0.2"}]}]}),
+    ];
+    let mut cluster = Cluster::default();
+    let server = Server::start().await;
+    for (at, step) in steps.iter().enumerate() {
+        // Each step first as an overlay of the state before it.
+        let step = changes(step.clone());
+        step.iter().for_each(|c| model::apply(&mut cluster, c));
+        let overlays = if at == 0 { vec![] } else { vec![step.clone()] };
+        for overlay in overlays.into_iter().chain([Vec::new()]) {
+            if overlay.is_empty() {
+                server.update("", step.clone()).await;
+            }
+            for spec in &questions {
+                let request = FilterRequest {
+                    pod: pod(spec.clone()),
+                    overlay: overlay.clone(),
+                    view: View::Full.into(),
+                    ..FilterRequest::default()
+                };
+                let got = server.filter(request).await;
+                let asked = pod(spec.clone()).expect("a pod");
+                let want = cluster.filter(&asked, None, NodeChecks::Unspecified);
+                let place = format!("step {at}, overlay {overlay:?}");
+                let about = Question {
+                    cluster: &cluster,
+                    pod: &asked,
+                    place: &place,
+                };
+                agree::filter(&got, &want, &about);
+            }
+        }
+    }
+    let request = VerifySnapshotRequest::default();
+    let verified = server.client().verify_snapshot(request).await;
+    assert_eq!(verified.expect("verified").into_inner().mismatches, []);
+}
+
+/// Pods with 1,000 containers, and nodes with 1,000 resources.
+#[tokio::test]
+async fn a_thousand_of_everything() {
+    let server = Server::start().await;
+    let name = |i: usize| format!("example.com/r{i:03}");
+    let all: serde_json::Map<String, Value> = (0..1_000).map(|i| (name(i), json!("3"))).collect();
+    let mut allocatable = all.clone();
+    allocatable.insert("pods".into(), json!("9"));
+    let containers: Vec<Value> = (0..1_000)
+        .map(|i| {
+            let requests = json!({name(i): "1", "cpu": "0"});
+            let ports = json!([{"hostPort": i + 1}]);
+            json!({"ports": ports, "resources": {"requests": requests}})
+        })
+        .collect();
+    let node = |name: &str| json!({"node": {"metadata": {"name": name}, "status": {"allocatable": allocatable}}});
+    let portless = |mut containers: Vec<Value>| {
+        let all = containers.iter_mut().filter_map(Value::as_object_mut);
+        all.for_each(|container| drop(container.remove("ports")));
+        containers
+    };
+    let on = |name: &str, node: &str| {
+        json!({"pod": {"metadata": {"name": name},
+            "spec": {"nodeName": node, "containers": portless(containers.clone())}}})
+    };
+    let state = changes(json!([
+        node("a"),
+        node("b"),
+        on("p", "a"),
+        on("q", "a"),
+        on("r", "a")
+    ]));
+    server.update("", state).await;
+    let full = filter(&server, json!({"containers": containers}), json!([])).await;
+    assert_eq!(full.feasible, ["b"]);
+    assert_eq!(full.reasons.len(), 1_000, "one for each resource");
+    let place = PlaceRequest {
+        pod: pod(json!({"containers": portless(containers.clone())})),
+        replicas: 5,
+        ..PlaceRequest::default()
+    };
+    let placed = server.client().place(place).await.expect("placed");
+    let placed = placed.into_inner();
+    assert_eq!((placed.placements.len(), placed.unplaced), (3, 2));
+    let request = VerifySnapshotRequest::default();
+    let verified = server.client().verify_snapshot(request).await;
+    assert_eq!(verified.expect("verified").into_inner().mismatches, []);
+}
+
+#[tokio::test]
+async fn a_fleet_names_what_it_does_not_check() {
+    let server = Server::start().await;
+    server.update("", changes(small())).await;
+    let mut spec = cpu("64");
+    spec["nodeName"] = json!("b");
+    let request = FilterRequest {
+        pod: pod(spec),
+        dialect: Dialect::Fleet.into(),
+        ..FilterRequest::default()
+    };
+    let answer = server.filter(request).await;
+    assert_eq!(answer.feasible, ["a", "b"]);
+    assert_eq!(
+        answer.unchecked,
+        ["spec.containers.resources.requests", "spec.nodeName"]
+    );
 }
 
 #[tokio::test]

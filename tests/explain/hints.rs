@@ -72,8 +72,8 @@ pub(super) fn case(
     }
 }
 
-/// Three nodes with 2 processors; a1 and b1 run a pod of 1500m and c1 is full.
-fn crowded() -> Vec<Change> {
+/// Three nodes with 2 processors, each with a pod of 1500m; c1 takes so many pods.
+fn crowded(pods: &str) -> Vec<Change> {
     let roomy = |name: &str, pods: &str| {
         let node = node(name, &[(ZONE, &name[..1])]);
         let has = [("cpu", "2"), ("memory", "4Gi"), ("pods", pods)];
@@ -83,7 +83,7 @@ fn crowded() -> Vec<Change> {
         let running = requesting(pod(&format!("{name}-0"), &[]), &[("cpu", "1500m")]);
         on(running, name).change()
     };
-    let nodes = [roomy("a1", "9"), roomy("b1", "9"), roomy("c1", "1")];
+    let nodes = [roomy("a1", "9"), roomy("b1", "9"), roomy("c1", pods)];
     let pods = ["a1", "b1", "c1"].map(running);
     nodes.into_iter().chain(pods).collect()
 }
@@ -93,7 +93,7 @@ fn room() -> Vec<Case> {
     vec![
         case(
             "too little of one thing",
-            crowded(),
+            crowded("1"),
             asks(&[("cpu", "2")]),
             Kind::Room,
             Some(&[
@@ -103,7 +103,7 @@ fn room() -> Vec<Case> {
         ),
         case(
             "too little even when empty",
-            crowded(),
+            crowded("1"),
             asks(&[("memory", "5Gi")]),
             Kind::Room,
             Some(&[
@@ -113,14 +113,14 @@ fn room() -> Vec<Case> {
         ),
         case(
             "too many pods",
-            crowded(),
+            crowded("1"),
             asks(&[("cpu", "500m")]),
             Kind::Room,
             Some(&["1 node has as many pods as it takes: 1 pod fewer would let it onto c1"]),
         ),
         case(
             "too little of everything",
-            crowded(),
+            crowded("9"),
             asks(&[("cpu", "3"), ("memory", "5Gi")]),
             Kind::Room,
             Some(&[
@@ -130,12 +130,18 @@ fn room() -> Vec<Case> {
         ),
         case(
             "a constraint besides",
-            crowded(),
+            crowded("9"),
             spread(asks(&[("cpu", "1")]), vec![hard(1, "rack", &WEB)]),
             Kind::Room,
             Some(&["500m or more is missing, and more cpu alone would let it onto none of them"]),
         ),
-        case("room", crowded(), pod("next", &WEB), Kind::Conflict, None),
+        case(
+            "room",
+            crowded("1"),
+            pod("next", &WEB),
+            Kind::Conflict,
+            None,
+        ),
         case(
             "no node that says what it has",
             state(&[("a1", "a", 0)]),

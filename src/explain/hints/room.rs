@@ -39,7 +39,10 @@ pub fn room(case: &Case<'_>) -> Vec<Diagnosis> {
         }
     }
     let found = all.values().filter_map(|nodes| lacking(case, nodes));
-    found.collect()
+    let mut found: Vec<Diagnosis> = found.collect();
+    // What would help comes first.
+    found.sort_by_key(|found| found.hint.admitted_node_count == 0);
+    found
 }
 
 /// What there is to say of nodes that have too little of the same thing.

@@ -9,7 +9,7 @@ use super::kind::{ObjectKind, OwnerKind, metadata_of};
 use super::node::CompiledNode;
 use super::owners::Owner;
 use super::parts::Parts;
-use super::pod::Life;
+use super::pod::CompiledPod;
 use super::reservation::is_reservation;
 use super::size;
 use crate::limits::Limits;
@@ -26,6 +26,8 @@ pub struct Batch {
     compiled: Vec<Compiled>,
     /// What they take in memory where they are kept, at most.
     bytes: usize,
+    /// How many things pods request of which most request none.
+    requests: usize,
 }
 
 /// What a change is about.
@@ -55,8 +57,8 @@ pub struct ValidChange<'a> {
 pub enum Form<'a> {
     /// A node, with what is compiled of it.
     Node(&'a v1::Node, &'a CompiledNode),
-    /// A pod.
-    Pod(&'a v1::Pod, &'a Life),
+    /// A pod, with what is compiled of it.
+    Pod(&'a v1::Pod, &'a CompiledPod),
     /// A service or controller.
     Owner(OwnerKind, &'a Arc<Owner>),
     /// It is deleted if it has this uid, or if that is empty.
@@ -117,11 +119,11 @@ impl Batch {
     }
 
     fn of(objects: Vec<Object>, compiled: Vec<Compiled>) -> Self {
-        let bytes = objects.iter().map(size::most).sum();
         Self {
+            bytes: objects.iter().map(size::most).sum(),
+            requests: compiled.iter().map(Compiled::rare_requests).sum(),
             objects,
             compiled,
-            bytes,
         }
     }
 
@@ -132,6 +134,7 @@ impl Batch {
         batch.objects.extend(more.objects);
         batch.compiled.extend(more.compiled);
         batch.bytes += more.bytes;
+        batch.requests += more.requests;
         batch
     }
 
@@ -156,6 +159,11 @@ impl Batch {
         pairs.map(|(object, compiled)| ValidChange::of(object, compiled))
     }
 
+    /// How many resources and ports pods request of which most request none.
+    pub fn requests(&self) -> usize {
+        self.requests
+    }
+
     /// What they take in memory where they are kept, at most.
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -166,7 +174,7 @@ impl<'a> ValidChange<'a> {
     fn of(object: &'a Object, compiled: &'a Compiled) -> Self {
         let form = match (object, compiled) {
             (Object::Node(node), Compiled::Node(compiled)) => Form::Node(node, compiled),
-            (Object::Pod(pod), Compiled::Pod(life)) => Form::Pod(pod, life),
+            (Object::Pod(pod), Compiled::Pod(compiled)) => Form::Pod(pod, compiled),
             (Object::Delete(reference), _) => Form::Delete(&reference.uid),
             (_, Compiled::Owner(kind, owner)) => Form::Owner(*kind, owner),
             _ => unreachable!("a change is compiled as what it is"),

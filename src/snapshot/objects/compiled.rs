@@ -7,10 +7,10 @@ use super::kind::{ObjectKind, OwnerKind, metadata_of};
 use super::node::CompiledNode;
 use super::owners::Owner;
 use super::parts::Parts;
-use super::pod::{Life, Phase};
+use super::pod::{CompiledPod, Phase};
 use super::templates;
 use crate::limits::{Limit, Limits, NodeNames};
-use crate::matching::{Path, Requests, Violations, names, times};
+use crate::matching::{Path, Violations, names, times};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 
@@ -19,8 +19,8 @@ use crate::proto::v1::change::Object;
 pub enum Compiled {
     /// What is compiled of a node.
     Node(Box<CompiledNode>),
-    /// What is kept of a pod, without its template.
-    Pod(Life),
+    /// What is compiled of a pod.
+    Pod(CompiledPod),
     /// A service or controller.
     Owner(OwnerKind, Arc<Owner>),
     /// The kind of an object that is deleted.
@@ -65,7 +65,7 @@ impl Compiled {
     fn of(object: &Object, path: Path<'_>, faults: &mut Violations) -> Option<Self> {
         Some(match Parts::of(object) {
             Parts::Node(node) => Self::Node(Box::new(CompiledNode::compile(node, path, faults))),
-            Parts::Pod(pod) => Self::Pod(Life::of(pod)?),
+            Parts::Pod(pod) => Self::Pod(CompiledPod::compile(pod, path, faults)?),
             Parts::Owner(kind, selects) => {
                 let uid = metadata_of(object).map_or("", |metadata| &metadata.uid);
                 let path = path.field("spec");
@@ -74,6 +74,14 @@ impl Compiled {
             }
             Parts::Delete(reference) => Self::Delete(ObjectKind::parse(&reference.kind)?),
         })
+    }
+
+    /// How many things a pod requests of which most pods request none.
+    pub fn rare_requests(&self) -> usize {
+        match self {
+            Self::Pod(pod) => pod.requests.as_ref().map_or(0, |r| r.rare_len()),
+            Self::Node(_) | Self::Owner(..) | Self::Delete(_) => 0,
+        }
     }
 
     /// The kind of the object.
@@ -118,7 +126,6 @@ fn check_pod(pod: &v1::Pod, limits: &Limits, path: Path<'_>, faults: &mut Violat
     }
     let bytes = templates::size_bytes(pod);
     faults.within(path.field("spec"), limits, Limit::PodSpecBytes, bytes);
-    Requests::check(pod, path, faults);
     let phase = pod.status.as_ref().map_or("", |s| &s.phase);
     if Phase::parse(phase).is_none() {
         let known = "must be Pending, Running, Succeeded, Failed or Unknown";

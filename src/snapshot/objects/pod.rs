@@ -1,11 +1,14 @@
 //! How a pod is kept: a handful of integers.
 
+use std::sync::Arc;
+
 use uuid::Uuid;
 
 use super::label_sets::LabelSetId;
 use super::slots::Slot;
 use super::templates::TemplateId;
 use crate::account::heap;
+use crate::matching::{Path, Requests, Violations};
 use crate::proto::v1;
 
 /// A pod that exists, without its name.
@@ -17,6 +20,27 @@ pub struct PodRecord {
     pub node: Option<Slot>,
     /// Its identity and how far it has come.
     pub life: Life,
+}
+
+/// What is compiled of a pod on the wire.
+#[derive(Debug, Clone)]
+pub struct CompiledPod {
+    /// Its identity and how far it has come, without its template.
+    pub life: Life,
+    /// What it requests of its node, if anything.
+    pub requests: Option<Arc<Requests>>,
+}
+
+impl CompiledPod {
+    /// Checks and compiles a pod, which is at `path`. `None` when its phase is
+    /// unknown.
+    pub fn compile(wire: &v1::Pod, path: Path<'_>, faults: &mut Violations) -> Option<Self> {
+        let requests = Requests::compile_existing(wire, path, faults);
+        Some(Self {
+            life: Life::of(wire)?,
+            requests: (!requests.is_empty()).then(|| Arc::new(requests)),
+        })
+    }
 }
 
 /// Which incarnation of a pod it is, how far that has come, and what it asked

@@ -47,16 +47,15 @@ enum KeptAffinity {
 }
 
 impl Templates {
-    /// The template that one more pod has.
-    pub fn acquire(&mut self, pod: &v1::Pod) -> TemplateId {
-        let requests = Requests::of_existing(pod);
-        if asks_nothing(pod) && requests.is_empty() {
+    /// The template that one more pod has, which requests this of its node.
+    pub fn acquire(&mut self, pod: &v1::Pod, requests: Option<&Arc<Requests>>) -> TemplateId {
+        if asks_nothing(pod) && requests.is_none() {
             return TemplateId::ABSENT;
         }
         self.scratch.clear();
-        encode(pod, &requests, &mut self.scratch);
+        encode(pod, requests.map(|requests| &**requests), &mut self.scratch);
         let id = self.encoded.acquire(&self.scratch);
-        if !requests.is_empty() {
+        if let Some(requests) = requests {
             self.keep(id, requests);
         }
         // There is one for each namespace.
@@ -85,14 +84,14 @@ impl Templates {
     }
 
     /// Keeps what the pods of a template request, if it is new.
-    fn keep(&mut self, id: TemplateId, requests: Requests) {
+    fn keep(&mut self, id: TemplateId, requests: &Arc<Requests>) {
         let index = id.index();
         if self.requests.len() <= index {
             self.requests.resize(index + 1, None);
         }
         if self.requests[index].is_none() {
-            self.request_bytes += bytes_of(&requests);
-            self.requests[index] = Some(Arc::new(requests));
+            self.request_bytes += bytes_of(requests);
+            self.requests[index] = Some(Arc::clone(requests));
         }
     }
 
@@ -189,11 +188,11 @@ pub fn requests_size_bytes(pod: &v1::Pod) -> usize {
     spec + status
 }
 
-/// Whether two pods ask for the same.
+/// Whether two valid pods ask for the same.
 pub fn are_same(a: &v1::Pod, b: &v1::Pod) -> bool {
     let encoded = |pod: &v1::Pod| {
         let mut out = Vec::new();
-        encode(pod, &Requests::of_existing(pod), &mut out);
+        encode(pod, Some(&Requests::of_existing(pod)), &mut out);
         out
     };
     encoded(a) == encoded(b)
@@ -213,7 +212,7 @@ fn asks_nothing(pod: &v1::Pod) -> bool {
 
 /// Equal parts have equal bytes: maps are ordered. Starts with how affinity is
 /// kept.
-fn encode(pod: &v1::Pod, requests: &Requests, out: &mut Vec<u8>) {
+fn encode(pod: &v1::Pod, requests: Option<&Requests>, out: &mut Vec<u8>) {
     let none = v1::PodSpec::default();
     let spec = pod.spec.as_ref().unwrap_or(&none);
     let pinned = spec
@@ -239,7 +238,7 @@ fn encode(pod: &v1::Pod, requests: &Requests, out: &mut Vec<u8>) {
     }
     write_all(&spec.tolerations, out);
     write_all(&spec.topology_spread_constraints, out);
-    write_all(requests.to_wire().as_slice(), out);
+    write_all(requests.and_then(Requests::to_wire).as_slice(), out);
 }
 
 fn decode(

@@ -17,7 +17,7 @@ use crate::snapshot::objects::change::{Batch, Form, ValidChange};
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::kind::ObjectKind;
 use crate::snapshot::objects::nodes::Nodes;
-use crate::snapshot::objects::requested::Shifts;
+use crate::snapshot::objects::requested::{RequestedTable, Shifts};
 
 /// Namespaces with their names, ascending, locked to be changed.
 pub(in crate::snapshot) type LockedShards<'a> = Vec<(&'a str, RwLockWriteGuard<'a, Namespace>)>;
@@ -80,7 +80,12 @@ impl State {
         let shared = self.prepare_shared(batch, defaults, &mut locked, &mut applied);
         let nodes = &shared.nodes;
         apply_to_namespaces(batch, &mut locked, nodes, &mut applied, &mut shifts);
-        self.move_on(&shifts, nodes, revision);
+        let shift = |requested: &mut Arc<RequestedTable>| {
+            if !shifts.is_empty() {
+                Arc::make_mut(requested).apply(&shifts);
+            }
+        };
+        self.move_on(shift, nodes, revision);
         self.note_namespaces(before, (Sizes::of(&locked), memory_of(&locked)));
         let gone = self.settle(locked);
         drop(shared);
@@ -182,19 +187,17 @@ impl State {
             .note_partitions(nodes.partitions().memory_bytes());
     }
 
-    /// Has pods come and go on nodes and moves on to `revision`, both at once:
+    /// Changes what pods request of nodes and moves on to `revision`, both at once:
     /// from then on, a read of a namespace that the batch does not touch sees the
     /// state after the batch.
     pub(in crate::snapshot) fn move_on(
         &self,
-        shifts: &Shifts,
+        shift: impl FnOnce(&mut Arc<RequestedTable>),
         nodes: &PartitionedNodes,
         revision: i64,
     ) {
         let mut requested = self.requested.write();
-        if !shifts.is_empty() {
-            Arc::make_mut(&mut requested).apply(shifts);
-        }
+        shift(&mut requested);
         let bytes = nodes.nodes().memory_bytes() + requested.memory_bytes();
         self.footprint.note_nodes(bytes);
         self.revision.store(revision, Ordering::Release);
@@ -389,7 +392,7 @@ pub fn apply_to_namespace(
 ) -> bool {
     let name = change.id.name;
     match (change.form, change.id.kind) {
-        (Form::Pod(pod, life), _) => namespace.put_pod(pod, life, nodes, shifts),
+        (Form::Pod(pod, compiled), _) => namespace.put_pod(pod, compiled, nodes, shifts),
         (Form::Owner(kind, owner), _) => namespace.put_owner(kind, name, owner),
         (Form::Delete(uid), ObjectKind::Pod) => namespace.remove_pod(name, uid, nodes, shifts),
         (Form::Delete(uid), ObjectKind::Owner(kind)) => namespace.remove_owner(kind, name, uid),

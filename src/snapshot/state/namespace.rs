@@ -16,7 +16,7 @@ use crate::snapshot::objects::kind::OwnerKind;
 use crate::snapshot::objects::label_sets::LabelSets;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::owners::{Owner, Owners};
-use crate::snapshot::objects::pod::{Life, PodRecord};
+use crate::snapshot::objects::pod::{CompiledPod, PodRecord};
 use crate::snapshot::objects::pod_table::PodTable;
 use crate::snapshot::objects::requested::Shifts;
 use crate::snapshot::objects::reservation::{Claim, Serial};
@@ -47,7 +47,7 @@ impl Namespace {
     pub fn put_pod(
         &mut self,
         wire: &v1::Pod,
-        life: &Life,
+        compiled: &CompiledPod,
         nodes: &PartitionedNodes,
         shifts: &mut Shifts,
     ) -> bool {
@@ -58,7 +58,9 @@ impl Namespace {
         let node_name = wire.spec.as_ref().map_or("", |s| &s.node_name);
         let node = nodes.nodes().slot(node_name);
         debug_assert!(node.is_some() || node_name.is_empty());
-        let life = life.with_template(Arc::make_mut(&mut self.templates).acquire(wire));
+        let templates = Arc::make_mut(&mut self.templates);
+        let template = templates.acquire(wire, compiled.requests.as_ref());
+        let life = compiled.life.with_template(template);
 
         let place = self.pods.find(&metadata.name);
         let old = self.pods.pod(place);

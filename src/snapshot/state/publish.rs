@@ -18,13 +18,17 @@ use crate::snapshot::counts::view::View;
 use crate::snapshot::objects::change::{Batch, Form, ValidChange};
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::kind::ObjectKind;
-use crate::snapshot::objects::requested::Shifts;
+use crate::snapshot::objects::requested::{RequestedTable, Shifts};
 
 /// What applying a batch may cost while readers wait; about 5 ms.
 const LOCKED: Units = 1_000_000;
 
 /// What it costs to change a pod, an owner or a node, without what follows.
 const UNITS_PER_CHANGE: Units = 300;
+
+/// What it costs to keep one resource or port that a pod requests beside the
+/// common ones, and to sum it up on its node.
+const UNITS_PER_REQUEST: Units = 60;
 
 /// What it costs a view to follow a pod.
 const UNITS_PER_VIEW: Units = 10;
@@ -56,6 +60,7 @@ impl State {
             namespace.memory().total()
         });
         let mut bytes = copied_bytes(batch, namespaces.sum());
+        bytes += self.requested.read().memory_bytes();
         let shared = self.shared.read();
         if shared.is_changed_by(batch) {
             bytes += shared.nodes.nodes().memory_bytes() + shared.nodes.partitions().memory_bytes();
@@ -66,6 +71,7 @@ impl State {
     /// What it costs to apply a batch in place, at most and about.
     fn cost(&self, batch: &Batch, shards: &Shards) -> Units {
         let own = UNITS_PER_CHANGE * batch.len() as Units;
+        let own = own + UNITS_PER_REQUEST * batch.requests() as Units;
         if own > LOCKED {
             return own;
         }
@@ -152,6 +158,10 @@ impl State {
         if !changes_nodes {
             self.take_views_along(shards, &mut namespaces, &shared.nodes);
         }
+        let mut requested = Arc::clone(&self.requested.read());
+        if !shifts.is_empty() {
+            Arc::make_mut(&mut requested).apply(&shifts);
+        }
         let after = (Sizes::of(&namespaces), memory_of(&namespaces));
 
         let mut locked: Vec<_> = shards
@@ -177,12 +187,13 @@ impl State {
         if moved {
             self.move_views_on(&mut locked);
         }
-        self.move_on(&shifts, &nodes, revision);
+        let swap = |live: &mut Arc<RequestedTable>| std::mem::swap(live, &mut requested);
+        self.move_on(swap, &nodes, revision);
         self.note_namespaces(before, after);
         let gone = self.settle(locked);
         drop(live);
         // Dropped once nothing is locked.
-        drop((gone, namespaces, shared, nodes));
+        drop((gone, namespaces, shared, nodes, requested));
         applied
     }
     /// Brings views that decisions kept since the copies were made up to date,

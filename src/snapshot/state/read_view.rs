@@ -168,6 +168,12 @@ impl<'a> ReadView<'a> {
         self.budget.delay().is_none()
     }
 
+    /// Whether to continue a piece of work whose cost was taken, and whose next
+    /// part costs so much of that.
+    pub fn goes_on_for(&self, units: usize) -> bool {
+        self.budget.goes_on(units)
+    }
+
     /// The partition of a key; one without nodes when the budget does not allow
     /// looking.
     pub fn in_use(&self, key: &partition::Key) -> PartitionInUse {

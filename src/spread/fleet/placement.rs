@@ -36,11 +36,7 @@ impl PlacementSpec {
         let mut faults = Violations::default();
         let pod = faults.collect(question::Question::compile(wire.as_ref(), limits, path));
         // A cluster takes what is placed on it as a whole.
-        let pod = pod.map(|pod| question::Question {
-            checks: pod.checks.of_labels_and_taints(),
-            unchecked: Box::default(),
-            ..pod
-        });
+        let pod = pod.map(question::Question::of_labels_and_taints);
 
         let spec = path.field("spec");
         let list = spec.field("topologySpreadConstraints");

@@ -18,6 +18,9 @@ static NO_CONSTRAINTS: Constraints = Constraints {
     all_keys_required: true,
 };
 
+/// What it costs to gather a node besides looking at its room, in units.
+const UNITS_PER_NODE: usize = 50;
+
 /// How many picks are made between two checks whether to go on.
 const PICKS_PER_LOOK: usize = 32;
 
@@ -210,7 +213,10 @@ fn passing(
     let mut slots: Vec<Slot> = order
         .filter(|slot| asked.as_ref().is_none_or(|asked| asked.contains(slot)))
         .collect();
+    // Judged here, and then asked how many fit.
+    let units = UNITS_PER_NODE + 2 * filter.units_per_node();
     slots.retain(|slot| match filter.judge(*slot) {
+        _ if !read_view.affords(units) => false,
         Ok(()) => true,
         Err(refusal) => {
             for reason in refusal.reasons() {
@@ -225,7 +231,7 @@ fn passing(
 /// How many pods on each node the constraints count, added up over them.
 fn counted_on(slots: &[Slot], in_force: &Constraints, read_view: &ReadView<'_>) -> Vec<u32> {
     let by_node = partition::Key::everywhere(topology::Key::Node);
-    let mut counted = vec![0; slots.len()];
+    let mut counted: Vec<u32> = vec![0; slots.len()];
     let mut left: Vec<_> = in_force.all.iter().map(|active| &active.selector).collect();
     while let Some(selector) = left.pop() {
         // Most constraints of a pod have one selector.
