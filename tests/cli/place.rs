@@ -24,7 +24,7 @@ fn names_come_in_the_order_of_the_picks() {
         (
             format!("{deployment} --spread-only --replicas 4"),
             0,
-            vec!["c1", "b1", "c1", "a1"],
+            vec!["c1", "b1", "c1", "a2"],
         ),
         (
             format!("{deployment} --overlay-delete node/c1 --replicas 3"),

@@ -48,9 +48,11 @@ impl Shifts {
         });
     }
 
-    /// Whether nothing comes and goes.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Has them come and go in a table, which is copied if it is shared.
+    pub fn apply_to(&self, table: &mut Arc<RequestedTable>) {
+        if !self.0.is_empty() {
+            Arc::make_mut(table).apply(self);
+        }
     }
 }
 
@@ -61,8 +63,7 @@ impl RequestedTable {
         (index < self.nodes.len()).then(|| &self.nodes[index])
     }
 
-    /// Has pods come and go.
-    pub fn apply(&mut self, shifts: &Shifts) {
+    fn apply(&mut self, shifts: &Shifts) {
         for shift in &shifts.0 {
             while self.nodes.len() <= shift.slot.index() {
                 self.nodes.push(Requested::default());

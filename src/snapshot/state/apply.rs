@@ -80,12 +80,7 @@ impl State {
         let shared = self.prepare_shared(batch, defaults, &mut locked, &mut applied);
         let nodes = &shared.nodes;
         apply_to_namespaces(batch, &mut locked, nodes, &mut applied, &mut shifts);
-        let shift = |requested: &mut Arc<RequestedTable>| {
-            if !shifts.is_empty() {
-                Arc::make_mut(requested).apply(&shifts);
-            }
-        };
-        self.move_on(shift, nodes, revision);
+        self.move_on(|requested| shifts.apply_to(requested), nodes, revision);
         self.note_namespaces(before, (Sizes::of(&locked), memory_of(&locked)));
         let gone = self.settle(locked);
         drop(shared);

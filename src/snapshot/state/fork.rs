@@ -162,7 +162,7 @@ impl Fork<'_> {
             let changed = apply_to_namespace(change, namespace, &self.nodes, &mut shifts);
             note(change, changed);
         }
-        Arc::make_mut(&mut self.requested).apply(&shifts);
+        shifts.apply_to(&mut self.requested);
         let unknown = |change: ValidChange<'b>| match change.form {
             Form::Delete(uid) if missed.contains(&change.id) => change.id.reference(uid),
             _ => None,

@@ -159,9 +159,7 @@ impl State {
             self.take_views_along(shards, &mut namespaces, &shared.nodes);
         }
         let mut requested = Arc::clone(&self.requested.read());
-        if !shifts.is_empty() {
-            Arc::make_mut(&mut requested).apply(&shifts);
-        }
+        shifts.apply_to(&mut requested);
         let after = (Sizes::of(&namespaces), memory_of(&namespaces));
 
         let mut locked: Vec<_> = shards
