@@ -19,7 +19,7 @@ impl World {
     /// A snapshot with all that `batches` hold, built aside and swapped in.
     pub fn of(batches: impl Iterator<Item = Vec<v1::Change>>) -> Self {
         let registry = Arc::new(Registry::new(Limits::default(), Arc::new(Unobserved)));
-        let mut staged = registry.stage().expect("memory without a limit");
+        let mut staged = registry.stage(NAME).expect("memory without a limit");
         for changes in batches {
             let applied = staged.apply(&batch(changes), None, registry.limits());
             applied.expect("it is within limits");

@@ -194,7 +194,7 @@ impl Feed {
         }
         let snapshot = faults.finish(snapshot)?;
         let (revision, epoch) = self.live(&snapshot);
-        let staged = self.registry.stage()?;
+        let staged = self.registry.stage(&snapshot)?;
         self.staged.insert(snapshot, staged);
         Ok(update::counts(revision, &epoch, Default::default()))
     }

@@ -75,7 +75,7 @@ impl ValidUpdate {
     /// Those of [`Registry::update`] and [`Registry::replace`].
     pub fn apply(self, registry: &Registry) -> Result<Update, Error> {
         if self.replaces {
-            let mut staged = registry.stage()?;
+            let mut staged = registry.stage(&self.snapshot)?;
             staged.apply(&self.batch, self.defaults, registry.limits())?;
             let (expected, arrived) = (self.expected_revision, self.arrived);
             return Ok(registry.replace(&self.snapshot, staged, expected, arrived)?);

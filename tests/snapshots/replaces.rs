@@ -1,15 +1,17 @@
 //! Replacing the whole state: in one batch, and staged over a stream.
 
+use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::stream_snapshot_request::Step;
 use evenkeel::proto::v1::{
-    BeginReplace, Change, CommitReplace, DefaultConstraints, FilterRequest, Mode,
-    StreamSnapshotRequest, StreamSnapshotResponse, UpdateSnapshotRequest, UpdateSnapshotResponse,
+    BeginReplace, Change, CommitReplace, DefaultConstraints, FilterRequest, Mode, Service,
+    ServiceSpec, StreamSnapshotRequest, StreamSnapshotResponse, UpdateSnapshotRequest,
+    UpdateSnapshotResponse,
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 
-use crate::support::build::pod;
+use crate::support::build::{ZONE, hard, meta, on, pairs, pod, spread};
 use crate::support::model::Stored;
 use crate::support::server::Server;
 use crate::{all_nodes, nodes};
@@ -42,6 +44,56 @@ async fn replace_forgets_what_it_does_not_name() {
         Some(system),
         "absent leaves them"
     );
+}
+
+/// What a replace finds as it is made no difference, of each kind; what is new or
+/// other did.
+#[tokio::test]
+async fn a_replace_counts_what_differs_from_the_state_before() {
+    let server = Server::start().await;
+    let web = [("app", "web")];
+    let all = |value: &str, node_of_pod: &str| {
+        let mut changes = nodes(&["a", "b"]);
+        changes.push(on(pod("p", &web), node_of_pod).change());
+        changes.push(on(spread(pod("q", &web), vec![hard(1, ZONE, &web)]), "b").change());
+        changes.push(pod("r", &[("app", value)]).change());
+        changes.push(service("s", &[("app", value)]));
+        changes
+    };
+    let counts = |answer: UpdateSnapshotResponse| (answer.changed_count, answer.unchanged_count);
+    let steps = [
+        (all("web", "a"), (6, 0)),
+        (all("web", "a"), (0, 6)),
+        (all("web", "b"), (1, 5)),
+        (all("api", "b"), (2, 4)),
+        (nodes(&["a"]), (0, 1)),
+        (all("api", "b"), (5, 1)),
+    ];
+    for (changes, expected) in steps {
+        assert_eq!(counts(server.send(replace("", changes)).await), expected);
+    }
+    let mut feed = Feed::open(&server).await;
+    let update = Step::Update(UpdateSnapshotRequest {
+        snapshot: "default".into(),
+        changes: all("api", "a"),
+        ..UpdateSnapshotRequest::default()
+    });
+    feed.send(begin("default")).await.expect("it is valid");
+    let staged = feed.send(update).await.expect("it is valid");
+    assert_eq!(counts(staged), (1, 5));
+    let done = feed.send(commit("default", None)).await;
+    assert_eq!(counts(done.expect("it is valid")), (1, 5));
+}
+
+fn service(name: &str, selector: &[(&str, &str)]) -> Change {
+    Change {
+        object: Some(Object::Service(Service {
+            metadata: Some(meta(name, &[])),
+            spec: Some(ServiceSpec {
+                selector: pairs(selector),
+            }),
+        })),
+    }
 }
 
 /// Readers see one state or the other, never a mixture.

@@ -117,15 +117,17 @@ impl Registry {
         self.around.observer.snapshot_changed(&name, synced);
     }
 
-    /// A state to be built aside and swapped in by [`Self::replace`].
+    /// A state to be built aside and swapped in by [`Self::replace`] as that of a
+    /// snapshot.
     ///
     /// # Errors
     /// [`Error::OverLimit`] and [`Error::NotStored`].
-    pub fn stage(&self) -> Result<Staged, Error> {
-        match &self.around.journal {
+    pub fn stage(&self, name: &str) -> Result<Staged, Error> {
+        let staged = match &self.around.journal {
             None => Staged::new(&self.limits, &self.around.account),
             Some(journal) => Staged::journaled(&self.limits, &self.around.account, journal),
-        }
+        };
+        Ok(staged?.to_replace(self.get(name).ok().as_ref()))
     }
 
     /// The limits on what clients can make grow.

@@ -1,10 +1,11 @@
 //! A state that is built aside.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::capacity::check_room;
 use super::error::Error;
 use super::journal::{Aside, Journal, JournalError};
+use super::named::Snapshot;
 use crate::account::{Account, Part};
 use crate::limits::Limits;
 use crate::snapshot::objects::change::Batch;
@@ -17,6 +18,8 @@ pub struct Staged {
     pub(super) applied: Applied,
     pub(super) defaults: Option<Arc<Defaults>>,
     batches: i64,
+    /// What it will replace, if that is there: changes are counted against it.
+    replaced: Weak<Snapshot>,
     /// The same state in the journal, if there is one.
     written: Option<Written>,
 }
@@ -41,6 +44,7 @@ impl Staged {
             applied: Applied::default(),
             defaults: None,
             batches: 0,
+            replaced: Weak::new(),
             written: None,
         })
     }
@@ -67,6 +71,12 @@ impl Staged {
         })
     }
 
+    /// The same state, meant to replace that of a snapshot.
+    pub(super) fn to_replace(self, snapshot: Option<&Arc<Snapshot>>) -> Self {
+        let replaced = snapshot.map(Arc::downgrade).unwrap_or_default();
+        Self { replaced, ..self }
+    }
+
     /// The state in the journal.
     pub(super) fn aside(&self) -> Option<Aside> {
         self.written.as_ref().map(|written| written.aside)
@@ -81,7 +91,8 @@ impl Staged {
         (self.state, self.applied)
     }
 
-    /// Applies a batch to it.
+    /// Applies a batch to it. Changes make no difference if the state that it will
+    /// replace holds them alike.
     ///
     /// # Errors
     /// [`Error::OverLimit`] when it would grow too large, and
@@ -98,7 +109,10 @@ impl Staged {
             written.map_err(not_stored)?;
         }
         self.batches += 1;
-        let applied = self.state.apply_unread(batch, self.batches);
+        let mut applied = self.state.apply_unread(batch, self.batches);
+        if let Some(snapshot) = self.replaced.upgrade() {
+            applied.spare(snapshot.live().held_alike(batch));
+        }
         self.applied.add(applied);
         self.defaults = defaults.or(self.defaults.take());
         Ok(applied)

@@ -138,6 +138,11 @@ impl Owners {
         self.by_name.contains_key(&(kind, name.into()))
     }
 
+    /// Whether one is there just as it is here.
+    pub fn has_same(&self, kind: OwnerKind, name: &str, owner: &Arc<Owner>) -> bool {
+        self.by_name.get(&(kind, name.into())) == Some(owner)
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.by_name.len()

@@ -65,6 +65,16 @@ impl Templates {
         id
     }
 
+    /// The template that a pod would have; `None` when no pod has it.
+    pub fn find(&self, pod: &v1::Pod, requests: Option<&Arc<Requests>>) -> Option<TemplateId> {
+        if asks_nothing(pod) && requests.is_none() {
+            return Some(TemplateId::ABSENT);
+        }
+        let mut encoded = Vec::new();
+        encode(pod, requests.map(|requests| &**requests), &mut encoded);
+        self.encoded.find(&encoded)
+    }
+
     /// Takes a pod away from its template.
     pub fn release(&mut self, id: TemplateId) {
         if id == TemplateId::ABSENT {

@@ -89,6 +89,24 @@ impl State {
         new
     }
 
+    /// How many objects of a batch it holds just as they are there.
+    pub(in crate::snapshot) fn held_alike(&self, batch: &Batch) -> usize {
+        let is_held = |change: &ValidChange<'_>| {
+            let id = change.id;
+            let shard = self.namespaces.get(id.namespace).map(|s| Arc::clone(&s));
+            let namespace = shard.as_ref().map(|shard| shard.namespace.read());
+            let shared = self.shared.read();
+            let nodes = shared.nodes.nodes();
+            match (change.form, namespace) {
+                (Form::Node(node, compiled), _) => !nodes.is_changed_by(node, compiled),
+                (Form::Pod(pod, compiled), Some(n)) => n.has_same_pod(pod, compiled, nodes),
+                (Form::Owner(kind, owner), Some(n)) => n.owners().has_same(kind, id.name, owner),
+                (Form::Delete(_), _) | (_, None) => false,
+            }
+        };
+        batch.changes().filter(is_held).count()
+    }
+
     /// How much more its tables take at once with a batch.
     fn doubling(&self, batch: &Batch) -> usize {
         // A text takes a place at least.

@@ -93,6 +93,22 @@ impl Namespace {
         true
     }
 
+    /// Whether it has this valid pod already.
+    pub fn has_same_pod(&self, wire: &v1::Pod, compiled: &CompiledPod, nodes: &Nodes) -> bool {
+        let name = wire.metadata.as_ref().map_or("", |metadata| &metadata.name);
+        let old = self.pods.get(name);
+        old.is_some_and(|old| {
+            let node = wire.spec.as_ref().map_or("", |spec| &spec.node_name);
+            let labels = wire.metadata.as_ref().map(|metadata| &metadata.labels);
+            let known = labels.and_then(|l| self.label_sets.find_near(Some(old.labels), l));
+            let template = self.templates.find(wire, compiled.requests.as_ref());
+            let life = template.map(|template| compiled.life.with_template(template));
+            old.node == nodes.slot(node)
+                && Some(old.labels) == known
+                && Some(&old.life) == life.as_ref()
+        })
+    }
+
     /// Deletes a pod, if it exists and `uid` is empty or its own. Returns
     /// whether that made a difference.
     pub fn remove_pod(

@@ -89,6 +89,13 @@ impl Applied {
         self.unchanged += other.unchanged;
     }
 
+    /// Notes that so many of the changes make no difference after all.
+    pub(in crate::snapshot) fn spare(&mut self, alike: usize) {
+        let alike = alike.min(self.changed);
+        self.changed -= alike;
+        self.unchanged += alike;
+    }
+
     pub(in crate::snapshot) fn note(&mut self, changed: bool) {
         if changed {
             self.changed += 1;
