@@ -229,10 +229,10 @@ impl ValidDescription {
             let judged = survey.judge_one(&named.kind, &named.name, &self.by);
             let is_told =
                 |judged: &JudgedWorkload| !judged.balances.is_empty() || judged.fault.is_some();
-            if judged.as_ref().is_none_or(is_told) {
+            // Nobody asked for zones: where there are none, nothing is told of them.
+            if judged.as_ref().is_none_or(is_told) || check_key(ZONE, read_view).is_err() {
                 return Ok(judged);
             }
-            check_key(ZONE, read_view)?;
             Ok(survey.judge_one(&named.kind, &named.name, &By::Key(ZONE.into())))
         })?;
         let judged = judged.ok_or_else(|| Error::NoWorkload {

@@ -146,7 +146,7 @@ async fn the_first_format_is_read() {
         assert!(transaction.delete_table(batches).expect("it is not open"));
     });
     let (code, said) = state("check", &home);
-    assert_eq!((code, said.matches(" 2030 ").count()), (0, 2), "{said}");
+    assert_eq!((code, said.matches(" 2,030 ").count()), (0, 2), "{said}");
     let server = home.start(&[]);
     server.send(UpdateSnapshotRequest::default()).await;
     server.stop().await;
@@ -191,7 +191,7 @@ async fn damage_is_never_served() {
         let (code, said) = state("check", &home);
         if code == 0 {
             // Nothing was there that is in use.
-            assert_eq!(said.matches(" 2030 ").count(), 2, "at {at}: {said}");
+            assert_eq!(said.matches(" 2,030 ").count(), 2, "at {at}: {said}");
             continue;
         }
         refusals += 1;
@@ -205,7 +205,7 @@ async fn damage_is_never_served() {
         survivors += kept;
         let (code, shown) = state("check", &home);
         assert_eq!(code, 0, "at {at}: {shown}");
-        assert_eq!(shown.matches(" 2030 ").count(), kept, "at {at}: {shown}");
+        assert_eq!(shown.matches(" 2,030 ").count(), kept, "at {at}: {shown}");
         fs::remove_file(kept_aside(&home.state())).expect("it is there");
     }
     assert!(refusals >= 12, "{refusals} of 24 damages were found");

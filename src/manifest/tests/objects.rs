@@ -91,14 +91,15 @@ fn nulls_are_unset_and_quoted_scalars_are_strings() {
 #[test]
 fn a_label_may_be_named_like_a_bulky_field() {
     let pod = r#"{"kind":"Pod","metadata":{"name":"p","labels":{"data":"d","volumes":"v"},
-        "annotations":{"x":"y"}},"spec":{"containers":[{"name":"c"}],"nodeName":"n"}}"#;
+        "annotations":{"x":"y"}},"spec":{"containers":[{"name":"c","env":[{"name":"e"}]}],"nodeName":"n"}}"#;
     let objects = read(&directory_with(&[("pod.json", pod)])).expect("it is valid");
     let pod = serde_json::to_value(&objects.changes[0]).expect("it has a JSON form");
     assert_eq!(
         pod["pod"]["metadata"]["labels"],
         json!({"data": "d", "volumes": "v"})
     );
-    assert_eq!(pod["pod"]["spec"], json!({"nodeName": "n"}));
+    let spec = json!({"containers": [{"name": "c"}], "nodeName": "n"});
+    assert_eq!(pod["pod"]["spec"], spec);
 }
 
 #[test]
