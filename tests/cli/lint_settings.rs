@@ -8,6 +8,9 @@ use tempfile::TempDir;
 use super::lint_written::deployment;
 use super::process;
 
+/// Settings, a manifest, flags, the rules that are found, and the exit code.
+type Case<'a> = (&'a str, &'a str, &'a [&'a str], &'a [&'a str], i32);
+
 #[test]
 fn rules_are_turned_on_and_off() {
     let directory = TempDir::new().expect("a directory");
@@ -24,7 +27,7 @@ fn rules_are_turned_on_and_off() {
         "{labels: {app: web}, annotations: {evenkeel.dev/lint-ignore: no-constraints}}",
     );
     let on = "[rules]\nno-constraints = \"error\"\n";
-    let cases: [(&str, &str, &[&str], &[&str], i32); 10] = [
+    let cases: [Case<'_>; 10] = [
         ("", &bare, &[], &[], 0),
         (
             "",

@@ -127,7 +127,7 @@ impl Registry {
             None => Staged::new(&self.limits, &self.around.account),
             Some(journal) => Staged::journaled(&self.limits, &self.around.account, journal),
         };
-        Ok(staged?.to_replace(self.get(name).ok().as_ref()))
+        Ok(staged?.counted_against(self.get(name).ok().as_ref()))
     }
 
     /// The limits on what clients can make grow.

@@ -71,8 +71,9 @@ impl Staged {
         })
     }
 
-    /// The same state, meant to replace that of a snapshot.
-    pub(super) fn to_replace(self, snapshot: Option<&Arc<Snapshot>>) -> Self {
+    /// The same state, whose changes are counted against that of the snapshot that it
+    /// will replace.
+    pub(super) fn counted_against(self, snapshot: Option<&Arc<Snapshot>>) -> Self {
         let replaced = snapshot.map(Arc::downgrade).unwrap_or_default();
         Self { replaced, ..self }
     }

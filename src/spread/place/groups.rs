@@ -152,18 +152,17 @@ impl Groups {
         let scored = live.filter(|group| !group.is_ignored);
         let scored = scored.filter_map(|group| group.raw);
         let range = RawRange::of(scored);
-        let mut best: Option<(i64, Reverse<(Turn, u32)>, i64)> = None;
-        for group in self.live.iter().map(|index| &self.groups[*index]) {
-            let Some((raw, first)) = group.raw.zip(group.nodes.first()) else {
-                continue;
-            };
+        let live = self.live.iter().map(|index| &self.groups[*index]);
+        let ranked = live.filter_map(|group| {
+            let (raw, first) = group.raw.zip(group.nodes.first())?;
             let score = match !is_scored || group.is_ignored {
                 true => 0,
                 false => range.score(raw),
             };
             let total = score.saturating_add(group.key.bonus);
-            best = best.max(Some((total, Reverse(*first), score)));
-        }
+            Some((total, Reverse(*first), score))
+        });
+        let best = ranked.max();
         best.map(|(_, Reverse((_, node)), score)| Best { node, score })
     }
 
