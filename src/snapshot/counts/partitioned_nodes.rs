@@ -7,7 +7,7 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use super::decision::DecisionId;
 use super::partition::{self, Partition};
-use super::partitions::{Moves, PartitionInUse, PartitionsInUse};
+use super::partitions::{Moves, PartitionInUse, PartitionsInUse, Unused};
 use super::topology::Topology;
 use super::upkeep::Upkeep;
 use crate::snapshot::budget::Budget;
@@ -77,12 +77,12 @@ impl PartitionedNodes {
         let followed = if partitions.is_empty() || changed.is_empty() {
             Followed::Moved(Vec::new())
         } else if changed.len() > MIN_UPHEAVAL.max(self.nodes.len() / 4) {
-            partitions.clear();
+            drop(partitions.clear());
             Followed::Dropped
         } else {
             let most = MAX_FOLLOWING / changed.len();
             if partitions.units_per_node() > most {
-                partitions.drop_costly(most / SHARES);
+                drop(partitions.drop_costly(most / SHARES));
             }
             Followed::Moved(partitions.update(&changed, |slot| self.nodes.get(slot)))
         };
@@ -109,12 +109,14 @@ impl PartitionedNodes {
                 Some(base) => self.follow_base(base, key, (upkeep, by), budget)?,
                 None => self.look(key, budget)?,
             };
+            // Declared before the lock, and so dropped after it.
+            let mut _unused = Unused::default();
             let mut partitions = self.partitions.write();
             let bytes = partition.memory_bytes();
             // Those of an imagined copy go with the decision.
             let counts = self.base.is_none();
             if partitions.len() >= MAX_PARTITIONS || !upkeep.has_partition_room(bytes) {
-                partitions.drop_half();
+                _unused = partitions.drop_half();
                 if counts {
                     upkeep.note_partitions(partitions.memory_bytes());
                 }
@@ -244,10 +246,12 @@ impl PartitionedNodes {
 
     /// Drops the partitions that were last used before tick `since`.
     pub fn drop_idle_partitions(&self, since: u64, upkeep: &Upkeep) {
+        // Declared before the lock, and so dropped after it.
+        let (mut _idle, mut _half) = (Unused::default(), Unused::default());
         let mut partitions = self.partitions.write();
-        partitions.drop_idle(since);
+        _idle = partitions.drop_idle(since);
         if upkeep.is_process_full() {
-            partitions.drop_half();
+            _half = partitions.drop_half();
         }
         upkeep.note_partitions(partitions.memory_bytes());
     }

@@ -94,6 +94,15 @@ pub struct PartitionsInUse {
     bytes: usize,
 }
 
+/// What is not in use any more. Dropping it takes long where keys are large, so it
+/// outlives the lock under which it was taken out.
+#[derive(Debug, Default)]
+#[must_use]
+pub struct Unused {
+    _partitions: Vec<TrackedPartition>,
+    _topologies: Vec<Arc<Topology>>,
+}
+
 /// The serial number of the next partition. One for all, so that partitions of
 /// a copy of the nodes are not mistaken for others either.
 static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);
@@ -247,8 +256,8 @@ impl PartitionsInUse {
     }
 
     /// Drops those for which following one node costs more than `units`.
-    pub fn drop_costly(&mut self, units: usize) {
-        self.retain(|entry| entry.key.eligibility.units_per_node() <= units);
+    pub fn drop_costly(&mut self, units: usize) -> Unused {
+        self.retain(|entry| entry.key.eligibility.units_per_node() <= units)
     }
 
     /// Follows changes of nodes; `node` gives the nodes after them. Returns
@@ -290,7 +299,7 @@ impl PartitionsInUse {
             .map(|(index, _)| index)
             .collect();
         if !grown.is_empty() {
-            self.retain(|entry| !grown.contains(&entry.topology));
+            drop(self.retain(|entry| !grown.contains(&entry.topology)));
         }
         self.measure();
         moves.into_values().collect()
@@ -307,22 +316,22 @@ impl PartitionsInUse {
     }
 
     /// Drops all of them.
-    pub fn clear(&mut self) {
-        self.retain(|_| false);
+    pub fn clear(&mut self) -> Unused {
+        self.retain(|_| false)
     }
 
     /// Drops partitions that were last used before tick `since`.
-    pub fn drop_idle(&mut self, since: u64) {
-        self.retain(|entry| entry.last_used() >= since);
+    pub fn drop_idle(&mut self, since: u64) -> Unused {
+        self.retain(|entry| entry.last_used() >= since)
     }
 
     /// Drops the least useful half: first those used only once, then those not
     /// used for longest.
-    pub fn drop_half(&mut self) {
+    pub fn drop_half(&mut self) -> Unused {
         let entries = self.entries.iter();
         let mut uses: Vec<_> = entries.map(|(_, entry)| entry.worth()).collect();
         if uses.is_empty() {
-            return;
+            return Unused::default();
         }
         let (middle, mut spared) = (uses.len() / 2, uses.len().div_ceil(2));
         let (_, median, _) = uses.select_nth_unstable(middle);
@@ -333,11 +342,14 @@ impl PartitionsInUse {
             let stays = entry.worth() == median && spared > 0;
             spared -= usize::from(stays);
             stays || entry.worth() > median
-        });
+        })
     }
 
-    fn retain(&mut self, mut stays: impl FnMut(&TrackedPartition) -> bool) {
-        self.entries.retain(|_, entry| stays(entry));
+    fn retain(&mut self, mut stays: impl FnMut(&TrackedPartition) -> bool) -> Unused {
+        let leaving = self.entries.iter().filter(|(_, entry)| !stays(entry));
+        let leaving: Vec<usize> = leaving.map(|(index, _)| index).collect();
+        let leaving = leaving.into_iter().map(|index| self.entries.remove(index));
+        let partitions = leaving.collect();
         let entries = &self.entries;
         let serials = |index: &usize, key: &Arc<partition::Key>| {
             entries
@@ -347,8 +359,15 @@ impl PartitionsInUse {
         self.by_key.retain(|key, index| serials(index, key));
         let used = |index: usize| entries.iter().any(|(_, entry)| entry.topology == index);
         self.topologies.retain(|_, index| used(*index));
-        self.topology.retain(|index, _| used(index));
+        let leaving = self.topology.iter().filter(|(index, _)| !used(*index));
+        let leaving: Vec<usize> = leaving.map(|(index, _)| index).collect();
+        let leaving = leaving.into_iter().map(|index| self.topology.remove(index));
+        let topologies = leaving.collect();
         self.measure();
+        Unused {
+            _partitions: partitions,
+            _topologies: topologies,
+        }
     }
 
     fn measure(&mut self) {
