@@ -261,10 +261,10 @@ where
     let mut incoming = IncomingRequest::new(body, parts.uri.path(), shared.terms(kind));
     let is_large = !kind.is_stream() && incoming.expected().await? > LARGE;
     if is_large {
-        let receive = Box::pin(incoming.received());
-        incoming = shared.decoders.wait(receive).await??;
+        let receive = async move { incoming.first().await.map(|()| incoming) };
+        incoming = Box::pin(shared.decoders.wait(receive)).await??;
     } else if !kind.is_stream() {
-        incoming = incoming.received().await?;
+        incoming.first().await?;
     }
     let request = Request::from_parts(parts, incoming);
     let account = Arc::clone(&shared.account);

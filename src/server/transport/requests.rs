@@ -80,17 +80,17 @@ impl IncomingRequest {
         poll_fn(|context| self.messages.poll_expected(context)).await
     }
 
-    /// The request once its first message has come.
+    /// Waits for the first message.
     ///
     /// # Errors
     /// How the call ends without one.
-    pub async fn received(mut self) -> Result<Self, Status> {
+    pub async fn first(&mut self) -> Result<(), Status> {
         let next = poll_fn(|context| self.messages.poll_next(context, &mut self.charge)).await;
         match next.transpose()? {
             Some(whole) => self.current = whole,
             None => self.is_over = true,
         }
-        Ok(self)
+        Ok(())
     }
 
     /// Charges the memory for decoding the complete message. This reads the
