@@ -35,16 +35,14 @@ impl Snapshot {
     /// just before the first question sees that.
     pub(crate) fn look_away(&self, namespace: &str) {
         let state = self.live();
-        let shard = state.namespaces.get(namespace).map(|s| s.clone());
-        let shard = shard.expect("the namespace exists");
+        let shard = state.shard(namespace).expect("the namespace exists");
         shard.viewed.store(false, Ordering::Relaxed);
     }
 
     /// Makes a fault in a namespace that has pods, about a node that exists.
     pub(crate) fn inject_fault(&self, namespace: &str, node: &str, fault: InjectedFault) {
         let state = self.live();
-        let shard = state.namespaces.get(namespace).map(|s| s.clone());
-        let shard = shard.expect("the namespace exists");
+        let shard = state.shard(namespace).expect("the namespace exists");
         let mut namespace = shard.namespace.write();
         let mut shared = state.shared.write();
         let (set, _) = namespace.label_sets().in_use().next().expect("a label set");

@@ -239,7 +239,7 @@ impl State {
         names.sort_unstable_by(|a, b| a.0.cmp(b.0).then(b.1.cmp(&a.1)));
         names.dedup_by_key(|(name, _)| *name);
         let shard = |(name, adds): (&str, bool)| {
-            let known = self.namespaces.get(name).map(|shard| Arc::clone(&shard));
+            let known = self.shard(name);
             let created =
                 || adds.then(|| Arc::clone(&self.namespaces.entry(name.into()).or_default()));
             known.or_else(created).map(|shard| (name.into(), shard))

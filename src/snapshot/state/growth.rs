@@ -1,7 +1,6 @@
 //! How much more a state takes with changes that it has not applied yet.
 
 use std::collections::{BTreeSet, HashSet};
-use std::sync::Arc;
 
 use super::namespace::Namespace;
 use super::shards::{Sizes, State};
@@ -61,7 +60,7 @@ impl State {
             if matches!(change.form, Form::Delete(_)) {
                 continue;
             }
-            let shard = self.namespaces.get(id.namespace).map(|s| Arc::clone(&s));
+            let shard = self.shard(id.namespace);
             let shard = shard.as_ref().map(|s| s.namespace.read());
             match id.kind {
                 ObjectKind::Node => {
@@ -93,7 +92,7 @@ impl State {
     pub(in crate::snapshot) fn held_alike(&self, batch: &Batch) -> usize {
         let is_held = |change: &ValidChange<'_>| {
             let id = change.id;
-            let shard = self.namespaces.get(id.namespace).map(|s| Arc::clone(&s));
+            let shard = self.shard(id.namespace);
             let namespace = shard.as_ref().map(|shard| shard.namespace.read());
             let shared = self.shared.read();
             let nodes = shared.nodes.nodes();
@@ -114,7 +113,7 @@ impl State {
         let namespaces = batch.changes().map(|change| change.id.namespace);
         let namespaces: BTreeSet<&str> = namespaces.collect();
         let of_namespaces = namespaces.into_iter().map(|name| {
-            let shard = self.namespaces.get(name).map(|s| Arc::clone(&s));
+            let shard = self.shard(name);
             shard.map_or(0, |s| s.namespace.read().doubling(objects, texts))
         });
         let of_namespaces: usize = of_namespaces.sum();
@@ -126,7 +125,7 @@ impl State {
     fn growth(&self, batch: &Batch) -> usize {
         let growth = |change: ValidChange<'_>| {
             let id = change.id;
-            let shard = self.namespaces.get(id.namespace).map(|s| Arc::clone(&s));
+            let shard = self.shard(id.namespace);
             let namespace = shard.as_ref().map(|shard| shard.namespace.read());
             let shared = self.shared.read();
             let nodes = shared.nodes.nodes();

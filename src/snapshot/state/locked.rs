@@ -74,7 +74,7 @@ impl State {
         look: impl FnOnce(LockedNamespace<'_>) -> T,
     ) -> Result<T, Delay> {
         loop {
-            let shard = self.namespaces.get(name).map(|shard| Arc::clone(&shard));
+            let shard = self.shard(name);
             let locked = shard.as_ref().map(|shard| match waits {
                 true => Some(shard.namespace.read()),
                 false => shard.namespace.try_read(),

@@ -194,6 +194,7 @@ impl State {
         drop((gone, namespaces, shared, nodes, requested));
         applied
     }
+
     /// Brings views that decisions kept since the copies were made up to date,
     /// and keeps them in these.
     fn take_views_along(

@@ -178,14 +178,20 @@ impl State {
         }
         let mut arrived = Vec::new();
         for (namespace, claims) in by_namespace {
-            let shard = self.namespaces.get(namespace).map(|s| Arc::clone(&s));
-            if let Some(shard) = shard {
+            if let Some(shard) = self.shard(namespace) {
                 arrived.extend(shard.namespace.read().arrived(&claims));
             }
         }
         arrived.sort_unstable();
         arrived.dedup();
         arrived
+    }
+
+    /// A namespace, if it holds something. No lock of the map is held on to.
+    pub(in crate::snapshot) fn shard(&self, namespace: &str) -> Option<Arc<Shard>> {
+        self.namespaces
+            .get(namespace)
+            .map(|shard| Arc::clone(&shard))
     }
 
     /// The namespaces that hold something, ascending by name.
