@@ -346,10 +346,7 @@ impl PartitionsInUse {
     }
 
     fn retain(&mut self, mut stays: impl FnMut(&TrackedPartition) -> bool) -> Unused {
-        let leaving = self.entries.iter().filter(|(_, entry)| !stays(entry));
-        let leaving: Vec<usize> = leaving.map(|(index, _)| index).collect();
-        let leaving = leaving.into_iter().map(|index| self.entries.remove(index));
-        let partitions = leaving.collect();
+        let partitions = take_out(&mut self.entries, |_, entry| !stays(entry));
         let entries = &self.entries;
         let serials = |index: &usize, key: &Arc<partition::Key>| {
             entries
@@ -359,10 +356,7 @@ impl PartitionsInUse {
         self.by_key.retain(|key, index| serials(index, key));
         let used = |index: usize| entries.iter().any(|(_, entry)| entry.topology == index);
         self.topologies.retain(|_, index| used(*index));
-        let leaving = self.topology.iter().filter(|(index, _)| !used(*index));
-        let leaving: Vec<usize> = leaving.map(|(index, _)| index).collect();
-        let leaving = leaving.into_iter().map(|index| self.topology.remove(index));
-        let topologies = leaving.collect();
+        let topologies = take_out(&mut self.topology, |index, _| !used(index));
         self.measure();
         Unused {
             _partitions: partitions,
@@ -395,4 +389,14 @@ impl PartitionsInUse {
         let topologies = self.topology.iter().map(|(_, t)| t.memory_bytes());
         topologies.sum::<usize>() + self.bytes
     }
+}
+
+/// Takes the entries out that leave.
+fn take_out<T>(slab: &mut Slab<T>, mut leaves: impl FnMut(usize, &T) -> bool) -> Vec<T> {
+    let leaving = slab.iter().filter(|(index, entry)| leaves(*index, entry));
+    let leaving: Vec<usize> = leaving.map(|(index, _)| index).collect();
+    leaving
+        .into_iter()
+        .map(|index| slab.remove(index))
+        .collect()
 }

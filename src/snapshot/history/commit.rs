@@ -31,9 +31,6 @@ struct Planned {
     /// The batch; `None` where only reservations end.
     offer: Option<Offer>,
     revision: i64,
-    /// Whether the revision grows. It does not where answers alone are forgotten,
-    /// which changes nothing that anybody reads.
-    moves: bool,
     /// How many reservations end because their time is over.
     expired: usize,
     /// The reservations that end: its pods take over, or their time is over. Also
@@ -178,17 +175,17 @@ impl Commit<'_> {
             Some(_) => 0,
             None => snapshot.book().count_held(&ended),
         };
-        let moves = offer.is_some() || expired > 0;
-        Ok(Some(Planned {
+        let mut planned = Planned {
             job,
             offer,
-            revision: before + i64::from(moves),
-            moves,
+            revision: before,
             expired,
             ended,
             _room: room,
             at,
-        }))
+        };
+        planned.revision += i64::from(planned.moves());
+        Ok(Some(planned))
     }
 
     /// Records the group and applies it.
@@ -229,7 +226,6 @@ impl Commit<'_> {
         let Planned {
             offer,
             revision,
-            moves,
             expired,
             ended,
             at,
@@ -237,7 +233,7 @@ impl Commit<'_> {
         } = planned;
         let Some(offer) = offer else {
             counters::add(&snapshot.counters.expired, expired);
-            if moves {
+            if expired > 0 {
                 return self.turn.apply_ends(&ended, revision, at);
             }
             snapshot.forget(&ended);
@@ -259,12 +255,18 @@ impl Commit<'_> {
 }
 
 impl Planned {
+    /// Whether the revision grows. It does not where answers alone are forgotten,
+    /// which changes nothing that anybody reads.
+    fn moves(&self) -> bool {
+        self.offer.is_some() || self.expired > 0
+    }
+
     fn entry<'e>(&'e self, synced: bool, before: Entry<'e>) -> Entry<'e> {
         let objects = self.offer.as_ref().map(|offer| offer.batch.objects());
         let defaults = self.offer.as_ref().and_then(|o| o.defaults.as_deref());
         Entry {
             revision: self.revision,
-            updated: match self.moves {
+            updated: match self.moves() {
                 true => self.at.wall,
                 false => before.updated,
             },

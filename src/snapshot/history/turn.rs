@@ -107,10 +107,8 @@ impl<'s> WriteTurn<'s> {
     /// Writes the whole snapshot again, as it is after the last entry.
     fn rewrite(&self, journal: &dyn Journal) -> Result<(), JournalError> {
         let aside = journal.open_aside()?;
-        let (held, answers) = (
-            self.snapshot.book().entries(),
-            self.snapshot.book().answers(),
-        );
+        let book = self.snapshot.book();
+        let (held, answers) = (book.entries(), book.answers());
         let write = || {
             let frozen = self.freeze();
             let mut objects = frozen.changes().filter_map(|change| change.object);

@@ -106,15 +106,25 @@ fn check_reference(
         faults.add(path.field("kind"), format!("must be one of {known}"));
     }
     names::check_namespace(&reference.namespace, path.field("namespace"), faults);
-    let name = path.field("name");
-    match ObjectKind::parse(&reference.kind) {
-        // What was stored under another setting can be deleted.
-        Some(ObjectKind::Node) => {
-            names::check_node_name(&reference.name, NodeNames::Any, name, faults);
-        }
-        _ => names::check_name(&reference.name, name, faults),
-    }
+    // What was stored under another setting can be deleted.
+    let kind = ObjectKind::parse(&reference.kind);
+    check_name(kind, &reference.name, NodeNames::Any, path, faults);
     check_text(&reference.uid, limits, path.field("uid"), faults);
+}
+
+/// Checks the name of an object, or of one of no known kind.
+fn check_name(
+    kind: Option<ObjectKind>,
+    name: &str,
+    allowed: NodeNames,
+    path: Path<'_>,
+    faults: &mut Violations,
+) {
+    let path = path.field("name");
+    match kind {
+        Some(ObjectKind::Node) => names::check_node_name(name, allowed, path, faults),
+        _ => names::check_name(name, path, faults),
+    }
 }
 
 fn check_pod(pod: &v1::Pod, limits: &Limits, path: Path<'_>, faults: &mut Violations) {
@@ -145,13 +155,8 @@ fn check_metadata(
         faults.add(path.field("name"), "is required");
         return;
     };
-    let name = path.field("name");
-    match kind {
-        ObjectKind::Node => {
-            names::check_node_name(&metadata.name, limits.node_names, name, faults);
-        }
-        _ => names::check_name(&metadata.name, name, faults),
-    }
+    let allowed = limits.node_names;
+    check_name(Some(kind), &metadata.name, allowed, path, faults);
     names::check_namespace(&metadata.namespace, path.field("namespace"), faults);
     names::check_labels(&metadata.labels, path.field("labels"), faults);
     times::check_deletion(metadata, path, faults);
