@@ -22,6 +22,8 @@ use anyhow::{Context as _, Result};
 use clap::Parser;
 use evenkeel::proto::v1;
 use evenkeel::proto::v1::stream_snapshot_request::Step;
+use rustix::process::setpriority_process;
+use tokio::runtime::Builder;
 use tokio::time::{Instant, interval, sleep};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
@@ -34,6 +36,9 @@ use table::{Row, Table};
 
 /// How long a server may take to be as it was before an attack.
 const RECOVERY: Duration = Duration::from_secs(20);
+
+/// The lowest priority, as of `nice(1)`.
+const LOWEST: i32 = 19;
 
 #[derive(Parser)]
 struct Args {
@@ -101,9 +106,19 @@ impl Args {
     }
 }
 
-#[tokio::main]
-async fn main() -> Result<ExitCode> {
-    let args = Args::parse();
+fn main() -> Result<ExitCode> {
+    // Who attacks has processors of its own. Here it takes what the server and
+    // everybody else leave.
+    let attackers = Builder::new_multi_thread()
+        .enable_all()
+        .on_thread_start(|| {
+            setpriority_process(None, LOWEST).expect("anybody may lower a priority");
+        })
+        .build()?;
+    attackers.block_on(attack_all(Args::parse()))
+}
+
+async fn attack_all(args: Args) -> Result<ExitCode> {
     let mut attacks = attack::all();
     attacks.retain(|attack| args.picks(attack));
     if args.list {

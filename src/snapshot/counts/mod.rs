@@ -1,6 +1,7 @@
 //! What is counted of the objects: topologies, partitions and views, kept up to date.
 
 pub mod decision;
+pub mod discarded;
 pub mod domain;
 pub mod domain_counts;
 pub mod fewest;

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use super::decision::DecisionId;
+use super::discarded::Discarded;
 use super::partition::{self, Partition};
-use super::partitions::{Moves, PartitionInUse, PartitionsInUse, Unused};
+use super::partitions::{Moves, PartitionInUse, PartitionsInUse};
 use super::topology::Topology;
 use super::upkeep::Upkeep;
 use crate::snapshot::budget::Budget;
@@ -71,20 +72,21 @@ impl PartitionedNodes {
     }
 
     /// Brings the partitions up to date after a run of changes.
-    pub fn follow(&mut self) -> Followed {
+    pub fn follow(&mut self, discarded: &Discarded) -> Followed {
         let changed = self.nodes.take_changed();
         let mut partitions = std::mem::take(self.partitions.get_mut());
         let followed = if partitions.is_empty() || changed.is_empty() {
             Followed::Moved(Vec::new())
         } else if changed.len() > MIN_UPHEAVAL.max(self.nodes.len() / 4) {
-            drop(partitions.clear());
+            partitions.clear(discarded);
             Followed::Dropped
         } else {
             let most = MAX_FOLLOWING / changed.len();
             if partitions.units_per_node() > most {
-                drop(partitions.drop_costly(most / SHARES));
+                partitions.drop_costly(most / SHARES, discarded);
             }
-            Followed::Moved(partitions.update(&changed, |slot| self.nodes.get(slot)))
+            let node = |slot| self.nodes.get(slot);
+            Followed::Moved(partitions.update(&changed, node, discarded))
         };
         *self.partitions.get_mut() = partitions;
         followed
@@ -109,14 +111,12 @@ impl PartitionedNodes {
                 Some(base) => self.follow_base(base, key, (upkeep, by), budget)?,
                 None => self.look(key, budget)?,
             };
-            // Declared before the lock, and so dropped after it.
-            let mut _unused = Unused::default();
             let mut partitions = self.partitions.write();
             let bytes = partition.memory_bytes();
             // Those of an imagined copy go with the decision.
             let counts = self.base.is_none();
             if partitions.len() >= MAX_PARTITIONS || !upkeep.has_partition_room(bytes) {
-                _unused = partitions.drop_half();
+                partitions.drop_half(upkeep.discarded());
                 if counts {
                     upkeep.note_partitions(partitions.memory_bytes());
                 }
@@ -246,12 +246,10 @@ impl PartitionedNodes {
 
     /// Drops the partitions that were last used before tick `since`.
     pub fn drop_idle_partitions(&self, since: u64, upkeep: &Upkeep) {
-        // Declared before the lock, and so dropped after it.
-        let (mut _idle, mut _half) = (Unused::default(), Unused::default());
         let mut partitions = self.partitions.write();
-        _idle = partitions.drop_idle(since);
+        partitions.drop_idle(since, upkeep.discarded());
         if upkeep.is_process_full() {
-            _half = partitions.drop_half();
+            partitions.drop_half(upkeep.discarded());
         }
         upkeep.note_partitions(partitions.memory_bytes());
     }

@@ -1,6 +1,7 @@
 //! The topologies and partitions in use, shared by all namespaces. Every change
 //! of a node updates them.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -8,6 +9,7 @@ use hashbrown::HashMap;
 use slab::Slab;
 
 use super::decision::DecisionId;
+use super::discarded::Discarded;
 use super::partition::{self, Move, Partition};
 use super::topology::{self, Topology};
 use crate::snapshot::objects::node::NodeRef;
@@ -94,11 +96,9 @@ pub struct PartitionsInUse {
     bytes: usize,
 }
 
-/// What is not in use any more. Dropping it takes long where keys are large, so it
-/// outlives the lock under which it was taken out.
-#[derive(Debug, Default)]
-#[must_use]
-pub struct Unused {
+/// What is not in use any more.
+#[derive(Debug)]
+struct Unused {
     _partitions: Vec<TrackedPartition>,
     _topologies: Vec<Arc<Topology>>,
 }
@@ -256,8 +256,10 @@ impl PartitionsInUse {
     }
 
     /// Drops those for which following one node costs more than `units`.
-    pub fn drop_costly(&mut self, units: usize) -> Unused {
-        self.retain(|entry| entry.key.eligibility.units_per_node() <= units)
+    pub fn drop_costly(&mut self, units: usize, discarded: &Discarded) {
+        self.retain(discarded, |entry| {
+            entry.key.eligibility.units_per_node() <= units
+        });
     }
 
     /// Follows changes of nodes; `node` gives the nodes after them. Returns
@@ -266,6 +268,7 @@ impl PartitionsInUse {
         &mut self,
         changed: &[Slot],
         node: impl Fn(Slot) -> Option<NodeRef<'n>>,
+        discarded: &Discarded,
     ) -> Vec<Moves> {
         let mut moves: HashMap<usize, Moves> = HashMap::new();
         for slot in changed {
@@ -299,7 +302,7 @@ impl PartitionsInUse {
             .map(|(index, _)| index)
             .collect();
         if !grown.is_empty() {
-            drop(self.retain(|entry| !grown.contains(&entry.topology)));
+            self.retain(discarded, |entry| !grown.contains(&entry.topology));
         }
         self.measure();
         moves.into_values().collect()
@@ -316,36 +319,37 @@ impl PartitionsInUse {
     }
 
     /// Drops all of them.
-    pub fn clear(&mut self) -> Unused {
-        self.retain(|_| false)
+    pub fn clear(&mut self, discarded: &Discarded) {
+        self.retain(discarded, |_| false);
     }
 
     /// Drops partitions that were last used before tick `since`.
-    pub fn drop_idle(&mut self, since: u64) -> Unused {
-        self.retain(|entry| entry.last_used() >= since)
+    pub fn drop_idle(&mut self, since: u64, discarded: &Discarded) {
+        self.retain(discarded, |entry| entry.last_used() >= since);
     }
 
     /// Drops the least useful half: first those used only once, then those not
     /// used for longest.
-    pub fn drop_half(&mut self) -> Unused {
+    pub fn drop_half(&mut self, discarded: &Discarded) {
         let entries = self.entries.iter();
         let mut uses: Vec<_> = entries.map(|(_, entry)| entry.worth()).collect();
         if uses.is_empty() {
-            return Unused::default();
+            return;
         }
         let (middle, mut spared) = (uses.len() / 2, uses.len().div_ceil(2));
         let (_, median, _) = uses.select_nth_unstable(middle);
         let median = *median;
         // Of those as useful as the middle one, drop some.
         spared -= uses.iter().filter(|worth| **worth > median).count();
-        self.retain(|entry| {
+        self.retain(discarded, |entry| {
             let stays = entry.worth() == median && spared > 0;
             spared -= usize::from(stays);
             stays || entry.worth() > median
-        })
+        });
     }
 
-    fn retain(&mut self, mut stays: impl FnMut(&TrackedPartition) -> bool) -> Unused {
+    fn retain(&mut self, discarded: &Discarded, mut stays: impl FnMut(&TrackedPartition) -> bool) {
+        let before = self.memory_bytes();
         let partitions = take_out(&mut self.entries, |_, entry| !stays(entry));
         let entries = &self.entries;
         let serials = |index: &usize, key: &Arc<partition::Key>| {
@@ -354,14 +358,18 @@ impl PartitionsInUse {
                 .is_some_and(|entry| Arc::ptr_eq(&entry.key, key))
         };
         self.by_key.retain(|key, index| serials(index, key));
-        let used = |index: usize| entries.iter().any(|(_, entry)| entry.topology == index);
-        self.topologies.retain(|_, index| used(*index));
-        let topologies = take_out(&mut self.topology, |index, _| !used(index));
+        let used: HashSet<usize> = entries.iter().map(|(_, entry)| entry.topology).collect();
+        self.topologies.retain(|_, index| used.contains(index));
+        let topologies = take_out(&mut self.topology, |index, _| !used.contains(&index));
         self.measure();
-        Unused {
+        if partitions.is_empty() {
+            return;
+        }
+        let unused = Unused {
             _partitions: partitions,
             _topologies: topologies,
-        }
+        };
+        discarded.add(unused, before - self.memory_bytes());
     }
 
     fn measure(&mut self) {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use super::discarded::Discarded;
 use crate::account::{Account, Gauge, Part};
 use crate::snapshot::counters::{self, SnapshotCounters};
 
@@ -21,6 +22,7 @@ pub struct Upkeep {
     max_view_bytes: usize,
     /// Whether a view was not kept because others have taken the room.
     wanted: AtomicBool,
+    discarded: Discarded,
     /// Where what happens to views is counted.
     counters: Arc<SnapshotCounters>,
 }
@@ -36,6 +38,7 @@ impl Upkeep {
             view_count: AtomicUsize::new(0),
             max_view_bytes,
             wanted: AtomicBool::new(false),
+            discarded: Discarded::on(account),
             counters: Arc::default(),
         }
     }
@@ -48,6 +51,11 @@ impl Upkeep {
     /// Where what happens to views is counted.
     pub fn counters(&self) -> &Arc<SnapshotCounters> {
         &self.counters
+    }
+
+    /// Views and partitions that were taken out under a lock.
+    pub fn discarded(&self) -> &Discarded {
+        &self.discarded
     }
 
     /// The version of the nodes that views must follow.

@@ -1,6 +1,7 @@
 //! The views of a namespace: which are kept, and how they follow pods and nodes
 //! that change.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use super::domain::DomainId;
@@ -30,6 +31,8 @@ pub struct Views {
     watched: WatchedSelectors,
     /// What [`Upkeep`] has noted that they take.
     noted: usize,
+    /// What was taken out by a [`Self::change`] that goes on.
+    gone: Vec<Box<dyn Any + Send + Sync>>,
     /// The queries that were asked recently, to decide whether a view is worth
     /// keeping.
     recent: RecentQueries,
@@ -45,6 +48,10 @@ impl Views {
         let bytes = self.memory_bytes();
         upkeep.note_views(before, (bytes, self.count()));
         self.noted = bytes;
+        let gone = std::mem::take(&mut self.gone);
+        if !gone.is_empty() {
+            upkeep.discarded().add(gone, before.0.saturating_sub(bytes));
+        }
         changed
     }
 
@@ -108,12 +115,8 @@ impl Views {
     /// Drops all views if they are of another version of the nodes.
     pub fn sync(&mut self, version: u64) {
         if self.version != version {
-            *self = Self {
-                version,
-                watched: WatchedSelectors::default(),
-                noted: self.noted,
-                recent: std::mem::take(&mut self.recent),
-            };
+            self.version = version;
+            self.clear();
         }
     }
 
@@ -124,12 +127,15 @@ impl Views {
 
     /// Drops all views.
     pub fn clear(&mut self) {
-        self.watched = WatchedSelectors::default();
+        if !self.watched.is_empty() {
+            self.gone.push(Box::new(std::mem::take(&mut self.watched)));
+        }
     }
 
-    /// All views of a namespace that is removed.
-    pub fn take_all(&mut self, upkeep: &Upkeep) -> Self {
-        self.change(upkeep, std::mem::take)
+    /// Drops all views, and what is known of queries: the namespace is removed.
+    pub fn retire(&mut self) {
+        self.clear();
+        self.recent = RecentQueries::default();
     }
 
     /// A copy that follows changes on its own.
@@ -138,6 +144,7 @@ impl Views {
             version: self.version,
             watched: self.watched.fork(),
             noted: self.noted,
+            gone: Vec::new(),
             recent: self.recent.clone(),
         }
     }
@@ -261,7 +268,10 @@ impl Views {
     }
 
     fn retain(&mut self, stays: impl FnMut(&[LabelSetId], &mut Arc<View>) -> bool) {
-        self.watched.retain(stays);
+        let gone = self.watched.retain(stays);
+        if !gone.is_empty() {
+            self.gone.push(Box::new(gone));
+        }
         if self.watched.is_empty() {
             self.recent = RecentQueries::default();
         }

@@ -165,7 +165,7 @@ impl WatchedSelectors {
         index
     }
 
-    fn unwatch(&mut self, index: usize) {
+    fn unwatch(&mut self, index: usize) -> SelectorViews {
         let watched = self.selectors.remove(index);
         for set in &watched.sets {
             self.watchers[set.index()].retain(|watcher| watcher.selector != index);
@@ -185,6 +185,11 @@ impl WatchedSelectors {
             None => self.unpaired.retain(|other| *other != index),
         }
         self.by_selector.remove(&watched.selector);
+        SelectorViews {
+            selector: watched.selector,
+            sets: watched.sets,
+            views: watched.views,
+        }
     }
 
     /// Follows a label set that a first pod has.
@@ -254,17 +259,29 @@ impl WatchedSelectors {
 
     /// Changes or drops views, each given with the label sets that its selector
     /// matches. Forgets selectors without views, and measures the others again.
-    pub fn retain(&mut self, mut stays: impl FnMut(&[LabelSetId], &mut Arc<View>) -> bool) {
+    /// Returns what was dropped.
+    pub fn retain(
+        &mut self,
+        mut stays: impl FnMut(&[LabelSetId], &mut Arc<View>) -> bool,
+    ) -> Vec<SelectorViews> {
+        let mut dropped = Vec::new();
         for (_, watched) in &mut self.selectors {
             let WatchedEntry { sets, views, .. } = watched;
-            views.retain_mut(|view| stays(sets, view));
+            let leaving: Vec<_> = views.extract_if(.., |view| !stays(sets, view)).collect();
+            if !leaving.is_empty() {
+                dropped.push(SelectorViews {
+                    selector: Arc::clone(&watched.selector),
+                    sets: Vec::new(),
+                    views: leaving,
+                });
+            }
         }
         let unused = self
             .selectors
             .iter()
             .filter(|(_, watched)| watched.views.is_empty());
         for index in unused.map(|(index, _)| index).collect::<Vec<_>>() {
-            self.unwatch(index);
+            dropped.push(self.unwatch(index));
         }
         if self.selectors.is_empty() {
             self.watchers = Vec::new();
@@ -273,6 +290,7 @@ impl WatchedSelectors {
         let watched = self.selectors.iter().map(|(_, w)| w.memory_bytes());
         self.bytes = watched.sum::<usize>();
         self.count = self.iter().count();
+        dropped
     }
 
     /// All views with their selectors.

@@ -11,6 +11,7 @@ use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 use super::memory::MemoryUse;
 use super::namespace::Namespace;
 use super::shards::{Applied, Shard, SharedObjects, Sizes, State, namespace_memory};
+use crate::snapshot::counts::discarded::Discarded;
 use crate::snapshot::counts::partitioned_nodes::{Followed, PartitionedNodes};
 use crate::snapshot::counts::views::Views;
 use crate::snapshot::objects::change::{Batch, Form, ValidChange};
@@ -82,27 +83,24 @@ impl State {
         apply_to_namespaces(batch, &mut locked, nodes, &mut applied, &mut shifts);
         self.move_on(|requested| shifts.apply_to(requested), nodes, revision);
         self.note_namespaces(before, (Sizes::of(&locked), memory_of(&locked)));
-        let gone = self.settle(locked);
+        self.settle(locked);
         drop(shared);
-        drop(gone);
+        self.upkeep.discarded().drop_all();
         applied
     }
 
     /// Removes empty namespaces and notes the size of the views of the others.
-    /// Returns what to drop once nothing is locked.
-    pub(in crate::snapshot) fn settle(&self, locked: LockedShards<'_>) -> Vec<Views> {
-        let mut gone = Vec::new();
+    pub(in crate::snapshot) fn settle(&self, locked: LockedShards<'_>) {
         for (name, mut namespace) in locked {
             if namespace.is_empty() {
                 namespace.retired = true;
-                gone.push(namespace.views_mut().take_all(&self.upkeep));
+                namespace.views_mut().change(&self.upkeep, Views::retire);
                 self.namespaces.remove(name);
             } else {
                 // They have grown with label sets.
                 namespace.views_mut().change(&self.upkeep, |_| ());
             }
         }
-        gone
     }
 
     /// Changes nodes and defaults, and gives slots out to nodes that pods name.
@@ -128,7 +126,7 @@ impl State {
         }
         self.sync_views(locked);
         let nodes = PartitionedNodes::to_change(&mut shared.nodes);
-        let followed = apply_to_shared(nodes, batch, applied);
+        let followed = apply_to_shared(nodes, batch, applied, self.upkeep.discarded());
         if self.follow(&followed, locked) {
             self.move_views_on(locked);
         }
@@ -314,12 +312,13 @@ pub(in crate::snapshot) fn apply_to_shared(
     all: &mut PartitionedNodes,
     batch: &Batch,
     applied: &mut Applied,
+    discarded: &Discarded,
 ) -> Followed {
     let nodes = all.nodes_mut();
     nodes.free_unnamed();
     apply_to_nodes(nodes, batch, |_, changed| applied.note(changed));
     nodes.settle();
-    let followed = all.follow();
+    let followed = all.follow(discarded);
     reserve_slots(all.nodes_mut(), batch);
     followed
 }

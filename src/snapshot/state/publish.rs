@@ -148,7 +148,8 @@ impl State {
         let mut moved = false;
         if changes_nodes {
             let mut nodes = shared.nodes.fork();
-            let followed = apply_to_shared(&mut nodes, batch, &mut applied);
+            let followed =
+                apply_to_shared(&mut nodes, batch, &mut applied, self.upkeep.discarded());
             moved = self.follow(&followed, &mut namespaces);
             shared.nodes = Arc::new(nodes);
         }
@@ -188,10 +189,11 @@ impl State {
         let swap = |live: &mut Arc<RequestedTable>| std::mem::swap(live, &mut requested);
         self.move_on(swap, &nodes, revision);
         self.note_namespaces(before, after);
-        let gone = self.settle(locked);
+        self.settle(locked);
         drop(live);
         // Dropped once nothing is locked.
-        drop((gone, namespaces, shared, nodes, requested));
+        drop((namespaces, shared, nodes, requested));
+        self.upkeep.discarded().drop_all();
         applied
     }
 

@@ -24,11 +24,8 @@ impl State {
         is_given_up: &dyn Fn() -> bool,
         decide: impl FnOnce(ReadView<'_>) -> T,
     ) -> Result<T, Delay> {
-        decide_on(
-            &self.fork(namespace, true),
-            &self.budget(is_given_up),
-            decide,
-        )
+        let (fork, budget) = (self.fork(namespace, true), self.budget(is_given_up));
+        self.decide_on(&fork, &budget, decide)
     }
 
     /// As [`Self::read_until`], as if a batch had been applied.
@@ -44,7 +41,7 @@ impl State {
     ) -> Result<T, Delay> {
         let budget = self.budget(is_given_up);
         let fork = self.overlaid_fork(namespace, overlay, &budget)?;
-        decide_on(&fork, &budget, decide)
+        self.decide_on(&fork, &budget, decide)
     }
 
     /// Looks at all pods of one revision of a namespace, until `is_given_up`
@@ -59,7 +56,19 @@ impl State {
         look: impl FnOnce(PodGroups<'_>) -> T,
     ) -> Result<T, Delay> {
         let (fork, budget) = (self.fork(namespace, false), self.budget(is_given_up));
-        decide_on(&fork, &budget, |read_view| look(read_view.pod_groups()))
+        self.decide_on(&fork, &budget, |read_view| look(read_view.pod_groups()))
+    }
+
+    /// Runs a decision on a fork, within a budget.
+    fn decide_on<T>(
+        &self,
+        fork: &Fork<'_>,
+        budget: &Budget<'_>,
+        decide: impl FnOnce(ReadView<'_>) -> T,
+    ) -> Result<T, Delay> {
+        let decided = decide(fork.read_view(budget));
+        self.upkeep.discarded().drop_all();
+        budget.delay().map_or(Ok(decided), Err)
     }
 
     /// The budget of a decision aside.
@@ -104,14 +113,4 @@ impl State {
         })?;
         budget.delay().map_or(Ok(decided), Err)
     }
-}
-
-/// Runs a decision on a fork, within a budget.
-fn decide_on<T>(
-    fork: &Fork<'_>,
-    budget: &Budget<'_>,
-    decide: impl FnOnce(ReadView<'_>) -> T,
-) -> Result<T, Delay> {
-    let decided = decide(fork.read_view(budget));
-    budget.delay().map_or(Ok(decided), Err)
 }

@@ -227,6 +227,8 @@ impl State {
         }
         let shared = self.shared.read();
         shared.nodes.drop_idle_partitions(since, &self.upkeep);
+        drop(shared);
+        self.upkeep.discarded().drop_all();
     }
 
     /// How many namespaces there are.
