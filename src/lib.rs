@@ -18,6 +18,13 @@ pub mod cli;
 #[cfg(feature = "server")]
 pub mod decision_log;
 pub mod explain;
+#[cfg(feature = "cli")]
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "the command line begins to use it"
+)]
+mod kubernetes;
 pub mod limits;
 #[cfg(feature = "cli")]
 mod manifest;

@@ -170,6 +170,23 @@ fn style_len(text: &str) -> usize {
     }
 }
 
+/// The messages of an error and its causes, without those that only repeat.
+pub fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = String::new();
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let message = error.to_string();
+        if !text.contains(&message) {
+            if !text.is_empty() {
+                text.push_str(": ");
+            }
+            text.push_str(&message);
+        }
+        next = error.source();
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Write;

@@ -14,8 +14,9 @@ use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 use tower::ServiceExt;
 use tower::util::BoxCloneSyncService;
 
-use super::errors::{Unreachable, causes};
+use super::errors::Unreachable;
 use super::{output, probe};
+use crate::visible::causes;
 
 /// How long to wait for a connection, in seconds; less with a shorter
 /// `--timeout`.

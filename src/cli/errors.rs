@@ -40,7 +40,7 @@ impl RefusedCall {
                 let fault = fault_of_address(&status);
                 fault
                     .unwrap_or_else(|| {
-                        let causes = causes(&status);
+                        let causes = visible::causes(&status);
                         Unreachable(format!("the connection to the server failed: {causes}"))
                     })
                     .into()
@@ -119,21 +119,4 @@ fn fault_of_address(status: &Status) -> Option<Unreachable> {
 
 fn is_timeout(status: &Status) -> bool {
     status.message().contains("Timeout expired")
-}
-
-/// The messages of an error and its causes, without those that only repeat.
-pub(super) fn causes(error: &dyn Error) -> String {
-    let mut text = String::new();
-    let mut next = Some(error);
-    while let Some(error) = next {
-        let message = error.to_string();
-        if !text.contains(&message) {
-            if !text.is_empty() {
-                text.push_str(": ");
-            }
-            text.push_str(&message);
-        }
-        next = error.source();
-    }
-    text
 }

@@ -30,6 +30,15 @@ pub(super) fn for_each_item(
     items(source, index, format, input, sink)
 }
 
+/// Hands every object of the JSON `text` of `source` to `sink`, lists taken apart.
+pub(super) fn for_each_item_in(
+    text: &str,
+    source: &InputSource,
+    sink: Sink,
+) -> Result<(), ManifestError> {
+    json_items(source, 0, serde_json::Deserializer::from_str(text), sink)
+}
+
 /// Hands the object of `part`, or every object of its document, to `sink`.
 /// Nothing is left out of them.
 pub(super) fn for_each_item_of(
@@ -71,7 +80,10 @@ fn items(
     sink: Sink,
 ) -> Result<(), ManifestError> {
     match format {
-        Syntax::Json => json_items(source, index, input, sink),
+        Syntax::Json => {
+            let json = serde_json::Deserializer::from_reader(input);
+            json_items(source, index, json, sink)
+        }
         Syntax::Yaml => yaml_documents(source, input, &mut |document, LeanValue(value)| {
             Splitter::new(source, index, document, sink).document(value)
         }),
@@ -95,13 +107,12 @@ pub(super) fn for_each_document(
     }
 }
 
-fn json_items(
+fn json_items<'de>(
     source: &InputSource,
     index: u32,
-    input: impl BufRead,
+    mut json: serde_json::Deserializer<impl serde_json::de::Read<'de>>,
     sink: Sink,
 ) -> Result<(), ManifestError> {
-    let mut json = serde_json::Deserializer::from_reader(input);
     let mut document = 0;
     while json.end().is_err() {
         document += 1;

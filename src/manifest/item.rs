@@ -35,6 +35,9 @@ impl Origin {
     /// For a message, e.g. `cluster.yaml, document 2, item 17`.
     pub(super) fn describe(&self, source: &InputSource) -> String {
         let mut text = source.to_string();
+        if let InputSource::Cluster(_) = source {
+            return text;
+        }
         if self.document > 1 || self.item == 0 {
             text.push_str(&format!(", document {}", self.document));
         }

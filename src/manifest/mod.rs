@@ -34,7 +34,7 @@ pub(crate) use fleet::{PlacementPolicy, Preference};
 pub(crate) use list_file::ListFile;
 pub(crate) use naming::ObjectName;
 pub(crate) use object::object_name;
-pub(crate) use objects::{LoadedObjects, read_objects};
+pub(crate) use objects::{LoadedObjects, ObjectPages, read_objects};
 pub(crate) use parts::{Part, split};
 pub(crate) use position::Position;
 pub(crate) use positions::Positions;

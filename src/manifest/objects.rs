@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use indicatif::ProgressBar;
 
-use super::document::for_each_item;
+use super::document::{for_each_item, for_each_item_in};
 use super::error::ManifestError;
 use super::item::{Item, Origin};
 use super::object::{Decoded, decode, name_of, object_name};
@@ -53,6 +53,22 @@ impl LoadedObjects {
         kinds
     }
 
+    /// Adds objects of other kinds or names, with where they come from.
+    pub(crate) fn append(&mut self, other: Self) {
+        let before = u32::try_from(self.sources.len()).unwrap_or(u32::MAX);
+        let moved = other.origins.into_iter().map(|origin| Origin {
+            source: origin.source + before,
+            ..origin
+        });
+        self.origins.extend(moved);
+        self.sources.extend(other.sources);
+        self.changes.extend(other.changes);
+        self.repeated.extend(other.repeated);
+        for (kind, count) in other.skipped {
+            *self.skipped.entry(kind).or_default() += count;
+        }
+    }
+
     fn place(&self, origin: Origin) -> String {
         origin.describe(&self.sources[origin.source as usize])
     }
@@ -74,6 +90,37 @@ pub(crate) fn read_objects(
     }
     reader.objects.sources = sources;
     Ok(reader.objects)
+}
+
+/// Objects of one source that come page by page.
+pub(crate) struct ObjectPages {
+    reader: Reader,
+    source: [InputSource; 1],
+}
+
+impl ObjectPages {
+    /// None yet, of `source`.
+    pub(crate) fn of(source: InputSource) -> Self {
+        Self {
+            reader: Reader::default(),
+            source: [source],
+        }
+    }
+
+    /// Reads a page, the JSON text of a list.
+    pub(crate) fn read(&mut self, page: &str) -> Result<(), ManifestError> {
+        let [source] = &self.source;
+        for_each_item_in(page, source, &mut |item| {
+            self.reader.take(item, &self.source)
+        })
+    }
+
+    /// The objects of all pages.
+    pub(crate) fn finish(self) -> LoadedObjects {
+        let mut objects = self.reader.objects;
+        objects.sources = self.source.into();
+        objects
+    }
 }
 
 #[derive(Default)]

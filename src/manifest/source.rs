@@ -21,6 +21,9 @@ pub(crate) enum InputSource {
     File(PathBuf),
     /// Standard input.
     StandardInput,
+    /// A cluster, by its context. Its objects come from the API server: it is not
+    /// opened.
+    Cluster(String),
 }
 
 /// What a source is written in.
@@ -35,6 +38,7 @@ impl fmt::Display for InputSource {
         match self {
             InputSource::File(path) => write!(f, "{}", path.display()),
             InputSource::StandardInput => f.write_str("standard input"),
+            InputSource::Cluster(name) => write!(f, "cluster {name}"),
         }
     }
 }
@@ -44,7 +48,7 @@ impl InputSource {
     pub(crate) fn size_bytes(&self) -> Option<u64> {
         match self {
             InputSource::File(path) => path.metadata().ok().map(|metadata| metadata.len()),
-            InputSource::StandardInput => None,
+            InputSource::StandardInput | InputSource::Cluster(_) => None,
         }
     }
 
@@ -56,6 +60,7 @@ impl InputSource {
         let input: Box<dyn Read> = match self {
             InputSource::File(path) => Box::new(File::open(path).map_err(|error| self.io(error))?),
             InputSource::StandardInput => Box::new(io::stdin()),
+            InputSource::Cluster(_) => return Err(self.io(io::ErrorKind::Unsupported.into())),
         };
         let mut input = BufReader::with_capacity(BUFFER_BYTES, progress.wrap_read(input));
         let start = input.fill_buf().map_err(|error| self.io(error))?;
@@ -91,7 +96,7 @@ impl InputSource {
     }
 
     /// A text of this source that is no JSON.
-    pub(super) fn not_json(&self, error: &serde_json::Error) -> ManifestError {
+    pub(crate) fn not_json(&self, error: &serde_json::Error) -> ManifestError {
         ManifestError::Syntax {
             file: self.to_string(),
             format: "JSON",
@@ -158,7 +163,7 @@ pub(crate) fn expand(paths: &[PathBuf]) -> Result<Vec<InputSource>, ManifestErro
         InputSource::File(path) => {
             seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone()))
         }
-        InputSource::StandardInput => true,
+        InputSource::StandardInput | InputSource::Cluster(_) => true,
     });
     Ok(sources)
 }

@@ -1,0 +1,201 @@
+//! Which cluster, and a client of its API server.
+
+use std::env;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kube::Client;
+use kube::client::ClientBuilder;
+use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
+
+use super::error::{Asked, Error};
+use super::resource::Resource;
+use crate::visible::causes;
+
+/// How long to wait for a connection, and to send a request.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long an API server may be silent within an answer. A watch has a bookmark
+/// each minute.
+const READ_TIMEOUT: Duration = Duration::from_secs(100);
+
+/// How the cluster of a pod is called, which no kubeconfig names.
+const IN_CLUSTER: &str = "in-cluster";
+
+/// Which cluster is meant.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Target {
+    /// The kubeconfig; else the files of KUBECONFIG, else ~/.kube/config, else
+    /// the service account of this pod.
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The context in it; else its current one.
+    pub(crate) context: Option<String>,
+}
+
+/// A cluster, with a client of its API server.
+#[derive(Clone)]
+pub(crate) struct Cluster {
+    client: Client,
+    name: String,
+    address: String,
+    namespace: String,
+}
+
+impl Target {
+    /// Reads the kubeconfig and the credentials. Nothing is asked of the API server
+    /// yet.
+    ///
+    /// # Errors
+    /// What is wrong with the kubeconfig, or that there is none.
+    pub(crate) async fn connect(&self) -> Result<Cluster, Error> {
+        let (name, config) = self.config().await?;
+        Cluster::of(name, config)
+    }
+
+    async fn config(&self) -> Result<(String, Config), Error> {
+        let file = self.file();
+        let fault = |error: &dyn std::error::Error| Error::Kubeconfig {
+            file: file.clone(),
+            fault: causes(error),
+        };
+        let kubeconfig = match self.read() {
+            Ok(kubeconfig) => kubeconfig,
+            Err(error) if self.kubeconfig.is_none() && is_missing(&error) => {
+                return self.in_cluster(file);
+            }
+            Err(error) => return Err(fault(&error)),
+        };
+        let asked = self.context.clone();
+        let current = || kubeconfig.current_context.clone();
+        let known = || {
+            let names = kubeconfig.contexts.iter().map(|context| &*context.name);
+            match names.collect::<Vec<_>>().join(", ") {
+                none if none.is_empty() => "none".to_owned(),
+                names => names,
+            }
+        };
+        let chosen = asked.or_else(current).filter(|name| !name.is_empty());
+        let Some(context) = chosen else {
+            return Err(Error::NoContext {
+                known: known(),
+                file,
+            });
+        };
+        if !kubeconfig.contexts.iter().any(|it| it.name == context) {
+            return Err(Error::UnknownContext {
+                known: known(),
+                file,
+                context,
+            });
+        }
+        let options = KubeConfigOptions {
+            context: Some(context.clone()),
+            ..Default::default()
+        };
+        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+        Ok((context, config.map_err(|error| fault(&error))?))
+    }
+
+    fn read(&self) -> Result<Kubeconfig, KubeconfigError> {
+        match &self.kubeconfig {
+            Some(path) => Kubeconfig::read_from(path),
+            None => Kubeconfig::read(),
+        }
+    }
+
+    /// Which file is read, for a message.
+    fn file(&self) -> String {
+        let named = self.kubeconfig.as_ref();
+        let named = named.map(|path| path.display().to_string());
+        let by_variable = || {
+            let value = env::var("KUBECONFIG").ok();
+            value.filter(|value| !value.is_empty())
+        };
+        let default = || "~/.kube/config".to_owned();
+        named.or_else(by_variable).unwrap_or_else(default)
+    }
+
+    /// The cluster in which this process runs as a pod.
+    fn in_cluster(&self, looked: String) -> Result<(String, Config), Error> {
+        if env::var_os("KUBERNETES_SERVICE_HOST").is_none() {
+            return Err(Error::NoCluster { looked });
+        }
+        if let Some(context) = &self.context {
+            return Err(Error::UnknownContext {
+                file: looked,
+                context: context.clone(),
+                known: "no such file".to_owned(),
+            });
+        }
+        let config = Config::incluster();
+        let config = config.map_err(|error| Error::ServiceAccount(causes(&error)))?;
+        Ok((IN_CLUSTER.to_owned(), config))
+    }
+}
+
+/// Whether there is no kubeconfig at all.
+fn is_missing(error: &KubeconfigError) -> bool {
+    match error {
+        KubeconfigError::FindPath => true,
+        KubeconfigError::ReadConfig(error, _) => error.kind() == io::ErrorKind::NotFound,
+        _ => false,
+    }
+}
+
+impl Cluster {
+    fn of(name: String, mut config: Config) -> Result<Self, Error> {
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        config.write_timeout = Some(CONNECT_TIMEOUT);
+        config.read_timeout = Some(READ_TIMEOUT);
+        config.reset_reader_on_write = true;
+        let address = config.cluster_url.to_string();
+        let namespace = config.default_namespace.clone();
+        let client = ClientBuilder::try_from(config);
+        let client = client.map_err(|error| Error::Unauthorized {
+            cluster: name.clone(),
+            message: causes(&error),
+        })?;
+        Ok(Self {
+            client: client.build(),
+            name,
+            address: address.trim_end_matches('/').to_owned(),
+            namespace,
+        })
+    }
+
+    /// The context that it comes from; `in-cluster` for the one around this pod.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Address of its API server.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The namespace of the context; `default` when it has none.
+    pub(crate) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The client of its API server.
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// A question to its API server, for an error.
+    pub(super) fn asked(
+        &self,
+        verb: &'static str,
+        resource: &'static Resource,
+        in_namespace: bool,
+    ) -> Asked<'_> {
+        Asked {
+            cluster: &self.name,
+            address: &self.address,
+            verb,
+            resource,
+            in_namespace,
+        }
+    }
+}

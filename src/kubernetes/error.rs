@@ -1,0 +1,205 @@
+//! What can be wrong with a cluster, in words that say what to do about it.
+
+use super::resource::Resource;
+use crate::manifest::ManifestError;
+use crate::visible::causes;
+
+/// Why a cluster could not be found, reached or read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// Nothing says which cluster.
+    #[error(
+        "no Kubernetes cluster is known: there is no kubeconfig at {looked}, and this is no pod \
+         with a service account; name a file with --kubeconfig or KUBECONFIG"
+    )]
+    NoCluster {
+        /// Where a kubeconfig was looked for.
+        looked: String,
+    },
+    /// A kubeconfig that cannot be used.
+    #[error("kubeconfig {file}: {fault}")]
+    Kubeconfig {
+        /// Its path, or how it was found.
+        file: String,
+        /// What is wrong with it.
+        fault: String,
+    },
+    /// A context that the kubeconfig does not have.
+    #[error("kubeconfig {file}: no context {context:?}; there is {known}")]
+    UnknownContext {
+        /// Path of the kubeconfig.
+        file: String,
+        /// The context that was asked for.
+        context: String,
+        /// Those that there are.
+        known: String,
+    },
+    /// No context was asked for, and the kubeconfig has no current one.
+    #[error("kubeconfig {file}: no current context; choose with --context: {known}")]
+    NoContext {
+        /// Path of the kubeconfig.
+        file: String,
+        /// The contexts that there are.
+        known: String,
+    },
+    /// A service account that cannot be used.
+    #[error("service account of this pod: {0}")]
+    ServiceAccount(String),
+    /// No answer from the API server.
+    #[error("cannot reach the API server of {cluster} at {address}: {cause}")]
+    Unreachable {
+        /// The cluster, by its context.
+        cluster: String,
+        /// Address of the API server.
+        address: String,
+        /// What went wrong.
+        cause: String,
+    },
+    /// Credentials that the API server does not accept, or that could not be got.
+    #[error("the API server of {cluster} does not accept these credentials: {message}")]
+    Unauthorized {
+        /// The cluster, by its context.
+        cluster: String,
+        /// The API server's words, or those of what gives the credentials.
+        message: String,
+    },
+    /// An account that may not do this.
+    #[error(
+        "may not {verb} {} in {cluster}: {message}; add this rule to a {role} of the account: \
+         {}", .resource.plural, .resource.rule()
+    )]
+    Forbidden {
+        /// The cluster, by its context.
+        cluster: String,
+        /// `get`, `list` or `watch`.
+        verb: &'static str,
+        /// What it is about.
+        resource: &'static Resource,
+        /// `Role` or `ClusterRole`: which of them grants it.
+        role: &'static str,
+        /// The API server's words.
+        message: String,
+    },
+    /// A list or watch that is too old to continue (410).
+    #[error("cannot continue to {verb} {} of {cluster}: {message}", .resource.plural)]
+    Expired {
+        /// The cluster, by its context.
+        cluster: String,
+        /// `list` or `watch`.
+        verb: &'static str,
+        /// What it is about.
+        resource: &'static Resource,
+        /// The API server's words.
+        message: String,
+    },
+    /// Refused for another reason.
+    #[error("cannot {verb} {} of {cluster}: {message} ({code})", .resource.plural)]
+    Refused {
+        /// The cluster, by its context.
+        cluster: String,
+        /// `get`, `list` or `watch`.
+        verb: &'static str,
+        /// What it is about.
+        resource: &'static Resource,
+        /// The API server's words.
+        message: String,
+        /// Its HTTP status.
+        code: u16,
+    },
+    /// An answer or an object that cannot be read.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+}
+
+impl Resource {
+    /// The RBAC rule that allows to read it.
+    fn rule(&self) -> String {
+        format!(
+            "{{apiGroups: [{:?}], resources: [{}], verbs: [get, list, watch]}}",
+            self.group(),
+            self.plural
+        )
+    }
+}
+
+/// What was asked of an API server, for an error.
+pub(super) struct Asked<'a> {
+    /// The cluster, by its context.
+    pub(super) cluster: &'a str,
+    /// Address of its API server.
+    pub(super) address: &'a str,
+    /// `get`, `list` or `watch`.
+    pub(super) verb: &'static str,
+    /// What was asked for.
+    pub(super) resource: &'static Resource,
+    /// Whether only of one namespace.
+    pub(super) in_namespace: bool,
+}
+
+impl Asked<'_> {
+    /// What `error` means.
+    pub(super) fn failed(&self, error: &kube::Error) -> Error {
+        match error {
+            kube::Error::Api(status) => self.refused(status),
+            kube::Error::Auth(error) => self.unauthorized(causes(error)),
+            error => Error::Unreachable {
+                cluster: self.cluster.to_owned(),
+                address: self.address.to_owned(),
+                cause: causes(error.source_of_call()),
+            },
+        }
+    }
+
+    /// What a refusal by the API server means.
+    pub(super) fn refused(&self, status: &kube::core::Status) -> Error {
+        let Self { verb, resource, .. } = *self;
+        let cluster = self.cluster.to_owned();
+        let message = match status.message.as_str() {
+            "" => status.reason.clone(),
+            message => message.to_owned(),
+        };
+        match status.code {
+            401 => self.unauthorized(message),
+            403 => Error::Forbidden {
+                cluster,
+                verb,
+                resource,
+                role: match self.in_namespace {
+                    true => "Role",
+                    false => "ClusterRole",
+                },
+                message,
+            },
+            410 => Error::Expired {
+                cluster,
+                verb,
+                resource,
+                message,
+            },
+            code => Error::Refused {
+                cluster,
+                verb,
+                resource,
+                message,
+                code,
+            },
+        }
+    }
+
+    fn unauthorized(&self, message: String) -> Error {
+        let cluster = self.cluster.to_owned();
+        Error::Unauthorized { cluster, message }
+    }
+}
+
+/// The part of an error of `kube` that says something.
+trait SourceOfCall {
+    fn source_of_call(&self) -> &(dyn std::error::Error + 'static);
+}
+
+impl SourceOfCall for kube::Error {
+    /// Its own words are those of its source with a type's name before them.
+    fn source_of_call(&self) -> &(dyn std::error::Error + 'static) {
+        std::error::Error::source(self).unwrap_or(self)
+    }
+}
