@@ -4,11 +4,15 @@
 //! file and help come from it, and so do the words of a refusal and its series
 //! in the metrics. The tables of the documents are checked against it.
 
+mod exceeded;
 mod node_names;
+mod processors;
 
-pub use node_names::NodeNames;
-use std::fmt;
 use std::time::Duration;
+
+pub use exceeded::Exceeded;
+pub use node_names::NodeNames;
+pub use processors::processors;
 
 /// What is known of a limit besides its value.
 #[derive(Debug)]
@@ -367,33 +371,8 @@ impl Default for Limits {
                 limits.set(limit, default);
             }
         }
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        limits.max_running_decisions = processors;
-        limits.max_waiting_decisions = 16 * processors;
+        limits.max_running_decisions = processors();
+        limits.max_waiting_decisions = 16 * processors();
         limits
     }
 }
-
-/// Too much for a limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Exceeded {
-    /// Which.
-    pub limit: Limit,
-    /// Its value.
-    pub most: usize,
-    /// What there would be, if that is known.
-    pub actual: Option<usize>,
-}
-
-impl fmt::Display for Exceeded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Row { name, of, .. } = self.limit.row();
-        write!(f, "{of}: ")?;
-        if let Some(actual) = self.actual {
-            write!(f, "{actual}, ")?;
-        }
-        write!(f, "over {name} of {}", self.most)
-    }
-}
-
-impl std::error::Error for Exceeded {}

@@ -18,7 +18,7 @@ use super::trust::TrustSettings;
 use super::values::{count, positive_duration};
 use super::views::ViewSettings;
 use crate::api;
-use crate::limits::Limits;
+use crate::limits::{Limits, processors};
 
 /// The settings of `evenkeel serve`.
 ///
@@ -127,7 +127,6 @@ pub struct Config {
 impl Config {
     /// How many threads serve connections.
     pub fn threads(&self) -> usize {
-        let processors = || std::thread::available_parallelism().map_or(1, usize::from);
         self.connections.threads.unwrap_or_else(processors)
     }
 }

@@ -16,6 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::api::slots::CallerKey;
 use crate::api::{self, Background};
+use crate::limits::processors;
 
 /// Requests above this size are received and decoded here. 32 KiB are decoded and validated
 /// in some 100 µs, which a call may wait for another.
@@ -39,8 +40,7 @@ impl Decoders {
     /// # Errors
     /// When the threads cannot be started.
     pub fn start() -> io::Result<Self> {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let at_once = (processors / 2).max(1);
+        let at_once = (processors() / 2).max(1);
         Ok(Self {
             threads: Background::for_tasks("decode", at_once + 1, NICENESS)?,
             turns: Arc::new(Turns::new(at_once)),

@@ -18,6 +18,7 @@ use super::footprint::Footprint;
 use super::memory::MemoryUse;
 use super::namespace::Namespace;
 use crate::account::{Account, Part, heap};
+use crate::limits::processors;
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::counts::upkeep::Upkeep;
 use crate::snapshot::objects::defaults::Defaults;
@@ -284,8 +285,7 @@ pub fn state_bytes() -> usize {
     // The map of namespaces is in parts, four for each processor, each with a
     // lock on cache lines of its own.
     const MAP_PART: usize = 128;
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let map = (4 * processors).next_power_of_two() * MAP_PART;
+    let map = (4 * processors()).next_power_of_two() * MAP_PART;
     // The epoch and the name of its snapshot, and its waiters.
     const NAMES: usize = 512;
     let snapshot = heap::shared(SNAPSHOT_BYTES) + NAMES;
