@@ -55,21 +55,25 @@ pub(super) fn for_each_item_of(
 }
 
 fn read_part(part: &Part<'_>, source: &InputSource) -> Result<Value, ManifestError> {
-    if part.syntax == Syntax::Json {
-        let read = serde_json::from_str::<CompleteValue>(part.text);
-        let value = read.map_err(|error| source.not_json(&error))?;
-        return Ok(value.0);
-    }
-    let read = |text: &str| {
-        let options = serde_saphyr::options! { budget: None };
-        serde_saphyr::from_str_with_options::<CompleteValue>(text, options)
+    let read = |text: &str| match part.syntax {
+        Syntax::Json => serde_json::from_str(text).map_err(|error| source.not_json(&error)),
+        Syntax::Yaml => {
+            let options = serde_saphyr::options! { budget: None };
+            serde_saphyr::from_str_with_options(text, options)
+                .map_err(|error| source.not_yaml(&error))
+        }
     };
-    let text = part.indented();
     // Read again with as many lines before it as in the file, the error has
-    // the line of the file.
-    let from_line = |_| read(&format!("{}{text}", "\n".repeat(part.start.line - 1)));
-    let value = read(&text).or_else(from_line);
-    Ok(value.map_err(|error| source.not_yaml(&error))?.0)
+    // the place of the file.
+    let in_place = |text: &str| read(&format!("{}{text}", "\n".repeat(part.start.line - 1)));
+    let CompleteValue(value) = match part.syntax {
+        Syntax::Json => read(part.text).or_else(|_| in_place(&part.indented()))?,
+        Syntax::Yaml => {
+            let text = part.indented();
+            read(&text).or_else(|_| in_place(&text))?
+        }
+    };
+    Ok(value)
 }
 
 fn items(

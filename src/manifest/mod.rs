@@ -12,6 +12,7 @@ mod embedded;
 mod error;
 mod fleet;
 mod item;
+mod json_parts;
 mod lean;
 mod list_file;
 mod list_type;

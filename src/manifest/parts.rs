@@ -6,10 +6,10 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use granit_parser::{Event, Marker, Parser, Span};
-use serde::de::IgnoredAny;
 
 use super::error::ManifestError;
 use super::item::Origin;
+use super::json_parts;
 use super::list_type::ListType;
 use super::position::Position;
 use super::source::{InputSource, Syntax};
@@ -55,8 +55,8 @@ impl Part<'_> {
     }
 }
 
-/// Takes `text`, which is that of `source`, apart. Objects that a controller
-/// made, as their fields say, are left out.
+/// Takes `text`, which is that of `source`, apart. Objects of YAML that a
+/// controller made, as their fields say, are left out: reading them costs most.
 ///
 /// # Errors
 /// Where the text stops to be JSON or YAML, with the parts of the documents
@@ -66,13 +66,14 @@ pub(crate) fn split<'t>(
     text: &'t str,
 ) -> (Vec<Part<'t>>, Result<(), ManifestError>) {
     let syntax = source.format(text.as_bytes());
-    let mut walk = Walk::new(text, syntax);
+    if syntax == Syntax::Json {
+        return json_parts::split(source, text);
+    }
+    let mut walk = Walk::new(text);
     let mut parser = Parser::new_from_str(text);
     while let Some(event) = parser.next_event() {
         match event {
             Ok((event, span)) => walk.take(event, span),
-            // JSON is YAML, but for odd characters.
-            Err(_) if syntax == Syntax::Json => return json_documents(source, text),
             Err(error) => {
                 let fault = ManifestError::Syntax {
                     file: source.to_string(),
@@ -85,32 +86,6 @@ pub(crate) fn split<'t>(
         }
     }
     (walk.parts, Ok(()))
-}
-
-/// The whole documents of a JSON text.
-fn json_documents<'t>(
-    source: &InputSource,
-    text: &'t str,
-) -> (Vec<Part<'t>>, Result<(), ManifestError>) {
-    let mut parts = Vec::new();
-    let mut read = serde_json::Deserializer::from_str(text).into_iter::<IgnoredAny>();
-    let mut from = 0;
-    while let Some(value) = read.next() {
-        if let Err(error) = value {
-            return (parts, Err(source.not_json(&error)));
-        }
-        let document = text[from..read.byte_offset()].trim_start();
-        from = read.byte_offset();
-        parts.push(Part {
-            document: parts.len() as u32 + 1,
-            item: 0,
-            list: Rc::default(),
-            syntax: Syntax::Json,
-            text: document,
-            start: Position::at(text, from - document.len()),
-        });
-    }
-    (parts, Ok(()))
 }
 
 /// What is being read: a map with the key of its value, or a list.
@@ -137,7 +112,6 @@ struct Open {
 /// A pass over the events of a text.
 struct Walk<'t> {
     text: &'t str,
-    syntax: Syntax,
     document: u32,
     levels: Vec<Level<'t>>,
     /// The document that is being read, from where on.
@@ -153,10 +127,9 @@ struct Walk<'t> {
 }
 
 impl<'t> Walk<'t> {
-    fn new(text: &'t str, syntax: Syntax) -> Self {
+    fn new(text: &'t str) -> Self {
         Self {
             text,
-            syntax,
             document: 0,
             levels: Vec::new(),
             start: Marker::default(),
@@ -305,7 +278,7 @@ impl<'t> Walk<'t> {
                 document: self.document,
                 item: open.item,
                 list: Rc::clone(&list),
-                syntax: self.syntax,
+                syntax: Syntax::Yaml,
                 text: self
                     .text
                     .get(open.start.byte_offset()?..end.byte_offset()?)?,

@@ -19,14 +19,4 @@ impl Position {
             column: marker.col() + 1,
         }
     }
-
-    /// That of a byte of a text.
-    pub(super) fn at(text: &str, byte: usize) -> Self {
-        let before = &text[..byte];
-        let line_start = before.rfind('\n').map_or(0, |end| end + 1);
-        Self {
-            line: before.matches('\n').count() + 1,
-            column: before[line_start..].chars().count() + 1,
-        }
-    }
 }

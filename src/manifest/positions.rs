@@ -155,6 +155,7 @@ items:
       of: lines
     last: 1
 ";
+        let array = "[{\"kind\":\"é\"}, {\"kind\":\"B\"}]\n[{\"kind\":\"C\"}]";
         let list = "{\"items\": [{\"kind\": \"A\"},\n  {\"kind\":\n\"B\"}]}\n";
         let json = "{\n  \"kind\": \"A\",\n  \"spec\": {\"list\": [1,\n    2]}\n}\n";
         let cases = [
@@ -173,6 +174,8 @@ items:
             (yaml, 3, "items[2].last", (26, 5)),
             (json, 1, "spec.list[1]", (4, 5)),
             (list, 1, "items[0].kind", (1, 13)),
+            (array, 1, "items[1].kind", (1, 17)),
+            (array, 2, "items[0].kind", (2, 3)),
             (list, 1, "items[1].kind", (2, 4)),
         ];
         for (text, document, path, (line, column)) in cases {

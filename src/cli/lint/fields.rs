@@ -41,28 +41,40 @@ static MESSAGES: LazyLock<HashMap<String, DescriptorProto>> = LazyLock::new(|| {
 /// name is misspelt.
 pub(super) fn misplaced(object: &TemplateObject) -> Vec<Said> {
     let mut said = Vec::new();
-    look_for_constraints(&object.value, "", object, &mut said);
+    let mut path = String::new();
+    look_for_constraints(&object.value, &mut path, object, &mut said);
     said
 }
 
-fn look_for_constraints(value: &Value, path: &str, object: &TemplateObject, said: &mut Vec<Said>) {
+/// `path` is that of `value`: a buffer, for most fields are not named at all.
+fn look_for_constraints(
+    value: &Value,
+    path: &mut String,
+    object: &TemplateObject,
+    said: &mut Vec<Said>,
+) {
+    let end = path.len();
     match value {
         Value::Object(fields) => {
             for (key, value) in fields {
-                let field = join(path, key);
-                let holds_others = value.is_object() || value.is_array();
-                match holds_others && key != MANAGED_FIELDS {
-                    true if is_like_constraints(key) => {
-                        said.extend(judge(path, key, field, object));
-                    }
-                    true => look_for_constraints(value, &field, object, said),
-                    false => {}
+                if !(value.is_object() || value.is_array()) || key == MANAGED_FIELDS {
+                    continue;
                 }
+                if is_like_constraints(key) {
+                    said.extend(judge(path, key, object));
+                    continue;
+                }
+                let dot = if end == 0 { "" } else { "." };
+                path.extend([dot, key]);
+                look_for_constraints(value, path, object, said);
+                path.truncate(end);
             }
         }
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                look_for_constraints(item, &format!("{path}[{index}]"), object, said);
+                path.push_str(&format!("[{index}]"));
+                look_for_constraints(item, path, object, said);
+                path.truncate(end);
             }
         }
         _ => {}
@@ -83,7 +95,7 @@ fn is_like_constraints(key: &str) -> bool {
 }
 
 /// What is wrong with constraints that `key` has under `parent`.
-fn judge(parent: &str, key: &str, field: String, object: &TemplateObject) -> Option<Said> {
+fn judge(parent: &str, key: &str, object: &TemplateObject) -> Option<Said> {
     let specs = object.templates.iter().map(|path| object.spec_of(path));
     let specs: Vec<String> = specs.collect();
     let (rule, message) = if specs.iter().any(|spec| spec == parent) {
@@ -110,7 +122,7 @@ fn judge(parent: &str, key: &str, field: String, object: &TemplateObject) -> Opt
     };
     Some(Said {
         rule,
-        field,
+        field: join(parent, key),
         message,
     })
 }
