@@ -219,11 +219,13 @@ class Chart(unittest.TestCase):
         for values, warning in [
             ({"tls": {"enabled": False}}, "plain text"),
             ({"access": {"secretName": ""}}, "may do everything"),
-            ({"prometheusRule": {"enabled": True}}, "placeholder"),
+            ({"prometheusRule": {"enabled": True}}, "runbooks by path"),
         ]:
             self.assertIn(warning, notes(values))
-        quiet = notes({"tls": {"enabled": True, **secret}, "access": secret})
-        for warning in ("plain text", "may do everything", "placeholder"):
+        links = {"enabled": True, "runbooks": "https://wiki.test/evenkeel"}
+        tls = {"enabled": True, **secret}
+        quiet = notes({"tls": tls, "access": secret, "prometheusRule": links})
+        for warning in ("plain text", "may do everything", "runbooks by path"):
             self.assertNotIn(warning, quiet)
 
     @for_each_values

@@ -49,11 +49,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 {{- end }}
 
-{{- /* The page that the links in files/alerts.yaml lead to. */ -}}
-{{- define "evenkeel.runbooks" -}}
-https://evenkeel.example/docs/operations.md
-{{- end }}
-
 {{- define "evenkeel.containerSecurityContext" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
