@@ -20,3 +20,4 @@ mod lost;
 mod node_names;
 mod removed;
 mod retried;
+mod stored_format;
