@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 
 use super::args;
 use super::backend::rpc;
@@ -30,6 +31,7 @@ Examples:
   evenkeel place -f deployment.yaml --replicas 12
   evenkeel place -f deployment.yaml --load cluster.json -o name
   evenkeel place -f deployment.yaml --reserve 5m --owner my-controller -o json
+  evenkeel place -f deployment.yaml --reserve 5m --request-id $ID      safe to send again
   evenkeel place -f placement.yaml --load fleet.yaml        a KubeFleet placement
 
 Exit codes:
@@ -66,6 +68,18 @@ pub(crate) struct PlaceCommand {
     /// Owner of the reservations
     #[arg(long, value_name = "NAME", default_value = OWNER, requires = "reserve")]
     owner: String,
+
+    /// Id of this request, e.g. a UUID, that makes it safe to send again
+    ///
+    /// Within the TTL the same id gets the same answer, and nothing is reserved
+    /// twice. The same id with another request is refused.
+    #[arg(
+        long,
+        value_name = "ID",
+        value_parser = NonEmptyStringValueParser::new(),
+        requires = "reserve"
+    )]
+    request_id: Option<String>,
 }
 
 impl PlaceCommand {
@@ -141,6 +155,7 @@ impl PlaceCommand {
             overlay: asked.overlay.clone(),
             bonuses,
             reserve,
+            request_id: self.request_id.clone().unwrap_or_default(),
             max_domains,
             ..Default::default()
         };

@@ -68,3 +68,45 @@ fn what_is_no_confirmation_is_refused() {
         assert_eq!(refused.code, 2, "{arguments:?}: {}", refused.err);
     }
 }
+
+/// A script that got no answer sends the same again.
+#[test]
+fn a_request_id_reserves_once() {
+    let (_runtime, _server, desk) = with_server();
+    desk.run("load cluster.yaml").expect(0);
+    let place = |replicas: i32, id: &str| {
+        desk.run(&format!(
+            "place -f workloads.yaml --name web --spread-only --replicas {replicas} --reserve 5m \
+             --request-id {id} -o json"
+        ))
+    };
+    let placed = |id: &str| {
+        let outcome = place(2, id);
+        let mut answer = outcome.expect(0).json();
+        // Of the decision, not of what was decided.
+        answer
+            .as_object_mut()
+            .expect("an object")
+            .remove("decisionId");
+        answer
+    };
+    let held = || desk.run("reservation list -o name").expect(0).out;
+    let first = placed("one");
+    assert_eq!(held().lines().count(), 2);
+    assert_eq!(placed("one"), first);
+    assert_eq!(held().lines().count(), 2);
+    assert_ne!(placed("two"), first);
+    assert_eq!(held().lines().count(), 4);
+
+    for (outcome, why) in [
+        (place(3, "one"), "requestId"),
+        (
+            desk.run("place -f workloads.yaml --name web --request-id one"),
+            "--reserve",
+        ),
+    ] {
+        let refused = outcome.expect(2);
+        assert!(refused.err.contains(why), "{why} in\n{}", refused.err);
+    }
+    assert_eq!(held().lines().count(), 4);
+}
