@@ -20,7 +20,7 @@ pub use counts::domain::DomainId;
 pub use counts::domain_counts::{DomainCount, DomainCounts};
 pub use counts::layout::bits;
 pub use counts::partition::{Eligibility, Partition};
-pub use counts::partitions::{PartitionId, PartitionInUse};
+pub use counts::partition_in_use::{PartitionId, PartitionInUse};
 pub use counts::query::Query;
 pub use counts::topology::Topology;
 pub use counts::view::View;

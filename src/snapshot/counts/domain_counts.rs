@@ -7,7 +7,7 @@ use fixedbitset::FixedBitSet;
 use super::domain::DomainId;
 use super::fewest::{self, Fewest};
 use super::layout;
-use super::partitions::PartitionInUse;
+use super::partition_in_use::PartitionInUse;
 use super::view::View;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::slots::Slot;

@@ -7,6 +7,7 @@ pub mod domain_counts;
 pub mod fewest;
 pub mod layout;
 pub mod partition;
+pub mod partition_in_use;
 pub mod partitioned_nodes;
 pub mod partitions;
 pub mod query;

@@ -11,65 +11,10 @@ use slab::Slab;
 use super::decision::DecisionId;
 use super::discarded::Discarded;
 use super::partition::{self, Move, Partition};
+use super::partition_in_use::{PartitionId, PartitionInUse, next_serial, unused_serial};
 use super::topology::{self, Topology};
 use crate::snapshot::objects::node::NodeRef;
 use crate::snapshot::objects::slots::Slot;
-
-/// The number of a partition. Its serial part is never given out twice, so
-/// that one that was dropped is not mistaken for another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct PartitionId {
-    index: usize,
-    serial: u64,
-}
-
-impl PartitionInUse {
-    /// One that is not kept.
-    pub(in crate::snapshot) fn unkept(topology: Arc<Topology>, partition: Arc<Partition>) -> Self {
-        Self {
-            id: PartitionId::unkept(),
-            partition,
-            topology,
-        }
-    }
-
-    /// One of no nodes, for a decision that is worth nothing.
-    pub fn none(key: &partition::Key) -> Self {
-        let topology = Topology::default();
-        let partition = Partition::empty(key.clone(), &topology);
-        Self::unkept(Arc::new(topology), Arc::new(partition))
-    }
-}
-
-impl PartitionId {
-    /// The index of partitions that are not kept.
-    const NOWHERE: usize = usize::MAX;
-
-    /// Of a partition that is not kept. Another one has another number, even if it is
-    /// made for the same decision.
-    fn unkept() -> Self {
-        Self {
-            index: Self::NOWHERE,
-            serial: next_serial(),
-        }
-    }
-
-    /// Whether the partition is kept.
-    pub fn is_kept(self) -> bool {
-        self.index != Self::NOWHERE
-    }
-}
-
-/// A partition and the topology that it is of.
-#[derive(Debug, Clone)]
-pub struct PartitionInUse {
-    /// The number of the partition.
-    pub id: PartitionId,
-    /// The eligible nodes by domain.
-    pub partition: Arc<Partition>,
-    /// The domains of all nodes, eligible or not.
-    pub topology: Arc<Topology>,
-}
 
 /// What moved in one partition.
 #[derive(Debug)]
@@ -94,21 +39,6 @@ pub struct PartitionsInUse {
     entries: Slab<TrackedPartition>,
     /// What partitions take, with their keys.
     bytes: usize,
-}
-
-/// What is not in use any more.
-#[derive(Debug)]
-struct Unused {
-    _partitions: Vec<TrackedPartition>,
-    _topologies: Vec<Arc<Topology>>,
-}
-
-/// The serial number of the next partition. One for all, so that partitions of
-/// a copy of the nodes are not mistaken for others either.
-static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);
-
-fn next_serial() -> u64 {
-    NEXT_SERIAL.fetch_add(1, Ordering::Relaxed)
 }
 
 #[derive(Debug)]
@@ -165,7 +95,7 @@ impl PartitionsInUse {
         if entry.last_used.load(Ordering::Relaxed) != now {
             entry.last_used.store(now, Ordering::Relaxed);
         }
-        let made = NEXT_SERIAL.load(Ordering::Relaxed);
+        let made = unused_serial();
         if entry.found_at.load(Ordering::Relaxed) != made {
             entry.found_at.store(made, Ordering::Relaxed);
         }
@@ -240,7 +170,7 @@ impl PartitionsInUse {
             topology: index,
             partition: Arc::clone(partition),
             last_used: AtomicU64::new(now),
-            found_at: AtomicU64::new(NEXT_SERIAL.load(Ordering::Relaxed)),
+            found_at: AtomicU64::new(unused_serial()),
             made_for: by,
             reused: AtomicBool::new(false),
         });
@@ -365,11 +295,7 @@ impl PartitionsInUse {
         if partitions.is_empty() {
             return;
         }
-        let unused = Unused {
-            _partitions: partitions,
-            _topologies: topologies,
-        };
-        discarded.add(unused, before - self.memory_bytes());
+        discarded.add((partitions, topologies), before - self.memory_bytes());
     }
 
     fn measure(&mut self) {

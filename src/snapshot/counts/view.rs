@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::domain::DomainId;
 use super::partition::{Move, Partition};
-use super::partitions::PartitionId;
+use super::partition_in_use::PartitionId;
 use crate::account::heap;
 use crate::snapshot::objects::slots::Slot;
 

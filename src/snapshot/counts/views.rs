@@ -5,8 +5,9 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::domain::DomainId;
+use super::partition_in_use::PartitionId;
 use super::partitioned_nodes::PartitionedNodes;
-use super::partitions::{Moves, PartitionId};
+use super::partitions::Moves;
 use super::query::Query;
 use super::recent_queries::RecentQueries;
 use super::upkeep::Upkeep;
@@ -269,7 +270,7 @@ impl Views {
 
     fn retain(&mut self, stays: impl FnMut(&[LabelSetId], &mut Arc<View>) -> bool) {
         let gone = self.watched.retain(stays);
-        if !gone.is_empty() {
+        if !gone.0.is_empty() {
             self.gone.push(Box::new(gone));
         }
         if self.watched.is_empty() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use slab::Slab;
 
-use super::partitions::PartitionId;
+use super::partition_in_use::PartitionId;
 use super::view::View;
 use crate::account::heap;
 use crate::matching::Selector;
@@ -64,6 +64,15 @@ struct Watcher {
 }
 
 impl WatchedEntry {
+    /// A copy with these of its views.
+    fn with(&self, views: Vec<Arc<View>>) -> SelectorViews {
+        SelectorViews {
+            selector: Arc::clone(&self.selector),
+            sets: self.sets.clone(),
+            views,
+        }
+    }
+
     /// What it takes in memory with its views, in bytes.
     fn memory_bytes(&self) -> usize {
         let views = self.views.iter().map(|view| view.memory_bytes());
@@ -263,26 +272,19 @@ impl WatchedSelectors {
     pub fn retain(
         &mut self,
         mut stays: impl FnMut(&[LabelSetId], &mut Arc<View>) -> bool,
-    ) -> Vec<SelectorViews> {
+    ) -> (Vec<Arc<View>>, Vec<SelectorViews>) {
         let mut dropped = Vec::new();
         for (_, watched) in &mut self.selectors {
             let WatchedEntry { sets, views, .. } = watched;
-            let leaving: Vec<_> = views.extract_if(.., |view| !stays(sets, view)).collect();
-            if !leaving.is_empty() {
-                dropped.push(SelectorViews {
-                    selector: Arc::clone(&watched.selector),
-                    sets: Vec::new(),
-                    views: leaving,
-                });
-            }
+            dropped.extend(views.extract_if(.., |view| !stays(sets, view)));
         }
         let unused = self
             .selectors
             .iter()
             .filter(|(_, watched)| watched.views.is_empty());
-        for index in unused.map(|(index, _)| index).collect::<Vec<_>>() {
-            dropped.push(self.unwatch(index));
-        }
+        let unused: Vec<usize> = unused.map(|(index, _)| index).collect();
+        let unused = unused.into_iter().map(|index| self.unwatch(index));
+        let unused = unused.collect();
         if self.selectors.is_empty() {
             self.watchers = Vec::new();
             self.watcher_bytes = 0;
@@ -290,7 +292,7 @@ impl WatchedSelectors {
         let watched = self.selectors.iter().map(|(_, w)| w.memory_bytes());
         self.bytes = watched.sum::<usize>();
         self.count = self.iter().count();
-        dropped
+        (dropped, unused)
     }
 
     /// All views with their selectors.
@@ -321,11 +323,7 @@ impl WatchedSelectors {
         for (_, watched) in &self.selectors {
             let found = |view: &Arc<View>| others.find(&watched.selector, view.partition());
             let new = watched.views.iter().filter(|view| found(view).is_none());
-            beyond.extend(new.map(|view| SelectorViews {
-                selector: Arc::clone(&watched.selector),
-                sets: watched.sets.clone(),
-                views: vec![Arc::clone(view)],
-            }));
+            beyond.extend(new.map(|view| watched.with(vec![Arc::clone(view)])));
         }
         beyond
     }
@@ -345,12 +343,8 @@ impl WatchedSelectors {
 
     /// A copy of all of them.
     pub fn copy(&self) -> Vec<SelectorViews> {
-        let watch = |(_, watched): (usize, &WatchedEntry)| SelectorViews {
-            selector: Arc::clone(&watched.selector),
-            sets: watched.sets.clone(),
-            views: watched.views.clone(),
-        };
-        self.selectors.iter().map(watch).collect()
+        let selectors = self.selectors.iter();
+        selectors.map(|(_, w)| w.with(w.views.clone())).collect()
     }
 
     /// Whether there is none.
