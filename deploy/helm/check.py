@@ -52,6 +52,9 @@ REFUSED = [
     # Set by other values, which ports and volumes follow.
     ({"settings": {"listen": "0.0.0.0:1"}}, "listen"),
     ({"prometheusRule": {"runbooks": "docs/operations.md"}}, "/prometheusRule/runbooks"),
+    ({"settings": {"kubernetes": True}}, "kubernetes"),
+    ({"kubernetes": {"enabled": "yes"}}, "/kubernetes/enabled"),
+    ({"kubernetes": {"schedulerConfig": "configmap/x"}}, "/kubernetes/schedulerConfig"),
     ({"persistence": {"size": "ten"}}, "/persistence/size"),
     ({"persistence": {"durability": "some"}}, "/persistence/durability"),
     ({"topologySpreadConstraints": [{"maxSkew": 0}]}, "/topologySpreadConstraints/0"),
@@ -284,10 +287,37 @@ class Chart(unittest.TestCase):
     def test_containers_are_locked_down(self, objects):
         for pod in filter(None, (pod_template(objects), find(objects, "Pod", "-ready"))):
             self.assertTrue(pod["spec"]["securityContext"]["runAsNonRoot"])
-            self.assertFalse(pod["spec"]["automountServiceAccountToken"])
+            watches = settings(objects).get("kubernetes", False) and pod is pod_template(objects)
+            self.assertEqual(pod["spec"]["automountServiceAccountToken"], watches)
             context = pod["spec"]["containers"][0]["securityContext"]
             self.assertTrue(context["readOnlyRootFilesystem"])
             self.assertEqual(context["capabilities"], {"drop": ["ALL"]})
+
+    def test_servers_that_watch_may_read_the_cluster_and_nothing_else(self):
+        place = "configmap/kube-system/scheduler:policy.yaml"
+        for values, roles in [
+            ({}, 1),
+            ({"schedulerConfig": place}, 2),
+            ({"enabled": False}, 0),
+        ]:
+            with self.subTest(values=values):
+                done = template(values={"kubernetes": values})
+                objects = [o for o in yaml.safe_load_all(done.stdout) if o]
+                made = [o for o in objects if o["kind"] in ("ClusterRole", "Role")]
+                self.assertEqual(len(made), roles)
+                rules = [rule for role in made for rule in role["rules"]]
+                for rule in rules:
+                    self.assertLessEqual(set(rule["verbs"]), {"get", "list", "watch"})
+                    self.assertEqual("configmaps" in rule["resources"], "resourceNames" in rule)
+                for role in made:
+                    kinds = [o for o in objects if o["kind"] == role["kind"] + "Binding"]
+                    self.assertEqual([b["roleRef"]["name"] for b in kinds], [role["metadata"]["name"]])
+                    account = pod_template(objects)["spec"]["serviceAccountName"]
+                    self.assertEqual([s["name"] for s in kinds[0]["subjects"]], [account])
+                wanted = settings(objects)
+                self.assertEqual(wanted.get("kubernetes", False), values.get("enabled", True))
+                self.assertEqual(wanted.get("kubernetes-scheduler-config"),
+                                 values.get("schedulerConfig"))
 
     @for_each_values
     def test_there_is_time_to_drain(self, objects):

@@ -77,6 +77,11 @@ impl Service {
         }
     }
 
+    /// Ends when the server drains.
+    pub fn draining(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.draining.clone().cancelled_owned()
+    }
+
     /// Runs a feed until it has ended.
     pub(super) fn spawn_feed<T: Send + 'static>(
         &self,

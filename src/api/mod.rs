@@ -4,6 +4,7 @@
 mod answer;
 mod background;
 mod base;
+mod client;
 mod deadline;
 mod decide;
 mod decision;
@@ -35,6 +36,7 @@ mod workload_rank;
 
 pub use background::Background;
 pub use base::Service;
+pub use client::{MAX_MESSAGE_BYTES, Transport};
 pub use deadline::last as last_moment;
 pub use error::Error;
 pub use export::summary as describe;

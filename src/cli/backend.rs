@@ -7,23 +7,15 @@ use std::time::Duration;
 
 use anyhow::Result;
 use tokio_util::sync::CancellationToken;
-use tonic::body::Body;
-use tonic::codegen::http;
 use tonic::{Request, Response, Status};
-use tower::ServiceExt;
-use tower::util::BoxCloneSyncService;
 
-use super::endpoint::{Endpoint, Transport};
+use super::endpoint::Endpoint;
 use super::errors::{RefusedCall, Unreachable};
 use crate::api;
+use crate::api::{MAX_MESSAGE_BYTES, Transport};
 use crate::limits::NodeNames;
 use crate::proto::v1::spread_service_client::SpreadServiceClient;
-use crate::proto::v1::spread_service_server::SpreadServiceServer;
 use crate::snapshot::{Limits, Registry, Unobserved};
-
-/// Largest message to send or take, in bytes. A client trusts the server that
-/// it was pointed at, and the answer about a large cluster is large.
-const MAX_MESSAGE_BYTES: usize = 1 << 30;
 
 /// The generated client on either transport.
 pub(crate) type Rpc = SpreadServiceClient<Transport>;
@@ -64,16 +56,7 @@ impl Client {
 
     /// A client of `service`, without a socket in between.
     pub(crate) fn of_service(service: api::Service, timeout: Option<Duration>) -> Self {
-        let server = SpreadServiceServer::new(service)
-            .max_decoding_message_size(MAX_MESSAGE_BYTES)
-            .max_encoding_message_size(MAX_MESSAGE_BYTES);
-        Self::on(
-            BoxCloneSyncService::new(ServiceExt::<http::Request<Body>>::map_err(
-                server,
-                Into::into,
-            )),
-            timeout,
-        )
+        Self::on(service.in_process(), timeout)
     }
 
     fn on(transport: Transport, timeout: Option<Duration>) -> Self {

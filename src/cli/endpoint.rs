@@ -16,6 +16,7 @@ use tower::util::BoxCloneSyncService;
 
 use super::errors::Unreachable;
 use super::{output, probe};
+use crate::api::Transport;
 use crate::visible::causes;
 
 /// How long to wait for a connection, in seconds; less with a shorter
@@ -27,13 +28,6 @@ const KEEP_ALIVE_S: u64 = 20;
 
 /// Heading of the flags in `--help`.
 const SECURITY: &str = "Security";
-
-/// Takes calls, over a socket or not.
-pub(crate) type Transport = BoxCloneSyncService<
-    http::Request<Body>,
-    http::Response<Body>,
-    Box<dyn Error + Send + Sync + 'static>,
->;
 
 /// A server's address and what it takes to connect.
 #[derive(Debug, Clone, Args)]

@@ -12,6 +12,7 @@ mod errors;
 mod exit;
 mod explain;
 mod feed;
+mod feed_cluster;
 mod filter;
 mod healthcheck;
 mod input;
@@ -35,6 +36,7 @@ mod state;
 mod synth;
 mod token;
 mod verify;
+mod watching;
 mod what_if;
 
 use std::process::ExitCode;
@@ -87,6 +89,8 @@ enum Command {
     Serve(Box<serve::Serve>),
     /// Load files into a snapshot of a server
     Load(load::LoadCommand),
+    /// Keep a snapshot of a server equal to a Kubernetes cluster
+    Feed(feed_cluster::FeedCluster),
     /// List the nodes that a pod may run on, and why it may not run on the others
     Filter(filter::FilterCommand),
     /// Rank the nodes for a pod
@@ -135,6 +139,7 @@ impl Cli {
         let done = match self.command {
             Command::Serve(serve) => return serve.run(),
             Command::Load(load) => wait_for(load.run()),
+            Command::Feed(feed) => wait_for(feed.run()),
             Command::Filter(filter) => wait_for(filter.run()),
             Command::Score(score) => wait_for(score.run()),
             Command::Explain(explain) => wait_for(explain.run()),

@@ -10,6 +10,7 @@ use tracing::{info, warn};
 use super::args;
 use super::backend::Client;
 use super::input::{self, Input};
+use super::watching::WatchSettings;
 use crate::{api, server};
 
 /// Flags of `evenkeel serve`.
@@ -28,6 +29,9 @@ pub(crate) struct Serve {
     #[command(flatten)]
     defaults: args::DefaultConstraintsFlag,
 
+    #[command(flatten)]
+    watch: WatchSettings,
+
     // Last: its headings hold for what follows.
     #[command(flatten)]
     config: server::Config,
@@ -35,13 +39,23 @@ pub(crate) struct Serve {
 
 impl Serve {
     /// Runs the server until it is stopped.
-    pub(crate) fn run(self) -> ExitCode {
+    pub(crate) fn run(mut self) -> ExitCode {
+        let loads = !self.config.load.is_empty() || self.defaults.argument().is_some();
+        let loaded = loads.then_some(&*self.snapshot);
+        let watching = match self.watch.plan(&mut self.config, loaded) {
+            Ok(watching) => watching,
+            Err(conflict) => {
+                eprintln!("error: {conflict}");
+                return ExitCode::from(server::config::BAD_CONFIGURATION);
+            }
+        };
         let preload = Preload {
             files: self.config.load.clone(),
             snapshot: self.snapshot,
             defaults: self.defaults,
         };
-        server::run(self.config, |service| async {
+        server::run(self.config, watching.counts(), |service| async {
+            watching.start(&service)?;
             // The server prints an error without its causes.
             let loaded = preload.apply(service).await;
             loaded.map_err(|error| anyhow::anyhow!("{error:#}"))

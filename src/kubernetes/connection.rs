@@ -5,11 +5,13 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use kube::Client;
 use kube::client::ClientBuilder;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use super::error::{Asked, Error};
+use super::pulse::Pulses;
 use super::resource::Resource;
 use crate::visible::causes;
 
@@ -36,6 +38,7 @@ pub(crate) struct Target {
 #[derive(Clone)]
 pub(crate) struct Cluster {
     client: Client,
+    pulses: Pulses,
     name: String,
     address: String,
     namespace: String,
@@ -47,24 +50,28 @@ impl Target {
     ///
     /// # Errors
     /// What is wrong with the kubeconfig, or that there is none.
-    pub(crate) async fn connect(&self) -> Result<Cluster, Error> {
-        let (name, config) = self.config().await?;
-        Cluster::of(name, config)
-    }
-
-    async fn config(&self) -> Result<(String, Config), Error> {
+    pub(crate) async fn connect(self) -> Result<Cluster, Error> {
         let file = self.file();
-        let fault = |error: &dyn std::error::Error| Error::Kubeconfig {
-            file: file.clone(),
-            fault: causes(error),
-        };
         let kubeconfig = match self.read() {
             Ok(kubeconfig) => kubeconfig,
             Err(error) if self.kubeconfig.is_none() && is_missing(&error) => {
-                return self.in_cluster(file);
+                let config = self.in_cluster(file)?;
+                return Cluster::of(IN_CLUSTER.to_owned(), config);
             }
-            Err(error) => return Err(fault(&error)),
+            Err(error) => return Err(unusable(file, &error)),
         };
+        let context = self.context_in(&kubeconfig, &file)?;
+        let options = KubeConfigOptions {
+            context: Some(context.clone()),
+            ..Default::default()
+        };
+        let config = read_config(kubeconfig, options).await;
+        Cluster::of(context, config.map_err(|error| unusable(file, &error))?)
+    }
+
+    /// The context that is meant.
+    fn context_in(&self, kubeconfig: &Kubeconfig, file: &str) -> Result<String, Error> {
+        let file = file.to_owned();
         let asked = self.context.clone();
         let current = || kubeconfig.current_context.clone();
         let known = || {
@@ -88,12 +95,7 @@ impl Target {
                 context,
             });
         }
-        let options = KubeConfigOptions {
-            context: Some(context.clone()),
-            ..Default::default()
-        };
-        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-        Ok((context, config.map_err(|error| fault(&error))?))
+        Ok(context)
     }
 
     fn read(&self) -> Result<Kubeconfig, KubeconfigError> {
@@ -116,7 +118,7 @@ impl Target {
     }
 
     /// The cluster in which this process runs as a pod.
-    fn in_cluster(&self, looked: String) -> Result<(String, Config), Error> {
+    fn in_cluster(&self, looked: String) -> Result<Config, Error> {
         if env::var_os("KUBERNETES_SERVICE_HOST").is_none() {
             return Err(Error::NoCluster { looked });
         }
@@ -127,9 +129,23 @@ impl Target {
                 known: "no such file".to_owned(),
             });
         }
-        let config = Config::incluster();
-        let config = config.map_err(|error| Error::ServiceAccount(causes(&error)))?;
-        Ok((IN_CLUSTER.to_owned(), config))
+        Config::incluster().map_err(|error| Error::ServiceAccount(causes(&error)))
+    }
+}
+
+/// Boxed where its types are known: of `kube`'s own future the compiler cannot tell
+/// later that it may change threads.
+fn read_config(
+    kubeconfig: Kubeconfig,
+    options: KubeConfigOptions,
+) -> BoxFuture<'static, Result<Config, KubeconfigError>> {
+    Box::pin(async move { Config::from_custom_kubeconfig(kubeconfig, &options).await })
+}
+
+fn unusable(file: String, error: &KubeconfigError) -> Error {
+    Error::Kubeconfig {
+        file,
+        fault: causes(error),
     }
 }
 
@@ -150,13 +166,15 @@ impl Cluster {
         config.reset_reader_on_write = true;
         let address = config.cluster_url.to_string();
         let namespace = config.default_namespace.clone();
+        let pulses = Pulses::new(Resource::read_by_decisions());
         let client = ClientBuilder::try_from(config);
         let client = client.map_err(|error| Error::Unauthorized {
             cluster: name.clone(),
             message: causes(&error),
         })?;
         Ok(Self {
-            client: client.build(),
+            client: client.with_layer(&pulses).build(),
+            pulses,
             name,
             address: address.trim_end_matches('/').to_owned(),
             namespace,
@@ -181,6 +199,11 @@ impl Cluster {
     /// The client of its API server.
     pub(super) fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// When its watches were last heard.
+    pub(super) fn pulses(&self) -> &Pulses {
+        &self.pulses
     }
 
     /// A question to its API server, for an error.

@@ -106,9 +106,27 @@ pub(crate) enum Error {
         /// Its HTTP status.
         code: u16,
     },
+    /// A scheduler's configuration that is not there.
+    #[error("{place}: {what}")]
+    Configuration {
+        /// Where it was looked for.
+        place: String,
+        /// What is missing.
+        what: String,
+    },
     /// An answer or an object that cannot be read.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
+}
+
+impl Error {
+    /// Whether the API server does not give this to this account, or to anybody.
+    pub(super) fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::Forbidden { .. } | Self::Refused { code: 404, .. }
+        )
+    }
 }
 
 impl Resource {

@@ -1,15 +1,33 @@
-//! Kubernetes API servers: connecting to them, and listing what they hold.
+//! Kubernetes API servers: connecting to them, listing what they hold, and keeping
+//! snapshots equal to that.
 //!
 //! `connection` finds a cluster and reaches it, `resource` says what can be asked
 //! for, `listing` lists it page by page. Objects are read by `manifest`, so
 //! they are the same as those of files.
+//!
+//! `feed` keeps a snapshot right: `watch` follows each kind with `kube`'s watcher,
+//! over objects as `watched` reads them, `following` finds what is new by what
+//! is `known`, `pending` makes batches of it, and `sink` sends them.
 
+mod broken;
 mod connection;
+mod defaults;
 mod error;
+mod feed;
+mod following;
+mod known;
 mod listing;
+mod pending;
+mod pulse;
 mod resource;
+mod sink;
+mod watch;
+mod watched;
 
 pub(crate) use connection::{Cluster, Target};
+pub(crate) use defaults::Defaults;
 pub(crate) use error::Error;
+pub(crate) use feed::Feed;
 pub(crate) use listing::{OnProgress, Progress, Selection};
 pub(crate) use resource::Resource;
+pub(crate) use sink::Sink;

@@ -41,6 +41,9 @@ static REPLICATION_CONTROLLERS: Resource =
 static REPLICA_SETS: Resource = namespaced("ReplicaSet", "apps/v1", "replicasets");
 static STATEFUL_SETS: Resource = namespaced("StatefulSet", "apps/v1", "statefulsets");
 
+/// What a scheduler's configuration can be in.
+pub(super) static CONFIG_MAPS: Resource = namespaced("ConfigMap", "v1", "configmaps");
+
 /// Those that decisions do not read, and that have pod templates.
 static OTHER_WORKLOADS: [Resource; 4] = [
     namespaced("Deployment", "apps/v1", "deployments"),

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::document::for_each_document;
 use super::error::ManifestError;
 use super::item::{DEFAULT_CONSTRAINTS_KIND, text};
+use super::lean::CompleteValue;
 use super::source::{InputSource, expand};
 use crate::proto::v1::DefaultConstraints;
 
@@ -50,6 +51,20 @@ pub(crate) fn read_default_constraints(
             ),
         }),
     }
+}
+
+/// Reads the default constraints that the YAML or JSON `text` holds, which is in
+/// `place`, in any of the forms of [`read_default_constraints`].
+pub(crate) fn default_constraints_in(
+    text: &str,
+    place: &str,
+) -> Result<DefaultConstraints, ManifestError> {
+    let source = InputSource::File(place.into());
+    let document = serde_saphyr::from_str::<CompleteValue>(text);
+    decode(
+        document.map_err(|error| source.not_yaml(&error))?.0,
+        &source,
+    )
 }
 
 fn decode(document: Value, source: &InputSource) -> Result<DefaultConstraints, ManifestError> {

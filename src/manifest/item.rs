@@ -4,7 +4,10 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::error::ManifestError;
+use super::lean::LeanValue;
 use super::source::InputSource;
+use crate::proto::v1::change::Object;
+use crate::snapshot::{ObjectKind, of_kind};
 
 /// API version of the items that `snapshot save` adds to a list.
 pub(super) const OWN_API_VERSION: &str = "evenkeel/v1";
@@ -12,7 +15,7 @@ pub(super) const OWN_API_VERSION: &str = "evenkeel/v1";
 pub(super) const DEFAULT_CONSTRAINTS_KIND: &str = "DefaultConstraints";
 
 /// Where an object was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Origin {
     /// Index of the source in the order in which they were read.
     pub(super) source: u32,
@@ -67,6 +70,40 @@ impl Item {
             field: error.path().to_string(),
             message: with_hint(error.inner().to_string()),
         })
+    }
+}
+
+/// An object as an API server gives it, its kind not looked at yet: in lists
+/// objects do not say it. What no decision reads is left out.
+#[derive(Debug, Clone)]
+pub(crate) struct ListedObject(Value);
+
+impl<'de> serde::Deserialize<'de> for ListedObject {
+    fn deserialize<D: serde::Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        LeanValue::deserialize(input).map(|value| Self(value.0))
+    }
+}
+
+impl ListedObject {
+    /// A field of its metadata that is a string, else "".
+    pub(crate) fn metadata(&self, field: &str) -> &str {
+        text(metadata(&self.0), field)
+    }
+
+    /// Decodes it as an object of `kind`.
+    ///
+    /// # Errors
+    /// The field that is wrong, and why.
+    pub(crate) fn decode(
+        self,
+        kind: ObjectKind,
+        source: &InputSource,
+    ) -> Result<Object, ManifestError> {
+        let item = Item {
+            value: self.0,
+            origin: Origin::default(),
+        };
+        Ok(of_kind!(kind, item.decode(source)?))
     }
 }
 

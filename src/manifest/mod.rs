@@ -29,9 +29,10 @@ mod templates;
 mod tests;
 mod workload;
 
-pub(crate) use defaults::read_default_constraints;
+pub(crate) use defaults::{default_constraints_in, read_default_constraints};
 pub(crate) use error::ManifestError;
 pub(crate) use fleet::{PlacementPolicy, Preference};
+pub(crate) use item::ListedObject;
 pub(crate) use list_file::ListFile;
 pub(crate) use naming::ObjectName;
 pub(crate) use object::object_name;

@@ -16,4 +16,5 @@ pub use error::{BoxError, Error, Signal};
 pub use lifecycle::ends;
 pub use lifecycle::run::run;
 pub use lifecycle::serve::serve;
+pub use telemetry::feeds::{FeedCounts, KindCounts, ListReason};
 pub use telemetry::logging;

@@ -11,12 +11,15 @@ use serde_json::{Map, Value, json};
 use crate::operations::serve;
 
 /// Settings that the chart makes from other values.
-const MADE_BY_THE_CHART: [&str; 10] = [
+const MADE_BY_THE_CHART: [&str; 13] = [
     "access-file",
     "admin-listen",
     "allow-plaintext",
     "durability",
     "expect-snapshot",
+    "kubernetes",
+    "kubernetes-scheduler-config",
+    "kubernetes-snapshot",
     "listen",
     "state-dir",
     "tls-cert",

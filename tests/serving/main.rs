@@ -13,12 +13,15 @@ mod each_limit;
 mod feeding;
 mod health;
 mod health_probe;
+mod kubernetes;
 mod limits;
 mod load_balancers;
 mod operations;
 mod reflection;
 mod traces;
 
+#[path = "../support/api_server.rs"]
+mod api_server;
 #[path = "../support/http.rs"]
 mod http;
 #[path = "../support/metrics.rs"]

@@ -64,6 +64,8 @@ fn every_metric_is_told_with_its_type() {
     let mut server = Server::start(&[
         "--admin-listen",
         "127.0.0.1:0",
+        "--kubernetes",
+        "--kubeconfig=/nowhere",
         "--decision-log",
         log.to_str().expect("a text path"),
     ]);

@@ -22,6 +22,7 @@ pub use clients::ClientSettings;
 pub use conflict::Conflict;
 pub use file::{SettingsFileError, apply_file};
 pub use limits::NodeNamesSetting;
+pub use log::LogFormat;
 pub use security::{ClientAuth, SecuritySettings};
 pub use settings::{Config, ConnectionSettings, DrainSettings};
 pub use state::StateSettings;

@@ -1,11 +1,13 @@
 //! The process around the server: logging, the runtime and the exit code.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use super::serve::serve;
 use crate::api;
 use crate::server::config::{self, Config};
 use crate::server::error::{BoxError, Error};
+use crate::server::telemetry::feeds::FeedCounts;
 use crate::server::telemetry::logging;
 
 /// Runs `evenkeel serve` to its end and returns the exit code: 0 after a
@@ -14,9 +16,9 @@ use crate::server::telemetry::logging;
 /// a second signal cut the drain short. Errors are one line on standard
 /// error.
 ///
-/// See [`serve`] for `preload`. Logging must not have been started, and the
+/// See [`serve`] for `feeds` and `preload`. Logging must not have been started, and the
 /// caller should exit at once: calls that did not end in time may still run.
-pub fn run<P, F, E>(config: Config, preload: P) -> ExitCode
+pub fn run<P, F, E>(config: Config, feeds: Vec<Arc<FeedCounts>>, preload: P) -> ExitCode
 where
     P: FnOnce(api::Service) -> F,
     F: Future<Output = Result<(), E>>,
@@ -37,7 +39,7 @@ where
     let served = tokio::runtime::Runtime::new()
         .map_err(Error::Runtime)
         .and_then(|runtime| {
-            let served = runtime.block_on(serve(config, Some(levels), preload));
+            let served = runtime.block_on(serve(config, Some(levels), feeds, preload));
             runtime.shutdown_background();
             served
         });

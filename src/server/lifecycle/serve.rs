@@ -20,6 +20,7 @@ use crate::server::error::{BoxError, Error, Signal};
 use crate::server::telemetry::Telemetry;
 use crate::server::telemetry::counts::SecurityCounts;
 use crate::server::telemetry::decisions::Decisions;
+use crate::server::telemetry::feeds::FeedCounts;
 use crate::server::telemetry::logging::Levels;
 use crate::server::telemetry::sources::Sources;
 use crate::server::transport::calls::CallLimits;
@@ -38,7 +39,8 @@ use crate::store::Store;
 /// more connections and waits for the calls under way, up to the configured
 /// timeout.
 ///
-/// `levels` changes the log level, if the caller can.
+/// `levels` changes the log level, if the caller can. `feeds` are the notes of those
+/// that `preload` starts.
 ///
 /// The caller should exit the process when this returns, without waiting for
 /// the runtime's tasks: calls that did not end in time may still run.
@@ -46,7 +48,12 @@ use crate::store::Store;
 /// # Errors
 /// When the state directory cannot be used, the address cannot be bound,
 /// `preload` fails or a second signal arrives. Calls that did not end in time are no error.
-pub async fn serve<P, F, E>(config: Config, levels: Option<Levels>, preload: P) -> Result<(), Error>
+pub async fn serve<P, F, E>(
+    config: Config,
+    levels: Option<Levels>,
+    feeds: Vec<Arc<FeedCounts>>,
+    preload: P,
+) -> Result<(), Error>
 where
     P: FnOnce(api::Service) -> F,
     F: Future<Output = Result<(), E>>,
@@ -85,6 +92,7 @@ where
         security: counts,
         decision_log: decisions.log(),
         store: store.as_ref().map(|store| Arc::clone(store.counts())),
+        feeds,
     };
     let _admin = telemetry.open_admin(&config, sources, levels)?;
     let workers = port.serve(&config, security.tls)?;

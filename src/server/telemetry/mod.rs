@@ -3,6 +3,7 @@
 mod admin;
 pub(super) mod counts;
 pub(super) mod decisions;
+pub mod feeds;
 pub mod logging;
 pub(super) mod metrics;
 pub(super) mod observe;
@@ -66,6 +67,7 @@ impl Telemetry {
             health: Arc::clone(&sources.health),
             registry: Arc::clone(&sources.registry),
             store: sources.store.clone(),
+            feeds: sources.feeds.clone(),
             levels,
             metrics: Metrics::new(config, Arc::clone(&self.calls), sources),
         };

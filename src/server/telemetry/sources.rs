@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::counts::{SecurityCounts, Threads};
+use super::feeds::FeedCounts;
 use crate::decision_log::DecisionLog;
 use crate::snapshot::Registry;
 use crate::store::StoreCounts;
@@ -48,4 +49,6 @@ pub struct Sources {
     /// None when the state is in memory only.
     pub store: Option<Arc<StoreCounts>>,
     pub security: Arc<SecurityCounts>,
+    /// Feeds that run inside this process.
+    pub feeds: Vec<Arc<FeedCounts>>,
 }

@@ -71,6 +71,13 @@ seccompProfile:
   "listen" (printf "0.0.0.0:%d" (int .Values.ports.grpc))
   "admin-listen" (printf "0.0.0.0:%d" (int .Values.ports.admin))
   "log-format" "json" -}}
+{{- if .Values.kubernetes.enabled }}
+{{- $_ := set $settings "kubernetes" true }}
+{{- $_ := set $settings "kubernetes-snapshot" .Values.kubernetes.snapshot }}
+{{- with .Values.kubernetes.schedulerConfig }}
+{{- $_ := set $settings "kubernetes-scheduler-config" . }}
+{{- end }}
+{{- end }}
 {{- with .Values.expectSnapshots }}
 {{- $_ := set $settings "expect-snapshot" . }}
 {{- end }}

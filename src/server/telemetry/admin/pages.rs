@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::api;
 use crate::proto::v1;
+use crate::server::telemetry::feeds::FeedCounts;
 use crate::server::telemetry::logging::Levels;
 use crate::server::telemetry::metrics::Metrics;
 use crate::server::telemetry::sources::Readiness;
@@ -36,6 +37,8 @@ pub struct Pages {
     pub registry: Arc<Registry>,
     /// None when the state is in memory only.
     pub store: Option<Arc<StoreCounts>>,
+    /// Feeds that run inside this process.
+    pub feeds: Vec<Arc<FeedCounts>>,
     /// `None` when the caller started logging.
     pub levels: Option<Levels>,
 }
@@ -81,6 +84,11 @@ async fn readyz(State(pages): PagesState) -> (StatusCode, String) {
     }
     let stale = pages.health.stale().into_iter();
     lines.extend(stale.map(|name| format!("snapshot {name} is stale")));
+    let troubles = pages.feeds.iter().flat_map(|feed| {
+        let told = feed.troubles().into_iter();
+        told.map(|what| format!("feed of snapshot {}: {what}", feed.snapshot()))
+    });
+    lines.extend(troubles);
     // Decisions continue, also when the disks of all servers are full.
     let trouble = pages.store.as_ref().and_then(|counts| counts.trouble());
     lines.extend(trouble.map(|why| format!("read-only: {why}")));

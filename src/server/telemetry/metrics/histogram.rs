@@ -29,7 +29,7 @@ const SECOND: f64 = 1e9;
 /// How often something took how long. Meant to be raised by one thread, read
 /// by others.
 #[derive(Debug, Default)]
-pub(super) struct Histogram {
+pub struct Histogram {
     /// By bucket; the last has no upper bound.
     counts: [AtomicU64; BOUNDS.len() + 1],
     nanoseconds: AtomicU64,
@@ -37,7 +37,7 @@ pub(super) struct Histogram {
 
 impl Histogram {
     /// Notes one.
-    pub(super) fn observe(&self, took: Duration) {
+    pub fn observe(&self, took: Duration) {
         let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let bucket = BOUNDS.partition_point(|bound| *bound < nanoseconds);
         self.counts[bucket].fetch_add(1, Ordering::Relaxed);

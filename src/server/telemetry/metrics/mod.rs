@@ -5,6 +5,7 @@ mod calls;
 mod certificates;
 mod decision_log;
 mod family;
+mod feeds;
 mod histogram;
 mod load;
 mod memory;
@@ -21,6 +22,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry;
 
 pub use self::calls::{Calls, Method, Recorder};
+pub(super) use self::histogram::Histogram;
 use super::sources::Sources;
 use crate::server::config::Config;
 
@@ -63,6 +65,9 @@ impl Metrics {
         }
         if let Some(counts) = sources.store {
             own.register_collector(Box::new(store::StoreMetrics(counts)));
+        }
+        if !sources.feeds.is_empty() {
+            own.register_collector(Box::new(feeds::FeedMetrics(sources.feeds)));
         }
         own.register_collector(Box::new(work::WorkMetrics(sources.registry)));
         own.register_collector(Box::new(certificates::SecurityMetrics(sources.security)));

@@ -1,0 +1,186 @@
+//! `serve --kubernetes`: feeds that run beside the server, in its process.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::thread;
+
+use anyhow::Result;
+use clap::Args;
+use tokio::runtime::Builder;
+
+use crate::api;
+use crate::kubernetes::{Defaults, Feed, Sink, Target};
+use crate::proto::v1::spread_service_client::SpreadServiceClient;
+use crate::server::{Config, FeedCounts};
+
+/// Flags about the clusters that a server watches.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Kubernetes")]
+pub(crate) struct WatchSettings {
+    /// Watch a Kubernetes cluster, and keep a snapshot equal to it; repeatable.
+    ///
+    /// Alone it means the current context of the kubeconfig or, in a pod without
+    /// one, the cluster around it, by its service account. CONTEXT=SNAPSHOT feeds
+    /// a snapshot from another context. The server is ready once all of them are
+    /// listed. docs/kubernetes.md says what is read and which permissions that
+    /// needs.
+    #[arg(
+        long,
+        env = "EVENKEEL_KUBERNETES",
+        value_name = "CONTEXT=SNAPSHOT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        value_delimiter = ','
+    )]
+    kubernetes: Vec<Watched>,
+
+    /// Snapshot that --kubernetes feeds when it names none.
+    #[arg(
+        long,
+        env = "EVENKEEL_KUBERNETES_SNAPSHOT",
+        value_name = "NAME",
+        default_value = "default"
+    )]
+    kubernetes_snapshot: String,
+
+    /// The scheduler's configuration, whose default constraints hold.
+    ///
+    /// A file with a KubeSchedulerConfiguration, or a ConfigMap with one:
+    /// configmap/NAMESPACE/NAME[:KEY], where KEY is config.yaml unless it is named.
+    /// Without it Kubernetes' own hold, as they do for its scheduler.
+    #[arg(
+        long,
+        env = "EVENKEEL_KUBERNETES_SCHEDULER_CONFIG",
+        value_name = "FILE|configmap/NAMESPACE/NAME"
+    )]
+    kubernetes_scheduler_config: Option<Defaults>,
+
+    /// Kubeconfig to use instead of KUBECONFIG or ~/.kube/config.
+    #[arg(long, env = "EVENKEEL_KUBECONFIG", value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig for --kubernetes without one.
+    #[arg(long, env = "EVENKEEL_CONTEXT", value_name = "NAME")]
+    context: Option<String>,
+}
+
+/// What one --kubernetes means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Watched {
+    /// Nothing: it is turned off, in a file or a variable.
+    Nothing,
+    /// The cluster of the current context, or of this pod.
+    Current,
+    /// That of a context, for a snapshot.
+    Context { context: String, snapshot: String },
+}
+
+impl FromStr for Watched {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text, text.rsplit_once('=')) {
+            ("true", _) => Ok(Self::Current),
+            ("false" | "", _) => Ok(Self::Nothing),
+            (_, Some((context, snapshot))) if !context.is_empty() => {
+                let snapshot = api::parse_snapshot_name(snapshot);
+                Ok(Self::Context {
+                    context: context.to_owned(),
+                    snapshot: snapshot.map_err(|faults| faults.to_string())?,
+                })
+            }
+            _ => Err("want CONTEXT=SNAPSHOT, or nothing".to_owned()),
+        }
+    }
+}
+
+/// The feeds of a server that is not started yet.
+pub(crate) struct Watching {
+    feeds: Vec<(Target, Arc<FeedCounts>)>,
+    defaults: Defaults,
+}
+
+impl WatchSettings {
+    /// What they mean together with the server's settings. The snapshots become
+    /// expected ones.
+    ///
+    /// # Errors
+    /// Settings that do not go together.
+    pub(crate) fn plan(self, config: &mut Config, loaded: Option<&str>) -> Result<Watching> {
+        let mut snapshots = BTreeSet::new();
+        let mut feeds = Vec::new();
+        for watched in self.kubernetes {
+            let (context, snapshot) = match watched {
+                Watched::Nothing => continue,
+                Watched::Current => (self.context.clone(), self.kubernetes_snapshot.clone()),
+                Watched::Context { context, snapshot } => (Some(context), snapshot),
+            };
+            let snapshot = api::parse_snapshot_name(&snapshot)
+                .map_err(|faults| anyhow::anyhow!("--kubernetes-snapshot: {faults}"))?;
+            anyhow::ensure!(
+                snapshots.insert(snapshot.clone()),
+                "--kubernetes: two clusters for the snapshot {snapshot}"
+            );
+            anyhow::ensure!(
+                loaded != Some(&*snapshot),
+                "--load and --kubernetes both for the snapshot {snapshot}: load into another with \
+                 --snapshot, or watch into another with --kubernetes-snapshot"
+            );
+            let target = Target {
+                kubeconfig: self.kubeconfig.clone(),
+                context,
+            };
+            feeds.push((target, Feed::counts_of(&snapshot)));
+            if !config.expect_snapshot.contains(&snapshot) {
+                config.expect_snapshot.push(snapshot);
+            }
+        }
+        anyhow::ensure!(
+            !feeds.is_empty() || self.kubernetes_scheduler_config.is_none(),
+            "--kubernetes-scheduler-config needs --kubernetes"
+        );
+        Ok(Watching {
+            feeds,
+            defaults: self.kubernetes_scheduler_config.unwrap_or_default(),
+        })
+    }
+}
+
+impl Watching {
+    /// What the feeds note.
+    pub(crate) fn counts(&self) -> Vec<Arc<FeedCounts>> {
+        let feeds = self.feeds.iter();
+        feeds.map(|(_, counts)| Arc::clone(counts)).collect()
+    }
+
+    /// Starts the feeds. They end when the service drains: each batch is applied
+    /// whole or not at all.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub(crate) fn start(self, service: &api::Service) -> std::io::Result<()> {
+        for (target, counts) in self.feeds {
+            let rpc = SpreadServiceClient::new(service.clone().in_process())
+                .max_decoding_message_size(api::MAX_MESSAGE_BYTES)
+                .max_encoding_message_size(api::MAX_MESSAGE_BYTES);
+            let sink = Sink::new(rpc, counts.snapshot());
+            let feed = Feed::new(target, sink, self.defaults.clone(), counts);
+            // Its own thread: reading a list of thousands of pods delays no call.
+            let runtime = Builder::new_current_thread().enable_all().build()?;
+            let draining = service.draining();
+            let run = move || {
+                runtime.block_on(async {
+                    tokio::select! {
+                        never = feed.run() => match never {},
+                        () = draining => {}
+                    }
+                });
+            };
+            thread::Builder::new().name("watch".to_owned()).spawn(run)?;
+        }
+        Ok(())
+    }
+}

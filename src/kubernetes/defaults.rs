@@ -1,0 +1,113 @@
+//! Default constraints of a snapshot that is fed from a cluster: those of its
+//! scheduler.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde::Deserialize;
+
+use super::connection::Cluster;
+use super::error::Error;
+use super::resource::CONFIG_MAPS;
+use crate::manifest;
+use crate::proto::v1::DefaultConstraints;
+
+/// The key of a ConfigMap under which the configuration is when none is named.
+const KEY: &str = "config.yaml";
+
+/// Where default constraints come from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) enum Defaults {
+    /// Kubernetes' own, as its scheduler has them without a configuration.
+    #[default]
+    System,
+    /// A file with a KubeSchedulerConfiguration.
+    File(PathBuf),
+    /// A ConfigMap with one.
+    ConfigMap {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// The key that holds it.
+        key: String,
+    },
+}
+
+impl FromStr for Defaults {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.is_empty() {
+            return Err("want FILE or configmap/NAMESPACE/NAME[:KEY]");
+        }
+        let Some(rest) = text.strip_prefix("configmap/") else {
+            return Ok(Self::File(text.into()));
+        };
+        let (place, key) = rest.split_once(':').unwrap_or((rest, KEY));
+        let named = place.split_once('/');
+        let named = named.filter(|(namespace, name)| {
+            !namespace.is_empty() && !name.is_empty() && !name.contains('/') && !key.is_empty()
+        });
+        let (namespace, name) = named.ok_or("want configmap/NAMESPACE/NAME[:KEY]")?;
+        Ok(Self::ConfigMap {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            key: key.to_owned(),
+        })
+    }
+}
+
+/// What is read of a ConfigMap.
+#[derive(Deserialize)]
+struct ConfigMap {
+    #[serde(default)]
+    data: std::collections::BTreeMap<String, String>,
+}
+
+impl Defaults {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// What is wrong with the file or the ConfigMap.
+    pub(super) async fn read(self, cluster: Cluster) -> Result<DefaultConstraints, Error> {
+        match self {
+            Self::System => Ok(DefaultConstraints {
+                system: true,
+                ..DefaultConstraints::default()
+            }),
+            Self::File(path) => {
+                let path = path.to_string_lossy();
+                Ok(manifest::read_default_constraints(&path)?)
+            }
+            Self::ConfigMap {
+                namespace,
+                name,
+                key,
+            } => {
+                let text = cluster.get(&CONFIG_MAPS, &namespace, &name).await?;
+                let place = format!("configmap {namespace}/{name} of {}", cluster.name());
+                of_config_map(text, place, &key, &cluster)
+            }
+        }
+    }
+}
+
+/// The default constraints under `key` of the ConfigMap whose JSON `text` is.
+fn of_config_map(
+    text: Option<String>,
+    place: String,
+    key: &str,
+    cluster: &Cluster,
+) -> Result<DefaultConstraints, Error> {
+    let missing = |what: String| {
+        let place = place.clone();
+        Error::Configuration { place, what }
+    };
+    let text = text.ok_or_else(|| missing("there is none".to_owned()))?;
+    let read = serde_json::from_str::<ConfigMap>(&text);
+    let read = read.map_err(|error| cluster.source().not_json(&error))?;
+    let text = read.data.get(key);
+    let text = text.ok_or_else(|| missing(format!("it has no key {key}")))?;
+    Ok(manifest::default_constraints_in(text, &place)?)
+}

@@ -1,0 +1,221 @@
+//! Keeps a snapshot equal to a cluster: list, replace, then watch, and begin anew
+//! whenever anything is in doubt.
+
+use std::convert::Infallible;
+use std::hash::RandomState;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kube::runtime::watcher::DefaultBackoff;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, sleep};
+use tracing::{info, warn};
+
+use super::broken::Broken;
+use super::connection::{Cluster, Target};
+use super::defaults::Defaults;
+use super::following::{Following, LeftOut};
+use super::resource::Resource;
+use super::sink::{Sink, Undone};
+use super::watch::follow;
+use crate::proto::v1::UpdateSnapshotResponse;
+use crate::server::FeedCounts;
+use crate::snapshot::ObjectKind;
+
+/// Events that are taken together at most: one batch.
+const AT_ONCE: usize = 1_000;
+/// Changes in a batch of a replace, and bytes: well below gRPC's usual 4 MiB.
+const STAGED_CHANGES: usize = 1_000;
+const STAGED_BYTES: usize = 1 << 20;
+/// How often it is looked whether something has to be said.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long a feed is silent at least before it says that nothing changed.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+
+/// What the whole feed is called among its troubles.
+const WHOLE: &str = "";
+
+/// Feeds a snapshot from a cluster.
+pub(crate) struct Feed {
+    target: Target,
+    sink: Sink,
+    defaults: Defaults,
+    counts: Arc<FeedCounts>,
+    left_out: LeftOut,
+}
+
+impl Feed {
+    /// A feed from `target` to `sink`, which sets `defaults` and notes to `counts`.
+    pub(crate) fn new(
+        target: Target,
+        sink: Sink,
+        defaults: Defaults,
+        counts: Arc<FeedCounts>,
+    ) -> Self {
+        Self {
+            target,
+            sink,
+            defaults,
+            counts,
+            left_out: LeftOut::new(RandomState::new()),
+        }
+    }
+
+    /// What feeds of `snapshot` note.
+    pub(crate) fn counts_of(snapshot: &str) -> Arc<FeedCounts> {
+        Arc::new(FeedCounts::new(
+            snapshot,
+            ObjectKind::all().map(ObjectKind::as_str),
+        ))
+    }
+
+    /// Feeds for ever. After each failure everything is listed again and replaced,
+    /// and the old state answers meanwhile.
+    pub(crate) async fn run(mut self) -> Infallible {
+        let mut pauses = DefaultBackoff::default();
+        loop {
+            let Err(broken) = self.keep_right(&mut pauses).await;
+            if let Broken::Undone(Undone::Refused(refused)) = &broken {
+                let refused = refused.iter().take(3).map(|(_, why)| why.as_str());
+                let refused: Vec<&str> = refused.collect();
+                warn!(refused = refused.join("; "), "objects are left out");
+            }
+            let pause = pauses.next().unwrap_or_default();
+            let what = broken.to_string();
+            self.counts.trouble(WHOLE, Some(what.clone()));
+            warn!(
+                snapshot = self.counts.snapshot(),
+                error = what,
+                pause = ?pause,
+                "the feed begins anew"
+            );
+            sleep(pause).await;
+        }
+    }
+
+    /// List, replace, then watch, until something breaks.
+    async fn keep_right(&mut self, pauses: &mut DefaultBackoff) -> Result<Infallible, Broken> {
+        let watched: Vec<ObjectKind> = ObjectKind::all().collect();
+        let cluster = self.target.clone().connect().await?;
+        let defaults = self.defaults.clone().read(cluster.clone()).await?;
+        let (to, mut events) = mpsc::channel(AT_ONCE);
+        // Dropped with this call, and then nobody is asked any more.
+        let mut tasks = JoinSet::new();
+        for kind in &watched {
+            tasks.spawn(follow(cluster.clone(), *kind, to.clone()));
+        }
+        let counts = Arc::clone(&self.counts);
+        let mut following = Following::new(&cluster, &counts, &mut self.left_out);
+
+        let epoch = {
+            let mut replace = self.sink.replace().await?;
+            replace.update(Vec::new(), Some(defaults)).await?;
+            let mut taken = Vec::new();
+            while !following.is_complete() {
+                events.recv_many(&mut taken, AT_ONCE).await;
+                for (kind, happened) in taken.drain(..) {
+                    following.take(kind, happened)?;
+                    let waits = following.pending();
+                    if waits.len() >= STAGED_CHANGES || waits.bytes() >= STAGED_BYTES {
+                        let batch = following.take_batch();
+                        let done = replace.update(batch.changes.clone(), None).await;
+                        following.done(batch, done)?;
+                    }
+                }
+            }
+            let batch = following.take_batch();
+            let done = replace.update(batch.changes.clone(), None).await;
+            following.done(batch, done)?;
+            replace.commit().await?.epoch
+        };
+        following.goes_live();
+        self.counts.trouble(WHOLE, None);
+        *pauses = DefaultBackoff::default();
+        info!(
+            snapshot = self.counts.snapshot(),
+            cluster = cluster.name(),
+            objects = following.objects(),
+            "snapshot replaced from the cluster"
+        );
+        let live = Live {
+            sink: &self.sink,
+            cluster: &cluster,
+            epoch,
+            spoken: Instant::now(),
+        };
+        live.run(following, events).await
+    }
+}
+
+/// A feed after its replace.
+struct Live<'a> {
+    sink: &'a Sink,
+    cluster: &'a Cluster,
+    epoch: String,
+    /// When the last batch was applied.
+    spoken: Instant,
+}
+
+impl Live<'_> {
+    async fn run(
+        mut self,
+        mut following: Following<'_>,
+        mut events: mpsc::Receiver<super::watch::KindEvent>,
+    ) -> Result<Infallible, Broken> {
+        let mut look = interval(LOOK);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut taken = Vec::new();
+        loop {
+            tokio::select! {
+                _ = events.recv_many(&mut taken, AT_ONCE) => {
+                    for (kind, happened) in taken.drain(..) {
+                        following.take(kind, happened)?;
+                    }
+                    self.send(&mut following).await?;
+                }
+                _ = look.tick() => {
+                    following.hear(self.cluster.pulses());
+                    let silent = self.spoken.elapsed();
+                    if silent >= HEARTBEAT && self.all_heard(&following, silent) {
+                        self.applied(self.sink.update(Vec::new()).await?)?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends what waits as one batch. What the snapshot refuses is left out of it.
+    async fn send(&mut self, following: &mut Following<'_>) -> Result<(), Broken> {
+        while following.pending().len() > 0 {
+            let batch = following.take_batch();
+            match self.sink.update(batch.changes.clone()).await {
+                Ok(answer) => {
+                    self.applied(answer)?;
+                    following.sent(&batch);
+                }
+                Err(Undone::Refused(refused)) => following.leave_out(batch, &refused),
+                Err(undone) => return Err(undone.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn applied(&mut self, answer: UpdateSnapshotResponse) -> Result<(), Broken> {
+        self.spoken = Instant::now();
+        match answer.epoch == self.epoch {
+            true => Ok(()),
+            false => Err(Broken::OtherHistory),
+        }
+    }
+
+    /// Whether every watch was heard since the last batch: the snapshot is as right
+    /// as it was then.
+    fn all_heard(&self, following: &Following<'_>, silent: Duration) -> bool {
+        let pulses = self.cluster.pulses();
+        following.expected().all(|kind| {
+            let heard = pulses.silent_for(Resource::of(kind));
+            heard.is_some_and(|heard| heard < silent)
+        })
+    }
+}

@@ -1,0 +1,386 @@
+//! What a feed knows of each kind, and what it has to send.
+
+use std::hash::RandomState;
+use std::time::{Instant, SystemTime};
+
+use hashbrown::HashMap;
+use tracing::{info, warn};
+
+use super::broken::Broken;
+use super::connection::Cluster;
+use super::error::Error;
+use super::known::{Difference, Known};
+use super::pending::{Batch, Key, Pending, key_of};
+use super::pulse::Pulses;
+use super::resource::Resource;
+use super::sink::Undone;
+use super::watch::Happened;
+use crate::manifest::{InputSource, ListedObject};
+use crate::proto::v1::change::Object;
+use crate::proto::v1::{Change, ObjectReference};
+use crate::server::FeedCounts;
+use crate::snapshot::{ObjectKind, metadata_mut, metadata_of};
+
+/// Changes that one batch holds at most when a list differs from what is known.
+/// With more, everything is replaced.
+const MAX_DIFFERENCES: usize = 10_000;
+
+/// Objects that the snapshot refuses, each with the hash of what was refused: they
+/// are tried again when they change.
+#[derive(Debug)]
+pub(super) struct LeftOut {
+    objects: HashMap<Key, u64>,
+    hashes: RandomState,
+}
+
+impl LeftOut {
+    /// None yet.
+    pub(super) fn new(hashes: RandomState) -> Self {
+        Self {
+            objects: HashMap::new(),
+            hashes,
+        }
+    }
+}
+
+/// Where the list of a kind is.
+#[derive(Debug)]
+enum Phase {
+    /// Its first list is not complete.
+    First,
+    /// It is complete, and changes follow.
+    Follows,
+    /// It is listed again; what differs waits until the list is complete.
+    Again(Pending),
+    /// This account may not list it, and decisions can do without it.
+    Missing,
+}
+
+/// One kind.
+#[derive(Debug)]
+struct Kind {
+    kind: ObjectKind,
+    phase: Phase,
+    known: Known,
+    /// When its list or watch failed, if nothing was heard since.
+    failed: Option<Instant>,
+}
+
+/// All kinds.
+pub(super) struct Following<'a> {
+    kinds: Vec<Kind>,
+    pending: Pending,
+    /// Whether there is a live state that answers.
+    is_live: bool,
+    source: InputSource,
+    counts: &'a FeedCounts,
+    left_out: &'a mut LeftOut,
+}
+
+impl<'a> Following<'a> {
+    /// Nothing is known yet.
+    pub(super) fn new(
+        cluster: &Cluster,
+        counts: &'a FeedCounts,
+        left_out: &'a mut LeftOut,
+    ) -> Self {
+        let new = |kind| Kind {
+            kind,
+            phase: Phase::First,
+            known: Known::new(kind, left_out.hashes.clone()),
+            failed: None,
+        };
+        Self {
+            kinds: ObjectKind::all().map(new).collect(),
+            pending: Pending::default(),
+            is_live: false,
+            source: cluster.source(),
+            counts,
+            left_out,
+        }
+    }
+
+    /// Whether all kinds are listed.
+    pub(super) fn is_complete(&self) -> bool {
+        let mut kinds = self.kinds.iter();
+        kinds.all(|kind| !matches!(kind.phase, Phase::First))
+    }
+
+    /// From now on decisions see what is sent.
+    pub(super) fn goes_live(&mut self) {
+        self.is_live = true;
+    }
+
+    /// The kinds without which the snapshot is not right.
+    pub(super) fn expected(&self) -> impl Iterator<Item = ObjectKind> {
+        let there = |kind: &&Kind| !matches!(kind.phase, Phase::Missing);
+        self.kinds.iter().filter(there).map(|kind| kind.kind)
+    }
+
+    /// How many objects there are.
+    pub(super) fn objects(&self) -> usize {
+        self.kinds.iter().map(|kind| kind.known.len()).sum()
+    }
+
+    /// What waits to be sent.
+    pub(super) fn pending(&self) -> &Pending {
+        &self.pending
+    }
+
+    /// Takes out what waits to be sent.
+    pub(super) fn take_batch(&mut self) -> Batch {
+        self.pending.take()
+    }
+
+    /// Takes something that happened.
+    ///
+    /// # Errors
+    /// A list differs in too much for one batch.
+    pub(super) fn take(&mut self, kind: ObjectKind, happened: Happened) -> Result<(), Broken> {
+        let counts = self.counts.of(kind.as_str());
+        match happened {
+            Happened::Listing(reason) => {
+                counts.listing(reason);
+                let is_live = self.is_live;
+                let kind = self.kind(kind);
+                kind.known.list();
+                if is_live {
+                    kind.phase = Phase::Again(Pending::default());
+                    info!(
+                        kind = kind.kind.as_str(),
+                        reason = reason.as_str(),
+                        "listing"
+                    );
+                }
+            }
+            Happened::Listed(object) => self.put(kind, object, false)?,
+            Happened::Complete => self.complete(kind),
+            Happened::Applied(object) => {
+                counts.event();
+                self.put(kind, object, true)?;
+                self.recovered(kind);
+            }
+            Happened::Deleted(object) => {
+                counts.event();
+                self.delete(kind, &object);
+                self.recovered(kind);
+            }
+            Happened::Failed(error) => self.failed(kind, &error),
+        }
+        Ok(())
+    }
+
+    fn kind(&mut self, wanted: ObjectKind) -> &mut Kind {
+        let found = self.kinds.iter_mut().find(|kind| kind.kind == wanted);
+        found.expect("all kinds are there from the start")
+    }
+
+    fn put(
+        &mut self,
+        kind: ObjectKind,
+        object: ListedObject,
+        is_event: bool,
+    ) -> Result<(), Broken> {
+        let created = object.metadata("creationTimestamp").to_owned();
+        let name = [object.metadata("namespace"), object.metadata("name")].map(str::to_owned);
+        let mut object = match object.decode(kind, &self.source) {
+            Ok(object) => object,
+            Err(error) => {
+                self.counts.of(kind.as_str()).left_out();
+                warn!(%error, "an object is left out");
+                let [namespace, name] = &name;
+                self.remove(kind, namespace, name, String::new());
+                return Ok(());
+            }
+        };
+        if let Some(metadata) = metadata_mut(&mut object) {
+            // It changes with every write, and no decision reads it.
+            metadata.resource_version.clear();
+        }
+        let (difference, hash) = self.kind(kind).known.note(&object);
+        if difference == Difference::None || self.is_left_out(&object, hash) {
+            return Ok(());
+        }
+        let is_live = self.is_live;
+        let created = humantime::parse_rfc3339(&created).ok();
+        let created = created.filter(|_| is_live && is_event && difference == Difference::New);
+        let pending = self.pending_of(kind);
+        pending.put(object);
+        if let Some(created) = created {
+            pending.created(kind, created);
+        }
+        match pending.len() {
+            many if is_live && many > MAX_DIFFERENCES => {
+                Err(Broken::TooManyChanges(many, Resource::of(kind).plural))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn delete(&mut self, kind: ObjectKind, object: &ListedObject) {
+        let uid = object.metadata("uid").to_owned();
+        let (namespace, name) = (object.metadata("namespace"), object.metadata("name"));
+        self.remove(kind, namespace, name, uid);
+    }
+
+    /// Deletes what has this name, if the snapshot has it.
+    fn remove(&mut self, kind: ObjectKind, namespace: &str, name: &str, uid: String) {
+        if self.kind(kind).known.forget(namespace, name) {
+            self.pending_of(kind).delete(ObjectReference {
+                kind: kind.as_str().to_owned(),
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+                uid,
+            });
+        }
+    }
+
+    /// What waits with the changes of a kind: the whole batch, or its list.
+    fn pending_of(&mut self, wanted: ObjectKind) -> &mut Pending {
+        let mut kinds = self.kinds.iter_mut();
+        match kinds
+            .find(|kind| kind.kind == wanted)
+            .map(|kind| &mut kind.phase)
+        {
+            Some(Phase::Again(pending)) => pending,
+            _ => &mut self.pending,
+        }
+    }
+
+    /// A list is complete: what it did not name is gone.
+    fn complete(&mut self, wanted: ObjectKind) {
+        let gone = self.kind(wanted).known.unlisted();
+        for reference in gone {
+            self.pending_of(wanted).delete(reference);
+        }
+        let kind = self.kind(wanted);
+        if let Phase::Again(pending) = std::mem::replace(&mut kind.phase, Phase::Follows) {
+            self.pending.append(pending);
+        }
+        self.recovered(wanted);
+    }
+
+    /// A list or a watch failed.
+    fn failed(&mut self, wanted: ObjectKind, error: &Error) {
+        self.counts.of(wanted.as_str()).failed();
+        let is_needed = !matches!(wanted, ObjectKind::Owner(_));
+        let kind = self.kind(wanted);
+        kind.failed = Some(Instant::now());
+        let may_miss = !is_needed && error.is_refusal();
+        if may_miss && matches!(kind.phase, Phase::First) {
+            kind.phase = Phase::Missing;
+        }
+        let what = match may_miss {
+            true => format!(
+                "default constraints do without {}: {error}",
+                wanted.as_str()
+            ),
+            false => error.to_string(),
+        };
+        if self.counts.trouble(wanted.as_str(), Some(what)) {
+            warn!(kind = wanted.as_str(), %error, "cannot watch");
+        }
+    }
+
+    fn recovered(&mut self, wanted: ObjectKind) {
+        if self.kind(wanted).failed.take().is_some() {
+            self.counts.trouble(wanted.as_str(), None);
+            info!(kind = wanted.as_str(), "watching again");
+        }
+    }
+
+    /// Notes which watches were heard since they failed.
+    pub(super) fn hear(&mut self, pulses: &Pulses) {
+        let heard = |kind: &&Kind| {
+            let failed = kind.failed.filter(|_| matches!(kind.phase, Phase::Follows));
+            let heard = pulses.silent_for(Resource::of(kind.kind));
+            failed
+                .zip(heard)
+                .is_some_and(|(at, heard)| heard < at.elapsed())
+        };
+        let heard: Vec<ObjectKind> = self
+            .kinds
+            .iter()
+            .filter(heard)
+            .map(|kind| kind.kind)
+            .collect();
+        heard.into_iter().for_each(|kind| self.recovered(kind));
+    }
+
+    /// Notes what became of a batch of a replace.
+    ///
+    /// # Errors
+    /// It was not applied.
+    pub(super) fn done(&mut self, batch: Batch, done: Result<(), Undone>) -> Result<(), Broken> {
+        match done {
+            Ok(()) => {
+                self.sent(&batch);
+                Ok(())
+            }
+            Err(undone) => {
+                if let Undone::Refused(refused) = &undone {
+                    self.leave_out(batch, refused);
+                }
+                Err(undone.into())
+            }
+        }
+    }
+
+    /// Notes a batch that was applied.
+    pub(super) fn sent(&self, batch: &Batch) {
+        for object in batch.changes.iter().filter_map(|it| it.object.as_ref()) {
+            let (kind, _, _) = key_of(object);
+            self.counts.of(kind.as_str()).changed(1);
+        }
+        let now = SystemTime::now();
+        for (kind, created) in &batch.created {
+            // The clocks of two machines may differ.
+            let lag = now.duration_since(*created).unwrap_or_default();
+            self.counts.of(kind.as_str()).lagged(lag);
+        }
+    }
+
+    /// Puts a batch back without the objects that the snapshot refuses: what it held
+    /// of them is deleted.
+    pub(super) fn leave_out(&mut self, batch: Batch, refused: &[(usize, String)]) {
+        let mut changes: Vec<Option<Change>> = batch.changes.into_iter().map(Some).collect();
+        for (place, why) in refused {
+            let object = changes.get_mut(*place).and_then(Option::take);
+            let Some(object) = object.and_then(|change| change.object) else {
+                continue;
+            };
+            let key = key_of(&object);
+            let (kind, namespace, name) = &key;
+            self.counts.of(kind.as_str()).left_out();
+            warn!(kind = kind.as_str(), %namespace, %name, why, "an object is left out");
+            if metadata_of(&object).is_some() {
+                let hash = self.kind(*kind).known.hash_of(&object);
+                self.left_out.objects.insert(key.clone(), hash);
+                self.pending.delete(ObjectReference {
+                    kind: kind.as_str().to_owned(),
+                    namespace: namespace.to_string(),
+                    name: name.to_string(),
+                    uid: String::new(),
+                });
+            }
+        }
+        for object in changes.into_iter().flatten().filter_map(|it| it.object) {
+            self.pending.put(object);
+        }
+    }
+
+    fn is_left_out(&mut self, object: &Object, hash: u64) -> bool {
+        if self.left_out.objects.is_empty() {
+            return false;
+        }
+        let key = key_of(object);
+        match self.left_out.objects.get(&key) {
+            Some(refused) if *refused == hash => true,
+            Some(_) => {
+                self.left_out.objects.remove(&key);
+                false
+            }
+            None => false,
+        }
+    }
+}

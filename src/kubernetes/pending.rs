@@ -1,0 +1,106 @@
+//! Changes that wait to be sent as one batch.
+
+use std::time::SystemTime;
+
+use hashbrown::HashMap;
+use prost::Message;
+
+use crate::proto::v1::change::Object;
+use crate::proto::v1::{Change, ObjectReference};
+use crate::snapshot::{ObjectId, ObjectKind};
+
+/// Kind, namespace and name of an object.
+pub(super) type Key = (ObjectKind, Box<str>, Box<str>);
+
+/// What an object is called.
+pub(super) fn key_of(object: &Object) -> Key {
+    let id = ObjectId::of(object);
+    (id.kind, id.namespace.into(), id.name.into())
+}
+
+/// Changes that wait, one for each object: a later one takes the place of an
+/// earlier one.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    changes: Vec<Change>,
+    places: HashMap<Key, usize>,
+    bytes: usize,
+    /// When objects were created that are new in these changes.
+    created: Vec<(ObjectKind, SystemTime)>,
+}
+
+/// Changes that are sent together.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    /// The changes.
+    pub(super) changes: Vec<Change>,
+    /// When those objects were created that the cluster just created.
+    pub(super) created: Vec<(ObjectKind, SystemTime)>,
+}
+
+impl Pending {
+    /// Creates or changes an object.
+    pub(super) fn put(&mut self, object: Object) {
+        self.bytes += crate::snapshot::with_message!(
+            &object,
+            message => message.encoded_len(),
+            reference => reference.encoded_len()
+        );
+        let key = key_of(&object);
+        let change = Change {
+            object: Some(object),
+        };
+        match self.places.get(&key) {
+            Some(place) => self.changes[*place] = change,
+            None => {
+                self.places.insert(key, self.changes.len());
+                self.changes.push(change);
+            }
+        }
+    }
+
+    /// Deletes an object. Where its name occurs before in the same batch, the uid
+    /// is left out: the snapshot has not seen that object, and may hold an older one
+    /// of its name.
+    pub(super) fn delete(&mut self, mut reference: ObjectReference) {
+        let object = Object::Delete(reference.clone());
+        if self.places.contains_key(&key_of(&object)) {
+            reference.uid.clear();
+        }
+        self.put(Object::Delete(reference));
+    }
+
+    /// Notes that an object is new, and since when it exists.
+    pub(super) fn created(&mut self, kind: ObjectKind, at: SystemTime) {
+        self.created.push((kind, at));
+    }
+
+    /// Adds the changes of `other`.
+    pub(super) fn append(&mut self, other: Self) {
+        other
+            .changes
+            .into_iter()
+            .filter_map(|change| change.object)
+            .for_each(|object| self.put(object));
+        self.created.extend(other.created);
+    }
+
+    /// How many changes there are.
+    pub(super) fn len(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// How many bytes they take at most.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Takes all changes out.
+    pub(super) fn take(&mut self) -> Batch {
+        let all = std::mem::take(self);
+        Batch {
+            changes: all.changes,
+            created: all.created,
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Where a feed goes: a snapshot of a server, inside this process or elsewhere.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Code, Request, Status, Streaming};
+use tonic_types::StatusExt;
+
+use crate::api::Transport;
+use crate::proto::v1;
+use crate::proto::v1::spread_service_client::SpreadServiceClient;
+use crate::proto::v1::stream_snapshot_request::Step;
+use crate::proto::v1::{
+    BeginReplace, Change, CommitReplace, DefaultConstraints, StreamSnapshotRequest,
+    UpdateSnapshotRequest, UpdateSnapshotResponse,
+};
+
+/// How long an acknowledgement may take. The commit of a large replace takes
+/// seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Why a step was not done.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Undone {
+    /// Objects that the snapshot refuses: places in the batch, each with why.
+    #[error("the snapshot refuses {} objects", .0.len())]
+    Refused(Vec<(usize, String)>),
+    /// The server refused, or is gone.
+    #[error("{}", .0.message())]
+    Status(Box<Status>),
+    /// No acknowledgement.
+    #[error("no acknowledgement within {} s", PATIENCE.as_secs())]
+    Silent,
+    /// The stream of a replace ended early.
+    #[error("the server ended the stream")]
+    Ended,
+}
+
+impl From<Status> for Undone {
+    fn from(status: Status) -> Self {
+        let is_about_input = matches!(
+            status.code(),
+            Code::InvalidArgument | Code::ResourceExhausted
+        );
+        let refused = match is_about_input {
+            true => refused(&status),
+            false => Vec::new(),
+        };
+        match refused.is_empty() {
+            true => Self::Status(Box::new(status)),
+            false => Self::Refused(refused),
+        }
+    }
+}
+
+/// The changes that a refusal is about, each once.
+fn refused(status: &Status) -> Vec<(usize, String)> {
+    let violations = status.get_details_bad_request();
+    let violations = violations.map(|it| it.field_violations).unwrap_or_default();
+    let mut places: Vec<(usize, String)> = Vec::new();
+    for violation in violations {
+        let field = violation.field;
+        let inner = field.strip_prefix("update.").unwrap_or(&field);
+        let place = inner.strip_prefix("changes[").and_then(|rest| {
+            let (place, rest) = rest.split_once(']')?;
+            let rest = rest.trim_start_matches('.');
+            Some((place.parse().ok()?, rest))
+        });
+        let Some((place, rest)) = place else { continue };
+        if places.last().is_none_or(|(last, _)| *last != place) {
+            places.push((place, format!("{rest}: {}", violation.description)));
+        }
+    }
+    places
+}
+
+/// A snapshot to feed.
+#[derive(Clone)]
+pub(crate) struct Sink {
+    rpc: SpreadServiceClient<Transport>,
+    snapshot: String,
+}
+
+impl Sink {
+    /// The snapshot of this name, of the server that `rpc` is a client of.
+    pub(crate) fn new(rpc: SpreadServiceClient<Transport>, snapshot: &str) -> Self {
+        Self {
+            rpc,
+            snapshot: snapshot.to_owned(),
+        }
+    }
+
+    /// Begins to build another state aside.
+    pub(super) async fn replace(&self) -> Result<Replace, Undone> {
+        let (steps, receiver) = mpsc::channel(1);
+        let mut rpc = self.rpc.clone();
+        // The answer to the call may come only with that to its first step.
+        let begin = BeginReplace {
+            snapshot: self.snapshot.clone(),
+        };
+        let step = Some(Step::BeginReplace(begin));
+        // Nobody else sends, and there is room for one.
+        let _ = steps.try_send(StreamSnapshotRequest { step });
+        let opened = timeout(PATIENCE, rpc.stream_snapshot(ReceiverStream::new(receiver)));
+        let opened = opened.await.map_err(|_| Undone::Silent)??;
+        let mut replace = Replace {
+            steps,
+            answers: opened.into_inner(),
+            snapshot: self.snapshot.clone(),
+        };
+        replace.answer().await?;
+        Ok(replace)
+    }
+
+    /// Applies one batch to the live state; without changes it is a heartbeat.
+    pub(super) async fn update(
+        &self,
+        changes: Vec<Change>,
+    ) -> Result<UpdateSnapshotResponse, Undone> {
+        let mut request = Request::new(batch(&self.snapshot, changes, None));
+        request.set_timeout(PATIENCE);
+        let mut rpc = self.rpc.clone();
+        let answer = timeout(PATIENCE, rpc.update_snapshot(request)).await;
+        Ok(answer.map_err(|_| Undone::Silent)??.into_inner())
+    }
+}
+
+fn batch(
+    snapshot: &str,
+    changes: Vec<Change>,
+    default_constraints: Option<DefaultConstraints>,
+) -> UpdateSnapshotRequest {
+    UpdateSnapshotRequest {
+        snapshot: snapshot.to_owned(),
+        changes,
+        default_constraints,
+        ..Default::default()
+    }
+}
+
+/// A state that is being built aside. Dropped, it leaves the old one.
+pub(super) struct Replace {
+    steps: mpsc::Sender<StreamSnapshotRequest>,
+    answers: Streaming<v1::StreamSnapshotResponse>,
+    snapshot: String,
+}
+
+impl Replace {
+    /// Adds a batch to it.
+    pub(super) async fn update(
+        &mut self,
+        changes: Vec<Change>,
+        defaults: Option<DefaultConstraints>,
+    ) -> Result<(), Undone> {
+        let update = batch(&self.snapshot, changes, defaults);
+        self.step(Step::Update(update)).await?;
+        Ok(())
+    }
+
+    /// Puts it in the place of the live state.
+    pub(super) async fn commit(mut self) -> Result<UpdateSnapshotResponse, Undone> {
+        let commit = CommitReplace {
+            snapshot: self.snapshot.clone(),
+            expected_revision: None,
+        };
+        self.step(Step::CommitReplace(commit)).await
+    }
+
+    async fn step(&mut self, step: Step) -> Result<UpdateSnapshotResponse, Undone> {
+        let request = StreamSnapshotRequest { step: Some(step) };
+        // A stream that has ended says why in its answers.
+        let _ = self.steps.send(request).await;
+        self.answer().await
+    }
+
+    async fn answer(&mut self) -> Result<UpdateSnapshotResponse, Undone> {
+        let answer = timeout(PATIENCE, self.answers.message()).await;
+        let answer = answer.map_err(|_| Undone::Silent)??;
+        answer.and_then(|answer| answer.update).ok_or(Undone::Ended)
+    }
+}

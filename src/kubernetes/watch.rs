@@ -1,0 +1,128 @@
+//! Follows one kind of objects: list, watch, and list again when events may be
+//! lost.
+
+use std::pin::pin;
+
+use futures::StreamExt;
+use kube::Api;
+use kube::runtime::watcher::{self, Config, DefaultBackoff, Event};
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+use super::connection::Cluster;
+use super::error::{Asked, Error};
+use super::resource::Resource;
+use super::watched::Watched;
+use crate::manifest::ListedObject;
+use crate::server::ListReason;
+use crate::snapshot::ObjectKind;
+
+/// What happened to the objects of one kind.
+#[derive(Debug)]
+pub(super) enum Happened {
+    /// A list begins: what it does not name is gone.
+    Listing(ListReason),
+    /// An object of the list.
+    Listed(ListedObject),
+    /// The list is complete; what follows are changes.
+    Complete,
+    /// An object was created or changed.
+    Applied(ListedObject),
+    /// An object was deleted.
+    Deleted(ListedObject),
+    /// A list or a watch failed. It is tried again.
+    Failed(Error),
+}
+
+/// What happened, and to which kind.
+pub(super) type KindEvent = (ObjectKind, Happened);
+
+/// Follows the objects of `kind` until nobody listens any more.
+pub(super) async fn follow(cluster: Cluster, kind: ObjectKind, to: mpsc::Sender<KindEvent>) {
+    let resource = Resource::of(kind);
+    let mut reason = ListReason::Start;
+    let mut pauses = DefaultBackoff::default();
+    loop {
+        let api = Api::<Watched>::all_with(cluster.client().clone(), &resource);
+        let mut events = pin!(watcher::watcher(api, Config::default()));
+        while let Some(event) = events.next().await {
+            let (happened, then) = match event {
+                Ok(event) => (happened(event, reason), Then::GoOn),
+                Err(error) => {
+                    let then = after(&error);
+                    reason = match then {
+                        Then::GoOn => ListReason::Failed,
+                        Then::ListAgain(reason) => reason,
+                    };
+                    let failed = failed(&error, |verb| cluster.asked(verb, resource, false));
+                    (Happened::Failed(failed), then)
+                }
+            };
+            let has_failed = matches!(happened, Happened::Failed(_));
+            if to.send((kind, happened)).await.is_err() {
+                return;
+            }
+            if !has_failed {
+                pauses = DefaultBackoff::default();
+                continue;
+            }
+            sleep(pauses.next().unwrap_or_default()).await;
+            if let Then::ListAgain(_) = then {
+                break;
+            }
+        }
+    }
+}
+
+/// What to do after an error.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    /// `kube` continues by itself, with a watch or with a list.
+    GoOn,
+    /// Its watch would continue, and events may be lost: begin anew.
+    ListAgain(ListReason),
+}
+
+/// What an error of the watcher says about events that may be lost.
+fn after(error: &watcher::Error) -> Then {
+    let is_gone = |status: &kube::core::Status| status.code == 410;
+    match error {
+        // In the answer to a request for a watch kube would ask for the same
+        // version again and again.
+        watcher::Error::WatchStartFailed(kube::Error::Api(status)) if is_gone(status) => {
+            Then::ListAgain(ListReason::Expired)
+        }
+        watcher::Error::WatchError(status) if is_gone(status) => {
+            Then::ListAgain(ListReason::Expired)
+        }
+        // An event that cannot be read, and so may be of any object.
+        watcher::Error::WatchFailed(kube::Error::SerdeError(_)) => {
+            Then::ListAgain(ListReason::Failed)
+        }
+        _ => Then::GoOn,
+    }
+}
+
+fn happened(event: Event<Watched>, reason: ListReason) -> Happened {
+    match event {
+        Event::Init => Happened::Listing(reason),
+        Event::InitApply(watched) => Happened::Listed(watched.object),
+        Event::InitDone => Happened::Complete,
+        Event::Apply(watched) => Happened::Applied(watched.object),
+        Event::Delete(watched) => Happened::Deleted(watched.object),
+    }
+}
+
+fn failed<'a>(error: &watcher::Error, asked: impl Fn(&'static str) -> Asked<'a>) -> Error {
+    match error {
+        watcher::Error::InitialListFailed(error) => asked("list").failed(error),
+        watcher::Error::WatchStartFailed(error) | watcher::Error::WatchFailed(error) => {
+            asked("watch").failed(error)
+        }
+        watcher::Error::WatchError(status) => asked("watch").refused(status),
+        watcher::Error::NoResourceVersion => {
+            let status = kube::core::Status::failure("an answer without resourceVersion", "");
+            asked("list").refused(&status)
+        }
+    }
+}

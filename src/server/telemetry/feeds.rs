@@ -1,0 +1,162 @@
+//! What feeds inside this process note of themselves, for the metrics and for
+//! `/readyz`.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::metrics::Histogram;
+
+/// Why a kind is listed, from the first object to the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListReason {
+    /// The feed begins, or begins anew: all kinds are listed.
+    Start,
+    /// The watch is too old to continue (410).
+    Expired,
+    /// A list or a watch failed, and events may be lost.
+    Failed,
+}
+
+impl ListReason {
+    const ALL: [Self; 3] = [Self::Start, Self::Expired, Self::Failed];
+
+    /// As metrics and log lines say it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Expired => "expired",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// What is counted of one kind of objects.
+#[derive(Debug, Default)]
+pub struct KindCounts {
+    events: AtomicU64,
+    changes: AtomicU64,
+    errors: AtomicU64,
+    left_out: AtomicU64,
+    lists: [AtomicU64; ListReason::ALL.len()],
+    lag: Histogram,
+}
+
+/// The figures of one kind, read at one time.
+#[derive(Debug)]
+pub(super) struct KindFigures<'a> {
+    pub(super) kind: &'static str,
+    pub(super) events: u64,
+    pub(super) changes: u64,
+    pub(super) errors: u64,
+    pub(super) left_out: u64,
+    pub(super) lists: [(&'static str, u64); ListReason::ALL.len()],
+    pub(super) lag: &'a Histogram,
+}
+
+impl KindCounts {
+    /// An event of a watch came.
+    pub fn event(&self) {
+        add(&self.events, 1);
+    }
+
+    /// So many objects went to the snapshot.
+    pub fn changed(&self, count: u64) {
+        add(&self.changes, count);
+    }
+
+    /// A list or a watch failed.
+    pub fn failed(&self) {
+        add(&self.errors, 1);
+    }
+
+    /// An object was left out: it cannot be read, or the snapshot refuses it.
+    pub fn left_out(&self) {
+        add(&self.left_out, 1);
+    }
+
+    /// A list begins.
+    pub fn listing(&self, reason: ListReason) {
+        add(&self.lists[reason as usize], 1);
+    }
+
+    /// An object was created so long before its batch was applied.
+    pub fn lagged(&self, lag: Duration) {
+        self.lag.observe(lag);
+    }
+
+    fn read(&self, kind: &'static str) -> KindFigures<'_> {
+        let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        KindFigures {
+            kind,
+            events: get(&self.events),
+            changes: get(&self.changes),
+            errors: get(&self.errors),
+            left_out: get(&self.left_out),
+            lists: ListReason::ALL
+                .map(|reason| (reason.as_str(), get(&self.lists[reason as usize]))),
+            lag: &self.lag,
+        }
+    }
+}
+
+fn add(count: &AtomicU64, more: u64) {
+    count.fetch_add(more, Ordering::Relaxed);
+}
+
+/// What one feed notes.
+#[derive(Debug)]
+pub struct FeedCounts {
+    snapshot: String,
+    kinds: Vec<(&'static str, KindCounts)>,
+    /// What is wrong now, by what it is about.
+    troubles: Mutex<BTreeMap<&'static str, String>>,
+}
+
+impl FeedCounts {
+    /// Of a feed of `snapshot` with objects of these kinds.
+    pub fn new(snapshot: &str, kinds: impl IntoIterator<Item = &'static str>) -> Self {
+        let kinds = kinds.into_iter().map(|kind| (kind, KindCounts::default()));
+        Self {
+            snapshot: snapshot.to_owned(),
+            kinds: kinds.collect(),
+            troubles: Mutex::default(),
+        }
+    }
+
+    /// The snapshot that is fed.
+    pub fn snapshot(&self) -> &str {
+        &self.snapshot
+    }
+
+    /// The counts of a kind.
+    ///
+    /// # Panics
+    /// When the feed has no such kind.
+    pub fn of(&self, kind: &str) -> &KindCounts {
+        let found = self.kinds.iter().find(|(name, _)| *name == kind);
+        let (_, counts) = found.expect("the feed was made with all its kinds");
+        counts
+    }
+
+    /// Says what is wrong with what `about` names, a kind or the whole feed;
+    /// `None` when nothing is any more. Returns whether that is new.
+    pub fn trouble(&self, about: &'static str, what: Option<String>) -> bool {
+        let mut troubles = self.troubles.lock();
+        match what {
+            Some(what) => troubles.insert(about, what.clone()) != Some(what),
+            None => troubles.remove(about).is_some(),
+        }
+    }
+
+    /// What is wrong now, a line each.
+    pub fn troubles(&self) -> Vec<String> {
+        self.troubles.lock().values().cloned().collect()
+    }
+
+    pub(super) fn figures(&self) -> impl Iterator<Item = KindFigures<'_>> {
+        self.kinds.iter().map(|(kind, counts)| counts.read(kind))
+    }
+}

@@ -1,0 +1,342 @@
+//! As much of a Kubernetes API server as a watch needs: lists in pages, watches
+//! with bookmarks, versions that expire, refusals and cut connections.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// What goes wrong.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    /// Resources that may not be listed or watched.
+    pub(crate) forbidden: BTreeSet<&'static str>,
+    /// Resources whose lists wait.
+    pub(crate) held: BTreeSet<&'static str>,
+    /// How many more continued lists have expired.
+    pub(crate) expired_pages: u32,
+    /// How many more continued lists break off in the middle of an answer.
+    pub(crate) cut_pages: u32,
+    /// Whether watches that are too old are refused by status, not by an event.
+    pub(crate) gone_by_status: bool,
+    /// Whether nothing is answered at all.
+    pub(crate) is_away: bool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    faults: Faults,
+    version: u64,
+    /// Watches of older versions have expired.
+    oldest: u64,
+    objects: BTreeMap<(&'static str, String), Value>,
+    events: Vec<(u64, &'static str, Value)>,
+    /// Raised to end all connections.
+    generation: u64,
+    /// Bookmarks that were sent to each watch so far.
+    bookmarks: u64,
+    /// How often each resource was listed from the start.
+    lists: BTreeMap<String, u32>,
+}
+
+type Shared = Arc<(Mutex<State>, Condvar)>;
+
+/// A server on a free port of this machine, with a kubeconfig.
+pub(crate) struct ApiServer {
+    shared: Shared,
+    directory: TempDir,
+}
+
+const RESOURCES: [&str; 7] = [
+    "nodes",
+    "pods",
+    "services",
+    "replicationcontrollers",
+    "replicasets",
+    "statefulsets",
+    "configmaps",
+];
+
+fn lock(shared: &Shared) -> MutexGuard<'_, State> {
+    shared.0.lock().expect("no holder panics")
+}
+
+impl ApiServer {
+    /// An empty one.
+    pub(crate) fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("it is bound");
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let contexts =
+            ["one", "two"].map(|name| json!({"name": name, "context": {"cluster": "c"}}));
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "one", "contexts": contexts,
+            "clusters": [{"name": "c", "cluster": {"server": format!("http://{address}")}}],
+        });
+        std::fs::write(directory.path().join("config"), config.to_string()).expect("it can be");
+        let shared = Shared::default();
+        lock(&shared).version = 100;
+        let accepting = Arc::clone(&shared);
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let shared = Arc::clone(&accepting);
+                thread::spawn(move || serve(&stream, &shared));
+            }
+        });
+        Self { shared, directory }
+    }
+
+    /// Where its kubeconfig is, with the contexts `one` and `two`.
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.directory.path().join("config")
+    }
+
+    /// Makes something go wrong, or right again.
+    pub(crate) fn fault(&self, change: impl FnOnce(&mut Faults)) {
+        change(&mut lock(&self.shared).faults);
+        self.shared.1.notify_all();
+    }
+
+    /// Creates or changes an object.
+    pub(crate) fn put(&self, resource: &'static str, mut object: Value) {
+        let mut state = lock(&self.shared);
+        state.version += 1;
+        object["metadata"]["resourceVersion"] = json!(state.version.to_string());
+        let key = (resource, name_of(&object));
+        let known = state.objects.insert(key, object.clone()).is_some();
+        let kind = if known { "MODIFIED" } else { "ADDED" };
+        let event = (
+            state.version,
+            resource,
+            json!({"type": kind, "object": object}),
+        );
+        state.events.push(event);
+        self.shared.1.notify_all();
+    }
+
+    /// Deletes an object.
+    pub(crate) fn delete(&self, resource: &'static str, name: &str) {
+        let mut state = lock(&self.shared);
+        state.version += 1;
+        let object = state.objects.remove(&(resource, name.to_owned()));
+        let mut object = object.expect("it is there");
+        object["metadata"]["resourceVersion"] = json!(state.version.to_string());
+        let event = json!({"type": "DELETED", "object": object});
+        let event = (state.version, resource, event);
+        state.events.push(event);
+        self.shared.1.notify_all();
+    }
+
+    /// Forgets all events, and cuts the watches: they are too old to continue.
+    pub(crate) fn expire(&self) {
+        let mut state = lock(&self.shared);
+        state.version += 1;
+        state.oldest = state.version;
+        state.events.clear();
+        state.generation += 1;
+        self.shared.1.notify_all();
+    }
+
+    /// Cuts all connections.
+    pub(crate) fn cut(&self) {
+        lock(&self.shared).generation += 1;
+        self.shared.1.notify_all();
+    }
+
+    /// Sends a bookmark to each watch.
+    pub(crate) fn bookmark(&self) {
+        lock(&self.shared).bookmarks += 1;
+        self.shared.1.notify_all();
+    }
+
+    /// How often a resource was listed from its start.
+    pub(crate) fn lists(&self, resource: &str) -> u32 {
+        lock(&self.shared).lists.get(resource).copied().unwrap_or(0)
+    }
+}
+
+fn name_of(object: &Value) -> String {
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+    match text("namespace") {
+        "" => text("name").to_owned(),
+        namespace => format!("{namespace}/{}", text("name")),
+    }
+}
+
+/// Answers one request, and closes the connection.
+fn serve(mut stream: &TcpStream, shared: &Shared) {
+    let mut head = String::new();
+    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+    for line in lines.by_ref().take_while(|line| !line.is_empty()) {
+        head.push_str(&line);
+        head.push('\n');
+    }
+    let target = head.split(' ').nth(1).unwrap_or_default().to_owned();
+    let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+    let query: BTreeMap<&str, &str> = query
+        .split('&')
+        .filter_map(|it| it.split_once('='))
+        .collect();
+    let is_watch = query.get("watch").is_some_and(|it| *it == "true");
+    let verb = if is_watch { "watch" } else { "list" };
+    let resource = RESOURCES
+        .iter()
+        .copied()
+        .find(|it| path.split('/').any(|part| part == *it));
+    let Some(resource) = resource else { return };
+    let mut state = lock(shared);
+    while state.faults.held.contains(resource) {
+        state = shared.1.wait(state).expect("no holder panics");
+    }
+    if state.faults.is_away {
+        return;
+    }
+    let answer = if state.faults.forbidden.contains(resource) {
+        status(
+            403,
+            &format!("{resource} is forbidden: User \"u\" cannot {verb} them"),
+        )
+    } else if is_watch {
+        return watch(stream, shared, state, resource, &query);
+    } else if let Some(name) = path.split(&format!("{resource}/")).nth(1) {
+        let namespace = path
+            .split("namespaces/")
+            .nth(1)
+            .and_then(|it| it.split('/').next());
+        let key = format!("{}/{name}", namespace.unwrap_or_default());
+        match state.objects.get(&(resource, key)) {
+            Some(object) => (200, object.clone()),
+            None => status(404, "not found"),
+        }
+    } else {
+        list(&mut state, resource, &query)
+    };
+    let cut = query.contains_key("continue") && state.faults.cut_pages > 0;
+    if cut {
+        state.faults.cut_pages -= 1;
+    }
+    drop(state);
+    let (code, body) = answer;
+    let body = body.to_string();
+    let mut text = String::new();
+    let _ = write!(
+        text,
+        "HTTP/1.1 {code} Said\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+         connection: close\r\n\r\n",
+        body.len()
+    );
+    let part = if cut { &body[..body.len() / 2] } else { &body };
+    let _ = stream.write_all(format!("{text}{part}").as_bytes());
+}
+
+fn status(code: u16, message: &str) -> (u16, Value) {
+    let reason = match code {
+        403 => "Forbidden",
+        404 => "NotFound",
+        _ => "Expired",
+    };
+    let body = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message,
+        "reason": reason, "code": code, "metadata": {},
+    });
+    (code, body)
+}
+
+fn list(state: &mut State, resource: &str, query: &BTreeMap<&str, &str>) -> (u16, Value) {
+    let from: usize = query
+        .get("continue")
+        .map_or(0, |token| token.parse().expect("ours"));
+    if from > 0 && state.faults.expired_pages > 0 {
+        state.faults.expired_pages -= 1;
+        return status(410, "the list is too old to continue");
+    }
+    if from == 0 {
+        *state.lists.entry(resource.to_owned()).or_default() += 1;
+    }
+    let limit: usize = query
+        .get("limit")
+        .map_or(usize::MAX, |it| it.parse().expect("a number"));
+    let all = state.objects.iter().filter(|((of, _), _)| *of == resource);
+    let mut items: Vec<Value> = all.map(|(_, object)| object.clone()).skip(from).collect();
+    let more = items.len() > limit;
+    items.truncate(limit);
+    let mut metadata = json!({"resourceVersion": state.version.to_string()});
+    if more {
+        metadata["continue"] = json!((from + limit).to_string());
+    }
+    let list = json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items});
+    (200, list)
+}
+
+/// Sends events until the connection is cut.
+fn watch<'a>(
+    mut stream: &TcpStream,
+    shared: &'a Shared,
+    mut state: MutexGuard<'a, State>,
+    resource: &str,
+    query: &BTreeMap<&str, &str>,
+) {
+    let from = query.get("resourceVersion").and_then(|it| it.parse().ok());
+    let mut version: u64 = from.unwrap_or_default();
+    let (is_gone, generation) = (version < state.oldest, state.generation);
+    let mut bookmarks = state.bookmarks;
+    let (_, gone) = status(410, "too old resource version");
+    if is_gone && state.faults.gone_by_status {
+        drop(state);
+        let gone = gone.to_string();
+        let length = gone.len();
+        let head =
+            format!("HTTP/1.1 410 Gone\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
+        let _ = stream.write_all((head + &gone).as_bytes());
+        return;
+    }
+    let head =
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
+    if stream.write_all(head.as_bytes()).is_err() {
+        return;
+    }
+    let mut send = |event: &Value| {
+        let line = format!("{event}\n");
+        stream.write_all(format!("{:x}\r\n{line}\r\n", line.len()).as_bytes())
+    };
+    if is_gone {
+        let _ = send(&json!({"type": "ERROR", "object": gone}));
+        return;
+    }
+    loop {
+        let mut events: Vec<Value> = Vec::new();
+        for (at, of, event) in &state.events {
+            if *at > version && *of == resource {
+                events.push(event.clone());
+            }
+        }
+        version = state.version.max(version);
+        if bookmarks < state.bookmarks {
+            bookmarks = state.bookmarks;
+            let metadata = json!({"resourceVersion": version.to_string()});
+            let object = json!({"kind": "K", "apiVersion": "v1", "metadata": metadata});
+            events.push(json!({"type": "BOOKMARK", "object": object}));
+        }
+        let ended = state.generation != generation || state.faults.is_away;
+        drop(state);
+        if ended || events.iter().any(|event| send(event).is_err()) {
+            return;
+        }
+        state = lock(shared);
+        if state.version == version
+            && state.generation == generation
+            && bookmarks == state.bookmarks
+        {
+            // Looks again now and then whether it is away.
+            let waited = shared.1.wait_timeout(state, Duration::from_millis(200));
+            state = waited.expect("no holder panics").0;
+        }
+    }
+}
