@@ -74,11 +74,6 @@ impl Watching {
         })
     }
 
-    /// The names of all objects, with the value of the label `v`.
-    fn names(&self) -> Option<BTreeSet<String>> {
-        names(&self.runtime, &self.server)
-    }
-
     /// Waits until the snapshot has these objects, and no other.
     #[track_caller]
     fn holds(&self, wanted: &[&str]) -> Snapshot {
@@ -91,6 +86,7 @@ impl Watching {
     }
 }
 
+/// The names of all objects, each with the value of its label `v`.
 fn names(runtime: &Runtime, server: &Server) -> Option<BTreeSet<String>> {
     runtime.block_on(async {
         let mut client = SpreadServiceClient::new(server.channel());
@@ -126,7 +122,7 @@ fn a_snapshot_follows_its_cluster() {
     let cluster = ApiServer::start();
     cluster.put("nodes", node("n", "a"));
     cluster.put("pods", pod("p", json!({"v": "1"})));
-    cluster.fault(|faults| drop(faults.held.insert("pods")));
+    cluster.fault(|faults| faults.held.extend(["pods"]));
     let watching = Watching::start(&cluster, &[]);
     // Nothing answers from half a list.
     until("nodes are listed", || {
@@ -237,7 +233,7 @@ fn what_may_not_be_read_is_told_with_the_rule_to_add() {
     assert!(told.contains(rule), "{told}");
     assert!(!watching.is_ready(), "{told}");
     // Without services default constraints find less, and all else is right.
-    cluster.fault(|faults| drop(faults.forbidden.remove("pods")));
+    cluster.fault(|faults| faults.forbidden = ["services"].into());
     watching.ready();
     let told = watching.says("may not list services");
     assert!(
