@@ -10,6 +10,7 @@ PROBE_VERSION=v0.4.40
 CARGO_DENY_VERSION=0.20.2
 CARGO_FUZZ_VERSION=0.13.2
 BUF_VERSION=1.75.0
+KREW_VERSION=v0.5.0
 PROMETHEUS_OPERATOR_VERSION=v0.82.0
 
 # For one tool, in seconds: some are built from source.
@@ -45,6 +46,26 @@ install_helm() { install_go_tool helm "$HELM_VERSION" helm.sh/helm/v3/cmd/helm; 
 install_kustomize() {
     install_go_tool kustomize "$KUSTOMIZE_VERSION" sigs.k8s.io/kustomize/kustomize/v5
 }
+
+# install_krew_tool NAME: by a module that asks for it, as the one below.
+install_krew_tool() {
+    local directory="$TOOLS/krew-$KREW_VERSION"
+    local module="sigs.k8s.io/krew"
+    if [ ! -x "$directory/$1" ]; then
+        command -v go >/dev/null || { echo "go is not installed" >&2; return 1; }
+        mkdir -p "$directory"
+        printf 'module tools\n\ngo 1.25\n\nrequire %s %s\n' "$module" "$KREW_VERSION" \
+            >"$directory/go.mod"
+        (cd "$directory" && timeout "$INSTALL_TIMEOUT" \
+            go build -mod=mod -o "$1" "$module/cmd/$1") >&2 ||
+            { echo "$1 cannot be installed" >&2; return 1; }
+    fi
+    echo "$directory/$1"
+}
+
+install_krew() { install_krew_tool krew; }
+
+install_krew_validator() { install_krew_tool validate-krew-manifest; }
 
 # Built by a module that asks for it: its own go.mod is not made for go install.
 install_probe() {

@@ -19,11 +19,6 @@ pub mod cli;
 pub mod decision_log;
 pub mod explain;
 #[cfg(feature = "cli")]
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "the command line begins to use it"
-)]
 mod kubernetes;
 pub mod limits;
 #[cfg(feature = "cli")]

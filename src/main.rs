@@ -1,5 +1,6 @@
 //! The `evenkeel` binary.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use evenkeel::cli::{self, Cli};
@@ -10,7 +11,11 @@ use evenkeel::cli::{self, Cli};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    match cli::parse::<Cli>(std::env::args_os()) {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    if let Some(code) = cli::complete(&args) {
+        return code;
+    }
+    match cli::parse::<Cli>(args) {
         Ok(cli) => cli.run(),
         Err(error) => ExitCode::from(error.report()),
     }

@@ -9,7 +9,7 @@ use fixedbitset::FixedBitSet;
 use prost::bytes::Bytes;
 
 use crate::proto::v1;
-use crate::snapshot::{Nodes, ReadView, Slot, bits};
+use crate::snapshot::{Defaults, Nodes, ReadView, Slot, bits};
 use crate::spread::{DomainReport, NodeRefusal, NodeScore, Reason, Report};
 
 /// A count for the wire.
@@ -187,6 +187,16 @@ pub fn spread_score(node: String, score: i64) -> v1::NodeScore {
         raw: score,
         ignored: false,
     }
+}
+
+/// Which default constraints a snapshot has, for the wire.
+pub fn defaults_kind(defaults: &Defaults) -> i32 {
+    let kind = match (defaults.system, defaults.constraints.is_empty()) {
+        (true, _) => v1::DefaultsKind::System,
+        (false, true) => v1::DefaultsKind::Unspecified,
+        (false, false) => v1::DefaultsKind::List,
+    };
+    kind.into()
 }
 
 /// An age for the wire.

@@ -127,7 +127,7 @@ impl<A: Answer + AboutPod + Send + 'static> Deciding<A> {
         let answer = |read_view: &ReadView<'_>| {
             let (question, terms) = (&*request.question, &request.terms);
             let mut answer = (self.answer)(question, terms, read_view);
-            answer.note_passed_over(question.pod(), terms.checks, read_view);
+            answer.note_terms(question.pod(), terms.checks, read_view);
             answer
         };
         match pace {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use prost::Message;
 
-use super::answer::count;
+use super::answer::{count, defaults_kind};
 use super::error::Error;
 use super::request;
 use super::workload_rank::WorkloadRank;
@@ -182,6 +182,7 @@ impl ValidDescription {
         for namespace in namespaces {
             let (revision, ()) = self.survey(at, &namespace, |survey, read_view| {
                 page.response.workload_count += count(survey.len());
+                page.response.defaults = defaults_kind(read_view.defaults);
                 if self.by == By::Constraints && oldest.is_none() {
                     page.note_keys(read_view);
                 }
@@ -225,7 +226,9 @@ impl ValidDescription {
         namespace: &str,
         named: &v1::WorkloadName,
     ) -> Result<v1::DescribeSpreadResponse, Error> {
+        let mut defaults = 0;
         let (revision, judged) = self.survey(at, namespace, |survey, read_view| {
+            defaults = defaults_kind(read_view.defaults);
             let judged = survey.judge_one(&named.kind, &named.name, &self.by);
             let is_told =
                 |judged: &JudgedWorkload| !judged.balances.is_empty() || judged.fault.is_some();
@@ -247,6 +250,7 @@ impl ValidDescription {
             violating_count: i64::from(violates),
             faulty_count: i64::from(judged.fault.is_some()),
             workloads: vec![workload_spread(namespace, judged)],
+            defaults,
             ..Default::default()
         })
     }
@@ -261,7 +265,9 @@ impl ValidDescription {
             By::Constraints => ZONE.into(),
             By::Key(key) => Arc::clone(key),
         };
+        let mut defaults = 0;
         let (revision, (pods, balance)) = self.survey(at, namespace, |survey, read_view| {
+            defaults = defaults_kind(read_view.defaults);
             check_key(&key, read_view)?;
             Ok(survey.judge_selected(selector, &key))
         })?;
@@ -274,6 +280,7 @@ impl ValidDescription {
                 topologies: vec![topology_spread(balance)],
                 ..Default::default()
             }],
+            defaults,
             ..Default::default()
         })
     }

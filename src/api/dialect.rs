@@ -53,14 +53,14 @@ pub trait Dialect: Debug + Send + Sync {
 /// An answer about one pod, in any dialect.
 pub trait AboutPod {
     /// Notes what the decision did not look at: fields of the pod, and deletes of
-    /// the overlay that hit nothing.
-    fn note_passed_over(&mut self, pod: &Question, checks: NodeChecks, read_view: &ReadView<'_>);
+    /// the overlay that hit nothing; and which default constraints there are.
+    fn note_terms(&mut self, pod: &Question, checks: NodeChecks, read_view: &ReadView<'_>);
 }
 
 macro_rules! about_pod {
     ($($answer:ident)*) => {$(
         impl AboutPod for v1::$answer {
-            fn note_passed_over(
+            fn note_terms(
                 &mut self,
                 pod: &Question,
                 checks: NodeChecks,
@@ -68,6 +68,7 @@ macro_rules! about_pod {
             ) {
                 self.unchecked = pod.unchecked(checks, read_view);
                 self.unknown_deletes = read_view.unknown_deletes.to_vec();
+                self.defaults = answer::defaults_kind(read_view.defaults);
             }
         }
     )*};

@@ -223,7 +223,7 @@ impl ValidPlacement {
             unknown_candidates: unknown.cloned().collect(),
             ..Default::default()
         };
-        response.note_passed_over(self.question.pod(), self.checks, read_view);
+        response.note_terms(self.question.pod(), self.checks, read_view);
         (picker, response)
     }
 

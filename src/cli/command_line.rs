@@ -1,12 +1,13 @@
 //! The command line, with the settings file that it names.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{ArgMatches, Command};
 
-use super::args::check_source;
+use super::plugin;
+use super::source::check_source;
 use crate::server::config::{BAD_CONFIGURATION, SettingsFileError, apply_file};
 
 /// Why a command line was refused, or that it only asked for help.
@@ -48,13 +49,23 @@ impl ParseError {
 /// `args` starts with the program's name.
 pub fn parse<C: clap::Parser>(args: impl IntoIterator<Item = OsString>) -> Result<C, ParseError> {
     let args: Vec<OsString> = args.into_iter().collect();
-    let mut command = C::command();
+    let program = args.first().map_or(OsStr::new(""), |program| program);
+    let mut command = plugin::named(C::command(), program);
     let draft = Draft::new(command.clone(), &args);
     if let Some((subcommand, path)) = draft.config() {
         command = apply_file(command, subcommand, &path)?;
     }
+    // One that was used is not to be changed any more.
+    let unused = command.clone();
     command
         .try_get_matches_from_mut(&args)
+        .and_then(|matches| match plugin::means_cluster(program, &matches) {
+            false => Ok(matches),
+            true => {
+                command = plugin::asking_cluster(unused);
+                command.try_get_matches_from_mut(&args)
+            }
+        })
         .and_then(|matches| {
             check_source(&mut command, &matches)?;
             C::from_arg_matches(&matches)

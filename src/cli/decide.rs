@@ -8,16 +8,16 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tonic::{Request, Response, Status};
 
-use super::args;
 use super::backend::{Client, Rpc, rpc};
 use super::errors::Unreachable;
 use super::output::{self, AnswerFormat};
 use super::render;
+use super::source;
 use super::what_if::{self, Overlay, WhatIf};
 use crate::manifest::{self, ObjectName, WorkloadPod};
 use crate::proto::v1::{
-    Change, ExplainResponse, FilterRequest, FilterResponse, NodeChecks, NodeNames, ObjectMeta,
-    ObjectReference, PlaceResponse, Pod, ScoreResponse, View,
+    Change, ExplainRequest, ExplainResponse, FilterRequest, FilterResponse, NodeChecks, NodeNames,
+    ObjectMeta, ObjectReference, PlaceResponse, Pod, ScoreResponse, View,
 };
 
 /// Domains of a constraint that a table lists by default.
@@ -30,6 +30,20 @@ pub(super) const ANSWER: &str = "The answer";
 /// Flags of a question.
 #[derive(Debug, Args)]
 pub(crate) struct QuestionArgs {
+    /// The pod, or the workload whose next pod it is, by its name in the cluster: deploy/web, po/web-0
+    ///
+    /// Kinds have kubectl's names; KIND/NAMESPACE/NAME names another namespace
+    /// than --namespace, which is `default` if not given. A workload's pod has
+    /// its template's labels and its namespace. A server knows no workloads:
+    /// there it is a pod like those that the workload has.
+    #[arg(
+        value_name = "KIND/NAME",
+        value_parser = ObjectName::with_kind,
+        conflicts_with_all = ["file", "name"],
+        help_heading = "The pod"
+    )]
+    object: Option<ObjectName>,
+
     /// The pod: a Pod, a workload with a pod template, or a placement; - for standard input
     ///
     /// A workload is a Deployment, ReplicaSet, StatefulSet, DaemonSet, Job,
@@ -40,7 +54,7 @@ pub(crate) struct QuestionArgs {
     /// a ClusterResourcePlacement or ResourcePlacement of KubeFleet,
     /// KubeFleet's rules apply, with MemberClusters as nodes.
     #[arg(short, long, value_name = "FILE", help_heading = "The pod")]
-    file: PathBuf,
+    file: Option<PathBuf>,
 
     /// Which pod or workload of the file: KIND/NAME, KIND/NAMESPACE/NAME or NAME
     ///
@@ -48,12 +62,12 @@ pub(crate) struct QuestionArgs {
     #[arg(long, value_name = "NAME", help_heading = "The pod")]
     name: Option<ObjectName>,
 
-    /// Decide as if the pod were in this namespace
+    /// Namespace of KIND/NAME; with --file, decide as if the pod were in it
     #[arg(short, long, value_name = "NAMESPACE", help_heading = "The pod")]
-    namespace: Option<String>,
+    pub(super) namespace: Option<String>,
 
     #[command(flatten, next_help_heading = "Cluster state")]
-    pub(super) state: args::SnapshotSource,
+    pub(super) state: source::SnapshotSource,
 
     /// Check only the spread constraints
     ///
@@ -109,12 +123,12 @@ pub(crate) struct QuestionArgs {
 pub(crate) struct LoadedQuestion {
     /// The pod and where it is from.
     pub(crate) workload: WorkloadPod,
-    /// The changes of the overlay, deletions last.
-    pub(crate) overlay: Vec<Change>,
+    /// What is supposed.
+    pub(crate) overlay: Overlay,
     /// Whom to ask.
     client: Client,
-    /// Names of the overlay's objects, for errors.
-    overlay_names: Vec<String>,
+    /// What it is about, for a person.
+    title: String,
     /// Whether the pod is in the snapshot, and taken out of it for the answer.
     taken_out: bool,
 }
@@ -146,7 +160,7 @@ answers! { FilterResponse ScoreResponse ExplainResponse PlaceResponse }
 impl LoadedQuestion {
     /// Whether the overlay changes anything.
     pub(crate) fn has_overlay(&self) -> bool {
-        !self.overlay_names.is_empty()
+        !self.overlay.changes.is_empty()
     }
 
     /// Takes the pod out of the snapshot, if it has one of that name: one more
@@ -155,8 +169,8 @@ impl LoadedQuestion {
         let Some(pod) = what_if::named_pod(&self.workload.pod) else {
             return Ok(());
         };
-        let mut overlay = Overlay::default();
-        overlay.delete(pod.clone());
+        let mut itself = Overlay::default();
+        itself.delete(pod.clone());
         let nobody = Pod {
             metadata: Some(ObjectMeta {
                 namespace: pod.namespace,
@@ -170,22 +184,19 @@ impl LoadedQuestion {
             candidates: Some(NodeNames::default()),
             view: View::Basic.into(),
             min_revision: question.min_revision,
-            overlay: overlay.changes.clone(),
+            overlay: itself.changes.clone(),
             ..Default::default()
         };
-        let names = overlay.names;
-        let answer = self
-            .client
-            .call_about(request, || names, rpc!(filter))
-            .await;
+        let names = || itself.names.clone();
+        let answer = self.client.call_about(request, names, rpc!(filter)).await;
         let answer = answer.map_err(|error| question.explain(error))?;
         self.taken_out = answer.unknown_deletes.is_empty();
         if self.taken_out {
             // Where it runs is not where it has to.
             let spec = self.workload.pod.spec.as_mut();
             spec.into_iter().for_each(|spec| spec.node_name.clear());
-            self.overlay.extend(overlay.changes);
-            self.overlay_names.push("the pod itself".to_owned());
+            self.overlay.changes.extend(itself.changes);
+            self.overlay.names.push("the pod itself".to_owned());
         }
         Ok(())
     }
@@ -194,27 +205,81 @@ impl LoadedQuestion {
 impl QuestionArgs {
     /// Reads the pod and the overlay, and finds somebody to ask.
     pub(crate) async fn open(&self) -> Result<LoadedQuestion> {
-        let readers = usize::from(self.file == Path::new("-"))
-            + usize::from(self.state.reads_standard_input())
-            + usize::from(self.what_if.reads_standard_input());
-        anyhow::ensure!(readers <= 1, manifest::ManifestError::StandardInputTwice);
-
-        let (name, namespace) = (self.name.as_ref(), self.namespace.as_deref());
-        let workload = manifest::read_workload(&self.file, name, namespace)?;
-        let overlay = self.what_if.read().context("--overlay")?;
+        let namespace = self.namespace.as_deref();
+        let (overlay, opened, workload) = match (&self.file, &self.object) {
+            (Some(file), _) => {
+                let overlay = self.overlay()?;
+                let workload = manifest::read_workload(file, self.name.as_ref(), namespace)?;
+                (overlay, self.state.open().await?, workload)
+            }
+            (None, Some(name)) => {
+                let overlay = self.overlay()?;
+                let (opened, workload) = self.state.open_named(name, namespace).await?;
+                (overlay, opened, workload)
+            }
+            (None, None) => anyhow::bail!(
+                "which pod? Name it, or a workload, as kubectl does (deploy/web, pod/web-0), or \
+                 give a file with -f"
+            ),
+        };
         let itself = what_if::named_pod(&workload.pod);
         let is_told = itself.is_none_or(|pod| overlay.mentions(&pod));
         let mut asked = LoadedQuestion {
             workload,
-            overlay: overlay.changes,
-            client: self.state.client().await?,
-            overlay_names: overlay.names,
+            overlay,
+            client: opened.client,
+            title: self.state.title(),
             taken_out: false,
         };
         if !is_told {
             asked.take_out(self).await?;
         }
         Ok(asked)
+    }
+
+    /// Reads what is supposed.
+    ///
+    /// # Errors
+    /// A file cannot be read, or standard input is to be read twice.
+    pub(crate) fn overlay(&self) -> Result<Overlay> {
+        let readers = usize::from(self.file.as_deref() == Some(Path::new("-")))
+            + usize::from(self.state.reads_standard_input())
+            + usize::from(self.what_if.reads_standard_input());
+        anyhow::ensure!(readers <= 1, manifest::ManifestError::StandardInputTwice);
+        self.what_if.read().context("--overlay")
+    }
+
+    /// The question for Filter.
+    pub(crate) fn filter_request(&self, pod: &Pod, overlay: &[Change]) -> FilterRequest {
+        FilterRequest {
+            snapshot: self.state.snapshot().to_owned(),
+            pod: Some(pod.clone()),
+            candidates: self.candidates(),
+            node_checks: self.node_checks().into(),
+            min_revision: self.min_revision,
+            overlay: overlay.to_vec(),
+            ..Default::default()
+        }
+    }
+
+    /// The question for Explain; `for_person` when a person reads the answer.
+    pub(crate) fn explain_request(
+        &self,
+        pod: &Pod,
+        overlay: &[Change],
+        for_person: bool,
+    ) -> ExplainRequest {
+        ExplainRequest {
+            snapshot: self.state.snapshot().to_owned(),
+            pod: Some(pod.clone()),
+            candidates: self.candidates(),
+            node_checks: self.node_checks().into(),
+            view: View::Full.into(),
+            min_revision: self.min_revision,
+            overlay: overlay.to_vec(),
+            max_domains: self.max_domains(for_person),
+            ..Default::default()
+        }
     }
 
     /// Asks what the question is asked about.
@@ -228,8 +293,23 @@ impl QuestionArgs {
         R: Answer,
         F: Future<Output = Result<Response<R>, Status>>,
     {
-        let names = || asked.overlay_names.clone();
-        let answer = asked.client.call_about(request, names, rpc).await;
+        self.call(&asked.client, &asked.overlay, request, rpc).await
+    }
+
+    /// Asks `client` about a pod.
+    pub(crate) async fn call<M, R, F>(
+        &self,
+        client: &Client,
+        overlay: &Overlay,
+        request: M,
+        rpc: impl FnOnce(Rpc, Request<M>) -> F,
+    ) -> Result<R>
+    where
+        R: Answer,
+        F: Future<Output = Result<Response<R>, Status>>,
+    {
+        let names = || overlay.names.clone();
+        let answer = client.call_about(request, names, rpc).await;
         let answer = answer.map_err(|error| self.explain(error))?;
         what_if::check_deleted(answer.unknown_deletes())?;
         Ok(answer)
@@ -254,7 +334,7 @@ impl QuestionArgs {
     pub(crate) fn head<'a>(&'a self, asked: &'a LoadedQuestion) -> render::Head<'a> {
         render::Head {
             pod: &asked.workload.name,
-            snapshot: self.state.snapshot(),
+            snapshot: &asked.title,
             all: self.all,
             taken_out: asked.taken_out,
         }

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use super::errors::Unreachable;
+use crate::kubernetes;
 use crate::visible;
 
 /// How a command ended. `--help` of the binary documents the codes.
@@ -36,7 +37,12 @@ impl Exit {
 
     /// The code for a command that failed.
     pub(crate) fn of_error(error: &anyhow::Error) -> Self {
-        if error.chain().any(|cause| cause.is::<Unreachable>()) {
+        let is_unreachable = |cause: &(dyn std::error::Error + 'static)| {
+            let of_cluster = cause.downcast_ref::<kubernetes::Error>();
+            cause.is::<Unreachable>()
+                || matches!(of_cluster, Some(kubernetes::Error::Unreachable { .. }))
+        };
+        if error.chain().any(is_unreachable) {
             Exit::Unreachable
         } else {
             Exit::Refused

@@ -1,21 +1,25 @@
 //! `evenkeel explain`: why a pod may run where it may, and what would let it
 //! in elsewhere.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
 use super::backend::rpc;
 use super::decide::{ANSWER, QuestionArgs};
 use super::exit::Exit;
 use super::output::{self, AnswerFormat};
+use super::pending;
 use super::render;
-use crate::proto::v1::{ExplainRequest, View};
+use super::selector::SelectorFlag;
+use crate::proto::v1::ExplainRequest;
 
 /// Flags of `evenkeel explain`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   evenkeel explain -f pod.yaml
+  evenkeel explain deploy/web -n shop --load cluster.json
+  evenkeel explain --pending                                      every pod that waits for a node
   evenkeel explain -f deployment.yaml --load cluster.json         (no server needed)
   evenkeel explain -f deployment.yaml -o html > why.html
 
@@ -27,6 +31,33 @@ Exit codes:
 pub(crate) struct ExplainCommand {
     #[command(flatten)]
     question: QuestionArgs,
+
+    /// Every pod that waits for a node, by workload, worst first
+    ///
+    /// Of all namespaces, or of --namespace. Of each workload the pod with the
+    /// fewest nodes to go to is explained.
+    #[arg(long, conflicts_with_all = ["object", "file", "name"], help_heading = "The pod")]
+    pending: bool,
+
+    /// With --pending: in all namespaces, which is what it does without --namespace
+    #[arg(
+        short = 'A',
+        long,
+        requires = "pending",
+        conflicts_with = "namespace",
+        help_heading = "The pod"
+    )]
+    all_namespaces: bool,
+
+    /// With --pending: pods that match, in kubectl's syntax: app=web,tier in (a,b),!legacy
+    #[arg(
+        short = 'l',
+        long,
+        value_name = "SELECTOR",
+        requires = "pending",
+        help_heading = "The pod"
+    )]
+    selector: Option<SelectorFlag>,
 
     /// How to write the answer
     #[arg(
@@ -50,42 +81,51 @@ enum ExplanationFormat {
     Html,
 }
 
+impl ExplanationFormat {
+    /// As other answers are written; none for a page.
+    fn answer_format(self) -> Option<AnswerFormat> {
+        match self {
+            Self::Text => Some(AnswerFormat::Table),
+            Self::Json => Some(AnswerFormat::Json),
+            Self::Yaml => Some(AnswerFormat::Yaml),
+            Self::Html => None,
+        }
+    }
+}
+
 impl ExplainCommand {
     /// Asks and prints.
     pub(crate) async fn run(self) -> Result<Exit> {
         let (question, format) = (self.question, self.output);
+        if self.pending {
+            let selector = self.selector.as_ref();
+            let format = format.answer_format();
+            let format =
+                format.context("--pending: a page is of one explanation; leave out -o html")?;
+            return pending::explain(&question, selector, format).await;
+        }
         let asked = question.open().await?;
         // A page folds what is too much.
         let for_person = format == ExplanationFormat::Text;
+        let (pod, overlay) = (&asked.workload.pod, &asked.overlay.changes);
         let request = ExplainRequest {
-            snapshot: question.state.snapshot().to_owned(),
             dialect: asked.workload.dialect().into(),
-            pod: Some(asked.workload.pod.clone()),
-            candidates: question.candidates(),
-            node_checks: question.node_checks().into(),
-            view: View::Full.into(),
-            min_revision: question.min_revision,
-            overlay: asked.overlay.clone(),
-            max_domains: question.max_domains(for_person),
+            ..question.explain_request(pod, overlay, for_person)
         };
         let answer = question.ask(&asked, request, rpc!(explain)).await?;
-        let format = match format {
-            ExplanationFormat::Html => {
+        match format.answer_format() {
+            None => {
                 let head = question.head(&asked);
                 let origin = question.state.origin();
                 let page = |answer: &_| render::explain_html(&head, &origin, answer);
                 let html = output::shown(&answer, page);
                 output::print_bytes(html.as_bytes())?;
                 question.remark(&asked, &answer, true);
-                return Ok(Exit::of_nodes(answer.feasible_count > 0));
             }
-            ExplanationFormat::Text => AnswerFormat::Table,
-            ExplanationFormat::Json => AnswerFormat::Json,
-            ExplanationFormat::Yaml => AnswerFormat::Yaml,
-        };
-        question.print(&asked, format, &answer, render::explain, |answer| {
-            answer.feasible.clone()
-        })?;
+            Some(format) => question.print(&asked, format, &answer, render::explain, |answer| {
+                answer.feasible.clone()
+            })?,
+        }
         Ok(Exit::of_nodes(answer.feasible_count > 0))
     }
 }

@@ -43,15 +43,10 @@ impl FilterCommand {
             _ => View::Full,
         };
         let request = FilterRequest {
-            snapshot: question.state.snapshot().to_owned(),
             dialect: asked.workload.dialect().into(),
-            pod: Some(asked.workload.pod.clone()),
-            candidates: question.candidates(),
-            node_checks: question.node_checks().into(),
             view: view.into(),
-            min_revision: question.min_revision,
-            overlay: asked.overlay.clone(),
             max_domains: question.max_domains(format.is_table()),
+            ..question.filter_request(&asked.workload.pod, &asked.overlay.changes)
         };
         let answer = question.ask(&asked, request, rpc!(filter)).await?;
         question.print(&asked, format, &answer, render::filter, |answer| {

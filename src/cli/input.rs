@@ -11,7 +11,7 @@ use super::backend::Client;
 use super::feed::{self, Target};
 use super::output;
 use crate::explain::number;
-use crate::manifest::{self, InputSource, LoadedObjects};
+use crate::manifest::{self, InputSource, LoadedObjects, WorkloadFinder};
 use crate::proto::v1::change::Object;
 use crate::proto::v1::{DefaultConstraints, UpdateSnapshotResponse};
 use crate::snapshot::ObjectKind;
@@ -29,12 +29,20 @@ pub(crate) struct Input {
     pub(crate) objects: Arc<LoadedObjects>,
     /// Default constraints: those of the flag, else of the files.
     pub(crate) default_constraints: Option<DefaultConstraints>,
+    /// Whether these are only supposed, as kube-scheduler would.
+    is_supposed: bool,
+    /// Whether all kinds were looked for, so that what is missing is not there.
+    is_complete: bool,
 }
 
 impl Input {
     /// Reads `files`, and default constraints as `--default-constraints` names
-    /// them.
-    pub(crate) fn read(files: &[PathBuf], default_constraints: Option<&str>) -> Result<Self> {
+    /// them. Shows each object to `finder`.
+    pub(crate) fn read(
+        files: &[PathBuf],
+        default_constraints: Option<&str>,
+        finder: Option<&mut WorkloadFinder>,
+    ) -> Result<Self> {
         let sources = manifest::expand(files)?;
         let bytes = sources.iter().filter_map(InputSource::size_bytes).sum();
         let progress = bar(
@@ -42,15 +50,49 @@ impl Input {
             BAR_FROM_BYTES,
             "reading {bar:30} {binary_bytes}/{binary_total_bytes} {eta}",
         );
-        let mut objects = manifest::read_objects(sources, &progress)?;
+        let mut objects = manifest::read_objects(sources, finder, &progress)?;
         progress.finish_and_clear();
-        let of_flag = default_constraints.map(manifest::read_default_constraints);
-        let of_flag = of_flag.transpose();
-        let of_flag = of_flag.context("--default-constraints")?;
+        let of_flag = of_flag(default_constraints)?;
         Ok(Self {
             default_constraints: of_flag.or(objects.default_constraints.take()),
             objects: Arc::new(objects),
+            is_supposed: false,
+            is_complete: false,
         })
+    }
+
+    /// The same, of files that are all there is of a cluster. What begins with them
+    /// begins where kube-scheduler does: unless somebody says otherwise,
+    /// Kubernetes' own default constraints hold.
+    pub(crate) fn read_cluster(
+        files: &[PathBuf],
+        default_constraints: Option<&str>,
+        finder: Option<&mut WorkloadFinder>,
+    ) -> Result<Self> {
+        let input = Self::read(files, default_constraints, finder)?;
+        Ok(input.or_system_defaults())
+    }
+
+    /// The same, of a cluster that was listed.
+    pub(crate) fn of_cluster(
+        objects: LoadedObjects,
+        default_constraints: Option<&str>,
+    ) -> Result<Self> {
+        let input = Self {
+            default_constraints: of_flag(default_constraints)?,
+            objects: Arc::new(objects),
+            is_supposed: false,
+            is_complete: true,
+        };
+        Ok(input.or_system_defaults())
+    }
+
+    fn or_system_defaults(mut self) -> Self {
+        if !self.objects.is_fleet && self.default_constraints.is_none() {
+            self.is_supposed = true;
+            self.default_constraints = Some(manifest::system_default_constraints());
+        }
+        self
     }
 
     /// How many objects of each kind, e.g. `3 Node, 58 Pod`.
@@ -78,11 +120,11 @@ impl Input {
             let more = number(repeated.len() - NAMED_REPEATS);
             warnings.push(format!("{more} more objects occur more than once"));
         }
-        if replace && !self.objects.kinds().contains_key("Node") {
+        if replace && !self.is_complete && !self.objects.kinds().contains_key("Node") {
             warnings.push("no Node in the files".to_owned());
         }
         let missing = self.missing_kinds();
-        if replace && !missing.is_empty() {
+        if replace && !self.is_complete && !missing.is_empty() {
             warnings.push(format!(
                 "no {} in the files: by these default constraints find which pods belong together",
                 missing.join(", ")
@@ -112,16 +154,29 @@ impl Input {
                 owners.any(|owner| owner.controller == Some(true) && owner.kind == kind)
             })
         };
+        let any_named = || {
+            let mut owners = ObjectKind::all().map(ObjectKind::as_str);
+            owners.any(is_named)
+        };
         ObjectKind::all()
             .filter(|kind| matches!(kind, ObjectKind::Owner(_)))
             .map(ObjectKind::as_str)
             .filter(|kind| !kinds.contains_key(kind))
             .filter(|kind| match *kind {
+                // Nobody asked for these default constraints, and a few pods by
+                // themselves are no cluster that lacks its services.
+                "Service" if self.is_supposed => any_named(),
                 "Service" => pods().next().is_some(),
                 kind => is_named(kind),
             })
             .collect()
     }
+}
+
+/// The default constraints that `--default-constraints` names.
+fn of_flag(argument: Option<&str>) -> Result<Option<DefaultConstraints>> {
+    let read = argument.map(manifest::read_default_constraints).transpose();
+    read.context("--default-constraints")
 }
 
 /// Sends `input` into a snapshot.
@@ -159,7 +214,7 @@ pub(crate) fn transfer_bar(changes: usize) -> ProgressBar {
 }
 
 /// A progress bar that is seen from so much work on.
-fn bar(length: u64, seen_from: u64, template: &str) -> ProgressBar {
+pub(crate) fn bar(length: u64, seen_from: u64, template: &str) -> ProgressBar {
     let progress = ProgressBar::new(length);
     if length < seen_from {
         progress.set_draw_target(ProgressDrawTarget::hidden());

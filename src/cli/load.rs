@@ -52,7 +52,7 @@ pub(crate) struct LoadCommand {
 impl LoadCommand {
     /// Reads the files and sends them.
     pub(crate) async fn run(self) -> Result<Exit> {
-        let input = Input::read(&self.files, self.defaults.argument())?;
+        let input = Input::read(&self.files, self.defaults.argument(), None)?;
         let nothing = input.objects.changes.is_empty() && input.default_constraints.is_none();
         anyhow::ensure!(
             self.allow_empty || !nothing,
@@ -90,7 +90,7 @@ pub(crate) struct Restore {
 impl Restore {
     /// Replaces the snapshot with the saved one.
     pub(crate) async fn run(self) -> Result<Exit> {
-        let input = Input::read(std::slice::from_ref(&self.file), None)?;
+        let input = Input::read(std::slice::from_ref(&self.file), None, None)?;
         anyhow::ensure!(
             input.default_constraints.is_some(),
             "{}: no saved snapshot (it has no DefaultConstraints in it); use `evenkeel load` for \

@@ -3,6 +3,7 @@
 
 mod args;
 mod backend;
+mod cluster;
 mod command_line;
 mod completions;
 mod decide;
@@ -11,6 +12,7 @@ mod endpoint;
 mod errors;
 mod exit;
 mod explain;
+mod export;
 mod feed;
 mod feed_cluster;
 mod filter;
@@ -19,7 +21,9 @@ mod input;
 mod lint;
 mod load;
 mod output;
+mod pending;
 mod place;
+mod plugin;
 mod probe;
 mod render;
 mod replay;
@@ -31,14 +35,17 @@ mod score;
 mod selector;
 mod serve;
 mod snapshots;
+mod source;
 mod spread;
 mod state;
+mod stored;
 mod synth;
 mod token;
 mod verify;
 mod watching;
 mod what_if;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -128,6 +135,16 @@ enum Command {
     Token(token::MakeToken),
     /// Write a completion script for a shell
     Completions(completions::Completions),
+}
+
+/// Completes a command line for kubectl, if the program was called for that; the
+/// exit code then.
+pub fn complete(args: &[OsString]) -> Option<ExitCode> {
+    let completed = plugin::complete(Cli::command(), args)?;
+    Some(completed.unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        ExitCode::FAILURE
+    }))
 }
 
 impl Cli {

@@ -1,6 +1,6 @@
 //! Writing answers to standard output.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use anyhow::Result;
 use clap::ValueEnum;
@@ -72,6 +72,21 @@ fn yaml(answer: &dyn erased_serde::Serialize) -> Result<String> {
 pub(crate) fn print(text: &str) -> Result<()> {
     let text = visible::styled(text);
     finish(anstream::stdout().lock().write_all(text.as_bytes()))
+}
+
+/// Writes to standard output what takes the place of what was written before: on a
+/// terminal that is emptied first.
+///
+/// # Errors
+/// Also when nobody reads any more.
+pub(crate) fn replace(text: &str) -> Result<()> {
+    let text = visible::styled(text);
+    let mut output = anstream::stdout().lock();
+    if io::stdout().is_terminal() {
+        output.write_all(b"\x1b[2J\x1b[3J\x1b[H")?;
+    }
+    output.write_all(text.as_bytes())?;
+    Ok(output.flush()?)
 }
 
 /// Writes bytes to standard output as they are.

@@ -86,9 +86,9 @@ impl PlaceCommand {
     /// Places and prints.
     pub(crate) async fn run(self) -> Result<Exit> {
         anyhow::ensure!(
-            self.reserve.is_none() || !self.question.state.is_loaded(),
-            "--reserve with --load: a reservation is kept by a server, and nothing of this process \
-             outlives it; load the files into a server with `evenkeel load` and ask that"
+            self.reserve.is_none() || !self.question.state.is_local(),
+            "--reserve with --load or a cluster: a reservation is kept by a server, and nothing of \
+             this process outlives it; load into a server with `evenkeel load` and ask that"
         );
         let asked = self.question.open().await?;
         let answer = match asked.workload.policy.clone() {
@@ -152,7 +152,7 @@ impl PlaceCommand {
             candidates: self.question.candidates(),
             node_checks: self.question.node_checks().into(),
             min_revision: self.question.min_revision,
-            overlay: asked.overlay.clone(),
+            overlay: asked.overlay.changes.clone(),
             bonuses,
             reserve,
             request_id: self.request_id.clone().unwrap_or_default(),
@@ -186,16 +186,13 @@ impl PlaceCommand {
             None => self.question.node_checks(),
         };
         let names = names.map(|names| NodeNames { names });
+        let question = &self.question;
         let request = FilterRequest {
-            snapshot: self.question.state.snapshot().to_owned(),
             dialect: Dialect::Fleet.into(),
-            pod: Some(pod),
-            candidates: names.or_else(|| self.question.candidates()),
+            candidates: names.or_else(|| question.candidates()),
             node_checks: checks.into(),
-            min_revision: self.question.min_revision,
-            overlay: asked.overlay.clone(),
             view: View::Basic.into(),
-            ..Default::default()
+            ..question.filter_request(&pod, &asked.overlay.changes)
         };
         let answer = self.question.ask(asked, request, rpc!(filter)).await?;
         let placement = |node| Placement {

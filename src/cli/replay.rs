@@ -15,6 +15,7 @@ use super::exit::Exit;
 use super::output;
 use super::render;
 use super::replayed::{Different, Replayed};
+use super::source;
 use crate::decision_log::{Brief, Line, LoggedRequest};
 use crate::manifest::SavedOrigin;
 
@@ -45,7 +46,7 @@ pub(crate) struct ReplayCommand {
     same_revision: bool,
 
     #[command(flatten)]
-    state: args::SnapshotSource,
+    state: source::SnapshotSource,
 
     #[command(flatten)]
     output: args::OutputFlag,
@@ -64,16 +65,15 @@ impl ReplayCommand {
         let readers = self.logs.iter().filter(|log| *log == Path::new("-"));
         let readers = readers.count() + usize::from(self.state.reads_standard_input());
         anyhow::ensure!(readers <= 1, "standard input can be read once only");
-        let (client, saved) = self.state.open().await?;
+        let opened = self.state.open().await?;
+        let (client, saved) = (&opened.client, opened.saved());
         let mut replayed = Replayed {
             snapshot: self.state.snapshot().to_owned(),
-            epoch: saved.as_ref().map(|saved| saved.epoch.clone()),
-            revision: saved.as_ref().map(|saved| saved.revision),
+            epoch: saved.map(|saved| saved.epoch.clone()),
+            revision: saved.map(|saved| saved.revision),
             ..Replayed::default()
         };
-        let others = self
-            .replay_all(&client, saved.as_ref(), &mut replayed)
-            .await?;
+        let others = self.replay_all(client, saved, &mut replayed).await?;
         let read = replayed.same + replayed.left_out + replayed.different.len();
         anyhow::ensure!(
             read > 0,
@@ -140,7 +140,7 @@ impl ReplayCommand {
         line.request.ask_now(self.state.snapshot());
         let is_same = |epoch: &str, revision| epoch == line.epoch && revision == line.revision;
         let mut same_revision = saved.map(|saved| is_same(&saved.epoch, saved.revision));
-        if self.same_revision && self.state.is_loaded() && same_revision != Some(true) {
+        if self.same_revision && self.state.is_local() && same_revision != Some(true) {
             replayed.left_out += 1;
             return Ok(());
         }
@@ -149,7 +149,7 @@ impl ReplayCommand {
             Err(error) if error.is::<Unreachable>() => return Err(error),
             Err(error) => Err(format!("{error:#}")),
         };
-        if let (false, Ok(answered)) = (self.state.is_loaded(), &answered) {
+        if let (false, Ok(answered)) = (self.state.is_local(), &answered) {
             same_revision = Some(is_same(&answered.epoch, answered.revision));
             if self.same_revision && same_revision != Some(true) {
                 replayed.left_out += 1;

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::Args;
 
-use super::args;
-use super::errors::RefusedCall;
+use super::backend::Client;
 use super::exit::Exit;
+use super::export::Export;
 use super::output;
-use crate::api::ExportSum;
+use super::source;
 use crate::explain::number;
 use crate::manifest::{ListFile, SavedOrigin};
-use crate::proto::v1::ExportSnapshotRequest;
+use crate::proto::v1::ExportSummary;
 
 /// Flags of `evenkeel snapshot save`.
 #[derive(Debug, Args)]
@@ -32,7 +32,7 @@ pub(crate) struct Save {
     file: PathBuf,
 
     #[command(flatten)]
-    state: args::SnapshotSource,
+    state: source::SnapshotSource,
 }
 
 impl Save {
@@ -40,41 +40,10 @@ impl Save {
     pub(crate) async fn run(self) -> Result<Exit> {
         let client = self.state.client().await?;
         let mut file = ListFile::create(&self.file)?;
-        let request = ExportSnapshotRequest {
-            snapshot: self.state.snapshot().to_owned(),
-        };
-        let failed = |status| RefusedCall::or_unreachable(status, Vec::new());
-        let answer = client.rpc().export_snapshot(request).await;
-        let mut parts = answer.map_err(failed)?.into_inner();
-        let mut saved: Option<SavedOrigin> = None;
-        let (mut sum, mut summary) = (ExportSum::default(), None);
-        while let Some(part) = parts.message().await.map_err(failed)? {
-            if saved.is_none() {
-                let origin = SavedOrigin {
-                    snapshot: self.state.snapshot().to_owned(),
-                    epoch: part.epoch,
-                    revision: part.revision,
-                };
-                file.add_origin(&origin)?;
-                saved = Some(origin);
-            }
-            let update = part.update.unwrap_or_default();
-            sum.add_update(&update);
-            file.add(&update)?;
-            summary = part.summary;
-        }
-        let summary = summary.context(
-            "the export was cut short: the server did not sum it up (one of an earlier version \
-             cannot); nothing was saved",
-        )?;
-        anyhow::ensure!(
-            summary == sum.finish(),
-            "the export is not what the server says that it sent; nothing was saved. It may know \
-             fields that this version does not"
-        );
+        let summary = self.save(&client, &mut file).await;
+        let (summary, revision) = summary.context("nothing was saved")?;
         file.add_end(&summary)?;
         let (objects, is_file) = file.finish()?;
-        let revision = saved.map_or(0, |saved| saved.revision);
         if is_file {
             output::print(&format!(
                 "snapshot {:?}, revision {revision}: {} objects written to {}\n",
@@ -84,5 +53,23 @@ impl Save {
             ))?;
         }
         Ok(Exit::Success)
+    }
+
+    /// Writes all objects: what they are in all, and their revision.
+    async fn save(&self, client: &Client, file: &mut ListFile) -> Result<(ExportSummary, i64)> {
+        let mut export = Export::of(client, self.state.snapshot()).await?;
+        let mut revision = None;
+        while let Some(part) = export.next().await? {
+            if revision.is_none() {
+                file.add_origin(&SavedOrigin {
+                    snapshot: self.state.snapshot().to_owned(),
+                    epoch: part.epoch,
+                    revision: part.revision,
+                })?;
+                revision = Some(part.revision);
+            }
+            file.add(&part.update)?;
+        }
+        Ok((export.summary(), revision.unwrap_or(0)))
     }
 }

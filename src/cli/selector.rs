@@ -2,11 +2,27 @@
 
 use std::str::FromStr;
 
+use anyhow::Result;
+
+use crate::matching::{Path, Selector, Violations};
 use crate::proto::v1::{LabelSelector, LabelSelectorRequirement};
 
 /// A label selector of the command line. The server checks keys and values.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SelectorFlag(pub(crate) LabelSelector);
+
+impl SelectorFlag {
+    /// It, to be matched in this process.
+    ///
+    /// # Errors
+    /// Every key and value that is none.
+    pub(crate) fn compile(&self) -> Result<Selector> {
+        let mut faults = Violations::default();
+        let compiled = Selector::compile(Some(&self.0), Path::root("--selector"), &mut faults);
+        anyhow::ensure!(faults.is_empty(), "{faults}");
+        Ok(compiled.or_everything())
+    }
+}
 
 impl FromStr for SelectorFlag {
     type Err = String;

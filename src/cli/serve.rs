@@ -85,8 +85,8 @@ impl Preload {
         }
         // Reading takes seconds for a large cluster: not on a thread that
         // answers health checks.
-        let input =
-            tokio::task::spawn_blocking(move || Input::read(&files, defaults.argument())).await??;
+        let read = move || Input::read_cluster(&files, defaults.argument(), None);
+        let input = tokio::task::spawn_blocking(read).await??;
         for warning in input.warnings(true) {
             warn!("{warning}");
         }

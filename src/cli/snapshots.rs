@@ -10,6 +10,7 @@ use super::load::Restore;
 use super::output;
 use super::render;
 use super::save::Save;
+use super::source;
 use crate::proto::v1::{
     DeleteSnapshotRequest, GetSnapshotRequest, ListSnapshotsRequest, ListSnapshotsResponse,
 };
@@ -80,11 +81,11 @@ impl ListSnapshots {
 #[derive(Debug, Args)]
 pub(crate) struct Get {
     /// Name of the snapshot; or as --snapshot names it
-    #[arg(id = args::SNAPSHOT_ARGUMENT, value_name = "NAME")]
+    #[arg(id = source::SNAPSHOT_ARGUMENT, value_name = "NAME")]
     name: Option<String>,
 
     #[command(flatten)]
-    state: args::SnapshotSource,
+    state: source::SnapshotSource,
 
     #[command(flatten)]
     output: args::OutputFlag,

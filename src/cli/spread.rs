@@ -1,17 +1,21 @@
 //! `evenkeel spread`: how evenly things are spread now.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
-use super::args;
 use super::backend::{Client, all_pages, rpc};
 use super::exit::Exit;
 use super::output::{self, AnswerFormat};
 use super::render;
 use super::selector::SelectorFlag;
+use super::source;
 use crate::manifest::ObjectName;
 use crate::proto::v1::describe_spread_request::Subject;
-use crate::proto::v1::{DescribeSpreadRequest, DescribeSpreadResponse, WorkloadName};
+use crate::proto::v1::{
+    DescribeSpreadRequest, DescribeSpreadResponse, GetSnapshotRequest, WorkloadName,
+};
 
 /// Workloads asked for at a time.
 pub(super) const PAGE_SIZE: i32 = 1_000;
@@ -19,19 +23,23 @@ pub(super) const PAGE_SIZE: i32 = 1_000;
 /// Domains of a topology that a table lists by default.
 const TABLE_DOMAINS: i32 = 20;
 
+/// How often `--watch` looks whether the snapshot has changed.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
 /// Flags of `evenkeel spread`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without --workload and --selector, it lists the workloads that violate their own constraints, worst
+Without a workload and --selector, it lists the workloads that violate their own constraints, worst
 first, and counts those that no constraint holds even. With --by, it lists all workloads by their
 skew over that key.
 
 Examples:
   evenkeel spread                                     workloads that violate constraints
   evenkeel spread -n shop --load cluster.json         in one namespace, no server needed
-  evenkeel spread -n shop --workload deployment/web   a bar per domain
+  evenkeel spread -n shop deploy/web                  a bar per domain
   evenkeel spread --selector app=web --by kubernetes.io/hostname
   evenkeel spread --by topology.kubernetes.io/zone -o wide
+  evenkeel spread -w                                  again whenever it has changed
 
 Exit codes:
   0  no constraint is violated
@@ -39,15 +47,29 @@ Exit codes:
   2  the request or its input was refused
   3  the server could not be reached, or did not answer in time")]
 pub(crate) struct SpreadCommand {
-    /// Namespace; by default all, or `default` with --workload or --selector
-    #[arg(short, long, value_name = "NAMESPACE")]
-    namespace: Option<String>,
-
     /// One workload: the kind and name of its pods' controller, e.g. deploy/web
     ///
     /// Kinds have kubectl's names, and KIND/NAMESPACE/NAME names another
     /// namespace than --namespace.
-    #[arg(long, value_name = "KIND/NAME", value_parser = workload_name, conflicts_with = "selector")]
+    #[arg(
+        value_name = "KIND/NAME",
+        value_parser = ObjectName::with_kind,
+        conflicts_with_all = ["workload", "selector"]
+    )]
+    object: Option<ObjectName>,
+
+    /// Namespace; by default all, or `default` with a workload or --selector
+    #[arg(short, long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+
+    /// All namespaces, which is the default for what is about all workloads
+    #[arg(
+        short = 'A', long, conflicts_with_all = ["namespace", "object", "workload", "selector"]
+    )]
+    all_namespaces: bool,
+
+    /// The same as KIND/NAME
+    #[arg(long, value_name = "KIND/NAME", value_parser = ObjectName::with_kind, conflicts_with = "selector")]
     workload: Option<ObjectName>,
 
     /// Pods that match, in kubectl's syntax: app=web,tier in (a,b),!legacy
@@ -83,7 +105,11 @@ pub(crate) struct SpreadCommand {
     max_domains: i32,
 
     #[command(flatten)]
-    state: args::SnapshotSource,
+    state: source::SnapshotSource,
+
+    /// Show it again whenever it has changed, until interrupted
+    #[arg(short, long, conflicts_with = "load")]
+    watch: bool,
 
     /// How to write the answer
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = SpreadFormat::Table)]
@@ -107,39 +133,64 @@ enum SpreadFormat {
     Html,
 }
 
-/// A workload as `--workload` names it.
-fn workload_name(text: &str) -> Result<ObjectName, &'static str> {
-    let name: ObjectName = text.parse()?;
-    match name.kind {
-        Some(_) => Ok(name),
-        None => Err("want KIND/NAME or KIND/NAMESPACE/NAME"),
-    }
-}
-
 impl SpreadCommand {
     /// Asks and prints.
     pub(crate) async fn run(self) -> Result<Exit> {
+        if self.watch {
+            return self.keep_showing().await;
+        }
         let client = self.state.client().await?;
         let answer = ask_all(&client, self.request()).await?;
-        let all = self.workload.is_none() && self.selector.is_none();
+        let text = self.text(&answer)?;
+        match self.output {
+            SpreadFormat::Html => output::print_bytes(text.as_bytes())?,
+            _ => output::print(&text)?,
+        }
+        Ok(Exit::of_violations(answer.violating_count))
+    }
+
+    /// Asks and prints whenever the snapshot has changed; on a terminal in the place
+    /// of what was there. Ends with an error, or when it is interrupted.
+    async fn keep_showing(&self) -> Result<Exit> {
+        anyhow::ensure!(
+            self.output != SpreadFormat::Html,
+            "--watch: a page is written once; leave out -o html"
+        );
+        let client = self.state.follow().await?;
+        let mut shown = None;
+        loop {
+            let mut answer = ask_all(&client, self.request()).await?;
+            let told = Told::of(&mut answer);
+            if shown.as_ref() != Some(&answer) {
+                let text = self.text(&told.of_again(&answer))?;
+                output::replace(&text)?;
+            }
+            shown = Some(answer);
+            told.wait_for_another(&client, self.state.snapshot())
+                .await?;
+        }
+    }
+
+    /// An answer as it is to be written.
+    fn text(&self, answer: &DescribeSpreadResponse) -> Result<String> {
+        let all = self.named().is_none() && self.selector.is_none();
+        let title = self.state.title();
         let about = render::SpreadOf {
             all,
-            snapshot: self.state.snapshot(),
+            snapshot: &title,
             by: self.by.as_deref(),
             selector: self
                 .selector
                 .as_ref()
                 .map(|SelectorFlag(selector)| selector),
             bars: self.output == SpreadFormat::Wide || !all,
-            loaded: self.state.is_loaded(),
+            loaded: self.state.is_local(),
         };
         let format = match self.output {
             SpreadFormat::Html => {
                 let origin = self.state.origin();
                 let page = |answer: &_| render::spread_html(&about, &origin, answer);
-                let page = output::shown(&answer, page);
-                output::print_bytes(page.as_bytes())?;
-                return Ok(Exit::of_violations(answer.violating_count));
+                return Ok(output::shown(answer, page));
             }
             SpreadFormat::Table | SpreadFormat::Wide => AnswerFormat::Table,
             SpreadFormat::Json => AnswerFormat::Json,
@@ -147,12 +198,16 @@ impl SpreadCommand {
             SpreadFormat::Name => AnswerFormat::Name,
         };
         let table = |answer: &_| render::spread(&about, answer);
-        output::print(&format.render(&answer, table, names)?)?;
-        Ok(Exit::of_violations(answer.violating_count))
+        format.render(answer, table, names)
+    }
+
+    /// The workload that is asked about.
+    fn named(&self) -> Option<&ObjectName> {
+        self.object.as_ref().or(self.workload.as_ref())
     }
 
     fn request(&self) -> DescribeSpreadRequest {
-        let named = self.workload.as_ref();
+        let named = self.named();
         let workload = named.map(|named| {
             Subject::Workload(WorkloadName {
                 kind: named.kind.clone().unwrap_or_default(),
@@ -172,6 +227,49 @@ impl SpreadCommand {
             max_domains: Some(self.max_domains),
             page_size: PAGE_SIZE,
             page_token: String::new(),
+        }
+    }
+}
+
+/// When an answer was given, which changes though nothing else does.
+struct Told {
+    epoch: String,
+    revision: i64,
+    age: Option<pbjson_types::Duration>,
+}
+
+impl Told {
+    /// Takes it out of an answer.
+    fn of(answer: &mut DescribeSpreadResponse) -> Self {
+        Self {
+            epoch: std::mem::take(&mut answer.epoch),
+            revision: std::mem::take(&mut answer.revision),
+            age: answer.age.take(),
+        }
+    }
+
+    /// The answer with it.
+    fn of_again(&self, answer: &DescribeSpreadResponse) -> DescribeSpreadResponse {
+        DescribeSpreadResponse {
+            epoch: self.epoch.clone(),
+            revision: self.revision,
+            age: self.age,
+            ..answer.clone()
+        }
+    }
+
+    /// Waits until the snapshot has another revision.
+    async fn wait_for_another(&self, client: &Client, snapshot: &str) -> Result<()> {
+        loop {
+            tokio::time::sleep(LOOK_AGAIN).await;
+            let request = GetSnapshotRequest {
+                snapshot: snapshot.to_owned(),
+            };
+            let answer = client.call(request, rpc!(get_snapshot)).await?;
+            let now = answer.snapshot.unwrap_or_default();
+            if (now.revision, &*now.epoch) != (self.revision, &*self.epoch) {
+                return Ok(());
+            }
         }
     }
 }

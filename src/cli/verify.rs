@@ -7,6 +7,7 @@ use super::args;
 use super::backend::{Client, rpc};
 use super::exit::Exit;
 use super::render;
+use super::source;
 use crate::proto::v1::{VerifySnapshotRequest, VerifySnapshotResponse};
 
 /// Flags of `evenkeel verify`.
@@ -26,7 +27,7 @@ Exit codes:
   3  the server could not be reached, or did not answer in time")]
 pub(crate) struct Verify {
     #[command(flatten)]
-    state: args::SnapshotSource,
+    state: source::SnapshotSource,
 
     #[command(flatten)]
     output: args::OutputFlag,

@@ -66,7 +66,7 @@ impl WhatIf {
 
     fn read_files(&self) -> Result<LoadedObjects> {
         let sources = manifest::expand(&self.overlay)?;
-        let objects = manifest::read_objects(sources, &ProgressBar::hidden())?;
+        let objects = manifest::read_objects(sources, None, &ProgressBar::hidden())?;
         for line in &objects.repeated {
             output::warn(line);
         }

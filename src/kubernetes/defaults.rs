@@ -72,10 +72,7 @@ impl Defaults {
     /// What is wrong with the file or the ConfigMap.
     pub(super) async fn read(self, cluster: Cluster) -> Result<DefaultConstraints, Error> {
         match self {
-            Self::System => Ok(DefaultConstraints {
-                system: true,
-                ..DefaultConstraints::default()
-            }),
+            Self::System => Ok(manifest::system_default_constraints()),
             Self::File(path) => {
                 let path = path.to_string_lossy();
                 Ok(manifest::read_default_constraints(&path)?)

@@ -28,6 +28,6 @@ pub(crate) use connection::{Cluster, Target};
 pub(crate) use defaults::Defaults;
 pub(crate) use error::Error;
 pub(crate) use feed::Feed;
-pub(crate) use listing::{OnProgress, Progress, Selection};
+pub(crate) use listing::{Progress, Selection};
 pub(crate) use resource::Resource;
 pub(crate) use sink::Sink;

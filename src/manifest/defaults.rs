@@ -14,8 +14,16 @@ use crate::proto::v1::DefaultConstraints;
 
 const PLUGIN: &str = "PodTopologySpread";
 
-/// Reads default constraints: `system` means Kubernetes' own, anything else
-/// names a file (`-`: standard input) with one of
+/// Kubernetes' own default constraints.
+pub(crate) fn system_default_constraints() -> DefaultConstraints {
+    DefaultConstraints {
+        constraints: Vec::new(),
+        system: true,
+    }
+}
+
+/// Reads default constraints: `system` means Kubernetes' own, `none` that there
+/// are none, anything else names a file (`-`: standard input) with one of
 ///
 /// - a list of constraints,
 /// - the arguments of PodTopologySpread: a map with `defaultConstraints`, or
@@ -26,11 +34,10 @@ const PLUGIN: &str = "PodTopologySpread";
 pub(crate) fn read_default_constraints(
     argument: &str,
 ) -> Result<DefaultConstraints, ManifestError> {
-    if argument == "system" {
-        return Ok(DefaultConstraints {
-            constraints: Vec::new(),
-            system: true,
-        });
+    match argument {
+        "system" => return Ok(system_default_constraints()),
+        "none" => return Ok(DefaultConstraints::default()),
+        _ => {}
     }
     let mut documents = Vec::new();
     let sources = expand(&[Path::new(argument).to_path_buf()])?;

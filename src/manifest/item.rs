@@ -52,6 +52,7 @@ impl Origin {
 }
 
 /// An object of a source, its kind not looked at yet.
+#[derive(Debug, Clone)]
 pub(super) struct Item {
     pub(super) value: Value,
     pub(super) origin: Origin,

@@ -3,13 +3,15 @@
 //!
 //! `source` says which files there are, `document` takes one apart into single
 //! objects, each an `item` until its kind is known, and `lean` leaves out what no
-//! decision reads. `naming` reads names of objects as people type them. `object`, `workload`, `fleet` and `defaults` decode what they
+//! decision reads. `naming` reads names of objects
+//! as people type them, and `finder` finds the one that is meant. `object`, `workload`, `fleet` and `defaults` decode what they
 //! know. `saved` makes sure that a saved snapshot is read whole or not at all.
 
 mod defaults;
 mod document;
 mod embedded;
 mod error;
+mod finder;
 mod fleet;
 mod item;
 mod json_parts;
@@ -29,8 +31,11 @@ mod templates;
 mod tests;
 mod workload;
 
-pub(crate) use defaults::{default_constraints_in, read_default_constraints};
+pub(crate) use defaults::{
+    default_constraints_in, read_default_constraints, system_default_constraints,
+};
 pub(crate) use error::ManifestError;
+pub(crate) use finder::{WorkloadFinder, read_workload};
 pub(crate) use fleet::{PlacementPolicy, Preference};
 pub(crate) use item::ListedObject;
 pub(crate) use list_file::ListFile;
@@ -43,4 +48,4 @@ pub(crate) use positions::Positions;
 pub(crate) use saved::SavedOrigin;
 pub(crate) use source::{InputSource, expand};
 pub(crate) use templates::{Template, TemplateObject};
-pub(crate) use workload::{WorkloadPod, read_workload};
+pub(crate) use workload::WorkloadPod;

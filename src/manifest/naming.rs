@@ -71,6 +71,30 @@ impl ObjectName {
         }
     }
 
+    /// A name with its kind: `KIND/NAME` or `KIND/NAMESPACE/NAME`.
+    ///
+    /// # Errors
+    /// What is wrong with `text`.
+    pub(crate) fn with_kind(text: &str) -> Result<Self, &'static str> {
+        let name: Self = text.parse()?;
+        match name.kind {
+            Some(_) => Ok(name),
+            None => Err("want KIND/NAME or KIND/NAMESPACE/NAME"),
+        }
+    }
+
+    /// Kubernetes' word for a kind, from any of its names; one that is not known
+    /// stays as it is.
+    pub(crate) fn full_kind(text: &str) -> String {
+        full_kind(text).to_owned()
+    }
+
+    /// The same, in `namespace` if it says none.
+    pub(crate) fn or_in(mut self, namespace: &str) -> Self {
+        self.namespace.get_or_insert_with(|| namespace.to_owned());
+        self
+    }
+
     /// Whether it names an object. Kinds are compared in any case.
     pub(super) fn is_of(&self, kind: &str, namespace: &str, name: &str) -> bool {
         let same_kind = |wanted: &String| wanted.eq_ignore_ascii_case(kind);

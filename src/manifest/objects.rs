@@ -6,7 +6,9 @@ use indicatif::ProgressBar;
 
 use super::document::{for_each_item, for_each_item_in};
 use super::error::ManifestError;
-use super::item::{Item, Origin};
+use super::finder::WorkloadFinder;
+use super::fleet::is_cluster;
+use super::item::{Item, Origin, text};
 use super::object::{Decoded, decode, name_of, object_name};
 use super::saved::{SavedOrigin, Verifier};
 use super::source::InputSource;
@@ -24,6 +26,9 @@ pub(crate) struct LoadedObjects {
     pub(crate) default_constraints: Option<DefaultConstraints>,
     /// Where the objects were saved from, when a file says so.
     pub(crate) saved: Option<SavedOrigin>,
+    /// Whether they are clusters of a fleet, where other rules hold than
+    /// kube-scheduler's.
+    pub(crate) is_fleet: bool,
     /// A line for each object that occurs more than once. The last one counts.
     pub(crate) repeated: Vec<String>,
     origins: Vec<Origin>,
@@ -63,6 +68,7 @@ impl LoadedObjects {
         self.origins.extend(moved);
         self.sources.extend(other.sources);
         self.changes.extend(other.changes);
+        self.is_fleet |= other.is_fleet;
         self.repeated.extend(other.repeated);
         for (kind, count) in other.skipped {
             *self.skipped.entry(kind).or_default() += count;
@@ -74,15 +80,20 @@ impl LoadedObjects {
     }
 }
 
-/// Reads all of `sources`. `progress` counts bytes.
+/// Reads all of `sources`, and shows each object to `finder`. `progress` counts
+/// bytes.
 pub(crate) fn read_objects(
     sources: Vec<InputSource>,
+    mut finder: Option<&mut WorkloadFinder>,
     progress: &ProgressBar,
 ) -> Result<LoadedObjects, ManifestError> {
     progress.set_length(sources.iter().filter_map(InputSource::size_bytes).sum());
     let mut reader = Reader::default();
     for (index, source) in sources.iter().enumerate() {
         for_each_item(source, index, progress, &mut |item| {
+            if let Some(finder) = &mut finder {
+                finder.offer(&item, source);
+            }
             reader.take(item, &sources)
         })?;
         let ended = reader.verifier.end_of_source();
@@ -141,6 +152,8 @@ impl Reader {
         let origin = item.origin;
         let source = &sources[origin.source as usize];
         let not_whole = |message| not_whole(source, message);
+        let version = text(&item.value, "apiVersion");
+        self.objects.is_fleet |= is_cluster(text(&item.value, "kind"), version);
         match decode(item, source)? {
             Decoded::Object(object) => {
                 let change = Change {

@@ -1,5 +1,6 @@
 //! All pods, workloads and placements of a file, each with where it was found.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use serde_json::Value;
@@ -48,6 +49,20 @@ impl TemplateObject {
     /// Its namespace; empty when it does not say.
     pub(crate) fn namespace(&self) -> &str {
         item::text(item::metadata(&self.value), "namespace")
+    }
+
+    /// Its name, without kind and namespace.
+    pub(crate) fn own_name(&self) -> &str {
+        item::text(item::metadata(&self.value), "name")
+    }
+
+    /// Its own labels, not those of its pods.
+    pub(crate) fn labels(&self) -> BTreeMap<String, String> {
+        let labels = item::metadata(&self.value).get("labels");
+        let labels = labels.and_then(Value::as_object).into_iter().flatten();
+        let text =
+            |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
+        labels.filter_map(text).collect()
     }
 
     /// Whether it is a placement of KubeFleet.

@@ -1,22 +1,14 @@
 //! The pod that a decision is about: a Pod, or the pods that a workload would
 //! make.
 
-use std::path::Path;
-
-use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
-use super::document::for_each_item;
 use super::embedded::{TemplatePath, path_of_kind, template_paths};
 use super::error::ManifestError;
 use super::fleet::{PlacementPolicy, is_placement, placement};
 use super::item::{Item, describe, metadata, text};
-use super::naming::ObjectName;
-use super::source::{InputSource, expand};
+use super::source::InputSource;
 use crate::proto::v1::{Dialect, Pod};
-
-/// How many choices an error lists.
-const LISTED_CHOICES: usize = 20;
 
 /// A pod and what it was made from.
 #[derive(Debug)]
@@ -41,54 +33,24 @@ impl WorkloadPod {
     }
 }
 
-/// Reads the pod of the one workload in `path` (`-`: standard input), or of
-/// the one called `name`.
-/// `namespace` overrides the workload's, whatever the file says.
+/// The pod of an object that has one pod template, or is a placement.
 ///
 /// A pod template becomes a pod with the template's labels and the workload's
 /// namespace. The pods of a ReplicaSet, StatefulSet or ReplicationController
 /// have it as their owner, so that the selector of default constraints is
 /// deduced as for the real pods. Those of a Deployment or a CronJob have an
-/// owner in between that is not in the file, so they get no owner. An object of
-/// another kind is a workload if it has one pod template.
-pub(crate) fn read_workload(
-    path: &Path,
-    name: Option<&ObjectName>,
-    namespace: Option<&str>,
-) -> Result<WorkloadPod, ManifestError> {
-    let mut found = Vec::new();
-    let mut choices = Vec::new();
-    let sources = expand(&[path.to_path_buf()])?;
-    for (index, source) in sources.iter().enumerate() {
-        for_each_item(source, index, &ProgressBar::hidden(), &mut |item| {
-            let kind = text(&item.value, "kind");
-            let has_pods = path_of_kind(kind).is_some() || is_placement(kind);
-            if has_pods || !template_paths(&item.value).is_empty() {
-                choices.push(choice(&item.value));
-                if name.is_none_or(|name| is_called(&item.value, name)) {
-                    found.push(item);
-                }
-            }
-            Ok(())
-        })?;
-    }
-    let item = the_one(found, &choices, name, path)?;
-    let source = &sources[item.origin.source as usize];
-    let mut name = describe(&item.value);
-    if let Some(namespace) = namespace {
-        name.push_str(&format!(", in namespace {namespace}"));
-    }
+/// owner in between, so they get none. An object of another kind is a workload
+/// if it has one pod template.
+pub(super) fn workload_pod(item: Item, source: &InputSource) -> Result<WorkloadPod, ManifestError> {
+    let name = describe(&item.value);
     let replicas = replicas(&item.value);
-    let (mut pod, policy) = if is_placement(text(&item.value, "kind")) {
+    let (pod, policy) = if is_placement(text(&item.value, "kind")) {
         let (pod, policy) = placement(item, source)?;
         (pod, Some(policy))
     } else {
         let place = the_template(&item, source)?;
         (pod_of(item, &place, source)?, None)
     };
-    if let Some(namespace) = namespace {
-        pod.metadata.get_or_insert_default().namespace = namespace.to_owned();
-    }
     Ok(WorkloadPod {
         name,
         pod,
@@ -130,66 +92,6 @@ fn the_template(item: &Item, source: &InputSource) -> Result<TemplatePath, Manif
             Err(fault(field, "no pod template there".to_owned()))
         }
     }
-}
-
-/// The only item of `found`, else an error that says what there is.
-fn the_one(
-    found: Vec<Item>,
-    choices: &[String],
-    name: Option<&ObjectName>,
-    path: &Path,
-) -> Result<Item, ManifestError> {
-    let count = found.len();
-    let found = match <[Item; 1]>::try_from(found) {
-        Ok([item]) => return Ok(item),
-        Err(found) => found,
-    };
-    let matching: Vec<String> = found.iter().map(|item| choice(&item.value)).collect();
-    let problem = match name {
-        _ if choices.is_empty() => "no Pod or workload with a pod template in it".to_owned(),
-        Some(name) if count == 0 => format!("no {name} in it; there is {}", listed(choices)),
-        Some(name) => format!(
-            "{count} objects called {name} in it; say which with --name KIND/NAMESPACE/NAME: {}",
-            listed(&matching)
-        ),
-        None => format!(
-            "{count} pods and workloads in it; say which with --name KIND/NAME: {}",
-            listed(&matching)
-        ),
-    };
-    Err(ManifestError::Choice(format!(
-        "{}: {problem}",
-        path.display()
-    )))
-}
-
-/// `KIND/NAMESPACE/NAME` of an object, as `--name` takes it.
-fn choice(value: &Value) -> String {
-    let (kind, namespace, name) = parts(value);
-    format!("{kind}/{namespace}/{name}")
-}
-
-/// Kind, namespace and name of an object.
-fn parts(value: &Value) -> (&str, &str, &str) {
-    let metadata = metadata(value);
-    let namespace = match text(metadata, "namespace") {
-        "" => "default",
-        namespace => namespace,
-    };
-    (text(value, "kind"), namespace, text(metadata, "name"))
-}
-
-fn is_called(value: &Value, name: &ObjectName) -> bool {
-    let (kind, namespace, called) = parts(value);
-    name.is_of(kind, namespace, called)
-}
-
-fn listed(choices: &[String]) -> String {
-    let mut text = choices[..choices.len().min(LISTED_CHOICES)].join(", ");
-    if choices.len() > LISTED_CHOICES {
-        text.push_str(&format!(" and {} more", choices.len() - LISTED_CHOICES));
-    }
-    text
 }
 
 /// The pod of an item that has a template at `place`.

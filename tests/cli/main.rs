@@ -1,11 +1,16 @@
 //! The command line, through the real binary.
 
+#[allow(dead_code, reason = "each test program uses its part")]
+#[path = "../support/api_server.rs"]
+mod api_server;
 mod evenkeel;
 mod hostile;
 mod in_process;
+mod kube_api;
 mod lint;
 mod lint_settings;
 mod lint_written;
+mod named;
 mod odds;
 mod place;
 #[path = "../support/process.rs"]

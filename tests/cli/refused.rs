@@ -88,7 +88,7 @@ fn wrong_input_ends_with_2_and_says_where() {
         ),
         (
             "score",
-            "the following required arguments were not provided",
+            "error: which pod? Name it, or a workload, as kubectl does",
         ),
         (
             "load empty.yaml",

@@ -44,7 +44,9 @@ fn a_report_has_the_score_and_what_it_is_made_of() {
 fn a_server_reports_the_same() {
     let server = Server::start(&[]);
     let (asking, alone) = (outage().with_server(server.url()), outage());
-    asking.run("load cluster.yaml").expect(0);
+    asking
+        .run("load cluster.yaml --default-constraints system")
+        .expect(0);
     for flags in ["", "-n shop", "--by kubernetes.io/hostname", "-n elsewhere"] {
         let there = asking.run(&format!("report {flags}"));
         let here = alone.run(&format!("report {flags} --load cluster.yaml"));

@@ -1,7 +1,14 @@
 //! `evenkeel spread`, in this process and over a server.
 
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+
+use serde_json::json;
+
+use crate::api_server::ApiServer;
 use crate::evenkeel::Desk;
-use crate::process::Server;
+use crate::process::{Server, until};
 
 const AFTER_OUTAGE: &str = include_str!("../../examples/three-zones/after-outage.yaml");
 
@@ -13,7 +20,7 @@ fn desk() -> Desk {
 fn violators_come_worst_first() {
     let answer = desk().run("spread --load cluster.yaml");
     let expected = "\
-snapshot \"default\", revision 1
+snapshot \"default\", revision 1, default constraints: system
 violating: 2 of 3 workloads with constraints
 3 workloads: 3 with constraints of their own, 0 by default constraints, 0 of several pods without any, 0 of a single pod, 0 tied to nodes
 
@@ -27,7 +34,7 @@ shop       StatefulSet/cache  2     kubernetes.io/hostname, max skew 1, Schedule
 #[test]
 fn one_workload_has_a_bar_per_domain() {
     let expected = "\
-snapshot \"default\", revision 1
+snapshot \"default\", revision 1, default constraints: system
 
 Deployment/web, namespace shop: 5 pods
   over topology.kubernetes.io/zone, max skew 1, DoNotSchedule
@@ -74,7 +81,9 @@ fn names_and_exit_codes() {
 fn a_server_answers_the_same() {
     let server = Server::start(&[]);
     let (asking, alone) = (desk().with_server(server.url()), desk());
-    asking.run("load cluster.yaml").expect(0);
+    asking
+        .run("load cluster.yaml --default-constraints system")
+        .expect(0);
     let questions = [
         "",
         "-o wide",
@@ -87,6 +96,99 @@ fn a_server_answers_the_same() {
         assert_eq!(there.out, here.out, "{flags}");
         assert_eq!(there.code, here.code, "{flags}");
     }
+}
+
+/// A command whose lines are read while it runs. It is killed in the end.
+struct Shown {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Shown {
+    fn start(desk: &Desk, line: &str) -> Self {
+        let mut command = desk.command(line);
+        let child = command.stdout(Stdio::piped()).spawn();
+        let mut child = child.expect("the binary starts");
+        let output = child.stdout.take().expect("it is piped");
+        let (to, lines) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                let _ = to.send(line);
+            }
+        });
+        Self { child, lines }
+    }
+
+    fn wait_for(&self, text: &str) {
+        until(text, || {
+            self.lines.try_iter().find(|line| line.starts_with(text))
+        });
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn what_has_changed_is_shown_again() {
+    let server = Server::start(&[]);
+    let desk = desk().with_server(server.url()).file(
+        "nodes.yaml",
+        "kind: Node\nmetadata: {name: a1, labels: {zone: a}}",
+    );
+    desk.run("load cluster.yaml").expect(0);
+    let shown = Shown::start(&desk, "spread --watch");
+    shown.wait_for("violating: 2 of 3 workloads");
+    desk.run("load nodes.yaml").expect(0);
+    shown.wait_for("no workload: there is no pod here");
+    for (line, why) in [
+        ("spread -w --load cluster.yaml", "cannot be used with"),
+        ("spread -w -o html", "a page is written once"),
+        ("spread -w --kubeconfig nowhere.yaml", "nowhere.yaml"),
+    ] {
+        let refused = desk.run(line).expect(2);
+        assert!(refused.err.contains(why), "{line}: {}", refused.err);
+    }
+}
+
+#[test]
+fn a_cluster_is_watched() {
+    let api = ApiServer::start();
+    let config = api.kubeconfig();
+    for (name, zone) in [("a1", "a"), ("b1", "b")] {
+        let labels = json!({"zone": zone, "kubernetes.io/hostname": name});
+        api.put(
+            "nodes",
+            json!({"metadata": {"name": name, "labels": labels}}),
+        );
+    }
+    let constraint = json!({
+        "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "db"}},
+    });
+    let owner = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "u",
+        "controller": true});
+    for name in ["db-0", "db-1"] {
+        let metadata = json!({"name": name, "namespace": "shop", "uid": name,
+            "labels": {"app": "db"}, "ownerReferences": [owner]});
+        let spec = json!({"nodeName": "a1", "topologySpreadConstraints": [constraint]});
+        let status = json!({"phase": "Running"});
+        api.put(
+            "pods",
+            json!({"metadata": metadata, "spec": spec, "status": status}),
+        );
+    }
+    let desk = Desk::new();
+    let line = format!("spread -w --kubeconfig {}", config.display());
+    let shown = Shown::start(&desk, &line);
+    shown.wait_for("cluster one, revision ");
+    shown.wait_for("violating: 1 of 1 workload");
+    api.delete("pods", "shop/db-1");
+    shown.wait_for("violating: none of 1 workload");
 }
 
 /// Nodes in two zones, and pods that no constraint holds even.
@@ -126,20 +228,19 @@ fn what_no_constraint_holds_is_counted() {
     let desk = Desk::new().file("cluster.yaml", &cluster);
     let answer = desk.run("spread --load cluster.yaml").expect(0);
     let expected = "\
-snapshot \"default\", revision 1
+snapshot \"default\", revision 1, default constraints: system
 violating: nothing to violate, no constraint is in force for 5 workloads
 5 workloads: 0 with constraints of their own, 0 by default constraints, 3 of several pods without any, 1 of a single pod, 1 tied to nodes
 pending: 1 pod, counted in no domain yet
 without any constraint: 2 all in one zone, 1 all on one node
 see how they are spread with --by topology.kubernetes.io/zone
-see what kube-scheduler's default constraints say with --default-constraints system
 ";
     assert_eq!(answer.out, expected);
 
     // Static pods and single ones are in nobody's way.
     let by = desk.run("spread --by rack --load cluster.yaml").expect(0);
     let expected = "\
-snapshot \"default\", revision 1
+snapshot \"default\", revision 1, default constraints: system
 5 workloads over rack
 not ranked: 2 workloads of a single pod or of static pods
 

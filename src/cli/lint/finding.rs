@@ -60,12 +60,15 @@ impl LintFinding {
     /// A finding about a field of a template's object.
     pub(crate) fn of(said: Said, template: &Template, file: &InputSource, all: &Positions) -> Self {
         let object = &template.object;
+        // Nobody sees the text in which a cluster sends its objects.
+        let in_cluster = matches!(file, InputSource::Cluster(_));
         let path = match (&*object.path, &*said.field) {
+            (_, field) if in_cluster => field.to_owned(),
             (item, "") => item.to_owned(),
             ("", field) => field.to_owned(),
             (item, field) => format!("{item}.{field}"),
         };
-        let position = all.find(&path);
+        let position = (!in_cluster).then(|| all.find(&path)).flatten();
         Self {
             file: file.to_string(),
             line: position.map_or(0, |position| position.line),

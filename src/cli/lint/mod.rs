@@ -6,6 +6,7 @@ mod cluster;
 mod fields;
 pub(super) mod finding;
 mod ignores;
+mod named;
 mod names;
 mod placeholders;
 pub(super) mod rule;
@@ -21,12 +22,13 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use self::finding::LintFinding;
+use self::named::NamedObjects;
 use self::rule::{LintRule, Severity};
 use self::settings::Settings;
 use self::sharing::Workloads;
-use super::args;
 use super::backend::Client;
 use super::exit::Exit;
+use super::source;
 use super::{output, render};
 use crate::manifest::{self, InputSource, ManifestError, Part, Positions, Template};
 
@@ -37,6 +39,7 @@ Examples:
   evenkeel lint -f deploy/
   helm template mychart | evenkeel lint -f -
   evenkeel lint -f app.yaml --load cluster.json --fail-on note
+  evenkeel lint deploy,sts -A                   what a cluster has
   evenkeel lint -f deploy/ --enable no-constraints --ignore single-replica
   evenkeel lint -f deploy/ -o sarif > evenkeel.sarif
 
@@ -63,11 +66,19 @@ pub(crate) struct LintCommand {
     /// StatefulSet, DaemonSet, Job, CronJob, ReplicationController, and
     /// whatever else has a template.spec.containers) and KubeFleet's
     /// placements, also in lists. It skips other kinds.
-    #[arg(short, long = "file", value_name = "FILE", required = true)]
+    #[arg(
+        short,
+        long = "file",
+        value_name = "FILE",
+        required_unless_present = "objects"
+    )]
     files: Vec<PathBuf>,
 
+    #[command(flatten)]
+    named: NamedObjects,
+
     #[command(flatten, next_help_heading = "On a cluster")]
-    state: args::SnapshotSource,
+    state: source::SnapshotSource,
 
     /// Also check against the server's snapshot; implied by --load
     ///
@@ -136,20 +147,27 @@ impl PartOf<'_> {
 
 impl LintCommand {
     /// Looks and prints.
-    pub(crate) async fn run(self) -> Result<Exit> {
+    pub(crate) async fn run(mut self) -> Result<Exit> {
+        let texts = self.named.texts(&mut self.state).await?;
         let sources = manifest::expand(&self.files)?;
         anyhow::ensure!(
             !(sources.contains(&InputSource::StandardInput) && self.state.reads_standard_input()),
             ManifestError::StandardInputTwice
         );
-        let client = match self.on_server || self.state.is_loaded() {
+        let client = match self.on_server || self.state.is_local() {
             true => Some(self.state.client().await?),
             false => None,
         };
         let settings = self.settings()?;
         let mut linted = Linted::default();
         for source in &sources {
-            self.lint(source, client.as_ref(), &mut linted).await?;
+            let text = source.read_to_string()?;
+            self.lint(source, &text, client.as_ref(), &mut linted)
+                .await?;
+        }
+        for (source, text) in &texts {
+            self.lint(source, text, client.as_ref(), &mut linted)
+                .await?;
         }
         let shared = std::mem::take(&mut linted.workloads).findings();
         linted.findings.extend(shared);
@@ -188,23 +206,24 @@ impl LintCommand {
     async fn lint(
         &self,
         source: &InputSource,
+        text: &str,
         client: Option<&Client>,
         linted: &mut Linted,
     ) -> Result<()> {
-        let text = source.read_to_string()?;
-        let (parts, read) = manifest::split(source, &text);
-        let unread_text = read.err().and_then(|error| unread(source, &error, &text));
+        let (parts, read) = manifest::split(source, text);
+        let unread_text = read.err().and_then(|error| unread(source, &error, text));
         linted.findings.extend(unread_text);
         for part in &parts {
             let mut templates: Vec<Template> = Vec::new();
             let read = part.for_each_template(source, &mut |template| templates.push(template));
-            let unread_part = read.err().and_then(|e| unread(source, &e, &text));
+            let unread_part = read.err().and_then(|e| unread(source, &e, text));
             linted.findings.extend(unread_part);
             let file = PartOf {
                 source,
                 part,
                 positions: OnceCell::new(),
             };
+            templates.retain(|template| self.named.is_meant(template));
             for template in &templates {
                 self.lint_template(template, &file, client, linted).await?;
             }

@@ -2,7 +2,7 @@
 //! none holds.
 
 use super::text::{number, plural};
-use crate::proto::v1::{ConstraintCoverage, DescribeSpreadResponse};
+use crate::proto::v1::{ConstraintCoverage, DefaultsKind, DescribeSpreadResponse};
 
 /// How many workloads violate constraints, in a line.
 pub(super) fn verdict(answer: &DescribeSpreadResponse) -> String {
@@ -67,7 +67,7 @@ pub(super) fn lines(answer: &DescribeSpreadResponse, loaded: bool) -> Vec<String
     if let Some(key) = suggested_key(answer) {
         lines.push(format!("see how they are spread with --by {key}"));
     }
-    if loaded && coverage.default_count == 0 {
+    if loaded && answer.defaults() == DefaultsKind::Unspecified {
         lines.push(
             "see what kube-scheduler's default constraints say with --default-constraints system"
                 .to_owned(),

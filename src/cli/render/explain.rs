@@ -18,7 +18,7 @@ use crate::proto::v1::{
 
 /// The answer as text.
 pub(crate) fn explain(head: &Head, answer: &ExplainResponse) -> String {
-    let mut text = head.lines(answer.revision);
+    let mut text = head.lines(answer.revision, answer.defaults());
     let style = if answer.feasible_count > 0 { GOOD } else { BAD };
     text.push_str(&paragraph(&answer.summary, "", |line| {
         styled(style.bold(), line)

@@ -8,7 +8,7 @@ use crate::proto::v1::{Code, FilterResponse, NodeVerdict};
 
 /// The answer as text: summary, nodes, constraints.
 pub(crate) fn filter(head: &Head, answer: &FilterResponse) -> String {
-    let mut text = head.lines(answer.revision);
+    let mut text = head.lines(answer.revision, answer.defaults());
     text.push_str(&summary(answer));
     text.push_str(&nodes(head, answer));
     if answer.constraints.is_empty() {

@@ -11,7 +11,7 @@ use crate::proto::v1::{ConstraintReport, PlaceResponse};
 
 /// The answer as text: summary, picks by node, constraints before and after.
 pub(crate) fn place(head: &Head, answer: &PlaceResponse) -> String {
-    let mut text = head.lines(answer.revision);
+    let mut text = head.lines(answer.revision, answer.defaults());
     text.push_str(&summary(answer));
     text.push_str(&nodes(head, answer));
     for after in &answer.constraints {

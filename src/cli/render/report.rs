@@ -5,7 +5,7 @@ use super::layout::paragraph;
 use super::spread;
 use super::style::{BAD, GOOD, HEADING, styled};
 use super::table::table;
-use super::text::{number, plural};
+use super::text::{number, plural, source_line};
 use crate::cli::report::{Report, Unbalanced};
 
 /// How the score is made.
@@ -15,7 +15,7 @@ pub(super) const FORMULA: &str = "score = 100 × the average, over all workloads
 
 /// The report as text.
 pub(crate) fn report(snapshot: &str, report: &Report) -> String {
-    let mut text = format!("snapshot {snapshot:?}, revision {}\n", report.revision);
+    let mut text = source_line(snapshot, report.revision, report.constraints.defaults());
     text.push_str(&format!("{}\n", counts(report)));
     let style = match report.score.value {
         Some(..100) => BAD,

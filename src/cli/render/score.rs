@@ -7,7 +7,7 @@ use crate::proto::v1::{NodeScore, ScoreResponse};
 
 /// The answer as text: nodes in the order of the answer, constraints.
 pub(crate) fn score(head: &Head, answer: &ScoreResponse) -> String {
-    let mut text = head.lines(answer.revision);
+    let mut text = head.lines(answer.revision, answer.defaults());
     if answer.scores.is_empty() {
         text.push_str("no node to score: none is feasible\n");
     } else if answer.skipped {

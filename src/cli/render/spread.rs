@@ -1,5 +1,7 @@
 //! How evenly things are spread.
 
+use std::collections::BTreeMap;
+
 use anstyle::Style;
 
 use super::bars::{Bar, Scale};
@@ -7,7 +9,7 @@ use super::coverage;
 use super::layout::paragraph;
 use super::style::{BAD, GOOD, HEADING, styled};
 use super::table::table;
-use super::text::{and_more, number, plural};
+use super::text::{and_more, number, plural, source_line};
 use crate::matching::selector_text;
 use crate::proto::v1::{
     DescribeSpreadResponse, DomainSpread, LabelSelector, TopologySpread, WorkloadSpread,
@@ -15,7 +17,7 @@ use crate::proto::v1::{
 
 /// What was asked.
 pub(crate) struct SpreadOf<'a> {
-    /// Name of the snapshot.
+    /// What it is about, e.g. `snapshot "default"`.
     pub(crate) snapshot: &'a str,
     /// The topology key, if one was given.
     pub(crate) by: Option<&'a str>,
@@ -31,10 +33,7 @@ pub(crate) struct SpreadOf<'a> {
 
 /// The answer as text: a line for each topology, or a bar for each domain.
 pub(crate) fn spread(about: &SpreadOf<'_>, answer: &DescribeSpreadResponse) -> String {
-    let mut text = format!(
-        "snapshot {:?}, revision {}\n",
-        about.snapshot, answer.revision
-    );
+    let mut text = source_line(about.snapshot, answer.revision, answer.defaults());
     if about.all {
         text.push_str(&summary(about, answer));
     }
@@ -49,10 +48,15 @@ pub(crate) fn spread(about: &SpreadOf<'_>, answer: &DescribeSpreadResponse) -> S
 
 /// Kind and name, or the labels of pods without a controller.
 pub(crate) fn workload_name(spread: &WorkloadSpread) -> String {
-    if !spread.kind.is_empty() {
-        return format!("{}/{}", spread.kind, spread.name);
+    match spread.kind.is_empty() {
+        true => labels_text(&spread.labels),
+        false => format!("{}/{}", spread.kind, spread.name),
     }
-    let labels = spread.labels.iter().map(|(k, v)| format!("{k}={v}"));
+}
+
+/// What pods without a controller are called.
+fn labels_text(labels: &BTreeMap<String, String>) -> String {
+    let labels = labels.iter().map(|(k, v)| format!("{k}={v}"));
     match labels.collect::<Vec<_>>().join(",") {
         labels if labels.is_empty() => "pods without labels".to_owned(),
         labels => labels,
@@ -118,9 +122,24 @@ pub(super) fn violations(indent: &str, answer: &DescribeSpreadResponse) -> Strin
 
 /// KIND/NAMESPACE/NAME; without a controller its namespace and labels.
 pub(crate) fn full_name(spread: &WorkloadSpread) -> String {
-    match spread.kind.is_empty() {
-        true => format!("{}/{}", spread.namespace, workload_name(spread)),
-        false => format!("{}/{}/{}", spread.kind, spread.namespace, spread.name),
+    name_of_workload(
+        &spread.namespace,
+        &spread.kind,
+        &spread.name,
+        &spread.labels,
+    )
+}
+
+/// The same, of its parts.
+pub(super) fn name_of_workload(
+    namespace: &str,
+    kind: &str,
+    name: &str,
+    labels: &BTreeMap<String, String>,
+) -> String {
+    match kind {
+        "" => format!("{namespace}/{}", labels_text(labels)),
+        kind => format!("{kind}/{namespace}/{name}"),
     }
 }
 

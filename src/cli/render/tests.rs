@@ -7,7 +7,7 @@ use super::*;
 
 const HEAD: Head<'static> = Head {
     pod: "Deployment shop/web",
-    snapshot: "default",
+    snapshot: "snapshot \"default\"",
     all: false,
     taken_out: false,
 };
@@ -47,7 +47,7 @@ fn a_filter_answer_shows_verdicts_and_numbers() {
     }));
     let expected = "\
 Deployment shop/web
-snapshot \"default\", revision 7
+snapshot \"default\", revision 7, default constraints: none
 feasible: 1 of 4 nodes
   1 node(s) didn't match pod topology spread constraints
 
@@ -167,7 +167,7 @@ fn a_score_answer_shows_scores_and_weights() {
     }));
     let expected = "\
 Deployment shop/web
-snapshot \"default\", revision 7
+snapshot \"default\", revision 7, default constraints: none
 
 NODE  SCORE  RAW  NOTE
 b1    100    2

@@ -2,6 +2,7 @@
 
 use super::layout::paragraph;
 pub(super) use crate::explain::{number, plural};
+use crate::proto::v1::DefaultsKind;
 use crate::visible;
 
 /// Nodes that a table lists unless all are wanted.
@@ -11,7 +12,7 @@ const LISTED_NODES: usize = 50;
 pub(crate) struct Head<'a> {
     /// Kind and name of the pod or workload.
     pub(crate) pod: &'a str,
-    /// Name of the snapshot.
+    /// What it is about, e.g. `snapshot "default"`.
     pub(crate) snapshot: &'a str,
     /// Whether to list all nodes.
     pub(crate) all: bool,
@@ -34,15 +35,15 @@ pub(crate) const TAKEN_OUT: &str = "the pod is in the snapshot: it was taken out
 
 impl Head<'_> {
     /// The first lines of an answer.
-    pub(super) fn lines(&self, revision: i64) -> String {
+    pub(super) fn lines(&self, revision: i64, defaults: DefaultsKind) -> String {
         let taken_out = match self.taken_out {
             true => format!("{TAKEN_OUT}\n"),
             false => String::new(),
         };
         format!(
-            "{}\nsnapshot {:?}, revision {revision}\n{taken_out}",
+            "{}\n{}{taken_out}",
             visible::text(self.pod),
-            self.snapshot
+            source_line(self.snapshot, revision, defaults)
         )
     }
 
@@ -53,6 +54,24 @@ impl Head<'_> {
         } else {
             count.min(LISTED_NODES)
         }
+    }
+}
+
+/// What an answer is about and which default constraints there are, as a line.
+pub(super) fn source_line(snapshot: &str, revision: i64, defaults: DefaultsKind) -> String {
+    let snapshot = visible::text(snapshot);
+    format!(
+        "{snapshot}, revision {revision}, {}\n",
+        defaults_text(defaults)
+    )
+}
+
+/// Which default constraints there are.
+pub(super) fn defaults_text(defaults: DefaultsKind) -> &'static str {
+    match defaults {
+        DefaultsKind::Unspecified => "default constraints: none",
+        DefaultsKind::System => "default constraints: system",
+        DefaultsKind::List => "default constraints: a list",
     }
 }
 

@@ -7,11 +7,11 @@ use clap::{Args, ValueEnum};
 
 pub(crate) use judge::{Report, Risk, Unbalanced};
 
-use super::args;
 use super::backend::{Client, rpc};
 use super::exit::Exit;
 use super::output::{self, AnswerFormat};
 use super::render;
+use super::source;
 use super::spread::{PAGE_SIZE, ask_all};
 use crate::proto::v1::{DescribeSpreadRequest, DescribeSpreadResponse, GetSnapshotRequest};
 
@@ -45,6 +45,10 @@ pub(crate) struct ReportCommand {
     )]
     namespace: String,
 
+    /// All namespaces, which is the default
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
+
     /// Label key of nodes whose values are the domains
     ///
     /// By default the first of zone, region and hostname, then of other label
@@ -53,7 +57,7 @@ pub(crate) struct ReportCommand {
     by: Option<String>,
 
     #[command(flatten)]
-    state: args::SnapshotSource,
+    state: source::SnapshotSource,
 
     /// How to write the answer
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = ReportFormat::Text)]
@@ -90,8 +94,8 @@ impl ReportCommand {
                 return Ok(Exit::of_violations(report.constraints.violating_count));
             }
         };
-        let snapshot = self.state.snapshot();
-        let table = |report: &_| render::report(snapshot, report);
+        let title = self.state.title();
+        let table = |report: &_| render::report(&title, report);
         output::print(&format.render(&report, table, |_| Vec::new())?)?;
         Ok(Exit::of_violations(report.constraints.violating_count))
     }

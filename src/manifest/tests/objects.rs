@@ -11,7 +11,7 @@ use super::{directory_with, message};
 
 fn read(directory: &TempDir) -> Result<LoadedObjects, ManifestError> {
     let sources = expand(&[directory.path().to_path_buf()])?;
-    read_objects(sources, &ProgressBar::hidden())
+    read_objects(sources, None, &ProgressBar::hidden())
 }
 
 fn names(objects: &LoadedObjects) -> Vec<String> {
@@ -65,7 +65,7 @@ fn a_file_without_a_telling_name_is_json_when_it_starts_like_json() {
     ] {
         let directory = directory_with(&[("dump", content)]);
         let sources = expand(&[directory.path().join("dump")]).expect("it is there");
-        let objects = read_objects(sources, &ProgressBar::hidden()).expect("it is readable");
+        let objects = read_objects(sources, None, &ProgressBar::hidden()).expect("it is readable");
         assert_eq!(names(&objects), ["Node k"]);
     }
 }

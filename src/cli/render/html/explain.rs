@@ -31,6 +31,7 @@ pub(crate) fn explain_html(head: &Head, origin: &Origin<'_>, answer: &ExplainRes
         command: "explain",
         origin,
         revision: answer.revision,
+        defaults: answer.defaults(),
     };
     page.write(&content)
 }

@@ -3,7 +3,8 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use crate::cli::render::text::{Origin, plural};
+use crate::cli::render::text::{Origin, defaults_text, plural};
+use crate::proto::v1::DefaultsKind;
 
 /// How a page looks, in light and in dark.
 const CSS: &str = include_str!("page.css");
@@ -25,6 +26,8 @@ pub(super) struct Page<'a> {
     pub(super) origin: &'a Origin<'a>,
     /// The revision that it is about.
     pub(super) revision: i64,
+    /// Which default constraints there are.
+    pub(super) defaults: DefaultsKind,
 }
 
 impl Page<'_> {
@@ -47,7 +50,8 @@ impl Page<'_> {
                     main { (content) }
                     footer {
                         "evenkeel " (self.command) " · snapshot " (self.origin.snapshot)
-                        ", revision " (self.revision) " · " (self.origin.asked) " · "
+                        ", revision " (self.revision) ", " (defaults_text(self.defaults))
+                        " · " (self.origin.asked) " · "
                         time datetime=(self.origin.at) { (self.origin.at) }
                     }
                 }

@@ -44,6 +44,7 @@ pub(crate) fn report_html(origin: &Origin<'_>, report: &Report) -> String {
         command: "report",
         origin,
         revision: report.revision,
+        defaults: report.constraints.defaults(),
     };
     page.write(&content)
 }

@@ -30,6 +30,7 @@ pub(crate) fn spread_html(
         command: "spread",
         origin,
         revision: answer.revision,
+        defaults: answer.defaults(),
     };
     page.write(&content)
 }

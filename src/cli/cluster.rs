@@ -1,0 +1,197 @@
+//! A Kubernetes cluster as what a question is asked about: listed once, and
+//! decided on in this process.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use tokio::runtime::Builder;
+
+use super::backend::{Client, rpc};
+use crate::explain::number;
+use crate::kubernetes::{Cluster, Defaults, Feed, Progress, Resource, Selection, Sink, Target};
+use crate::manifest::{LoadedObjects, ObjectName, WorkloadFinder, WorkloadPod};
+use crate::proto::v1::GetSnapshotRequest;
+use crate::snapshot::{ObjectKind, OwnerKind};
+
+/// How often the progress that is shown moves.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Which cluster to list.
+#[derive(Debug, Clone, Default, Args)]
+#[group(skip)]
+pub(crate) struct ClusterArgs {
+    /// List a Kubernetes cluster once, and decide in this process, without a server
+    ///
+    /// It is that of kubectl's current context, or the one around this pod.
+    /// Needs the permission to list nodes, pods, services, replication
+    /// controllers, replica sets and stateful sets.
+    #[arg(id = Self::FROM_CLUSTER, long = "from-cluster")]
+    from_cluster: bool,
+
+    /// Context of the kubeconfig whose cluster to list, as --from-cluster does
+    #[arg(id = "context", long, value_name = "NAME")]
+    context: Option<String>,
+
+    /// Kubeconfig instead of KUBECONFIG or ~/.kube/config; its cluster is listed
+    #[arg(id = "kubeconfig", long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+}
+
+impl ClusterArgs {
+    /// What the flag that asks for the current cluster is called in a parsed
+    /// command line.
+    pub(super) const FROM_CLUSTER: &'static str = "from-cluster";
+
+    /// Whether a cluster is asked about.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.from_cluster || self.context.is_some() || self.kubeconfig.is_some()
+    }
+
+    /// The same, for a cluster in any case.
+    pub(crate) fn asked(mut self) -> Self {
+        self.from_cluster = true;
+        self
+    }
+
+    /// Finds the cluster; nothing is asked of it yet.
+    pub(crate) async fn connect(&self) -> Result<Cluster> {
+        Ok(self.target().connect().await?)
+    }
+
+    /// Which cluster is meant.
+    pub(crate) fn target(&self) -> Target {
+        Target {
+            kubeconfig: self.kubeconfig.clone(),
+            context: self.context.clone(),
+        }
+    }
+}
+
+/// Lists all that decisions read. A person sees how far it is.
+pub(crate) async fn load(cluster: &Cluster) -> Result<LoadedObjects> {
+    let bar = bar(cluster);
+    let loaded = cluster.load(&mut |progress| tell(&bar, progress)).await;
+    bar.finish_and_clear();
+    Ok(loaded?)
+}
+
+/// Follows a cluster into `snapshot` of `client` from now on, once it is there.
+///
+/// # Errors
+/// What is wrong with the cluster, when that is so from the beginning.
+pub(crate) async fn follow(
+    cluster: &Cluster,
+    target: Target,
+    client: &Client,
+    snapshot: &str,
+    default_constraints: Option<&str>,
+) -> Result<()> {
+    // The feed would try for ever.
+    pages(cluster, Resource::of(ObjectKind::Node), None, "").await?;
+    let defaults = match default_constraints {
+        None => Defaults::System,
+        Some(argument) => Defaults::File(argument.into()),
+    };
+    let counts = Feed::counts_of(snapshot);
+    let sink = Sink::new(client.rpc(), snapshot);
+    let feed = Feed::new(target, sink, defaults, Arc::clone(&counts));
+    // Its own thread: reading a list of thousands of pods delays no answer.
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    thread::Builder::new()
+        .name("watch".to_owned())
+        .spawn(move || match runtime.block_on(feed.run()) {})?;
+    let bar = bar(cluster);
+    loop {
+        let request = GetSnapshotRequest {
+            snapshot: snapshot.to_owned(),
+        };
+        if client.call(request, rpc!(get_snapshot)).await.is_ok() {
+            bar.finish_and_clear();
+            return Ok(());
+        }
+        if let Some(trouble) = counts.troubles().first() {
+            bar.finish_and_clear();
+            anyhow::bail!("{trouble}");
+        }
+        tokio::time::sleep(TICK).await;
+    }
+}
+
+/// The pod of the object called `name`, which has a kind and a namespace.
+pub(crate) async fn find(cluster: &Cluster, name: &ObjectName) -> Result<WorkloadPod> {
+    let kind = name.kind.as_deref().unwrap_or_default();
+    let namespace = name.namespace.as_deref().unwrap_or_default();
+    let resource = resource(kind)?;
+    let text = cluster.get(resource, namespace, &name.name).await?;
+    let text = text.with_context(|| format!("cluster {} has no {name}", cluster.name()))?;
+    let mut finder = WorkloadFinder::in_cluster(name.clone());
+    let source = cluster.source();
+    finder.offer_json(&text, &source)?;
+    if kind == "Deployment" {
+        // Its pods are made by its ReplicaSets.
+        let made_by = Resource::of(ObjectKind::Owner(OwnerKind::ReplicaSet));
+        for page in pages(cluster, made_by, Some(namespace), "").await? {
+            finder.offer_json(&page, &source)?;
+        }
+    }
+    Ok(finder.finish(&source.to_string())?)
+}
+
+/// The resource whose objects are of `kind`.
+pub(crate) fn resource(kind: &str) -> Result<&'static Resource> {
+    Resource::of_kind(kind).with_context(|| {
+        format!(
+            "{kind} is no kind that can be looked up in a cluster: name a Pod, Deployment, \
+             ReplicaSet, StatefulSet, DaemonSet, Job, CronJob or ReplicationController, or give \
+             a file with -f"
+        )
+    })
+}
+
+/// The objects of a kind, as JSON texts of lists.
+pub(crate) async fn pages(
+    cluster: &Cluster,
+    resource: &'static Resource,
+    namespace: Option<&str>,
+    labels: &str,
+) -> Result<Vec<String>> {
+    let selection = Selection {
+        namespace: namespace.map(str::to_owned),
+        labels: labels.to_owned(),
+        ..Default::default()
+    };
+    let bar = bar(cluster);
+    let keep = |pages: &mut Vec<String>, text| {
+        pages.push(text);
+        Ok(())
+    };
+    let mut told = |progress| tell(&bar, progress);
+    let listed = cluster.list(resource, &selection, &mut told, Vec::new, keep);
+    let listed = listed.await;
+    bar.finish_and_clear();
+    Ok(listed?)
+}
+
+/// A line on standard error that moves while a cluster is listed.
+fn bar(cluster: &Cluster) -> ProgressBar {
+    let style = ProgressStyle::with_template("{spinner} {prefix}: {msg}");
+    let bar = ProgressBar::new_spinner().with_style(style.expect("the template is valid"));
+    bar.set_prefix(format!("listing cluster {}", cluster.name()));
+    bar.enable_steady_tick(TICK);
+    bar
+}
+
+fn tell(bar: &ProgressBar, progress: Progress) {
+    let Progress {
+        resource, objects, ..
+    } = progress;
+    let all = progress.remaining.map_or_else(String::new, |remaining| {
+        format!(" of {}", number(objects + remaining))
+    });
+    bar.set_message(format!("{}{all} {}", number(objects), resource.plural));
+}

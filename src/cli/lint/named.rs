@@ -1,0 +1,134 @@
+//! Objects to lint by what they are called in a cluster: all of a kind, or one.
+
+use std::str::FromStr;
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::cli::cluster;
+use crate::cli::selector::SelectorFlag;
+use crate::cli::source::SnapshotSource;
+use crate::manifest::{self, InputSource, ManifestError, ObjectName, Template};
+use crate::matching::{Selector, selector_text};
+
+/// Flags that name objects.
+#[derive(Debug, Args)]
+#[group(skip)]
+pub(crate) struct NamedObjects {
+    /// What a cluster has: KIND, or KIND/NAME; kinds joined by commas, or repeated
+    ///
+    /// It is looked up in the files of --load, else in the cluster of the current
+    /// context or of --context, which is what it is checked on, too.
+    #[arg(value_name = "KIND[/NAME]", value_delimiter = ',', conflicts_with_all = ["files", "on_server"])]
+    objects: Vec<Named>,
+
+    /// Namespace of these objects [default: the context's, or `default`]
+    #[arg(short, long, value_name = "NAMESPACE", requires = "objects")]
+    namespace: Option<String>,
+
+    /// These objects in all namespaces
+    #[arg(short = 'A', long, requires = "objects", conflicts_with = "namespace")]
+    all_namespaces: bool,
+
+    /// Those of them whose labels match, in kubectl's syntax
+    #[arg(short = 'l', long, value_name = "SELECTOR", requires = "objects")]
+    selector: Option<SelectorFlag>,
+
+    #[arg(skip)]
+    selects: Option<Selector>,
+}
+
+/// A kind, or one object of it.
+#[derive(Debug, Clone, PartialEq)]
+struct Named {
+    kind: String,
+    one: Option<ObjectName>,
+}
+
+impl FromStr for Named {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        if text.contains('/') {
+            let one = ObjectName::with_kind(text)?;
+            let kind = one.kind.clone().unwrap_or_default();
+            return Ok(Self {
+                kind,
+                one: Some(one),
+            });
+        }
+        let kind = ObjectName::full_kind(text);
+        Ok(Self { kind, one: None })
+    }
+}
+
+impl NamedObjects {
+    /// The texts in which the objects are, with others. Without --load they are
+    /// asked of the cluster, and `state` is that cluster from then on.
+    pub(super) async fn texts(
+        &mut self,
+        state: &mut SnapshotSource,
+    ) -> Result<Vec<(InputSource, String)>> {
+        if self.objects.is_empty() {
+            return Ok(Vec::new());
+        }
+        anyhow::ensure!(
+            !state.reads_standard_input(),
+            ManifestError::StandardInputTwice
+        );
+        let selects = self.selector.as_ref().map(SelectorFlag::compile);
+        self.selects = selects.transpose()?;
+        if !state.load.is_empty() {
+            self.namespace.get_or_insert_with(|| "default".to_owned());
+            let sources = manifest::expand(&state.load)?;
+            let read = |source: InputSource| {
+                let text = source.read_to_string()?;
+                Ok((source, text))
+            };
+            return sources.into_iter().map(read).collect();
+        }
+        state.cluster = state.cluster.clone().asked();
+        let cluster = state.connect().await?;
+        let own = || cluster.namespace().to_owned();
+        self.namespace.get_or_insert_with(own);
+        let labels = self
+            .selector
+            .as_ref()
+            .map(|SelectorFlag(selector)| selector_text(selector));
+        let labels = labels.unwrap_or_default();
+        let mut texts = Vec::new();
+        for named in &self.objects {
+            let resource = cluster::resource(&named.kind)?;
+            let of_name = named.one.as_ref().and_then(|one| one.namespace.as_deref());
+            let namespace = match of_name {
+                None if self.all_namespaces => None,
+                of_name => of_name.or(self.namespace.as_deref()),
+            };
+            let pages = cluster::pages(&cluster, resource, namespace, &labels).await?;
+            texts.extend(pages.into_iter().map(|page| (cluster.source(), page)));
+        }
+        Ok(texts)
+    }
+
+    /// Whether a template is one of these objects. Of a file all are.
+    pub(super) fn is_meant(&self, template: &Template) -> bool {
+        let object = &template.object;
+        let namespace = match object.namespace() {
+            "" => "default",
+            namespace => namespace,
+        };
+        let in_namespace = |own: Option<&str>| {
+            let wanted = own.or(self.namespace.as_deref());
+            (self.all_namespaces && own.is_none()) || wanted == Some(namespace)
+        };
+        let is_it = |named: &Named| {
+            let one = named.one.as_ref();
+            named.kind.eq_ignore_ascii_case(object.kind())
+                && in_namespace(one.and_then(|one| one.namespace.as_deref()))
+                && one.is_none_or(|one| one.name == object.own_name())
+        };
+        let selects = |selector: &Selector| selector.matches_labels(&object.labels());
+        self.objects.is_empty()
+            || (self.objects.iter().any(is_it) && self.selects.as_ref().is_none_or(selects))
+    }
+}

@@ -1,0 +1,240 @@
+//! `evenkeel explain --pending`: every pod that waits for a node, by workload.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+use anyhow::Result;
+use indicatif::ProgressBar;
+use prost::Message;
+use serde::{Deserialize, Serialize};
+
+use super::backend::rpc;
+use super::decide::QuestionArgs;
+use super::exit::Exit;
+use super::input;
+use super::output::{self, AnswerFormat};
+use super::render;
+use super::selector::SelectorFlag;
+use super::source::Opened;
+use super::stored;
+use super::what_if::Overlay;
+use crate::matching::Selector;
+use crate::proto::v1::change::Object;
+use crate::proto::v1::{ExplainResponse, FilterRequest, Pod, View};
+use crate::spread::describe::WorkloadId;
+
+/// Different pods from which on a progress bar is shown.
+const BAR_FROM_PODS: u64 = 200;
+
+/// The pods of a snapshot that wait for a node.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PendingPods {
+    /// How many there are.
+    pub(crate) pod_count: usize,
+    /// How many of them no node can take.
+    pub(crate) stuck_count: usize,
+    /// Their workloads: most pods that no node can take first, then fewest
+    /// nodes that one could go to, then most pods, then by name.
+    pub(crate) workloads: Vec<PendingWorkload>,
+}
+
+/// The pending pods of one workload.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PendingWorkload {
+    /// Namespace.
+    pub(crate) namespace: String,
+    /// Kind of the controller; empty without one.
+    pub(crate) kind: String,
+    /// Its name; empty without one.
+    pub(crate) name: String,
+    /// The labels of pods without a controller.
+    pub(crate) labels: BTreeMap<String, String>,
+    /// Names of the pods.
+    pub(crate) pods: Vec<String>,
+    /// How many of them no node can take.
+    pub(crate) stuck_count: usize,
+    /// The pod that is explained: the one with the fewest nodes to go to.
+    pub(crate) explained_pod: String,
+    /// Why it may run where it may.
+    pub(crate) explanation: ExplainResponse,
+}
+
+/// Pods of a workload that differ in their names alone.
+struct Alike {
+    pod: Pod,
+    names: Vec<String>,
+    feasible_count: i64,
+}
+
+/// Explains the pending pods of a namespace, or of all, that `selector` matches,
+/// and prints the answer.
+///
+/// # Errors
+/// As for a single question.
+pub(super) async fn explain(
+    question: &QuestionArgs,
+    selector: Option<&SelectorFlag>,
+    format: AnswerFormat,
+) -> Result<Exit> {
+    let is_meant = meant(question.namespace.as_deref(), selector)?;
+    let asking = Asking {
+        question,
+        overlay: question.overlay()?,
+        opened: question.state.open().await?,
+        for_person: format.is_table(),
+    };
+    let groups = grouped(asking.pods(is_meant).await?);
+    let count = groups.values().map(Vec::len).sum::<usize>() as u64;
+    let template = "explaining {bar:30} {human_pos}/{human_len} pods {eta}";
+    let progress = input::bar(count, BAR_FROM_PODS, template);
+    let mut pending = PendingPods::default();
+    for ((namespace, id), alike) in groups {
+        let workload = asking.explain(namespace, id, alike, &progress).await?;
+        pending.pod_count += workload.pods.len();
+        pending.stuck_count += workload.stuck_count;
+        pending.workloads.push(workload);
+    }
+    progress.finish_and_clear();
+    // Those that compare equal stay in the order of their names.
+    pending.workloads.sort_by_key(|workload| {
+        let (stuck, pods) = (workload.stuck_count, workload.pods.len());
+        let feasible_count = workload.explanation.feasible_count;
+        (Reverse(stuck), feasible_count, Reverse(pods))
+    });
+    let title = question.state.title();
+    let table = |pending: &_| render::pending(&title, pending);
+    output::print(&format.render(&pending, table, |_| Vec::new())?)?;
+    Ok(Exit::of_nodes(pending.stuck_count == 0))
+}
+
+/// What all pending pods are asked with.
+struct Asking<'a> {
+    question: &'a QuestionArgs,
+    overlay: Overlay,
+    opened: Opened,
+    for_person: bool,
+}
+
+impl Asking<'_> {
+    /// The pods that are meant: of files all that they say of them, of a server what
+    /// it keeps.
+    async fn pods(&self, is_meant: impl Fn(&Pod) -> bool) -> Result<Vec<Pod>> {
+        let Some(objects) = &self.opened.objects else {
+            let snapshot = self.question.state.snapshot();
+            return stored::pods(&self.opened.client, snapshot, is_meant).await;
+        };
+        let pods = objects.changes.iter();
+        let pods = pods.filter_map(|change| match &change.object {
+            Some(Object::Pod(pod)) if is_meant(pod) => Some(pod.clone()),
+            _ => None,
+        });
+        Ok(pods.collect())
+    }
+
+    /// Explains the pod of a workload that has the fewest nodes to go to.
+    async fn explain(
+        &self,
+        namespace: String,
+        id: WorkloadId,
+        mut alike: Vec<Alike>,
+        progress: &ProgressBar,
+    ) -> Result<PendingWorkload> {
+        for pods in &mut alike {
+            pods.feasible_count = self.feasible_count(&pods.pod).await?;
+            progress.inc(1);
+        }
+        let stuck = alike.iter().filter(|pods| pods.feasible_count == 0);
+        let stuck_count = stuck.map(|pods| pods.names.len()).sum();
+        let worst = alike.iter().min_by_key(|pods| pods.feasible_count);
+        let worst = &worst.expect("a group has a pod").pod;
+        let (question, changes) = (self.question, &self.overlay.changes);
+        let request = question.explain_request(worst, changes, self.for_person);
+        let client = &self.opened.client;
+        let explanation = question.call(client, &self.overlay, request, rpc!(explain));
+        let explanation = explanation.await?;
+        let explained_pod = stored::name_of(worst).to_owned();
+        let mut pods: Vec<String> = alike.into_iter().flat_map(|pods| pods.names).collect();
+        pods.sort();
+        Ok(PendingWorkload {
+            namespace,
+            kind: id.kind,
+            name: id.name,
+            labels: id.labels,
+            pods,
+            stuck_count,
+            explained_pod,
+            explanation,
+        })
+    }
+
+    async fn feasible_count(&self, pod: &Pod) -> Result<i64> {
+        let (question, changes) = (self.question, &self.overlay.changes);
+        let request = FilterRequest {
+            view: View::Domains.into(),
+            max_domains: Some(1),
+            ..question.filter_request(pod, changes)
+        };
+        let client = &self.opened.client;
+        let answer = question.call(client, &self.overlay, request, rpc!(filter));
+        Ok(answer.await?.feasible_count)
+    }
+}
+
+/// Which pods are asked about.
+fn meant(
+    namespace: Option<&str>,
+    selector: Option<&SelectorFlag>,
+) -> Result<impl Fn(&Pod) -> bool> {
+    let namespace = namespace.map(str::to_owned);
+    let selector = selector.map(SelectorFlag::compile).transpose()?;
+    Ok(move |pod: &Pod| {
+        let labels = pod.metadata.as_ref().map(|metadata| &metadata.labels);
+        let matches =
+            |selector: &Selector| labels.is_some_and(|labels| selector.matches_labels(labels));
+        is_pending(pod)
+            && namespace
+                .as_deref()
+                .is_none_or(|it| it == stored::namespace_of(pod))
+            && selector.as_ref().is_none_or(matches)
+    })
+}
+
+/// Whether a pod waits for a node.
+fn is_pending(pod: &Pod) -> bool {
+    let node = pod.spec.as_ref().map_or("", |spec| &spec.node_name);
+    let phase = pod.status.as_ref().map_or("", |status| &status.phase);
+    let metadata = pod.metadata.as_ref();
+    let is_terminating = metadata.is_some_and(|it| it.deletion_timestamp.is_some());
+    node.is_empty() && matches!(phase, "" | "Pending") && !is_terminating
+}
+
+/// Pods by workload, those that differ in their names alone together.
+fn grouped(pods: Vec<Pod>) -> BTreeMap<(String, WorkloadId), Vec<Alike>> {
+    let mut groups: BTreeMap<_, Vec<Alike>> = BTreeMap::new();
+    let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
+    for pod in pods {
+        let name = stored::name_of(&pod).to_owned();
+        let workload = (stored::namespace_of(&pod).to_owned(), WorkloadId::of(&pod));
+        let alike = groups.entry(workload).or_default();
+        let mut nameless = pod.clone();
+        if let Some(metadata) = &mut nameless.metadata {
+            metadata.name.clear();
+            metadata.uid.clear();
+            metadata.resource_version.clear();
+        }
+        let place = *places
+            .entry(nameless.encode_to_vec())
+            .or_insert(alike.len());
+        match alike.get_mut(place) {
+            Some(pods) => pods.names.push(name),
+            None => alike.push(Alike {
+                pod,
+                names: vec![name],
+                feasible_count: 0,
+            }),
+        }
+    }
+    groups
+}

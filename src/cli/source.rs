@@ -1,0 +1,290 @@
+//! What a question is asked about: a snapshot of a server, files, or a cluster.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
+
+use anyhow::Result;
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Command};
+
+use super::args::{DefaultConstraintsFlag, Server, SnapshotName};
+use super::backend::Client;
+use super::cluster::{self, ClusterArgs};
+use super::endpoint::Endpoint;
+use super::input::{self, Input};
+use super::render::Origin;
+use super::stored;
+use crate::kubernetes::Cluster;
+use crate::limits::NodeNames;
+use crate::manifest::{LoadedObjects, ObjectName, SavedOrigin, WorkloadFinder, WorkloadPod};
+use crate::server::config::NodeNamesSetting;
+
+/// What a question is asked about: a snapshot of a server, files, or a cluster.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SnapshotSource {
+    #[command(flatten)]
+    server: Server,
+
+    #[command(flatten)]
+    name: SnapshotName,
+
+    /// Decide in this process on these objects, without a server
+    ///
+    /// A file of kubectl's JSON or YAML, a directory of such files, or - for
+    /// standard input. Can be repeated.
+    #[arg(long, value_name = "FILE")]
+    pub(super) load: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(super) cluster: ClusterArgs,
+
+    /// What the cluster is called, once that is known.
+    #[arg(skip)]
+    cluster_name: OnceLock<String>,
+
+    #[command(flatten)]
+    defaults: DefaultConstraintsFlag,
+
+    #[command(flatten)]
+    node_names: NodeNamesSetting,
+}
+
+/// A snapshot that can be asked about.
+pub(crate) struct Opened {
+    /// Who answers.
+    pub(crate) client: Client,
+    /// The objects, where this process has read them.
+    pub(crate) objects: Option<Arc<LoadedObjects>>,
+}
+
+impl Opened {
+    /// Where the files were saved from, if they say so.
+    pub(crate) fn saved(&self) -> Option<&SavedOrigin> {
+        self.objects.as_ref()?.saved.as_ref()
+    }
+}
+
+impl SnapshotSource {
+    /// A client that answers about the snapshot, connected or loaded.
+    pub(crate) async fn client(&self) -> Result<Client> {
+        Ok(self.open().await?.client)
+    }
+
+    /// A client of a snapshot that goes on changing: of a server, or one that follows
+    /// a cluster in this process.
+    ///
+    /// # Errors
+    /// Files stay as they are.
+    pub(crate) async fn follow(&self) -> Result<Client> {
+        if !self.asks_cluster() {
+            anyhow::ensure!(
+                self.load.is_empty(),
+                "--watch with --load: files stay as they are"
+            );
+            return self.client().await;
+        }
+        let cluster = self.connect().await?;
+        let defaults = self.defaults.argument();
+        let client = Client::in_process(Some(self.server.timeout), self.node_names());
+        cluster::follow(
+            &cluster,
+            self.cluster.target(),
+            &client,
+            self.snapshot(),
+            defaults,
+        )
+        .await?;
+        Ok(client)
+    }
+
+    /// The same, with the objects that were read for it.
+    pub(crate) async fn open(&self) -> Result<Opened> {
+        self.open_and_find(None).await
+    }
+
+    /// The same, and the pod of the object called `name`. Where the name has no
+    /// namespace it is in `namespace`, or in `default`.
+    pub(crate) async fn open_named(
+        &self,
+        name: &ObjectName,
+        namespace: Option<&str>,
+    ) -> Result<(Opened, WorkloadPod)> {
+        let in_namespace = |own: &str| name.clone().or_in(namespace.unwrap_or(own));
+        if self.asks_cluster() {
+            let cluster = self.connect().await?;
+            let name = in_namespace(cluster.namespace());
+            // What is misspelt is said before thousands of pods are listed.
+            let pod = cluster::find(&cluster, &name).await?;
+            return Ok((self.open_cluster(&cluster).await?, pod));
+        }
+        let name = in_namespace("default");
+        if !self.is_local() {
+            let opened = self.open().await?;
+            let pod = stored::workload(&opened.client, self.snapshot(), &name).await?;
+            return Ok((opened, pod));
+        }
+        let mut finder = WorkloadFinder::in_cluster(name);
+        let opened = self.open_and_find(Some(&mut finder)).await?;
+        let pod = finder.finish(&self.asked())?;
+        Ok((opened, pod))
+    }
+
+    async fn open_and_find(&self, finder: Option<&mut WorkloadFinder>) -> Result<Opened> {
+        if self.asks_cluster() {
+            return self.open_cluster(&self.connect().await?).await;
+        }
+        if self.load.is_empty() {
+            anyhow::ensure!(
+                self.defaults.argument().is_none(),
+                "--default-constraints needs --load here, or a cluster; for a server's snapshot give \
+                 them to `evenkeel load`"
+            );
+            let client = self.server.client().await?;
+            return Ok(Opened {
+                client,
+                objects: None,
+            });
+        }
+        let input = Input::read_cluster(&self.load, self.defaults.argument(), finder)?;
+        self.decide_on(input).await
+    }
+
+    /// Finds the cluster.
+    pub(super) async fn connect(&self) -> Result<Cluster> {
+        let cluster = self.cluster.connect().await?;
+        // Whoever asks twice asks the same one.
+        let _ = self.cluster_name.set(cluster.name().to_owned());
+        Ok(cluster)
+    }
+
+    /// Lists the cluster.
+    pub(super) async fn open_cluster(&self, cluster: &Cluster) -> Result<Opened> {
+        let objects = cluster::load(cluster).await?;
+        let input = Input::of_cluster(objects, self.defaults.argument())?;
+        self.decide_on(input).await
+    }
+
+    async fn decide_on(&self, input: Input) -> Result<Opened> {
+        input.warn(true);
+        let client = Client::in_process(Some(self.server.timeout), self.node_names());
+        let objects = Some(Arc::clone(&input.objects));
+        input::send(&client, input, &self.name.snapshot, true).await?;
+        Ok(Opened { client, objects })
+    }
+
+    /// The same, of another snapshot if one is named.
+    pub(crate) fn named(mut self, name: Option<String>) -> Self {
+        if let Some(name) = name {
+            self.name.snapshot = name;
+        }
+        self
+    }
+
+    /// Whether it is decided in this process, on files or a cluster.
+    pub(crate) fn is_local(&self) -> bool {
+        !self.load.is_empty() || self.asks_cluster()
+    }
+
+    /// Whether a cluster is listed. In files there is one already.
+    pub(super) fn asks_cluster(&self) -> bool {
+        self.load.is_empty() && self.cluster.is_asked()
+    }
+
+    /// Which names nodes may have where this process decides.
+    pub(crate) fn node_names(&self) -> NodeNames {
+        self.node_names.node_names
+    }
+
+    /// Name of the snapshot.
+    pub(crate) fn snapshot(&self) -> &str {
+        &self.name.snapshot
+    }
+
+    /// Where an answer is from, if it is asked for now.
+    pub(crate) fn origin(&self) -> Origin<'_> {
+        Origin {
+            snapshot: self.snapshot(),
+            asked: self.asked(),
+            at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        }
+    }
+
+    /// Who is asked, e.g. `files cluster.json`.
+    fn asked(&self) -> String {
+        let files = self.load.iter().map(|path| path.display().to_string());
+        let files: Vec<String> = files.collect();
+        match (self.asks_cluster(), files.is_empty()) {
+            (true, _) => self.cluster_title(),
+            (false, false) => format!("files {}", files.join(", ")),
+            (false, true) => format!("server {}", self.server.endpoint.address()),
+        }
+    }
+
+    /// What an answer is about, for a person: `snapshot "default"`.
+    pub(crate) fn title(&self) -> String {
+        match self.asks_cluster() {
+            true => self.cluster_title(),
+            false => format!("snapshot {:?}", self.snapshot()),
+        }
+    }
+
+    fn cluster_title(&self) -> String {
+        let name = self.cluster_name.get();
+        format!("cluster {}", name.map_or("", |name| name))
+    }
+
+    /// Whether standard input is one of the files.
+    pub(crate) fn reads_standard_input(&self) -> bool {
+        self.load.iter().any(|path| path.as_os_str() == "-")
+    }
+}
+
+/// The name of a snapshot as an argument without a flag, in a parsed command line.
+pub(super) const SNAPSHOT_ARGUMENT: &str = "name of the snapshot";
+
+/// Refuses what says the same thing twice, differently: a snapshot with and
+/// without its flag, and beside `--load` the flags of a cluster, and beside both
+/// those that say where a server is and how to connect. Whoever gives both believes that the one counts that does
+/// not. What the environment says is for all commands, and the command line wins
+/// over it.
+pub(super) fn check_source(command: &mut Command, matches: &ArgMatches) -> Result<(), clap::Error> {
+    let mut inner = matches;
+    while let Some((_, matches)) = inner.subcommand() {
+        inner = matches;
+    }
+    let given = |id: &str| {
+        inner.ids().any(|it| it == id) && inner.value_source(id) == Some(ValueSource::CommandLine)
+    };
+    if given(SNAPSHOT_ARGUMENT) && given("snapshot") {
+        let message = "the snapshot is named twice: by --snapshot and without";
+        return Err(command.error(ErrorKind::ArgumentConflict, message));
+    }
+    // `serve` loads files, and has no server to ask.
+    if !inner.ids().any(|id| id == Endpoint::ADDRESS) {
+        return Ok(());
+    }
+    let of_server = Endpoint::augment_args(Command::new(""));
+    let of_cluster = ClusterArgs::augment_args(Command::new(""));
+    let first = |flags: &Command| {
+        let mut flags = flags.get_arguments();
+        let given = flags.find(|arg| given(arg.get_id().as_str()))?;
+        given.get_long().map(str::to_owned)
+    };
+    let load = given("load").then(|| "load".to_owned());
+    let (server, cluster) = (first(&of_server), first(&of_cluster));
+    let message = match (server, cluster, load) {
+        (Some(flag), _, Some(_)) => {
+            format!("--{flag} with --load: on files it is decided here, and no server is asked")
+        }
+        (_, Some(flag), Some(_)) => {
+            format!("--{flag} with --load: it is decided on files or on a cluster, not on both")
+        }
+        (Some(flag), Some(of), None) => {
+            format!("--{flag} with --{of}: on a cluster it is decided here, and no server is asked")
+        }
+        _ => return Ok(()),
+    };
+    Err(command.error(ErrorKind::ArgumentConflict, message))
+}
