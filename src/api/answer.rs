@@ -119,6 +119,7 @@ pub fn node_verdict(node: String, refusal: &NodeRefusal) -> v1::NodeVerdict {
         matching_pods: refusal.matching_pods,
         skew: refusal.skew,
         reasons: refusal.reasons().map(refusal_reason).collect(),
+        nominated_pods: count(refusal.nominated_pods),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::matching::Shortage;
 use crate::snapshot::{NodeRef, ReadView, Slot};
 use crate::spread::{
     Active, Checked, Constraints, DomainReport, Filter, GlobalMinimum, NodeChecks, NodeRefusal,
-    Question, Reason, Report, Scores, SkewRule, Subject,
+    NominatedOn, Question, Reason, Report, Scores, SkewRule, Subject,
 };
 
 /// What it costs to look at a node and its labels, in units.
@@ -21,6 +21,7 @@ pub struct Case<'a> {
     /// The constraints in force.
     pub constraints: &'a Constraints,
     checks: NodeChecks,
+    filter: &'a Filter<'a>,
     /// The checks besides spread, asked for or not.
     checked: Checked<'a>,
     /// The state that it was decided on.
@@ -51,6 +52,8 @@ pub struct JudgedNode<'a> {
 pub struct Hard<'a> {
     /// Its place among all constraints in force.
     pub place: usize,
+    /// Its place among the hard ones.
+    at: usize,
     /// The numbers.
     pub report: Report<'a>,
     /// What decides whether a domain takes the pod.
@@ -72,8 +75,10 @@ impl<'a> Case<'a> {
         let reports = filter.reports(usize::MAX);
         let places = constraints.all.iter().enumerate();
         let places = places.filter(|(_, active)| active.constraint.is_hard());
-        let hard = places.zip(reports).map(|((place, _), report)| Hard {
+        let hard = (0..).zip(places.zip(reports));
+        let hard = hard.map(|(at, ((place, _), report))| Hard {
             place,
+            at,
             rule: SkewRule::of(report.active, report.global_minimum),
             by_value: report.domains.iter().map(|d| (d.tally.value, *d)).collect(),
             report,
@@ -86,7 +91,10 @@ impl<'a> Case<'a> {
             }
             let refusal = filter.judge(*slot).err();
             let check = match (checks, &refusal) {
-                (NodeChecks::SpreadOnly, _) => checked.judge(*slot).err().map(|r| r.reason),
+                (NodeChecks::SpreadOnly, _) => {
+                    let with = filter.nominated().on(*slot);
+                    checked.judge(*slot, with).err().map(|r| r.reason)
+                }
                 // A constraint judges only what passes the checks.
                 (NodeChecks::All, Some(refusal)) if refusal.constraint_index.is_none() => {
                     Some(refusal.reason.clone())
@@ -105,6 +113,7 @@ impl<'a> Case<'a> {
             question,
             constraints,
             checks,
+            filter,
             nodes: slots.iter().filter_map(judged).collect(),
             checked,
             read_view: *read_view,
@@ -146,7 +155,20 @@ impl<'a> Case<'a> {
                 && self.read_view.affords(self.checked.units_per_node())
         };
         let nodes = self.nodes.iter().filter(lacks_room);
-        nodes.map(|node| (node, self.checked.shortages(node.slot)))
+        nodes.map(|node| {
+            let with = self.nominated_on(node);
+            (node, self.checked.shortages(node.slot, with))
+        })
+    }
+
+    /// The nominated pods that count on a node, if there are any.
+    pub fn nominated_on(&self, node: &JudgedNode<'_>) -> Option<&'a NominatedOn<'a>> {
+        self.filter.nominated().on(node.slot)
+    }
+
+    /// Whether a hard constraint alone admits the pod on a node.
+    pub fn admits(&self, hard: &Hard<'_>, node: &JudgedNode<'_>) -> bool {
+        self.filter.constraint_admits(hard.at, node.slot)
     }
 
     /// Whether somebody still waits and the budget allows to look at this many
@@ -163,7 +185,7 @@ impl<'a> Case<'a> {
         };
         nodes.iter().filter(move |node| {
             let others = self.hard.iter().filter(|hard| hard.place != but);
-            self.passes_checks(node) && others.into_iter().all(|hard| hard.admits(node.node))
+            self.passes_checks(node) && others.into_iter().all(|hard| self.admits(hard, node))
         })
     }
 
@@ -245,12 +267,6 @@ impl<'a> Hard<'a> {
     /// Whether the domain of a value takes the pod.
     pub fn takes(&self, value: &str) -> bool {
         self.rule.admits(self.count(value))
-    }
-
-    /// Whether the constraint alone admits the pod on a node.
-    pub fn admits(&self, node: NodeRef<'_>) -> bool {
-        let value = node.label_text(self.key());
-        value.is_some_and(|value| self.takes(value))
     }
 
     /// The domains with the fewest pods, ascending by value.

@@ -61,7 +61,7 @@ fn limits(case: &Case<'_>, hard: &Hard<'_>, insight: &mut v1::ConstraintInsight)
         _ if hard.report.min_domains_unmet => Minimum::ByMinDomains,
         _ => Minimum::ByDomains,
     };
-    let admitted = case.nodes.iter().filter(|node| hard.admits(node.node));
+    let admitted = case.nodes.iter().filter(|node| case.admits(hard, node));
     insight.minimum = minimum.into();
     insight.minimum_domain_count = count(lowest.len());
     insight.minimum_domains = first(&lowest);

@@ -7,6 +7,14 @@ use super::diagnosis::Diagnosis;
 use super::words::{among, number, plural, sentence, verb};
 use crate::spread::Reason;
 
+/// The nodes that are refused for a cause.
+#[derive(Clone, Copy, Default)]
+struct Refused {
+    nodes: usize,
+    /// Those that would be feasible but for pods that are nominated to them.
+    by_nominated: usize,
+}
+
 /// The sentence: whether the pod fits, why, and what would help.
 pub fn of(case: &Case<'_>, findings: &[Diagnosis]) -> String {
     let (feasible, all) = (case.feasible_count(), case.nodes.len());
@@ -39,29 +47,40 @@ fn places(case: &Case<'_>) -> String {
 
 /// What keeps the pod off the others, by how many nodes.
 fn causes(case: &Case<'_>) -> Vec<String> {
-    let mut refused: BTreeMap<(&Reason, Option<usize>), usize> = BTreeMap::new();
+    let mut refused: BTreeMap<(&Reason, Option<usize>), Refused> = BTreeMap::new();
     for refusal in case.nodes.iter().filter_map(|node| node.refusal.as_ref()) {
         for reason in refusal.reasons() {
             let cause = (reason, refusal.constraint_index);
-            *refused.entry(cause).or_default() += 1;
+            let refused = refused.entry(cause).or_default();
+            refused.nodes += 1;
+            refused.by_nominated += usize::from(refusal.nominated_pods > 0);
         }
     }
     let mut causes: Vec<_> = refused.into_iter().collect();
-    causes.sort_by_key(|((reason, index), nodes)| {
+    causes.sort_by_key(|((reason, index), refused)| {
         (
             std::cmp::Reverse(**reason == Reason::Skew),
-            std::cmp::Reverse(*nodes),
+            std::cmp::Reverse(refused.nodes),
             *index,
         )
     });
-    let said = |((reason, index), nodes): &((&Reason, Option<usize>), usize)| {
+    let said = |((reason, index), refused): &((&Reason, Option<usize>), Refused)| {
         let hard = case
             .hard
             .iter()
             .find(|hard| Some(hard.active().index) == *index);
-        cause(reason, hard, *nodes)
+        cause(reason, hard, refused.nodes) + &because_of_nominated(*refused)
     };
     causes.iter().map(said).collect()
+}
+
+/// How many of the nodes would be feasible but for pods that are nominated to them.
+fn because_of_nominated(refused: Refused) -> String {
+    match refused.by_nominated {
+        0 => String::new(),
+        all if all == refused.nodes => " with the pods nominated there".to_owned(),
+        some => format!(" ({} only with the pods nominated there)", number(some)),
+    }
 }
 
 fn cause(reason: &Reason, hard: Option<&Hard<'_>>, nodes: usize) -> String {

@@ -28,6 +28,8 @@ pub struct Rejection {
     pub matching_pods: i64,
     /// Skew of that domain if the pod went there.
     pub skew: i64,
+    /// How many pods that are nominated to the node alone keep the pod off it.
+    pub nominated_pods: i64,
 }
 
 impl Rejection {
@@ -39,6 +41,7 @@ impl Rejection {
             constraint_index: -1,
             matching_pods: 0,
             skew: 0,
+            nominated_pods: 0,
         }
     }
 }

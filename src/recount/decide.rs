@@ -32,27 +32,52 @@ impl Cluster {
         checks: NodeChecks,
     ) -> FilterRecount {
         let hard = self.constraints(pod, "DoNotSchedule");
-        let reports: Vec<ConstraintRecount> = hard
-            .iter()
-            .map(|constraint| self.hard_report(pod, constraint, &hard))
-            .collect();
-        let verdicts = self
-            .candidates(candidates)
-            .into_iter()
-            .map(|node| Verdict {
-                node: name(node.metadata.as_ref()).into(),
-                refusal: match checks {
-                    NodeChecks::SpreadOnly => None,
-                    NodeChecks::Unspecified => self.node_refusal(pod, node),
-                }
-                .or_else(|| {
-                    reports
-                        .iter()
-                        .find_map(|report| spread_refusal(report, node))
+        let reports = self.hard_reports(pod, &hard, None);
+        let judge = |node: &Node| {
+            let without = self.refusal(pod, node, checks, &reports, &[]);
+            let nominated = self.nominated_to(node, pod);
+            if nominated.is_empty() {
+                return without;
+            }
+            // Judged with them and without: both must pass.
+            let there = self.hard_reports(pod, &hard, Some((node, &nominated)));
+            match self.refusal(pod, node, checks, &there, &nominated) {
+                Some(with) => Some(Rejection {
+                    nominated_pods: match without {
+                        None => nominated.len() as i64,
+                        Some(_) => 0,
+                    },
+                    ..with
                 }),
-            })
-            .collect();
-        FilterRecount { verdicts, reports }
+                None => without,
+            }
+        };
+        let verdicts = self.candidates(candidates).into_iter();
+        let verdicts = verdicts.map(|node| Verdict {
+            node: name(node.metadata.as_ref()).into(),
+            refusal: judge(node),
+        });
+        FilterRecount {
+            verdicts: verdicts.collect(),
+            reports,
+        }
+    }
+
+    /// Why a node does not take a pod, while others are on their way to it.
+    fn refusal(
+        &self,
+        pod: &Pod,
+        node: &Node,
+        checks: NodeChecks,
+        reports: &[ConstraintRecount],
+        coming: &[&Pod],
+    ) -> Option<Rejection> {
+        let by_node = match checks {
+            NodeChecks::SpreadOnly => None,
+            NodeChecks::Unspecified => self.node_refusal(pod, node, coming),
+        };
+        let mut reports = reports.iter();
+        by_node.or_else(|| reports.find_map(|report| spread_refusal(report, node)))
     }
 
     /// Score of the known candidates, by default of the nodes that pass Filter.
@@ -118,12 +143,25 @@ impl Cluster {
         }
     }
 
+    /// What all hard constraints count, with pods that are on their way to one of
+    /// the nodes.
+    fn hard_reports(
+        &self,
+        pod: &Pod,
+        hard: &[ResolvedConstraint],
+        coming: Option<(&Node, &[&Pod])>,
+    ) -> Vec<ConstraintRecount> {
+        let report = |constraint| self.hard_report(pod, constraint, hard, coming);
+        hard.iter().map(report).collect()
+    }
+
     /// Domains are the values among the eligible nodes that have all keys.
     fn hard_report(
         &self,
         pod: &Pod,
         constraint: &ResolvedConstraint,
         hard: &[ResolvedConstraint],
+        coming: Option<(&Node, &[&Pod])>,
     ) -> ConstraintRecount {
         let mut domains: BTreeMap<String, DomainRecount> = BTreeMap::new();
         for node in &self.nodes {
@@ -132,6 +170,11 @@ impl Cluster {
                 let domain = domains.entry(value).or_default();
                 domain.nodes += 1;
                 domain.matching_pods += self.count(pod, node, &constraint.spec);
+                if let Some((to, coming)) = coming
+                    && to.metadata == node.metadata
+                {
+                    domain.matching_pods += count_coming(coming, pod, &constraint.spec);
+                }
             }
         }
         let size = domains.len() as i64;
@@ -188,6 +231,17 @@ impl Cluster {
         });
         counted.count() as i64
     }
+}
+
+/// Of pods that are on their way to a node, those that the constraint counts for the
+/// incoming pod: an empty selector counts them too, and terminating ones count.
+fn count_coming(coming: &[&Pod], incoming: &Pod, spec: &TopologySpreadConstraint) -> i64 {
+    let counted = coming.iter().filter(|pod| {
+        let metadata = pod.metadata.as_ref();
+        namespace(metadata) == namespace(incoming.metadata.as_ref())
+            && selector_matches(spec.label_selector.as_ref(), &labels(metadata))
+    });
+    counted.count() as i64
 }
 
 /// The name of the node that the pod counts on, if it counts: it names one, is
@@ -251,7 +305,7 @@ fn report(
 
 /// kube-scheduler's other filters, in its order.
 impl Cluster {
-    fn node_refusal(&self, pod: &Pod, node: &Node) -> Option<Rejection> {
+    fn node_refusal(&self, pod: &Pod, node: &Node, coming: &[&Pod]) -> Option<Rejection> {
         let gates = room::gates(pod);
         if !gates.is_empty() {
             let reason = format!("waiting for scheduling gates: [{}]", gates.join(" "));
@@ -266,7 +320,7 @@ impl Cluster {
         let failed = checks.into_iter().find(|(refused, _)| *refused);
         match failed {
             Some((_, reason)) => Some(final_rejection(reason.to_owned())),
-            None => room::refusal(self, pod, node),
+            None => room::refusal(self, pod, node, coming),
         }
     }
 }
@@ -292,6 +346,7 @@ fn spread_refusal(report: &ConstraintRecount, node: &Node) -> Option<Rejection> 
         constraint_index,
         matching_pods,
         skew,
+        nominated_pods: 0,
     })
 }
 

@@ -13,6 +13,7 @@ mod answers;
 mod cluster;
 mod constraints;
 mod decide;
+mod nominated;
 mod place;
 pub mod room;
 mod rules;
@@ -23,6 +24,7 @@ pub use answers::{
 pub use cluster::Cluster;
 pub use constraints::ResolvedConstraint;
 pub use decide::node_counted_on;
+pub use nominated::{node_promised, priority};
 pub use place::PickedNode;
 pub use rules::{
     LabelMap, kept_off_by_cordon, labels, name, namespace, node_affinity_matches, selector_matches,

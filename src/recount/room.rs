@@ -28,14 +28,15 @@ pub fn names_another(pod: &Pod, node: &Node) -> bool {
     !named.is_empty() && named != name(node.metadata.as_ref())
 }
 
-/// Why a node has no room for a pod.
-pub fn refusal(cluster: &Cluster, pod: &Pod, node: &Node) -> Option<Rejection> {
+/// Why a node has no room for a pod, while others are on their way to it.
+pub fn refusal(cluster: &Cluster, pod: &Pod, node: &Node, coming: &[&Pod]) -> Option<Rejection> {
     let knows = |node: &Node| !allocatable(node).is_empty();
     if !cluster.nodes.iter().any(knows) {
         return None;
     }
     let taken = |pod: &&Pod| node_taken(pod) == Some(name(node.metadata.as_ref()));
-    let there: Vec<&Pod> = cluster.pods.iter().filter(taken).collect();
+    let there = cluster.pods.iter().filter(taken);
+    let there: Vec<&Pod> = there.chain(coming.iter().copied()).collect();
     let taken: Vec<&ContainerPort> = there.iter().flat_map(|pod| ports(pod)).collect();
     if ports(pod)
         .iter()

@@ -52,6 +52,7 @@ pub(crate) use objects::kind::{of_kind, with_message};
 pub use objects::label_sets::{LabelSetId, LabelSets};
 pub use objects::node::NodeRef;
 pub use objects::nodes::Nodes;
+pub use objects::nominated::{NominatedPod, Nominations, priority_of};
 pub use objects::owners::Controller;
 pub use objects::reservation::{Claim, Hold, Reservation, Serial};
 pub use objects::slots::Slot;

@@ -2,10 +2,12 @@
 //! pod's scheduling gates, being cordoned, the node that the pod names, taints,
 //! node affinity, host ports, room (`docs/semantics.md`, "Node checks").
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::active::Subject;
 use super::judgement::Judgement;
+use super::nominated::NominatedOn;
 use super::verdict::{NodeRefusal, Reason};
 use crate::limits::NodeNames;
 use crate::matching::{Allocatable, Path, Requested, Requests, Shortage, Violations, names};
@@ -212,12 +214,12 @@ impl<'a> Checked<'a> {
         })
     }
 
-    /// Judges an existing node: the first check that it fails decides. Costs
-    /// [`Self::units_per_node`].
+    /// Judges an existing node, as if nominated pods were there: the first check
+    /// that it fails decides. Costs [`Self::units_per_node`].
     ///
     /// # Errors
     /// The refusal.
-    pub fn judge(&self, slot: Slot) -> Result<(), NodeRefusal> {
+    pub fn judge(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> Result<(), NodeRefusal> {
         let own = &self.checks.own;
         if let Some(gates) = &own.gates {
             return Err(NodeRefusal::by_node(Reason::Gated(Arc::clone(gates))));
@@ -235,26 +237,16 @@ impl<'a> Checked<'a> {
         if let Some(reason) = by_name.or(by_labels) {
             return Err(NodeRefusal::by_node(reason));
         }
-        self.requests
-            .map_or(Ok(()), |requests| self.judge_room(slot, requests))
+        self.requests.map_or(Ok(()), |requests| {
+            let (requested, has) = self.room_with(slot, with);
+            judge_room(&requested, has, requests)
+        })
     }
 
-    fn judge_room(&self, slot: Slot, requests: &Requests) -> Result<(), NodeRefusal> {
-        let (requested, has) = self.room_of(slot);
-        if !requested.has_free(&requests.ports) {
-            return Err(NodeRefusal::by_node(Reason::HostPorts));
-        }
-        if requested.leaves_room(has, requests) {
-            return Ok(());
-        }
-        let short = requested.shortages_after(0, has, requests);
-        NodeRefusal::by_shortages(short).map_or(Ok(()), Err)
-    }
-
-    /// What an existing node has too little of; nothing where nobody asks for
-    /// room.
-    pub fn shortages(&self, slot: Slot) -> Vec<Shortage> {
-        let (requested, has) = self.room_of(slot);
+    /// What an existing node has too little of, as if nominated pods were there;
+    /// nothing where nobody asks for room.
+    pub fn shortages(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> Vec<Shortage> {
+        let (requested, has) = self.room_with(slot, with);
         let short = |requests| requested.shortages_after(0, has, requests);
         self.requests.map(short).unwrap_or_default()
     }
@@ -266,11 +258,31 @@ impl<'a> Checked<'a> {
         (self.read_view.requested(slot), has)
     }
 
-    /// How many more pods like this one an existing node has room for, and why no
-    /// more where that is fewer than `wanted`. `None` where nobody asks for room.
-    pub fn fitting(&self, slot: Slot, wanted: usize) -> Option<(u32, Vec<Reason>)> {
-        let requests = self.requests?;
+    /// As [`Self::room_of`], as if nominated pods were there.
+    fn room_with(
+        &self,
+        slot: Slot,
+        with: Option<&NominatedOn<'_>>,
+    ) -> (Cow<'a, Requested>, Option<&'a Allocatable>) {
         let (requested, has) = self.room_of(slot);
+        let mut requested = Cow::Borrowed(requested);
+        for pod in with.into_iter().flat_map(NominatedOn::pods) {
+            requested.to_mut().add(pod.requests.as_deref());
+        }
+        (requested, has)
+    }
+
+    /// How many more pods like this one an existing node has room for beside
+    /// nominated pods, and why no more where that is fewer than `wanted`. `None`
+    /// where nobody asks for room.
+    pub fn fitting(
+        &self,
+        slot: Slot,
+        with: Option<&NominatedOn<'_>>,
+        wanted: usize,
+    ) -> Option<(u32, Vec<Reason>)> {
+        let requests = self.requests?;
+        let (requested, has) = self.room_with(slot, with);
         let pods = requested.fitting(has, requests);
         let full = match (pods as usize) < wanted {
             false => Vec::new(),
@@ -328,11 +340,28 @@ impl<'a> Checked<'a> {
         let left = judged.pass.ones();
         let left = left.take_while(|_| self.read_view.goes_on_for(each));
         let refused = left.filter_map(|at| {
-            let refusal = self.judge_room(slots[at], requests).err()?;
+            let (requested, has) = self.room_of(slots[at]);
+            let refusal = judge_room(requested, has, requests).err()?;
             Some((at, refusal))
         });
         for (at, refusal) in refused.collect::<Vec<_>>() {
             judged.refuse(at, refusal.reasons().cloned());
         }
     }
+}
+
+/// Whether a node has free ports and room for a pod.
+fn judge_room(
+    requested: &Requested,
+    has: Option<&Allocatable>,
+    requests: &Requests,
+) -> Result<(), NodeRefusal> {
+    if !requested.has_free(&requests.ports) {
+        return Err(NodeRefusal::by_node(Reason::HostPorts));
+    }
+    if requested.leaves_room(has, requests) {
+        return Ok(());
+    }
+    let short = requested.shortages_after(0, has, requests);
+    NodeRefusal::by_shortages(short).map_or(Ok(()), Err)
 }

@@ -7,17 +7,22 @@ use fixedbitset::FixedBitSet;
 use super::active::{Active, Constraints};
 use super::checks::Checked;
 use super::judgement::{Judgement, Tallies};
+use super::nominated::{Nominated, NominatedOn};
 use super::question::{NodeChecks, Question};
 use super::report::{DomainTally, Report};
 use super::skew::{GlobalMinimum, SkewRule};
 use super::verdict::{NodeRefusal, Reason};
 use crate::snapshot::{DomainCounts, DomainId, ReadView, Slot};
 
+/// What it costs to judge a node by a nominated pod and a constraint, in units.
+const UNITS_PER_NOMINATED: usize = 60;
+
 /// The hard constraints of a question, counted and ready to judge nodes.
 pub struct Filter<'a> {
     hard: Vec<HardCount<'a>>,
     /// The checks besides spread.
     checks: Option<Checked<'a>>,
+    nominated: Nominated<'a>,
     read_view: ReadView<'a>,
 }
 
@@ -39,12 +44,23 @@ impl<'a> Filter<'a> {
         let hard = constraints
             .hard()
             .map(|active| HardCount::of(active, read_view.count(active.query())));
+        let hard: Vec<HardCount<'_>> = hard.collect();
         let all = checks == NodeChecks::All;
+        let nominated = Nominated::of(question, read_view);
+        if !nominated.is_empty() {
+            read_view.affords(nominated.len() * UNITS_PER_NOMINATED * (1 + hard.len()));
+        }
         Self {
-            hard: hard.collect(),
+            hard,
             checks: all.then(|| Checked::of(&question.checks, read_view)),
+            nominated,
             read_view: *read_view,
         }
+    }
+
+    /// The nominated pods that count on nodes.
+    pub fn nominated(&self) -> &Nominated<'a> {
+        &self.nominated
     }
 
     /// What [`Self::judge`] and [`Self::fitting`] cost for the room of a node, in
@@ -53,26 +69,71 @@ impl<'a> Filter<'a> {
         self.checks.as_ref().map_or(0, Checked::units_per_node)
     }
 
-    /// Judges an existing node: the first check or constraint that it fails
-    /// decides.
+    /// Judges an existing node, as if the pods nominated to it were there: the first
+    /// check or constraint that it fails decides. kube-scheduler then judges again
+    /// without them. No check passes because of a pod more, so that decides nothing.
     ///
     /// # Errors
     /// The refusal.
     pub fn judge(&self, slot: Slot) -> Result<(), NodeRefusal> {
-        if let Some(checks) = &self.checks {
-            checks.judge(slot)?;
+        let with = self.nominated.on(slot);
+        let judged = self.judge_with(slot, with);
+        match with {
+            None => judged,
+            Some(pods) => judged.map_err(|refusal| NodeRefusal {
+                nominated_pods: match self.judge_with(slot, None) {
+                    Ok(()) => pods.len(),
+                    Err(_) => 0,
+                },
+                ..refusal
+            }),
         }
-        self.hard.iter().try_for_each(|hard| hard.judge(slot))
+    }
+
+    fn judge_with(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> Result<(), NodeRefusal> {
+        if let Some(checks) = &self.checks {
+            checks.judge(slot, with)?;
+        }
+        let mut hard = self.hard.iter();
+        hard.try_for_each(|hard| hard.judge(slot, with))
+    }
+
+    /// Whether one of the hard constraints, given by its place among them, alone
+    /// admits the pod on an existing node.
+    pub fn constraint_admits(&self, at: usize, slot: Slot) -> bool {
+        let with = self.nominated.on(slot);
+        self.hard[at].judge(slot, with).is_ok()
     }
 
     /// How many more pods like this one an existing node has room for, and why no
     /// more where that is fewer than `wanted`. `None` where nobody asks for room.
     pub fn fitting(&self, slot: Slot, wanted: usize) -> Option<(u32, Vec<Reason>)> {
-        self.checks.as_ref()?.fitting(slot, wanted)
+        let with = self.nominated.on(slot);
+        self.checks.as_ref()?.fitting(slot, with, wanted)
     }
 
     /// Judges existing nodes at once: [`Self::judge`] without the numbers.
     pub fn judge_all(&self, slots: &[Slot]) -> Judgement {
+        let mut judged = self.judge_all_without(slots);
+        for at in self.nominated.places(slots, self.read_view.nodes) {
+            let passes = self.revise(slots[at], &mut judged.tallies);
+            judged.pass.set(at, passes);
+        }
+        judged
+    }
+
+    /// Has tallies count a node that pods are nominated to as it is judged with
+    /// them. Whether it passes.
+    fn revise(&self, slot: Slot, tallies: &mut Tallies) -> bool {
+        let (before, after) = (self.judge_with(slot, None), self.judge(slot));
+        if self.read_view.goes_on() {
+            tallies.revise(&before, &after);
+        }
+        after.is_ok()
+    }
+
+    /// Judges existing nodes at once, as if no pod were nominated.
+    fn judge_all_without(&self, slots: &[Slot]) -> Judgement {
         let mut judged = Judgement::new(slots.len());
         let nodes = self.read_view.nodes;
         if let Some(checks) = &self.checks {
@@ -96,11 +157,21 @@ impl<'a> Filter<'a> {
     }
 
     /// Judges all nodes and only counts. With at most one hard constraint, and no
-    /// check that looks at each node, the cost depends on the number of domains,
-    /// not of nodes.
+    /// check that looks at each node, the cost depends on the number of domains and
+    /// of nodes that pods are nominated to, not of all nodes.
     pub fn tally_all(&self) -> Tallies {
+        let mut tallies = self.tally_all_without();
+        for slot in self.nominated.slots() {
+            self.revise(slot, &mut tallies);
+        }
+        tallies
+    }
+
+    /// As [`Self::tally_all`], as if no pod were nominated.
+    fn tally_all_without(&self) -> Tallies {
+        let judge_all = || self.judge_all_without(self.read_view.nodes.order());
         if self.hard.len() > 1 || self.checks.as_ref().is_some_and(Checked::look_at_nodes) {
-            return self.judge_all(self.read_view.nodes.order()).tallies;
+            return judge_all().tallies;
         }
         let nodes = self.read_view.nodes.len();
         let mut tallies = Tallies {
@@ -124,7 +195,7 @@ impl<'a> Filter<'a> {
                     // A partition made anew after another was dropped may
                     // number the domains differently.
                     if !Arc::ptr_eq(&in_use.topology, &hard.counted.in_use().topology) {
-                        return self.judge_all(self.read_view.nodes.order()).tallies;
+                        return judge_all().tallies;
                     }
                     hard.tally(in_use.partition.nodes_in())
                 }
@@ -182,7 +253,7 @@ impl<'a> HardCount<'a> {
         (keyed, skewed)
     }
 
-    fn judge(&self, slot: Slot) -> Result<(), NodeRefusal> {
+    fn judge(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> Result<(), NodeRefusal> {
         let refusal = |reason, matching_pods, skew| {
             NodeRefusal::by_constraint(reason, self.active.index, matching_pods, skew)
         };
@@ -190,12 +261,26 @@ impl<'a> HardCount<'a> {
         if domain == DomainId::NONE {
             return Err(refusal(Reason::MissingTopologyKey, 0, 0));
         }
-        let matching_pods = i64::from(self.counted.matching_pods(domain));
-        if self.rule.admits(matching_pods) {
+        let partition = &self.counted.in_use().partition;
+        let more = with.map_or(0, |with| with.counted_by(self.active, slot, partition));
+        let rule = match more {
+            0 => self.rule,
+            more => self.rule_with(domain, more),
+        };
+        let matching_pods = i64::from(self.counted.matching_pods(domain)) + i64::from(more);
+        if rule.admits(matching_pods) {
             return Ok(());
         }
-        let skew = self.rule.skew(matching_pods);
+        let skew = rule.skew(matching_pods);
         Err(refusal(Reason::Skew, matching_pods, skew))
+    }
+
+    /// The rule, if there were so many more pods in a domain.
+    fn rule_with(&self, domain: DomainId, more: u32) -> SkewRule {
+        let smallest = self.counted.smallest_with(domain, more);
+        let domains = self.counted.domain_count();
+        let minimum = GlobalMinimum::of(Some(&self.active.constraint), domains, Some(smallest));
+        SkewRule::of(self.active, minimum.pods)
     }
 
     fn report(&self, max_domains: usize) -> Report<'_> {

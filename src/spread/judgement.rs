@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fixedbitset::FixedBitSet;
 
-use super::verdict::Reason;
+use super::verdict::{NodeRefusal, Reason};
 
 /// How many nodes pass, and how many fail for which reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,6 +23,34 @@ impl Tallies {
     pub fn refuse(&mut self, reason: Reason, nodes: usize) {
         if nodes > 0 {
             *self.refused.entry(reason).or_default() += nodes;
+        }
+    }
+
+    /// Puts another verdict in place of that of one node.
+    pub(super) fn revise(
+        &mut self,
+        before: &Result<(), NodeRefusal>,
+        after: &Result<(), NodeRefusal>,
+    ) {
+        match before {
+            Ok(()) => self.feasible -= 1,
+            Err(refusal) => refusal.reasons().for_each(|reason| self.take_back(reason)),
+        }
+        match after {
+            Ok(()) => self.feasible += 1,
+            Err(refusal) => {
+                let reasons = refusal.reasons().cloned();
+                reasons.for_each(|reason| self.refuse(reason, 1));
+            }
+        }
+    }
+
+    fn take_back(&mut self, reason: &Reason) {
+        if let Some(nodes) = self.refused.get_mut(reason) {
+            *nodes -= 1;
+            if *nodes == 0 {
+                self.refused.remove(reason);
+            }
         }
     }
 }

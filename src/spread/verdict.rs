@@ -52,6 +52,9 @@ pub struct NodeRefusal {
     pub matching_pods: i64,
     /// Skew of the node's domain if the pod went there.
     pub skew: i64,
+    /// How many pods that are nominated to the node alone keep the pod off it; 0
+    /// where it is refused without them too.
+    pub nominated_pods: usize,
 }
 
 impl Reason {
@@ -141,6 +144,7 @@ impl NodeRefusal {
             constraint_index: None,
             matching_pods: 0,
             skew: 0,
+            nominated_pods: 0,
         }
     }
 

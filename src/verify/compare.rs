@@ -2,6 +2,7 @@
 
 use super::finding::Findings;
 use super::nodes::NodeList;
+use super::nominated;
 use super::pods::PodTally;
 use super::report::Verification;
 use super::room;
@@ -16,6 +17,7 @@ pub fn verify(
 ) -> Option<Verification> {
     let mut report = verify_parts(frozen, kept, is_cancelled)?;
     room::compare(frozen, &mut report.findings, is_cancelled)?;
+    nominated::compare(frozen, &mut report.findings, is_cancelled)?;
     compare_sizes(frozen, &mut report);
     Some(report)
 }

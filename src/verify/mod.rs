@@ -9,6 +9,7 @@
 mod compare;
 mod finding;
 mod nodes;
+mod nominated;
 mod patrol;
 mod pods;
 mod report;

@@ -121,6 +121,7 @@ fn refusal(verdict: &recount::Verdict) -> Option<NodeVerdict> {
         constraint_index: refusal.constraint_index,
         matching_pods: refusal.matching_pods,
         skew: refusal.skew,
+        nominated_pods: refusal.nominated_pods,
     })
 }
 

@@ -113,6 +113,7 @@ fn said(template: &Template, hint: &Hint) -> Option<Said> {
         | Kind::MorePods
         | Kind::MaxSkew
         | Kind::Room
+        | Kind::NominatedPods
         | Kind::Soft
         | Kind::FleetSkewTooLarge
         | Kind::FleetGreedy => return None,

@@ -12,7 +12,7 @@ pub fn conflict(case: &Case<'_>) -> Vec<Diagnosis> {
         return Vec::new();
     }
     let admitted = |hard: &Hard<'_>| -> Vec<bool> {
-        let admits = |node: &JudgedNode<'_>| case.passes_checks(node) && hard.admits(node.node);
+        let admits = |node: &JudgedNode<'_>| case.passes_checks(node) && case.admits(hard, node);
         case.nodes.iter().map(admits).collect()
     };
     let all: Vec<(&Hard<'_>, Vec<bool>)> = case

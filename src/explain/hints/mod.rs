@@ -3,6 +3,7 @@
 mod conflict;
 mod minimum;
 mod nodes;
+mod nominated;
 mod pods;
 mod room;
 mod selector;
@@ -17,12 +18,13 @@ use crate::proto::v1;
 use crate::spread::Active;
 
 /// All hints there are, the most useful first.
-const HINTS: [fn(&Case<'_>) -> Vec<Diagnosis>; 13] = [
+const HINTS: [fn(&Case<'_>) -> Vec<Diagnosis>; 14] = [
     minimum::unusable_domain,
     minimum::min_domains,
     pods::mixed_revisions,
     conflict::conflict,
     room::room,
+    nominated::nominated,
     skew::more_pods,
     skew::fewer_pods,
     skew::max_skew,

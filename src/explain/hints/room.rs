@@ -26,7 +26,7 @@ pub fn room(case: &Case<'_>) -> Vec<Diagnosis> {
     let mut all: BTreeMap<Lack, Vec<Lacking<'_>>> = BTreeMap::new();
     for (node, shortages) in case.shortages() {
         let mut hard = case.hard.iter();
-        let is_alone = shortages.len() == 1 && hard.all(|hard| hard.admits(node.node));
+        let is_alone = shortages.len() == 1 && hard.all(|hard| case.admits(hard, node));
         // Where no pods are allowed, none can leave.
         let is_closed = |shortage: &Shortage| shortage.of == Lack::Pods && shortage.is_final;
         for shortage in shortages {

@@ -16,7 +16,8 @@ use crate::spread::SkewRule;
 pub fn max_skew(case: &Case<'_>) -> Vec<Diagnosis> {
     stuck_on(case)
         .filter_map(|hard| {
-            let skews = nearly(case, hard).map(|(value, _)| hard.skew(value));
+            // That of the node: pods that are nominated to it are included.
+            let skews = nearly(case, hard).filter_map(|(_, node)| Some(node.refusal.as_ref()?.skew));
             let smallest = skews.min()?;
             let max_skew = i32::try_from(smallest).ok()?;
             let revise = |constraint: &mut Constraint, _: &mut _| constraint.max_skew = max_skew;
@@ -53,7 +54,8 @@ pub fn fewer_pods(case: &Case<'_>) -> Vec<Diagnosis> {
                 let leaving = hard.count(value) - hard.rule.limit();
                 hard.rule.limit() >= 0 && others_outlast(case, hard, node, leaving)
             };
-            let found = nearly(case, hard).filter(fits);
+            let found = nearly(case, hard).filter(|near| is_by_domain(case, near));
+            let found = found.filter(fits);
             let (value, node) = found.min_by_key(|(value, _)| hard.count(value))?;
             let leaving = hard.count(value) - hard.rule.limit();
             let pods = plural(leaving, "matching pod");
@@ -87,7 +89,8 @@ pub fn more_pods(case: &Case<'_>) -> Vec<Diagnosis> {
         .filter(|hard| !hard.report.min_domains_unmet)
         .filter_map(|hard| {
             let usable = case.usable_values(hard.key());
-            let (value, node) = nearly(case, hard).min_by_key(|(value, _)| hard.count(value))?;
+            let found = nearly(case, hard).filter(|near| is_by_domain(case, near));
+            let (value, node) = found.min_by_key(|(value, _)| hard.count(value))?;
             let minimum = hard.rule.minimum_to_admit(hard.count(value));
             let below = |count: i64| (count < minimum).then_some(minimum - count);
             let domains = hard.report.domains.iter().map(|domain| domain.tally);
@@ -153,6 +156,12 @@ fn nearly<'c, 'a>(
 ) -> impl Iterator<Item = (&'a str, &'c JudgedNode<'a>)> {
     let others = case.admitted_but_for(hard.place);
     others.filter_map(|node| Some((node.node.label_text(hard.key())?, node)))
+}
+
+/// Whether a node is judged by the numbers of its domain alone: nominated pods on it
+/// would add to them.
+fn is_by_domain(case: &Case<'_>, (_, node): &(&str, &JudgedNode<'_>)) -> bool {
+    case.nominated_on(node).is_none()
 }
 
 /// Whether the other constraints admit a node even if pods that leave lower

@@ -49,6 +49,13 @@ impl<'a> DomainCounts<'a> {
         self.view.smallest(&self.in_use.partition)
     }
 
+    /// The smallest count of a domain, if there were so many more pods in one of
+    /// them.
+    pub fn smallest_with(&self, domain: DomainId, more: u32) -> u32 {
+        self.view
+            .smallest_with(&self.in_use.partition, domain, more)
+    }
+
     /// The largest count of a domain.
     pub fn largest(&self) -> u32 {
         self.view.largest()

@@ -108,6 +108,23 @@ impl View {
         }
     }
 
+    /// The smallest count of a domain, if there were so many more pods in one of
+    /// them.
+    pub fn smallest_with(&self, partition: &Partition, domain: DomainId, more: u32) -> u32 {
+        let own = self.count(domain);
+        let others = match &self.levels {
+            Some(levels) => {
+                let has_others = |(count, domains): &(&u32, &u32)| **count != own || **domains > 1;
+                levels.iter().find(has_others).map(|(count, _)| *count)
+            }
+            None => {
+                let others = partition.domains().filter(|other| *other != domain);
+                others.map(|other| self.count(other)).min()
+            }
+        };
+        others.map_or(own + more, |others| others.min(own + more))
+    }
+
     /// The largest count of a domain.
     pub fn largest(&self) -> u32 {
         let counts = || self.counts.iter().copied().max();

@@ -134,9 +134,16 @@ fn check_pod(pod: &v1::Pod, limits: &Limits, path: Path<'_>, faults: &mut Violat
         let path = spec.field("nodeName");
         names::check_node_name(node_name, limits.node_names, path, faults);
     }
+    let status = pod.status.as_ref();
+    let nominated = status.map_or("", |s| &s.nominated_node_name);
+    if !nominated.is_empty() {
+        let status = path.field("status");
+        let path = status.field("nominatedNodeName");
+        names::check_node_name(nominated, limits.node_names, path, faults);
+    }
     let bytes = templates::size_bytes(pod);
     faults.within(path.field("spec"), limits, Limit::PodSpecBytes, bytes);
-    let phase = pod.status.as_ref().map_or("", |s| &s.phase);
+    let phase = status.map_or("", |s| &s.phase);
     if Phase::parse(phase).is_none() {
         let known = "must be Pending, Running, Succeeded, Failed or Unknown";
         faults.add(path.field("status").field("phase"), known);

@@ -11,6 +11,7 @@ pub mod label_sets;
 pub mod node;
 pub mod node_order;
 pub mod nodes;
+pub mod nominated;
 pub mod owners;
 pub mod parts;
 pub mod pod;

@@ -60,6 +60,8 @@ struct Rare {
     /// A uid that is not a UUID in its usual form.
     uid: Box<str>,
     deletion_timestamp: Option<(i64, i32)>,
+    /// The node that it is nominated to; empty if it is to none.
+    nominated_node: Box<str>,
 }
 
 /// The phases of a pod (core/v1 PodPhase).
@@ -108,8 +110,8 @@ impl Life {
     /// unknown.
     pub fn of(wire: &v1::Pod) -> Option<Self> {
         let metadata = wire.metadata.as_ref();
-        let phase = wire.status.as_ref().map_or("", |s| &s.phase);
-        let phase = Phase::parse(phase)?;
+        let status = wire.status.as_ref();
+        let phase = Phase::parse(status.map_or("", |s| &s.phase))?;
         let uid_text = metadata.map_or("", |m| &m.uid);
         let uid = Uuid::try_parse(uid_text).unwrap_or_default();
         // Without a uid there is none, which is not the one of all zeros.
@@ -123,6 +125,7 @@ impl Life {
                 uid_text.into()
             },
             deletion_timestamp: deletion.map(|t| (t.seconds, t.nanos)),
+            nominated_node: status.map_or("", |s| &s.nominated_node_name).into(),
         };
         Some(Self {
             uid: if usual { uid } else { Uuid::nil() },
@@ -176,7 +179,8 @@ impl Life {
 
     /// The pod for the wire, without what it asks for.
     pub fn to_wire(&self, metadata: v1::ObjectMeta, node_name: &str) -> v1::Pod {
-        let deletion = self.rare.as_ref().and_then(|rare| rare.deletion_timestamp);
+        let rare = self.rare.as_deref();
+        let deletion = rare.and_then(|rare| rare.deletion_timestamp);
         v1::Pod {
             metadata: Some(v1::ObjectMeta {
                 uid: self.uid(),
@@ -190,6 +194,7 @@ impl Life {
             }),
             status: Some(v1::PodStatus {
                 phase: self.phase.as_str().to_owned(),
+                nominated_node_name: rare.map_or("", |rare| &rare.nominated_node).to_owned(),
                 ..Default::default()
             }),
         }
@@ -198,7 +203,9 @@ impl Life {
     /// What it takes on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.rare.as_ref().map_or(0, |rare| {
-            heap::list::<Rare>(1) + heap::block(rare.uid.len())
+            heap::list::<Rare>(1)
+                + heap::block(rare.uid.len())
+                + heap::block(rare.nominated_node.len())
         })
     }
 }

@@ -72,7 +72,28 @@ fn pod_bytes(pod: &v1::Pod) -> usize {
     let labels = pod.metadata.as_ref().map_or(0, |m| pairs(&m.labels));
     // A node that is known by name only has a slot too.
     let node_name = pod.spec.as_ref().map_or(0, |s| s.node_name.len());
-    labels + 2 * heap::block(node_name) + in_use_bytes(node_name) + template_bytes(pod)
+    labels
+        + 2 * heap::block(node_name)
+        + in_use_bytes(node_name)
+        + template_bytes(pod)
+        + nominated_bytes(pod)
+}
+
+/// What a pod takes beside the rest if it is nominated to a node.
+pub fn nominated_bytes(pod: &v1::Pod) -> usize {
+    let node = pod
+        .status
+        .as_ref()
+        .map_or(0, |s| s.nominated_node_name.len());
+    if node == 0 {
+        return 0;
+    }
+    let texts = |m: &v1::ObjectMeta| {
+        let names = m.namespace.len() + m.name.len() + m.uid.len();
+        2 * heap::block(names) + heap::texts(&m.labels)
+    };
+    let requests = REQUEST_COPIES * templates::requests_size_bytes(pod);
+    pod.metadata.as_ref().map_or(0, texts) + 3 * heap::block(node) + requests + 2 * PLACES
 }
 
 /// What is noted of a node for the pods that name it.

@@ -1,5 +1,5 @@
 //! What pods ask for: owners, node selector, affinity, tolerations,
-//! constraints, and what they request of their node. Of all that, decisions
+//! constraints, priority, and what they request of their node. Of all that, decisions
 //! about other pods read only the requests. Pods of one workload share it: so
 //! each distinct one is kept once, encoded, with its requests summed up.
 
@@ -174,6 +174,7 @@ pub fn size_bytes(pod: &v1::Pod) -> usize {
             + spec.affinity.as_ref().map_or(0, Message::encoded_len)
             + all(&spec.tolerations)
             + all(&spec.topology_spread_constraints)
+            + priority_alone(spec).encoded_len()
     });
     owners + spec + requests_size_bytes(pod)
 }
@@ -216,6 +217,7 @@ fn asks_nothing(pod: &v1::Pod) -> bool {
             || s.affinity.is_some()
             || !s.tolerations.is_empty()
             || !s.topology_spread_constraints.is_empty()
+            || s.priority.is_some()
     };
     !pod.metadata.as_ref().is_some_and(owned) && !pod.spec.as_ref().is_some_and(asks)
 }
@@ -249,6 +251,15 @@ fn encode(pod: &v1::Pod, requests: Option<&Requests>, out: &mut Vec<u8>) {
     write_all(&spec.tolerations, out);
     write_all(&spec.topology_spread_constraints, out);
     write_all(requests.and_then(Requests::to_wire).as_slice(), out);
+    write(&priority_alone(spec), out);
+}
+
+/// A spec with the priority of another and nothing else.
+fn priority_alone(spec: &v1::PodSpec) -> v1::PodSpec {
+    v1::PodSpec {
+        priority: spec.priority,
+        ..v1::PodSpec::default()
+    }
 }
 
 fn decode(
@@ -274,6 +285,7 @@ fn decode(
     spec.tolerations = read_all(&mut from)?;
     spec.topology_spread_constraints = read_all(&mut from)?;
     spec.containers = read_all(&mut from)?;
+    spec.priority = v1::PodSpec::decode_length_delimited(&mut from)?.priority;
     Ok(())
 }
 

@@ -81,7 +81,7 @@ impl State {
         let shared = self.prepare_shared(batch, defaults, &mut locked, &mut applied);
         let nodes = &shared.nodes;
         apply_to_namespaces(batch, &mut locked, nodes, &mut applied, &mut shifts);
-        self.move_on(|requested| shifts.apply_to(requested), nodes, revision);
+        self.move_on(|requested| shifts.apply_to(requested), &shared, revision);
         self.note_namespaces(before, (Sizes::of(&locked), memory_of(&locked)));
         self.settle(locked);
         drop(shared);
@@ -103,7 +103,8 @@ impl State {
         }
     }
 
-    /// Changes nodes and defaults, and gives slots out to nodes that pods name.
+    /// Changes nodes, defaults and nominations, and gives slots out to nodes that
+    /// pods name.
     fn prepare_shared(
         &self,
         batch: &Batch,
@@ -119,18 +120,24 @@ impl State {
             }
         }
         let mut shared = self.shared.write();
-        let changes_answers = defaults.is_some() || has_nodes(batch);
+        let nominates = shared.nominations.is_changed_by(batch);
+        let changes_answers = defaults.is_some() || has_nodes(batch) || nominates;
+        if nominates {
+            Arc::make_mut(&mut shared.nominations).apply(batch);
+        }
         if let Some(defaults) = defaults {
             *self.told_defaults.write() = Arc::clone(&defaults);
             shared.defaults = defaults;
         }
         self.sync_views(locked);
-        let nodes = PartitionedNodes::to_change(&mut shared.nodes);
-        let followed = apply_to_shared(nodes, batch, applied, self.upkeep.discarded());
-        if self.follow(&followed, locked) {
-            self.move_views_on(locked);
+        if shared.has_other_nodes_after(batch) {
+            let nodes = PartitionedNodes::to_change(&mut shared.nodes);
+            let followed = apply_to_shared(nodes, batch, applied, self.upkeep.discarded());
+            if self.follow(&followed, locked) {
+                self.move_views_on(locked);
+            }
+            self.note_nodes(&shared.nodes);
         }
-        self.note_nodes(&shared.nodes);
         match changes_answers {
             true => LockedObjects::Written(shared),
             // Slots alone mean nothing to whoever reads.
@@ -186,13 +193,13 @@ impl State {
     pub(in crate::snapshot) fn move_on(
         &self,
         shift: impl FnOnce(&mut Arc<RequestedTable>),
-        nodes: &PartitionedNodes,
+        shared: &SharedObjects,
         revision: i64,
     ) {
         let mut requested = self.requested.write();
         shift(&mut requested);
-        let bytes = nodes.nodes().memory_bytes() + requested.memory_bytes();
-        self.footprint.note_nodes(bytes);
+        let bytes = shared.nodes.nodes().memory_bytes() + shared.nominations.memory_bytes();
+        self.footprint.note_nodes(bytes + requested.memory_bytes());
         self.revision.store(revision, Ordering::Release);
     }
 
@@ -294,8 +301,13 @@ impl Sizes {
 }
 
 impl SharedObjects {
-    /// Whether a batch changes nodes, or has pods that name unknown ones.
+    /// Whether a batch changes any of it.
     pub fn is_changed_by(&self, batch: &Batch) -> bool {
+        self.has_other_nodes_after(batch) || self.nominations.is_changed_by(batch)
+    }
+
+    /// Whether a batch changes nodes, or has pods that name unknown ones.
+    pub fn has_other_nodes_after(&self, batch: &Batch) -> bool {
         batch.changes().any(|change| match change.form {
             Form::Pod(pod, _) => {
                 let node_name = pod.spec.as_ref().map_or("", |s| &s.node_name);

@@ -27,6 +27,7 @@ use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::kind::ObjectKind;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
 use crate::snapshot::objects::nodes::Nodes;
+use crate::snapshot::objects::nominated::Nominations;
 use crate::snapshot::objects::requested::{RequestedTable, Shifts};
 
 /// How many views a fork takes along. If there are more, it takes none and
@@ -43,6 +44,7 @@ pub(in crate::snapshot) struct Fork<'s> {
     revision: i64,
     nodes: Arc<PartitionedNodes>,
     requested: Arc<RequestedTable>,
+    nominations: Arc<Nominations>,
     defaults: Arc<Defaults>,
     namespace: Namespace,
     /// Other namespaces that an overlay changes: their pods take room on nodes.
@@ -74,6 +76,7 @@ impl State {
                 revision: locked.revision,
                 nodes: Arc::clone(&locked.shared.nodes),
                 requested: locked.requested.unwrap_or_default(),
+                nominations: Arc::clone(&locked.shared.nominations),
                 defaults: Arc::clone(&locked.shared.defaults),
                 namespace: locked.namespace.clone(),
                 others: BTreeMap::new(),
@@ -133,7 +136,9 @@ impl Fork<'_> {
     fn bytes_for(&self, batch: &Batch) -> usize {
         let namespaces = self.others.values().chain([&self.namespace]);
         let namespaces = namespaces.map(|namespace| namespace.memory().total());
-        copied_bytes(batch, namespaces.sum()) + self.nodes.nodes().copied_bytes()
+        copied_bytes(batch, namespaces.sum())
+            + self.nodes.nodes().copied_bytes()
+            + self.nominations.memory_bytes()
     }
 
     /// Applies an overlay, whose namespaces are all here.
@@ -163,6 +168,9 @@ impl Fork<'_> {
             note(change, changed);
         }
         shifts.apply_to(&mut self.requested);
+        if self.nominations.is_changed_by(overlay) {
+            Arc::make_mut(&mut self.nominations).apply(overlay);
+        }
         let unknown = |change: ValidChange<'b>| match change.form {
             Form::Delete(uid) if missed.contains(&change.id) => change.id.reference(uid),
             _ => None,
@@ -177,6 +185,7 @@ impl Fork<'_> {
             nodes: self.nodes.nodes(),
             partitioned: &self.nodes,
             requested: self.nodes.nodes().know_room().then_some(&*self.requested),
+            nominations: &self.nominations,
             defaults: &self.defaults,
             namespace: &self.namespace,
             upkeep: &self.state.upkeep,

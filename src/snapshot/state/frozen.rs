@@ -15,6 +15,7 @@ use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::counts::watched::SelectorViews;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::nodes::Nodes;
+use crate::snapshot::objects::nominated::Nominations;
 use crate::snapshot::objects::requested::RequestedTable;
 use crate::snapshot::objects::reservation::is_reservation;
 use crate::snapshot::objects::slots::Slot;
@@ -32,6 +33,7 @@ pub struct Frozen {
     pub sizes: Sizes,
     nodes: Arc<PartitionedNodes>,
     requested: Arc<RequestedTable>,
+    nominations: Arc<Nominations>,
     /// The default constraints.
     pub defaults: Arc<Defaults>,
     /// The namespaces, ascending by name.
@@ -63,6 +65,11 @@ impl Frozen {
         self.requested
             .get(slot)
             .unwrap_or_else(|| Requested::nothing())
+    }
+
+    /// The nominated pods of all namespaces.
+    pub fn nominations(&self) -> &Nominations {
+        &self.nominations
     }
 
     /// All objects: nodes in node order, then each namespace's owners and
@@ -133,6 +140,7 @@ impl State {
                 sizes: self.sizes(),
                 nodes: Arc::clone(&shared.nodes),
                 requested: locked.requested.unwrap_or_default(),
+                nominations: Arc::clone(&shared.nominations),
                 defaults: Arc::clone(&shared.defaults),
                 namespaces: vec![(name.into(), namespace.clone())],
                 _charge: self.charge_copy(namespace.memory().total()),
@@ -173,7 +181,7 @@ impl State {
         views: impl Fn(&Namespace) -> V,
     ) -> (Frozen, L, Vec<V>) {
         let shared = self.shared.read();
-        let (nodes, defaults) = (Arc::clone(&shared.nodes), Arc::clone(&shared.defaults));
+        let copied = SharedObjects::clone(&shared);
         let sizes = self.sizes();
         let partitions = partitions(&shared);
         drop(shared);
@@ -192,9 +200,10 @@ impl State {
         let frozen = Frozen {
             revision,
             sizes,
-            nodes,
+            nodes: copied.nodes,
             requested,
-            defaults,
+            nominations: copied.nominations,
+            defaults: copied.defaults,
             namespaces,
             _charge: self.charge_copy(self.footprint.memory().total()),
         };
@@ -212,6 +221,7 @@ impl State {
             },
             measured: MemoryUse {
                 nodes: shared.nodes.nodes().measured_bytes()
+                    + shared.nominations.measured_bytes()
                     + self.requested.read().measured_bytes(),
                 partitions: partitions.measured_bytes(),
                 namespaces: state_bytes(),

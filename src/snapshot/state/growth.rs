@@ -10,7 +10,7 @@ use crate::snapshot::objects::change::{Batch, Form, ObjectId, ValidChange};
 use crate::snapshot::objects::kind::ObjectKind;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::size::{
-    LABEL_PLACES, PLACES, most, names, node_bytes, pairs, template_bytes,
+    LABEL_PLACES, PLACES, most, names, node_bytes, nominated_bytes, pairs, template_bytes,
 };
 use crate::snapshot::objects::templates;
 
@@ -164,5 +164,5 @@ fn of_pod(pod: &v1::Pod, id: ObjectId<'_>, namespace: &Namespace, nodes: &Nodes)
         Some(_) => template_bytes(pod),
         None => template_bytes(pod) + metadata.map_or(0, names) + PLACES,
     };
-    labels + slot + rest
+    labels + slot + rest + nominated_bytes(pod)
 }

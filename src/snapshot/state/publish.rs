@@ -43,6 +43,9 @@ const ROUNDS: usize = 3;
 /// The cost of copying a node that a reader holds.
 const UNITS_PER_COPIED_NODE: Units = 20;
 
+/// The cost of copying a nomination that a reader holds.
+const UNITS_PER_COPIED_NOMINATION: Units = 60;
+
 impl State {
     /// Room in memory for copies of what a batch touches, if it should be applied
     /// to those: in place it would keep readers waiting. Without room it is
@@ -62,7 +65,10 @@ impl State {
         let mut bytes = copied_bytes(batch, namespaces.sum());
         bytes += self.requested.read().memory_bytes();
         let shared = self.shared.read();
-        if shared.is_changed_by(batch) {
+        if shared.nominations.is_changed_by(batch) {
+            bytes += shared.nominations.memory_bytes();
+        }
+        if shared.has_other_nodes_after(batch) {
             bytes += shared.nodes.nodes().memory_bytes() + shared.nodes.partitions().memory_bytes();
         }
         self.footprint.account().charge(Part::Staged, bytes).ok()
@@ -75,13 +81,25 @@ impl State {
         if own > LOCKED {
             return own;
         }
-        own + self.cost_of_nodes(batch, shards) + self.cost_of_pods(batch, shards)
+        own + self.cost_of_nominations(batch)
+            + self.cost_of_nodes(batch, shards)
+            + self.cost_of_pods(batch, shards)
+    }
+
+    /// What it costs to copy the nominations, if a batch changes them while a
+    /// reader holds them.
+    fn cost_of_nominations(&self, batch: &Batch) -> Units {
+        let nominations = &self.shared.read().nominations;
+        match Arc::strong_count(nominations) > 1 && nominations.is_changed_by(batch) {
+            true => nominations.len() as Units * UNITS_PER_COPIED_NOMINATION,
+            false => 0,
+        }
     }
 
     /// What it costs partitions and views to follow the nodes of a batch.
     fn cost_of_nodes(&self, batch: &Batch, shards: &Shards) -> Units {
         let shared = self.shared.read();
-        if !shared.is_changed_by(batch) {
+        if !shared.has_other_nodes_after(batch) {
             return 0;
         }
         let copied = match Arc::strong_count(&shared.nodes) {
@@ -144,7 +162,11 @@ impl State {
 
         let mut applied = Applied::default();
         self.sync_views(&mut namespaces);
-        let changes_nodes = shared.is_changed_by(batch);
+        let changes_nodes = shared.has_other_nodes_after(batch);
+        let nominates = shared.nominations.is_changed_by(batch);
+        if nominates {
+            Arc::make_mut(&mut shared.nominations).apply(batch);
+        }
         let mut moved = false;
         if changes_nodes {
             let mut nodes = shared.nodes.fork();
@@ -154,10 +176,11 @@ impl State {
             shared.nodes = Arc::new(nodes);
         }
         let mut shifts = Shifts::default();
-        let nodes = Arc::clone(&shared.nodes);
-        apply_to_namespaces(batch, &mut namespaces, &nodes, &mut applied, &mut shifts);
+        let next = shared.clone();
+        let nodes = &next.nodes;
+        apply_to_namespaces(batch, &mut namespaces, nodes, &mut applied, &mut shifts);
         if !changes_nodes {
-            self.take_views_along(shards, &mut namespaces, &shared.nodes);
+            self.take_views_along(shards, &mut namespaces, nodes);
         }
         let mut requested = Arc::clone(&self.requested.read());
         shifts.apply_to(&mut requested);
@@ -168,7 +191,7 @@ impl State {
             .map(|(name, shard)| (&**name, shard.namespace.write()))
             .collect();
         let mut live = None;
-        if changes_nodes || defaults.is_some() {
+        if changes_nodes || nominates || defaults.is_some() {
             let mut live_shared = self.shared.write();
             if let Some(defaults) = defaults {
                 *self.told_defaults.write() = Arc::clone(&defaults);
@@ -187,12 +210,12 @@ impl State {
             self.move_views_on(&mut locked);
         }
         let swap = |live: &mut Arc<RequestedTable>| std::mem::swap(live, &mut requested);
-        self.move_on(swap, &nodes, revision);
+        self.move_on(swap, &next, revision);
         self.note_namespaces(before, after);
         self.settle(locked);
         drop(live);
         // Dropped once nothing is locked.
-        drop((namespaces, shared, nodes, requested));
+        drop((namespaces, shared, next, requested));
         self.upkeep.discarded().drop_all();
         applied
     }

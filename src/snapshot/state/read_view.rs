@@ -22,9 +22,13 @@ use crate::snapshot::counts::views::Views;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
 use crate::snapshot::objects::nodes::Nodes;
+use crate::snapshot::objects::nominated::{NominatedPod, Nominations};
 use crate::snapshot::objects::owners::Controller;
 use crate::snapshot::objects::requested::RequestedTable;
 use crate::snapshot::objects::slots::Slot;
+
+/// What it costs to look at a nominated pod, in units.
+const UNITS_PER_NOMINATED: usize = 20;
 
 /// What it costs to add a count up, in units.
 const UNITS_PER_COUNT: usize = 2;
@@ -41,6 +45,8 @@ pub struct ReadView<'a> {
     /// What pods request of each node; `None` where no node says what it has, and so
     /// nobody looks.
     pub(in crate::snapshot) requested: Option<&'a RequestedTable>,
+    /// The nominated pods of all namespaces.
+    pub(in crate::snapshot) nominations: &'a Nominations,
     /// The default constraints.
     pub defaults: &'a Defaults,
     /// The namespace; an empty one if the snapshot has none of the name.
@@ -139,6 +145,15 @@ impl<'a> ReadView<'a> {
     pub fn requested(&self, slot: Slot) -> &'a Requested {
         let known = self.requested.and_then(|requested| requested.get(slot));
         known.unwrap_or_else(|| Requested::nothing())
+    }
+
+    /// The pods that are nominated to existing nodes, of all namespaces.
+    pub fn nominated(&self) -> impl Iterator<Item = (Slot, &'a NominatedPod)> {
+        let (nominations, nodes) = (self.nominations, self.nodes);
+        let affords = || self.affords(nominations.len().saturating_mul(UNITS_PER_NOMINATED));
+        let all = (!nominations.is_empty() && affords()).then(|| nominations.iter());
+        let all = all.into_iter().flatten();
+        all.filter_map(move |(node, pod)| Some((nodes.find(node)?, pod)))
     }
 
     /// The selector that the defaults have for a pod, if any can be deduced.

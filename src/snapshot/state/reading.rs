@@ -100,6 +100,7 @@ impl State {
                 nodes: locked.shared.nodes.nodes(),
                 partitioned: &locked.shared.nodes,
                 requested: locked.requested.as_deref(),
+                nominations: &locked.shared.nominations,
                 defaults: &locked.shared.defaults,
                 namespace: locked.namespace,
                 upkeep: &self.upkeep,

@@ -22,6 +22,7 @@ use crate::limits::processors;
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::counts::upkeep::Upkeep;
 use crate::snapshot::objects::defaults::Defaults;
+use crate::snapshot::objects::nominated::Nominations;
 use crate::snapshot::objects::requested::RequestedTable;
 use crate::snapshot::objects::reservation::{Claim, Serial};
 use crate::snapshot::objects::size::NEW_NAMESPACE;
@@ -60,6 +61,8 @@ pub(in crate::snapshot) struct SharedObjects {
     /// Shared with forks of this state.
     pub(in crate::snapshot) nodes: Arc<PartitionedNodes>,
     pub(in crate::snapshot) defaults: Arc<Defaults>,
+    /// The nominated pods of all namespaces.
+    pub(in crate::snapshot) nominations: Arc<Nominations>,
 }
 
 /// How much a batch did, or how much there is.
@@ -291,6 +294,7 @@ pub fn state_bytes() -> usize {
     let snapshot = heap::shared(SNAPSHOT_BYTES) + NAMES;
     let shared = heap::shared(size_of::<PartitionedNodes>())
         + heap::shared(size_of::<Defaults>())
+        + heap::shared(size_of::<Nominations>())
         + heap::shared(size_of::<RequestedTable>());
     heap::shared(size_of::<State>()) + heap::block(map) + shared + snapshot
 }

@@ -32,6 +32,9 @@ struct GroupKey {
     marks: Box<[u32]>,
     /// By constraint: whether it has the topology key.
     keyed: Box<[bool]>,
+    /// By constraint: how many pods that are nominated to the node it counts there;
+    /// nothing where it is none of any.
+    nominated: Box<[u32]>,
     bonus: i64,
 }
 
@@ -95,7 +98,10 @@ impl Groups {
             true => 0,
             false => tracked.mark(node),
         };
+        let nominated = constraints.iter().map(|t| t.nominated_on(node));
+        let has_any = nominated.clone().any(|pods| pods > 0);
         let key = GroupKey {
+            nominated: has_any.then(|| nominated.collect()).unwrap_or_default(),
             marks: constraints.iter().map(mark).collect(),
             keyed,
             bonus,
@@ -171,9 +177,11 @@ impl Groups {
         let rules: Vec<SkewRule> = constraints.iter().map(TrackedConstraint::rule).collect();
         for index in &self.live {
             let group = &mut self.groups[*index];
-            let mut marks = group.key.marks.iter().zip(constraints).zip(&rules);
-            let passes = marks.all(|((mark, tracked), rule)| {
-                !tracked.is_hard() || rule.admits(tracked.count_of(*mark).into())
+            let key = &group.key;
+            let mut marks = key.marks.iter().zip(constraints).zip(&rules).enumerate();
+            let passes = marks.all(|(at, ((mark, tracked), rule))| {
+                let nominated = key.nominated.get(at).copied().unwrap_or(0);
+                !tracked.is_hard() || tracked.admits(*rule, tracked.count_of(*mark), nominated)
             });
             group.raw = passes.then_some(0);
         }

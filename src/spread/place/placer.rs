@@ -59,7 +59,7 @@ impl Placer {
         let slots = passing(&filter, wish, read_view, &mut refused);
         let in_force = question.constraints_on(read_view);
         let track = |active: &super::super::active::Active| {
-            TrackedConstraint::of(active, &slots, active.self_match > 0, read_view)
+            TrackedConstraint::of(active, &slots, filter.nominated(), read_view)
         };
         let constraints: Vec<TrackedConstraint> = in_force.all.iter().map(track).collect();
         let mut groups = Groups::of(slots.len(), &constraints, in_force.all_keys_required);
@@ -127,7 +127,8 @@ impl Placer {
             if !domain.is_some() {
                 return Some(Reason::MissingTopologyKey);
             }
-            let takes = tracked.rule().admits(tracked.count(domain).into());
+            let (count, nominated) = (tracked.count(domain), tracked.nominated_on(index));
+            let takes = tracked.admits(tracked.rule(), count, nominated);
             (!takes).then_some(Reason::Skew)
         });
         by_constraint.into_iter().collect()

@@ -1,6 +1,9 @@
 //! One constraint and its counts, which follow the picks.
 
+use std::collections::{BTreeMap, HashMap};
+
 use super::super::active::Active;
+use super::super::nominated::Nominated;
 use super::super::report::{DomainTally, Report};
 use super::super::scoring::Weight;
 use super::super::skew::{GlobalMinimum, SkewRule};
@@ -34,12 +37,12 @@ pub struct TrackedConstraint {
     counts_in: Vec<DomainId>,
     /// By node: whether it has the topology key.
     keyed: Vec<bool>,
+    /// Of nodes that pods are nominated to: how many of those it counts there.
+    nominated: HashMap<u32, u32>,
     counts_picks: bool,
     domain_count: usize,
-    /// The smallest count of the domains.
-    smallest: u32,
-    /// The number of domains at that count.
-    at_smallest: usize,
+    /// The number of domains at each count.
+    levels: BTreeMap<u32, usize>,
 }
 
 /// How a constraint tells nodes apart.
@@ -57,7 +60,7 @@ impl TrackedConstraint {
     pub fn of(
         active: &Active,
         nodes: &[Slot],
-        labels_match: bool,
+        nominated: &Nominated<'_>,
         read_view: &ReadView<'_>,
     ) -> Self {
         let counted = read_view.count(active.query());
@@ -78,6 +81,15 @@ impl TrackedConstraint {
         let keyed = nodes
             .iter()
             .map(|slot| keyed_topology.domain_of(*slot).is_some());
+        let noted = nominated.places(nodes, read_view.nodes).into_iter();
+        let noted = noted.filter_map(|at| {
+            let on = nominated.on(nodes[at])?;
+            let counted = on.counted_by(active, nodes[at], partition);
+            (counted > 0).then_some((u32::try_from(at).ok()?, counted))
+        });
+        let levels = partition.domains().map(|id| counts[id.index()]);
+        let mut at_count = BTreeMap::new();
+        levels.for_each(|count| *at_count.entry(count).or_default() += 1);
         let judged_by = |slot: &Slot| match topology.domain_of(*slot) {
             // In Score, that of the empty value.
             DomainId::NONE if !active.constraint.is_hard() => DomainId::EMPTY,
@@ -86,19 +98,18 @@ impl TrackedConstraint {
         let mut tracked = Self {
             grain: Grain::Domain,
             weight: Weight::default(),
+            nominated: noted.collect(),
+            levels: at_count,
             counts,
             eligible_nodes,
             values,
             judged_by: nodes.iter().map(judged_by).collect(),
             counts_in: nodes.iter().map(|slot| partition.member(*slot)).collect(),
             keyed: keyed.collect(),
-            counts_picks: labels_match && !active.selector.is_empty(),
+            counts_picks: active.self_match > 0 && !active.selector.is_empty(),
             domain_count: partition.domain_count(),
-            smallest: 0,
-            at_smallest: 0,
             active: active.clone(),
         };
-        tracked.find_smallest();
         tracked.grain = tracked.finest_grain();
         tracked
     }
@@ -165,6 +176,25 @@ impl TrackedConstraint {
         SkewRule::of(&self.active, self.minimum().pods)
     }
 
+    /// How many pods that are nominated to a node it counts there.
+    pub fn nominated_on(&self, node: u32) -> u32 {
+        self.nominated.get(&node).copied().unwrap_or(0)
+    }
+
+    /// Whether a node takes one more pod, that has so many matching pods in its
+    /// domain and to which so many are nominated. `rule` is [`Self::rule`].
+    pub fn admits(&self, rule: SkewRule, count: u32, nominated: u32) -> bool {
+        if nominated == 0 {
+            return rule.admits(count.into());
+        }
+        let mut levels = self.levels.iter();
+        let others = levels.find(|(level, domains)| **level != count || **domains > 1);
+        let raised = count + nominated;
+        let smallest = others.map_or(raised, |(level, _)| raised.min(*level));
+        let rule = SkewRule::of(&self.active, self.minimum_of(Some(smallest)).pods);
+        rule.admits(raised.into())
+    }
+
     /// How many domains there can be.
     pub fn len(&self) -> usize {
         self.counts.len()
@@ -177,32 +207,30 @@ impl TrackedConstraint {
             return &[];
         }
         let count = &mut self.counts[domain.index()];
-        let was_lowest = *count == self.smallest;
-        *count += 1;
-        if was_lowest {
-            self.at_smallest -= 1;
-            if self.at_smallest == 0 {
-                // Every domain has grown since the last time: one step per pick.
-                self.find_smallest();
+        if let Some(domains) = self.levels.get_mut(count) {
+            *domains -= 1;
+            if *domains == 0 {
+                self.levels.remove(count);
             }
         }
+        *count += 1;
+        *self.levels.entry(*count).or_default() += 1;
         match &self.grain {
             Grain::Domain => &[],
             Grain::Count(members) => &members[domain.index()],
         }
     }
 
-    fn find_smallest(&mut self) {
-        let domains = self.counts.iter().zip(&self.eligible_nodes);
-        let counts = domains.filter(|(_, nodes)| **nodes > 0).map(|(c, _)| *c);
-        self.smallest = counts.clone().min().unwrap_or(0);
-        self.at_smallest = counts.filter(|count| *count == self.smallest).count();
-    }
-
     /// The minimum from which skews are measured.
     fn minimum(&self) -> GlobalMinimum {
+        let smallest = self.levels.first_key_value();
+        self.minimum_of(smallest.map(|(count, _)| *count))
+    }
+
+    /// The same, if this is the smallest count.
+    fn minimum_of(&self, smallest: Option<u32>) -> GlobalMinimum {
         let constraint = Some(&self.active.constraint).filter(|hard| hard.is_hard());
-        GlobalMinimum::of(constraint, self.domain_count, Some(self.smallest))
+        GlobalMinimum::of(constraint, self.domain_count, smallest)
     }
 
     /// The numbers behind the constraint.

@@ -102,7 +102,9 @@ fn taint_id() -> impl Strategy<Value = (String, String)> {
 
 /// A pod that exists: running or not, on a node that may not exist.
 pub fn pod() -> impl Strategy<Value = Pod> {
-    let node_name = text(&["n0", "n1", "n2", "n3", "n4", "n5", "n0", "n1", "ghost", ""]);
+    let node_name = text(&[
+        "n0", "n1", "n2", "n3", "n4", "n5", "n0", "n1", "ghost", "", "", "",
+    ]);
     let phase = text(&[
         "",
         "Pending",

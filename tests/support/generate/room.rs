@@ -9,6 +9,7 @@ use evenkeel::proto::v1::{
 use proptest::collection::{btree_map, vec};
 use proptest::option::weighted;
 use proptest::prelude::*;
+use proptest::sample::select;
 
 use super::{NODES, text};
 
@@ -92,7 +93,9 @@ pub fn requests() -> impl Strategy<Value = PodSpec> {
         scheduling_gates: own.1,
         ..PodSpec::default()
     });
-    prop_oneof![Just(PodSpec::default()), some]
+    let spec = prop_oneof![Just(PodSpec::default()), some];
+    let priority = weighted(0.5, select(&[-1, 0, 5][..]));
+    (spec, priority).prop_map(|(spec, priority)| PodSpec { priority, ..spec })
 }
 
 /// What a node says of the containers that it runs.
@@ -114,5 +117,10 @@ pub fn status() -> impl Strategy<Value = PodStatus> {
         conditions,
         ..PodStatus::default()
     });
-    prop_oneof![3 => Just(PodStatus::default()), 1 => some]
+    let status = prop_oneof![3 => Just(PodStatus::default()), 1 => some];
+    let nominated = weighted(0.3, text(&["n0", "n1", "n2", "n3", "n0", "n1", "ghost"]));
+    (status, nominated).prop_map(|(status, nominated)| PodStatus {
+        nominated_node_name: nominated.unwrap_or_default(),
+        ..status
+    })
 }

@@ -98,6 +98,7 @@ fn kind_text(kind: Kind) -> &'static str {
         Kind::MaxSkew => "maxSkew",
         Kind::Conflict => "conflict",
         Kind::Room => "room",
+        Kind::NominatedPods => "nominated pods",
         Kind::Soft => "soft",
         Kind::FleetSkewTooLarge => "skew too large",
         Kind::FleetGreedy => "greedy picking",

@@ -1,0 +1,59 @@
+//! Nodes that room is being made on for other pods.
+
+use crate::explain::case::{Case, JudgedNode};
+use crate::explain::diagnosis::{Diagnosis, count};
+use crate::explain::words::{among, number, plural, verb};
+use crate::proto::v1;
+use crate::proto::v1::hint::Kind;
+use crate::spread::NominatedOn;
+
+/// The highest priority that Kubernetes lets users give.
+const HIGHEST_OF_USERS: i32 = 1_000_000_000;
+
+/// Nodes that would take the pod but for pods that are nominated to them, and the
+/// priority with which it would not yield to those.
+pub fn nominated(case: &Case<'_>) -> Vec<Diagnosis> {
+    let is_kept_off = |node: &&JudgedNode<'_>| {
+        let refusal = node.refusal.as_ref();
+        refusal.is_some_and(|refusal| refusal.nominated_pods > 0)
+    };
+    let nodes: Vec<&JudgedNode<'_>> = case.nodes.iter().filter(is_kept_off).collect();
+    let on = nodes.iter().filter_map(|node| case.nominated_on(node));
+    let pods = on.flat_map(NominatedOn::pods);
+    let priorities: Vec<i32> = pods.map(|pod| pod.priority).collect();
+    let Some(highest) = priorities.iter().copied().max() else {
+        return Vec::new();
+    };
+    let names: Vec<&str> = nodes.iter().map(|node| node.name).collect();
+    let mut message = format!(
+        "{} ({}) would take it but for {} nominated there, which {} of at least its priority and \
+         {} as if {} there",
+        plural(nodes.len(), "node"),
+        among(&names),
+        match priorities.len() {
+            1 => "a pod".to_owned(),
+            pods => plural(pods, "pod"),
+        },
+        verb(priorities.len(), "is", "are"),
+        verb(priorities.len(), "counts", "count"),
+        verb(priorities.len(), "it were", "they were"),
+    );
+    let mut hint = v1::Hint {
+        kind: Kind::NominatedPods.into(),
+        constraint_index: -1,
+        other_constraint_index: -1,
+        ..v1::Hint::default()
+    };
+    let mut remedy = None;
+    if highest < HIGHEST_OF_USERS {
+        let above = format!("a priority above {}", number(highest));
+        let onto = plural(nodes.len(), "node");
+        message.push_str(&format!(". With {above} it could go to {onto} more"));
+        hint.admitted_node_count = count(case.feasible_count() + nodes.len());
+        remedy = case
+            .is_stuck()
+            .then(|| format!("give it {above}, which lets it onto {onto}"));
+    }
+    hint.message = message;
+    vec![Diagnosis { hint, remedy }]
+}

@@ -1,0 +1,51 @@
+//! Pods that are nominated to a node. Whoever is no more important than they are
+//! has to find room beside them, although they are not there yet.
+
+use super::cluster::Cluster;
+use super::rules::{name, namespace};
+use crate::proto::v1::{Node, Pod};
+
+impl Cluster {
+    /// The pods on no node that a node is promised to, of at least the priority of
+    /// an incoming pod, without the incoming pod itself.
+    pub(super) fn nominated_to(&self, node: &Node, incoming: &Pod) -> Vec<&Pod> {
+        let here = name(node.metadata.as_ref());
+        let is_promised = |pod: &&Pod| node_promised(pod) == Some(here);
+        let pods = self.pods.iter().filter(is_promised);
+        let is_stronger = |pod: &&Pod| priority(pod) >= priority(incoming);
+        pods.filter(is_stronger)
+            .filter(|pod| !are_one(pod, incoming))
+            .collect()
+    }
+}
+
+/// The name of the node that a pod without a node is promised, until it has
+/// finished.
+pub fn node_promised(pod: &Pod) -> Option<&str> {
+    let status = pod.status.as_ref()?;
+    let has_node = pod.spec.as_ref().is_some_and(|s| !s.node_name.is_empty());
+    let has_finished = ["Succeeded", "Failed"].contains(&&*status.phase);
+    let promised = &*status.nominated_node_name;
+    (!promised.is_empty() && !has_node && !has_finished).then_some(promised)
+}
+
+/// The priority of a pod: 0 where none is said.
+pub fn priority(pod: &Pod) -> i32 {
+    let spec = pod.spec.as_ref();
+    spec.and_then(|spec| spec.priority).unwrap_or_default()
+}
+
+/// Whether two objects are the same pod: by uid, or by name where a uid is
+/// missing.
+fn are_one(a: &Pod, b: &Pod) -> bool {
+    let uid = |pod: &Pod| {
+        pod.metadata
+            .as_ref()
+            .map_or(String::new(), |m| m.uid.clone())
+    };
+    if uid(a).is_empty() || uid(b).is_empty() {
+        let (a, b) = (a.metadata.as_ref(), b.metadata.as_ref());
+        return namespace(a) == namespace(b) && name(a) == name(b);
+    }
+    uid(a) == uid(b)
+}

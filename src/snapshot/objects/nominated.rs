@@ -1,0 +1,188 @@
+//! Nominated pods: those for which room is being made on a node. They are on no
+//! node yet, and count there for pods of at most their priority.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::change::{Batch, Form, ObjectId, ValidChange};
+use super::kind::ObjectKind;
+use crate::account::heap;
+use crate::matching::Requests;
+use crate::proto::v1;
+
+/// A pod that is nominated to a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NominatedPod {
+    /// Its namespace.
+    pub namespace: Box<str>,
+    /// Its name.
+    pub name: Box<str>,
+    /// Its uid; empty when unknown.
+    pub uid: Box<str>,
+    /// Its priority.
+    pub priority: i32,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// What it requests of the node, if anything.
+    pub requests: Option<Arc<Requests>>,
+}
+
+/// Namespace and name of a pod.
+type Key = Arc<str>;
+
+/// All nominated pods of a snapshot. There are few, as a rule none.
+#[derive(Debug, Clone, Default)]
+pub struct Nominations {
+    /// By the name of the node, which may not exist, and by the key of the pod.
+    pods: BTreeMap<(Arc<str>, Key), Arc<NominatedPod>>,
+    /// The node of each pod.
+    nodes: HashMap<Key, Arc<str>>,
+    /// What the pods have on the heap.
+    heap_bytes: usize,
+}
+
+/// The node that a pod is nominated to, if it is on none and has not finished.
+pub fn node_of(pod: &v1::Pod, is_finished: bool) -> Option<&str> {
+    let is_on_node = pod.spec.as_ref().is_some_and(|s| !s.node_name.is_empty());
+    let node = pod.status.as_ref().map(|s| &*s.nominated_node_name)?;
+    (!node.is_empty() && !is_on_node && !is_finished).then_some(node)
+}
+
+/// The priority that a pod has.
+pub fn priority_of(spec: &v1::PodSpec) -> i32 {
+    spec.priority.unwrap_or(0)
+}
+
+impl NominatedPod {
+    /// The nominated pod of a change, if it is one, and its node.
+    fn of(change: ValidChange<'_>) -> Option<(Arc<str>, Self)> {
+        let Form::Pod(wire, compiled) = change.form else {
+            return None;
+        };
+        let node = node_of(wire, !compiled.life.takes_room())?;
+        let metadata = wire.metadata.as_ref();
+        let pod = Self {
+            namespace: change.id.namespace.into(),
+            name: change.id.name.into(),
+            uid: metadata.map_or("", |m| &m.uid).into(),
+            priority: wire.spec.as_ref().map_or(0, priority_of),
+            labels: metadata.map(|m| m.labels.clone()).unwrap_or_default(),
+            requests: compiled.requests.clone(),
+        };
+        Some((node.into(), pod))
+    }
+
+    /// Whether it is the pod of this namespace, name and uid. Where one of two
+    /// pods has no uid, they are told apart by their names.
+    pub fn is(&self, namespace: &str, name: &str, uid: &str) -> bool {
+        match self.uid.is_empty() || uid.is_empty() {
+            true => *self.namespace == *namespace && *self.name == *name,
+            false => *self.uid == *uid,
+        }
+    }
+
+    /// With its key, and without its node.
+    fn heap_bytes(&self) -> usize {
+        let texts = [&*self.namespace, &self.name, &self.uid];
+        let requests = self.requests.as_ref();
+        heap::shared(size_of::<Self>())
+            + texts.map(|text| heap::block(text.len())).iter().sum::<usize>()
+            + heap::shared(self.namespace.len() + 1 + self.name.len())
+            + heap::texts(&self.labels)
+            // Others may share it: it counts wherever it is.
+            + requests.map_or(0, |r| heap::shared(size_of::<Requests>()) + r.heap_bytes())
+    }
+}
+
+impl Nominations {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.pods.is_empty()
+    }
+
+    /// How many pods there are.
+    pub fn len(&self) -> usize {
+        self.pods.len()
+    }
+
+    /// All of them, by the names of their nodes, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &NominatedPod)> {
+        self.pods.iter().map(|((node, _), pod)| (&**node, &**pod))
+    }
+
+    /// Whether a batch may change it.
+    pub fn is_changed_by(&self, batch: &Batch) -> bool {
+        batch.changes().any(|change| match change.form {
+            Form::Pod(pod, compiled) => {
+                node_of(pod, !compiled.life.takes_room()).is_some() || self.has(change.id)
+            }
+            Form::Delete(_) => change.id.kind == ObjectKind::Pod && self.has(change.id),
+            Form::Node(..) | Form::Owner(..) => false,
+        })
+    }
+
+    fn has(&self, id: ObjectId<'_>) -> bool {
+        !self.is_empty() && self.nodes.contains_key(&key_of(id))
+    }
+
+    /// Applies a batch.
+    pub fn apply(&mut self, batch: &Batch) {
+        for change in batch.changes() {
+            match change.form {
+                Form::Pod(..) => {
+                    self.remove(change.id, "");
+                    if let Some((node, pod)) = NominatedPod::of(change) {
+                        self.add(key_of(change.id), node, pod);
+                    }
+                }
+                Form::Delete(uid) if change.id.kind == ObjectKind::Pod => {
+                    self.remove(change.id, uid);
+                }
+                Form::Delete(_) | Form::Node(..) | Form::Owner(..) => {}
+            }
+        }
+    }
+
+    fn add(&mut self, key: Key, node: Arc<str>, pod: NominatedPod) {
+        self.heap_bytes += pod.heap_bytes() + heap::shared(node.len());
+        self.nodes.insert(Arc::clone(&key), Arc::clone(&node));
+        self.pods.insert((node, key), Arc::new(pod));
+    }
+
+    /// Removes a pod, if `uid` is empty or its own.
+    fn remove(&mut self, id: ObjectId<'_>, uid: &str) {
+        if self.is_empty() {
+            return;
+        }
+        let key = key_of(id);
+        let Some(node) = self.nodes.get(&key) else {
+            return;
+        };
+        let place = (Arc::clone(node), key);
+        let pod = &self.pods[&place];
+        if uid.is_empty() || *pod.uid == *uid {
+            self.heap_bytes -= pod.heap_bytes() + heap::shared(place.0.len());
+            self.pods.remove(&place);
+            self.nodes.remove(&place.1);
+        }
+    }
+
+    /// As [`Self::memory_bytes`], with every pod measured anew.
+    pub fn measured_bytes(&self) -> usize {
+        let pods = self.iter();
+        let pods = pods.map(|(node, pod)| pod.heap_bytes() + heap::shared(node.len()));
+        self.memory_bytes() - self.heap_bytes + pods.sum::<usize>()
+    }
+
+    /// What it takes in memory: an estimate, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.heap_bytes
+            + heap::table::<Key, Arc<str>>(self.nodes.capacity())
+            + heap::tree::<(Arc<str>, Key), Arc<NominatedPod>>(self.pods.len())
+    }
+}
+
+/// A namespace has no slash.
+fn key_of(id: ObjectId<'_>) -> Key {
+    format!("{}/{}", id.namespace, id.name).into()
+}

@@ -1,0 +1,104 @@
+//! The nominated pods that count for a question (`docs/semantics.md`, "Nominated
+//! pods"). Nodes that have any are judged one by one, as if these were there.
+
+use std::collections::BTreeMap;
+
+use super::active::Active;
+use super::question::Question;
+use crate::snapshot::{Nodes, NominatedPod, Partition, ReadView, Slot};
+
+/// The nominated pods that count for a question.
+#[derive(Default)]
+pub struct Nominated<'a> {
+    on: BTreeMap<Slot, NominatedOn<'a>>,
+}
+
+/// Those of one node. There is at least one.
+#[derive(Default)]
+pub struct NominatedOn<'a> {
+    /// Those in the namespace of the question: constraints count no others.
+    own: Vec<&'a NominatedPod>,
+    /// Those in other namespaces, which take room too.
+    others: Vec<&'a NominatedPod>,
+}
+
+impl<'a> Nominated<'a> {
+    /// Those that count for a question: of at least its priority, without the pod
+    /// itself.
+    pub fn of(question: &Question, read_view: &ReadView<'a>) -> Self {
+        let mut on: BTreeMap<Slot, NominatedOn<'a>> = BTreeMap::new();
+        for (slot, pod) in read_view.nominated() {
+            let is_itself = pod.is(&question.namespace, &question.name, &question.uid);
+            if pod.priority < question.priority || is_itself {
+                continue;
+            }
+            let here = on.entry(slot).or_default();
+            match *pod.namespace == *question.namespace {
+                true => here.own.push(pod),
+                false => here.others.push(pod),
+            }
+        }
+        Self { on }
+    }
+
+    /// Those of a node; `None` without any.
+    pub fn on(&self, slot: Slot) -> Option<&NominatedOn<'a>> {
+        match self.on.is_empty() {
+            true => None,
+            false => self.on.get(&slot),
+        }
+    }
+
+    /// The nodes that have any.
+    pub fn slots(&self) -> impl Iterator<Item = Slot> {
+        self.on.keys().copied()
+    }
+
+    /// Where the nodes that have any are among others.
+    pub fn places(&self, slots: &[Slot], nodes: &Nodes) -> Vec<usize> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        if nodes.is_order(slots) {
+            let name = |slot: &Slot| nodes.name(*slot);
+            let place = |slot: Slot| slots.binary_search_by_key(&nodes.name(slot), name).ok();
+            return self.slots().filter_map(place).collect();
+        }
+        let places = slots.iter().enumerate();
+        let places = places.filter(|(_, slot)| self.on(**slot).is_some());
+        places.map(|(at, _)| at).collect()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.on.is_empty()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.on.values().map(NominatedOn::len).sum()
+    }
+}
+
+impl<'a> NominatedOn<'a> {
+    /// All of them.
+    pub fn pods(&self) -> impl Iterator<Item = &'a NominatedPod> {
+        self.own.iter().chain(&self.others).copied()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.own.len() + self.others.len()
+    }
+
+    /// How many of them a constraint counts on their node, if it counts in that. Unlike
+    /// pods that are on a node they are counted by an empty selector too, and while
+    /// they terminate: kube-scheduler does so.
+    pub fn counted_by(&self, active: &Active, slot: Slot, partition: &Partition) -> u32 {
+        if !partition.member(slot).is_some() {
+            return 0;
+        }
+        let matches = |pod: &&&NominatedPod| active.selector.matches_labels(&pod.labels);
+        u32::try_from(self.own.iter().filter(matches).count()).unwrap_or(u32::MAX)
+    }
+}
