@@ -150,6 +150,13 @@ async fn names_and_labels() {
 async fn enumerated_strings_and_selectors() {
     let fine = || node("x", &[]);
     let taint = |key, value, effect| tainted(fine(), key, value, effect).change();
+    let nominated = |node: &str| Pod {
+        status: Some(PodStatus {
+            nominated_node_name: node.into(),
+            ..PodStatus::default()
+        }),
+        ..pod("x", &[])
+    };
     let asleep = Pod {
         status: Some(PodStatus {
             phase: "Sleeping".into(),

@@ -7,6 +7,7 @@ mod conformance;
 mod describe_spread;
 mod fleet_conformance;
 mod interleavings;
+mod nominated_conformance;
 mod overlays;
 mod placing;
 mod real_cluster;

@@ -27,14 +27,15 @@ struct Want {
     nodes: BTreeMap<String, Verdict>,
 }
 
+/// What kube-scheduler says of a node.
 #[derive(Debug, PartialEq, Deserialize)]
-struct Verdict {
+pub(super) struct Verdict {
     code: String,
     reasons: Vec<String>,
 }
 
 impl Verdict {
-    fn of(code: Option<Code>, reasons: Vec<String>) -> Self {
+    pub(super) fn of(code: Option<Code>, reasons: Vec<String>) -> Self {
         let code = match code {
             None => "Success",
             Some(Code::Unschedulable) => "Unschedulable",

@@ -5,8 +5,8 @@ use evenkeel::proto::v1::hint::Kind;
 use evenkeel::proto::v1::{Change, ExplainRequest, Pod, TopologySpreadConstraint};
 
 use super::support::build::{
-    ZONE, cordoned, hard, having, node, on, pod, requesting, selecting, soft, spread, tainted,
-    terminating,
+    ZONE, cordoned, hard, having, node, nominated, on, pod, requesting, selecting, soft, spread,
+    tainted, terminating,
 };
 use super::support::model::Stored;
 use super::support::server::Server;
@@ -51,6 +51,7 @@ fn cases() -> Vec<Case> {
         labels(),
         revisions(),
         room(),
+        nominations(),
         stuck::cases(),
     ]
     .concat()
@@ -147,6 +148,49 @@ fn room() -> Vec<Case> {
             state(&[("a1", "a", 0)]),
             asks(&[("cpu", "64")]),
             Kind::Room,
+            None,
+        ),
+    ]
+}
+
+fn nominations() -> Vec<Case> {
+    let promised = |node, priority| {
+        let waiting = nominated(pod("waiting", &WEB), node, priority);
+        and(state(&[("a1", "a", 1), ("b1", "b", 1)]), [waiting.change()])
+    };
+    let mut urgent = web(vec![zone(1)]);
+    urgent.spec.get_or_insert_default().priority = Some(8);
+    vec![
+        case(
+            "a node that is promised to another pod",
+            promised("a1", 7),
+            web(vec![zone(1)]),
+            Kind::NominatedPods,
+            Some(&[
+                "1 node (a1) would take it but for a pod nominated there, which is of at least \
+                 its priority and counts as if it were there. With a priority above 7 it could \
+                 go to 1 node more",
+            ]),
+        ),
+        case(
+            "one whose priority users cannot exceed",
+            promised("a1", 2_000_000_000),
+            web(vec![zone(1)]),
+            Kind::NominatedPods,
+            Some(&["1 node (a1) would take it but for a pod nominated there"]),
+        ),
+        case(
+            "a pod of a higher priority",
+            promised("a1", 7),
+            urgent,
+            Kind::NominatedPods,
+            None,
+        ),
+        case(
+            "a node that would refuse it anyway",
+            and(promised("a1", 7), [on(pod("a1-more", &WEB), "a1").change()]),
+            web(vec![zone(1)]),
+            Kind::NominatedPods,
             None,
         ),
     ]

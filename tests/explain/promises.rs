@@ -341,6 +341,14 @@ fn keeps_its_word(asked: &Asked, hint: &Hint) -> bool {
     if let Some(shortage) = &hint.shortage {
         return keeps_its_word_on_room(asked, hint, shortage, before);
     }
+    if hint.kind() == Kind::NominatedPods {
+        let mut urgent = pod.clone();
+        urgent.spec.get_or_insert_default().priority = Some(i32::MAX);
+        let after = asked.admitted(&cluster, &urgent);
+        assert_eq!(after, hint.admitted_node_count, "{hint:?}");
+        assert!(after > before, "{hint:?}");
+        return true;
+    }
     if let Some(suggested) = &hint.suggested_constraint {
         let (changed, revised) = with_constraint(&cluster, pod, hint, suggested);
         let after = asked.admitted(&changed, &revised);
@@ -440,6 +448,7 @@ fn what_a_hint_says_would_help_helps() {
         Kind::MorePods,
         Kind::MaxSkew,
         Kind::Room,
+        Kind::NominatedPods,
     ] {
         let times = kept.get(&(kind as i32)).copied().unwrap_or(0);
         assert!(times > 0, "no promise of {kind:?} was made: {kept:?}");

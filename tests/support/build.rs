@@ -100,6 +100,13 @@ pub fn on(mut pod: Pod, node: &str) -> Pod {
     pod
 }
 
+/// The pod, nominated to a node.
+pub fn nominated(mut pod: Pod, node: &str, priority: i32) -> Pod {
+    pod.spec.get_or_insert_default().priority = Some(priority);
+    pod.status.get_or_insert_default().nominated_node_name = node.into();
+    pod
+}
+
 /// The pod, being deleted.
 pub fn terminating(mut pod: Pod) -> Pod {
     let metadata = pod.metadata.get_or_insert_default();

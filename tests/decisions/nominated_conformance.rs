@@ -1,0 +1,139 @@
+//! What kube-scheduler 1.35 answered in 622 cases with nominated pods, asked of a
+//! real server and of the oracle.
+
+use std::collections::BTreeMap;
+
+use super::room_conformance::Verdict;
+use crate::support::server::Server;
+use crate::support::{model, reasons, vectors};
+use evenkeel::proto::v1::{FilterRequest, Node, NodeChecks, NodeVerdict, Pod, View};
+use evenkeel::recount::Cluster;
+use evenkeel::snapshot::Limits;
+use serde::Deserialize;
+
+const CASES: usize = 622;
+
+#[derive(Deserialize)]
+struct Case {
+    name: String,
+    nodes: Vec<Node>,
+    pods: Vec<Pod>,
+    pod: Pod,
+    want: BTreeMap<String, Judged>,
+}
+
+#[derive(Deserialize)]
+struct Judged {
+    #[serde(flatten)]
+    verdict: Verdict,
+    /// The same without nominated pods.
+    without: Verdict,
+}
+
+impl Judged {
+    /// Whether nominated pods alone keep the pod off the node.
+    fn is_by_nominated(&self) -> bool {
+        let success = Verdict::of(None, Vec::new());
+        self.verdict != success && self.without == success
+    }
+}
+
+impl Case {
+    fn cluster(&self) -> Cluster {
+        Cluster {
+            nodes: self.nodes.clone(),
+            pods: self.pods.clone(),
+            ..Cluster::default()
+        }
+    }
+
+    /// The verdicts that kube-scheduler gave, and on which nodes they are due to
+    /// nominated pods.
+    fn wanted(&self) -> BTreeMap<&str, (&Verdict, bool)> {
+        let wanted = self.want.iter();
+        wanted
+            .map(|(node, judged)| (&**node, (&judged.verdict, judged.is_by_nominated())))
+            .collect()
+    }
+}
+
+fn load() -> Vec<Case> {
+    let cases: Vec<Case> = vectors::lines("nominated.jsonl.gz")
+        .map(|line| serde_json::from_str(&line).expect("a case"))
+        .collect();
+    assert_eq!(cases.len(), CASES);
+    // They would prove nothing otherwise.
+    let judged = cases.iter().flat_map(|case| case.want.values());
+    assert!(judged.filter(|judged| judged.is_by_nominated()).count() > 50);
+    cases
+}
+
+fn check(case: &Case, got: &BTreeMap<String, (Verdict, bool)>) {
+    let got: BTreeMap<&str, (&Verdict, bool)> = got
+        .iter()
+        .map(|(node, (verdict, by_nominated))| (&**node, (verdict, *by_nominated)))
+        .collect();
+    assert_eq!(got, case.wanted(), "{}", case.name);
+}
+
+#[tokio::test]
+async fn server_judges_with_nominated_pods_like_kube_scheduler() {
+    let server = Server::with_limits(Limits {
+        max_snapshots: CASES,
+        ..Limits::default()
+    })
+    .await;
+    for case in load() {
+        let snapshot = case.name.replace('/', "-");
+        let changes = model::changes(&case.cluster());
+        server.update(&snapshot, changes).await;
+        let request = |view: View| FilterRequest {
+            snapshot: snapshot.clone(),
+            pod: Some(case.pod.clone()),
+            view: view as i32,
+            ..FilterRequest::default()
+        };
+        let answer = server.filter(request(View::Full)).await;
+        reasons::check(&answer.infeasible, &answer.reasons);
+        let refused = |verdict: &NodeVerdict| {
+            let reasons = verdict.reason.split(", ").map(str::to_owned).collect();
+            let by_nominated = verdict.nominated_pods > 0;
+            (Verdict::of(Some(verdict.code()), reasons), by_nominated)
+        };
+        let passed = answer.feasible.iter().map(|name| {
+            let verdict = Verdict::of(None, Vec::new());
+            (name.clone(), (verdict, false))
+        });
+        let refused = answer.infeasible.iter();
+        let refused = refused.map(|verdict| (verdict.node.clone(), refused(verdict)));
+        check(&case, &passed.chain(refused).collect());
+        // Counted by domain, without a look at each node.
+        let tallied = server.filter(request(View::Domains)).await;
+        assert_eq!(tallied.reasons, answer.reasons, "{}", case.name);
+        assert_eq!(tallied.feasible_count, answer.feasible_count);
+    }
+}
+
+/// The oracle, which judges the service elsewhere, is right itself.
+#[test]
+fn oracle_judges_with_nominated_pods_like_kube_scheduler() {
+    for case in load() {
+        let answer = case
+            .cluster()
+            .filter(&case.pod, None, NodeChecks::Unspecified);
+        let verdicts = answer.verdicts.into_iter().map(|verdict| {
+            let judged = match verdict.refusal {
+                None => (Verdict::of(None, Vec::new()), false),
+                Some(refusal) => {
+                    let by_nominated = refusal.nominated_pods > 0;
+                    (
+                        Verdict::of(Some(refusal.code), refusal.reasons),
+                        by_nominated,
+                    )
+                }
+            };
+            (verdict.node, judged)
+        });
+        check(&case, &verdicts.collect());
+    }
+}
