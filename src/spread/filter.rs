@@ -46,7 +46,7 @@ impl<'a> Filter<'a> {
             .map(|active| HardCount::of(active, read_view.count(active.query())));
         let hard: Vec<HardCount<'_>> = hard.collect();
         let all = checks == NodeChecks::All;
-        let nominated = Nominated::of(question, read_view);
+        let nominated = Nominated::of(&question.namespace, &question.incoming, read_view);
         if !nominated.is_empty() {
             read_view.affords(nominated.len() * UNITS_PER_NOMINATED * (1 + hard.len()));
         }
@@ -82,7 +82,7 @@ impl<'a> Filter<'a> {
             None => judged,
             Some(pods) => judged.map_err(|refusal| NodeRefusal {
                 nominated_pods: match self.judge_with(slot, None) {
-                    Ok(()) => pods.len(),
+                    Ok(()) => pods.count(),
                     Err(_) => 0,
                 },
                 ..refusal

@@ -4,8 +4,21 @@
 use std::collections::BTreeMap;
 
 use super::active::Active;
-use super::question::Question;
-use crate::snapshot::{Nodes, NominatedPod, Partition, ReadView, Slot};
+use crate::proto::v1;
+use crate::snapshot::{Nodes, NominatedPod, Partition, ReadView, Slot, priority_of};
+
+/// What decides which nominated pods a question yields to.
+#[derive(Debug, Clone, Default)]
+pub struct Incoming {
+    /// Name of the pod; empty while it has none.
+    name: String,
+    /// Uid of the pod; empty when unknown.
+    uid: String,
+    /// Priority of the pod.
+    priority: i32,
+    /// Whether its priority is that of a class, which is not known.
+    pub has_unknown_priority: bool,
+}
 
 /// The nominated pods that count for a question.
 #[derive(Default)]
@@ -22,18 +35,30 @@ pub struct NominatedOn<'a> {
     others: Vec<&'a NominatedPod>,
 }
 
+impl Incoming {
+    /// That of a pod.
+    pub fn of(metadata: &v1::ObjectMeta, spec: &v1::PodSpec) -> Self {
+        Self {
+            name: metadata.name.clone(),
+            uid: metadata.uid.clone(),
+            priority: priority_of(spec),
+            has_unknown_priority: spec.priority.is_none() && !spec.priority_class_name.is_empty(),
+        }
+    }
+}
+
 impl<'a> Nominated<'a> {
-    /// Those that count for a question: of at least its priority, without the pod
-    /// itself.
-    pub fn of(question: &Question, read_view: &ReadView<'a>) -> Self {
+    /// Those that count for a pod in a namespace: of at least its priority, without
+    /// the pod itself.
+    pub fn of(namespace: &str, incoming: &Incoming, read_view: &ReadView<'a>) -> Self {
         let mut on: BTreeMap<Slot, NominatedOn<'a>> = BTreeMap::new();
         for (slot, pod) in read_view.nominated() {
-            let is_itself = pod.is(&question.namespace, &question.name, &question.uid);
-            if pod.priority < question.priority || is_itself {
+            let is_itself = pod.is(namespace, &incoming.name, &incoming.uid);
+            if pod.priority < incoming.priority || is_itself {
                 continue;
             }
             let here = on.entry(slot).or_default();
-            match *pod.namespace == *question.namespace {
+            match *pod.namespace == *namespace {
                 true => here.own.push(pod),
                 false => here.others.push(pod),
             }
@@ -76,7 +101,7 @@ impl<'a> Nominated<'a> {
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.on.values().map(NominatedOn::len).sum()
+        self.on.values().map(NominatedOn::count).sum()
     }
 }
 
@@ -87,7 +112,7 @@ impl<'a> NominatedOn<'a> {
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.own.len() + self.others.len()
     }
 

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 
 use super::active::{Constraints, Subject};
 use super::checks::{Checks, OwnPlace};
+use super::nominated::Incoming;
 use super::unchecked;
 use crate::limits::Limit;
 use crate::matching::{
     Constraint, NodeAffinity, Path, Requests, Tolerations, Violations, names, times,
 };
 use crate::proto::v1;
-use crate::snapshot::{Controller, Limits, ReadView, priority_of};
+use crate::snapshot::{Controller, Limits, ReadView};
 
 /// What a node is checked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -28,14 +29,8 @@ pub enum NodeChecks {
 pub struct Question {
     /// Namespace of the pod.
     pub namespace: String,
-    /// Name of the pod; empty while it has none.
-    pub name: String,
-    /// Uid of the pod; empty when unknown.
-    pub uid: String,
-    /// Priority of the pod.
-    pub priority: i32,
-    /// Whether its priority is that of a class, which is not known.
-    has_unknown_priority: bool,
+    /// What decides which nominated pods it yields to.
+    pub incoming: Incoming,
     /// Labels of the pod.
     pub labels: BTreeMap<String, String>,
     /// The nodes that its node selector and required affinity allow.
@@ -93,10 +88,7 @@ impl Question {
         let checks = Checks::of(subject, own, requests);
         faults.finish(Self {
             namespace: names::namespace_or_default(&metadata.namespace).to_owned(),
-            name: metadata.name.clone(),
-            uid: metadata.uid.clone(),
-            priority: priority_of(spec),
-            has_unknown_priority: spec.priority.is_none() && !spec.priority_class_name.is_empty(),
+            incoming: Incoming::of(metadata, spec),
             affinity,
             tolerations,
             labels: metadata.labels.clone(),
@@ -118,7 +110,7 @@ impl Question {
             false => self.checks.of_room(),
         };
         // It decides which nominated pods count.
-        let class = self.has_unknown_priority && read_view.nominated().next().is_some();
+        let class = self.incoming.has_unknown_priority && read_view.nominated().next().is_some();
         let class = class.then_some("spec.priorityClassName");
         let all = self.unchecked.iter().copied().chain(room).chain(class);
         let mut fields: Vec<&str> = all.collect();

@@ -203,7 +203,12 @@ async fn enumerated_strings_and_selectors() {
             selector: pairs(&[("k", "a b")]),
         }),
     };
-    let table: [(&str, Change, &[&str]); 12] = [
+    let table: [(&str, Change, &[&str]); 13] = [
+        (
+            "nominated to what cannot be a node",
+            nominated("no/node").change(),
+            &["pod.status.nominatedNodeName"],
+        ),
         (
             "taint without a key",
             taint("", "", "NoSchedule"),

@@ -95,7 +95,7 @@ async fn server_judges_with_nominated_pods_like_kube_scheduler() {
         };
         let answer = server.filter(request(View::Full)).await;
         reasons::check(&answer.infeasible, &answer.reasons);
-        let refused = |verdict: &NodeVerdict| {
+        let judged = |verdict: &NodeVerdict| {
             let reasons = verdict.reason.split(", ").map(str::to_owned).collect();
             let by_nominated = verdict.nominated_pods > 0;
             (Verdict::of(Some(verdict.code()), reasons), by_nominated)
@@ -105,7 +105,7 @@ async fn server_judges_with_nominated_pods_like_kube_scheduler() {
             (name.clone(), (verdict, false))
         });
         let refused = answer.infeasible.iter();
-        let refused = refused.map(|verdict| (verdict.node.clone(), refused(verdict)));
+        let refused = refused.map(|verdict| (verdict.node.clone(), judged(verdict)));
         check(&case, &passed.chain(refused).collect());
         // Counted by domain, without a look at each node.
         let tallied = server.filter(request(View::Domains)).await;

@@ -3,7 +3,7 @@
 use super::constraint;
 use super::style::{BAD, GOOD, styled};
 use super::table::table;
-use super::text::{Head, and_more, not_checked, number};
+use super::text::{Head, and_more, not_checked, number, plural};
 use crate::proto::v1::{Code, FilterResponse, NodeVerdict};
 
 /// The answer as text: summary, nodes, constraints.
@@ -63,8 +63,17 @@ fn verdict_text(verdict: &NodeVerdict) -> &'static str {
     }
 }
 
-/// Kubernetes' reason, with the constraint and the numbers that decided.
+/// Kubernetes' reason, with what decided.
 fn reason(verdict: &NodeVerdict, answer: &FilterResponse) -> String {
+    let why = by_constraint(verdict, answer);
+    match verdict.nominated_pods {
+        0 => why,
+        pods => format!("{why}; with {} there", plural(pods, "nominated pod")),
+    }
+}
+
+/// Kubernetes' reason, with the constraint and the numbers that decided.
+fn by_constraint(verdict: &NodeVerdict, answer: &FilterResponse) -> String {
     let report = answer
         .constraints
         .iter()

@@ -258,6 +258,9 @@ fn nodes(answer: &ExplainResponse) -> Markup {
                     @if verdict.constraint_index >= 0 {
                         " (constraint " (verdict.constraint_index) ")"
                     }
+                    @if verdict.nominated_pods > 0 {
+                        ", with " (plural(verdict.nominated_pods, "nominated pod")) " there"
+                    }
                 }
             }
         }
