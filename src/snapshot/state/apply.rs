@@ -300,24 +300,6 @@ impl Sizes {
     }
 }
 
-impl SharedObjects {
-    /// Whether a batch changes any of it.
-    pub fn is_changed_by(&self, batch: &Batch) -> bool {
-        self.has_other_nodes_after(batch) || self.nominations.is_changed_by(batch)
-    }
-
-    /// Whether a batch changes nodes, or has pods that name unknown ones.
-    pub fn has_other_nodes_after(&self, batch: &Batch) -> bool {
-        batch.changes().any(|change| match change.form {
-            Form::Pod(pod, _) => {
-                let node_name = pod.spec.as_ref().map_or("", |s| &s.node_name);
-                !node_name.is_empty() && self.nodes.nodes().slot(node_name).is_none()
-            }
-            _ => change.id.kind == ObjectKind::Node,
-        })
-    }
-}
-
 /// Changes nodes and gives slots out to nodes that pods name; what that means
 /// for views.
 pub(in crate::snapshot) fn apply_to_shared(

@@ -21,7 +21,9 @@ use crate::account::{Account, Part, heap};
 use crate::limits::processors;
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::counts::upkeep::Upkeep;
+use crate::snapshot::objects::change::{Batch, Form};
 use crate::snapshot::objects::defaults::Defaults;
+use crate::snapshot::objects::kind::ObjectKind;
 use crate::snapshot::objects::nominated::Nominations;
 use crate::snapshot::objects::requested::RequestedTable;
 use crate::snapshot::objects::reservation::{Claim, Serial};
@@ -85,6 +87,24 @@ pub struct Sizes {
     pub label_sets: usize,
     /// Services and controllers.
     pub owners: usize,
+}
+
+impl SharedObjects {
+    /// Whether a batch changes any of it.
+    pub fn is_changed_by(&self, batch: &Batch) -> bool {
+        self.has_other_nodes_after(batch) || self.nominations.is_changed_by(batch)
+    }
+
+    /// Whether a batch changes nodes, or has pods that name unknown ones.
+    pub fn has_other_nodes_after(&self, batch: &Batch) -> bool {
+        batch.changes().any(|change| match change.form {
+            Form::Pod(pod, _) => {
+                let node_name = pod.spec.as_ref().map_or("", |s| &s.node_name);
+                !node_name.is_empty() && self.nodes.nodes().slot(node_name).is_none()
+            }
+            _ => change.id.kind == ObjectKind::Node,
+        })
+    }
 }
 
 impl Applied {
