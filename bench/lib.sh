@@ -38,6 +38,17 @@ cpu_ms() {
     awk -v hz="$(getconf CLK_TCK)" '{ printf "%.0f", ($12 + $13) * 1000 / hz }'
 }
 
+# Puts standard input between the marks of $2 in document $1.
+write_section() {
+  local section document
+  section=$(cat)
+  document=$(SECTION=$section awk -v mark="$2" '
+    $0 == "<!-- " mark " -->" { print; print ENVIRON["SECTION"]; inside = 1; next }
+    $0 == "<!-- /" mark " -->" { inside = 0 }
+    !inside' "$1")
+  echo "$document" >"$1"
+}
+
 # The median of column $1 of file $2, with $3 decimals.
 median() {
   sort -n -k "$1,$1" "$2" | awk -v column="$1" -v format="%.$3f\n" \
