@@ -7,6 +7,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
@@ -34,6 +35,9 @@ func main() {
 }
 
 func run(ctx context.Context) error {
+	if min(*turns, *workloads, *connections, *atOnce) < 1 || *duration <= 0 {
+		return errors.New("-turns, -duration, -workloads, -connections and -at-once must be more than 0")
+	}
 	held, err := readCluster(*file)
 	if err != nil {
 		return err
