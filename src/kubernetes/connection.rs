@@ -17,9 +17,8 @@ use crate::visible::causes;
 
 /// How long to wait for a connection, and to send a request.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long an API server may be silent within an answer. A watch has a bookmark
-/// each minute.
-const READ_TIMEOUT: Duration = Duration::from_secs(100);
+/// How long an API server may be silent within an answer: longer than a watch lasts.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How the cluster of a pod is called, which no kubeconfig names.
 const IN_CLUSTER: &str = "in-cluster";

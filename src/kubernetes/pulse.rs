@@ -1,4 +1,5 @@
-//! When each watch was last heard: an event or a bookmark came, any byte of one.
+//! When each watch was last heard: it was granted, or an event or a bookmark came, any
+//! byte of one.
 //! `kube` keeps bookmarks to itself, so the answers are listened to on their way.
 
 use std::pin::Pin;
@@ -98,6 +99,7 @@ where
         Box::pin(async move {
             let answer = answered.await?;
             let is_watch = place.filter(|_| answer.status().is_success());
+            is_watch.into_iter().for_each(|place| pulses.note(place));
             Ok(answer.map(|body| Heard {
                 body,
                 pulse: is_watch.map(|place| (pulses, place)),

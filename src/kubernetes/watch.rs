@@ -17,6 +17,11 @@ use crate::manifest::ListedObject;
 use crate::server::ListReason;
 use crate::snapshot::ObjectKind;
 
+/// How long a watch lasts until it is continued by another, in seconds. That an API
+/// server grants it is a sign of life: bookmarks are none for kinds of which nothing
+/// ever changed. A connection that is dead is noticed 5 s later.
+const WATCH_SECONDS: u32 = 30;
+
 /// What happened to the objects of one kind.
 #[derive(Debug)]
 pub(super) enum Happened {
@@ -44,7 +49,10 @@ pub(super) async fn follow(cluster: Cluster, kind: ObjectKind, to: mpsc::Sender<
     let mut pauses = DefaultBackoff::default();
     loop {
         let api = Api::<Watched>::all_with(cluster.client().clone(), &resource);
-        let mut events = pin!(watcher::watcher(api, Config::default()));
+        let mut events = pin!(watcher::watcher(
+            api,
+            Config::default().timeout(WATCH_SECONDS)
+        ));
         while let Some(event) = events.next().await {
             let (happened, then) = match event {
                 Ok(event) => (happened(event, reason), Then::GoOn),

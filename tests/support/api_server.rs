@@ -218,7 +218,8 @@ fn serve(mut stream: &TcpStream, shared: &Shared) {
     } else {
         list(&mut state, resource, &query)
     };
-    let cut = query.contains_key("continue") && state.faults.cut_pages > 0;
+    let is_page = answer.0 == 200 && query.contains_key("continue");
+    let cut = is_page && state.faults.cut_pages > 0;
     if cut {
         state.faults.cut_pages -= 1;
     }

@@ -1,7 +1,7 @@
 //! What feeds inside this process note of themselves, for the metrics and for
 //! `/readyz`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -153,7 +153,10 @@ impl FeedCounts {
 
     /// What is wrong now, a line each.
     pub fn troubles(&self) -> Vec<String> {
-        self.troubles.lock().values().cloned().collect()
+        let troubles = self.troubles.lock();
+        // What is wrong with the whole cluster is wrong with each kind.
+        let distinct: BTreeSet<&String> = troubles.values().collect();
+        distinct.into_iter().cloned().collect()
     }
 
     pub(super) fn figures(&self) -> impl Iterator<Item = KindFigures<'_>> {
