@@ -2,7 +2,6 @@
 //! whenever anything is in doubt.
 
 use std::convert::Infallible;
-use std::hash::RandomState;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,7 +14,8 @@ use tracing::{info, warn};
 use super::broken::Broken;
 use super::connection::{Cluster, Target};
 use super::defaults::Defaults;
-use super::following::{Following, LeftOut};
+use super::following::Following;
+use super::left_out::LeftOut;
 use super::resource::Resource;
 use super::sink::{Sink, Undone};
 use super::watch::follow;
@@ -58,7 +58,7 @@ impl Feed {
             sink,
             defaults,
             counts,
-            left_out: LeftOut::new(RandomState::new()),
+            left_out: LeftOut::default(),
         }
     }
 

@@ -1,16 +1,15 @@
 //! What a feed knows of each kind, and what it has to send.
 
-use std::hash::RandomState;
 use std::time::{Instant, SystemTime};
 
-use hashbrown::HashMap;
 use tracing::{info, warn};
 
 use super::broken::Broken;
 use super::connection::Cluster;
 use super::error::Error;
 use super::known::{Difference, Known};
-use super::pending::{Batch, Key, Pending, key_of};
+use super::left_out::LeftOut;
+use super::pending::{Batch, Pending, key_of};
 use super::pulse::Pulses;
 use super::resource::Resource;
 use super::sink::Undone;
@@ -25,24 +24,6 @@ use crate::snapshot::{ObjectKind, metadata_mut, metadata_of};
 /// With more, everything is replaced.
 const MAX_DIFFERENCES: usize = 10_000;
 
-/// Objects that the snapshot refuses, each with the hash of what was refused: they
-/// are tried again when they change.
-#[derive(Debug)]
-pub(super) struct LeftOut {
-    objects: HashMap<Key, u64>,
-    hashes: RandomState,
-}
-
-impl LeftOut {
-    /// None yet.
-    pub(super) fn new(hashes: RandomState) -> Self {
-        Self {
-            objects: HashMap::new(),
-            hashes,
-        }
-    }
-}
-
 /// Where the list of a kind is.
 #[derive(Debug)]
 enum Phase {
@@ -50,10 +31,9 @@ enum Phase {
     First,
     /// It is complete, and changes follow.
     Follows,
-    /// It is listed again; what differs waits until the list is complete.
+    /// It is listed again; what differs waits until a list is complete. When one breaks
+    /// off, what it brought waits for the next.
     Again(Pending),
-    /// This account may not list it, and decisions can do without it.
-    Missing,
 }
 
 /// One kind.
@@ -62,6 +42,8 @@ struct Kind {
     kind: ObjectKind,
     phase: Phase,
     known: Known,
+    /// Whether this account may not read it, and decisions can do without it.
+    is_missing: bool,
     /// When its list or watch failed, if nothing was heard since.
     failed: Option<Instant>,
 }
@@ -87,7 +69,8 @@ impl<'a> Following<'a> {
         let new = |kind| Kind {
             kind,
             phase: Phase::First,
-            known: Known::new(kind, left_out.hashes.clone()),
+            known: Known::new(kind, left_out.hashes()),
+            is_missing: false,
             failed: None,
         };
         Self {
@@ -103,7 +86,7 @@ impl<'a> Following<'a> {
     /// Whether all kinds are listed.
     pub(super) fn is_complete(&self) -> bool {
         let mut kinds = self.kinds.iter();
-        kinds.all(|kind| !matches!(kind.phase, Phase::First))
+        kinds.all(|kind| kind.is_missing || matches!(kind.phase, Phase::Follows))
     }
 
     /// From now on decisions see what is sent.
@@ -113,8 +96,8 @@ impl<'a> Following<'a> {
 
     /// The kinds without which the snapshot is not right.
     pub(super) fn expected(&self) -> impl Iterator<Item = ObjectKind> {
-        let there = |kind: &&Kind| !matches!(kind.phase, Phase::Missing);
-        self.kinds.iter().filter(there).map(|kind| kind.kind)
+        let there = self.kinds.iter().filter(|kind| !kind.is_missing);
+        there.map(|kind| kind.kind)
     }
 
     /// How many objects there are.
@@ -144,7 +127,9 @@ impl<'a> Following<'a> {
                 let is_live = self.is_live;
                 let kind = self.kind(kind);
                 kind.known.list();
-                if is_live {
+                if !is_live {
+                    kind.phase = Phase::First;
+                } else if !matches!(kind.phase, Phase::Again(_)) {
                     kind.phase = Phase::Again(Pending::default());
                     info!(
                         kind = kind.kind.as_str(),
@@ -154,7 +139,7 @@ impl<'a> Following<'a> {
                 }
             }
             Happened::Listed(object) => self.put(kind, object, false)?,
-            Happened::Complete => self.complete(kind),
+            Happened::Complete => self.complete(kind)?,
             Happened::Applied(object) => {
                 counts.event();
                 self.put(kind, object, true)?;
@@ -198,7 +183,7 @@ impl<'a> Following<'a> {
             metadata.resource_version.clear();
         }
         let (difference, hash) = self.kind(kind).known.note(&object);
-        if difference == Difference::None || self.is_left_out(&object, hash) {
+        if difference == Difference::None || self.left_out.has(&object, hash) {
             return Ok(());
         }
         let is_live = self.is_live;
@@ -209,7 +194,13 @@ impl<'a> Following<'a> {
         if let Some(created) = created {
             pending.created(kind, created);
         }
-        match pending.len() {
+        self.check_differences(kind)
+    }
+
+    /// Whether what waits goes into one batch.
+    fn check_differences(&mut self, kind: ObjectKind) -> Result<(), Broken> {
+        let is_live = self.is_live;
+        match self.pending_of(kind).len() {
             many if is_live && many > MAX_DIFFERENCES => {
                 Err(Broken::TooManyChanges(many, Resource::of(kind).plural))
             }
@@ -225,6 +216,7 @@ impl<'a> Following<'a> {
 
     /// Deletes what has this name, if the snapshot has it.
     fn remove(&mut self, kind: ObjectKind, namespace: &str, name: &str, uid: String) {
+        self.left_out.forget(kind, namespace, name);
         if self.kind(kind).known.forget(namespace, name) {
             self.pending_of(kind).delete(ObjectReference {
                 kind: kind.as_str().to_owned(),
@@ -248,16 +240,18 @@ impl<'a> Following<'a> {
     }
 
     /// A list is complete: what it did not name is gone.
-    fn complete(&mut self, wanted: ObjectKind) {
+    fn complete(&mut self, wanted: ObjectKind) -> Result<(), Broken> {
         let gone = self.kind(wanted).known.unlisted();
         for reference in gone {
             self.pending_of(wanted).delete(reference);
         }
+        self.check_differences(wanted)?;
         let kind = self.kind(wanted);
         if let Phase::Again(pending) = std::mem::replace(&mut kind.phase, Phase::Follows) {
             self.pending.append(pending);
         }
         self.recovered(wanted);
+        Ok(())
     }
 
     /// A list or a watch failed.
@@ -267,9 +261,7 @@ impl<'a> Following<'a> {
         let kind = self.kind(wanted);
         kind.failed = Some(Instant::now());
         let may_miss = !is_needed && error.is_refusal();
-        if may_miss && matches!(kind.phase, Phase::First) {
-            kind.phase = Phase::Missing;
-        }
+        kind.is_missing |= may_miss;
         let what = match may_miss {
             true => format!(
                 "default constraints do without {}: {error}",
@@ -283,7 +275,9 @@ impl<'a> Following<'a> {
     }
 
     fn recovered(&mut self, wanted: ObjectKind) {
-        if self.kind(wanted).failed.take().is_some() {
+        let kind = self.kind(wanted);
+        kind.is_missing = false;
+        if kind.failed.take().is_some() {
             self.counts.trouble(wanted.as_str(), None);
             info!(kind = wanted.as_str(), "watching again");
         }
@@ -355,7 +349,7 @@ impl<'a> Following<'a> {
             warn!(kind = kind.as_str(), %namespace, %name, why, "an object is left out");
             if metadata_of(&object).is_some() {
                 let hash = self.kind(*kind).known.hash_of(&object);
-                self.left_out.objects.insert(key.clone(), hash);
+                self.left_out.insert(key.clone(), hash);
                 self.pending.delete(ObjectReference {
                     kind: kind.as_str().to_owned(),
                     namespace: namespace.to_string(),
@@ -366,21 +360,6 @@ impl<'a> Following<'a> {
         }
         for object in changes.into_iter().flatten().filter_map(|it| it.object) {
             self.pending.put(object);
-        }
-    }
-
-    fn is_left_out(&mut self, object: &Object, hash: u64) -> bool {
-        if self.left_out.objects.is_empty() {
-            return false;
-        }
-        let key = key_of(object);
-        match self.left_out.objects.get(&key) {
-            Some(refused) if *refused == hash => true,
-            Some(_) => {
-                self.left_out.objects.remove(&key);
-                false
-            }
-            None => false,
         }
     }
 }

@@ -16,6 +16,7 @@ mod error;
 mod feed;
 mod following;
 mod known;
+mod left_out;
 mod listing;
 mod pending;
 mod pulse;

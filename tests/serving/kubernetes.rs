@@ -222,6 +222,30 @@ fn a_first_list_that_breaks_is_taken_whole_or_not_at_all() {
 }
 
 #[test]
+fn a_list_after_a_gap_that_breaks_off_loses_nothing() {
+    let cluster = ApiServer::start();
+    let names: Vec<String> = (0..600).map(|number| format!("p{number:04}")).collect();
+    let v = |value: &str| json!({"v": value});
+    names
+        .iter()
+        .for_each(|name| cluster.put("pods", pod(name, v(""))));
+    let watching = Watching::start(&cluster, &[]);
+    watching.ready();
+    cluster.fault(|faults| (faults.is_away, faults.cut_pages) = (true, 1));
+    cluster.cut();
+    // One on the page that comes, one on the page that does not.
+    cluster.put("pods", pod("p0000", v("new")));
+    cluster.put("pods", pod("p0599", v("new")));
+    cluster.delete("pods", "shop/p0001");
+    cluster.expire();
+    cluster.fault(|faults| faults.is_away = false);
+    let others = names[2..599].iter().map(String::as_str);
+    let wanted: Vec<&str> = ["p0000new", "p0599new"].into_iter().chain(others).collect();
+    let after = watching.holds(&wanted);
+    assert_eq!(after.revision, 2, "one batch");
+}
+
+#[test]
 fn what_may_not_be_read_is_told_with_the_rule_to_add() {
     let cluster = ApiServer::start();
     cluster.put("nodes", node("n", "a"));
@@ -257,6 +281,8 @@ fn what_may_not_be_read_is_told_with_the_rule_to_add() {
 fn a_silent_api_server_is_seen_in_the_age_and_bookmarks_are_signs_of_life() {
     let cluster = ApiServer::start();
     cluster.put("nodes", node("n", "a"));
+    // It is only a warning.
+    cluster.fault(|faults| faults.forbidden.extend(["statefulsets"]));
     let watching = Watching::start(&cluster, &["--max-age=15s"]);
     watching.ready();
     let first = watching.holds(&["n"]);
