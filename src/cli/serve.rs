@@ -29,12 +29,12 @@ pub(crate) struct Serve {
     #[command(flatten)]
     defaults: args::DefaultConstraintsFlag,
 
-    #[command(flatten)]
-    watch: WatchSettings,
-
-    // Last: its headings hold for what follows.
+    // After those without a heading: its headings hold for what follows.
     #[command(flatten)]
     config: server::Config,
+
+    #[command(flatten)]
+    watch: WatchSettings,
 }
 
 impl Serve {
