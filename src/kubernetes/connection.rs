@@ -185,11 +185,6 @@ impl Cluster {
         &self.name
     }
 
-    /// Address of its API server.
-    pub(crate) fn address(&self) -> &str {
-        &self.address
-    }
-
     /// The namespace of the context; `default` when it has none.
     pub(crate) fn namespace(&self) -> &str {
         &self.namespace

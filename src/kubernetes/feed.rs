@@ -5,7 +5,6 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kube::runtime::watcher::DefaultBackoff;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};
@@ -16,6 +15,7 @@ use super::connection::{Cluster, Target};
 use super::defaults::Defaults;
 use super::following::Following;
 use super::left_out::LeftOut;
+use super::pauses::Pauses;
 use super::resource::Resource;
 use super::sink::{Sink, Undone};
 use super::watch::follow;
@@ -73,7 +73,7 @@ impl Feed {
     /// Feeds for ever. After each failure everything is listed again and replaced,
     /// and the old state answers meanwhile.
     pub(crate) async fn run(mut self) -> Infallible {
-        let mut pauses = DefaultBackoff::default();
+        let mut pauses = Pauses::default();
         loop {
             let Err(broken) = self.keep_right(&mut pauses).await;
             if let Broken::Undone(Undone::Refused(refused)) = &broken {
@@ -81,7 +81,7 @@ impl Feed {
                 let refused: Vec<&str> = refused.collect();
                 warn!(refused = refused.join("; "), "objects are left out");
             }
-            let pause = pauses.next().unwrap_or_default();
+            let pause = pauses.next();
             let what = broken.to_string();
             self.counts.trouble(WHOLE, Some(what.clone()));
             warn!(
@@ -95,7 +95,7 @@ impl Feed {
     }
 
     /// List, replace, then watch, until something breaks.
-    async fn keep_right(&mut self, pauses: &mut DefaultBackoff) -> Result<Infallible, Broken> {
+    async fn keep_right(&mut self, pauses: &mut Pauses) -> Result<Infallible, Broken> {
         let watched: Vec<ObjectKind> = ObjectKind::all().collect();
         let cluster = self.target.clone().connect().await?;
         let defaults = self.defaults.clone().read(cluster.clone()).await?;
@@ -131,7 +131,7 @@ impl Feed {
         };
         following.goes_live();
         self.counts.trouble(WHOLE, None);
-        *pauses = DefaultBackoff::default();
+        pauses.reset();
         info!(
             snapshot = self.counts.snapshot(),
             cluster = cluster.name(),

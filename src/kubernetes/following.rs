@@ -15,7 +15,6 @@ use super::resource::Resource;
 use super::sink::Undone;
 use super::watch::Happened;
 use crate::manifest::{InputSource, ListedObject};
-use crate::proto::v1::change::Object;
 use crate::proto::v1::{Change, ObjectReference};
 use crate::server::FeedCounts;
 use crate::snapshot::{ObjectKind, metadata_mut, metadata_of};

@@ -18,6 +18,7 @@ mod following;
 mod known;
 mod left_out;
 mod listing;
+mod pauses;
 mod pending;
 mod pulse;
 mod resource;

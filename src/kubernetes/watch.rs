@@ -2,15 +2,17 @@
 //! lost.
 
 use std::pin::pin;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use kube::Api;
-use kube::runtime::watcher::{self, Config, DefaultBackoff, Event};
+use kube::runtime::watcher::{self, Config, Event};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use super::connection::Cluster;
 use super::error::{Asked, Error};
+use super::pauses::Pauses;
 use super::resource::Resource;
 use super::watched::Watched;
 use crate::manifest::ListedObject;
@@ -21,6 +23,9 @@ use crate::snapshot::ObjectKind;
 /// server grants it is a sign of life: bookmarks are none for kinds of which nothing
 /// ever changed. A connection that is dead is noticed 5 s later.
 const WATCH_SECONDS: u32 = 30;
+
+/// How long a watch has to last not to expire again and again.
+const CALM: Duration = Duration::from_secs(30);
 
 /// What happened to the objects of one kind.
 #[derive(Debug)]
@@ -46,7 +51,8 @@ pub(super) type KindEvent = (ObjectKind, Happened);
 pub(super) async fn follow(cluster: Cluster, kind: ObjectKind, to: mpsc::Sender<KindEvent>) {
     let resource = Resource::of(kind);
     let mut reason = ListReason::Start;
-    let mut pauses = DefaultBackoff::default();
+    let mut pauses = Pauses::default();
+    let mut expiries = Expiries::default();
     loop {
         let api = Api::<Watched>::all_with(cluster.client().clone(), &resource);
         let mut events = pin!(watcher::watcher(
@@ -71,13 +77,33 @@ pub(super) async fn follow(cluster: Cluster, kind: ObjectKind, to: mpsc::Sender<
                 return;
             }
             if !has_failed {
-                pauses = DefaultBackoff::default();
-                continue;
+                pauses.reset();
+            } else if then == Then::ListAgain(ListReason::Expired) {
+                expiries.pause().await;
+            } else {
+                sleep(pauses.next()).await;
             }
-            sleep(pauses.next().unwrap_or_default()).await;
             if let Then::ListAgain(_) = then {
                 break;
             }
+        }
+    }
+}
+
+/// Watches that expired. One is followed by a list at once; those that expire again and
+/// again are not.
+#[derive(Default)]
+struct Expiries {
+    last: Option<Instant>,
+    pauses: Pauses,
+}
+
+impl Expiries {
+    /// One more. Waits as long as it has to.
+    async fn pause(&mut self) {
+        match self.last.replace(Instant::now()) {
+            Some(last) if last.elapsed() < CALM => sleep(self.pauses.next()).await,
+            _ => self.pauses.reset(),
         }
     }
 }
