@@ -40,9 +40,10 @@ pub(crate) struct SnapshotSource {
     #[command(flatten)]
     pub(super) cluster: ClusterArgs,
 
-    /// What the cluster is called, once that is known.
+    /// What the cluster and the namespace of its context are called, once that is
+    /// known.
     #[arg(skip)]
-    cluster_name: OnceLock<String>,
+    context_names: OnceLock<(String, String)>,
 
     #[command(flatten)]
     defaults: DefaultConstraintsFlag,
@@ -99,7 +100,8 @@ impl SnapshotSource {
         Ok(client)
     }
 
-    /// The same, with the objects that were read for it.
+    /// A client that answers about the snapshot, with the objects that were read for
+    /// it.
     pub(crate) async fn open(&self) -> Result<Opened> {
         self.open_and_find(None).await
     }
@@ -155,7 +157,8 @@ impl SnapshotSource {
     pub(super) async fn connect(&self) -> Result<Cluster> {
         let cluster = self.cluster.connect().await?;
         // Whoever asks twice asks the same one.
-        let _ = self.cluster_name.set(cluster.name().to_owned());
+        let names = (cluster.name().to_owned(), cluster.namespace().to_owned());
+        let _ = self.context_names.set(names);
         Ok(cluster)
     }
 
@@ -211,6 +214,12 @@ impl SnapshotSource {
         }
     }
 
+    /// The namespace of names that say none, of a cluster that was opened: that of its
+    /// context.
+    pub(crate) fn own_namespace(&self) -> Option<&String> {
+        self.context_names.get().map(|(_, namespace)| namespace)
+    }
+
     /// Who is asked, e.g. `files cluster.json`.
     fn asked(&self) -> String {
         let files = self.load.iter().map(|path| path.display().to_string());
@@ -231,8 +240,8 @@ impl SnapshotSource {
     }
 
     fn cluster_title(&self) -> String {
-        let name = self.cluster_name.get();
-        format!("cluster {}", name.map_or("", |name| name))
+        let names = self.context_names.get();
+        format!("cluster {}", names.map_or("", |(name, _)| name))
     }
 
     /// Whether standard input is one of the files.

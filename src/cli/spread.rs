@@ -216,6 +216,9 @@ impl SpreadCommand {
         });
         let namespace = named.and_then(|named| named.namespace.as_ref());
         let namespace = namespace.or(self.namespace.as_ref());
+        let of_some = named.is_some() || self.selector.is_some();
+        let own = self.state.own_namespace().filter(|_| of_some);
+        let namespace = namespace.or(own);
         let selector = self.selector.clone();
         DescribeSpreadRequest {
             snapshot: self.state.snapshot().to_owned(),

@@ -232,6 +232,9 @@ fn a_cluster_answers_as_a_file_of_its_objects_does() {
         assert!(text.contains(title), "{line}: {text}");
     }
     // The namespace of the context, as kubectl has it.
+    let named = desk.run(&format!("spread deploy/web {CLUSTER}")).expect(0);
+    let title = "Deployment/web, namespace shop: ";
+    assert!(named.out.contains(title), "{}", named.out);
     let named = desk.run(&format!("explain deploy/web {CLUSTER}")).expect(1);
     assert!(
         named.out.starts_with("Deployment shop/web\n"),
