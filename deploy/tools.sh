@@ -10,11 +10,14 @@ PROBE_VERSION=v0.4.40
 CARGO_DENY_VERSION=0.20.2
 CARGO_FUZZ_VERSION=0.13.2
 BUF_VERSION=1.75.0
+ETCD_VERSION=v3.6.5
 KREW_VERSION=v0.5.0
+KUBERNETES_VERSION=v1.35.4
 PROMETHEUS_OPERATOR_VERSION=v0.82.0
 
 # For one tool, in seconds: some are built from source.
 INSTALL_TIMEOUT="${INSTALL_TIMEOUT:-240}"
+KUBERNETES_TIMEOUT="${KUBERNETES_TIMEOUT:-1500}"
 
 # install_cargo_tool NAME VERSION. Unoptimized: it compiles in a third of the time,
 # and runs for seconds.
@@ -47,18 +50,30 @@ install_kustomize() {
     install_go_tool kustomize "$KUSTOMIZE_VERSION" sigs.k8s.io/kustomize/kustomize/v5
 }
 
-# install_krew_tool NAME: by a module that asks for it, as the one below.
+# build_go_module DIRECTORY NAME MODULE VERSION [FOLDER]: builds a program of a module
+# by a module that asks for it, because its own go.mod is not made for go install.
+build_go_module() {
+    command -v go >/dev/null || { echo "go is not installed" >&2; return 1; }
+    mkdir -p "$1"
+    printf 'module tool\n\ngo 1.25\n\nrequire %s %s\n' "$3" "$4" >"$1/go.mod"
+    (cd "$1" && timeout "$INSTALL_TIMEOUT" go build -mod=mod -o "$2" "$3${5:+/$5}") >&2 ||
+        { echo "$2 $4 cannot be installed" >&2; return 1; }
+}
+
+install_probe() {
+    local directory="$TOOLS/grpc_health_probe-$PROBE_VERSION"
+    if [ ! -x "$directory/grpc_health_probe" ]; then
+        build_go_module "$directory" grpc_health_probe \
+            github.com/grpc-ecosystem/grpc-health-probe "$PROBE_VERSION" || return 1
+    fi
+    echo "$directory/grpc_health_probe"
+}
+
+# install_krew_tool NAME
 install_krew_tool() {
     local directory="$TOOLS/krew-$KREW_VERSION"
-    local module="sigs.k8s.io/krew"
     if [ ! -x "$directory/$1" ]; then
-        command -v go >/dev/null || { echo "go is not installed" >&2; return 1; }
-        mkdir -p "$directory"
-        printf 'module tools\n\ngo 1.25\n\nrequire %s %s\n' "$module" "$KREW_VERSION" \
-            >"$directory/go.mod"
-        (cd "$directory" && timeout "$INSTALL_TIMEOUT" \
-            go build -mod=mod -o "$1" "$module/cmd/$1") >&2 ||
-            { echo "$1 cannot be installed" >&2; return 1; }
+        build_go_module "$directory" "$1" sigs.k8s.io/krew "$KREW_VERSION" "cmd/$1" || return 1
     fi
     echo "$directory/$1"
 }
@@ -66,22 +81,6 @@ install_krew_tool() {
 install_krew() { install_krew_tool krew; }
 
 install_krew_validator() { install_krew_tool validate-krew-manifest; }
-
-# Built by a module that asks for it: its own go.mod is not made for go install.
-install_probe() {
-    local directory="$TOOLS/grpc_health_probe-$PROBE_VERSION"
-    local module="github.com/grpc-ecosystem/grpc-health-probe"
-    if [ ! -x "$directory/grpc_health_probe" ]; then
-        command -v go >/dev/null || { echo "go is not installed" >&2; return 1; }
-        mkdir -p "$directory"
-        printf 'module probe\n\ngo 1.25\n\nrequire %s %s\n' "$module" "$PROBE_VERSION" \
-            >"$directory/go.mod"
-        (cd "$directory" && timeout "$INSTALL_TIMEOUT" \
-            go build -mod=mod -o grpc_health_probe "$module") >&2 ||
-            { echo "grpc_health_probe cannot be installed" >&2; return 1; }
-    fi
-    echo "$directory/grpc_health_probe"
-}
 
 install_buf() {
     local directory="$TOOLS/buf-$BUF_VERSION"
@@ -92,6 +91,64 @@ install_buf() {
             { echo "buf cannot be installed" >&2; return 1; }
     fi
     echo "$directory/node_modules/.bin/buf"
+}
+
+# find_kubernetes: the directory with kube-apiserver and kube-scheduler, if they
+# were installed.
+find_kubernetes() {
+    local bin="$TOOLS/kubernetes-$KUBERNETES_VERSION/bin"
+    if [ ! -x "$bin/kube-apiserver" ] || [ ! -x "$bin/kube-scheduler" ]; then
+        echo "kube-apiserver and kube-scheduler $KUBERNETES_VERSION are not installed;" \
+            "install_kubernetes in deploy/tools.sh builds them" >&2
+        return 1
+    fi
+    echo "$bin"
+}
+
+# Builds kube-apiserver and kube-scheduler: some 12 minutes of CPU, once. A module
+# asks for Kubernetes, and replaces its parts by the releases of the same version,
+# because Kubernetes' own go.mod takes them from folders.
+install_kubernetes() {
+    local directory="$TOOLS/kubernetes-$KUBERNETES_VERSION" kubernetes=k8s.io/kubernetes
+    if ! find_kubernetes 2>/dev/null; then
+        command -v go >/dev/null || { echo "go is not installed" >&2; return 1; }
+        (
+            mkdir -p "$directory/bin"
+            cd "$directory"
+            json="$(GOFLAGS=-mod=mod go mod download -json "$kubernetes@$KUBERNETES_VERSION")"
+            parts="$(sed -n 's/.*"GoMod": "\(.*\)".*/\1/p' <<<"$json" |
+                xargs awk '$2 == "v0.0.0" { print $1 }')"
+            printf 'module control-plane\n\ngo 1.25.0\n\nrequire %s %s\n' \
+                "$kubernetes" "$KUBERNETES_VERSION" >go.mod
+            for part in $parts; do
+                echo "replace $part => $part v0${KUBERNETES_VERSION#v1}" >>go.mod
+            done
+            CGO_ENABLED=0 timeout "$KUBERNETES_TIMEOUT" go build -mod=mod -p=2 -trimpath -o bin/ \
+                -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$KUBERNETES_VERSION" \
+                "$kubernetes/cmd/kube-apiserver" "$kubernetes/cmd/kube-scheduler"
+        ) >&2 || { echo "kubernetes $KUBERNETES_VERSION cannot be installed" >&2; return 1; }
+        find_kubernetes
+    fi
+}
+
+# find_etcd: etcd of the system, or the one that was installed.
+find_etcd() {
+    command -v etcd && return
+    local binary="$TOOLS/etcd-$ETCD_VERSION/etcd"
+    if [ ! -x "$binary" ]; then
+        echo "etcd is not installed; install_etcd in deploy/tools.sh builds it" >&2
+        return 1
+    fi
+    echo "$binary"
+}
+
+# Builds etcd where the system has none.
+install_etcd() {
+    local directory="$TOOLS/etcd-$ETCD_VERSION" module=go.etcd.io/etcd/server/v3
+    if ! find_etcd 2>/dev/null; then
+        build_go_module "$directory" etcd "$module" "$ETCD_VERSION" || return 1
+        find_etcd
+    fi
 }
 
 # A directory with the definitions of ServiceMonitor and PrometheusRule.
