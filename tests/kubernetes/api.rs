@@ -1,0 +1,179 @@
+//! Requests to the API server, with objects as plain JSON.
+
+use std::path::Path;
+
+use futures::{StreamExt, stream};
+use http::{Method, Request};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::{Value, json};
+
+/// The kinds that the server under test watches.
+pub(crate) const KINDS: [&str; 6] = [
+    "Node",
+    "Pod",
+    "Service",
+    "ReplicationController",
+    "ReplicaSet",
+    "StatefulSet",
+];
+
+/// Requests under way at a time.
+const AT_ONCE: usize = 16;
+
+/// An administrator's client.
+pub(crate) struct Api(kube::Client);
+
+impl Api {
+    /// A client for this task's runtime.
+    pub(crate) async fn connect(kubeconfig: &Path) -> Self {
+        let file = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
+        let current = KubeConfigOptions::default();
+        let config = kube::Config::from_custom_kubeconfig(file, &current).await;
+        let config = config.expect("a whole kubeconfig");
+        Self(kube::Client::try_from(config).expect("a client"))
+    }
+
+    pub(crate) fn client(&self) -> kube::Client {
+        self.0.clone()
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        mime: &str,
+        body: &Value,
+    ) -> Result<Value, kube::Error> {
+        let body = match body {
+            Value::Null => Vec::new(),
+            body => serde_json::to_vec(body).expect("JSON"),
+        };
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", mime)
+            .body(body)
+            .expect("a request");
+        self.0.request(request).await
+    }
+
+    /// Creates an object of a namespace, or of none; it must be accepted.
+    pub(crate) async fn create(&self, object: &Value) -> Value {
+        self.post(&collection_of(object), object).await
+    }
+
+    /// What creating would store: with all that admission fills in.
+    pub(crate) async fn admitted(&self, object: &Value) -> Value {
+        let path = format!("{}?dryRun=All", collection_of(object));
+        self.post(&path, object).await
+    }
+
+    /// Posts to a path; it must be accepted.
+    pub(crate) async fn post(&self, path: &str, object: &Value) -> Value {
+        let made = self
+            .send(Method::POST, path, "application/json", object)
+            .await;
+        made.unwrap_or_else(|error| panic!("POST {path}: {error}\n{object}"))
+    }
+
+    /// Reads an object; none if there is none.
+    pub(crate) async fn get(&self, path: &str) -> Option<Value> {
+        present(
+            self.send(Method::GET, path, "application/json", &json!(null))
+                .await,
+        )
+    }
+
+    /// Changes an object by a merge patch; none if there is none.
+    pub(crate) async fn patch(&self, path: &str, patch: &Value) -> Option<Value> {
+        let mime = "application/merge-patch+json";
+        present(self.send(Method::PATCH, path, mime, patch).await)
+    }
+
+    /// Deletes an object after these seconds; none if there is none.
+    pub(crate) async fn delete(&self, path: &str, grace_seconds: u32) -> Option<Value> {
+        let options = json!({ "gracePeriodSeconds": grace_seconds });
+        present(
+            self.send(Method::DELETE, path, "application/json", &options)
+                .await,
+        )
+    }
+
+    /// All objects of a kind.
+    pub(crate) async fn list(&self, kind: &str) -> Vec<Value> {
+        let list = self.get(&all(kind)).await.expect("the kind is known");
+        list["items"].as_array().expect("a list").clone()
+    }
+
+    /// Creates objects, several at a time.
+    pub(crate) async fn create_all(&self, objects: impl Iterator<Item = Value>) {
+        let create = |object: Value| async move { drop(self.create(&object).await) };
+        stream::iter(objects)
+            .for_each_concurrent(AT_ONCE, create)
+            .await;
+    }
+
+    /// Deletes whatever is there of the kinds that are watched.
+    pub(crate) async fn clear(&self) {
+        let mut paths = Vec::new();
+        for kind in KINDS {
+            let objects = self.list(kind).await.into_iter();
+            paths.extend(objects.map(|object| {
+                let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
+                path(kind, text("namespace"), text("name"))
+            }));
+        }
+        // The API server makes its own Service again at once.
+        paths.retain(|path| !path.ends_with("/services/kubernetes"));
+        let delete = |path: String| async move { drop(self.delete(&path, 0).await) };
+        stream::iter(paths)
+            .for_each_concurrent(AT_ONCE, delete)
+            .await;
+    }
+}
+
+/// None for an object that is not there; any other refusal is a fault.
+fn present(answer: Result<Value, kube::Error>) -> Option<Value> {
+    match answer {
+        Ok(object) => Some(object),
+        Err(kube::Error::Api(status)) if status.is_not_found() => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn collection_of(object: &Value) -> String {
+    let kind = object["kind"].as_str().expect("a kind");
+    let namespace = object["metadata"]["namespace"].as_str();
+    collection(kind, namespace.unwrap_or_default())
+}
+
+/// The collection of a kind in a namespace; `""` for kinds without.
+pub(crate) fn collection(kind: &str, namespace: &str) -> String {
+    let (group, plural) = match kind {
+        "ReplicaSet" => ("apis/apps/v1", "replicasets"),
+        "StatefulSet" => ("apis/apps/v1", "statefulsets"),
+        "PriorityClass" => ("apis/scheduling.k8s.io/v1", "priorityclasses"),
+        "ClusterRole" => ("apis/rbac.authorization.k8s.io/v1", "clusterroles"),
+        "ClusterRoleBinding" => ("apis/rbac.authorization.k8s.io/v1", "clusterrolebindings"),
+        "Namespace" => ("api/v1", "namespaces"),
+        "Node" => ("api/v1", "nodes"),
+        "Pod" => ("api/v1", "pods"),
+        "Service" => ("api/v1", "services"),
+        "ReplicationController" => ("api/v1", "replicationcontrollers"),
+        other => panic!("{other}?"),
+    };
+    match namespace {
+        "" => format!("/{group}/{plural}"),
+        _ => format!("/{group}/namespaces/{namespace}/{plural}"),
+    }
+}
+
+/// All objects of a kind, wherever they are.
+pub(crate) fn all(kind: &str) -> String {
+    collection(kind, "")
+}
+
+/// One object.
+pub(crate) fn path(kind: &str, namespace: &str, name: &str) -> String {
+    format!("{}/{name}", collection(kind, namespace))
+}

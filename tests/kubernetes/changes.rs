@@ -1,0 +1,115 @@
+//! What happens to a cluster meanwhile, at random.
+
+use fastrand::Rng;
+use serde_json::{Value, json};
+
+use crate::api::{Api, collection, path};
+use crate::objects::{
+    NAMESPACE, NODES, node, node_name, owning, relabelled, status, taint, topology, zone,
+};
+
+fn node_path(rng: &mut Rng) -> (usize, String) {
+    let index = rng.usize(..NODES);
+    (index, path("Node", "", &node_name(index)))
+}
+
+/// Cordons, taints, moves, resizes, deletes or makes again a node.
+pub(crate) async fn to_a_node(api: &Api, rng: &mut Rng) {
+    let (index, path) = node_path(rng);
+    let name = node_name(index);
+    let patch = match rng.usize(..8) {
+        0 => json!({ "spec": { "unschedulable": true } }),
+        1 | 2 => json!({ "spec": { "unschedulable": null } }),
+        3 => json!({ "spec": { "taints": [taint(rng)] } }),
+        4 => json!({ "spec": { "taints": null } }),
+        5 => json!({ "metadata": { "labels": topology(&name, &zone(rng), Some("r1")) } }),
+        6 => {
+            let status = json!({ "status": status(rng.u32(1..5) * 1000) });
+            api.patch(&format!("{path}/status"), &status).await;
+            return;
+        }
+        _ => {
+            if api.delete(&path, 0).await.is_none() {
+                api.create(&node(rng, index)).await;
+            }
+            return;
+        }
+    };
+    if api.patch(&path, &patch).await.is_none() {
+        api.create(&node(rng, index)).await;
+    }
+}
+
+/// Deletes, relabels or ends one of these pods, as far as it exists.
+pub(crate) async fn to_a_pod(api: &Api, rng: &mut Rng, pods: &[String]) {
+    let Some(name) = rng.choice(pods) else { return };
+    let path = path("Pod", NAMESPACE, name);
+    match rng.usize(..6) {
+        0 | 1 => drop(api.delete(&path, 0).await),
+        // There is no kubelet, so it is terminating for good.
+        2 => drop(api.delete(&path, 30).await),
+        3 | 4 => drop(api.patch(&path, &relabelled(rng)).await),
+        _ => {
+            let phase = if rng.bool() { "Succeeded" } else { "Failed" };
+            let ended = json!({ "status": { "phase": phase } });
+            api.patch(&format!("{path}/status"), &ended).await;
+        }
+    }
+}
+
+/// What kubelets and other schedulers do in a while: pods that terminate are
+/// gone, those that were nominated to a node get there or not, and some of those
+/// that wait are given up.
+pub(crate) async fn to_waiting_pods(api: &Api, rng: &mut Rng) {
+    for pod in api
+        .get(&collection("Pod", NAMESPACE))
+        .await
+        .iter()
+        .flat_map(items)
+    {
+        let name = pod["metadata"]["name"].as_str().expect("a name");
+        let path = path("Pod", NAMESPACE, name);
+        let nominated = pod["status"]["nominatedNodeName"].as_str();
+        let waits = pod["spec"]["nodeName"].is_null();
+        if !pod["metadata"]["deletionTimestamp"].is_null() {
+            if rng.bool() {
+                api.delete(&path, 0).await;
+            }
+        } else if let (true, Some(node)) = (waits, nominated) {
+            match rng.usize(..4) {
+                0 => bind(api, name, node).await,
+                1 => drop(api.delete(&path, 0).await),
+                _ => {}
+            }
+        } else if waits && rng.bool() {
+            api.delete(&path, 0).await;
+        }
+    }
+}
+
+fn items(list: &Value) -> &[Value] {
+    list["items"].as_array().map_or(&[], Vec::as_slice)
+}
+
+async fn bind(api: &Api, pod: &str, node: &str) {
+    let binding = json!({
+        "apiVersion": "v1", "kind": "Binding", "metadata": { "name": pod },
+        "target": { "kind": "Node", "name": node },
+    });
+    api.post(
+        &format!("{}/binding", path("Pod", NAMESPACE, pod)),
+        &binding,
+    )
+    .await;
+}
+
+/// Makes a Service or a controller, or deletes the one of that name.
+pub(crate) async fn to_an_owner(api: &Api, rng: &mut Rng) {
+    let object = owning(rng);
+    let kind = object["kind"].as_str().expect("a kind");
+    let name = object["metadata"]["name"].as_str().expect("a name");
+    let path = path(kind, NAMESPACE, name);
+    if api.delete(&path, 0).await.is_none() {
+        api.create(&object).await;
+    }
+}

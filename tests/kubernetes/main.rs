@@ -1,0 +1,20 @@
+//! `evenkeel serve --kubernetes` beside a real control plane: etcd, kube-apiserver
+//! and kube-scheduler. `deploy/tools.sh` builds what it needs; where that is
+//! absent, these tests print one line and pass.
+
+mod access;
+mod api;
+mod changes;
+mod control_plane;
+mod evenkeel;
+mod faults;
+mod filled;
+#[path = "../support/http.rs"]
+mod http;
+mod objects;
+#[path = "../support/process.rs"]
+mod process;
+mod proxy;
+mod scheduler;
+mod shadow;
+mod witness;

@@ -1,0 +1,225 @@
+//! What kube-scheduler says: its log tells each node that it scored, and why the
+//! others were refused.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::control_plane::ControlPlane;
+use crate::process::DEADLINE;
+
+/// Default constraints of a cluster's administrator.
+const LISTED_DEFAULTS: &str = "
+    defaultingType: List
+    defaultConstraints:
+    - {maxSkew: 2, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}
+    - {maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: ScheduleAnyway}
+";
+
+/// Which default constraints are configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Defaults {
+    /// Kubernetes' own.
+    System,
+    /// A list in the configuration.
+    Listed,
+}
+
+/// The outcome of one attempt to schedule a pod.
+#[derive(Debug)]
+pub(crate) struct Decision {
+    /// The nodes that the pod may run on.
+    pub(crate) feasible: BTreeSet<String>,
+    /// What PodTopologySpread scored them. None where only one node was left,
+    /// which is not scored; empty where the plugin had nothing to score by.
+    pub(crate) scores: Option<BTreeMap<String, i64>>,
+    /// Where no node was left: how many there are for each reason.
+    pub(crate) reasons: BTreeMap<String, i64>,
+}
+
+/// A running kube-scheduler.
+pub(crate) struct Scheduler {
+    log: PathBuf,
+    read: u64,
+    lines: Vec<String>,
+}
+
+impl Scheduler {
+    /// Starts it anew.
+    pub(crate) fn start(plane: &mut ControlPlane, defaults: Defaults) -> Self {
+        plane.command("kill kube-scheduler");
+        let log = plane.directory().join("kube-scheduler.log");
+        let _ = std::fs::remove_file(&log);
+        let config = Self::configure(plane, defaults);
+        // Each pod is attempted once, when the test expects it, and its victims
+        // are gone when the attempt is over. Decisions are not reused, so that
+        // each is logged in full.
+        let gates = "SchedulerPopFromBackoffQ=false,SchedulerAsyncPreemption=false,OpportunisticBatching=false";
+        plane.command(&format!(
+            "start kube-scheduler --config={} --feature-gates={gates} -v=2 --vmodule=schedule_one=10,eventhandlers=5",
+            config.display(),
+        ));
+        Self {
+            log,
+            read: 0,
+            lines: Vec::new(),
+        }
+    }
+
+    /// Writes its configuration.
+    pub(crate) fn configure(plane: &ControlPlane, defaults: Defaults) -> PathBuf {
+        let config = plane.directory().join("kube-scheduler.yaml");
+        std::fs::write(&config, configuration(&plane.kubeconfig(), defaults)).expect("a file");
+        config
+    }
+
+    /// How much of the log has been read.
+    pub(crate) fn position(&mut self) -> usize {
+        self.read_on();
+        self.lines.len()
+    }
+
+    fn read_on(&mut self) {
+        let Ok(mut file) = File::open(&self.log) else {
+            return;
+        };
+        let mut text = String::new();
+        file.seek(SeekFrom::Start(self.read))
+            .expect("it only grows");
+        file.read_to_string(&mut text).expect("it is text");
+        // What follows the last line feed is still being written.
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        self.read += whole as u64;
+        self.lines.extend(text[..whole].lines().map(str::to_owned));
+    }
+
+    /// Waits for a line with all these parts, after `from`; its number.
+    pub(crate) async fn says(&mut self, from: usize, parts: &[&str]) -> usize {
+        let start = Instant::now();
+        loop {
+            self.read_on();
+            let found = self.lines[from..]
+                .iter()
+                .position(|line| parts.iter().all(|part| line.contains(part)));
+            if let Some(index) = found {
+                return from + index;
+            }
+            assert!(
+                start.elapsed() < DEADLINE,
+                "kube-scheduler does not say {parts:?}"
+            );
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    /// Waits until a pod has been attempted after `from`.
+    pub(crate) async fn decides(&mut self, from: usize, pod: &str) -> Decision {
+        let pod = format!("pod=\"{pod}\"");
+        let start = Instant::now();
+        loop {
+            self.read_on();
+            let about = || self.lines[from..].iter().filter(|line| line.contains(&pod));
+            if let Some(end) = about().find(|line| ends_attempt(line)) {
+                return decision(about(), end);
+            }
+            assert!(
+                start.elapsed() < DEADLINE,
+                "kube-scheduler does not decide about {pod}"
+            );
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+}
+
+fn ends_attempt(line: &str) -> bool {
+    line.contains("\"Successfully bound pod to node\"")
+        || line.contains("\"Unable to schedule pod; no fit; waiting\"")
+        || line.contains("\"Error scheduling pod; retrying\"")
+}
+
+fn decision<'a>(lines: impl Iterator<Item = &'a String>, end: &str) -> Decision {
+    let mut decision = Decision {
+        feasible: BTreeSet::new(),
+        scores: Some(BTreeMap::new()),
+        reasons: BTreeMap::new(),
+    };
+    for line in lines {
+        let node = || field(line, "node").expect("a node").to_owned();
+        if line.contains("\"Calculated node's final score for pod\"") {
+            decision.feasible.insert(node());
+        } else if line.contains("plugin=\"PodTopologySpread\"") {
+            let score = field(line, "score").and_then(|score| score.parse().ok());
+            let scores = decision.scores.get_or_insert_default();
+            scores.insert(node(), score.expect("a score"));
+        }
+    }
+    if end.contains("Successfully bound") {
+        if decision.feasible.is_empty() {
+            decision.scores = None;
+            let node = field(end, "node").expect("a node");
+            decision.feasible.insert(node.to_owned());
+        }
+        let count = field(end, "feasibleNodes").and_then(|count| count.parse().ok());
+        assert_eq!(Some(decision.feasible.len()), count, "{end}");
+    } else {
+        let error = field(end, "err").expect("an error");
+        decision.reasons = reasons(error).unwrap_or_else(|| panic!("another fault: {end}"));
+    }
+    decision
+}
+
+/// From `0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient
+/// cpu.`, which may be followed by what came of preemption.
+fn reasons(error: &str) -> Option<BTreeMap<String, i64>> {
+    let (_, reasons) = error.split_once(" nodes are available: ")?;
+    // A full stop within a reason, as in the name of a taint, has no space after it.
+    let reasons = reasons.split(". ").next()?.trim_end_matches('.');
+    let pair = |reason: &str| {
+        let (count, reason) = reason.split_once(' ')?;
+        Some((reason.to_owned(), count.parse().ok()?))
+    };
+    reasons.split(", ").map(pair).collect()
+}
+
+/// The value of `name=value` or `name="value"` in a line.
+fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    let start = line.find(&format!(" {name}="))? + name.len() + 2;
+    let value = &line[start..];
+    match value.strip_prefix('"') {
+        Some(quoted) => quoted.split('"').next(),
+        None => value.split(' ').next(),
+    }
+}
+
+/// It scores by spread alone, so that its log has only that, and never tries a
+/// pod again by itself.
+fn configuration(kubeconfig: &Path, defaults: Defaults) -> String {
+    let args = match defaults {
+        Defaults::System => "\n    defaultingType: System\n",
+        Defaults::Listed => LISTED_DEFAULTS,
+    };
+    format!(
+        "apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {{kubeconfig: {kubeconfig}, qps: 5000, burst: 5000}}
+leaderElection: {{leaderElect: false}}
+podInitialBackoffSeconds: 36000
+podMaxBackoffSeconds: 36000
+percentageOfNodesToScore: 100
+profiles:
+- schedulerName: default-scheduler
+  plugins:
+    score:
+      disabled: [{{name: \"*\"}}]
+      enabled: [{{name: PodTopologySpread, weight: 1}}]
+  pluginConfig:
+  - name: PodTopologySpread
+    args:
+      apiVersion: kubescheduler.config.k8s.io/v1
+      kind: PodTopologySpreadArgs{args}",
+        kubeconfig = kubeconfig.display(),
+        args = args.replace('\n', "\n  "),
+    )
+}
