@@ -21,8 +21,8 @@ use proptest::test_runner::{Config, TestRunner};
 use tokio::runtime::Runtime;
 
 use super::support::build::{
-    HOSTNAME, ZONE, cordoned, hard, node as node_named, on, pod as pod_named, requesting,
-    selecting, spread, tainted, terminating,
+    HOSTNAME, ZONE, cordoned, hard, node as node_named, nominated, on, pod as pod_named,
+    requesting, selecting, spread, tainted, terminating,
 };
 use super::support::model::Stored;
 use super::support::server::Server;
@@ -97,14 +97,13 @@ fn crowd() -> impl Strategy<Value = (Vec<Change>, Pod)> {
         let mut changes: Vec<Change> = nodes.map(|(i, drawn)| crowded_node(i, drawn)).collect();
         for (index, (node, app, hash, odd)) in pods.into_iter().enumerate() {
             let labels = [("app", app), ("pod-template-hash", hash)];
-            let mut running = on(
-                pod_named(&format!("p{index}"), &labels),
-                &format!("n{node}"),
-            );
-            if odd == 0 {
-                running = terminating(running);
-            }
-            changes.push(running.change());
+            let (pod, node) = (pod_named(&format!("p{index}"), &labels), format!("n{node}"));
+            let pod = match odd {
+                0 => terminating(on(pod, &node)),
+                1..3 => nominated(pod, &node, 0),
+                _ => on(pod, &node),
+            };
+            changes.push(pod.change());
         }
         let (keys, max_skew, min_domains, odd, rack) = incoming;
         let constraint = |key: &&str| TopologySpreadConstraint {
