@@ -115,16 +115,14 @@ impl Endpoint {
         let signed = channel.then(move |answered: Result<_, tonic::transport::Error>| {
             let uri = uri.clone();
             async move {
-                let error = match answered {
-                    Ok(answer) => return Ok(answer),
-                    Err(error) => error,
+                let fault = match &answered {
+                    Ok(answer) => probe::fault_of_answer(&uri, answer),
+                    Err(_) => probe::fault_of(&uri).await,
                 };
-                let fault = probe::fault_of(&uri).await.map(Unreachable);
-                let error: Box<dyn Error + Send + Sync> = match fault {
-                    Some(fault) => fault.into(),
-                    None => error.into(),
-                };
-                Err(error)
+                match fault {
+                    Some(fault) => Err(Unreachable(fault).into()),
+                    None => answered.map_err(Into::into),
+                }
             }
         });
         let signed = signed.map_request(move |mut request: http::Request<Body>| {

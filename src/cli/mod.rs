@@ -108,7 +108,7 @@ enum Command {
     Lint(Box<lint::LintCommand>),
     /// Place many replicas, each pick counting for the next
     Place(Box<place::PlaceCommand>),
-    /// List, confirm and release reservations
+    /// List, confirm, renew and release reservations
     #[command(subcommand)]
     Reservation(reservations::ReservationCommand),
     /// Show how evenly workloads are spread now, and which violate their constraints

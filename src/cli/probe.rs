@@ -6,7 +6,8 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tonic::codegen::http::Uri;
+use tonic::codegen::http::header::CONTENT_TYPE;
+use tonic::codegen::http::{self, Uri};
 
 /// How long a port has to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -35,6 +36,22 @@ pub(super) async fn fault_of(address: &Uri) -> Option<String> {
         )),
         _ => None,
     }
+}
+
+/// What is wrong with an address that answers a call, but not in gRPC.
+pub(super) fn fault_of_answer<B>(address: &Uri, answer: &http::Response<B>) -> Option<String> {
+    let content = answer.headers().get(CONTENT_TYPE);
+    let is_grpc = content.is_some_and(|it| it.as_bytes().starts_with(b"application/grpc"));
+    let has_status = answer.headers().contains_key("grpc-status");
+    if has_status || is_grpc && answer.status().is_success() {
+        return None;
+    }
+    Some(format!(
+        "{} answers with HTTP status {}, and not in gRPC: it is another service, or a proxy that \
+         does not pass calls on to a server",
+        address.authority()?,
+        answer.status()
+    ))
 }
 
 /// The first bytes that a port answers to HTTP/2 in plain text.

@@ -187,6 +187,28 @@ fn fields_that_nobody_reads_are_found_where_they_are() {
 }
 
 /// JSON, lists of either syntax and anchors: each finding has its own line.
+/// A file of JSON is taken apart first: what cannot be read is still told where it
+/// is in the file.
+#[test]
+fn json_that_cannot_be_read_has_its_line_of_the_file() {
+    let cases = [
+        (
+            r#"{"apiVersion": "v1", "items": [{}, {"kind": "Pod",
+"spec": {"priority": 1e999}}]}"#,
+            2,
+        ),
+        (
+            "{\"apiVersion\": \"v1\",\n\"kind\": \"Pod\"}\n\n{\"kind\": }",
+            4,
+        ),
+    ];
+    for (text, line) in cases {
+        let found = found("a.json", text, &[]);
+        let said: Vec<_> = found.iter().map(|(rule, at, ..)| (&**rule, *at)).collect();
+        assert_eq!(said, [("unreadable", line)], "{found:?}");
+    }
+}
+
 #[test]
 fn findings_have_the_lines_of_the_file_in_every_form_of_it() {
     let odd = CONSTRAINT.replace("maxSkew", "maxSkwe");

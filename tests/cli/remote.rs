@@ -1,7 +1,7 @@
 //! Commands that talk to a server.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use serde_json::json;
 use tokio::runtime::Runtime;
@@ -212,6 +212,38 @@ fn http1() -> SocketAddr {
     address
 }
 
+/// A port that answers every call in HTTP/2 with this status, as a proxy does
+/// that knows no server.
+fn http2(status: u8) -> SocketAddr {
+    // Settings, and the head of an answer without a body on the first stream.
+    const SETTINGS: &[u8] = b"\0\0\0\x04\0\0\0\0\0";
+    const HEADERS: u8 = 1;
+    const PREFACE: usize = 24;
+    let answer = [0, 0, 1, HEADERS, 5, 0, 0, 0, 1, status];
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    let serve = move |mut stream: TcpStream| -> std::io::Result<()> {
+        stream.write_all(SETTINGS)?;
+        stream.read_exact(&mut [0; PREFACE])?;
+        loop {
+            let mut head = [0; 9];
+            stream.read_exact(&mut head)?;
+            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+            stream.read_exact(&mut vec![0; length as usize])?;
+            if head[3] == HEADERS {
+                stream.write_all(&answer)?;
+            }
+        }
+    };
+    std::thread::spawn(move || {
+        for stream in listener.incoming().take(20).flatten() {
+            // It ends with the connection.
+            let _ = serve(stream);
+        }
+    });
+    address
+}
+
 /// What is wrong with an address is said in a sentence, not in the words of a
 /// library.
 #[test]
@@ -219,7 +251,19 @@ fn a_wrong_address_is_named() {
     let (_runtime, server, _) = with_server();
     let plain = server.address.trim_start_matches("http://");
     let http1 = http1();
+    // As HPACK writes the statuses.
+    let (not_found, ok) = (http2(0x8d), http2(0x88));
     let cases = [
+        (
+            format!("http://{not_found}"),
+            3,
+            format!("{not_found} answers with HTTP status 404 Not Found, and not in gRPC"),
+        ),
+        (
+            format!("http://{ok}"),
+            3,
+            format!("{ok} answers with HTTP status 200 OK, and not in gRPC"),
+        ),
         (
             format!("https://{plain}"),
             3,
