@@ -313,12 +313,8 @@ fn domains(topology: &TopologySpread) -> String {
     }
     let max_skew = topology.constraint.as_ref().map(|c| i64::from(c.max_skew));
     let limit = max_skew.map(|max| topology.global_minimum.saturating_add(max));
-    let bar = |domain: &DomainSpread| Bar {
-        count: domain.matching_pods,
-        added: 0,
-        limit,
-    };
-    let bars: Vec<Bar> = topology.domains.iter().map(bar).collect();
+    let bars = topology.domains.iter().map(|domain| bar_of(domain, limit));
+    let bars: Vec<Bar> = bars.collect();
     let scale = Scale::of(&bars);
     let rows = topology.domains.iter().zip(&bars).map(|(domain, bar)| {
         let within = max_skew.is_none_or(|max| domain.skew <= max);
@@ -334,4 +330,13 @@ fn domains(topology: &TopologySpread) -> String {
     let headings = ["DOMAIN", "PODS", "SKEW", "NODES", "SPREAD"];
     let more = topology.domain_count as usize - topology.domains.len();
     table("    ", headings, rows) + &and_more("    ", more, "domains", "--max-domains 0 lists them")
+}
+
+/// The bar of a domain with so many pods allowed.
+pub(super) fn bar_of(domain: &DomainSpread, limit: Option<i64>) -> Bar {
+    Bar {
+        count: domain.matching_pods,
+        added: 0,
+        limit,
+    }
 }

@@ -2,9 +2,10 @@
 
 use maud::{Markup, html};
 
-use super::page::{Page, number_cell, table};
+use super::bar;
+use super::page::{Column, Page, more_domains, number_cell, table};
 use crate::cli::render::constraint;
-use crate::cli::render::explain::{bar, is_hard, left_out_text, limit, minimum, verdict};
+use crate::cli::render::explain::{bar as bar_of, is_hard, left_out_text, limit, minimum, verdict};
 use crate::cli::render::text::{Head, Origin, TAKEN_OUT, number, plural};
 use crate::matching::selector_text;
 use crate::proto::v1::hint::Kind;
@@ -166,31 +167,25 @@ fn domains(
     constraint: &TopologySpreadConstraint,
 ) -> Markup {
     let pairs = || report.domains.iter().zip(&insight.domains);
-    let bars = pairs().map(|(domain, insight)| bar(report, domain, insight, constraint));
-    let longest = bars.map(|bar| (bar.count + bar.added).max(bar.limit.unwrap_or(0)));
-    let longest = longest.max().unwrap_or(1).max(1);
+    let bars = pairs().map(|(domain, insight)| bar_of(report, domain, insight, constraint));
+    let longest = bar::longest(bars);
     let more = report.domain_count - report.domains.len() as i64;
-    let head = html! {
-        tr {
-            th scope="col" { "Domain" }
-            th.number scope="col" { "Pods" }
-            th.number scope="col" { "After" }
-            th.number scope="col" title="nodes that the pod could use, of those that count" {
-                "Usable nodes"
-            }
-            th.bars scope="col" { (legend(constraint)) }
-            th scope="col" { "Verdict" }
-        }
-    };
+    let usable = "nodes that the pod could use, of those that count";
+    let head = [
+        Column::Text("Domain"),
+        Column::Number("Pods"),
+        Column::Number("After"),
+        Column::Explained("Usable nodes", usable),
+        Column::Bars(legend(constraint)),
+        Column::Text("Verdict"),
+    ];
     let rows: Vec<Markup> = pairs()
         .map(|(domain, insight)| row(report, domain, insight, constraint, longest))
         .collect();
     let label = format!("Domains of {}", constraint.topology_key);
     html! {
         (table("domains", &label, "domain", &head, &rows))
-        @if more > 0 {
-            p.more { "... and " (plural(more, "more domain")) " (--all lists them)" }
-        }
+        (more_domains(more, "--all"))
     }
 }
 
@@ -212,25 +207,18 @@ fn row(
     constraint: &TopologySpreadConstraint,
     longest: i64,
 ) -> Markup {
-    let bar = bar(report, domain, insight, constraint);
+    let shown = bar_of(report, domain, insight, constraint);
     let (good, said) = verdict(constraint, domain, insight);
-    let percent = |count: i64| format!("{:.2}%", count as f64 * 100.0 / longest as f64);
     let (usable, all) = (insight.usable_node_count, domain.eligible_nodes);
     let usable = format!("{} of {}", number(usable), number(all));
     let said_of_bar = format!(
         "{} now, {} with the pod{}",
-        plural(bar.count, "pod"),
-        bar.count + bar.added,
-        match bar.limit {
+        plural(shown.count, "pod"),
+        shown.count + shown.added,
+        match shown.limit {
             Some(limit) => format!(", limit {limit}"),
             None => String::new(),
         }
-    );
-    let style = format!(
-        "--count:{};--added:{};--limit:{}",
-        percent(bar.count),
-        percent(bar.added),
-        percent(bar.limit.unwrap_or(0)),
     );
     html! {
         tr.good[good].bad[!good] {
@@ -238,17 +226,14 @@ fn row(
             (number_cell("pods", &number(domain.matching_pods)))
             (number_cell("after", &number(insight.matching_pods_after)))
             (number_cell("usable nodes", &usable))
-            td.bars {
-                div.bar.limited[bar.limit.is_some()] role="img" aria-label=(said_of_bar)
-                    style=(style) { span.room {} span.pods {} span.added {} span.limit {} }
-            }
+            (bar::cell(shown, longest, &said_of_bar))
             td.said { (said) }
         }
     }
 }
 
 fn nodes(answer: &ExplainResponse) -> Markup {
-    let reasons = html! { tr { th scope="col" { "Node" } th scope="col" { "Reason" } } };
+    let head = [Column::Text("Node"), Column::Text("Reason")];
     let infeasible = answer.infeasible.iter().map(|verdict| {
         html! {
             tr {
@@ -276,7 +261,7 @@ fn nodes(answer: &ExplainResponse) -> Markup {
         @if !answer.infeasible.is_empty() {
             details {
                 summary { (plural(answer.infeasible.len(), "infeasible node")) }
-                (table("list", "Infeasible nodes", "node", &reasons, &infeasible))
+                (table("list", "Infeasible nodes", "node", &head, &infeasible))
             }
         }
     }

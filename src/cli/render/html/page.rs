@@ -61,13 +61,78 @@ impl Page<'_> {
     }
 }
 
+/// A column of a table.
+pub(super) enum Column<'a> {
+    /// Of text.
+    Text(&'a str),
+    /// Of numbers.
+    Number(&'a str),
+    /// Of numbers that a tip explains.
+    Explained(&'a str, &'a str),
+    /// Of bars, with their legend.
+    Bars(Markup),
+}
+
+impl Column<'_> {
+    fn heading(&self) -> Markup {
+        html! {
+            @match self {
+                Column::Text(name) => th scope="col" { (name) },
+                Column::Number(name) => th.number scope="col" { (name) },
+                Column::Explained(name, tip) => th.number scope="col" title=(tip) { (name) },
+                Column::Bars(legend) => th.bars scope="col" { (legend) },
+            }
+        }
+    }
+}
+
+/// What a page says first: what it is about, and the verdict in a sentence with
+/// more below.
+pub(super) fn header(good: bool, about: &str, verdict: &str, more: &[String]) -> Markup {
+    html! {
+        header.good[good].bad[!good] {
+            p.pod { (about) }
+            div.verdict {
+                h1 { (verdict) }
+                @for line in more { p { (line) } }
+            }
+        }
+    }
+}
+
+/// A section with a table, unless it has no rows.
+pub(super) fn listed(
+    heading: &Markup,
+    label: &str,
+    head: &[Column<'_>],
+    rows: &[Markup],
+) -> Markup {
+    html! {
+        @if !rows.is_empty() {
+            section {
+                h2 { (heading) }
+                (table("list", label, "workload", head, rows))
+            }
+        }
+    }
+}
+
+/// That there are more domains than a table lists, and how to see them.
+pub(super) fn more_domains(count: i64, how: &str) -> Markup {
+    html! {
+        @if count > 0 {
+            p.more { "... and " (plural(count, "more domain")) " (" (how) " lists them)" }
+        }
+    }
+}
+
 /// A table whose rows are folded away after the first few. `label` says what it
 /// holds, `what` one of its rows.
 pub(super) fn table(
     class: &str,
     label: &str,
     what: &str,
-    head: &Markup,
+    head: &[Column<'_>],
     rows: &[Markup],
 ) -> Markup {
     let shown = match rows.len() {
@@ -79,7 +144,7 @@ pub(super) fn table(
         html! {
             div.scroll tabindex="0" role="region" aria-label=(label) {
                 table class=(class) {
-                    thead { (head) }
+                    thead { tr { @for column in head { (column.heading()) } } }
                     tbody { @for row in rows { (row) } }
                 }
             }

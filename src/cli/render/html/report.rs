@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::page::{Page, number_cell, table};
+use super::page::{Column, Page, header, listed, number_cell};
 use super::spread::workload;
 use crate::cli::render::report::{FORMULA, counts, coverage_lines};
 use crate::cli::render::spread::SpreadOf;
@@ -20,14 +20,10 @@ pub(crate) fn report_html(origin: &Origin<'_>, report: &Report) -> String {
         bars: true,
         loaded: false,
     };
+    let formula = report.score.value.map(|_| FORMULA.to_owned());
+    let formula: Vec<String> = formula.into_iter().collect();
     let content = html! {
-        header.good[good].bad[!good] {
-            p.pod { (counts(report)) }
-            div.verdict {
-                h1 { (report.score.sentence()) }
-                @if report.score.value.is_some() { p { (FORMULA) } }
-            }
-        }
+        (header(good, &counts(report), &report.score.sentence(), &formula))
         section {
             h2 { "Constraints" }
             @for line in coverage_lines(report) { p { (line) } }
@@ -50,13 +46,11 @@ pub(crate) fn report_html(origin: &Origin<'_>, report: &Report) -> String {
 }
 
 fn risks(risks: &[Risk]) -> Markup {
-    let head = html! {
-        tr {
-            th scope="col" { "Workload" }
-            th.number scope="col" { "Pods" }
-            th scope="col" { "Risk" }
-        }
-    };
+    let head = [
+        Column::Text("Workload"),
+        Column::Number("Pods"),
+        Column::Text("Risk"),
+    ];
     let rows = risks.iter().map(|risk| {
         html! {
             tr {
@@ -67,26 +61,17 @@ fn risks(risks: &[Risk]) -> Markup {
         }
     });
     let rows: Vec<Markup> = rows.collect();
-    html! {
-        @if !rows.is_empty() {
-            section {
-                h2 { "Risks" }
-                (table("list", "Risks", "workload", &head, &rows))
-            }
-        }
-    }
+    listed(&html! { "Risks" }, "Risks", &head, &rows)
 }
 
 fn unbalanced(report: &Report) -> Markup {
-    let head = html! {
-        tr {
-            th scope="col" { "Workload" }
-            th.number scope="col" { "Pods" }
-            th.number scope="col" { "Fullest" }
-            th.number scope="col" { "If even" }
-            th.number scope="col" { "Evenness" }
-        }
-    };
+    let head = [
+        Column::Text("Workload"),
+        Column::Number("Pods"),
+        Column::Number("Fullest"),
+        Column::Number("If even"),
+        Column::Number("Evenness"),
+    ];
     let row = |one: &Unbalanced| {
         html! {
             tr {
@@ -99,12 +84,6 @@ fn unbalanced(report: &Report) -> Markup {
         }
     };
     let rows: Vec<Markup> = report.unbalanced.iter().map(row).collect();
-    html! {
-        @if !rows.is_empty() {
-            section {
-                h2 { "Unbalanced over " code { (report.by) } }
-                (table("list", "Unbalanced workloads", "workload", &head, &rows))
-            }
-        }
-    }
+    let heading = html! { "Unbalanced over " code { (report.by) } };
+    listed(&heading, "Unbalanced workloads", &head, &rows)
 }

@@ -2,8 +2,10 @@
 
 use maud::{Markup, html};
 
-use super::page::{Page, number_cell, table};
-use crate::cli::render::spread::{SpreadOf, facts, headline, over, title, value};
+use super::bar;
+use super::page::{Column, Page, header, more_domains, number_cell, table};
+use crate::cli::render::bars::Bar;
+use crate::cli::render::spread::{SpreadOf, bar_of, facts, headline, over, title, value};
 use crate::cli::render::text::{Origin, number, plural};
 use crate::proto::v1::{DescribeSpreadResponse, DomainSpread, TopologySpread, WorkloadSpread};
 
@@ -16,13 +18,7 @@ pub(crate) fn spread_html(
     let (verdict, more) = headline(about, answer);
     let good = answer.violating_count == 0;
     let content = html! {
-        header.good[good].bad[!good] {
-            p.pod { "How evenly workloads are spread" }
-            div.verdict {
-                h1 { (verdict) }
-                @for line in more { p { (line) } }
-            }
-        }
+        (header(good, "How evenly workloads are spread", &verdict, &more))
         @for spread in &answer.workloads { (workload(about, spread)) }
     };
     let page = Page {
@@ -55,21 +51,19 @@ pub(super) fn workload(about: &SpreadOf<'_>, spread: &WorkloadSpread) -> Markup 
 fn balance(topology: &TopologySpread) -> Markup {
     let max_skew = topology.constraint.as_ref().map(|c| i64::from(c.max_skew));
     let limit = max_skew.map(|max| topology.global_minimum.saturating_add(max));
-    let counts = topology.domains.iter().map(|domain| domain.matching_pods);
-    let longest = counts.chain(limit).max().unwrap_or(1).max(1);
-    let rows = topology.domains.iter();
+    let bars = || topology.domains.iter().map(|domain| bar_of(domain, limit));
+    let longest = bar::longest(bars());
+    let rows = topology.domains.iter().zip(bars());
     let rows: Vec<Markup> = rows
-        .map(|domain| row(domain, max_skew, limit, longest))
+        .map(|(domain, bar)| row(domain, max_skew, bar, longest))
         .collect();
-    let head = html! {
-        tr {
-            th scope="col" { "Domain" }
-            th.number scope="col" { "Pods" }
-            th.number scope="col" { "Skew" }
-            th.number scope="col" { "Nodes" }
-            th.bars scope="col" { }
-        }
-    };
+    let head = [
+        Column::Text("Domain"),
+        Column::Number("Pods"),
+        Column::Number("Skew"),
+        Column::Number("Nodes"),
+        Column::Bars(html! {}),
+    ];
     let more = topology.domain_count - topology.domains.len() as i64;
     html! {
         h3 { "over " (over(topology)) }
@@ -79,32 +73,19 @@ fn balance(topology: &TopologySpread) -> Markup {
         @if !topology.domains.is_empty() {
             (table("domains", &format!("Domains of {}", topology.topology_key), "domain", &head, &rows))
         }
-        @if more > 0 {
-            p.more { "... and " (plural(more, "more domain")) " (--max-domains 0 lists them)" }
-        }
+        (more_domains(more, "--max-domains 0"))
     }
 }
 
-fn row(domain: &DomainSpread, max_skew: Option<i64>, limit: Option<i64>, longest: i64) -> Markup {
+fn row(domain: &DomainSpread, max_skew: Option<i64>, bar: Bar, longest: i64) -> Markup {
     let good = max_skew.is_none_or(|max| domain.skew <= max);
-    let percent = |count: i64| format!("{:.2}%", count as f64 * 100.0 / longest as f64);
-    let style = format!(
-        "--count:{};--added:0%;--limit:{}",
-        percent(domain.matching_pods),
-        percent(limit.unwrap_or(0))
-    );
     html! {
         tr.good[good].bad[!good] {
             th scope="row" { (value(domain)) }
             (number_cell("pods", &number(domain.matching_pods)))
             (number_cell("skew", &number(domain.skew)))
             (number_cell("nodes", &number(domain.eligible_nodes)))
-            td.bars {
-                div.bar.limited[limit.is_some()] role="img"
-                    aria-label=(plural(domain.matching_pods, "pod")) style=(style) {
-                    span.room {} span.pods {} span.limit {}
-                }
-            }
+            (bar::cell(bar, longest, &plural(domain.matching_pods, "pod")))
         }
     }
 }
