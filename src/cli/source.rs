@@ -270,8 +270,10 @@ pub(super) fn check_source(command: &mut Command, matches: &ArgMatches) -> Resul
         let message = "the snapshot is named twice: by --snapshot and without";
         return Err(command.error(ErrorKind::ArgumentConflict, message));
     }
-    // `serve` loads files, and has no server to ask.
-    if !inner.ids().any(|id| id == Endpoint::ADDRESS) {
+    // `serve` loads files, and has no server to ask; `feed` leads from a cluster to a
+    // server.
+    let feeds = matches.subcommand_name() == Some("feed");
+    if feeds || !inner.ids().any(|id| id == Endpoint::ADDRESS) {
         return Ok(());
     }
     let of_server = Endpoint::augment_args(Command::new(""));
