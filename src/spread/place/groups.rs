@@ -101,7 +101,10 @@ impl Groups {
         let nominated = constraints.iter().map(|t| t.nominated_on(node));
         let has_any = nominated.clone().any(|pods| pods > 0);
         let key = GroupKey {
-            nominated: has_any.then(|| nominated.collect()).unwrap_or_default(),
+            nominated: match has_any {
+                true => nominated.collect(),
+                false => Box::default(),
+            },
             marks: constraints.iter().map(mark).collect(),
             keyed,
             bonus,
