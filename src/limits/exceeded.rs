@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Limit, Row};
+use super::table::{Limit, Limits, Row};
 
 /// Too much for a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,3 +27,21 @@ impl fmt::Display for Exceeded {
 }
 
 impl std::error::Error for Exceeded {}
+
+impl Limits {
+    /// Checks a number against a limit.
+    ///
+    /// # Errors
+    /// When it is larger.
+    pub fn check(&self, limit: Limit, actual: usize) -> Result<(), Exceeded> {
+        let most = self.get(limit);
+        if actual <= most {
+            return Ok(());
+        }
+        Err(Exceeded {
+            limit,
+            most,
+            actual: Some(actual),
+        })
+    }
+}

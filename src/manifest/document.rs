@@ -11,7 +11,7 @@ use super::error::ManifestError;
 use super::item::{Item, Origin};
 use super::lean::{CompleteValue, Lean, LeanValue, read_field};
 use super::list_type::ListType;
-use super::parts::Part;
+use super::part::Part;
 use super::source::{InputSource, Syntax};
 
 /// What is done with each object.

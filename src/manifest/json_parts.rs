@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::error::ManifestError;
 use super::list_type::ListType;
-use super::parts::Part;
+use super::part::Part;
 use super::position::Position;
 use super::source::{InputSource, Syntax};
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use granit_parser::{Event, Parser};
 
-use super::parts::Part;
+use super::part::Part;
 use super::position::Position;
 
 /// The places of all fields of a part of a file.

@@ -10,7 +10,7 @@ use super::embedded::{TemplatePath, path_of_kind, template_paths};
 use super::error::ManifestError;
 use super::fleet::{PlacementPolicy, is_placement, placement};
 use super::item::{self, Item, Origin, describe};
-use super::parts::Part;
+use super::part::Part;
 use super::source::InputSource;
 use super::workload::pod_of;
 use crate::proto::v1::Pod;

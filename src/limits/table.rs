@@ -1,0 +1,385 @@
+//! The one table of limits: what clients can make grow, and how far.
+//!
+//! A limit is one row. Its flag, environment variable, key in the settings
+//! file and help come from it, and so do the words of a refusal and its series
+//! in the metrics. The tables of the documents are checked against it.
+
+use std::time::Duration;
+
+use super::node_names::NodeNames;
+use super::processors::processors;
+
+/// What is known of a limit besides its value.
+#[derive(Debug)]
+pub struct Row {
+    /// Its name in flags, messages and metrics, such as `max-nodes`.
+    pub name: &'static str,
+    /// Its name as a key, such as `max_nodes`.
+    pub key: &'static str,
+    /// What there can be too much of, as refusals call it.
+    pub of: &'static str,
+    /// What it means: a summary, an empty line, and the rest.
+    pub help: &'static str,
+    /// What it counts.
+    pub unit: Unit,
+    /// The default. None: it depends on the machine, see [`Limits::default`].
+    pub default: Option<usize>,
+    /// The least that can be set.
+    pub least: usize,
+    /// The most that can be set.
+    pub most: usize,
+    /// What happens beyond it.
+    pub over: Over,
+    /// Whether a refusal passes: another attempt may succeed soon.
+    pub passes: bool,
+    /// Where its flag is listed.
+    pub heading: Heading,
+}
+
+/// What a limit counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Things.
+    Count,
+    /// Bytes.
+    Bytes,
+}
+
+/// What happens beyond a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Over {
+    /// It is refused, and the refusal is counted.
+    Refused,
+    /// It waits.
+    Waits,
+    /// Something older is forgotten, which changes no answer.
+    Forgotten,
+}
+
+/// Where the flag of a limit is listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heading {
+    /// With what clients can make grow.
+    Limits,
+    /// With what keeps one client from starving others.
+    Clients,
+    /// It has no flag: the limit is fixed.
+    None,
+}
+
+/// A count that is refused when it is too large. Rows say where they differ.
+const COUNT: Row = Row {
+    name: "",
+    key: "",
+    of: "",
+    help: "",
+    unit: Unit::Count,
+    default: None,
+    least: 1,
+    most: usize::MAX,
+    over: Over::Refused,
+    passes: false,
+    heading: Heading::Limits,
+};
+
+/// Bytes that are refused when they are too many.
+const BYTES: Row = Row {
+    unit: Unit::Bytes,
+    ..COUNT
+};
+
+/// A count of something that clients share: a refused request may succeed when
+/// others are done.
+const SHARED: Row = Row {
+    passes: true,
+    heading: Heading::Clients,
+    ..COUNT
+};
+
+macro_rules! table {
+    ($($(#[doc = $doc:literal])+ $limit:ident, $key:ident, $name:literal, $of:literal: $row:expr;)+) => {
+        /// A limit by name.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Limit {
+            $($(#[doc = $doc])+ $limit,)+
+        }
+
+        /// The values of all limits.
+        #[derive(Debug, Clone)]
+        pub struct Limits {
+            $($(#[doc = $doc])+ pub $key: usize,)+
+            /// How long a reservation may be held.
+            pub max_reservation_ttl: Duration,
+            /// Which names nodes may have.
+            pub node_names: NodeNames,
+        }
+
+        const ROWS: &[Row] = &[$(Row {
+            name: $name,
+            key: stringify!($key),
+            of: $of,
+            help: concat!($($doc, "\n"),+),
+            ..$row
+        }),+];
+
+        impl Limit {
+            /// All of them, in the order of the table.
+            pub const ALL: &[Self] = &[$(Self::$limit),+];
+        }
+
+        impl Limits {
+            /// The value of a limit.
+            pub const fn get(&self, limit: Limit) -> usize {
+                match limit {
+                    $(Limit::$limit => self.$key,)+
+                }
+            }
+
+            /// Sets the value of a limit.
+            pub const fn set(&mut self, limit: Limit, value: usize) {
+                match limit {
+                    $(Limit::$limit => self.$key = value,)+
+                }
+            }
+
+            const fn all(value: usize, max_reservation_ttl: Duration, node_names: NodeNames) -> Self {
+                Self { $($key: value,)+ max_reservation_ttl, node_names }
+            }
+        }
+    };
+}
+
+table! {
+    /// Bytes of one message, either way.
+    ///
+    /// A message is in memory while it is decoded. gRPC's usual 4 MiB are too
+    /// few to replace a large cluster in one message. 64 MiB hold some 200,000
+    /// pods of 300 bytes. Feeds can send smaller messages.
+    MessageBytes, max_message_bytes, "max-message-bytes", "message bytes":
+        Row { default: Some(64 << 20), least: 1_024, most: u32::MAX as usize, ..BYTES };
+
+    /// Bytes of memory that clients may make the server hold, all together.
+    ///
+    /// The default is three quarters of the memory of the control group or the
+    /// machine, and at least 64 MiB. Snapshots, unfinished replaces, copies for
+    /// export, views, requests and unread answers count. Growth beyond the
+    /// limit is refused. Decisions continue, and changes that shrink the state
+    /// are always accepted.
+    MemoryBytes, max_memory_bytes, "max-memory-bytes", "bytes held for clients":
+        Row { passes: true, ..BYTES };
+
+    /// Calls of SpreadService under way at once, over all connections.
+    ///
+    /// Every call holds its message, also while it waits for a revision. Feeds,
+    /// health and reflection have their own limits. A call over the limit is
+    /// refused at once. One caller may have no more calls under way than it
+    /// leaves free: half of them when it is alone.
+    ConcurrentCalls, max_concurrent_calls, "max-concurrent-calls", "concurrent calls":
+        Row { default: Some(4_096), heading: Heading::Limits, ..SHARED };
+
+    /// Connections open at once.
+    ///
+    /// Each takes a file descriptor and buffers. A connection over the limit is
+    /// closed at once, so that its client tries another server.
+    Connections, max_connections, "max-connections", "connections":
+        Row { default: Some(10_000), ..COUNT };
+
+    /// Changes in one update batch.
+    ///
+    /// A batch is applied as a whole. A large one is applied to copies of what
+    /// it changes, which take memory meanwhile.
+    ChangesPerBatch, max_changes_per_batch, "max-changes-per-batch", "changes":
+        Row { default: Some(100_000), ..COUNT };
+
+    /// Changes in one what-if overlay.
+    ///
+    /// An overlay is applied to a copy that shares what it does not change. No
+    /// other call waits for it.
+    OverlayChanges, max_overlay_changes, "max-overlay-changes", "changes":
+        Row { default: Some(1_000), ..COUNT };
+
+    /// Spread constraints of one pod, and default constraints of a snapshot.
+    ///
+    /// The time of a decision grows with their number.
+    ConstraintsPerPod, max_constraints_per_pod, "max-constraints-per-pod", "constraints":
+        Row { default: Some(32), ..COUNT };
+
+    /// Named snapshots.
+    ///
+    /// The first update that names a snapshot creates it, so a client with a
+    /// typing error or a loop creates more.
+    Snapshots, max_snapshots, "max-snapshots", "snapshots":
+        Row { default: Some(1_000), ..COUNT };
+
+    /// Nodes of one snapshot; memory grows with them.
+    Nodes, max_nodes, "max-nodes", "nodes": Row { default: Some(200_000), ..COUNT };
+
+    /// Pods of one snapshot; memory grows with them.
+    Pods, max_pods, "max-pods", "pods": Row { default: Some(10_000_000), ..COUNT };
+
+    /// Distinct (namespace, labels) among the pods of one snapshot.
+    ///
+    /// Selectors are matched against label sets. If a label differs for every
+    /// pod, the first question with a selector costs as much as a recount.
+    LabelSets, max_label_sets, "max-label-sets", "label sets":
+        Row { default: Some(5_000_000), ..COUNT };
+
+    /// Services, replica sets, stateful sets and replication controllers of
+    /// one snapshot; memory grows with them.
+    Owners, max_owners, "max-owners", "services and owners":
+        Row { default: Some(1_000_000), ..COUNT };
+
+    /// Bytes that the views of one snapshot may take.
+    ///
+    /// A view holds the counts for a question that was asked before. Dropping
+    /// one changes no answer, only how fast it comes.
+    ViewBytes, max_view_bytes, "max-view-bytes", "bytes of views":
+        Row { default: Some(256 << 20), over: Over::Forgotten, ..BYTES };
+
+    /// Replicas of one Place, and reservations confirmed, renewed or released at
+    /// once.
+    Replicas, max_replicas, "max-replicas", "replicas": Row { default: Some(100_000), ..COUNT };
+
+    /// Scores in the steps of one Fleet Place, one per step and cluster.
+    StepScores, max_step_scores, "max-step-scores", "scores of all steps":
+        Row { default: Some(1_000_000), ..COUNT };
+
+    /// Live reservations of one snapshot; also the answers that it keeps for
+    /// request ids.
+    Reservations, max_reservations, "max-reservations", "reservations":
+        Row { default: Some(100_000), ..COUNT };
+
+    /// Bytes of what a stored pod asks for.
+    ///
+    /// These are its owners, node selector, affinity, tolerations and spread
+    /// constraints. Pods that ask for the same share them.
+    PodSpecBytes, max_pod_spec_bytes, "max-pod-spec-bytes", "bytes of a stored pod":
+        Row { default: Some(64 << 10), ..BYTES };
+
+    /// Bytes of a string that has no shorter limit of Kubernetes' own: a uid, an
+    /// owner of reservations, a name among candidates.
+    ///
+    /// Strings are kept as long as something uses them. Kubernetes' own longest
+    /// (a label key) has 317.
+    StringBytes, max_string_bytes, "max-string-bytes", "bytes of a string":
+        Row { default: Some(4_096), ..BYTES };
+
+    /// Long decisions that run at once.
+    ///
+    /// The default is one per processor. Place, Explain and DescribeSpread may
+    /// take long, and Filter and Score with an overlay, many candidates, or on
+    /// a very large snapshot. Other decisions run at once.
+    RunningDecisions, max_running_decisions, "max-running-decisions", "decisions at work":
+        Row { over: Over::Waits, ..SHARED };
+
+    /// Long decisions that wait.
+    ///
+    /// The default is 16 per processor. One more is refused at once, so that
+    /// its client can ask another server.
+    WaitingDecisions, max_waiting_decisions, "max-waiting-decisions", "decisions that wait for a processor":
+        Row { ..SHARED };
+
+    /// Feeds (StreamSnapshot) open at once, over all connections.
+    ///
+    /// Feeds may stay open for days and are not concurrent calls. One caller
+    /// may have no more feeds than it leaves free.
+    Feeds, max_feeds, "max-feeds", "open feeds": Row { default: Some(1_024), ..SHARED };
+
+    /// Health watches open at once, over all connections.
+    ///
+    /// Each takes some 20 KB. Health checks do not count: they have their own
+    /// slots and are always answered. One caller may have no more watches than
+    /// it leaves free.
+    HealthWatches, max_health_watches, "max-health-watches", "health watches":
+        Row { default: Some(4_096), ..SHARED };
+
+    /// Reflection streams open at once, over all connections.
+    ///
+    /// One caller may have no more streams than it leaves free.
+    ReflectionStreams, max_reflection_streams, "max-reflection-streams", "reflection streams":
+        Row { default: Some(256), ..SHARED };
+
+    /// Calls and feeds of one connection at once; more wait in the client.
+    CallsPerConnection, max_calls_per_connection, "max-calls-per-connection", "calls of a connection":
+        Row { default: Some(1_000), most: u32::MAX as usize, over: Over::Waits, ..SHARED };
+
+    /// Health checks under way at once. They have their own slots, which no
+    /// other call can take, and each is answered at once.
+    HealthChecks, health_checks, "health-checks", "health checks":
+        Row { default: Some(1_024), heading: Heading::None, ..SHARED };
+}
+
+impl Limit {
+    /// What is known of it.
+    pub const fn row(self) -> &'static Row {
+        &ROWS[self as usize]
+    }
+
+    /// Its name, such as `max-nodes`.
+    pub const fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// The limit of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|limit| limit.name() == name)
+    }
+
+    /// All over which something is refused.
+    pub fn refusing() -> impl Iterator<Item = Self> {
+        let all = Self::ALL.iter().copied();
+        all.filter(|limit| limit.row().over == Over::Refused)
+    }
+}
+
+impl Limits {
+    /// No limit on anything: for what was accepted before. Limits refuse only
+    /// what is new.
+    pub const fn none() -> Self {
+        Self::all(usize::MAX, Duration::MAX, NodeNames::Any)
+    }
+}
+
+impl Default for Limits {
+    /// The defaults of the table. Memory is not limited; as many long decisions
+    /// run as there are processors, and 16 times as many wait.
+    fn default() -> Self {
+        let mut limits = Self::all(usize::MAX, Duration::from_secs(3_600), NodeNames::Dns);
+        for &limit in Limit::ALL {
+            if let Some(default) = limit.row().default {
+                limits.set(limit, default);
+            }
+        }
+        limits.max_running_decisions = processors();
+        limits.max_waiting_decisions = 16 * processors();
+        limits
+    }
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// How often this thread has read from files.
+    fn reads() -> u64 {
+        let io = fs::read_to_string("/proc/thread-self/io").expect("the kernel counts");
+        let mut lines = io.lines();
+        let reads = lines.find_map(|line| line.strip_prefix("syscr: "));
+        reads
+            .and_then(|reads| reads.parse().ok())
+            .expect("a number")
+    }
+
+    #[test]
+    fn limits_are_made_without_reading_files() {
+        const TIMES: u64 = 1_000;
+        let before = reads();
+        for _ in 0..TIMES {
+            std::hint::black_box(Limits::default());
+        }
+        assert!(reads() - before < TIMES);
+    }
+}
