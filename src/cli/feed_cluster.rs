@@ -29,7 +29,8 @@ pub(crate) struct FeedCluster {
     /// The scheduler's configuration, whose default constraints hold
     ///
     /// A file with a KubeSchedulerConfiguration, or a ConfigMap with one:
-    /// configmap/NAMESPACE/NAME[:KEY], where KEY is config.yaml unless it is named.
+    /// configmap/NAMESPACE/NAME, or configmap/NAMESPACE/NAME:KEY where the key is not
+    /// config.yaml.
     /// Without it Kubernetes' own hold, as they do for its scheduler.
     #[arg(long, value_name = "FILE|configmap/NAMESPACE/NAME")]
     scheduler_config: Option<Defaults>,
