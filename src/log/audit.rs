@@ -1,0 +1,174 @@
+//! Reads a log whole, and says what of it does not prove its place.
+
+use std::time::Duration;
+
+use super::error::Error;
+use super::interface::{Bounds, Log, Message, Source};
+use super::record::{Body, Place, Verdict};
+
+/// How long to wait for a message that is there.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How many faults are listed.
+const LISTED: usize = 100;
+
+/// How many copies of a log there are at most.
+const COPIES: usize = 5;
+
+/// What a log is found to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Audit {
+    /// What it holds.
+    pub bounds: Bounds,
+    /// Its records that count.
+    pub records: u64,
+    /// Messages that count for nobody: their writers lost against others.
+    pub voids: u64,
+    /// How many copies were compared.
+    pub copies: usize,
+    /// How many faults there are.
+    pub faulty: u64,
+    /// The first of them.
+    pub faults: Vec<Fault>,
+}
+
+/// Something of a log that is not as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The message.
+    pub sequence: u64,
+    /// The copy that has it, by number from 0; that of the leader if none.
+    pub copy: Option<usize>,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+impl Audit {
+    fn note(&mut self, sequence: u64, copy: Option<usize>, what: impl Into<String>) {
+        self.faulty += 1;
+        if self.faults.len() < LISTED {
+            let what = what.into();
+            self.faults.push(Fault {
+                sequence,
+                copy,
+                what,
+            });
+        }
+    }
+}
+
+/// Reads the log of a snapshot up to its present end; with `copies` also message
+/// by message as each server has it.
+///
+/// # Errors
+/// The log cannot be read now, or there is none.
+pub async fn audit(log: &dyn Log, name: &str, copies: bool) -> Result<Audit, Error> {
+    let bounds = log.bounds(name).await?;
+    let mut audit = Audit {
+        bounds,
+        records: 0,
+        voids: 0,
+        copies: 0,
+        faulty: 0,
+        faults: Vec::new(),
+    };
+    if copies && bounds.first <= bounds.last {
+        audit.copies = count_copies(log, name, bounds.last).await?;
+    }
+    let follower = log.follow(name, bounds.first - 1);
+    let mut place = (bounds.first == 1).then_some(Place::START);
+    let mut after = bounds.first - 1;
+    while after < bounds.last {
+        let next = follower.next(after, PATIENCE).await?;
+        let message =
+            next.ok_or_else(|| Error::Unreachable(format!("no message {}", after + 1)))?;
+        for missing in after + 1..message.sequence {
+            audit.note(missing, None, "it is missing");
+        }
+        place = Some(audit.judge(place, &message));
+        audit.compare(log, name, &message).await?;
+        after = message.sequence;
+    }
+    Ok(audit)
+}
+
+/// How many servers have a copy to read.
+async fn count_copies(log: &dyn Log, name: &str, sequence: u64) -> Result<usize, Error> {
+    for copy in 0..COPIES {
+        match log.read(name, sequence, Source::Peer(copy)).await {
+            Ok(_) | Err(Error::Unreachable(_)) => {}
+            Err(Error::NotFound(_)) => return Ok(copy),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(COPIES)
+}
+
+impl Audit {
+    /// Judges a message, and returns the place after it. Where the beginning of the
+    /// log is not kept, the first record is believed.
+    fn judge(&mut self, place: Option<Place>, message: &Message) -> Place {
+        let place = place
+            .filter(|place| place.sequence + 1 == message.sequence)
+            .or_else(|| believed(message))
+            .unwrap_or(Place {
+                sequence: message.sequence - 1,
+                ..Place::START
+            });
+        let sequence = message.sequence;
+        match place.judge(message) {
+            Verdict::Valid(record) => {
+                self.records += 1;
+                return Place {
+                    log_id: record.body.log_id(),
+                    sequence,
+                    hash: record.hash,
+                };
+            }
+            Verdict::Void => self.voids += 1,
+            Verdict::Damaged(why) => self.note(sequence, None, why.to_string()),
+            Verdict::Later(why) => self.note(sequence, None, why.to_string()),
+            Verdict::Gap => self.note(sequence, None, "it is not the next one"),
+            Verdict::OtherLog => self.note(sequence, None, "it is of another log"),
+            Verdict::Fork => {
+                let what = "it follows on another message than the one before it";
+                self.note(sequence, None, what);
+            }
+        }
+        // What comes after it is judged by what it says itself.
+        believed(message).unwrap_or(place).after(message)
+    }
+
+    /// Compares a message with the copies of it.
+    async fn compare(&mut self, log: &dyn Log, name: &str, own: &Message) -> Result<(), Error> {
+        for copy in 0..self.copies {
+            match log.read(name, own.sequence, Source::Peer(copy)).await {
+                Ok(read) if read.bytes == own.bytes => {}
+                Ok(_) => self.note(
+                    own.sequence,
+                    Some(copy),
+                    "it differs from what the leader has",
+                ),
+                Err(Error::NotFound(_)) => self.note(own.sequence, Some(copy), "it is missing"),
+                Err(error) => {
+                    self.note(
+                        own.sequence,
+                        Some(copy),
+                        format!("it cannot be read: {error}"),
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The place that a message says it has, if it says so of the one it is at.
+fn believed(message: &Message) -> Option<Place> {
+    let body = Body::read(&message.bytes).ok()?;
+    (body.after + 1 == message.sequence).then_some(Place {
+        log_id: body.log_id(),
+        sequence: body.after,
+        hash: body.chain.try_into().ok()?,
+    })
+}

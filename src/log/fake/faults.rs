@@ -1,0 +1,88 @@
+//! What can go wrong between a server and a log.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use event_listener::EventListener;
+
+/// A call to a fake log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// Something is asked of it.
+    Read,
+    /// The next message is asked for, while there is one.
+    Next,
+    /// A message is appended.
+    Append,
+    /// Something else is changed.
+    Write,
+}
+
+/// What becomes of a call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Fate {
+    /// It is done.
+    #[default]
+    Done,
+    /// It is not done, and the caller learns that.
+    Unreachable,
+    /// It is done, and the answer is lost.
+    AnswerLost,
+    /// It is lost.
+    Lost,
+    /// No answer comes, and the call arrives later: when
+    /// [`super::FakeLog::arrive`] says so. Of an append.
+    Late,
+    /// It is done, and arrives a second time later. Of an append.
+    Twice,
+    /// The log has no room. Of an append.
+    Full,
+    /// The message is not there yet. Of a `Next`.
+    NotYet,
+    /// The message is passed over. Of a `Next`.
+    Skipped,
+    /// It is done although the log does not end there: the engine breaks its
+    /// promise. Of an append.
+    Unchecked,
+    /// Another message comes in the place of one: one that was refused there. Of a
+    /// `Next`.
+    Forged,
+    /// A bit of the message is flipped on its way. Of a `Next`.
+    Flipped,
+}
+
+/// Decides what goes wrong. Each server has its own.
+pub trait Faults: Send + Sync {
+    /// What becomes of a call. May take its time: whatever happens meanwhile
+    /// happens before the call.
+    fn fate(&self, call: Call) -> Fate;
+
+    /// Is told that a call is over. May take its time: whatever happens
+    /// meanwhile happens after the call, and before the caller knows.
+    fn over(&self, call: Call) {
+        let _ = call;
+    }
+
+    /// Waits for something to happen to the log, for this long at most.
+    fn wait<'a>(
+        &'a self,
+        changed: EventListener,
+        within: Duration,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+        Box::pin(async move {
+            // Whether anything has happened is looked up.
+            let _ = tokio::time::timeout(within, changed).await;
+        })
+    }
+}
+
+/// Nothing goes wrong.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Faultless;
+
+impl Faults for Faultless {
+    fn fate(&self, _: Call) -> Fate {
+        Fate::Done
+    }
+}

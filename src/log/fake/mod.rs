@@ -1,0 +1,11 @@
+//! A log inside the process, for tests: it keeps its promises, and breaks them
+//! where [`Faults`] say so.
+
+mod beside;
+mod faults;
+mod keeping;
+mod messages;
+mod streams;
+
+pub use faults::{Call, Fate, Faultless, Faults};
+pub use streams::FakeLog;

@@ -1,0 +1,350 @@
+//! The fake log itself.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use event_listener::Event;
+use parking_lot::Mutex;
+use prost::bytes::Bytes;
+
+use super::faults::{Call, Fate, Faultless, Faults};
+use super::keeping::BlobsAndKeys;
+use super::messages::{Append, Stream, Streams};
+use crate::log::error::Error;
+use crate::log::interface::{Blobs, Bounds, Follower, Keys, Log, Message, Source, Wait};
+
+/// A log inside the process. Clones made by [`Self::seen_with`] share what it
+/// holds, as servers share a log.
+#[derive(Clone)]
+pub struct FakeLog {
+    pub(super) shared: Arc<Shared>,
+    pub(super) faults: Arc<dyn Faults>,
+}
+
+/// What all that use a log share.
+pub(super) struct Shared {
+    streams: Mutex<Streams>,
+    changed: Event,
+    clock: Box<dyn Fn() -> SystemTime + Send + Sync>,
+    pub(super) keeping: Mutex<BlobsAndKeys>,
+}
+
+impl Default for FakeLog {
+    fn default() -> Self {
+        Self::with_clock(SystemTime::now)
+    }
+}
+
+impl FakeLog {
+    /// An empty log whose servers have this clock. Nothing goes wrong.
+    pub fn with_clock(clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                streams: Mutex::default(),
+                changed: Event::new(),
+                clock: Box::new(clock),
+                keeping: Mutex::default(),
+            }),
+            faults: Arc::new(Faultless),
+        }
+    }
+
+    /// The same log as a server sees it between which and the log this goes wrong.
+    #[must_use]
+    pub fn seen_with(&self, faults: Arc<dyn Faults>) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            faults,
+        }
+    }
+
+    pub(super) fn now(&self) -> SystemTime {
+        (self.shared.clock)()
+    }
+
+    /// How many appends are on their way.
+    pub fn late(&self) -> usize {
+        self.shared.streams.lock().late.len()
+    }
+
+    /// Has one of the appends arrive that are on their way.
+    pub fn arrive(&self, index: usize) {
+        let mut streams = self.shared.streams.lock();
+        if index < streams.late.len() {
+            let append = streams.late.remove(index);
+            // Nobody waits for the answer.
+            let _ = streams.append(&append, self.now());
+        }
+        drop(streams);
+        self.shared.changed.notify(usize::MAX);
+    }
+
+    /// Appends a message, whatever the log ends with.
+    pub fn intrude(&self, name: &str, message: Bytes) {
+        let mut streams = self.shared.streams.lock();
+        let after = streams.by_name.get(name).map_or(0, Stream::last);
+        let name = name.to_owned();
+        let append = Append {
+            name,
+            after,
+            message,
+        };
+        let appended = streams.append(&append, self.now());
+        drop(streams);
+        appended.expect("it follows on the last message");
+        self.shared.changed.notify(usize::MAX);
+    }
+
+    /// Puts another message in the place of one: the log has been tampered with.
+    pub fn tamper(&self, name: &str, sequence: u64, message: Bytes) {
+        let mut streams = self.shared.streams.lock();
+        let stream = streams.by_name.get_mut(name);
+        let kept = stream.and_then(|stream| {
+            let index = sequence.checked_sub(stream.first)?;
+            stream.messages.get_mut(usize::try_from(index).ok()?)
+        });
+        if let Some(kept) = kept {
+            kept.bytes = message;
+        }
+    }
+
+    /// Loses the messages after a sequence, as a broker does that acknowledged
+    /// what was not yet on its disks.
+    pub fn lose_after(&self, name: &str, last: u64) {
+        let mut streams = self.shared.streams.lock();
+        if let Some(stream) = streams.by_name.get_mut(name) {
+            stream.messages.retain(|message| message.sequence <= last);
+        }
+        drop(streams);
+        self.shared.changed.notify(usize::MAX);
+    }
+
+    /// What a log holds, to look at.
+    pub fn messages(&self, name: &str) -> Vec<Message> {
+        let streams = self.shared.streams.lock();
+        let stream = streams.by_name.get(name);
+        stream.map_or_else(Vec::new, |stream| stream.messages.clone())
+    }
+
+    /// Does what is asked, and has go wrong what goes wrong.
+    pub(super) fn call<T>(
+        &self,
+        call: Call,
+        act: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let lost = || Error::UnknownFate("the answer was lost".to_owned());
+        let result = match self.faults.fate(call) {
+            Fate::Unreachable => Err(Error::Unreachable("a fault".to_owned())),
+            Fate::Lost if call == Call::Read => Err(Error::Unreachable("a fault".to_owned())),
+            Fate::AnswerLost if call == Call::Read => Err(Error::Unreachable("a fault".to_owned())),
+            Fate::Lost => Err(lost()),
+            Fate::AnswerLost => act().and_then(|_| Err(lost())),
+            _ => act(),
+        };
+        self.faults.over(call);
+        result
+    }
+
+    fn append(&self, append: Append) -> Result<u64, Error> {
+        let lost = || Error::UnknownFate("the answer was lost".to_owned());
+        let fate = self.faults.fate(Call::Append);
+        let mut streams = self.shared.streams.lock();
+        let result = match fate {
+            Fate::Unreachable => Err(Error::Unreachable("a fault".to_owned())),
+            Fate::Full => Err(Error::Full("a fault".to_owned())),
+            Fate::Lost => Err(lost()),
+            Fate::Late => {
+                streams.late.push(append);
+                Err(lost())
+            }
+            Fate::AnswerLost => {
+                // Refused or not, the caller does not learn it.
+                let _ = streams.append(&append, self.now());
+                Err(lost())
+            }
+            Fate::Twice => {
+                let appended = streams.append(&append, self.now());
+                streams.late.push(append);
+                appended
+            }
+            Fate::Unchecked => {
+                let after = streams.by_name.get(&append.name).map_or(0, Stream::last);
+                streams.append(&Append { after, ..append }, self.now())
+            }
+            _ => streams.append(&append, self.now()),
+        };
+        drop(streams);
+        self.shared.changed.notify(usize::MAX);
+        self.faults.over(Call::Append);
+        result
+    }
+
+    fn next(&self, of: &FakeFollower, after: u64) -> Result<Option<Message>, Error> {
+        let streams = self.shared.streams.lock();
+        let name = &of.name;
+        let stream = streams.get(name)?;
+        if *of.stream.lock().get_or_insert(stream.number) != stream.number && after > 0 {
+            return Err(Error::Shorter(stream.last()));
+        }
+        if stream.first > after + 1 {
+            return Err(Error::Trimmed(stream.first));
+        }
+        if stream.last() < after {
+            return Err(Error::Shorter(stream.last()));
+        }
+        let Some(message) = stream.get(after + 1).cloned() else {
+            return Ok(None);
+        };
+        let skipped = stream.get(after + 2).cloned();
+        let forged = streams.refused.get(&(name.clone(), after + 1)).cloned();
+        drop(streams);
+        let fate = self.faults.fate(Call::Next);
+        self.faults.over(Call::Next);
+        Ok(match fate {
+            Fate::Unreachable => return Err(Error::Unreachable("a fault".to_owned())),
+            Fate::NotYet => None,
+            Fate::Skipped => skipped,
+            Fate::Flipped => Some(flipped(message)),
+            Fate::Forged => Some(Message {
+                bytes: forged.unwrap_or_else(|| message.bytes.clone()),
+                ..message
+            }),
+            _ => Some(message),
+        })
+    }
+}
+
+/// The message with a bit flipped: which one, its sequence says.
+fn flipped(message: Message) -> Message {
+    let mut bytes = message.bytes.to_vec();
+    if !bytes.is_empty() {
+        let at = usize::try_from(message.sequence).unwrap_or_default() * 31 % bytes.len();
+        bytes[at] ^= 4;
+    }
+    Message {
+        bytes: bytes.into(),
+        ..message
+    }
+}
+
+impl Log for FakeLog {
+    fn names(&self) -> Wait<'_, Vec<String>> {
+        let names = || Ok(self.shared.streams.lock().by_name.keys().cloned().collect());
+        Box::pin(async move { self.call(Call::Read, names) })
+    }
+
+    fn append_if<'a>(
+        &'a self,
+        name: &'a str,
+        after: u64,
+        message: Bytes,
+        _: Duration,
+    ) -> Wait<'a, u64> {
+        Box::pin(async move {
+            self.append(Append {
+                name: name.to_owned(),
+                after,
+                message,
+            })
+        })
+    }
+
+    fn follow(&self, name: &str, _: u64) -> Arc<dyn Follower> {
+        Arc::new(FakeFollower {
+            log: self.clone(),
+            name: name.to_owned(),
+            stream: Mutex::default(),
+        })
+    }
+
+    fn bounds<'a>(&'a self, name: &'a str) -> Wait<'a, Bounds> {
+        let bounds = move || {
+            let streams = self.shared.streams.lock();
+            let stream = streams.get(name)?;
+            let bytes = stream.messages.iter().map(|m| m.bytes.len() as u64);
+            Ok(Bounds {
+                first: stream.first,
+                last: stream.last(),
+                bytes: bytes.sum(),
+                max_bytes: 0,
+                copies: 1,
+                current: 1,
+            })
+        };
+        Box::pin(async move { self.call(Call::Read, bounds) })
+    }
+
+    fn read<'a>(&'a self, name: &'a str, sequence: u64, source: Source) -> Wait<'a, Message> {
+        let read = move || {
+            let streams = self.shared.streams.lock();
+            let message = streams.get(name)?.get(sequence).cloned();
+            message
+                .filter(|_| source == Source::Leader)
+                .ok_or_else(|| Error::NotFound(format!("message {sequence} of {name}")))
+        };
+        Box::pin(async move { self.call(Call::Read, read) })
+    }
+
+    fn trim<'a>(&'a self, name: &'a str, before: u64) -> Wait<'a, ()> {
+        let trim = move || {
+            let mut streams = self.shared.streams.lock();
+            let stream = streams.by_name.get_mut(name);
+            let stream = stream.ok_or_else(|| Error::NotFound(name.to_owned()))?;
+            let first = before.clamp(stream.first, stream.last() + 1);
+            stream.messages.retain(|message| message.sequence >= first);
+            stream.first = first;
+            Ok(())
+        };
+        Box::pin(async move { self.call(Call::Write, trim) })
+    }
+
+    fn remove_if<'a>(&'a self, name: &'a str, last: &'a Message) -> Wait<'a, ()> {
+        let remove = move || {
+            let mut streams = self.shared.streams.lock();
+            let end = streams.get(name)?.messages.last();
+            if end.is_none_or(|end| (end.sequence, &end.bytes) != (last.sequence, &last.bytes)) {
+                return Err(Error::Conflict);
+            }
+            streams.by_name.remove(name);
+            Ok(())
+        };
+        Box::pin(async move {
+            let removed = self.call(Call::Write, remove);
+            self.shared.changed.notify(usize::MAX);
+            removed
+        })
+    }
+
+    fn blobs(&self) -> &dyn Blobs {
+        self
+    }
+
+    fn keys(&self) -> &dyn Keys {
+        self
+    }
+}
+
+/// Follows a fake log.
+struct FakeFollower {
+    log: FakeLog,
+    name: String,
+    /// The number of the log that it follows.
+    stream: Mutex<Option<u64>>,
+}
+
+impl Follower for FakeFollower {
+    fn next(&self, after: u64, within: Duration) -> Wait<'_, Option<Message>> {
+        Box::pin(async move {
+            // Listening starts before looking, so that no change is missed.
+            let changed = self.log.shared.changed.listen();
+            if let Some(message) = self.log.next(self, after)? {
+                return Ok(Some(message));
+            }
+            if within.is_zero() {
+                return Ok(None);
+            }
+            self.log.faults.wait(changed, within).await;
+            self.log.next(self, after)
+        })
+    }
+}

@@ -1,0 +1,200 @@
+//! What an engine offers that keeps logs.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use prost::bytes::Bytes;
+
+use super::error::Error;
+
+/// What is waited for.
+pub type Wait<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
+
+/// Keeps one log for each snapshot, blobs beside them, and a few keys. All
+/// servers of a fleet share it. Names of snapshots may hold any character: the
+/// engine encodes them.
+///
+/// A method that has a limit of time `within` returns not much later than
+/// that. Others have a limit of the engine's own, of seconds.
+pub trait Log: Send + Sync {
+    /// The names of the snapshots that have a log, in any order.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`].
+    fn names(&self) -> Wait<'_, Vec<String>>;
+
+    /// Appends a message to the log of a snapshot if the sequence of its last
+    /// message is `after`, and returns the sequence of the new one, which is
+    /// `after` + 1. The check and the append are one step. The message is on
+    /// as many disks as the engine promises when this returns. With `after` 0 a log that does not exist
+    /// is created.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`], [`Error::Unreachable`], [`Error::UnknownFate`],
+    /// [`Error::Full`], and [`Error::NotFound`] when there is no log and
+    /// `after` is not 0.
+    fn append_if<'a>(
+        &'a self,
+        name: &'a str,
+        after: u64,
+        message: Bytes,
+        within: Duration,
+    ) -> Wait<'a, u64>;
+
+    /// Follows the log of a snapshot from the message after a sequence. It
+    /// returns at once, and connects when it is asked.
+    fn follow(&self, name: &str, after: u64) -> Arc<dyn Follower>;
+
+    /// Which messages the log of a snapshot holds. The answer is that of the
+    /// servers that decide: a message that was acknowledged before is in it.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] and [`Error::Unreachable`].
+    fn bounds<'a>(&'a self, name: &'a str) -> Wait<'a, Bounds>;
+
+    /// Reads one message, as a certain copy of the log has it.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], also of a copy that does not exist, and
+    /// [`Error::Unreachable`].
+    fn read<'a>(&'a self, name: &'a str, sequence: u64, source: Source) -> Wait<'a, Message>;
+
+    /// Drops the messages before a sequence. The sequences of the others stay.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] and [`Error::Unreachable`].
+    fn trim<'a>(&'a self, name: &'a str, before: u64) -> Wait<'a, ()>;
+
+    /// Deletes the log of a snapshot if it ends with a message, after which nobody
+    /// appends. A log that was made anew under the name is never deleted, however
+    /// late the call arrives.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] if it ends otherwise, [`Error::NotFound`] and
+    /// [`Error::Unreachable`].
+    fn remove_if<'a>(&'a self, name: &'a str, last: &'a Message) -> Wait<'a, ()>;
+
+    /// What is too large for messages.
+    fn blobs(&self) -> &dyn Blobs;
+
+    /// A few small values that change by compare-and-set.
+    fn keys(&self) -> &dyn Keys;
+}
+
+/// Follows one log. Several threads may ask at the same time.
+pub trait Follower: Send + Sync {
+    /// The first message after a sequence, once there is one; `None` when none
+    /// came in time. It stays until somebody asks with its sequence or a
+    /// higher one. So `after` never decreases, except that of callers who only
+    /// wait and do not use the message.
+    ///
+    /// A message is handed over as it was received. It may be damaged, or not
+    /// be the next one: its reader has to know.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Unreachable`], [`Error::Trimmed`] and
+    /// [`Error::Shorter`]. All may pass; the caller asks again after a pause.
+    fn next(&self, after: u64, within: Duration) -> Wait<'_, Option<Message>>;
+}
+
+/// Keeps blobs by name, of up to some 8 MiB each. What is kept under a name
+/// never changes.
+pub trait Blobs: Send + Sync {
+    /// Keeps a blob. It is on as many disks as the engine promises when this
+    /// returns. To put the same again does no harm.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`], [`Error::UnknownFate`] and [`Error::Full`].
+    fn put<'a>(&'a self, name: &'a str, blob: Bytes) -> Wait<'a, ()>;
+
+    /// Reads a blob whole. One that was just put may be missing for a moment.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] and [`Error::Unreachable`].
+    fn get<'a>(&'a self, name: &'a str) -> Wait<'a, Bytes>;
+
+    /// The blobs whose names begin with this, in any order.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`].
+    fn list<'a>(&'a self, prefix: &'a str) -> Wait<'a, Vec<Blob>>;
+
+    /// Drops a blob, if it is there.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`].
+    fn drop_blob<'a>(&'a self, name: &'a str) -> Wait<'a, ()>;
+}
+
+/// Values that change by compare-and-set: leases and notes of the servers.
+pub trait Keys: Send + Sync {
+    /// A value and its revision; `None` when there is none.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`].
+    fn get<'a>(&'a self, key: &'a str) -> Wait<'a, Option<(Bytes, u64)>>;
+
+    /// Sets a value whose revision is `revision`, or that does not exist where
+    /// that is `None`; returns its revision afterwards.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`], [`Error::Unreachable`] and [`Error::UnknownFate`].
+    fn set_if<'a>(&'a self, key: &'a str, revision: Option<u64>, value: Bytes) -> Wait<'a, u64>;
+
+    /// The keys that begin with this, each with its value, in any order.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`].
+    fn list<'a>(&'a self, prefix: &'a str) -> Wait<'a, Vec<(String, Bytes)>>;
+}
+
+/// A message of a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// Its number in the log, from 1, without gaps.
+    pub sequence: u64,
+    /// When the engine took it, by its clock.
+    pub at: SystemTime,
+    /// The message.
+    pub bytes: Bytes,
+}
+
+/// Which messages a log holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// The sequence of the first message that is kept; `last` + 1 when none is.
+    pub first: u64,
+    /// The sequence of the last message that was ever appended; 0 before that.
+    pub last: u64,
+    /// What the messages take, in bytes.
+    pub bytes: u64,
+    /// How many bytes they may take; 0 without a limit.
+    pub max_bytes: u64,
+    /// How many servers keep the log.
+    pub copies: usize,
+    /// How many of these have all of it now. The others do not count yet where a
+    /// leader has to be elected.
+    pub current: usize,
+}
+
+/// Which copy of a log to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// That of the server that decides.
+    Leader,
+    /// That of another server, by number from 0.
+    Peer(usize),
+}
+
+/// A blob in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blob {
+    /// Its name.
+    pub name: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// When it was put, by the engine's clock.
+    pub at: SystemTime,
+}

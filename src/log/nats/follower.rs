@@ -1,0 +1,320 @@
+//! Follows a log: a task reads ahead, and readers take from what it has read.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use async_nats::jetstream;
+use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
+use futures::StreamExt;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::select;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, timeout, timeout_at};
+use tracing::debug;
+
+use super::connection::{Connection, unreachable};
+use super::generations::Generations;
+use super::stream::{bounds, find};
+use crate::log::{self, Error, Message, Wait};
+
+/// How long a request for messages waits for them at the server. Ordered consumers
+/// wait for 30 seconds, and notice no earlier that their server is gone.
+const EXPIRES: Duration = Duration::from_secs(2);
+
+/// How often the server says that it is there. Two that are missing end a session.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// After how much silence the end of the log is asked for: a consumer that is
+/// stuck is as silent as a log to which nothing is added.
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// How long that answer may take.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// The pause after a session that failed.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// After how long without a request the server forgets a consumer.
+const INACTIVE: Duration = Duration::from_secs(30);
+
+/// What is read ahead, and what is asked for at a time, in bytes and messages.
+const READ_AHEAD_BYTES: usize = 8 << 20;
+const REQUEST_BYTES: usize = 8 << 20;
+const REQUEST_MESSAGES: usize = 1_000;
+
+/// A follower of one log.
+pub(super) struct NatsFollower {
+    shared: Arc<FollowerState>,
+    task: AbortHandle,
+}
+
+/// What the task and the readers share.
+struct FollowerState {
+    ahead: Mutex<Ahead>,
+    /// A message or an error has come.
+    arrived: Notify,
+    /// Messages were taken.
+    taken: Notify,
+    /// The place to read on from is a later one.
+    moved: Notify,
+    /// Somebody wants to know whether what was wrong still is.
+    asked: Notify,
+}
+
+/// What was read and not taken.
+struct Ahead {
+    messages: VecDeque<Message>,
+    bytes: usize,
+    /// The sequence of the last message that was read, or that nobody wants.
+    read: u64,
+    /// When the stream was created that it is of.
+    created: Option<SystemTime>,
+    /// Why nothing comes at present.
+    error: Option<Error>,
+    /// How many errors there were.
+    errors: u64,
+}
+
+impl NatsFollower {
+    /// Follows the log of a snapshot from the message after a sequence.
+    pub(super) fn start(
+        connection: Connection,
+        (generations, snapshot): (Arc<Generations>, String),
+        after: u64,
+        runtime: &Handle,
+    ) -> Self {
+        let shared = Arc::new(FollowerState {
+            ahead: Mutex::new(Ahead {
+                messages: VecDeque::new(),
+                bytes: 0,
+                read: after,
+                created: None,
+                error: None,
+                errors: 0,
+            }),
+            arrived: Notify::new(),
+            taken: Notify::new(),
+            moved: Notify::new(),
+            asked: Notify::new(),
+        });
+        let reading = Arc::clone(&shared);
+        let task = runtime.spawn(async move {
+            loop {
+                let stream = generations.stream(&snapshot).await;
+                let ended = match &stream {
+                    Ok(stream) => reading.session(&connection, stream).await,
+                    Err(error) => Err(error.clone()),
+                };
+                debug!(snapshot, ?ended, "following a log begins again");
+                if let Err(error) = ended {
+                    if matches!(error, Error::NotFound(_)) {
+                        generations.note_missing(&snapshot);
+                    }
+                    reading.fail(error);
+                    // Whoever asks learns what is so now.
+                    let _ = timeout(PAUSE, reading.asked.notified()).await;
+                }
+            }
+        });
+        Self {
+            shared,
+            task: task.abort_handle(),
+        }
+    }
+}
+
+impl Drop for NatsFollower {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl log::Follower for NatsFollower {
+    fn next(&self, after: u64, within: Duration) -> Wait<'_, Option<Message>> {
+        Box::pin(async move {
+            let deadline = Instant::now() + within;
+            let old = self.shared.ask();
+            loop {
+                let mut arrived = std::pin::pin!(self.shared.arrived.notified());
+                arrived.as_mut().enable();
+                if let Some(found) = self.shared.take(after, old) {
+                    return found.map(Some);
+                }
+                if timeout_at(deadline, arrived).await.is_err() {
+                    let error = self.shared.ahead.lock().error.clone();
+                    return error.map_or(Ok(None), Err);
+                }
+            }
+        })
+    }
+}
+
+impl FollowerState {
+    /// Has it looked again at once whether what was wrong still is; how many errors
+    /// there were until now.
+    fn ask(&self) -> u64 {
+        let ahead = self.ahead.lock();
+        if ahead.error.is_some() {
+            self.asked.notify_one();
+        }
+        ahead.errors
+    }
+
+    /// The first message after a sequence, or why there is none: an error that is
+    /// newer than some.
+    fn take(&self, after: u64, old: u64) -> Option<Result<Message, Error>> {
+        let mut ahead = self.ahead.lock();
+        while let Some(message) = ahead.messages.pop_front_if(|first| first.sequence <= after) {
+            ahead.bytes -= message.bytes.len();
+            self.taken.notify_one();
+        }
+        if after > ahead.read {
+            ahead.read = after;
+            self.moved.notify_one();
+            self.asked.notify_one();
+        }
+        match (ahead.messages.front(), &ahead.error) {
+            (Some(message), _) => Some(Ok(message.clone())),
+            (None, Some(error)) if ahead.errors > old => Some(Err(error.clone())),
+            (None, _) => None,
+        }
+    }
+
+    fn fail(&self, error: Error) {
+        let mut ahead = self.ahead.lock();
+        ahead.error = Some(error);
+        ahead.errors += 1;
+        drop(ahead);
+        self.arrived.notify_waiters();
+    }
+
+    /// Adds a message, once there is room for it.
+    async fn push(&self, message: Message) {
+        loop {
+            {
+                let mut ahead = self.ahead.lock();
+                if message.sequence <= ahead.read {
+                    return;
+                }
+                if ahead.bytes < READ_AHEAD_BYTES {
+                    ahead.bytes += message.bytes.len();
+                    ahead.read = message.sequence;
+                    ahead.messages.push_back(message);
+                    break;
+                }
+            }
+            self.taken.notified().await;
+        }
+        self.arrived.notify_waiters();
+    }
+
+    /// Reads until something is wrong. Without an error the next session may do
+    /// better.
+    async fn session(&self, connection: &Connection, stream: &str) -> Result<(), Error> {
+        let (read, _) = self.place(connection, stream).await?;
+        let mut messages = open(connection, stream, read).await?;
+        self.ahead.lock().error = None;
+        let mut delivered = 0;
+        let mut stuck_at = None;
+        loop {
+            let next = select! {
+                next = timeout(SILENCE, messages.next()) => next,
+                () = self.moved.notified() => return Ok(()),
+            };
+            match next {
+                Ok(Some(Ok(message))) => {
+                    let (number, message) = received(message)?;
+                    if number != delivered + 1 {
+                        return Ok(());
+                    }
+                    delivered = number;
+                    self.push(message).await;
+                }
+                Ok(Some(Err(error))) => return Err(unreachable(&error)),
+                Ok(None) => return Ok(()),
+                Err(_silence) => {
+                    let (read, last) = self.place(connection, stream).await?;
+                    if last > read && stuck_at.replace(read) == Some(read) {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// The sequences of the last message that was read, and of the last one there
+    /// is, if the log continues after the former.
+    async fn place(&self, connection: &Connection, stream: &str) -> Result<(u64, u64), Error> {
+        let found = timeout(ANSWER, find(connection, stream)).await;
+        let found = found.map_err(|error| unreachable(&error))??;
+        let info = found.cached_info();
+        let bounds = bounds(info);
+        let mut ahead = self.ahead.lock();
+        let read = ahead.read;
+        // Of a stream that was made anew the end may be the same.
+        let created = SystemTime::from(info.created);
+        let is_other = read > 0 && ahead.created.is_some_and(|before| before != created);
+        if !is_other {
+            ahead.created = Some(created);
+        }
+        if bounds.last < read || is_other {
+            Err(Error::Shorter(bounds.last))
+        } else if bounds.first > read + 1 {
+            Err(Error::Trimmed(bounds.first))
+        } else {
+            Ok((read, bounds.last))
+        }
+    }
+}
+
+/// Asks for the messages after a sequence, in order. A consumer like this one is
+/// kept by one server, in memory: when that is lost the next session has another.
+async fn open(connection: &Connection, stream: &str, after: u64) -> Result<pull::Stream, Error> {
+    let config = pull::Config {
+        deliver_policy: DeliverPolicy::ByStartSequence {
+            start_sequence: after + 1,
+        },
+        ack_policy: AckPolicy::None,
+        inactive_threshold: INACTIVE,
+        num_replicas: 1,
+        memory_storage: true,
+        ..pull::Config::default()
+    };
+    let made = connection
+        .streams()
+        .create_consumer_on_stream(config, stream);
+    let consumer = timeout(ANSWER, made)
+        .await
+        .map_err(|error| unreachable(&error))?;
+    let messages = consumer.map_err(|error| unreachable(&error))?;
+    let messages = messages
+        .stream()
+        .max_messages_per_batch(REQUEST_MESSAGES)
+        .max_bytes_per_batch(REQUEST_BYTES)
+        .expires(EXPIRES)
+        .heartbeat(HEARTBEAT)
+        .messages();
+    messages.await.map_err(|error| unreachable(&error))
+}
+
+/// A message, and its number among those of its consumer.
+fn received(message: jetstream::Message) -> Result<(u64, Message), Error> {
+    let info = message
+        .info()
+        .map_err(|error| Error::Unreachable(error.to_string()))?;
+    let number = info.consumer_sequence;
+    let at = SystemTime::from(info.published);
+    let sequence = info.stream_sequence;
+    let bytes = message.message.payload;
+    Ok((
+        number,
+        Message {
+            sequence,
+            at,
+            bytes,
+        },
+    ))
+}

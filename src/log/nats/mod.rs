@@ -1,0 +1,310 @@
+//! The log on NATS JetStream: a stream for each snapshot, one for blobs and one
+//! for keys. Nothing of NATS is known outside of here.
+
+mod blobs;
+mod connection;
+mod follower;
+mod generations;
+mod keys;
+mod names;
+mod peers;
+mod publish;
+mod stream;
+mod version;
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use async_nats::jetstream::ErrorCode;
+use async_nats::jetstream::message::{PublishMessage, StreamMessage};
+use async_nats::jetstream::stream::{Config, DirectGetErrorKind, LastRawMessageErrorKind, Stream};
+use parking_lot::Mutex;
+use prost::bytes::Bytes;
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+use self::blobs::NatsBlobs;
+use self::connection::{Connection, unreachable};
+use self::follower::NatsFollower;
+use self::generations::Generations;
+use self::keys::NatsKeys;
+use self::names::{NamedLog, NamedSnapshot};
+use self::peers::Peers;
+use self::stream::{bounds, find};
+use super::Error;
+use super::interface::{self, Bounds, Log, Message, Source, Wait};
+
+pub use self::connection::{Access, ConnectError};
+pub use self::names::{BadFleet, FleetName};
+pub use self::stream::Keeping;
+pub use self::version::TooOld;
+
+/// The logs of a fleet on its nats-servers.
+pub struct Nats {
+    connection: Connection,
+    fleet: FleetName,
+    keeping: Keeping,
+    blobs: NatsBlobs,
+    keys: NatsKeys,
+    generations: Arc<Generations>,
+    /// Names of the streams whose settings were checked.
+    checked: Mutex<HashSet<String>>,
+    peers: Peers,
+    runtime: Handle,
+}
+
+impl Nats {
+    /// Connects, and makes what the fleet shares unless it is there. `name` is what
+    /// the nats-servers list the connection as.
+    ///
+    /// # Errors
+    /// [`ConnectError`]; some may pass, see [`ConnectError::is_temporary`].
+    pub async fn connect(
+        access: Access,
+        fleet: FleetName,
+        keeping: Keeping,
+        name: &str,
+    ) -> Result<Self, ConnectError> {
+        let connection = Connection::open(&access, name).await?;
+        let blobs = NatsBlobs::open(connection.clone(), fleet.clone(), &keeping).await?;
+        let keys = NatsKeys::open(connection.clone(), fleet.clone(), &keeping).await?;
+        let generations = Generations::new(fleet.clone(), keys.clone());
+        Ok(Self {
+            generations: Arc::new(generations),
+            connection,
+            fleet,
+            keeping,
+            blobs,
+            keys,
+            checked: Mutex::default(),
+            peers: Peers::new(access),
+            runtime: Handle::current(),
+        })
+    }
+
+    /// How the stream of a snapshot has to be, of a generation.
+    fn config(&self, name: &str, generation: u64) -> Config {
+        let stream = self.fleet.log_stream(name, generation);
+        let subject = self.fleet.log_subject(name, generation);
+        self.keeping.log(stream, subject, name)
+    }
+
+    /// The settings of the stream of a snapshot, which are checked once.
+    async fn prepare(&self, name: &str) -> Result<Config, Error> {
+        let config = self.config(name, self.generations.number(name).await?);
+        let is_checked = self.checked.lock().contains(&config.name);
+        if !is_checked {
+            let found = stream::find_checked(&self.connection, &config).await;
+            found.inspect_err(|error| self.note(name, error))?;
+            self.checked.lock().insert(config.name.clone());
+        }
+        Ok(config)
+    }
+
+    /// The settings of the stream of a snapshot, which is made unless it is there: the
+    /// first record of a log is to be written.
+    async fn begin(&self, name: &str) -> Result<Config, Error> {
+        loop {
+            let generation = self.generations.read(name).await?;
+            let config = self.config(name, generation.number);
+            match stream::find_checked(&self.connection, &config).await {
+                Err(Error::NotFound(_)) => {}
+                found => return found.map(|_| config),
+            }
+            match self.generations.confirm(name, generation).await {
+                Ok(()) => {
+                    stream::make(&self.connection, &config).await?;
+                    return Ok(config);
+                }
+                Err(Error::Conflict) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn append(&self, name: &str, after: u64, message: Bytes) -> Result<u64, Error> {
+        let config = match after {
+            0 => self.begin(name).await?,
+            _ => self.prepare(name).await?,
+        };
+        let message = PublishMessage::build()
+            .payload(message)
+            .expected_stream(&config.name)
+            .expected_last_sequence(after);
+        let subject = config.subjects.into_iter().next().unwrap_or_default();
+        publish::publish(&self.connection, subject, message).await
+    }
+
+    /// The stream of a snapshot.
+    async fn find(&self, name: &str) -> Result<Stream, Error> {
+        let stream = self.generations.stream(name).await?;
+        let found = find(&self.connection, &stream).await;
+        found.inspect_err(|error| self.note(name, error))
+    }
+
+    /// Notes what an error says of the stream of a snapshot.
+    fn note(&self, name: &str, error: &Error) {
+        if matches!(error, Error::NotFound(_)) {
+            self.generations.note_missing(name);
+        }
+    }
+
+    /// Deletes the stream of a snapshot that ends with a message. From then on the
+    /// next one is the log of the snapshot, whatever becomes of the deletion.
+    async fn remove(&self, name: &str, last: &Message) -> Result<(), Error> {
+        let generation = self.generations.read(name).await?;
+        let stream = self.fleet.log_stream(name, generation.number);
+        let found = find(&self.connection, &stream).await?;
+        if bounds(found.cached_info()).last != last.sequence {
+            return Err(Error::Conflict);
+        }
+        if read_of_leader(&found, last.sequence).await?.bytes != last.bytes {
+            return Err(Error::Conflict);
+        }
+        self.generations.end(name, generation).await?;
+        self.checked.lock().remove(&stream);
+        stream::delete(&self.connection, &stream).await
+    }
+
+    /// The snapshots of streams. Of a stream that ended, and that somebody could not
+    /// delete, none: it is deleted.
+    async fn snapshots(&self, streams: &[String]) -> Result<BTreeSet<String>, Error> {
+        let mut names = BTreeSet::new();
+        for stream in streams {
+            let Some(log) = self.fleet.log_of(stream) else {
+                continue;
+            };
+            let Some(name) = self.snapshot_of(stream, &log).await? else {
+                continue;
+            };
+            if self.generations.has_ended(&name, log.generation) {
+                stream::delete(&self.connection, stream).await?;
+            } else {
+                names.insert(name);
+            }
+        }
+        Ok(names)
+    }
+
+    /// The name of the snapshot whose log a stream is.
+    async fn snapshot_of(&self, stream: &str, log: &NamedLog) -> Result<Option<String>, Error> {
+        match &log.snapshot {
+            NamedSnapshot::Plain(name) => Ok(Some(name.clone())),
+            NamedSnapshot::Hashed => match find(&self.connection, stream).await {
+                Ok(stream) => {
+                    let metadata = &stream.cached_info().config.metadata;
+                    Ok(metadata.get(stream::SNAPSHOT).cloned())
+                }
+                Err(Error::NotFound(_)) => Ok(None),
+                Err(error) => Err(error),
+            },
+        }
+    }
+}
+
+/// A message as the server has it that leads a stream.
+async fn read_of_leader(stream: &Stream, sequence: u64) -> Result<Message, Error> {
+    let read = stream.get_raw_message(sequence).await;
+    let read = read.map_err(|error| match error.kind() {
+        LastRawMessageErrorKind::NoMessageFound => Error::NotFound(error.to_string()),
+        LastRawMessageErrorKind::JetStream(refusal)
+            if refusal.error_code() == ErrorCode::NO_MESSAGE_FOUND =>
+        {
+            Error::NotFound(error.to_string())
+        }
+        _ => unreachable(&error),
+    })?;
+    Ok(message(read))
+}
+
+/// A message as one server has it that is connected.
+async fn read_of_peer(peer: &Connection, stream: &str, sequence: u64) -> Result<Message, Error> {
+    let stream = find(peer, stream).await?;
+    let read = stream.direct_get(sequence).await;
+    let read = read.map_err(|error| match error.kind() {
+        DirectGetErrorKind::NotFound => Error::NotFound(error.to_string()),
+        _ => unreachable(&error),
+    })?;
+    Ok(message(read))
+}
+
+fn message(read: StreamMessage) -> Message {
+    Message {
+        sequence: read.sequence,
+        at: SystemTime::from(read.time),
+        bytes: read.payload,
+    }
+}
+
+impl Log for Nats {
+    fn names(&self) -> Wait<'_, Vec<String>> {
+        Box::pin(async move {
+            let subjects = self.fleet.log_subjects();
+            let streams = stream::names(&self.connection, &subjects).await?;
+            Ok(self.snapshots(&streams).await?.into_iter().collect())
+        })
+    }
+
+    fn append_if<'a>(
+        &'a self,
+        name: &'a str,
+        after: u64,
+        message: Bytes,
+        within: Duration,
+    ) -> Wait<'a, u64> {
+        Box::pin(async move {
+            // What is sent without a connection is sent later, after its time.
+            if !self.connection.is_up() {
+                return Err(Error::Unreachable("no nats-server is connected".into()));
+            }
+            match timeout(within, self.append(name, after, message)).await {
+                Ok(outcome) => outcome,
+                Err(elapsed) => Err(Error::UnknownFate(elapsed.to_string())),
+            }
+        })
+    }
+
+    fn follow(&self, name: &str, after: u64) -> Arc<dyn interface::Follower> {
+        let log = (Arc::clone(&self.generations), name.to_owned());
+        let connection = self.connection.clone();
+        Arc::new(NatsFollower::start(connection, log, after, &self.runtime))
+    }
+
+    fn bounds<'a>(&'a self, name: &'a str) -> Wait<'a, Bounds> {
+        Box::pin(async move { Ok(bounds(self.find(name).await?.cached_info())) })
+    }
+
+    fn read<'a>(&'a self, name: &'a str, sequence: u64, source: Source) -> Wait<'a, Message> {
+        Box::pin(async move {
+            match source {
+                Source::Leader => read_of_leader(&self.find(name).await?, sequence).await,
+                Source::Peer(number) => {
+                    let peer = self.peers.get(&self.connection, number).await?;
+                    let stream = self.generations.stream(name).await?;
+                    read_of_peer(&peer, &stream, sequence).await
+                }
+            }
+        })
+    }
+
+    fn trim<'a>(&'a self, name: &'a str, before: u64) -> Wait<'a, ()> {
+        Box::pin(async move {
+            let stream = self.find(name).await?;
+            let purged = stream.purge().sequence(before).await;
+            purged.map(drop).map_err(|error| unreachable(&error))
+        })
+    }
+
+    fn remove_if<'a>(&'a self, name: &'a str, last: &'a Message) -> Wait<'a, ()> {
+        Box::pin(self.remove(name, last))
+    }
+
+    fn blobs(&self) -> &dyn interface::Blobs {
+        &self.blobs
+    }
+
+    fn keys(&self) -> &dyn interface::Keys {
+        &self.keys
+    }
+}

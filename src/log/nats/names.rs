@@ -1,0 +1,276 @@
+//! The names of what a fleet keeps on its nats-servers.
+
+use std::fmt::Write;
+use std::str::FromStr;
+
+use data_encoding::HEXLOWER;
+use ring::digest::{SHA256, digest};
+
+/// The longest encoded name of a snapshot; longer ones begin with a hash. NATS takes
+/// names of streams of up to 255 bytes.
+const MAX_ENCODED: usize = 160;
+
+/// How much of a long name stays readable.
+const READABLE: usize = 96;
+
+/// The name of a fleet: all replicas that share it, and no others, share logs.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct FleetName(String);
+
+/// Not a name of a fleet.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("expected 1 to 32 letters, digits and \"-\"")]
+pub struct BadFleet;
+
+impl FromStr for FleetName {
+    type Err = BadFleet;
+
+    fn from_str(name: &str) -> Result<Self, BadFleet> {
+        let valid = |c: u8| c.is_ascii_alphanumeric() || c == b'-';
+        if (1..=32).contains(&name.len()) && name.bytes().all(valid) {
+            Ok(Self(name.to_owned()))
+        } else {
+            Err(BadFleet)
+        }
+    }
+}
+
+impl std::fmt::Display for FleetName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FleetName {
+    /// The stream with the log of a snapshot, of a generation.
+    pub(super) fn log_stream(&self, snapshot: &str, generation: u64) -> String {
+        let number = numbered(generation, "");
+        format!("EVK_{self}_LOG{number}_{}", shortened(snapshot))
+    }
+
+    /// What a stream has the log of; none for other streams.
+    pub(super) fn log_of(&self, stream: &str) -> Option<NamedLog> {
+        let rest = stream.strip_prefix(&format!("EVK_{self}_LOG"))?;
+        let (number, encoded) = rest.split_once('_')?;
+        let generation = match number {
+            "" => 0,
+            number => number.parse().ok()?,
+        };
+        let snapshot = decode(encoded).map_or(NamedSnapshot::Hashed, NamedSnapshot::Plain);
+        Some(NamedLog {
+            snapshot,
+            generation,
+        })
+    }
+
+    /// The subject of the records of a snapshot, of a generation.
+    pub(super) fn log_subject(&self, snapshot: &str, generation: u64) -> String {
+        let number = numbered(generation, ".");
+        format!("evk.{self}.log.{}{number}", shortened(snapshot))
+    }
+
+    /// The subjects of the records of all snapshots.
+    pub(super) fn log_subjects(&self) -> String {
+        format!("evk.{self}.log.>")
+    }
+
+    /// The key of the present generation of the log of a snapshot.
+    pub(super) fn generation_key(&self, snapshot: &str) -> String {
+        format!("generation/{}", shortened(snapshot))
+    }
+
+    /// The stream with the keys.
+    pub(super) fn keys_stream(&self) -> String {
+        format!("EVK_{self}_KEYS")
+    }
+
+    /// The subject of a key.
+    pub(super) fn key_subject(&self, key: &str) -> String {
+        format!("evk.{self}.keys.{}", encode(key))
+    }
+
+    /// The subjects of all keys.
+    pub(super) fn key_subjects(&self) -> String {
+        format!("evk.{self}.keys.*")
+    }
+
+    /// The key of a subject.
+    pub(super) fn key_of(&self, subject: &str) -> Option<String> {
+        decode(subject.strip_prefix(&format!("evk.{self}.keys."))?)
+    }
+
+    /// The stream with the blobs.
+    pub(super) fn blobs_stream(&self) -> String {
+        format!("EVK_{self}_BLOBS")
+    }
+
+    /// The subject of a blob.
+    pub(super) fn blob_subject(&self, name: &str) -> String {
+        format!("evk.{self}.blobs.{}", encode(name))
+    }
+
+    /// The subjects of all blobs.
+    pub(super) fn blob_subjects(&self) -> String {
+        format!("evk.{self}.blobs.*")
+    }
+
+    /// The blob of a subject.
+    pub(super) fn blob_of(&self, subject: &str) -> Option<String> {
+        decode(subject.strip_prefix(&format!("evk.{self}.blobs."))?)
+    }
+}
+
+/// What the name of a stream with a log says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct NamedLog {
+    /// Of which snapshot.
+    pub snapshot: NamedSnapshot,
+    /// How many logs the snapshot had before.
+    pub generation: u64,
+}
+
+/// What the name of a stream says of its snapshot.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum NamedSnapshot {
+    /// Its name.
+    Plain(String),
+    /// A hash of it.
+    Hashed,
+}
+
+/// The number of a generation in a name; nothing of the first one.
+fn numbered(generation: u64, before: &str) -> String {
+    match generation {
+        0 => String::new(),
+        number => format!("{before}{number}"),
+    }
+}
+
+/// A name as part of a subject, and of the name of a stream: letters, digits, `-`
+/// and `_`. Different names differ.
+fn encode(name: &str) -> String {
+    let mut encoded = String::with_capacity(name.len());
+    for c in name.chars() {
+        match c {
+            '_' => encoded.push_str("__"),
+            '.' => encoded.push_str("_d"),
+            '/' => encoded.push_str("_s"),
+            c if c.is_ascii_alphanumeric() || c == '-' => encoded.push(c),
+            c => write!(encoded, "_u{:x}_", u32::from(c)).expect("a string takes all"),
+        }
+    }
+    encoded
+}
+
+/// An encoded name that is short enough for a stream: of a long one, a hash and its
+/// beginning.
+fn shortened(name: &str) -> String {
+    let encoded = encode(name);
+    if encoded.len() <= MAX_ENCODED {
+        return encoded;
+    }
+    // No short name begins like this: `_h` stands for no character.
+    let hash = HEXLOWER.encode(&digest(&SHA256, name.as_bytes()).as_ref()[..16]);
+    format!("_h{hash}_{}", &encoded[..READABLE])
+}
+
+/// The name that was encoded; none if only a hash of it is there.
+fn decode(encoded: &str) -> Option<String> {
+    let mut name = String::with_capacity(encoded.len());
+    let mut rest = encoded.chars();
+    while let Some(c) = rest.next() {
+        name.push(match c {
+            '_' => match rest.next()? {
+                '_' => '_',
+                'd' => '.',
+                's' => '/',
+                'u' => {
+                    let (code, after) = rest.as_str().split_once('_')?;
+                    rest = after.chars();
+                    char::from_u32(u32::from_str_radix(code, 16).ok()?)?
+                }
+                _ => return None,
+            },
+            c => c,
+        });
+    }
+    Some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    /// Names of snapshots, of which the long ones are hashed.
+    fn snapshots() -> Vec<String> {
+        let short = [
+            "default", "a.b", "a_b", "a/b", "a_db", "a__b", "a_.b", "a._b", "A.b", "a-b", "é",
+            "a b*>", "_ue9_",
+        ];
+        let long = "a.".repeat(126);
+        let hashed = [&long, &long[..251], &"_".repeat(253)].map(str::to_owned);
+        let short = short.into_iter().map(str::to_owned);
+        short.chain(hashed).collect()
+    }
+
+    fn fleet() -> FleetName {
+        "Blue-1".parse().expect("a name")
+    }
+
+    #[test]
+    fn different_logs_have_different_streams() {
+        let fleet = fleet();
+        let (mut streams, mut subjects) = (HashSet::new(), HashSet::new());
+        for name in snapshots() {
+            for generation in [0, 1, 12] {
+                let stream = fleet.log_stream(&name, generation);
+                let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+                assert!(stream.len() <= 255 && stream.chars().all(valid), "{stream}");
+                let snapshot = match name.len() {
+                    ..=10 => NamedSnapshot::Plain(name.clone()),
+                    _ => NamedSnapshot::Hashed,
+                };
+                let expected = NamedLog {
+                    snapshot,
+                    generation,
+                };
+                assert_eq!(fleet.log_of(&stream), Some(expected), "{stream}");
+                assert!(streams.insert(stream), "{name}");
+                let subject = fleet.log_subject(&name, generation);
+                assert!(subjects.insert(subject), "{name}");
+            }
+        }
+        for other in [
+            "EVK_Blue_LOG_default",
+            "EVK_Blue-1_LOGS_x",
+            "EVK_Blue-1_KEYS",
+        ] {
+            assert_eq!(fleet.log_of(other), None, "{other}");
+        }
+        let subject = fleet.log_subject("eu/a.b_1", 0);
+        assert_eq!(subject, "evk.Blue-1.log.eu_sa_db__1");
+    }
+
+    #[test]
+    fn blobs_and_keys_have_their_names_back() {
+        let fleet = fleet();
+        for name in snapshots() {
+            let blob = fleet.blob_of(&fleet.blob_subject(&name));
+            assert_eq!(blob.as_ref(), Some(&name));
+            let key = fleet.key_of(&fleet.key_subject(&name));
+            assert_eq!(key, Some(name));
+        }
+    }
+
+    #[test]
+    fn a_fleet_is_a_short_word() {
+        for name in ["a", "Blue-1", &"x".repeat(32)] {
+            assert!(name.parse::<FleetName>().is_ok(), "{name}");
+        }
+        for name in ["", "a_b", "a.b", "a b", "a*", "é", &"x".repeat(33)] {
+            assert_eq!(name.parse::<FleetName>(), Err(BadFleet), "{name}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Sends a message to a stream, on a condition.
+
+use std::time::Duration;
+
+use async_nats::jetstream::ErrorCode;
+use async_nats::jetstream::message::PublishMessage;
+use async_nats::jetstream::publish::PublishAck;
+use async_nats::jetstream::response::Response;
+use async_nats::{Request, RequestErrorKind};
+
+use tokio::time::sleep;
+
+use super::connection::{Connection, chain};
+use crate::log::Error;
+
+/// How often a message is sent that nobody takes, and the pause in between.
+const TRIES: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Sends a message, and waits for its sequence number. The message carries its
+/// conditions, see [`PublishMessage`].
+pub(super) async fn publish(
+    connection: &Connection,
+    subject: String,
+    message: PublishMessage,
+) -> Result<u64, Error> {
+    // Not by the context's own call: of its errors those that count are not told
+    // apart.
+    let mut tries = 0;
+    let answer = loop {
+        let message = message.clone().outbound_message(subject.clone());
+        let mut request = Request::new().payload(message.payload);
+        if let Some(headers) = message.headers {
+            request = request.headers(headers);
+        }
+        let sent = connection
+            .client()
+            .send_request(message.subject, request)
+            .await;
+        tries += 1;
+        match sent {
+            Ok(answer) => break answer,
+            // A stream that was just made is not known everywhere yet. To send the
+            // same again does no harm: its conditions are the same.
+            Err(error) if error.kind() == RequestErrorKind::NoResponders && tries < TRIES => {
+                sleep(PAUSE).await;
+            }
+            Err(error) => return Err(unanswered(&error)),
+        }
+    };
+    match serde_json::from_slice::<Response<PublishAck>>(&answer.payload) {
+        Ok(Response::Ok(ack)) => Ok(ack.sequence),
+        Ok(Response::Err { error }) => Err(refusal(error.error_code(), error.to_string())),
+        Err(error) => Err(Error::UnknownFate(error.to_string())),
+    }
+}
+
+/// What it says of a message that there was no answer.
+fn unanswered(error: &async_nats::RequestError) -> Error {
+    match error.kind() {
+        RequestErrorKind::InvalidSubject | RequestErrorKind::MaxPayloadExceeded => {
+            Error::Refused(chain(error))
+        }
+        // It may still get there.
+        _ => Error::UnknownFate(chain(error)),
+    }
+}
+
+/// What the error code of an answer says of the message.
+fn refusal(code: ErrorCode, text: String) -> Error {
+    match code {
+        ErrorCode::STREAM_WRONG_LAST_SEQUENCE | ErrorCode::STREAM_WRONG_LAST_SEQUENCE_CONSTANT => {
+            Error::Conflict
+        }
+        ErrorCode::STREAM_STORE_FAILED
+        | ErrorCode::INSUFFICIENT_RESOURCES
+        | ErrorCode::ACCOUNT_RESOURCES_EXCEEDED
+        | ErrorCode::STORAGE_RESOURCES_EXCEEDED => Error::Full(text),
+        ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM
+        | ErrorCode::STREAM_SEALED
+        | ErrorCode::STREAM_NOT_MATCH
+        | ErrorCode::STREAM_NOT_FOUND => Error::Refused(text),
+        _ => Error::UnknownFate(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_say_whether_a_message_is_there() {
+        let unknown = Error::UnknownFate("text".into());
+        for (code, expected) in [
+            (10071, Error::Conflict),
+            (10164, Error::Conflict),
+            (10077, Error::Full("text".into())),
+            (10054, Error::Refused("text".into())),
+            (10008, unknown.clone()),
+            (0, unknown),
+        ] {
+            assert_eq!(refusal(ErrorCode(code), "text".into()), expected, "{code}");
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! The streams of a fleet: made if they are absent, and never changed.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use async_nats::jetstream::ErrorCode;
+use async_nats::jetstream::context::{
+    CreateStreamErrorKind, DeleteStreamErrorKind, GetStreamErrorKind,
+};
+use async_nats::jetstream::response::Response;
+use async_nats::jetstream::stream::{
+    Config, DiscardPolicy, Info, PersistenceMode, RetentionPolicy, State, StorageType, Stream,
+};
+use serde::{Deserialize, Serialize};
+
+use super::connection::{Connection, chain, unreachable};
+use super::version;
+use crate::log::{Bounds, Error};
+
+/// Metadata of a stream: the name of its snapshot.
+pub(super) const SNAPSHOT: &str = "evenkeel.snapshot";
+
+/// Metadata that nats-servers add: the version of the one that answers.
+const SERVER_VERSION: &str = "_nats.ver";
+
+/// The largest message that a stream takes.
+const MAX_MESSAGE_BYTES: i32 = 1 << 20;
+
+/// How streams are kept.
+#[derive(Debug, Clone, Copy)]
+pub struct Keeping {
+    /// On how many servers each is. Fewer than 3 lose what was acknowledged when
+    /// a server is lost.
+    pub replicas: usize,
+    /// What the log of a snapshot may take, in bytes.
+    pub max_bytes: i64,
+}
+
+impl Keeping {
+    /// A stream that keeps all that it took, and refuses more when it is full.
+    pub(super) fn log(&self, name: String, subject: String, snapshot: &str) -> Config {
+        Config {
+            max_bytes: self.max_bytes,
+            deny_delete: true,
+            metadata: HashMap::from([(SNAPSHOT.to_owned(), snapshot.to_owned())]),
+            ..self.stream(name, subject)
+        }
+    }
+
+    /// A stream that keeps the last message of each subject.
+    pub(super) fn keys(&self, name: String, subjects: String) -> Config {
+        Config {
+            max_messages_per_subject: 1,
+            max_bytes: -1,
+            ..self.stream(name, subjects)
+        }
+    }
+
+    /// A stream from which subjects are dropped one by one.
+    pub(super) fn blobs(&self, name: String, subjects: String) -> Config {
+        Config {
+            max_bytes: -1,
+            ..self.stream(name, subjects)
+        }
+    }
+
+    fn stream(&self, name: String, subject: String) -> Config {
+        Config {
+            name,
+            subjects: vec![subject],
+            max_messages: -1,
+            max_message_size: MAX_MESSAGE_BYTES,
+            max_consumers: -1,
+            discard: DiscardPolicy::New,
+            retention: RetentionPolicy::Limits,
+            storage: StorageType::File,
+            num_replicas: self.replicas,
+            allow_direct: true,
+            ..Config::default()
+        }
+    }
+}
+
+/// A stream as it is, or an error if it is not there.
+pub(super) async fn find(connection: &Connection, name: &str) -> Result<Stream, Error> {
+    let found = connection.streams().get_stream(name).await;
+    let stream = found.map_err(|error| match error.kind() {
+        GetStreamErrorKind::JetStream(error)
+            if error.error_code() == ErrorCode::STREAM_NOT_FOUND =>
+        {
+            Error::NotFound(name.to_owned())
+        }
+        _ => unreachable(&error),
+    })?;
+    check_versions(connection, stream.cached_info())?;
+    Ok(stream)
+}
+
+/// A stream with these settings: the one that is there, or a new one.
+pub(super) async fn find_or_make(
+    connection: &Connection,
+    wanted: &Config,
+) -> Result<Stream, Error> {
+    let stream = match find(connection, &wanted.name).await {
+        Err(Error::NotFound(_)) => return make(connection, wanted).await,
+        found => found?,
+    };
+    check(wanted, stream.cached_info())?;
+    Ok(stream)
+}
+
+/// A stream that is there, with these settings.
+pub(super) async fn find_checked(
+    connection: &Connection,
+    wanted: &Config,
+) -> Result<Stream, Error> {
+    let stream = find(connection, &wanted.name).await?;
+    check(wanted, stream.cached_info())?;
+    Ok(stream)
+}
+
+/// The streams with any of these subjects.
+pub(super) async fn names(connection: &Connection, subjects: &str) -> Result<Vec<String>, Error> {
+    let mut found = Vec::new();
+    loop {
+        let request = NamesRequest {
+            offset: found.len(),
+            subject: subjects,
+        };
+        let page: Response<NamesPage> = connection
+            .streams()
+            .request("STREAM.NAMES", &request)
+            .await
+            .map_err(|error| unreachable(&error))?;
+        let page = match page {
+            Response::Ok(page) => page,
+            Response::Err { error } => return Err(Error::Unreachable(error.to_string())),
+        };
+        let names = page.streams.unwrap_or_default();
+        let is_last = names.is_empty();
+        found.extend(names);
+        if is_last || found.len() >= page.total {
+            return Ok(found);
+        }
+    }
+}
+
+/// Deletes a stream, if it is there.
+pub(super) async fn delete(connection: &Connection, name: &str) -> Result<(), Error> {
+    match connection.streams().delete_stream(name).await {
+        Ok(_) => Ok(()),
+        Err(error) => match error.kind() {
+            DeleteStreamErrorKind::JetStream(refusal)
+                if refusal.error_code() == ErrorCode::STREAM_NOT_FOUND =>
+            {
+                Ok(())
+            }
+            _ => Err(unreachable(&error)),
+        },
+    }
+}
+
+/// Asks for the names of streams.
+#[derive(Serialize)]
+struct NamesRequest<'a> {
+    offset: usize,
+    subject: &'a str,
+}
+
+/// A page of them; no list when it is empty.
+#[derive(Deserialize)]
+struct NamesPage {
+    total: usize,
+    streams: Option<Vec<String>>,
+}
+
+/// Makes a stream, unless it is there with these settings by now.
+pub(super) async fn make(connection: &Connection, wanted: &Config) -> Result<Stream, Error> {
+    let made = connection.streams().create_stream(wanted).await;
+    let stream = match made {
+        Ok(stream) => stream,
+        Err(error) => match error.kind() {
+            // Another server of the fleet was first, and its settings are checked.
+            CreateStreamErrorKind::JetStream(refusal)
+                if refusal.error_code() == ErrorCode::STREAM_NAME_EXIST =>
+            {
+                find(connection, &wanted.name).await?
+            }
+            CreateStreamErrorKind::JetStream(refusal) => return Err(refused(wanted, &refusal)),
+            _ => return Err(Error::UnknownFate(chain(&error))),
+        },
+    };
+    check(wanted, stream.cached_info())?;
+    Ok(stream)
+}
+
+/// Why a stream was not made.
+fn refused(wanted: &Config, refusal: &async_nats::jetstream::Error) -> Error {
+    let text = format!(
+        "the nats-servers do not make the stream {} with {} replicas: {refusal}",
+        wanted.name, wanted.num_replicas
+    );
+    match refusal.error_code() {
+        ErrorCode::INSUFFICIENT_RESOURCES
+        | ErrorCode::STORAGE_RESOURCES_EXCEEDED
+        | ErrorCode::ACCOUNT_RESOURCES_EXCEEDED => Error::Full(text),
+        // No leader, or too few servers at present.
+        ErrorCode::CLUSTER_NOT_AVAILABLE | ErrorCode::CLUSTER_NOT_LEADER => {
+            Error::Unreachable(text)
+        }
+        _ => Error::Refused(text),
+    }
+}
+
+/// Which messages a stream holds.
+pub(super) fn bounds(info: &Info) -> Bounds {
+    let State {
+        messages,
+        bytes,
+        first_sequence,
+        last_sequence: last,
+        ..
+    } = info.state;
+    // Besides the leader, which answers.
+    let others = info.cluster.as_ref().map(|cluster| &*cluster.replicas);
+    let others = others.unwrap_or_default();
+    let current = others.iter().filter(|peer| peer.current && !peer.offline);
+    Bounds {
+        first: if messages == 0 {
+            last + 1
+        } else {
+            first_sequence
+        },
+        last,
+        bytes,
+        max_bytes: u64::try_from(info.config.max_bytes).unwrap_or(0),
+        copies: 1 + others.len(),
+        current: 1 + current.count(),
+    }
+}
+
+/// Checks the server that is connected, and the one that leads the stream.
+fn check_versions(connection: &Connection, info: &Info) -> Result<(), Error> {
+    let refuse = |error: version::TooOld| Error::Refused(error.to_string());
+    connection.check_version().map_err(refuse)?;
+    if let Some(version) = info.config.metadata.get(SERVER_VERSION) {
+        let leader = info
+            .cluster
+            .as_ref()
+            .and_then(|cluster| cluster.leader.as_deref());
+        version::check(leader.unwrap_or_default(), version).map_err(refuse)?;
+    }
+    Ok(())
+}
+
+/// What of a stream is not as promised. Its administrator may have changed how
+/// much it takes, and put it on more servers.
+fn faults(wanted: &Config, found: &Config) -> Vec<&'static str> {
+    let faults = [
+        &losses(wanted, found)[..],
+        &limits(wanted, found),
+        &detours(wanted, found),
+    ];
+    let faults = faults.into_iter().flatten().filter(|(is, _)| *is);
+    faults.map(|(_, text)| *text).collect()
+}
+
+/// Whether something is so, and what it is called.
+type OddSetting = (bool, &'static str);
+
+/// Why a stream may lose what it has acknowledged.
+fn losses(wanted: &Config, found: &Config) -> [OddSetting; 7] {
+    let is_async = matches!(found.persist_mode, Some(PersistenceMode::Async));
+    [
+        (
+            found.storage != StorageType::File,
+            "storage other than file",
+        ),
+        (found.num_replicas < wanted.num_replicas, "fewer replicas"),
+        (
+            found.discard != DiscardPolicy::New,
+            "discard other than new",
+        ),
+        (
+            found.retention != RetentionPolicy::Limits,
+            "retention other than limits",
+        ),
+        (
+            wanted.deny_delete && !found.deny_delete,
+            "messages that can be deleted",
+        ),
+        (found.allow_rollup, "rollups"),
+        (is_async, "asynchronous persistence"),
+    ]
+}
+
+/// Why a stream may drop or refuse what it is to keep.
+fn limits(wanted: &Config, found: &Config) -> [OddSetting; 6] {
+    let per_subject = |config: &Config| config.max_messages_per_subject.max(0);
+    [
+        (found.max_age != Duration::ZERO, "a maximum age"),
+        (found.max_messages > 0, "a maximum of messages"),
+        (
+            per_subject(found) != per_subject(wanted),
+            "another maximum of messages per subject",
+        ),
+        (
+            wanted.max_bytes > 0 && found.max_bytes <= 0,
+            "no maximum of bytes",
+        ),
+        (
+            (1..MAX_MESSAGE_BYTES).contains(&found.max_message_size),
+            "messages of less than 1 MiB",
+        ),
+        (found.sealed, "sealed"),
+    ]
+}
+
+/// Why a stream does not take, give or drop messages as it is asked to.
+fn detours(wanted: &Config, found: &Config) -> [OddSetting; 6] {
+    let has_source = found.mirror.is_some() || found.sources.is_some();
+    [
+        (found.subjects != wanted.subjects, "other subjects"),
+        (found.deny_purge, "messages that cannot be purged"),
+        (!found.allow_direct, "no direct reads"),
+        (found.no_ack, "no acknowledgements"),
+        (has_source, "another stream as its source"),
+        (found.subject_transform.is_some(), "a subject transform"),
+    ]
+}
+
+/// Checks that a stream keeps what is promised.
+fn check(wanted: &Config, info: &Info) -> Result<(), Error> {
+    let found = &info.config;
+    let faults = faults(wanted, found);
+    if faults.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Refused(format!(
+        "the stream {} (replicas {}) is not as needed with {} replicas: it has {}",
+        found.name,
+        found.num_replicas,
+        wanted.num_replicas,
+        faults.join(", ")
+    )))
+}

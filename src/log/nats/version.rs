@@ -1,0 +1,88 @@
+//! Which nats-servers are accepted.
+
+use std::fmt;
+
+/// The version of a nats-server, as far as it is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Version {
+    major: u64,
+    minor: u64,
+    patch: u64,
+}
+
+/// The oldest version that is accepted. Some before it let several writers win
+/// one compare-and-append (nats-server #4320).
+pub(super) const OLDEST: Version = Version {
+    major: 2,
+    minor: 15,
+    patch: 0,
+};
+
+/// A nats-server is too old, or does not tell how old it is.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the nats-server {server} has version {version:?}; {OLDEST} or later is needed")]
+pub struct TooOld {
+    server: String,
+    version: String,
+}
+
+/// Checks the version that a server tells.
+pub(super) fn check(server: &str, version: &str) -> Result<(), TooOld> {
+    match Version::parse(version) {
+        Some(parsed) if parsed >= OLDEST => Ok(()),
+        _ => Err(TooOld {
+            server: server.to_owned(),
+            version: version.to_owned(),
+        }),
+    }
+}
+
+impl Version {
+    /// Parses `2.15.2`, also with a suffix. A preview counts as its release: it
+    /// has what is needed of it.
+    fn parse(text: &str) -> Option<Self> {
+        let text = text.strip_prefix('v').unwrap_or(text);
+        let numbers = text.split(['-', '+']).next()?;
+        let mut parts = numbers.split('.').map(str::parse);
+        let mut next = || parts.next()?.ok();
+        Some(Self {
+            major: next()?,
+            minor: next()?,
+            patch: next()?,
+        })
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        for accepted in [
+            "2.15.0",
+            "2.15.2",
+            "2.100.0",
+            "3.0.0",
+            "v2.15.1",
+            "2.15.0-RC.1",
+        ] {
+            assert_eq!(check("n1", accepted), Ok(()), "{accepted}");
+        }
+        for refused in ["2.9.20", "2.14.9", "1.99.99", "", "2.15", "2.x.0", "newest"] {
+            assert!(check("n1", refused).is_err(), "{refused}");
+        }
+        assert_eq!(
+            check("n1", "2.9.10")
+                .expect_err("it is too old")
+                .to_string(),
+            "the nats-server n1 has version \"2.9.10\"; 2.15.0 or later is needed"
+        );
+    }
+}

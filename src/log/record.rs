@@ -1,0 +1,315 @@
+//! Records: what messages of a log are made of, and how each proves its place.
+//!
+//! A message is a frame: four bytes `EVKL`, one byte of format, the SHA-256 of
+//! what follows, and the [`Body`] as protobuf, compressed with zstd. A record
+//! names the log that it is of, the sequence that it follows on, and the hash
+//! of all messages up to there. So a message that was damaged, skipped, put elsewhere
+//! or taken from another log is known by whoever reads it.
+
+use prost::bytes::Bytes;
+use ring::digest::{Context, SHA256};
+use uuid::Uuid;
+
+use super::entry_row::{AsideRow, EntryRow};
+use super::interface::Message;
+
+/// Starts each message.
+const MAGIC: [u8; 4] = *b"EVKL";
+
+/// The format that this version writes: one that the release before reads too, so that
+/// servers of both share a log while they are upgraded one by one. What a format means
+/// never changes. What earlier versions do not know of is a new format.
+pub const FORMAT: u8 = 1;
+
+/// What a message may take, in bytes: engines take up to 1 MiB.
+pub const MAX_BYTES: usize = 900_000;
+
+/// What a record may take when it is decompressed, in bytes. It is read into
+/// memory whole.
+const MAX_DECOMPRESSED: usize = 256 << 20;
+
+/// How hard is compressed: the level at which zstd is about as fast as a disk.
+const LEVEL: i32 = 1;
+
+/// Where magic and format end, and where the hash does.
+const HEAD: usize = 5;
+const BODY: usize = HEAD + 32;
+
+/// SHA-256 of a message.
+pub type Hash = [u8; 32];
+
+/// The hash that the first record of a log follows on.
+pub const GENESIS: Hash = [0; 32];
+
+/// A record, read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    /// What it says.
+    pub body: Body,
+    /// The hash that the next record has as its `chain`.
+    pub hash: Hash,
+}
+
+/// What a record says.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Body {
+    /// Identifies the log: a uuid that the first record draws.
+    #[prost(bytes = "vec", tag = "1")]
+    pub log_id: Vec<u8>,
+    /// The sequence of the message that it follows on.
+    #[prost(uint64, tag = "2")]
+    pub after: u64,
+    /// The hash of the log up to that message.
+    #[prost(bytes = "vec", tag = "3")]
+    pub chain: Vec<u8>,
+    /// When it was written, in nanoseconds since 1970: by the clock of its
+    /// writer, and never before the record that it follows on.
+    #[prost(int64, tag = "4")]
+    pub at: i64,
+    /// The server that wrote it.
+    #[prost(string, tag = "5")]
+    pub writer: String,
+    /// A uuid that no other record has, by which its writer knows it.
+    #[prost(bytes = "vec", tag = "6")]
+    pub nonce: Vec<u8>,
+    /// What happens to the snapshot, in order; all of it or none.
+    #[prost(message, repeated, tag = "7")]
+    pub entries: Vec<EntryRow>,
+    /// Where the entries are if they are too large for a message: an
+    /// [`Entries`] in blobs.
+    #[prost(message, optional, tag = "8")]
+    pub outside: Option<AsideRow>,
+    /// Whether nothing is appended after it: the log is removed. It has no entries.
+    #[prost(bool, tag = "9")]
+    pub closes: bool,
+}
+
+/// Entries that are kept outside of their record.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Entries {
+    /// The entries.
+    #[prost(message, repeated, tag = "1")]
+    pub entries: Vec<EntryRow>,
+}
+
+/// The place after a message: what the next record has to follow on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The log; nil before its first record.
+    pub log_id: Uuid,
+    /// The sequence of the message; 0 before the first.
+    pub sequence: u64,
+    /// The hash of the log up to it: SHA-256 of that up to the message before, and of
+    /// this message, whether it is a record or not. So what counts for nobody hides
+    /// no difference that was before it.
+    pub hash: Hash,
+}
+
+/// What a message is to the reader that has come up to its place.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// The next record.
+    Valid(Box<Record>),
+    /// It counts for nobody: its writer followed on something else. The log
+    /// goes on after it.
+    Void,
+    /// It was damaged on its way, or where it is kept.
+    Damaged(Unreadable),
+    /// A later version has written it.
+    Later(Unreadable),
+    /// It is not the one that comes next.
+    Gap,
+    /// It is of another log under the same name.
+    OtherLog,
+    /// It follows on another message than the one that was read.
+    Fork,
+}
+
+/// Why a message cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// It is not a record.
+    #[error("a message is no record")]
+    NoRecord,
+    /// It was damaged.
+    #[error("the checksum of a record is wrong")]
+    Checksum,
+    /// It is of a later version.
+    #[error("a record has the unknown format {0}")]
+    Format(u8),
+    /// It is of a later version, which does not say so.
+    #[error("a record says something that this version does not know")]
+    Unknown,
+    /// Its checksum is right, and it cannot be read all the same.
+    #[error("a record cannot be read: {0}")]
+    Malformed(String),
+}
+
+impl Place {
+    /// The place before the first record of a log.
+    pub const START: Self = Self {
+        log_id: Uuid::nil(),
+        sequence: 0,
+        hash: GENESIS,
+    };
+
+    /// The place after a message.
+    #[must_use]
+    pub fn after(self, message: &Message) -> Self {
+        Self {
+            sequence: message.sequence,
+            hash: digest(&[&self.hash, &message.bytes]),
+            ..self
+        }
+    }
+
+    /// The place after a record, as the record itself says: for whoever begins in
+    /// the middle of a log. `None` of what is no record, or counts for nobody.
+    pub fn told_by(message: &Message) -> Option<Self> {
+        let body = Body::read(&message.bytes).ok()?;
+        let before = Self {
+            log_id: body.log_id(),
+            sequence: message.sequence.checked_sub(1)?,
+            hash: <[u8; 32]>::try_from(&body.chain[..]).ok()?,
+        };
+        (body.after == before.sequence).then(|| before.after(message))
+    }
+
+    /// What a message is at this place. A record is valid if and only if it
+    /// says that it follows on this sequence, in this log, with this hash.
+    pub fn judge(&self, message: &Message) -> Verdict {
+        if message.sequence != self.sequence + 1 {
+            return Verdict::Gap;
+        }
+        let body = match Body::read(&message.bytes) {
+            Ok(body) => body,
+            Err(later @ (Unreadable::Format(_) | Unreadable::Unknown)) => {
+                return Verdict::Later(later);
+            }
+            Err(unreadable) => return Verdict::Damaged(unreadable),
+        };
+        if body.after != self.sequence {
+            return Verdict::Void;
+        }
+        if self.sequence > 0 && body.log_id != self.log_id.as_bytes() {
+            return Verdict::OtherLog;
+        }
+        if body.chain != self.hash {
+            return Verdict::Fork;
+        }
+        Verdict::Valid(Box::new(Record {
+            body,
+            hash: self.after(message).hash,
+        }))
+    }
+}
+
+impl Body {
+    /// The message that says it; larger than [`MAX_BYTES`] perhaps.
+    pub fn write(&self) -> Bytes {
+        seal(self)
+    }
+
+    /// What a message says.
+    ///
+    /// # Errors
+    /// [`Unreadable`].
+    pub fn read(message: &[u8]) -> Result<Self, Unreadable> {
+        open(message)
+    }
+
+    /// The same record, whose entries are kept elsewhere.
+    #[must_use]
+    pub fn with_entries_in(self, outside: AsideRow) -> Self {
+        Self {
+            entries: Vec::new(),
+            outside: Some(outside),
+            ..self
+        }
+    }
+
+    /// The log that it is of; nil when it says none.
+    pub fn log_id(&self) -> Uuid {
+        Uuid::from_slice(&self.log_id).unwrap_or_default()
+    }
+}
+
+/// The frame around a message of protobuf, as it is written.
+pub fn seal(message: &impl prost::Message) -> Bytes {
+    let compressed = compress(&message.encode_to_vec());
+    let mut frame = Vec::with_capacity(BODY + compressed.len());
+    frame.extend_from_slice(&MAGIC);
+    frame.push(FORMAT);
+    frame.extend_from_slice(&checksum(FORMAT, &compressed));
+    frame.extend_from_slice(&compressed);
+    frame.into()
+}
+
+/// The message of protobuf in a frame.
+///
+/// # Errors
+/// [`Unreadable`].
+pub fn open<M: prost::Message + Default>(frame: &[u8]) -> Result<M, Unreadable> {
+    let head = frame.split_at_checked(HEAD);
+    let (head, sealed) = head.ok_or(Unreadable::NoRecord)?;
+    if head[..4] != MAGIC || sealed.len() < BODY - HEAD {
+        return Err(Unreadable::NoRecord);
+    }
+    let (format, (sum, compressed)) = (head[4], sealed.split_at(BODY - HEAD));
+    if sum != checksum(format, compressed) {
+        return Err(Unreadable::Checksum);
+    }
+    if format != FORMAT {
+        return Err(Unreadable::Format(format));
+    }
+    let bytes = decompress(compressed);
+    decode(&bytes.map_err(|error| Unreadable::Malformed(error.to_string()))?)
+}
+
+/// A message of protobuf of which nothing is unknown: to leave something out would be to
+/// come to another state than its writer.
+///
+/// # Errors
+/// [`Unreadable::Malformed`] and [`Unreadable::Unknown`].
+pub fn decode<M: prost::Message + Default>(bytes: &[u8]) -> Result<M, Unreadable> {
+    let decoded = M::decode(bytes).map_err(|error| Unreadable::Malformed(error.to_string()))?;
+    // What is unknown is dropped, and would be missing if it were written again.
+    match decoded.encoded_len() == bytes.len() {
+        true => Ok(decoded),
+        false => Err(Unreadable::Unknown),
+    }
+}
+
+/// Compresses what goes into a log.
+pub fn compress(bytes: &[u8]) -> Vec<u8> {
+    zstd::bulk::compress(bytes, LEVEL).expect("zstd compresses into memory")
+}
+
+/// Decompresses what is read of a log.
+///
+/// # Errors
+/// It is damaged, or would take more than 256 MiB.
+pub fn decompress(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    let size = zstd::zstd_safe::get_frame_content_size(bytes)
+        .ok()
+        .flatten();
+    let size = size.and_then(|size| usize::try_from(size).ok());
+    let size = size.filter(|size| *size <= MAX_DECOMPRESSED);
+    let size = size.ok_or_else(|| std::io::Error::other("its size is unknown or too large"))?;
+    zstd::bulk::decompress(bytes, size)
+}
+
+/// The SHA-256 of bytes in pieces.
+pub fn digest(pieces: &[&[u8]]) -> Hash {
+    let mut context = Context::new(&SHA256);
+    for piece in pieces {
+        context.update(piece);
+    }
+    let mut hash = GENESIS;
+    hash.copy_from_slice(context.finish().as_ref());
+    hash
+}
+
+fn checksum(format: u8, compressed: &[u8]) -> Hash {
+    digest(&[&[format], compressed])
+}
