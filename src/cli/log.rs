@@ -1,0 +1,193 @@
+//! `evenkeel log`: the log that several servers share, as it is on its
+//! nats-servers. No server of the fleet is asked.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use tokio::runtime::Handle;
+
+use super::errors::Unreachable;
+use super::exit::Exit;
+use super::{output, render};
+use crate::log::audit::audit;
+use crate::log::nats::Nats;
+use crate::log::{self, Log};
+use crate::replica::{self, Replica, Waiting};
+use crate::server::ReplicationSettings;
+use crate::snapshot::{Limits, Registry, Unobserved, system_clock};
+
+/// What to do with a log.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LogCommand {
+    /// Show the logs of a fleet: how long they are, and their checkpoints
+    Status(Fleet),
+    /// Read logs whole, and check that each record follows on the one before it
+    Verify(Verify),
+    /// Read snapshots here, and write a checkpoint of each
+    Checkpoint(Snapshots),
+    /// Drop what checkpoints cover
+    Trim(Snapshots),
+}
+
+/// A fleet.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Fleet {
+    #[command(flatten)]
+    replication: ReplicationSettings,
+}
+
+/// Some snapshots of a fleet.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Snapshots {
+    /// Snapshots; all of the fleet if none is named
+    #[arg(value_name = "SNAPSHOT")]
+    snapshots: Vec<String>,
+
+    #[command(flatten)]
+    replication: ReplicationSettings,
+}
+
+/// Logs to read.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Verify {
+    /// Also compare what each nats-server has, message by message: slow
+    #[arg(long)]
+    copies: bool,
+
+    #[command(flatten)]
+    some: Snapshots,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done; verify: everything is as it was written
+  1  verify: something is missing, damaged or does not follow
+  2  the log is not as needed, or the settings are wrong
+  3  the nats-servers cannot be reached";
+
+impl LogCommand {
+    /// Does it.
+    pub(crate) async fn run(self) -> Result<Exit> {
+        match self {
+            Self::Status(it) => status(&it.replication).await,
+            Self::Verify(it) => verify(&it).await,
+            Self::Checkpoint(it) => checkpoint(&it).await,
+            Self::Trim(it) => trim(&it).await,
+        }
+    }
+}
+
+async fn connect(settings: &ReplicationSettings) -> Result<Arc<dyn Log>> {
+    let shared = settings.shared_log()?;
+    let shared = shared.context("--log and --fleet say which log is meant")?;
+    let (access, keeping) = (shared.access, shared.keeping);
+    match Nats::connect(access, shared.fleet, keeping, "evenkeel log").await {
+        Ok(log) => Ok(Arc::new(log)),
+        Err(error) if error.is_temporary() => Err(Unreachable(error.to_string()).into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// An error of the log as one of a command.
+fn failed(error: log::Error) -> anyhow::Error {
+    match error {
+        log::Error::Unreachable(_) | log::Error::UnknownFate(_) => {
+            Unreachable(error.to_string()).into()
+        }
+        error => error.into(),
+    }
+}
+
+/// The snapshots that are named, or all in order.
+async fn named(log: &dyn Log, names: &[String]) -> Result<Vec<String>> {
+    if !names.is_empty() {
+        return Ok(names.to_vec());
+    }
+    let mut names = log.names().await.map_err(failed)?;
+    names.sort_unstable();
+    Ok(names)
+}
+
+async fn status(settings: &ReplicationSettings) -> Result<Exit> {
+    let log = connect(settings).await?;
+    let checkpoints = replica::newest_checkpoints(&*log).await.map_err(failed)?;
+    let mut rows = Vec::new();
+    for name in named(&*log, &[]).await? {
+        let bounds = log.bounds(&name).await.map_err(failed)?;
+        let checkpoint = checkpoints.get(&name).copied();
+        rows.push((name, bounds, checkpoint));
+    }
+    output::print(&render::logs(&rows))?;
+    Ok(Exit::Success)
+}
+
+async fn verify(settings: &Verify) -> Result<Exit> {
+    let log = connect(&settings.some.replication).await?;
+    let mut is_whole = true;
+    for name in named(&*log, &settings.some.snapshots).await? {
+        let found = audit(&*log, &name, settings.copies).await.map_err(failed)?;
+        is_whole &= found.faulty == 0;
+        output::print(&render::audited(&name, &found))?;
+    }
+    Ok(match is_whole {
+        true => Exit::Success,
+        false => Exit::Negative,
+    })
+}
+
+/// A replica inside this process, for a command.
+fn replica(log: &Arc<dyn Log>) -> (Arc<Registry>, Arc<Replica>) {
+    let waiting = Waiting::on(Handle::current());
+    let name = format!("evenkeel-log-{}", std::process::id());
+    let replica = Replica::new(Arc::clone(log), name, waiting, system_clock());
+    let replica = Arc::new(replica);
+    let registry = Registry::new(Limits::none(), Arc::new(Unobserved));
+    let registry = Arc::new(registry.with_journal(Arc::clone(&replica) as _));
+    replica.serve(&registry);
+    (registry, replica)
+}
+
+async fn checkpoint(settings: &Snapshots) -> Result<Exit> {
+    let log = connect(&settings.replication).await?;
+    for name in named(&*log, &settings.snapshots).await? {
+        let (registry, replica) = replica(&log);
+        let named = name.clone();
+        let write = move || -> Result<Option<u64>> {
+            replica.follow(&named, true)?;
+            let written = replica.checkpoint(&named)?;
+            drop(registry);
+            Ok(written)
+        };
+        let sequence = tokio::task::spawn_blocking(write).await??;
+        let told = match sequence {
+            Some(sequence) => format!("{name}: the checkpoint covers {sequence}\n"),
+            None => format!("{name}: nothing is new since the last checkpoint\n"),
+        };
+        output::print(&told)?;
+    }
+    Ok(Exit::Success)
+}
+
+async fn trim(settings: &Snapshots) -> Result<Exit> {
+    let log = connect(&settings.replication).await?;
+    for name in named(&*log, &settings.snapshots).await? {
+        let (registry, replica) = replica(&log);
+        let named = name.clone();
+        let trim = move || {
+            let trimmed = replica.trim(&named);
+            drop(registry);
+            trimmed
+        };
+        tokio::task::spawn_blocking(trim).await??;
+        let bounds = log.bounds(&name).await.map_err(failed)?;
+        output::print(&format!(
+            "{name}: begins at {}, ends at {}\n",
+            bounds.first, bounds.last
+        ))?;
+    }
+    Ok(Exit::Success)
+}

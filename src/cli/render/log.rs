@@ -1,0 +1,82 @@
+//! The log that several servers share.
+
+use std::time::SystemTime;
+
+use super::table::table;
+use super::text::number;
+use crate::log::Bounds;
+use crate::log::audit::Audit;
+
+/// A log: its snapshot, what it holds, and what the newest checkpoint covers, from
+/// when.
+type LogRow = (String, Bounds, Option<(u64, SystemTime)>);
+
+/// A line for each log.
+pub(crate) fn logs(all: &[LogRow]) -> String {
+    if all.is_empty() {
+        return "no logs\n".to_owned();
+    }
+    let rows = all.iter().map(|(name, bounds, checkpoint)| {
+        let (covers, written) = match checkpoint {
+            Some((sequence, at)) => (
+                sequence.to_string(),
+                humantime::format_rfc3339_seconds(*at).to_string(),
+            ),
+            None => ("-".to_owned(), "-".to_owned()),
+        };
+        let limit = match bounds.max_bytes {
+            0 => "-".to_owned(),
+            most => number(most),
+        };
+        [
+            name.clone(),
+            bounds.first.to_string(),
+            bounds.last.to_string(),
+            number(bounds.bytes),
+            limit,
+            format!("{}/{}", bounds.current, bounds.copies),
+            covers,
+            written,
+        ]
+    });
+    let headings = [
+        "NAME",
+        "FIRST",
+        "LAST",
+        "BYTES",
+        "MAX BYTES",
+        "COPIES",
+        "CHECKPOINT",
+        "WRITTEN",
+    ];
+    table("", headings, rows)
+}
+
+/// What was found in a log.
+pub(crate) fn audited(name: &str, found: &Audit) -> String {
+    let Bounds { first, last, .. } = found.bounds;
+    let mut text = format!(
+        "{name}: {} records and {} voids from {first} to {last}",
+        number(found.records),
+        number(found.voids)
+    );
+    if found.copies > 0 {
+        let (compared, copies) = (found.copies, found.bounds.copies);
+        text.push_str(&format!(", on {compared} of {copies} servers"));
+    }
+    match found.faulty {
+        0 => text.push_str(": all as they were written\n"),
+        faulty => text.push_str(&format!(": {} wrong\n", number(faulty))),
+    }
+    for fault in &found.faults {
+        let copy = fault
+            .copy
+            .map_or_else(String::new, |copy| format!(" on server {copy}"));
+        text.push_str(&format!("  {}{copy}: {}\n", fault.sequence, fault.what));
+    }
+    let more = found.faulty - found.faults.len() as u64;
+    if more > 0 {
+        text.push_str(&format!("  and {} more\n", number(more)));
+    }
+    text
+}

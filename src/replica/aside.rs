@@ -1,0 +1,131 @@
+//! What is too large for a record goes to blobs, and comes back.
+
+use prost::Message;
+use prost::bytes::Bytes;
+use uuid::Uuid;
+
+use super::decode::Decoding;
+use super::parts::{MAX_WRITING, Writing, part_name, whole};
+use super::server::Replica;
+use crate::log::entry_row::{PartRow, encode_changes};
+use crate::log::record::{Entries, compress, decompress, digest};
+use crate::log::{AsideRow, EntryRow, Error};
+use crate::snapshot::{Aside, Batch, JournalError};
+
+/// How large a part is before it is compressed, about, in bytes.
+const PART: usize = 4 << 20;
+
+impl Replica {
+    /// Adds a batch to a state aside.
+    pub(super) fn add_aside(&self, aside: Aside, batch: &Batch) -> Result<(), JournalError> {
+        self.with_aside(aside, |writing| {
+            self.add_local(writing.local, batch);
+            self.add_batch(writing, batch)
+        })
+    }
+
+    /// Completes a state aside, as often as asked; where it is.
+    pub(super) fn finish_aside(&self, aside: Aside) -> Result<AsideRow, JournalError> {
+        self.with_aside(aside, |writing| self.finish(writing))
+    }
+
+    /// The lock of all is not held while somebody waits for the log.
+    fn with_aside<T>(
+        &self,
+        aside: Aside,
+        act: impl FnOnce(&mut Writing) -> Result<T, JournalError>,
+    ) -> Result<T, JournalError> {
+        let taken = self.asides.open.lock().remove(&aside);
+        let mut writing = taken.ok_or(JournalError::LostAside)?;
+        let done = act(&mut writing);
+        self.asides.open.lock().insert(aside, writing);
+        done
+    }
+
+    /// Adds a batch.
+    pub(super) fn add_batch(
+        &self,
+        writing: &mut Writing,
+        batch: &Batch,
+    ) -> Result<(), JournalError> {
+        let batches = vec![encode_changes(batch.changes())];
+        // Messages one after another are one message with all of their lists.
+        self.add(writing, &PartRow { batches }.encode_to_vec())
+    }
+
+    /// Adds bytes.
+    fn add(&self, writing: &mut Writing, bytes: &[u8]) -> Result<(), JournalError> {
+        writing.begun.extend_from_slice(bytes);
+        match writing.begun.len() >= PART {
+            true => self.put_part(writing),
+            false => Ok(()),
+        }
+    }
+
+    /// Completes what is written.
+    pub(super) fn finish(&self, writing: &mut Writing) -> Result<AsideRow, JournalError> {
+        if !writing.begun.is_empty() {
+            self.put_part(writing)?;
+        }
+        match (self.clock)().steady.since(writing.since) < MAX_WRITING {
+            true => Ok(writing.row()),
+            // Its first parts may be dropped by the time that a record names them.
+            false => Err(JournalError::LostAside),
+        }
+    }
+
+    fn put_part(&self, writing: &mut Writing) -> Result<(), JournalError> {
+        let part = Bytes::from(compress(&writing.begun));
+        let name = part_name(&writing.uuid, writing.hashes.len());
+        self.put(&name, &part)?;
+        writing.hashes.push(digest(&[&part]));
+        writing.begun.clear();
+        Ok(())
+    }
+
+    /// Keeps a blob.
+    pub(super) fn put(&self, name: &str, blob: &Bytes) -> Result<(), JournalError> {
+        let put = || self.log.blobs().put(name, blob.clone());
+        self.waiting.insist(put).map_err(|error| match error {
+            Error::Full(_) => JournalError::LogFull,
+            error => JournalError::Unreachable(error.to_string()),
+        })
+    }
+
+    /// Writes entries that are too large for a record.
+    pub(super) fn write_entries(&self, entries: &[EntryRow]) -> Result<AsideRow, JournalError> {
+        let encoded = Entries {
+            entries: entries.to_vec(),
+        }
+        .encode_to_vec();
+        let mut writing = Writing::new((self.clock)().steady);
+        for part in encoded.chunks(PART) {
+            self.add(&mut writing, part)?;
+        }
+        self.finish(&mut writing)
+    }
+
+    /// Reads parts back, each in its order. They prove to be what was written only
+    /// once all are read.
+    pub(super) fn read_parts(
+        &self,
+        row: &AsideRow,
+        mut each: impl FnMut(Vec<u8>) -> Result<(), Decoding>,
+    ) -> Result<(), Decoding> {
+        let uuid = Uuid::from_slice(&row.uuid);
+        let uuid = uuid.map_err(|_| Decoding::Impossible("its parts have no name".to_owned()))?;
+        let mut hashes = Vec::new();
+        for index in 0..row.count as usize {
+            let name = part_name(&uuid, index);
+            let part = self.waiting.insist(|| self.log.blobs().get(&name));
+            let part = part.map_err(|error| Decoding::Unreachable(error.to_string()))?;
+            hashes.push(digest(&[&part]));
+            let bytes = decompress(&part).map_err(|_| Decoding::damaged())?;
+            each(bytes)?;
+        }
+        match whole(&hashes)[..] == row.sha256[..] {
+            true => Ok(()),
+            false => Err(Decoding::damaged()),
+        }
+    }
+}

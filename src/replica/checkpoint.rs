@@ -1,0 +1,222 @@
+//! Checkpoints: a snapshot as it was after a message of its log.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
+
+use data_encoding::HEXLOWER;
+
+use super::checkpoint_row::CheckpointRow;
+use super::counts::note;
+use super::decode::{self, Decoding};
+use super::parts::{Writing, part_names};
+use super::server::Replica;
+use super::track::Track;
+use crate::log::record::{open, seal};
+use crate::log::{AsideRow, Blob, Body, EntryRow, Log, Source};
+use crate::snapshot::held_row::time;
+use crate::snapshot::{
+    Change, JournalError, Registry, Restoring, SavedSnapshot, Snapshot, Standing, Whole,
+};
+
+/// Where checkpoints are.
+const CHECKPOINTS: &str = "checkpoint/";
+
+/// How long the log keeps messages at least, whatever checkpoints cover.
+const KEPT: Duration = Duration::from_secs(600);
+
+/// Where checkpoints of a snapshot are. Its name may hold any character.
+fn folder(name: &str) -> String {
+    format!("{CHECKPOINTS}{}/", HEXLOWER.encode(name.as_bytes()))
+}
+
+/// The newest checkpoint of each snapshot: the sequence that it covers, and when it
+/// was written.
+///
+/// # Errors
+/// [`crate::log::Error::Unreachable`].
+pub async fn newest_checkpoints(
+    log: &dyn Log,
+) -> Result<HashMap<String, (u64, SystemTime)>, crate::log::Error> {
+    let mut newest = HashMap::new();
+    for blob in log.blobs().list(CHECKPOINTS).await? {
+        let Some((name, sequence)) = parse(&blob.name) else {
+            continue;
+        };
+        let found = newest.entry(name).or_insert((sequence, blob.at));
+        *found = (*found).max((sequence, blob.at));
+    }
+    Ok(newest)
+}
+
+/// The snapshot and the sequence that a checkpoint is of.
+fn parse(blob: &str) -> Option<(String, u64)> {
+    let (hex, sequence) = blob.strip_prefix(CHECKPOINTS)?.split_once('/')?;
+    let name = HEXLOWER.decode(hex.as_bytes()).ok()?;
+    Some((String::from_utf8(name).ok()?, sequence.parse().ok()?))
+}
+
+impl Replica {
+    /// Writes a checkpoint of a snapshot; the sequence that it covers, or nothing
+    /// where there is nothing new. Batches wait only while a copy is made.
+    ///
+    /// # Errors
+    /// It cannot be written now.
+    pub fn checkpoint(&self, name: &str) -> Result<Option<u64>, JournalError> {
+        let Some(snapshot) = self.registry().and_then(|registry| registry.get(name).ok()) else {
+            return Ok(None);
+        };
+        let track = self.track(name);
+        let copied = snapshot.whole(|at| self.place_of(&track, at));
+        let Some((whole, place)) = copied else {
+            return Ok(None);
+        };
+        let sequence = place.sequence;
+        if sequence <= track.checkpoint.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let entry = self.write_whole(&whole)?;
+        let row = CheckpointRow {
+            snapshot: Some(entry),
+            ..place
+        };
+        let blob = format!("{}{sequence:020}", folder(name));
+        self.put(&blob, &seal(&row))?;
+        track.checkpoint.store(sequence, Ordering::Relaxed);
+        note(&self.counts.checkpoints);
+        Ok(Some(sequence))
+    }
+
+    /// The place of a snapshot in its log; `None` where there is something to read
+    /// first, or it has not begun.
+    pub(super) fn place_of(&self, track: &Track, at: Standing<'_>) -> Option<CheckpointRow> {
+        let reading = track.reading.lock();
+        let is_current = reading.is_of(at) && reading.ready.is_empty();
+        let has_begun = !at.epoch.is_empty() && reading.place.sequence > 0;
+        (is_current && has_begun).then(|| CheckpointRow::of(&reading))
+    }
+
+    /// Writes the objects of a snapshot aside; the entry that makes it anew.
+    pub(super) fn write_whole(&self, whole: &Whole) -> Result<EntryRow, JournalError> {
+        let mut writing = Writing::new((self.clock)().steady);
+        for batch in whole.frozen.batches() {
+            self.add_batch(&mut writing, &batch)?;
+        }
+        let aside: AsideRow = self.finish(&mut writing)?;
+        let entry = whole.entry(Change::Rewritten(crate::snapshot::Aside(0)));
+        Ok(EntryRow::of(&entry, Some(aside)))
+    }
+
+    /// The checkpoints of a snapshot, the newest first.
+    pub(super) fn checkpoints(&self, name: &str) -> Result<Vec<Blob>, JournalError> {
+        let folder = folder(name);
+        let listed = self.waiting.insist(|| self.log.blobs().list(&folder));
+        let mut listed = listed.map_err(|error| JournalError::Unreachable(error.to_string()))?;
+        listed.sort_unstable_by(|a, b| b.name.cmp(&a.name));
+        Ok(listed)
+    }
+
+    /// Reads the head of a checkpoint.
+    pub(super) fn read_checkpoint(&self, blob: &Blob) -> Result<CheckpointRow, Decoding> {
+        let bytes = self.waiting.insist(|| self.log.blobs().get(&blob.name));
+        let bytes = bytes.map_err(|error| Decoding::Unreachable(error.to_string()))?;
+        open(&bytes).map_err(|error| Decoding::Impossible(error.to_string()))
+    }
+
+    /// Restores a snapshot from a checkpoint.
+    pub(super) fn restore(
+        &self,
+        registry: &Registry,
+        name: &str,
+        row: EntryRow,
+    ) -> Result<Restoring, Decoding> {
+        let (held, answers) = decode::book(row.held)?;
+        let defaults = row.defaults.as_ref().map(decode::compile).transpose()?;
+        let restoring = registry.restoring(SavedSnapshot {
+            name: name.to_owned(),
+            epoch: row.epoch,
+            revision: row.revision,
+            sequence: row.sequence,
+            created: time(row.created),
+            updated: time(row.updated),
+            synced: row.synced,
+            defaults: defaults.unwrap_or_default(),
+            last_serial: row.last_serial,
+            held,
+            answers,
+        });
+        let aside = row.aside.ok_or_else(Decoding::damaged)?;
+        self.read_objects(&aside, |batch| restoring.add(batch))?;
+        Ok(restoring)
+    }
+
+    /// Trims the log of a snapshot up to its checkpoint before the last, except for
+    /// messages of the last minutes, and drops older checkpoints.
+    ///
+    /// # Errors
+    /// The log cannot be reached now.
+    pub fn trim(&self, name: &str) -> Result<(), JournalError> {
+        let unreachable = |error: crate::log::Error| JournalError::Unreachable(error.to_string());
+        let checkpoints = self.checkpoints(name)?;
+        let now: SystemTime = (self.clock)().wall;
+        let is_old = |blob: &&Blob| now.duration_since(blob.at).is_ok_and(|age| age >= KEPT);
+        let Some(covering) = checkpoints.iter().skip(1).find(is_old) else {
+            return Ok(());
+        };
+        let Ok(row) = self.read_checkpoint(covering) else {
+            return Ok(());
+        };
+        let parts = self.trimmed_parts(name, row.sequence)?;
+        let trim = || self.log.trim(name, row.sequence + 1);
+        self.waiting.insist(trim).map_err(unreachable)?;
+        for part in parts {
+            let dropped = self.waiting.until(self.log.blobs().drop_blob(&part));
+            dropped.map_err(unreachable)?;
+        }
+        for blob in checkpoints.iter().filter(|blob| blob.name < covering.name) {
+            self.drop_checkpoint(blob).map_err(unreachable)?;
+        }
+        Ok(())
+    }
+
+    /// The parts in blobs that records up to a sequence need, and nothing else does.
+    fn trimmed_parts(&self, name: &str, last: u64) -> Result<Vec<String>, JournalError> {
+        let unreachable = |error: crate::log::Error| JournalError::Unreachable(error.to_string());
+        let bounds = self.waiting.insist(|| self.log.bounds(name));
+        let first = bounds.map_err(unreachable)?.first;
+        let mut parts = Vec::new();
+        for sequence in first..=last {
+            let read = self.log.read(name, sequence, Source::Leader);
+            let message = match self.waiting.until(read) {
+                Ok(message) => message,
+                // Another server has trimmed it.
+                Err(crate::log::Error::NotFound(_)) => continue,
+                Err(error) => return Err(unreachable(error)),
+            };
+            // What counts for nobody may have been sent again.
+            let body = Body::read(&message.bytes).ok();
+            let Some(body) = body.filter(|body| body.after + 1 == sequence) else {
+                continue;
+            };
+            let asides = body.entries.iter().filter_map(|entry| entry.aside.as_ref());
+            parts.extend(asides.chain(&body.outside).flat_map(part_names));
+        }
+        Ok(parts)
+    }
+
+    /// Drops a checkpoint, if it is there.
+    pub(super) fn drop_checkpoint(&self, blob: &Blob) -> Result<(), crate::log::Error> {
+        let aside = self.read_checkpoint(blob).ok();
+        let aside = aside.and_then(|row| row.snapshot?.aside);
+        // The head goes last: it names the parts.
+        for name in aside.iter().flat_map(part_names) {
+            self.waiting.until(self.log.blobs().drop_blob(&name))?;
+        }
+        self.waiting.until(self.log.blobs().drop_blob(&blob.name))
+    }
+
+    /// A snapshot as it is, whoever waits for it: for a new epoch.
+    pub(super) fn whole(&self, snapshot: &Snapshot) -> Option<Whole> {
+        snapshot.whole(|_| Some(())).map(|(whole, ())| whole)
+    }
+}

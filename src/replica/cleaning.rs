@@ -1,0 +1,175 @@
+//! Drops what nobody needs any more: parts of blobs that no record names, and the logs of
+//! snapshots that were deleted.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, SystemTime};
+
+use super::parts::{PARTS, part_names};
+use super::server::Replica;
+use super::track::{Reading, Track};
+use crate::log::{AsideRow, Body, Error, Place, Source};
+use crate::snapshot::JournalError;
+use crate::snapshot::held_row::nanos;
+
+/// How old parts are at least that are dropped. What is being written is younger: see
+/// [`super::parts::MAX_WRITING`].
+const ORPHANED: Duration = Duration::from_secs(6 * 3_600);
+
+/// How long the log of a deleted snapshot is kept.
+const DELETED: Duration = Duration::from_secs(24 * 3_600);
+
+fn unreachable(error: Error) -> JournalError {
+    JournalError::Unreachable(error.to_string())
+}
+
+impl Replica {
+    /// Drops blobs that were written for a replace which was given up, or of which the
+    /// log is gone; how many.
+    ///
+    /// # Errors
+    /// Whether something is needed cannot be found out now; that is kept.
+    pub fn drop_orphans(&self) -> Result<usize, JournalError> {
+        let mut orphans = self.old_parts()?;
+        if orphans.is_empty() {
+            return Ok(0);
+        }
+        let names = self.waiting.insist(|| self.log.names());
+        for name in names.map_err(unreachable)? {
+            self.keep_those_of_checkpoints(&name, &mut orphans)?;
+            if orphans.is_empty() {
+                return Ok(0);
+            }
+            self.keep_those_of_records(&name, &mut orphans)?;
+        }
+        for part in &orphans {
+            let dropped = self.waiting.until(self.log.blobs().drop_blob(part));
+            dropped.map_err(unreachable)?;
+        }
+        Ok(orphans.len())
+    }
+
+    /// The parts of which none was written lately.
+    fn old_parts(&self) -> Result<HashSet<String>, JournalError> {
+        let listed = self.waiting.insist(|| self.log.blobs().list(PARTS));
+        let now: SystemTime = (self.clock)().wall;
+        let mut written: HashMap<&str, (bool, Vec<&str>)> = HashMap::new();
+        let listed = listed.map_err(unreachable)?;
+        for blob in &listed {
+            let whole = blob.name.rsplit_once('/').map_or("", |(whole, _)| whole);
+            let age = now.duration_since(blob.at).unwrap_or_default();
+            let (is_old, parts) = written.entry(whole).or_insert((true, Vec::new()));
+            *is_old &= age >= ORPHANED;
+            parts.push(&blob.name);
+        }
+        let old = written.into_values().filter(|(is_old, _)| *is_old);
+        Ok(old
+            .flat_map(|(_, parts)| parts)
+            .map(str::to_owned)
+            .collect())
+    }
+
+    fn keep_those_of_checkpoints(
+        &self,
+        name: &str,
+        orphans: &mut HashSet<String>,
+    ) -> Result<(), JournalError> {
+        for blob in self.checkpoints(name)? {
+            let row = self.read_checkpoint(&blob);
+            let row = row.map_err(|error| JournalError::Unreachable(error.to_string()))?;
+            keep(orphans, row.snapshot.and_then(|entry| entry.aside).iter());
+        }
+        Ok(())
+    }
+
+    fn keep_those_of_records(
+        &self,
+        name: &str,
+        orphans: &mut HashSet<String>,
+    ) -> Result<(), JournalError> {
+        let bounds = match self.waiting.insist(|| self.log.bounds(name)) {
+            Err(Error::NotFound(_)) => return Ok(()),
+            bounds => bounds.map_err(unreachable)?,
+        };
+        for sequence in bounds.first..=bounds.last {
+            let read = self.log.read(name, sequence, Source::Leader);
+            let message = match self.waiting.until(read) {
+                // Another server has trimmed it.
+                Err(Error::NotFound(_)) => continue,
+                message => message.map_err(unreachable)?,
+            };
+            let body = Body::read(&message.bytes);
+            let body = body.map_err(|error| JournalError::Unreachable(error.to_string()))?;
+            let asides = body.entries.iter().filter_map(|entry| entry.aside.as_ref());
+            keep(orphans, asides.chain(&body.outside));
+        }
+        Ok(())
+    }
+
+    /// Removes the log of a snapshot that was deleted a day ago; whether it is removed.
+    /// Before that the log is closed by a record, so that nobody appends to what is being
+    /// removed. `may_remove` is asked right before: of several servers one removes logs. If two do
+    /// all the same, neither removes a log that was made anew under the name.
+    ///
+    /// # Errors
+    /// It cannot be done now.
+    pub fn remove_deleted(
+        &self,
+        name: &str,
+        may_remove: impl Fn() -> bool,
+    ) -> Result<bool, JournalError> {
+        let track = self.track(name);
+        let mut reading = track.reading.lock();
+        if !self.is_long_deleted(&reading) {
+            return Ok(false);
+        }
+        if !reading.is_closed {
+            self.close(&track, &mut reading)?;
+        }
+        for blob in self.checkpoints(name)? {
+            self.drop_checkpoint(&blob).map_err(unreachable)?;
+        }
+        if !may_remove() {
+            return Ok(false);
+        }
+        match self.remove_closed(name, reading.place) {
+            // Another server was first.
+            Ok(()) | Err(Error::NotFound(_)) => {}
+            Err(error) => return Err(unreachable(error)),
+        }
+        self.read_anew(&track, &mut reading);
+        Ok(true)
+    }
+
+    /// Removes the log that ends at a place.
+    fn remove_closed(&self, name: &str, end: Place) -> Result<(), Error> {
+        let read = self.log.read(name, end.sequence, Source::Leader);
+        let last = self.waiting.until(read)?;
+        match Place::told_by(&last) == Some(end) {
+            true => self.waiting.until(self.log.remove_if(name, &last)),
+            // It was made anew.
+            false => Err(Error::Conflict),
+        }
+    }
+
+    fn is_long_deleted(&self, reading: &Reading) -> bool {
+        let is_over = reading.epoch.is_empty() && reading.ready.is_empty();
+        let age = nanos((self.clock)().wall).saturating_sub(reading.at);
+        let is_old = u64::try_from(age).is_ok_and(|age| Duration::from_nanos(age) >= DELETED);
+        let follows = reading.condition.check().is_ok();
+        let is_due = reading.is_closed || is_old;
+        follows && is_over && reading.place.sequence > 0 && is_due
+    }
+
+    /// Reads a log that is gone, or will be, from the beginning of the next one.
+    pub(super) fn read_anew(&self, track: &Track, reading: &mut Reading) {
+        *reading = Track::new(&track.name, &*self.log).reading.into_inner();
+        track.restart();
+    }
+}
+
+/// Keeps what is named.
+fn keep<'r>(orphans: &mut HashSet<String>, named: impl Iterator<Item = &'r AsideRow>) {
+    for part in named.flat_map(part_names) {
+        orphans.remove(&part);
+    }
+}

@@ -1,0 +1,199 @@
+//! Servers compare what they hold. After the same record of a log each copies the
+//! snapshot, and tells the others the digest of it. Whoever holds something else than
+//! the others reads the snapshot anew.
+
+use std::sync::Arc;
+
+use data_encoding::HEXLOWER;
+use prost::Message;
+use prost::bytes::Bytes;
+
+use super::counts::note;
+use super::digest::{DigestVote, DigestsRow, digest_of};
+use super::server::Replica;
+use super::track::{Ballot, Condition, Copied, Milestone, Reading, Track};
+use crate::log::Error;
+use crate::snapshot::{Registry, Standing, Whole};
+
+/// How many rounds a server waits for the others after it has said what it held. Before
+/// all have said so it is not known what most hold.
+const ROUNDS: u8 = 4;
+
+/// How often it tries to say so while others do.
+const TRIES: usize = 8;
+
+/// Where the digests of a snapshot are. Its name may hold any character.
+fn key(name: &str) -> String {
+    format!("digest/{}", HEXLOWER.encode(name.as_bytes()))
+}
+
+impl Replica {
+    /// Notes that what the last record leads to is compared, if that is due. `before` is
+    /// the time that the record before it had; the record ends with this entry.
+    pub(super) fn note_milestone(
+        &self,
+        reading: &mut Reading,
+        before: i64,
+        (epoch, entry): (&str, u64),
+    ) {
+        let every = i64::try_from(self.compares_every.as_nanos()).unwrap_or(i64::MAX);
+        if before / every != reading.at / every {
+            reading.milestone = Some(Milestone {
+                epoch: epoch.to_owned(),
+                entry,
+                log_id: reading.place.log_id,
+                sequence: reading.place.sequence,
+            });
+        }
+    }
+
+    /// Copies a snapshot whose turn somebody has, if it stands where it is to be compared.
+    pub(super) fn copy_if_due(&self, at: Standing<'_>, copy: &dyn Fn() -> Whole) {
+        let track = self.track(at.snapshot);
+        let (milestone, since) = {
+            let mut reading = track.reading.lock();
+            let is_here = |it: &mut Milestone| it.is_at(at.epoch, at.sequence);
+            (reading.milestone.take_if(is_here), reading.since)
+        };
+        if let Some(at) = milestone {
+            let whole = copy();
+            *track.copied.lock() = Some(Copied { at, since, whole });
+        }
+    }
+
+    /// Has a snapshot copied that stands where it is to be compared while nobody
+    /// changes it.
+    pub fn copy_for_comparing(&self, name: &str) {
+        let track = self.track(name);
+        let is_due = track.reading.lock().milestone.is_some();
+        if let Some(registry) = self.registry().filter(|_| is_due) {
+            // What cannot be read is told by those that follow.
+            let _ = registry.catch_up(name, false);
+        }
+    }
+
+    /// A round: compares what this server holds of all snapshots with what the others do,
+    /// where that is due.
+    pub fn compare_all(&self) {
+        for lag in self.lags() {
+            let name = &lag.snapshot;
+            if let Err(error) = self.compare(name) {
+                tracing::debug!(snapshot = name, %error, "not compared with other servers yet");
+            }
+        }
+    }
+
+    /// The same for one snapshot.
+    ///
+    /// # Errors
+    /// The log cannot be asked now. The same may be tried again.
+    pub fn compare(&self, name: &str) -> Result<(), Error> {
+        let Some(registry) = self.registry() else {
+            return Ok(());
+        };
+        let track = self.track(name);
+        let copied = track.copied.lock().take();
+        if let Some(Copied { at, since, whole }) = copied {
+            let vote = DigestVote {
+                server: self.writer.clone(),
+                digest: digest_of(&whole),
+                since,
+            };
+            let rounds = ROUNDS;
+            *track.ballot.lock() = Some(Ballot { at, vote, rounds });
+        }
+        let Some(ballot) = track.ballot.lock().clone() else {
+            return Ok(());
+        };
+        let is_over = match ballot.rounds {
+            0 => {
+                if let Some(told) = self.tell(name, &ballot)? {
+                    self.judge(&registry, &track, (&ballot, &told));
+                }
+                true
+            }
+            // The others may compare something later by now.
+            ROUNDS => self.tell(name, &ballot)?.is_none(),
+            _ => false,
+        };
+        *track.ballot.lock() = match is_over {
+            true => None,
+            false => Some(Ballot {
+                rounds: ballot.rounds - 1,
+                ..ballot
+            }),
+        };
+        Ok(())
+    }
+
+    /// Says what this server held; what all have said of the same record.
+    fn tell(&self, name: &str, ballot: &Ballot) -> Result<Option<DigestsRow>, Error> {
+        let (key, log_id) = (key(name), ballot.at.log_id.as_bytes());
+        for _ in 0..TRIES {
+            let found = self.waiting.until(self.log.keys().get(&key))?;
+            let (row, revision) = match found {
+                Some((bytes, revision)) => (DigestsRow::decode(bytes), Some(revision)),
+                None => (Ok(DigestsRow::default()), None),
+            };
+            // What is not readable is replaced.
+            let mut row = row.unwrap_or_default();
+            let is_same_log = row.log_id == log_id;
+            if is_same_log && row.sequence > ballot.at.sequence {
+                return Ok(None);
+            }
+            if !is_same_log || row.sequence < ballot.at.sequence {
+                row = DigestsRow {
+                    log_id: log_id.to_vec(),
+                    sequence: ballot.at.sequence,
+                    votes: Vec::new(),
+                };
+            }
+            if row.votes.contains(&ballot.vote) {
+                return Ok(Some(row));
+            }
+            row.votes.push(ballot.vote.clone());
+            let value = Bytes::from(row.encode_to_vec());
+            match self
+                .waiting
+                .until(self.log.keys().set_if(&key, revision, value))
+            {
+                Ok(_) => return Ok(Some(row)),
+                Err(Error::Conflict | Error::UnknownFate(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::Conflict)
+    }
+
+    /// Compares what was told. If what this server held is in doubt the snapshot answers
+    /// nothing more until it was read anew.
+    fn judge(
+        &self,
+        registry: &Registry,
+        track: &Arc<Track>,
+        (ballot, told): (&Ballot, &DigestsRow),
+    ) {
+        if told.agree() {
+            return;
+        }
+        let (name, own) = (&*track.name, &*ballot.vote.server);
+        let (sequence, servers) = (told.sequence, told.votes.len());
+        note(&self.counts.differences);
+        let votes = told.votes.iter();
+        let votes: Vec<_> = votes
+            .map(|vote| format!("{} {}", vote.server, HEXLOWER.encode(&vote.digest)))
+            .collect();
+        tracing::error!(snapshot = name, sequence, ?votes, "servers differ");
+        if told.doubts(own) {
+            let mut reading = track.reading.lock();
+            // It may have been read anew meanwhile.
+            if reading.condition == Condition::Following && reading.since == ballot.vote.since {
+                let why = format!("of {servers} servers some held something else at {sequence}");
+                let _ = self.stop(track, &mut reading, Condition::Quarantined(why));
+                drop(reading);
+                // It is told that it cannot be trusted.
+                let _ = registry.catch_up(name, false);
+            }
+        }
+    }
+}

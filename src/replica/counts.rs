@@ -1,0 +1,48 @@
+//! What a replica counts, for telemetry.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What happened since the start, of all snapshots.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Records that were appended.
+    pub appended: AtomicU64,
+    /// Records of others that were applied.
+    pub followed: AtomicU64,
+    /// Appends that lost against those of others.
+    pub conflicts: AtomicU64,
+    /// Appends of which no answer came.
+    pub unknown_fates: AtomicU64,
+    /// Messages that count for nobody.
+    pub voids: AtomicU64,
+    /// Messages that were missing or damaged, and were found elsewhere.
+    pub reread: AtomicU64,
+    /// How often a message that was there did not come in time.
+    pub stalls: AtomicU64,
+    /// How often a snapshot was given up because of what its log said.
+    pub quarantines: AtomicU64,
+    /// Snapshots that were read anew, from a checkpoint or from the beginning.
+    pub bootstraps: AtomicU64,
+    /// How often servers held different things after the same record.
+    pub differences: AtomicU64,
+    /// Checkpoints that were written.
+    pub checkpoints: AtomicU64,
+}
+
+/// How far a replica has come in the log of a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lag {
+    /// Name of the snapshot.
+    pub snapshot: String,
+    /// The sequence of the last message that was applied.
+    pub applied: u64,
+    /// The sequence that the last checkpoint covers; 0 when none is known.
+    pub checkpoint: u64,
+    /// Why it follows no longer, if so.
+    pub trouble: Option<String>,
+}
+
+/// Counts one more.
+pub fn note(count: &AtomicU64) {
+    count.fetch_add(1, Ordering::Relaxed);
+}

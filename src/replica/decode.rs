@@ -1,0 +1,232 @@
+//! Entries of records, as snapshots apply them.
+
+use std::sync::Arc;
+
+use prost::Message;
+use uuid::Uuid;
+
+use super::server::Replica;
+use crate::log::entry_row::{ChangesRow, PartRow};
+use crate::log::record::{self, Entries};
+use crate::log::{AsideRow, Body, EntryRow, Happened, NumberedRow, Unreadable};
+use crate::matching::{Path, Violations};
+use crate::proto::v1;
+use crate::snapshot::held_row::time;
+use crate::snapshot::{
+    Aside, Batch, Change, Defaults, Entry, KeptAnswer, Limits, NewState, Numbered, OwnedChange,
+    OwnedEntry, Reservation, Serial,
+};
+
+/// Why an entry cannot be decoded.
+#[derive(Debug, thiserror::Error)]
+pub enum Decoding {
+    /// What it needs cannot be read now.
+    #[error("{0}")]
+    Unreachable(String),
+    /// A later version has written it.
+    #[error("{0}")]
+    Later(String),
+    /// It never can be.
+    #[error("{0}")]
+    Impossible(String),
+}
+
+impl Decoding {
+    /// Blobs are not what was written.
+    pub fn damaged() -> Self {
+        Self::Impossible("what it keeps outside of the log is damaged".to_owned())
+    }
+
+    fn unreadable(error: &prost::DecodeError) -> Self {
+        Self::Impossible(format!("it cannot be read: {error}"))
+    }
+
+    fn unread(why: Unreadable) -> Self {
+        match why {
+            Unreadable::Format(_) | Unreadable::Unknown => Self::Later(why.to_string()),
+            why => Self::Impossible(why.to_string()),
+        }
+    }
+
+    fn invalid(faults: &Violations) -> Self {
+        let fault = faults.iter().next();
+        let told = fault.map_or_else(String::new, |f| format!("{}: {}", f.field, f.description));
+        Self::Impossible(format!("it is not valid: {told}"))
+    }
+}
+
+/// An entry of a record.
+pub struct Decoded {
+    /// As a snapshot applies it.
+    pub entry: OwnedEntry,
+    happened: Happened,
+    /// Its objects in the state directory, where they are not in the entry.
+    pub local: Option<Aside>,
+}
+
+impl Decoded {
+    /// As the state directory takes it.
+    pub fn as_kept<'e>(&'e self, snapshot: &'e str) -> Entry<'e> {
+        let OwnedEntry {
+            epoch,
+            revision,
+            sequence,
+            created,
+            updated,
+            synced,
+            change,
+            defaults,
+            last_serial,
+            held,
+            answers,
+            ended,
+            ..
+        } = &self.entry;
+        // What is nowhere is refused there.
+        let aside = self.local.unwrap_or(Aside(u64::MAX));
+        Entry {
+            snapshot,
+            epoch,
+            revision: *revision,
+            sequence: *sequence,
+            created: *created,
+            updated: *updated,
+            synced: *synced,
+            change: match (change, self.happened) {
+                (OwnedChange::Batch(batch), _) => Change::Batch(Some(batch)),
+                (OwnedChange::Replaced(_), Happened::Rewritten) => Change::Rewritten(aside),
+                (OwnedChange::Replaced(_), _) => Change::Replaced(aside),
+                (OwnedChange::Deleted, _) => Change::Deleted,
+            },
+            defaults: defaults.as_deref(),
+            last_serial: *last_serial,
+            held,
+            answers,
+            ended,
+        }
+    }
+}
+
+/// Reservations and answers, each with its number.
+type Book = (Vec<(Serial, Reservation)>, Vec<(Serial, KeptAnswer)>);
+
+impl Replica {
+    /// The entries of a record of the log of a snapshot.
+    pub(super) fn decode(&self, name: &str, body: &Body) -> Result<Vec<Decoded>, Decoding> {
+        let outside = body.outside.as_ref().map(|row| self.read_entries(row));
+        let entries = match outside.transpose()? {
+            Some(entries) => entries,
+            None => body.entries.clone(),
+        };
+        let mark = Uuid::from_slice(&body.nonce).unwrap_or_default();
+        let decoded = entries
+            .into_iter()
+            .map(|entry| self.decode_one(name, entry, mark));
+        decoded.collect()
+    }
+
+    fn read_entries(&self, row: &AsideRow) -> Result<Vec<EntryRow>, Decoding> {
+        let mut bytes = Vec::new();
+        self.read_parts(row, |part| {
+            bytes.extend(part);
+            Ok(())
+        })?;
+        let entries: Entries = record::decode(&bytes).map_err(Decoding::unread)?;
+        Ok(entries.entries)
+    }
+
+    fn decode_one(&self, name: &str, row: EntryRow, mark: Uuid) -> Result<Decoded, Decoding> {
+        let happened = Happened::try_from(row.happened);
+        let (happened, mut local) = (
+            happened.map_err(|_| Decoding::unread(Unreadable::Unknown))?,
+            None,
+        );
+        let change = match happened {
+            Happened::Batch => OwnedChange::Batch(batch(&row.changes)?),
+            Happened::Replaced | Happened::Rewritten => {
+                let state = self.new_state().ok_or_else(Decoding::damaged)?;
+                local = self.open_local(name);
+                let read = self.read_state(&row, &state, local);
+                read.inspect_err(|_| self.drop_local(local))?;
+                OwnedChange::Replaced(Box::new(state))
+            }
+            Happened::Deleted => OwnedChange::Deleted,
+        };
+        let defaults = row.defaults.as_ref().map(compile).transpose()?;
+        let (held, answers) = book(row.held)?;
+        let entry = OwnedEntry {
+            epoch: row.epoch,
+            revision: row.revision,
+            sequence: row.sequence,
+            created: time(row.created),
+            updated: time(row.updated),
+            synced: row.synced,
+            change,
+            defaults: defaults.map(Arc::new),
+            last_serial: row.last_serial,
+            held,
+            answers,
+            ended: row.ended,
+            mark,
+        };
+        Ok(Decoded {
+            entry,
+            happened,
+            local,
+        })
+    }
+
+    fn read_state(
+        &self,
+        row: &EntryRow,
+        state: &NewState,
+        local: Option<Aside>,
+    ) -> Result<(), Decoding> {
+        let aside = row.aside.as_ref().ok_or_else(Decoding::damaged)?;
+        self.read_objects(aside, |batch| {
+            state.add(batch);
+            self.add_local(local, batch);
+        })
+    }
+
+    /// Reads objects that were written aside.
+    pub(super) fn read_objects(
+        &self,
+        aside: &AsideRow,
+        mut each: impl FnMut(&Batch),
+    ) -> Result<(), Decoding> {
+        self.read_parts(aside, |part| {
+            let part: PartRow = record::decode(&part).map_err(Decoding::unread)?;
+            part.batches.iter().try_for_each(|changes| {
+                each(&batch(changes)?);
+                Ok(())
+            })
+        })
+    }
+}
+
+/// Changes that somebody accepted: limits do not apply again.
+fn batch(changes: &[u8]) -> Result<Batch, Decoding> {
+    let row = ChangesRow::decode(changes).map_err(|error| Decoding::unreadable(&error))?;
+    let batch = Batch::check(row.changes, &Limits::none(), Path::root("changes"));
+    batch.map_err(|faults| Decoding::invalid(&faults))
+}
+
+/// Default constraints that somebody accepted.
+pub fn compile(wire: &v1::DefaultConstraints) -> Result<Defaults, Decoding> {
+    let defaults = Defaults::compile(wire, &Limits::none(), Path::root("defaultConstraints"));
+    defaults.map_err(|faults| Decoding::invalid(&faults))
+}
+
+/// Reservations and answers.
+pub fn book(rows: Vec<NumberedRow>) -> Result<Book, Decoding> {
+    let (mut held, mut answers) = (Vec::new(), Vec::new());
+    for NumberedRow { serial, row } in rows {
+        let kept = row.unwrap_or_default().into_kept();
+        match kept.map_err(Decoding::Impossible)? {
+            Numbered::Held(reservation) => held.push((serial, reservation)),
+            Numbered::Answer(answer) => answers.push((serial, answer)),
+        }
+    }
+    Ok((held, answers))
+}

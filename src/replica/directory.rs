@@ -1,0 +1,63 @@
+//! The state directory of a replica.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use prost::Message;
+
+use super::checkpoint_row::CheckpointRow;
+use crate::snapshot::{Aside, Change, Journal, JournalError, Whole};
+use crate::store::{Store, StoredSnapshot};
+
+/// A state directory beside the log.
+pub struct Local {
+    pub store: Arc<Store>,
+    /// Snapshots of which the directory has not everything: they are written whole
+    /// before it takes records again.
+    pub behind: Mutex<HashSet<String>>,
+    /// Where the snapshots are that were restored, until their logs are followed.
+    pub found: Mutex<Vec<(StoredSnapshot, CheckpointRow)>>,
+}
+
+impl Local {
+    /// A directory of which nothing is known yet.
+    pub fn new(store: Arc<Store>) -> Self {
+        Self {
+            store,
+            behind: Mutex::default(),
+            found: Mutex::default(),
+        }
+    }
+
+    /// Whether it has not everything of a snapshot.
+    pub fn is_behind(&self, snapshot: &str) -> bool {
+        self.behind.lock().contains(snapshot)
+    }
+
+    /// Has a snapshot written whole before anything else of it.
+    pub fn note_behind(&self, snapshot: &str) {
+        self.behind.lock().insert(snapshot.to_owned());
+    }
+
+    /// Begins a state aside; `None` where there is no use in it.
+    pub fn open(&self, snapshot: &str) -> Option<Aside> {
+        if self.is_behind(snapshot) {
+            return None;
+        }
+        self.store.open_aside().ok()
+    }
+
+    /// Writes a snapshot whole, as it is at a place of its log.
+    pub fn rewrite(&self, whole: &Whole, place: &CheckpointRow) -> Result<(), JournalError> {
+        let aside = self.store.open_aside()?;
+        let write = || {
+            for batch in whole.frozen.batches() {
+                self.store.write_aside(aside, &batch)?;
+            }
+            let entry = whole.entry(Change::Rewritten(aside));
+            self.store.append_at(&[entry], place.encode_to_vec())
+        };
+        write().inspect_err(|_| self.store.drop_aside(aside))
+    }
+}

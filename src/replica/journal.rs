@@ -1,0 +1,201 @@
+//! A replica is the journal of its registry: to record an entry is to append it
+//! to the log of its snapshot.
+
+use std::time::Duration;
+
+use super::counts::note;
+use super::reading::NextMessage;
+use super::server::Replica;
+use super::track::{Condition, Reading, Track};
+use crate::log::EntryRow;
+use crate::snapshot::{
+    Aside, Batch, Change, Entry, Journal, JournalError, Missed, Standing, Whole,
+};
+
+/// How many records are read before they are handed out.
+const AT_ONCE: usize = 32;
+
+/// How long to wait for a message that is known to be there.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl Journal for Replica {
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn append(&self, entries: &[Entry<'_>]) -> Result<(), JournalError> {
+        let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
+            return Ok(());
+        };
+        let track = self.track(first.snapshot);
+        let mut reading = track.reading.lock();
+        reading.condition.check()?;
+        if !reading.ready.is_empty() || !follows(&reading, first) {
+            return Err(JournalError::Behind);
+        }
+        let rows: Result<Vec<EntryRow>, _> = entries.iter().map(|e| self.row(e)).collect();
+        let before = reading.at;
+        self.publish(&track, &mut reading, rows?)?;
+        if self.local.is_some() {
+            let local: Vec<_> = entries.iter().map(|it| self.local(*it)).collect();
+            self.keep(&track, &reading, &local);
+        }
+        match last.change {
+            Change::Deleted => reading.stand_before(),
+            _ => {
+                reading.stand_at(last.epoch, last.sequence);
+                self.note_milestone(&mut reading, before, (last.epoch, last.sequence));
+            }
+        }
+        for entry in entries {
+            if let Change::Replaced(aside) | Change::Rewritten(aside) = entry.change {
+                // It is still there where the directory is behind.
+                self.drop_local(self.asides.close(aside));
+            }
+        }
+        Ok(())
+    }
+
+    fn open_aside(&self) -> Result<Aside, JournalError> {
+        // Of which snapshot it will be is not known yet.
+        Ok(self.asides.open(self.open_local(""), (self.clock)().steady))
+    }
+
+    fn write_aside(&self, aside: Aside, changes: &Batch) -> Result<(), JournalError> {
+        self.add_aside(aside, changes)
+    }
+
+    fn drop_aside(&self, aside: Aside) {
+        self.drop_local(self.asides.close(aside));
+    }
+
+    fn missed(&self, at: Standing<'_>, all: bool) -> Result<Missed, JournalError> {
+        let track = self.track(at.snapshot);
+        let mut reading = track.reading.lock();
+        if !reading.is_of(at) {
+            return Ok(Missed {
+                is_over: true,
+                ..Missed::default()
+            });
+        }
+        let read = match all {
+            true => self.read_all(&track, &mut reading),
+            false => self
+                .read_some(&track, &mut reading, Duration::ZERO, AT_ONCE)
+                .map(|read| read == AT_ONCE),
+        };
+        // What was read is handed out whatever came of the rest, which is asked for
+        // again.
+        let has_more = match reading.ready.is_empty() {
+            true => read?,
+            false => read.unwrap_or(true),
+        };
+        let missed = self.hand_out(&track, &mut reading)?;
+        Ok(Missed {
+            has_more: has_more || !reading.ready.is_empty(),
+            ..missed
+        })
+    }
+
+    fn stands(&self, at: Standing<'_>, copy: &dyn Fn() -> Whole) {
+        self.copy_if_due(at, copy);
+    }
+
+    fn let_others(&self, snapshot: &str) {
+        let track = self.track(snapshot);
+        let mut reading = track.reading.lock();
+        while let Some((_, until)) = reading.owed {
+            let left = until.since((self.clock)().steady);
+            // What cannot be read is told when something is appended.
+            let read = self.read_some(&track, &mut reading, left, 1);
+            if left.is_zero() || read != Ok(1) {
+                reading.owed = None;
+            }
+        }
+    }
+
+    fn diverged(&self, snapshot: &str, why: &str) {
+        let track = self.track(snapshot);
+        let mut reading = track.reading.lock();
+        let why = format!("what the log says does not fit: {why}");
+        let _ = self.stop(&track, &mut reading, Condition::Quarantined(why));
+    }
+}
+
+impl Replica {
+    /// An entry as it is appended.
+    fn row(&self, entry: &Entry<'_>) -> Result<EntryRow, JournalError> {
+        let aside = match entry.change {
+            Change::Replaced(aside) | Change::Rewritten(aside) => Some(self.finish_aside(aside)?),
+            Change::Batch(_) | Change::Deleted => None,
+        };
+        Ok(EntryRow::of(entry, aside))
+    }
+
+    /// An entry as the state directory takes it.
+    fn local<'e>(&self, entry: Entry<'e>) -> Entry<'e> {
+        let local = |aside| self.asides.local(aside).unwrap_or(Aside(u64::MAX));
+        let change = match entry.change {
+            Change::Replaced(aside) => Change::Replaced(local(aside)),
+            Change::Rewritten(aside) => Change::Rewritten(local(aside)),
+            change => change,
+        };
+        Entry { change, ..entry }
+    }
+
+    /// Reads what has arrived, up to a number of records; how many messages
+    /// that were.
+    fn read_some(
+        &self,
+        track: &Track,
+        reading: &mut Reading,
+        within: Duration,
+        most: usize,
+    ) -> Result<usize, JournalError> {
+        for read in 0..most {
+            match self.next(track, reading, within)? {
+                NextMessage::Nothing => return Ok(read),
+                NextMessage::Void => {}
+                NextMessage::Record(record, message) => {
+                    self.take_others(track, reading, (*record, message))?;
+                }
+            }
+        }
+        Ok(most)
+    }
+
+    /// Reads everything that the log holds now, or a number of records of it; whether
+    /// there is more.
+    fn read_all(&self, track: &Track, reading: &mut Reading) -> Result<bool, JournalError> {
+        let bounds = self.waiting.until(self.log.bounds(&track.name));
+        let last = match bounds {
+            Ok(bounds) => bounds.last,
+            Err(crate::log::Error::NotFound(_)) if reading.place.sequence == 0 => {
+                return Ok(false);
+            }
+            Err(crate::log::Error::NotFound(_)) if reading.is_closed => {
+                self.read_anew(track, reading);
+                return Ok(false);
+            }
+            Err(crate::log::Error::NotFound(_)) => {
+                return Err(self.stop(track, reading, Condition::Gone));
+            }
+            Err(error) => return Err(JournalError::Unreachable(error.to_string())),
+        };
+        while reading.place.sequence < last && reading.ready.len() < AT_ONCE {
+            // One by one: after the last one there is nothing to wait for.
+            if self.read_some(track, reading, PATIENCE, 1)? == 0 {
+                note(&self.counts.stalls);
+                let why = "its end was not read in time".to_owned();
+                return Err(JournalError::Unreachable(why));
+            }
+        }
+        Ok(reading.place.sequence < last)
+    }
+}
+
+/// Whether an entry comes right after those that were handed out.
+fn follows(reading: &Reading, entry: &Entry<'_>) -> bool {
+    let is_first = reading.epoch.is_empty() && entry.sequence == 1;
+    is_first || (reading.epoch == entry.epoch && entry.sequence == reading.sequence + 1)
+}

@@ -1,0 +1,171 @@
+//! What a replica keeps in a state directory of its own: all that it has read of the
+//! logs, each record in one transaction with its place. A server that starts again reads
+//! that, and then only what the logs hold after it. Nothing is promised by it: what is
+//! not there is read from the log.
+
+use prost::Message;
+
+use super::checkpoint_row::CheckpointRow;
+use super::server::Replica;
+use super::track::{Reading, Track};
+use crate::log::Error;
+use crate::snapshot::{Aside, Batch, Entry, Journal, Standing};
+use crate::store::StoreError;
+
+/// Why a state directory cannot be used beside a log.
+#[derive(Debug, thiserror::Error)]
+pub enum Unusable {
+    /// The log cannot be asked now. The same may be tried again.
+    #[error("{0}")]
+    Unreachable(Error),
+    /// It cannot be read.
+    #[error("{0}")]
+    Unreadable(StoreError),
+    /// A server of its own has written it.
+    #[error(
+        "the state directory holds snapshot {0:?} of a server without a log: save it with \
+         `evenkeel snapshot save`, or give an empty directory"
+    )]
+    Foreign(String),
+}
+
+impl Replica {
+    /// Finds out which snapshots of the state directory are continued by their logs. The
+    /// others are read from the logs.
+    ///
+    /// # Errors
+    /// [`Unusable`].
+    pub fn examine_local(&self) -> Result<(), Unusable> {
+        let Some(local) = &self.local else {
+            return Ok(());
+        };
+        let mut found = Vec::new();
+        for kept in local.store.kept().map_err(Unusable::Unreadable)? {
+            let Some(place) = &kept.place else {
+                return Err(Unusable::Foreign(kept.name));
+            };
+            let row = CheckpointRow::decode(&**place).unwrap_or_default();
+            match self.is_continued(&kept.name, &row) {
+                Ok(true) => found.push((kept, row)),
+                Ok(false) => {
+                    tracing::warn!(
+                        snapshot = kept.name,
+                        "its log does not continue the state directory: it is read anew"
+                    );
+                    local.note_behind(&kept.name);
+                }
+                Err(error) => return Err(Unusable::Unreachable(error)),
+            }
+        }
+        *local.found.lock() = found;
+        Ok(())
+    }
+
+    fn is_continued(&self, name: &str, row: &CheckpointRow) -> Result<bool, Error> {
+        let Some(place) = row.place() else {
+            return Ok(false);
+        };
+        match self.waiting.until(self.log.bounds(name)) {
+            Ok(bounds) => self.continues(&self.track(name), (row, place), bounds),
+            Err(Error::NotFound(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a snapshot of the state directory is to be restored from it.
+    pub fn is_local(&self, snapshot: &str) -> bool {
+        let local = self.local.as_ref();
+        local.is_some_and(|local| {
+            let found = local.found.lock();
+            found.iter().any(|(kept, _)| kept.name == snapshot)
+        })
+    }
+
+    /// Follows the logs of the snapshots that were restored, each from its place.
+    pub fn resume(&self) {
+        let Some(local) = &self.local else { return };
+        for (kept, row) in std::mem::take(&mut *local.found.lock()) {
+            let Some(place) = row.place() else { continue };
+            let track = self.track(&kept.name);
+            let follower = self.log.follow(&kept.name, place.sequence);
+            let mut reading = row.reading(place, follower);
+            reading.stand_at(&kept.epoch, kept.sequence);
+            Self::read_from(&track, reading);
+        }
+    }
+
+    /// Keeps the entries of a record that was read, or appended.
+    pub(super) fn keep(&self, track: &Track, reading: &Reading, entries: &[Entry<'_>]) {
+        let Some(local) = self.local.as_ref().filter(|_| !entries.is_empty()) else {
+            return;
+        };
+        if local.is_behind(&track.name) {
+            return;
+        }
+        let place = CheckpointRow::of(reading).encode_to_vec();
+        if let Err(error) = local.store.append_at(entries, place) {
+            tracing::warn!(
+                snapshot = track.name,
+                %error,
+                "the state directory is behind the log; it is written anew"
+            );
+            local.note_behind(&track.name);
+        }
+    }
+
+    /// Begins a state aside in the state directory; `None` without one.
+    pub(super) fn open_local(&self, snapshot: &str) -> Option<Aside> {
+        self.local.as_ref()?.open(snapshot)
+    }
+
+    /// Adds to a state aside in the state directory, if there is one. What cannot be
+    /// written shows when it is to become a snapshot's.
+    pub(super) fn add_local(&self, aside: Option<Aside>, batch: &Batch) {
+        if let Some((local, aside)) = self.local.as_ref().zip(aside)
+            && local.store.write_aside(aside, batch).is_err()
+        {
+            local.store.drop_aside(aside);
+        }
+    }
+
+    /// Gives up a state aside in the state directory, if there is one.
+    pub(super) fn drop_local(&self, aside: Option<Aside>) {
+        if let Some((local, aside)) = self.local.as_ref().zip(aside) {
+            local.store.drop_aside(aside);
+        }
+    }
+
+    /// Notes that a snapshot is another one than that of the state directory.
+    pub(super) fn outdate_local(&self, snapshot: &str) {
+        if let Some(local) = &self.local {
+            local.note_behind(snapshot);
+        }
+    }
+
+    /// Writes a snapshot whole to the state directory, if that is behind. Changes wait
+    /// meanwhile; decisions do not.
+    pub fn mend_local(&self, name: &str) {
+        let Some(local) = &self.local else { return };
+        if !local.is_behind(name) {
+            return;
+        }
+        let Some(snapshot) = self.registry().and_then(|registry| registry.get(name).ok()) else {
+            return;
+        };
+        let track = self.track(name);
+        let mended = snapshot.with_whole(|at: Standing<'_>, whole| {
+            let place = self.place_of(&track, at)?;
+            let mended = local.rewrite(&whole, &place);
+            if mended.is_ok() {
+                local.behind.lock().remove(name);
+            }
+            Some(mended)
+        });
+        match mended.flatten() {
+            Some(Err(error)) => tracing::warn!(snapshot = name, %error, "no state is kept"),
+            Some(Ok(())) => tracing::info!(snapshot = name, "the state directory is up to date"),
+            // There is something to read first.
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What is being written to blobs, and the names that it has there.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use uuid::Uuid;
+
+use crate::log::AsideRow;
+use crate::log::record::{Hash, digest};
+use crate::snapshot::{Aside, Moment};
+
+/// Where parts are.
+pub const PARTS: &str = "parts/";
+
+/// How long may be written at most until it is named by a record: older parts that no
+/// record names are dropped.
+pub const MAX_WRITING: Duration = Duration::from_secs(5 * 3_600);
+
+/// What is being written.
+#[derive(Default)]
+pub struct OpenAsides {
+    pub open: Mutex<HashMap<Aside, Writing>>,
+    last: Mutex<u64>,
+}
+
+/// Parts that are written one after another.
+pub struct Writing {
+    /// In the names of the parts.
+    pub uuid: Uuid,
+    /// When it was begun.
+    pub since: Moment,
+    /// Of the parts that are written.
+    pub hashes: Vec<Hash>,
+    /// What the next part begins with.
+    pub begun: Vec<u8>,
+    /// The same in the state directory, if it is there.
+    pub local: Option<Aside>,
+}
+
+impl Writing {
+    /// Nothing yet.
+    pub fn new(since: Moment) -> Self {
+        Self {
+            uuid: Uuid::new_v4(),
+            since,
+            hashes: Vec::new(),
+            begun: Vec::new(),
+            local: None,
+        }
+    }
+
+    /// Where it is, as far as it is written.
+    pub fn row(&self) -> AsideRow {
+        AsideRow {
+            uuid: self.uuid.as_bytes().to_vec(),
+            count: u32::try_from(self.hashes.len()).expect("parts are large"),
+            sha256: whole(&self.hashes).to_vec(),
+        }
+    }
+}
+
+/// The hash of all parts, by theirs.
+pub fn whole(hashes: &[Hash]) -> Hash {
+    let pieces: Vec<&[u8]> = hashes.iter().map(|hash| &hash[..]).collect();
+    digest(&pieces)
+}
+
+/// The name of a part.
+pub fn part_name(uuid: &Uuid, index: usize) -> String {
+    format!("{PARTS}{}/{index}", uuid.simple())
+}
+
+/// The names of all parts.
+pub fn part_names(row: &AsideRow) -> Vec<String> {
+    let uuid = Uuid::from_slice(&row.uuid).unwrap_or_default();
+    let parts = 0..row.count as usize;
+    parts.map(|index| part_name(&uuid, index)).collect()
+}
+
+impl OpenAsides {
+    /// Begins one, which is in the state directory as `local`.
+    pub fn open(&self, local: Option<Aside>, now: Moment) -> Aside {
+        let mut last = self.last.lock();
+        *last += 1;
+        let aside = Aside(*last);
+        let writing = Writing {
+            local,
+            ..Writing::new(now)
+        };
+        self.open.lock().insert(aside, writing);
+        aside
+    }
+
+    /// Where one is in the state directory.
+    pub fn local(&self, aside: Aside) -> Option<Aside> {
+        self.open.lock().get(&aside)?.local
+    }
+
+    /// Forgets one; where it is in the state directory. Its parts go when they are old:
+    /// giving up waits for nothing.
+    pub fn close(&self, aside: Aside) -> Option<Aside> {
+        self.open.lock().remove(&aside)?.local
+    }
+}

@@ -1,0 +1,243 @@
+//! Reads a log message by message. Only what proves its place goes on.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::counts::note;
+use super::decode::{Decoded, Decoding};
+use super::server::Replica;
+use super::track::{Condition, Reading, Track};
+use crate::log::{Error, Message, Record, Source, Verdict};
+use crate::snapshot::{JournalError, Missed, OwnedChange};
+
+/// How many copies of a log are asked for a message at most.
+const PEERS: usize = 5;
+
+/// What came next in a log.
+pub enum NextMessage {
+    /// A record, which is not taken yet.
+    Record(Box<Record>, Message),
+    /// A message that counts for nobody; the log was read past it.
+    Void,
+    /// Nothing, in time.
+    Nothing,
+}
+
+impl Replica {
+    /// The next record of a log, if it comes in time.
+    pub(super) fn next(
+        &self,
+        track: &Track,
+        reading: &mut Reading,
+        within: Duration,
+    ) -> Result<NextMessage, JournalError> {
+        reading.condition.check()?;
+        let after = reading.place.sequence;
+        let next = self.waiting.until(reading.follower.next(after, within));
+        let message = match next {
+            Ok(Some(message)) => message,
+            Ok(None) => return Ok(NextMessage::Nothing),
+            // It begins with the first append.
+            Err(Error::NotFound(_)) if after == 0 => return Ok(NextMessage::Nothing),
+            Err(Error::NotFound(_)) if reading.is_closed => {
+                self.read_anew(track, reading);
+                return Ok(NextMessage::Nothing);
+            }
+            Err(Error::NotFound(_)) if self.is_gone(track) => {
+                return Err(self.stop(track, reading, Condition::Gone));
+            }
+            Err(Error::Trimmed(_)) => return Err(self.stop(track, reading, Condition::Behind)),
+            Err(Error::Shorter(last)) => {
+                return Err(self.stop(track, reading, Condition::Ahead(last)));
+            }
+            Err(error) => return Err(JournalError::Unreachable(error.to_string())),
+        };
+        let verdict = reading.place.judge(&message);
+        self.act_on(track, reading, (verdict, message))
+    }
+
+    /// Whether a log is not there. While a leader is elected a follower may not find it
+    /// either.
+    fn is_gone(&self, track: &Track) -> bool {
+        let bounds = self.waiting.until(self.log.bounds(&track.name));
+        matches!(bounds, Err(Error::NotFound(_)))
+    }
+
+    fn act_on(
+        &self,
+        track: &Track,
+        reading: &mut Reading,
+        (verdict, message): (Verdict, Message),
+    ) -> Result<NextMessage, JournalError> {
+        match verdict {
+            Verdict::Valid(record) => Ok(NextMessage::Record(record, message)),
+            Verdict::Void => {
+                note(&self.counts.voids);
+                self.pass(track, reading, &message);
+                Ok(NextMessage::Void)
+            }
+            Verdict::Later(why) => {
+                Err(self.stop(track, reading, Condition::Later(why.to_string())))
+            }
+            suspicious => match self.reread(track, reading)? {
+                Some(found) => {
+                    note(&self.counts.reread);
+                    self.act_on(track, reading, found)
+                }
+                None => {
+                    let place = reading.place.sequence + 1;
+                    let why = format!("message {place} of the log: {}", told(&suspicious));
+                    Err(self.stop(track, reading, Condition::Quarantined(why)))
+                }
+            },
+        }
+    }
+
+    /// The next message as a copy of the log has it where that is sound.
+    fn reread(
+        &self,
+        track: &Track,
+        reading: &Reading,
+    ) -> Result<Option<(Verdict, Message)>, JournalError> {
+        let sources = (0..PEERS).map(Source::Peer);
+        for source in std::iter::once(Source::Leader).chain(sources) {
+            let sequence = reading.place.sequence + 1;
+            match self
+                .waiting
+                .until(self.log.read(&track.name, sequence, source))
+            {
+                Ok(message) => {
+                    let verdict = reading.place.judge(&message);
+                    if matches!(verdict, Verdict::Valid(_) | Verdict::Void) {
+                        return Ok(Some((verdict, message)));
+                    }
+                }
+                Err(Error::NotFound(_)) => {}
+                // Whether it is sound is not known.
+                Err(error) if source == Source::Leader => {
+                    return Err(JournalError::Unreachable(error.to_string()));
+                }
+                Err(_) => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads past a message.
+    fn pass(&self, track: &Track, reading: &mut Reading, message: &Message) {
+        reading.before = reading.place.hash;
+        reading.place = reading.place.after(message);
+        track.applied.store(message.sequence, Ordering::Relaxed);
+    }
+
+    /// Reads past a record.
+    pub(super) fn take(
+        &self,
+        track: &Track,
+        reading: &mut Reading,
+        (record, message): (&Record, &Message),
+    ) {
+        self.pass(track, reading, message);
+        reading.place.log_id = record.body.log_id();
+        reading.at = reading.at.max(record.body.at);
+        reading.is_closed |= record.body.closes;
+    }
+
+    /// Takes a record of another server: its entries are handed out next.
+    pub(super) fn take_others(
+        &self,
+        track: &Track,
+        reading: &mut Reading,
+        (record, message): (Record, Message),
+    ) -> Result<(), JournalError> {
+        let entries = match self.decode(&track.name, &record.body) {
+            Ok(entries) => entries,
+            // It is taken once the blobs that it needs can be read.
+            Err(Decoding::Unreachable(why)) => return Err(JournalError::Unreachable(why)),
+            Err(Decoding::Later(why)) => {
+                return Err(self.stop(track, reading, Condition::Later(why)));
+            }
+            Err(Decoding::Impossible(why)) => {
+                let why = format!("record {}: {why}", message.sequence);
+                return Err(self.stop(track, reading, Condition::Quarantined(why)));
+            }
+        };
+        note(&self.counts.followed);
+        reading.note_other(&record.body.writer);
+        let before = reading.at;
+        self.take(track, reading, (&record, &message));
+        if let Some(Decoded { entry, .. }) = entries.last() {
+            self.note_milestone(reading, before, (&entry.epoch, entry.sequence));
+        }
+        if self.local.is_some() {
+            let local: Vec<_> = entries.iter().map(|it| it.as_kept(&track.name)).collect();
+            self.keep(track, reading, &local);
+            entries.iter().for_each(|it| self.drop_local(it.local));
+        }
+        reading.ready.extend(entries.into_iter().map(|it| it.entry));
+        Ok(())
+    }
+
+    /// Hands out the entries that were read, up to the end of the snapshot that
+    /// they are of; whether that has ended otherwise than by its deletion.
+    pub(super) fn hand_out(
+        &self,
+        track: &Track,
+        reading: &mut Reading,
+    ) -> Result<Missed, JournalError> {
+        let mut missed = Missed::default();
+        while let Some(entry) = reading.ready.pop_front() {
+            if reading.epoch.is_empty() {
+                let is_whole = matches!(entry.change, OwnedChange::Replaced(_));
+                if entry.sequence != 1 && !is_whole {
+                    let why = "the log begins in the middle of a snapshot".to_owned();
+                    return Err(self.stop(track, reading, Condition::Quarantined(why)));
+                }
+            } else if reading.epoch != entry.epoch {
+                reading.ready.push_front(entry);
+                reading.stand_before();
+                missed.is_over = true;
+                break;
+            }
+            let is_last = matches!(entry.change, OwnedChange::Deleted);
+            reading.stand_at(&entry.epoch, entry.sequence);
+            missed.entries.push(entry);
+            if is_last {
+                reading.stand_before();
+                break;
+            }
+            // What is compared is of this moment.
+            if reading.stands_at_milestone() {
+                break;
+            }
+        }
+        Ok(missed)
+    }
+
+    /// Stops following; what to tell those who want to change the snapshot.
+    pub(super) fn stop(
+        &self,
+        track: &Track,
+        reading: &mut Reading,
+        condition: Condition,
+    ) -> JournalError {
+        let trouble = condition.trouble().unwrap_or_default();
+        tracing::error!(snapshot = track.name, trouble, "a log cannot be followed");
+        if matches!(condition, Condition::Quarantined(_)) {
+            note(&self.counts.quarantines);
+        }
+        let refused = condition.refusal();
+        reading.condition = condition;
+        refused
+    }
+}
+
+fn told(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Damaged(why) => why.to_string(),
+        Verdict::Gap => "it is missing".to_owned(),
+        Verdict::OtherLog => "it is of another log: this one was made anew".to_owned(),
+        Verdict::Fork => "it follows on another message than the one that was read".to_owned(),
+        Verdict::Valid(_) | Verdict::Void | Verdict::Later(_) => String::new(),
+    }
+}

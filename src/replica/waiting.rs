@@ -1,0 +1,58 @@
+//! How calls to the log are waited for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use crate::log::{Error, Wait};
+
+/// How often something that may pass is tried again, and how long to wait
+/// before: some seconds in all, which is what an election of the broker takes.
+const TRIES: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Waits for calls to the log, on threads that may wait.
+#[derive(Clone)]
+pub struct Waiting {
+    runtime: Handle,
+    pause: Arc<dyn Fn(Duration) + Send + Sync>,
+}
+
+impl Waiting {
+    /// Waits on this runtime.
+    pub fn on(runtime: Handle) -> Self {
+        Self::pausing(runtime, std::thread::sleep)
+    }
+
+    /// Waits on this runtime, and lets time pass in another way.
+    pub fn pausing(runtime: Handle, pause: impl Fn(Duration) + Send + Sync + 'static) -> Self {
+        Self {
+            runtime,
+            pause: Arc::new(pause),
+        }
+    }
+
+    /// Waits for a call.
+    pub fn until<T>(&self, call: Wait<'_, T>) -> Result<T, Error> {
+        self.runtime.block_on(call)
+    }
+
+    /// Lets time pass.
+    pub fn pause(&self, span: Duration) {
+        (self.pause)(span);
+    }
+
+    /// Waits for a call that may be repeated, and repeats it while that may help.
+    pub fn insist<'a, T>(&self, mut call: impl FnMut() -> Wait<'a, T>) -> Result<T, Error> {
+        for tried in 0..TRIES {
+            match self.until(call()) {
+                Err(Error::Unreachable(_) | Error::UnknownFate(_) | Error::NotFound(_)) => {
+                    self.pause(PAUSE * 2_u32.saturating_pow(tried.min(6)));
+                }
+                done => return done,
+            }
+        }
+        self.until(call())
+    }
+}

@@ -1,0 +1,148 @@
+//! The log that several servers share.
+
+use std::path::PathBuf;
+
+use crate::log::nats::{Access, FleetName, Keeping};
+
+/// Where the log of a fleet is, and how it is kept.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Replication")]
+pub struct ReplicationSettings {
+    /// Share a log with other servers: the URL of a nats-server; repeatable.
+    ///
+    /// nats://HOST:PORT, or tls://HOST:PORT for TLS. All servers of a --fleet
+    /// apply the same changes in the same order, so that each can take changes
+    /// and answers. NATS 2.15 or later with JetStream is needed. Separate
+    /// several URLs in one value by commas.
+    #[arg(
+        long,
+        env = "EVENKEEL_LOG",
+        value_name = "URL",
+        value_delimiter = ',',
+        hide_env_values = true
+    )]
+    pub log: Vec<String>,
+
+    /// Name of the servers that share a log, with --log: 1 to 32 letters,
+    /// digits and "-".
+    #[arg(long, env = "EVENKEEL_FLEET", value_name = "NAME")]
+    pub fleet: Option<FleetName>,
+
+    /// Credentials for the nats-servers: a .creds file, or a file with the
+    /// seed of an nkey.
+    #[arg(long, env = "EVENKEEL_LOG_CREDENTIALS", value_name = "FILE")]
+    pub log_credentials: Option<PathBuf>,
+
+    /// Authority of the nats-servers' certificates, in PEM. The default is
+    /// those of the system.
+    #[arg(long, env = "EVENKEEL_LOG_CA", value_name = "FILE")]
+    pub log_ca: Option<PathBuf>,
+
+    /// Certificate to present to the nats-servers, in PEM.
+    #[arg(long, env = "EVENKEEL_LOG_CERTIFICATE", value_name = "FILE")]
+    pub log_certificate: Option<PathBuf>,
+
+    /// Private key of that certificate, in PEM.
+    #[arg(long, env = "EVENKEEL_LOG_KEY", value_name = "FILE")]
+    pub log_key: Option<PathBuf>,
+
+    /// On how many nats-servers a log is kept.
+    ///
+    /// With fewer than 3 a lost nats-server may lose what was acknowledged, and
+    /// nothing can be written while one is away. Logs that exist are never
+    /// changed; those with fewer copies are refused.
+    #[arg(
+        long,
+        env = "EVENKEEL_LOG_REPLICAS",
+        value_name = "COUNT",
+        default_value = "3",
+        value_parser = clap::value_parser!(u8).range(1..=5)
+    )]
+    pub log_replicas: u8,
+
+    /// What the log of one snapshot may take on each nats-server, in bytes,
+    /// when it is made.
+    ///
+    /// The nats-servers set this aside. Checkpoints keep a log at some 512 MB;
+    /// a full one takes no changes.
+    #[arg(
+        long,
+        env = "EVENKEEL_LOG_MAX_BYTES",
+        value_name = "BYTES",
+        default_value = "2147483648",
+        value_parser = clap::value_parser!(i64).range(16 << 20..)
+    )]
+    pub log_max_bytes: i64,
+}
+
+/// Settings of a log that are each right and together wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum LogConflict {
+    /// Nobody knows who shares the log.
+    #[error("--log needs --fleet, the name of the servers that share the log")]
+    WithoutFleet,
+    /// A setting of a log, without one.
+    #[error("{0} needs --log")]
+    WithoutLog(&'static str),
+    /// Half of a certificate.
+    #[error("--log-certificate and --log-key need each other: give both, or neither")]
+    HalfCertificate,
+}
+
+/// A log, its fleet and how it is kept, where there is one.
+#[derive(Debug, Clone)]
+pub struct SharedLog {
+    /// The nats-servers.
+    pub access: Access,
+    /// The servers that share it.
+    pub fleet: FleetName,
+    /// How it is kept.
+    pub keeping: Keeping,
+}
+
+impl ReplicationSettings {
+    /// The log that is set, if one is.
+    ///
+    /// # Errors
+    /// Settings that do not go together.
+    pub fn shared_log(&self) -> Result<Option<SharedLog>, LogConflict> {
+        let fleet = match (&self.fleet, self.log.is_empty()) {
+            (Some(fleet), false) => fleet.clone(),
+            (None, false) => return Err(LogConflict::WithoutFleet),
+            (Some(_), true) => return Err(LogConflict::WithoutLog("--fleet")),
+            (None, true) => return self.nothing_else(),
+        };
+        let certificate = match (&self.log_certificate, &self.log_key) {
+            (Some(certificate), Some(key)) => Some((certificate.clone(), key.clone())),
+            (None, None) => None,
+            _ => return Err(LogConflict::HalfCertificate),
+        };
+        Ok(Some(SharedLog {
+            access: Access {
+                servers: self.log.clone(),
+                credentials: self.log_credentials.clone(),
+                ca: self.log_ca.clone(),
+                certificate,
+            },
+            fleet,
+            keeping: Keeping {
+                replicas: usize::from(self.log_replicas),
+                max_bytes: self.log_max_bytes,
+            },
+        }))
+    }
+
+    /// Nothing that is for a log is set without one: it was forgotten then.
+    fn nothing_else(&self) -> Result<Option<SharedLog>, LogConflict> {
+        let set = [
+            ("--log-credentials", self.log_credentials.is_some()),
+            ("--log-ca", self.log_ca.is_some()),
+            ("--log-certificate", self.log_certificate.is_some()),
+            ("--log-key", self.log_key.is_some()),
+        ];
+        match set.iter().find(|(_, is_set)| *is_set) {
+            Some((flag, _)) => Err(LogConflict::WithoutLog(flag)),
+            None => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! How a server joins those that share a log: it connects, and applies all that
+//! the others have done, before it answers anything.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use tracing::{info, warn};
+use uuid::Uuid;
+
+use crate::log::Log;
+use crate::log::lease::{Lease, Pace};
+use crate::log::nats::Nats;
+use crate::replica::{Replica, Unusable, Waiting};
+use crate::server::config::SharedLog;
+use crate::server::error::Error;
+use crate::server::telemetry::counts::Tails;
+use crate::server::telemetry::sources::SharedLogSource;
+use crate::snapshot::{Registry, system_clock};
+use crate::store::Store;
+
+/// The pause between attempts at what passes.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// How many snapshots are read at a time. Each takes its memory and a thread.
+const AT_ONCE: usize = 4;
+
+/// A server's part in a fleet.
+#[derive(Clone)]
+pub struct Membership {
+    /// The log that all share.
+    pub log: Arc<dyn Log>,
+    /// What follows it, and appends to it.
+    pub replica: Arc<Replica>,
+    /// What this server is called in it; no other is called so.
+    pub name: Arc<str>,
+    /// How long the logs are.
+    pub tails: Arc<Tails>,
+}
+
+/// Connects to the log. Waits while no nats-server can be reached: whoever starts
+/// both at once need not care which comes first.
+pub async fn connect(settings: SharedLog, store: Option<Arc<Store>>) -> Result<Membership, Error> {
+    let SharedLog {
+        access,
+        fleet,
+        keeping,
+    } = settings;
+    let name: Arc<str> = name().into();
+    info!(%fleet, server = &*name, servers = access.servers.len(), "connecting to the log");
+    if keeping.replicas < 3 {
+        let replicas = keeping.replicas;
+        warn!(
+            replicas,
+            "a lost nats-server may lose what was acknowledged"
+        );
+    }
+    let log = loop {
+        match Nats::connect(access.clone(), fleet.clone(), keeping, &name).await {
+            Ok(log) => break Arc::new(log) as Arc<dyn Log>,
+            Err(error) if error.is_temporary() => {
+                warn!(%error, "waiting for the log");
+                sleep(PAUSE).await;
+            }
+            Err(error) => return Err(Error::Log(error.into())),
+        }
+    };
+    let waiting = Waiting::on(Handle::current());
+    let mut replica = Replica::new(Arc::clone(&log), name.to_string(), waiting, system_clock());
+    if let Some(store) = store {
+        replica = replica.with_local(store);
+    }
+    Ok(Membership {
+        log,
+        replica: Arc::new(replica),
+        name,
+        tails: Arc::default(),
+    })
+}
+
+/// The name of the machine, and a part that makes it one of its own.
+fn name() -> String {
+    let machine = std::env::var("HOSTNAME").unwrap_or_default();
+    let machine: String = machine
+        .chars()
+        .filter(char::is_ascii_graphic)
+        .take(64)
+        .collect();
+    let own = Uuid::new_v4().simple().to_string();
+    match machine.is_empty() {
+        true => own[..12].to_owned(),
+        false => format!("{machine}-{}", &own[..8]),
+    }
+}
+
+impl Membership {
+    /// What telemetry reads of it.
+    pub fn source(&self) -> SharedLogSource {
+        SharedLogSource {
+            replica: Arc::clone(&self.replica),
+            tails: Arc::clone(&self.tails),
+        }
+    }
+
+    /// The lease of the server that does something for all.
+    pub fn lease(&self, of: &str) -> Lease {
+        let (log, key) = (Arc::clone(&self.log), format!("lease/{of}"));
+        Lease::new(log, &key, &self.name, Pace::default())
+    }
+
+    /// Finds out which snapshots of the state directory are continued by their logs.
+    pub async fn examine_local(&self) -> Result<(), Error> {
+        let examine = |replica: &Replica| match replica.examine_local() {
+            Err(Unusable::Unreachable(error)) => Err(error),
+            done => Ok(done),
+        };
+        self.insist(examine)
+            .await?
+            .map_err(|unusable| match unusable {
+                Unusable::Unreadable(error) => Error::State(error),
+                unusable => Error::Log(unusable.into()),
+            })
+    }
+
+    /// Applies everything that the logs of all snapshots hold now.
+    pub async fn catch_up(&self, registry: &Arc<Registry>) -> Result<(), Error> {
+        let start = Instant::now();
+        let names = self.insist(|replica| replica.discover()).await?;
+        let snapshots = names.len();
+        let mut reading = JoinSet::new();
+        for name in names {
+            if reading.len() >= AT_ONCE {
+                joined(reading.join_next().await)?;
+            }
+            let member = self.clone();
+            reading.spawn(async move {
+                member
+                    .insist(move |replica| replica.follow(&name, true))
+                    .await
+            });
+        }
+        while let Some(done) = reading.join_next().await {
+            joined(Some(done))?;
+        }
+        let objects = registry
+            .list("")
+            .iter()
+            .map(|s| s.summary().memory.pods)
+            .sum::<usize>();
+        info!(snapshots, pods = objects, took = ?start.elapsed(), "caught up with the log");
+        Ok(())
+    }
+
+    /// Has the replica do something on a thread that may wait, until it is done.
+    async fn insist<T, E>(
+        &self,
+        act: impl Fn(&Replica) -> Result<T, E> + Clone + Send + 'static,
+    ) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        E: std::fmt::Display + Send + 'static,
+    {
+        loop {
+            let (replica, act) = (Arc::clone(&self.replica), act.clone());
+            let done = tokio::task::spawn_blocking(move || act(&replica)).await;
+            match done.map_err(|error| Error::Serve(error.into()))? {
+                Ok(done) => return Ok(done),
+                Err(error) => warn!(%error, "waiting for the log"),
+            }
+            sleep(PAUSE).await;
+        }
+    }
+}
+
+/// What a task came to that was joined, if there was one.
+fn joined(task: Option<Result<Result<(), Error>, tokio::task::JoinError>>) -> Result<(), Error> {
+    match task {
+        Some(done) => done.map_err(|error| Error::Serve(error.into()))?,
+        None => Ok(()),
+    }
+}

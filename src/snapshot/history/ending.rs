@@ -1,0 +1,59 @@
+//! How reservations end that nobody ends: their time is over, or nobody was told of
+//! them.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::error::Error;
+use super::named::Snapshot;
+use super::offer::{Job, Update};
+use crate::limits::Limits;
+use crate::snapshot::clock::Moment;
+use crate::snapshot::objects::reservation::Serial;
+
+impl Snapshot {
+    /// The reservations and answers that are to end at a moment, ascending: those whose
+    /// time is over, and those that nobody was told of.
+    pub(super) fn due(&self, now: Moment) -> Vec<Serial> {
+        let book = self.book();
+        let mut due = self.unclaimed.made();
+        due.retain(|serial| book.holds(*serial));
+        due.extend(book.expired(now));
+        due.sort_unstable();
+        due.dedup();
+        due
+    }
+
+    /// Has reservations released in the background that nobody was told of.
+    pub fn abandon(&self, ids: &[String]) {
+        self.unclaimed
+            .add(ids.iter().filter_map(|id| self.serial(id)));
+        self.ends_changed.notify(usize::MAX);
+    }
+
+    /// Ends all reservations that are due at this moment, or that nobody was told of, in
+    /// one entry, together with the batches of waiting callers. They count until that is recorded.
+    /// It waits for the journal, so that readers need not.
+    ///
+    /// # Errors
+    /// [`Error::NotStored`]. Then they still count.
+    pub fn end_expired(&self, limits: &Limits) -> Result<(), Error> {
+        if self.until_next_end() != Some(Duration::ZERO) {
+            return Ok(());
+        }
+        let outcomes = self.commit(Job::Ends, limits);
+        let ended: Result<Vec<Update>, Error> = outcomes.into_iter().flatten().collect();
+        self.unclaimed.forget_ended(|| self.book());
+        ended.map(|_| ())
+    }
+
+    /// How long it is until the time of a reservation is over; nothing when it
+    /// is already. `None` when nothing is held.
+    pub fn until_next_end(&self) -> Option<Duration> {
+        if self.unclaimed.is_due() {
+            return Some(Duration::ZERO);
+        }
+        let next = Moment::of_number(self.next_expiry.load(Ordering::Acquire));
+        (next != Moment::NEVER).then(|| next.since((self.clock)().steady))
+    }
+}

@@ -1,0 +1,281 @@
+//! How a snapshot takes steps that were decided elsewhere: it applies the
+//! entries of others, in their order, and checks nothing again but that they
+//! fit.
+
+use std::sync::atomic::Ordering;
+
+use super::error::Error;
+use super::journal::{JournalError, OwnedChange, OwnedEntry};
+use super::named::Snapshot;
+use super::replacing::swap_in;
+use super::turn::WriteTurn;
+use crate::snapshot::clock::Now;
+use crate::snapshot::counters;
+use crate::snapshot::objects::change::Batch;
+use crate::snapshot::objects::kept_answer::KeptAnswer;
+use crate::snapshot::objects::reservation::{Reservation, Serial};
+use crate::snapshot::state::shards::Applied;
+
+/// How often a change is attempted while others come first.
+pub(super) const ATTEMPTS: usize = 8;
+
+impl WriteTurn<'_> {
+    /// Applies what others have appended to the journal: what has arrived, or with
+    /// `all` everything that was acknowledged before. The snapshot may be over
+    /// afterwards.
+    ///
+    /// # Errors
+    /// [`Error::NotStored`].
+    pub fn catch_up(&mut self, all: bool) -> Result<(), Error> {
+        let snapshot = self.snapshot();
+        let Some(journal) = snapshot.journal.as_deref() else {
+            return Ok(());
+        };
+        if !journal.is_shared() || self.is_over() {
+            return Ok(());
+        }
+        while !self.is_over() {
+            self.tell_standing(journal);
+            let missed = journal.missed(self.standing(), all);
+            let missed = missed.map_err(|error| self.not_stored(error))?;
+            for entry in missed.entries {
+                if let Err(why) = follow(self, entry) {
+                    journal.diverged(self.snapshot().name(), &why);
+                    return Err(self.not_stored(JournalError::Untrusted(why)));
+                }
+            }
+            if missed.is_over && !self.is_over() {
+                self.end();
+                snapshot.note_replaced();
+            }
+            if !missed.has_more {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies what has arrived, before something is recorded. Where others are to come
+    /// first, it waits for them, for a moment.
+    ///
+    /// # Errors
+    /// [`Error::NotStored`].
+    pub fn prepare(&mut self) -> Result<(), Error> {
+        let snapshot = self.snapshot();
+        if let Some(journal) = snapshot.journal.as_deref().filter(|it| it.is_shared()) {
+            journal.let_others(snapshot.name());
+        }
+        self.catch_up(false)
+    }
+
+    /// Attempts a change until nobody else comes first: each attempt is made on
+    /// all that others have appended. What an attempt recorded comes right after
+    /// all of that, so its result is final. The result of one that recorded nothing may
+    /// be that of an older state: it is final only where nothing was missed. `None` when
+    /// the snapshot is over.
+    ///
+    /// # Errors
+    /// Those of the attempt, [`Error::NotStored`], and [`Error::Contended`]
+    /// when others came first too often.
+    pub fn attempt<T>(
+        &mut self,
+        mut attempt: impl FnMut(&mut Self) -> Result<T, Error>,
+    ) -> Result<Option<T>, Error> {
+        let mut knows_all = !self.snapshot().is_shared();
+        self.prepare()?;
+        for _ in 0..ATTEMPTS {
+            if self.is_over() {
+                return Ok(None);
+            }
+            let before = self.sequence();
+            let result = attempt(self);
+            if matches!(&result, Err(error) if error.is_behind()) {
+                self.catch_up(false)?;
+            } else if !knows_all && self.sequence() == before {
+                let caught_up = self.catch_up(true);
+                caught_up.map_err(|error| match result {
+                    Err(doubt) if doubt.is_doubt() => doubt,
+                    _ => error,
+                })?;
+                knows_all = true;
+            } else {
+                return result.map(Some);
+            }
+        }
+        Err(Error::Contended(self.snapshot().name().to_owned()))
+    }
+}
+
+/// Applies an entry, and notes reservations of it that nobody was told of.
+///
+/// # Errors
+/// Why it does not fit; nothing was changed then.
+fn follow(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), String> {
+    let (sequence, mark) = (entry.sequence, entry.mark);
+    apply(turn, entry)?;
+    let snapshot = turn.snapshot();
+    if snapshot.unclaimed.settle(sequence, mark) {
+        snapshot.ends_changed.notify(usize::MAX);
+    }
+    Ok(())
+}
+
+fn apply(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), String> {
+    check(turn, &entry)?;
+    let snapshot = turn.snapshot();
+    snapshot.begin(&entry.epoch, entry.created);
+    turn.note_sequence(entry.sequence);
+    let now = (snapshot.clock)();
+    let at = Now {
+        wall: entry.updated,
+        steady: now
+            .steady
+            .before(now.wall.duration_since(entry.updated).unwrap_or_default()),
+    };
+    let is_fed = entry.is_fed(turn.live().revision());
+    let before = turn.live().revision();
+    let (revision, synced, last_serial) = (entry.revision, entry.synced, entry.last_serial);
+    let Some(applied) = change_state(turn, entry, now) else {
+        return Ok(());
+    };
+    if snapshot.book().last() < last_serial {
+        snapshot.change_book(1, |book| book.skip_to(last_serial));
+    }
+    if revision == before {
+        return Ok(());
+    }
+    match is_fed {
+        true => snapshot.fed(at, at.steady),
+        false => *snapshot.updated.lock() = at,
+    }
+    snapshot.moved_on(revision, applied, synced);
+    Ok(())
+}
+
+/// Applies what an entry changes; `None` when it deletes the snapshot.
+fn change_state(turn: &mut WriteTurn<'_>, entry: OwnedEntry, now: Now) -> Option<Applied> {
+    let snapshot = turn.snapshot();
+    let OwnedEntry {
+        revision,
+        change,
+        defaults,
+        held,
+        answers,
+        ended,
+        ..
+    } = entry;
+    let applied = match change {
+        OwnedChange::Deleted => {
+            turn.end();
+            snapshot.note_deleted();
+            return None;
+        }
+        OwnedChange::Batch(batch) => {
+            let batch = with_reservations(snapshot, batch, &held, &ended);
+            snapshot.put(held, answers, now);
+            match revision == turn.live().revision() {
+                true => Applied::default(),
+                false => turn.live().apply(&batch, defaults, revision),
+            }
+        }
+        OwnedChange::Replaced(state) => {
+            snapshot.put(held, answers, now);
+            let defaults = defaults.unwrap_or_else(|| turn.live().defaults());
+            swap_in(turn, state.0, (revision, defaults), &ended);
+            counters::add(&snapshot.counters.replaces, 1);
+            Applied::default()
+        }
+    };
+    snapshot.forget(&ended);
+    Some(applied)
+}
+
+fn check(turn: &WriteTurn<'_>, entry: &OwnedEntry) -> Result<(), String> {
+    let snapshot = turn.snapshot();
+    let (epoch, sequence) = (snapshot.epoch(), turn.sequence());
+    if !epoch.is_empty() && epoch != entry.epoch {
+        return Err(format!("an entry is of epoch {}, not {epoch}", entry.epoch));
+    }
+    if !epoch.is_empty() && entry.sequence != sequence + 1 {
+        let found = entry.sequence;
+        return Err(format!("entry {found} comes after entry {sequence}"));
+    }
+    let steps = entry.revision - snapshot.revision();
+    let is_first = epoch.is_empty();
+    if !is_first && !(0..=1).contains(&steps) {
+        return Err(format!("an entry moves the revision by {steps}"));
+    }
+    Ok(())
+}
+
+/// A batch with what reservations do to the state: those that are new begin to
+/// count, and those that have ended no longer do.
+fn with_reservations(
+    snapshot: &Snapshot,
+    batch: Batch,
+    held: &[(Serial, Reservation)],
+    ended: &[Serial],
+) -> Batch {
+    let book = snapshot.book();
+    let mut more = book.deletions(ended);
+    let new = held.iter().filter(|(serial, _)| !book.holds(*serial));
+    more.extend(new.map(|(serial, held)| held.pod(*serial)));
+    match more.is_empty() {
+        true => batch,
+        false => batch.and(more),
+    }
+}
+
+impl OwnedEntry {
+    /// Whether it is a sign of a feed: it does something that reservations do
+    /// not do by themselves.
+    fn is_fed(&self, before: i64) -> bool {
+        let is_of_reservations = !(self.held.is_empty() && self.ended.is_empty());
+        let has_objects = match &self.change {
+            OwnedChange::Batch(batch) => !batch.is_empty(),
+            OwnedChange::Replaced(_) => true,
+            OwnedChange::Deleted => false,
+        };
+        self.revision != before && (has_objects || self.defaults.is_some() || !is_of_reservations)
+    }
+}
+
+impl Snapshot {
+    /// Whether others append to its journal too.
+    pub(super) fn is_shared(&self) -> bool {
+        self.journal.as_ref().is_some_and(|j| j.is_shared())
+    }
+
+    /// Stops answering decisions: what it holds may be wrong.
+    pub(super) fn distrust(&self) {
+        if self.synced.swap(false, Ordering::AcqRel) {
+            self.observer.snapshot_changed(self.name(), false);
+        }
+    }
+
+    /// [Attempts](WriteTurn::attempt) a change of reservations.
+    pub(super) fn in_turn<T>(
+        &self,
+        attempt: impl FnMut(&mut WriteTurn<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let done = WriteTurn::take(self).attempt(attempt)?;
+        done.ok_or_else(|| Error::NotFound(self.name().to_owned()))
+    }
+
+    /// Notes reservations as they are from now on, and answers.
+    pub(super) fn put(
+        &self,
+        held: Vec<(Serial, Reservation)>,
+        answers: Vec<(Serial, KeptAnswer)>,
+        now: Now,
+    ) {
+        self.change_book(held.len() + answers.len(), |book| {
+            for (serial, held) in held {
+                book.put(serial, held, now);
+            }
+            for (serial, answer) in answers {
+                book.keep(serial, answer, now);
+            }
+        });
+    }
+}

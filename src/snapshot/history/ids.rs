@@ -1,0 +1,23 @@
+//! The ids of reservations.
+
+use super::named::Snapshot;
+use crate::snapshot::objects::reservation::Serial;
+
+impl Snapshot {
+    /// The id of a reservation. Ids are unique across restarts: an epoch is.
+    pub(super) fn id(&self, serial: Serial) -> String {
+        format!("{}-{serial}", self.id_prefix())
+    }
+
+    /// The number of the reservation with an id, if it is one of this history.
+    pub(super) fn serial(&self, id: &str) -> Option<Serial> {
+        id.strip_prefix(self.id_prefix())?
+            .strip_prefix('-')?
+            .parse()
+            .ok()
+    }
+
+    fn id_prefix(&self) -> &str {
+        self.epoch().split('-').next().unwrap_or_default()
+    }
+}
