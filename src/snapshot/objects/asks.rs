@@ -1,0 +1,358 @@
+//! What a pod asks for: owners, node selector, affinity, tolerations,
+//! constraints, priority, and what it requests of its node. It is kept encoded,
+//! because decisions about other pods read only the requests.
+
+use std::sync::{Arc, OnceLock};
+
+use hashbrown::HashMap;
+use prost::Message;
+
+use crate::matching::Requests;
+use crate::proto::v1;
+
+/// The only field of a node that terms select by.
+const NODE_NAME_FIELD: &str = "metadata.name";
+
+/// How many bytes of pods [`KnownAsks`] keeps, at most.
+const MAX_KNOWN_BYTES: usize = 256 << 10;
+
+/// What a pod asks for, as it is kept.
+#[derive(Debug)]
+pub struct Asks {
+    encoded: Box<[u8]>,
+    requests: Option<Arc<Requests>>,
+    /// How many bytes it takes on the wire, about.
+    size_bytes: usize,
+    /// How many of them are requests.
+    request_bytes: usize,
+    /// Whether it may depend on the node that the pod names.
+    names_node: bool,
+    priority: i32,
+    /// Where a journal wants it.
+    fields: OnceLock<AskedFields>,
+}
+
+/// What a pod asks for, as fields of its messages.
+#[derive(Debug)]
+pub struct AskedFields {
+    /// Those of its metadata.
+    pub metadata: Box<[u8]>,
+    /// Those of its spec.
+    pub spec: Box<[u8]>,
+}
+
+/// How affinity is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum KeptAffinity {
+    None = 0,
+    Whole = 1,
+    /// Without the fields that say "on the node where I am": those of daemon
+    /// sets, whose pods would share nothing otherwise.
+    Pinned = 2,
+}
+
+impl Asks {
+    /// What a valid pod asks for that requests this of its node; `None` if it asks
+    /// for nothing.
+    pub fn of(pod: &v1::Pod, requests: Requests) -> Option<Self> {
+        let requests = (!requests.is_empty()).then(|| Arc::new(requests));
+        if asks_nothing(pod) && requests.is_none() {
+            return None;
+        }
+        let mut encoded = Vec::new();
+        encode(pod, requests.as_deref(), &mut encoded);
+        Some(Self {
+            encoded: encoded.into(),
+            requests,
+            size_bytes: size_bytes(pod),
+            request_bytes: requests_size_bytes(pod),
+            names_node: selects_by_name(pod),
+            priority: pod.spec.as_ref().map_or(0, priority_of),
+            fields: OnceLock::new(),
+        })
+    }
+
+    /// As it is kept.
+    pub fn encoded(&self) -> &[u8] {
+        &self.encoded
+    }
+
+    /// What the pod requests of its node, if anything.
+    pub fn requests(&self) -> Option<&Arc<Requests>> {
+        self.requests.as_ref()
+    }
+
+    /// The priority of the pod.
+    pub fn priority(&self) -> i32 {
+        self.priority
+    }
+
+    /// What a pod on this node asks for, as fields. They are made when they are first
+    /// asked for: pods of several nodes share only what depends on no node.
+    pub fn fields(&self, node_name: &str) -> &AskedFields {
+        self.fields.get_or_init(|| {
+            let mut pod = v1::Pod::default();
+            let spec = pod.spec.get_or_insert_default();
+            node_name.clone_into(&mut spec.node_name);
+            fill(&self.encoded, &mut pod);
+            let mut spec = pod.spec.unwrap_or_default();
+            spec.node_name.clear();
+            AskedFields {
+                metadata: pod.metadata.unwrap_or_default().encode_to_vec().into(),
+                spec: spec.encode_to_vec().into(),
+            }
+        })
+    }
+
+    /// How many bytes it takes on the wire, about.
+    pub fn size_bytes(&self) -> usize {
+        self.size_bytes
+    }
+
+    /// How many of them are requests.
+    pub fn request_bytes(&self) -> usize {
+        self.request_bytes
+    }
+}
+
+/// The priority that a pod has.
+pub fn priority_of(spec: &v1::PodSpec) -> i32 {
+    spec.priority.unwrap_or(0)
+}
+
+/// What the pods of a batch ask for, by their bytes: those of a workload ask for the
+/// same, which is decoded once.
+#[derive(Debug, Default)]
+pub struct KnownAsks {
+    by_rest: HashMap<Box<[u8]>, Option<Arc<Asks>>>,
+    bytes: usize,
+}
+
+impl KnownAsks {
+    /// What a pod with this rest ([`PodParts::find`](super::pod_parts::PodParts::find))
+    /// asks for, if that is known: then the rest is valid, too.
+    pub fn find(&self, rest: &[u8]) -> Option<Option<Arc<Asks>>> {
+        match rest.is_empty() {
+            true => Some(None),
+            false => self.by_rest.get(rest).cloned(),
+        }
+    }
+
+    /// Notes what a valid pod with this rest asks for, if all with the same rest do.
+    pub fn note(&mut self, rest: &[u8], asks: Option<&Arc<Asks>>) {
+        let bytes = self.bytes + rest.len();
+        if bytes <= MAX_KNOWN_BYTES && !asks.is_some_and(|asks| asks.names_node) {
+            self.bytes = bytes;
+            self.by_rest.insert(rest.into(), asks.cloned());
+        }
+    }
+}
+
+/// Whether a pod is kept as one of those that ask for the node that they are on.
+pub fn is_pinned(encoded: &[u8]) -> bool {
+    encoded.first() == Some(&(KeptAffinity::Pinned as u8))
+}
+
+/// Gives a pod what it asks for, as it was kept. The pod names its node.
+pub fn fill(encoded: &[u8], pod: &mut v1::Pod) {
+    let spec = pod.spec.get_or_insert_default();
+    let metadata = pod.metadata.get_or_insert_default();
+    decode(encoded, metadata, spec).expect("what is kept was encoded here");
+}
+
+/// How many bytes what a pod asks for takes, about.
+pub fn size_bytes(pod: &v1::Pod) -> usize {
+    fn all<M: Message>(messages: &[M]) -> usize {
+        messages.iter().map(Message::encoded_len).sum()
+    }
+    let owners = pod
+        .metadata
+        .as_ref()
+        .map_or(0, |m| all(&m.owner_references));
+    let spec = pod.spec.as_ref().map_or(0, |spec| {
+        let pairs = spec.node_selector.iter();
+        pairs.map(|(k, v)| k.len() + v.len()).sum::<usize>()
+            + spec.affinity.as_ref().map_or(0, Message::encoded_len)
+            + all(&spec.tolerations)
+            + all(&spec.topology_spread_constraints)
+            + priority_alone(spec).encoded_len()
+    });
+    owners + spec + requests_size_bytes(pod)
+}
+
+/// How many bytes what a pod requests takes on the wire, about.
+fn requests_size_bytes(pod: &v1::Pod) -> usize {
+    fn all<M: Message>(messages: &[M]) -> usize {
+        messages.iter().map(Message::encoded_len).sum()
+    }
+    let spec = pod.spec.as_ref().map_or(0, |spec| {
+        let overhead = spec.overhead.iter();
+        all(&spec.containers)
+            + all(&spec.init_containers)
+            + overhead
+                .map(|(k, v)| k.len() + v.encoded_len())
+                .sum::<usize>()
+            + spec.resources.as_ref().map_or(0, Message::encoded_len)
+    });
+    let status = pod.status.as_ref().map_or(0, |status| {
+        all(&status.container_statuses) + all(&status.init_container_statuses)
+    });
+    spec + status
+}
+
+/// Whether a pod asks for nothing but what it may request.
+fn asks_nothing(pod: &v1::Pod) -> bool {
+    let owned = |m: &v1::ObjectMeta| !m.owner_references.is_empty();
+    let asks = |s: &v1::PodSpec| {
+        !s.node_selector.is_empty()
+            || s.affinity.is_some()
+            || !s.tolerations.is_empty()
+            || !s.topology_spread_constraints.is_empty()
+            || s.priority.is_some()
+    };
+    !pod.metadata.as_ref().is_some_and(owned) && !pod.spec.as_ref().is_some_and(asks)
+}
+
+/// Equal parts have equal bytes: maps are ordered. Starts with how affinity is
+/// kept.
+fn encode(pod: &v1::Pod, requests: Option<&Requests>, out: &mut Vec<u8>) {
+    let none = v1::PodSpec::default();
+    let spec = pod.spec.as_ref().unwrap_or(&none);
+    let pinned = spec
+        .affinity
+        .as_ref()
+        .and_then(|affinity| without_pin(affinity, &spec.node_name));
+    match (&pinned, &spec.affinity) {
+        (Some(rest), _) => {
+            out.push(KeptAffinity::Pinned as u8);
+            write(rest, out);
+        }
+        (None, Some(affinity)) => {
+            out.push(KeptAffinity::Whole as u8);
+            write(affinity, out);
+        }
+        (None, None) => out.push(KeptAffinity::None as u8),
+    }
+    let owners = pod.metadata.as_ref().map(|m| &*m.owner_references);
+    write_all(owners.unwrap_or_default(), out);
+    write_count(spec.node_selector.len(), out);
+    for text in spec.node_selector.iter().flat_map(|(k, v)| [k, v]) {
+        write(text, out);
+    }
+    write_all(&spec.tolerations, out);
+    write_all(&spec.topology_spread_constraints, out);
+    write_all(requests.and_then(Requests::to_wire).as_slice(), out);
+    write(&priority_alone(spec), out);
+}
+
+/// A spec with the priority of another and nothing else.
+fn priority_alone(spec: &v1::PodSpec) -> v1::PodSpec {
+    v1::PodSpec {
+        priority: spec.priority,
+        ..v1::PodSpec::default()
+    }
+}
+
+fn decode(
+    mut from: &[u8],
+    metadata: &mut v1::ObjectMeta,
+    spec: &mut v1::PodSpec,
+) -> Result<(), prost::DecodeError> {
+    let (kept, rest) = from.split_first().unwrap_or((&0, &[]));
+    from = rest;
+    if *kept != KeptAffinity::None as u8 {
+        let mut affinity = v1::Affinity::decode_length_delimited(&mut from)?;
+        if *kept == KeptAffinity::Pinned as u8 {
+            pin(&mut affinity, &spec.node_name);
+        }
+        spec.affinity = Some(affinity);
+    }
+    metadata.owner_references = read_all(&mut from)?;
+    for _ in 0..prost::decode_length_delimiter(&mut from)? {
+        let key = String::decode_length_delimited(&mut from)?;
+        let value = String::decode_length_delimited(&mut from)?;
+        spec.node_selector.insert(key, value);
+    }
+    spec.tolerations = read_all(&mut from)?;
+    spec.topology_spread_constraints = read_all(&mut from)?;
+    spec.containers = read_all(&mut from)?;
+    spec.priority = v1::PodSpec::decode_length_delimited(&mut from)?.priority;
+    Ok(())
+}
+
+/// Whether terms of a pod select nodes by their names.
+fn selects_by_name(pod: &v1::Pod) -> bool {
+    let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
+    let affinity = affinity.and_then(|affinity| affinity.node_affinity.as_ref());
+    let required = affinity.and_then(|affinity| {
+        affinity
+            .required_during_scheduling_ignored_during_execution
+            .as_ref()
+    });
+    let mut terms = required.into_iter().flat_map(|it| &it.node_selector_terms);
+    terms.any(|term| !term.match_fields.is_empty())
+}
+
+/// Affinity without the fields that name a node, if each of its required terms
+/// names this one and no other.
+fn without_pin(affinity: &v1::Affinity, node_name: &str) -> Option<v1::Affinity> {
+    let pins = |term: &v1::NodeSelectorTerm| match &*term.match_fields {
+        [field] => {
+            field.key == NODE_NAME_FIELD && field.operator == "In" && field.values == [node_name]
+        }
+        _ => false,
+    };
+    let required = affinity.node_affinity.as_ref()?;
+    let required = required
+        .required_during_scheduling_ignored_during_execution
+        .as_ref()?;
+    let terms = &required.node_selector_terms;
+    if node_name.is_empty() || terms.is_empty() || !terms.iter().all(pins) {
+        return None;
+    }
+    let mut rest = affinity.clone();
+    required_terms(&mut rest).for_each(|term| term.match_fields.clear());
+    Some(rest)
+}
+
+fn pin(affinity: &mut v1::Affinity, node_name: &str) {
+    for term in required_terms(affinity) {
+        term.match_fields = vec![v1::NodeSelectorRequirement {
+            key: NODE_NAME_FIELD.to_owned(),
+            operator: "In".to_owned(),
+            values: vec![node_name.to_owned()],
+        }];
+    }
+}
+
+fn required_terms(affinity: &mut v1::Affinity) -> impl Iterator<Item = &mut v1::NodeSelectorTerm> {
+    let required = affinity.node_affinity.iter_mut().filter_map(|affinity| {
+        affinity
+            .required_during_scheduling_ignored_during_execution
+            .as_mut()
+    });
+    required.flat_map(|required| &mut required.node_selector_terms)
+}
+
+fn write_all<M: Message>(messages: &[M], out: &mut Vec<u8>) {
+    write_count(messages.len(), out);
+    messages.iter().for_each(|message| write(message, out));
+}
+
+fn write<M: Message>(message: &M, out: &mut Vec<u8>) {
+    message
+        .encode_length_delimited(out)
+        .expect("a list takes everything");
+}
+
+fn write_count(count: usize, out: &mut Vec<u8>) {
+    prost::encode_length_delimiter(count, out).expect("a list takes everything");
+}
+
+fn read_all<M: Message + Default>(from: &mut &[u8]) -> Result<Vec<M>, prost::DecodeError> {
+    let count = prost::decode_length_delimiter(&mut *from)?;
+    (0..count)
+        .map(|_| M::decode_length_delimited(&mut *from))
+        .collect()
+}

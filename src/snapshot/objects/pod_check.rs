@@ -1,0 +1,123 @@
+//! Checks the pods of a batch. What nearly all pods consist of is checked where it is
+//! in their bytes. A pod that has more, or a fault, is decoded and checked by the
+//! rules of `compiled.rs`, which word all faults.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use prost::Message;
+
+use super::asks::{Asks, KnownAsks};
+use super::compiled;
+use super::pod::{CompiledPod, Phase};
+use super::pod_parts::{LabelSpans, PodParts};
+use crate::limits::{Limit, Limits};
+use crate::matching::{Path, Requests, Violations, names, times};
+use crate::proto::v1;
+
+/// Checks pods by these limits.
+pub struct PodCheck<'l> {
+    limits: &'l Limits,
+    known: KnownAsks,
+    /// What is in a pod besides its parts.
+    rest: Vec<u8>,
+    /// Where the labels of the last pod were: its room is that of the next.
+    labels: LabelSpans,
+    /// Valid keys of labels by their place in a pod: most pods have the same.
+    keys: Vec<Vec<u8>>,
+}
+
+/// Of how many labels of a pod keys are known.
+const MAX_KEYS: usize = 16;
+
+impl<'l> PodCheck<'l> {
+    /// Of a batch by itself.
+    pub fn new(limits: &'l Limits) -> Self {
+        Self {
+            limits,
+            known: KnownAsks::default(),
+            rest: Vec::new(),
+            labels: LabelSpans::default(),
+            keys: Vec::new(),
+        }
+    }
+
+    /// Checks and compiles an encoded pod, whose field is at `path`. `None` when it
+    /// has a fault.
+    ///
+    /// # Errors
+    /// It cannot be decoded.
+    pub fn check(
+        &mut self,
+        bytes: &[u8],
+        path: Path<'_>,
+        faults: &mut Violations,
+    ) -> Result<Option<CompiledPod>, prost::DecodeError> {
+        self.rest.clear();
+        let labels = std::mem::take(&mut self.labels);
+        let Some(parts) = PodParts::find(bytes, &mut self.rest, labels) else {
+            let pod = v1::Pod::decode(bytes)?;
+            let asks = self.check_decoded(&pod, path, faults);
+            let encoded = pod.encode_to_vec();
+            return Ok(asks.and_then(|asks| CompiledPod::of(&PodParts::of(&encoded), asks)));
+        };
+        let asks = match self.known.find(&self.rest) {
+            Some(asks) if self.are_valid(&parts) => Some(asks),
+            _ => {
+                let asks = self.check_decoded(&v1::Pod::decode(bytes)?, path, faults);
+                if let Some(asks) = &asks {
+                    self.known.note(&self.rest, asks.as_ref());
+                }
+                asks
+            }
+        };
+        let pod = asks.and_then(|asks| CompiledPod::of(&parts, asks));
+        self.labels = parts.into_labels();
+        Ok(pod)
+    }
+
+    /// What a pod asks for, if it is valid.
+    fn check_decoded(
+        &self,
+        pod: &v1::Pod,
+        path: Path<'_>,
+        faults: &mut Violations,
+    ) -> Option<Option<Arc<Asks>>> {
+        let before = faults.total();
+        compiled::check_pod(pod, self.limits, path, faults);
+        let requests = Requests::compile_existing(pod, path, faults);
+        (faults.total() == before).then(|| Asks::of(pod, requests).map(Arc::new))
+    }
+
+    /// Whether the parts of a pod keep to the rules.
+    fn are_valid(&mut self, parts: &PodParts<'_>) -> bool {
+        let node =
+            |name: &[u8]| name.is_empty() || names::is_node_name(name, self.limits.node_names);
+        let keys = &mut self.keys;
+        let mut is_key = |place: usize, key: &[u8]| {
+            if keys.get(place).is_some_and(|known| known == key) {
+                return true;
+            }
+            let is_key = names::is_label_key(key);
+            if is_key && place <= keys.len() && place < MAX_KEYS {
+                keys.truncate(place);
+                keys.push(key.to_vec());
+            }
+            is_key
+        };
+        let mut labels = parts.labels().enumerate();
+        let uid = parts.uid();
+        names::is_name(parts.name())
+            && names::is_namespace(parts.namespace())
+            && labels
+                .all(|(place, (key, value))| is_key(place, key) && names::is_label_value(value))
+            && uid.len() <= self.limits.get(Limit::StringBytes)
+            && std::str::from_utf8(uid).is_ok()
+            && node(parts.node_name())
+            && node(parts.nominated_node_name())
+            && parts.deletion.is_none_or(times::can_be_written)
+            && Phase::parse(parts.phase()).is_some()
+    }
+}

@@ -1,0 +1,156 @@
+//! How a namespace follows a pod that comes, changes or goes: nothing is counted
+//! anew that stays as it was.
+
+use std::sync::Arc;
+
+use super::namespace::Namespace;
+use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
+use crate::snapshot::objects::label_sets::LabelSetId;
+use crate::snapshot::objects::pod::{CompiledPod, PodRecord};
+use crate::snapshot::objects::requested::Shifts;
+use crate::snapshot::objects::templates::TemplateId;
+
+impl Namespace {
+    /// Creates or updates a valid pod; whether that made a difference. The
+    /// node that it names has a slot.
+    pub fn put_pod(
+        &mut self,
+        pod: &CompiledPod,
+        nodes: &PartitionedNodes,
+        shifts: &mut Shifts,
+    ) -> bool {
+        let (name, node_name) = (pod.name(), pod.node_name());
+        let node = nodes.nodes().slot(node_name);
+        debug_assert!(node.is_some() || node_name.is_empty());
+        let template = self.acquire_template(pod);
+        let life = pod.life.with_template(template);
+
+        let place = self.pods.find(name);
+        let old = self.pods.pod(place);
+        // Most pods keep their labels.
+        let guess = old.as_ref().map(|old| old.labels);
+        let known = self.label_sets.find_near(guess, pod.labels());
+        let kept = old.as_ref().map(|old| old.labels);
+        let kept = kept.filter(|labels| Some(*labels) == known);
+        if let Some(old) = &old
+            && (kept.is_some() && old.node == node && old.life == life)
+        {
+            self.release_template(template);
+            return false;
+        }
+        let labels = kept.unwrap_or_else(|| self.acquire_labels(known, pod));
+        let record = PodRecord { labels, node, life };
+        self.recount(old.as_ref(), Some(&record), nodes, shifts);
+        if let Some(old) = old {
+            self.release_template(old.life.template);
+            if kept.is_none() {
+                self.release_labels(old.labels);
+            }
+        }
+        Arc::make_mut(&mut self.pods).put(place, name, record);
+        true
+    }
+
+    /// Deletes a pod, if it exists and `uid` is empty or its own. Returns
+    /// whether that made a difference.
+    pub fn remove_pod(
+        &mut self,
+        name: &str,
+        uid: &str,
+        nodes: &PartitionedNodes,
+        shifts: &mut Shifts,
+    ) -> bool {
+        let meant = |pod: &PodRecord| uid.is_empty() || pod.life.uid() == uid;
+        let Some(old) = self.pods.get(name).filter(meant) else {
+            return false;
+        };
+        Arc::make_mut(&mut self.pods).remove(name);
+        self.recount(Some(&old), None, nodes, shifts);
+        self.release_template(old.life.template);
+        self.release_labels(old.labels);
+        true
+    }
+
+    /// The template that one more pod has.
+    fn acquire_template(&mut self, pod: &CompiledPod) -> TemplateId {
+        match pod.asks() {
+            Some(asks) => Arc::make_mut(&mut self.templates).acquire(asks),
+            None => TemplateId::ABSENT,
+        }
+    }
+
+    fn release_template(&mut self, template: TemplateId) {
+        if template != TemplateId::ABSENT {
+            Arc::make_mut(&mut self.templates).release(template);
+        }
+    }
+
+    /// The label set that one more pod has, which was found to be `known`.
+    fn acquire_labels(&mut self, known: Option<LabelSetId>, pod: &CompiledPod) -> LabelSetId {
+        let (labels, is_first) = Arc::make_mut(&mut self.label_sets).acquire(known, pod.labels());
+        if is_first {
+            self.views.get_mut().add_set(labels, &self.label_sets);
+        }
+        labels
+    }
+
+    fn release_labels(&mut self, labels: LabelSetId) {
+        if Arc::make_mut(&mut self.label_sets).release(labels) {
+            let slots = self.label_sets.slot_count();
+            self.views.get_mut().remove_set(labels, slots);
+        }
+    }
+
+    /// Counts a pod as it is now, and no longer as it was. Where it is as it was,
+    /// nothing is looked at.
+    fn recount(
+        &mut self,
+        old: Option<&PodRecord>,
+        new: Option<&PodRecord>,
+        nodes: &PartitionedNodes,
+        shifts: &mut Shifts,
+    ) {
+        let node = |pod: &PodRecord| pod.node;
+        let (was_on, is_on) = (old.and_then(node), new.and_then(node));
+        if was_on != is_on
+            && let Some(slot) = is_on
+        {
+            nodes.nodes().add_pod(slot);
+        }
+        let room = |pod: &PodRecord| match pod.life.takes_room() {
+            true => Some((pod.node?, pod.life.template)),
+            false => None,
+        };
+        let (took, takes) = (old.and_then(room), new.and_then(room));
+        if took != takes {
+            if let Some((slot, template)) = takes {
+                shifts.add(slot, self.templates.requests(template));
+            }
+            if let Some((slot, template)) = took {
+                shifts.remove(slot, self.templates.requests(template));
+            }
+        }
+        let counted = |pod: &PodRecord| match pod.life.counts() {
+            true => Some((pod.labels, pod.node?)),
+            false => None,
+        };
+        let (counted_as, counts_as) = (old.and_then(counted), new.and_then(counted));
+        if counted_as != counts_as {
+            let label_sets = Arc::make_mut(&mut self.label_sets);
+            let views = self.views.get_mut();
+            if let Some((labels, slot)) = counts_as {
+                label_sets.count(labels, slot);
+                views.add_pod(labels, slot, nodes);
+            }
+            if let Some((labels, slot)) = counted_as {
+                label_sets.uncount(labels, slot);
+                views.remove_pod(labels, slot, nodes);
+            }
+        }
+        if was_on != is_on
+            && let Some(slot) = was_on
+        {
+            nodes.nodes().remove_pod(slot);
+        }
+    }
+}
