@@ -1,0 +1,201 @@
+//! How a question about one pod becomes an answer. Unary calls and the
+//! questions of a stream are all asked here.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tonic::Response;
+
+use super::asked::{AboutOnePod, DecisionFields, Outline, decode, fields_of};
+use super::base::Service;
+use super::decide::Deciding;
+use super::decision::ValidDecision;
+use super::dialect::{AboutPod, Checker, DecisionTerms, Dialect};
+use super::error::Error;
+use super::kept_questions::{CompiledQuestion, KeptQuestions};
+use super::logged::{Loggable, logged};
+use super::measured::MeasuredAnswer;
+use super::opening::Asker;
+use super::permission;
+use super::written::Written;
+use crate::access::Role;
+use crate::decision_log::Pending;
+use crate::proto::encoded::Encoded;
+use crate::proto::v1;
+use crate::snapshot::{ReadView, Snapshot};
+
+/// An answer that is not there yet.
+pub type Later<A> = Pin<Box<dyn Future<Output = Result<Response<A>, Error>> + Send>>;
+
+/// How a question is answered.
+pub enum Answered<A> {
+    /// At once, as most are.
+    Now(Response<A>),
+    /// Once the snapshot has reached the revision, or on another thread.
+    Later(Later<A>),
+}
+
+impl<A> Answered<A> {
+    /// The answer, waited for if need be.
+    ///
+    /// # Errors
+    /// [`Error::OverLimit`], [`Error::Deadline`] and those of waiting for a
+    /// revision.
+    pub async fn wait(self) -> Result<Response<A>, Error> {
+        match self {
+            Self::Now(answer) => Ok(answer),
+            Self::Later(answer) => answer.await,
+        }
+    }
+}
+
+/// What writes an answer.
+pub type AnswerBy<A> = fn(&dyn Dialect, &DecisionTerms, &ReadView<'_>) -> A;
+
+/// Writes the answer to `Filter`.
+pub const FILTER: AnswerBy<Written<v1::FilterResponse>> =
+    |question, terms, read_view| question.filter(terms, read_view);
+
+/// Writes the answer to `Score`.
+pub const SCORE: AnswerBy<Written<v1::ScoreResponse>> =
+    |question, terms, read_view| question.score(terms, read_view);
+
+/// A request that was read.
+struct ReadRequest<'e> {
+    fields: DecisionFields,
+    pod: AskedPod<'e>,
+}
+
+/// The pod of a request.
+enum AskedPod<'e> {
+    /// It was asked about before.
+    Kept(Arc<CompiledQuestion>),
+    /// It is to be checked, and offered to those that keep questions.
+    New(Box<Option<v1::Pod>>, Option<(Arc<Snapshot>, Outline<'e>)>),
+}
+
+/// A valid request, and its place in the decision log, if it is to be logged.
+pub struct ValidQuestion {
+    /// What is asked.
+    pub request: ValidDecision,
+    /// Who takes the record.
+    pub pending: Option<Pending>,
+}
+
+impl Service {
+    /// Answers a question about one pod.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub(super) fn ask<M, A>(
+        &self,
+        encoded: &Encoded<M>,
+        by: &Asker,
+        answer: AnswerBy<A>,
+    ) -> Result<Answered<A>, Error>
+    where
+        M: AboutOnePod,
+        A: MeasuredAnswer + AboutPod + Loggable + Send + 'static,
+    {
+        let ValidQuestion { request, pending } = self.question(encoded, by)?;
+        let deadline = by.deadline;
+        let Some(on) = self.reached(&request.snapshot, &request.at_least)? else {
+            let (service, who) = (self.clone(), by.who.clone());
+            return Ok(Answered::Later(Box::pin(async move {
+                let (name, at_least) = (&request.snapshot, &request.at_least);
+                let on = service.reach(name, at_least, deadline).await?;
+                let deciding = Deciding {
+                    request,
+                    on,
+                    answer,
+                };
+                let answer = deciding.decide(&service.lanes, &who, deadline).await?;
+                Ok(logged(pending, answer))
+            })));
+        };
+        let mut deciding = Deciding {
+            request,
+            on,
+            answer,
+        };
+        Ok(match deciding.at_once() {
+            Ok(answer) => Answered::Now(logged(pending, answer)),
+            Err(delay) => {
+                let (lanes, who) = (self.lanes.clone(), by.who.clone());
+                Answered::Later(Box::pin(async move {
+                    let answer = deciding.decide_after(delay, &lanes, &who, deadline).await?;
+                    Ok(logged(pending, answer))
+                }))
+            }
+        })
+    }
+
+    /// A valid question about one pod, by a caller that may ask it.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub(super) fn question<M: AboutOnePod>(
+        &self,
+        encoded: &Encoded<M>,
+        by: &Asker,
+    ) -> Result<ValidQuestion, Error> {
+        let asked = self.read(encoded)?;
+        permission::allow(by.caller.as_ref(), Role::Reader, &asked.fields.snapshot)?;
+        let pending = self.begin(|| encoded.decode().ok());
+        let limits = self.registry.limits();
+        let question = match asked.pod {
+            AskedPod::Kept(question) => {
+                self.registry.counters().question_hits.count_one();
+                Ok(question)
+            }
+            AskedPod::New(pod, keeps) => {
+                self.registry.counters().question_misses.count_one();
+                let compiled = (Checker::of(asked.fields.dialect).pod)(*pod, limits);
+                compiled.map(|compiled| {
+                    let question = CompiledQuestion::of(compiled);
+                    if let Some((snapshot, outline)) = keeps {
+                        self.kept_with(&snapshot).offer(outline, &question);
+                    }
+                    question
+                })
+            }
+        };
+        Ok(ValidQuestion {
+            request: ValidDecision::of(asked.fields, question, limits)?,
+            pending,
+        })
+    }
+
+    /// Reads a request: without its pod, if a question about the same one is
+    /// kept. That one was decoded and checked, so what is refused, and why, does
+    /// not depend on what is kept.
+    fn read<'e, M: AboutOnePod>(&self, encoded: &'e Encoded<M>) -> Result<ReadRequest<'e>, Error> {
+        let outline = Outline::of(encoded.bytes());
+        let keeps = outline.and_then(|outline| Some((self.snapshot_of(outline)?, outline)));
+        if let Some((snapshot, outline)) = &keeps
+            && let Some(question) = self.kept_with(snapshot).find(*outline)
+            && let Some(fields) = fields_of(encoded)
+        {
+            let pod = AskedPod::Kept(question);
+            return Ok(ReadRequest { fields, pod });
+        }
+        let (pod, fields) = decode(encoded)?.parts();
+        Ok(ReadRequest {
+            fields,
+            pod: AskedPod::New(Box::new(pod), keeps),
+        })
+    }
+
+    /// The snapshot that keeps questions with an outline, if it exists.
+    fn snapshot_of(&self, outline: Outline<'_>) -> Option<Arc<Snapshot>> {
+        let name = str::from_utf8(outline.snapshot).ok()?;
+        self.registry
+            .get(super::request::named_or_default(name))
+            .ok()
+    }
+
+    fn kept_with<'s>(&self, snapshot: &'s Snapshot) -> &'s KeptQuestions {
+        let most = self.registry.limits().max_question_bytes;
+        snapshot.attached(|| KeptQuestions::new(self.registry.account(), most))
+    }
+}

@@ -1,0 +1,393 @@
+//! A stream of questions. Each is asked as a call would be (`asking.rs`); what can
+//! be answered at once is answered while the stream is read.
+//!
+//! Nothing is read while the client does not take its answers, so a slow reader
+//! holds up only itself.
+
+use std::collections::{HashMap, VecDeque};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant as Moment};
+
+use futures::stream::FuturesUnordered;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_stream::Stream;
+use tokio_util::sync::WaitForCancellationFutureOwned;
+use tokio_util::task::AbortOnDropHandle;
+use tonic::{Status, Streaming};
+
+use super::asked::{AboutOnePod, decode};
+use super::asking::{AnswerBy, Answered, FILTER, SCORE};
+use super::base::Service;
+use super::error::Error;
+use super::lanes::until;
+use super::measured::Decision;
+use super::opening::{Asker, OpenedCall};
+use super::stream_steps::{Ask, Step, StreamedQuestion};
+use super::written::{Done, Writable, Written};
+use crate::account::{Charge, Part};
+use crate::limits::{Exceeded, Limit};
+use crate::matching::{Path, Violations};
+use crate::proto::encoded::Encoded;
+use crate::proto::encoding::Sink;
+use crate::proto::v1;
+
+/// A request with more bytes is decoded beside the threads that serve.
+pub const LARGE_REQUEST: usize = 32 << 10;
+
+/// How many steps are taken before others have a turn.
+const STEPS_PER_TURN: usize = 64;
+
+/// What a question takes while it waits, besides its request.
+const WAITING_BYTES: usize = 4 << 10;
+
+/// What a request takes in memory, by its bytes, at most.
+const MEMORY_PER_BYTE: usize = 16;
+
+/// What metrics call the questions of streams.
+pub const STREAMED_METHODS: [&str; 3] = ["Decide.Filter", "Decide.Score", "Decide.Place"];
+
+/// Is told of each question of a stream once it is answered.
+pub trait ObserveQuestions: Send + Sync {
+    /// A question of this method, which arrived then, has its answer or its error.
+    fn answered(&self, method: &str, arrived: Moment, ended: Result<Option<&Decision>, &Status>);
+}
+
+/// Who is told of questions; an extension of the request of a stream.
+#[derive(Clone)]
+pub struct QuestionObserver(pub Arc<dyn ObserveQuestions>);
+
+/// What a question came to.
+pub type QuestionOutcome = Result<Done, Status>;
+
+/// Names an answer, and says how to tell it.
+#[derive(Clone, Copy)]
+pub struct Slip {
+    /// The id of the question.
+    pub id: u64,
+    /// Which of [`STREAMED_METHODS`] it is.
+    method: usize,
+    /// When it arrived; known only if somebody is told.
+    arrived: Option<Moment>,
+}
+
+pub type WaitingQuestions = Pin<Box<dyn Future<Output = Vec<(Slip, QuestionOutcome)>> + Send>>;
+
+/// A stream of answers.
+pub struct DecisionStream {
+    pub(super) service: Service,
+    pub(super) by: Asker,
+    observer: Option<QuestionObserver>,
+    steps: Streaming<Encoded<v1::DecideRequest>>,
+    /// The questions that could not be answered at once.
+    pub(super) waiting: FuturesUnordered<WaitingQuestions>,
+    /// Answers that are there already.
+    pub(super) ready: VecDeque<Encoded<v1::DecideResponse>>,
+    /// By id: what is dropped when the question is cancelled. An id can be used again
+    /// once its question is answered.
+    pub(super) unanswered: HashMap<u64, Option<oneshot::Sender<()>>>,
+    reading: StepsRead,
+    /// How many steps were taken in this turn.
+    taken: usize,
+    draining: Pin<Box<WaitForCancellationFutureOwned>>,
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+/// Whether more steps are read.
+enum StepsRead {
+    GoesOn,
+    /// No more; the stream ends like this after the last answer.
+    Over(Option<Status>),
+}
+
+impl DecisionStream {
+    /// The answers to the questions of a call.
+    pub fn new(
+        service: Service,
+        call: OpenedCall<Streaming<Encoded<v1::DecideRequest>>>,
+        observer: Option<QuestionObserver>,
+    ) -> Self {
+        let deadline = call.by.deadline.map(|at| Box::pin(sleep_until(at)));
+        Self {
+            draining: Box::pin(service.draining.clone().cancelled_owned()),
+            service,
+            by: call.by,
+            observer,
+            steps: call.request,
+            waiting: FuturesUnordered::new(),
+            ready: VecDeque::new(),
+            unanswered: HashMap::new(),
+            reading: StepsRead::GoesOn,
+            taken: 0,
+            deadline,
+        }
+    }
+
+    /// Takes a step. Returns an answer if there is one.
+    fn take(&mut self, step: &Encoded<v1::DecideRequest>) -> Option<Encoded<v1::DecideResponse>> {
+        match Step::read(step) {
+            Ok(Step::Ask(question)) => self.ask(question),
+            Ok(Step::Together(questions)) => {
+                self.ask_together(questions);
+                self.ready.pop_front()
+            }
+            Ok(Step::Cancel(id)) => {
+                drop(self.unanswered.get_mut(&id).and_then(Option::take));
+                None
+            }
+            Err(error) => {
+                self.reading = StepsRead::Over(Some(error.into()));
+                None
+            }
+        }
+    }
+
+    /// Asks a question. Returns the answer if it is there at once.
+    fn ask(&mut self, question: StreamedQuestion) -> Option<Encoded<v1::DecideResponse>> {
+        let slip = self.slip(&question);
+        let begun = self.begin(question);
+        let later = match begun {
+            Ok(Begun::Now(done)) => return Some(self.answer(slip, Ok(done))),
+            Ok(Begun::Later(later)) => later,
+            Err(error) => return Some(self.answer(slip, Err(error.into()))),
+        };
+        let (sender, cancelled) = oneshot::channel();
+        self.unanswered.insert(slip.id, Some(sender));
+        self.waiting.push(Box::pin(async move {
+            let outcome = tokio::select! {
+                biased;
+                outcome = later => outcome,
+                _ = cancelled => Err(Error::Cancelled.into()),
+            };
+            vec![(slip, outcome)]
+        }));
+        None
+    }
+
+    /// What names a question's answer.
+    pub(super) fn slip(&self, question: &StreamedQuestion) -> Slip {
+        Slip {
+            id: question.id,
+            method: match &question.ask {
+                Some(Ask::Filter(_)) | None => 0,
+                Some(Ask::Score(_)) => 1,
+                Some(Ask::Place(_)) => 2,
+            },
+            arrived: self.observer.is_some().then(Moment::now),
+        }
+    }
+
+    /// What a question asks, and how long its answer may take.
+    ///
+    /// # Errors
+    /// What is wrong with the question itself.
+    pub(super) fn check(
+        &self,
+        question: StreamedQuestion,
+    ) -> Result<(Ask, Option<Duration>), Error> {
+        if self.unanswered.contains_key(&question.id) {
+            let mut faults = Violations::default();
+            faults.add(Path::root("id"), "is that of an unanswered question");
+            return Err(faults.into());
+        }
+        let timeout = question.check()?;
+        Ok((question.ask.ok_or(Error::Internal)?, timeout))
+    }
+
+    /// Who asks a question with a timeout of its own.
+    pub(super) fn asker_within(&self, timeout: Duration) -> Asker {
+        let at = Instant::now() + timeout;
+        Asker {
+            deadline: Some(self.by.deadline.map_or(at, |deadline| deadline.min(at))),
+            ..self.by.clone()
+        }
+    }
+
+    fn begin(&self, question: StreamedQuestion) -> Result<Begun, Error> {
+        let (ask, timeout) = self.check(question)?;
+        let bytes = ask.len();
+        let own = timeout.map(|timeout| self.asker_within(timeout));
+        let by = own.as_ref().unwrap_or(&self.by);
+        let begun = match ask {
+            Ask::Filter(encoded) => self.about_pod(encoded, by, FILTER)?,
+            Ask::Score(encoded) => self.about_pod(encoded, by, SCORE)?,
+            Ask::Place(encoded) => self.place(encoded, by),
+        };
+        match begun {
+            Begun::Now(done) => Ok(Begun::Now(done)),
+            Begun::Later(later) => {
+                let (charge, deadline) = (self.admit(1, bytes)?, by.deadline);
+                Ok(Begun::Later(Box::pin(async move {
+                    let _charge = charge;
+                    until(deadline, later).await.map_err(Status::from)?
+                })))
+            }
+        }
+    }
+
+    /// Asks about one pod.
+    fn about_pod<M, A>(
+        &self,
+        encoded: Encoded<M>,
+        by: &Asker,
+        answer: AnswerBy<Written<A>>,
+    ) -> Result<Begun, Error>
+    where
+        M: AboutOnePod + 'static,
+        A: Writable + 'static,
+    {
+        if encoded.bytes().len() > LARGE_REQUEST {
+            let (service, by) = (self.service.clone(), by.clone());
+            return Ok(self.aside(async move {
+                let answered = service.ask(&encoded, &by, answer)?;
+                Ok(Done::of(answered.wait().await?.map(Written::finish)))
+            }));
+        }
+        Ok(match self.service.ask(&encoded, by, answer)? {
+            Answered::Now(answer) => Begun::Now(Done::of(answer.map(Written::finish))),
+            Answered::Later(later) => Begun::Later(Box::pin(async move {
+                Ok(Done::of(later.await?.map(Written::finish)))
+            })),
+        })
+    }
+
+    fn place(&self, encoded: Encoded<v1::PlaceRequest>, by: &Asker) -> Begun {
+        let (service, by) = (self.service.clone(), by.clone());
+        let is_large = encoded.bytes().len() > LARGE_REQUEST;
+        let place = async move {
+            let answer = service.placed(decode(&encoded)?, by).await?;
+            Ok(Done::of(answer))
+        };
+        match is_large {
+            true => self.aside(place),
+            false => Begun::Later(Box::pin(place)),
+        }
+    }
+
+    /// Has a large request decoded, and answered, where that holds nobody up.
+    fn aside(&self, asked: impl Future<Output = QuestionOutcome> + Send + 'static) -> Begun {
+        let task = AbortOnDropHandle::new(self.service.spawn_feed(asked));
+        Begun::Later(Box::pin(async move {
+            task.await.unwrap_or_else(|_| Err(Error::Internal.into()))
+        }))
+    }
+
+    /// Room for so many more unanswered questions, whose requests have these bytes.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(super) fn admit(&self, questions: usize, bytes: usize) -> Result<Charge, Error> {
+        let registry = &self.service.registry;
+        let most = registry.limits().max_stream_questions;
+        if self.unanswered.len() + questions > most {
+            return Err(Error::OverLimit(Exceeded {
+                limit: Limit::StreamQuestions,
+                most,
+                actual: None,
+            }));
+        }
+        let bytes = questions * WAITING_BYTES + bytes.saturating_mul(MEMORY_PER_BYTE);
+        Ok(registry.account().charge(Part::Requests, bytes)?)
+    }
+
+    /// Writes an answer, and tells who wants to know.
+    pub(super) fn answer(
+        &self,
+        slip: Slip,
+        outcome: QuestionOutcome,
+    ) -> Encoded<v1::DecideResponse> {
+        let tell = |ended: Result<Option<&Decision>, &Status>| {
+            if let (Some(observer), Some(arrived)) = (&self.observer, slip.arrived) {
+                let method = STREAMED_METHODS[slip.method];
+                observer.0.answered(method, arrived, ended);
+            }
+        };
+        let mut bytes = Vec::new();
+        match outcome {
+            Ok(done) => {
+                tell(Ok(done.decision.as_ref()));
+                bytes.reserve(done.bytes.len() + 16);
+                bytes.int(1, slip.id.cast_signed());
+                bytes.item(2 + slip.method as u32, &done.bytes);
+            }
+            Err(status) => {
+                tell(Err(&status));
+                bytes.int(1, slip.id.cast_signed());
+                // An encoded google.rpc.Status, whose fields the error has.
+                bytes.item(5, status.details());
+            }
+        }
+        Encoded::new(bytes.into())
+    }
+
+    /// Whether the stream is over because nobody may ask any more.
+    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let late = self.deadline.as_mut();
+        if late.is_some_and(|late| late.as_mut().poll(context).is_ready()) {
+            // What waits has the same deadline.
+            self.reading = StepsRead::Over(Some(Error::Deadline.into()));
+            return Poll::Ready(());
+        }
+        if self.draining.as_mut().poll(context).is_ready() {
+            self.reading = StepsRead::Over(Some(Error::Draining.into()));
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }
+}
+
+impl Stream for DecisionStream {
+    type Item = Result<Encoded<v1::DecideResponse>, Status>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        loop {
+            if let Some(answer) = this.ready.pop_front() {
+                return Poll::Ready(Some(Ok(answer)));
+            }
+            if let Poll::Ready(Some(answered)) = Pin::new(&mut this.waiting).poll_next(context) {
+                for (slip, outcome) in answered {
+                    this.unanswered.remove(&slip.id);
+                    let answer = this.answer(slip, outcome);
+                    this.ready.push_back(answer);
+                }
+                continue;
+            }
+            if let StepsRead::Over(end) = &mut this.reading {
+                return match this.waiting.is_empty() {
+                    true => Poll::Ready(end.take().map(Err)),
+                    false => Poll::Pending,
+                };
+            }
+            if this.taken == STEPS_PER_TURN {
+                this.taken = 0;
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            match Pin::new(&mut this.steps).poll_next(context) {
+                Poll::Ready(Some(Ok(step))) => {
+                    this.taken += 1;
+                    if let Some(answer) = this.take(&step) {
+                        return Poll::Ready(Some(Ok(answer)));
+                    }
+                }
+                Poll::Ready(Some(Err(status))) => this.reading = StepsRead::Over(Some(status)),
+                Poll::Ready(None) => this.reading = StepsRead::Over(None),
+                Poll::Pending => {
+                    this.taken = 0;
+                    std::task::ready!(this.poll_end(context));
+                }
+            }
+        }
+    }
+}
+
+type LaterOutcome = Pin<Box<dyn Future<Output = QuestionOutcome> + Send>>;
+
+/// How a question goes on.
+enum Begun {
+    Now(Done),
+    Later(LaterOutcome),
+}

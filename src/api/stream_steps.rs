@@ -1,0 +1,241 @@
+//! The steps of a stream of questions, as they are read: what is asked stays
+//! encoded.
+
+use std::time::Duration;
+
+use prost::Message;
+use prost::bytes::Bytes;
+use prost::encoding::{WireType, decode_key, decode_varint};
+
+use super::asked::decode;
+use super::error::Error;
+use crate::matching::{Path, Violations};
+use crate::proto::encoded::Encoded;
+use crate::proto::v1;
+
+/// A step.
+#[derive(Debug)]
+pub enum Step {
+    /// A question.
+    Ask(StreamedQuestion),
+    /// Questions that see one revision.
+    Together(Vec<StreamedQuestion>),
+    /// The question of an id needs no answer any more.
+    Cancel(u64),
+}
+
+/// A question of a stream.
+#[derive(Debug)]
+pub struct StreamedQuestion {
+    /// What its answer is named by.
+    pub id: u64,
+    /// How long the answer may take.
+    pub timeout: Option<pbjson_types::Duration>,
+    /// What is asked; `None` for nothing.
+    pub ask: Option<Ask>,
+}
+
+/// What is asked.
+#[derive(Debug)]
+pub enum Ask {
+    /// As the call Filter.
+    Filter(Encoded<v1::FilterRequest>),
+    /// As the call Score.
+    Score(Encoded<v1::ScoreRequest>),
+    /// As the call Place.
+    Place(Encoded<v1::PlaceRequest>),
+}
+
+impl Step {
+    /// Reads a step.
+    ///
+    /// # Errors
+    /// [`Error::Undecodable`] and [`Error::Invalid`], which leave no question to
+    /// answer.
+    pub fn read(encoded: &Encoded<v1::DecideRequest>) -> Result<Self, Error> {
+        use v1::decide_request::Step;
+        if let Some(question) = StreamedQuestion::outlined(encoded.bytes()) {
+            return Ok(Self::Ask(question));
+        }
+        match decode(encoded)?.step {
+            Some(Step::Question(question)) => Ok(Self::Ask(question.into())),
+            Some(Step::SameRevision(group)) => {
+                let questions = group.questions.into_iter().map(Into::into);
+                Ok(Self::Together(questions.collect()))
+            }
+            Some(Step::Cancel(id)) => Ok(Self::Cancel(id)),
+            None => {
+                let mut faults = Violations::default();
+                faults.add(Path::root("step"), "is required");
+                Err(faults.into())
+            }
+        }
+    }
+}
+
+impl From<v1::Question> for StreamedQuestion {
+    fn from(question: v1::Question) -> Self {
+        use v1::question;
+        Self {
+            id: question.id,
+            timeout: question.timeout,
+            ask: question.ask.map(|ask| match ask {
+                question::Ask::Filter(filter) => Ask::Filter(filter.into()),
+                question::Ask::Score(score) => Ask::Score(score.into()),
+                question::Ask::Place(place) => Ask::Place(place.into()),
+            }),
+        }
+    }
+}
+
+impl StreamedQuestion {
+    /// The question in a step, without looking at what is asked. `None` if the step
+    /// has to be decoded: if it is no question, or has unusual fields or parts of
+    /// fields, which decoding puts together.
+    fn outlined(step: &Bytes) -> Option<Self> {
+        let mut rest: &[u8] = step;
+        let (1, fields) = field(&mut rest)? else {
+            return None;
+        };
+        if !rest.is_empty() {
+            return None;
+        }
+        let mut question = Self {
+            id: 0,
+            timeout: None,
+            ask: None,
+        };
+        let mut rest = fields;
+        if rest.first() == Some(&0x08) {
+            rest = &rest[1..];
+            question.id = decode_varint(&mut rest).ok()?;
+        }
+        while !rest.is_empty() {
+            let (tag, value) = field(&mut rest)?;
+            if tag == 2 && question.timeout.is_none() {
+                question.timeout = Some(Message::decode(value).ok()?);
+                continue;
+            }
+            if question.ask.is_some() {
+                return None;
+            }
+            let asked = step.slice_ref(value);
+            question.ask = Some(match tag {
+                3 => Ask::Filter(Encoded::new(asked)),
+                4 => Ask::Score(Encoded::new(asked)),
+                5 => Ask::Place(Encoded::new(asked)),
+                _ => return None,
+            });
+        }
+        Some(question)
+    }
+
+    /// How long the answer may take, if the question says so.
+    ///
+    /// # Errors
+    /// What is wrong with that, or that nothing is asked.
+    pub fn check(&self) -> Result<Option<Duration>, Violations> {
+        let mut faults = Violations::default();
+        if self.ask.is_none() {
+            faults.add(Path::root("ask"), "is required");
+        }
+        let timeout = self.timeout.map(Duration::try_from);
+        let timeout = match timeout {
+            Some(Ok(timeout)) if !timeout.is_zero() => Some(timeout),
+            Some(_) => {
+                faults.add(Path::root("timeout"), "must be positive");
+                None
+            }
+            None => None,
+        };
+        faults.finish(timeout)
+    }
+}
+
+impl Ask {
+    /// How many bytes it has.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Filter(encoded) => encoded.bytes().len(),
+            Self::Score(encoded) => encoded.bytes().len(),
+            Self::Place(encoded) => encoded.bytes().len(),
+        }
+    }
+}
+
+/// A field that has bytes, taken from the front.
+fn field<'a>(from: &mut &'a [u8]) -> Option<(u32, &'a [u8])> {
+    let (tag, WireType::LengthDelimited) = decode_key(from).ok()? else {
+        return None;
+    };
+    let length = usize::try_from(decode_varint(from).ok()?).ok()?;
+    Some((tag, from.split_off(..length)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A field of a question, or what might be one.
+    fn part() -> impl Strategy<Value = Vec<u8>> {
+        let filter = |snapshot: &str| v1::FilterRequest {
+            snapshot: snapshot.to_owned(),
+            ..v1::FilterRequest::default()
+        };
+        let asks = [
+            v1::question::Ask::Filter(filter("")),
+            v1::question::Ask::Filter(filter("one")),
+            v1::question::Ask::Score(v1::ScoreRequest::default()),
+            v1::question::Ask::Place(v1::PlaceRequest::default()),
+        ];
+        let ask = (0..asks.len()).prop_map(move |at| {
+            let ask = Some(asks[at].clone());
+            let question = v1::Question {
+                ask,
+                ..v1::Question::default()
+            };
+            question.encode_to_vec()
+        });
+        prop_oneof![
+            4 => ask,
+            2 => (0..200_u8).prop_map(|id| vec![0x08, id, 1]),
+            1 => (0..4_u8).prop_map(|seconds| vec![0x12, 2, 8, seconds]),
+            1 => vec(any::<u8>(), 0..4),
+            1 => Just(vec![0x1a, 2, 0x10, 0]),
+        ]
+    }
+
+    proptest! {
+        /// What is read without decoding is what decoding reads, unless the decoder
+        /// refuses what is asked, which is refused later then.
+        #[test]
+        fn a_step_is_read_as_it_is_decoded(parts in vec(part(), 0..4), more in vec(any::<u8>(), 0..3)) {
+            let question = parts.concat();
+            let mut step = vec![0x0a];
+            prost::encoding::encode_varint(question.len() as u64, &mut step);
+            step.extend(question);
+            step.extend(more);
+            let encoded = Encoded::<v1::DecideRequest>::new(step.into());
+            let Some(outlined) = StreamedQuestion::outlined(encoded.bytes()) else {
+                return Ok(());
+            };
+            let asked = match &outlined.ask {
+                None => Ok(None),
+                Some(Ask::Filter(ask)) => ask.decode().map(|ask| Some(v1::question::Ask::Filter(ask))),
+                Some(Ask::Score(ask)) => ask.decode().map(|ask| Some(v1::question::Ask::Score(ask))),
+                Some(Ask::Place(ask)) => ask.decode().map(|ask| Some(v1::question::Ask::Place(ask))),
+            };
+            match (encoded.decode().map(|it| it.step), asked) {
+                (Ok(Some(v1::decide_request::Step::Question(question))), Ok(ask)) => {
+                    assert_eq!((question.id, question.timeout), (outlined.id, outlined.timeout));
+                    assert_eq!(question.ask, ask);
+                }
+                (Err(_), Err(_)) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! Answers to `Filter` and `Score`, written straight from the decision into
+//! their encoding. This runs while the read view is open, because a decision
+//! borrows names from it.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+
+use prost::Message;
+use prost::bytes::Bytes;
+use tonic::Response;
+
+use super::answer::{ReasonTally, count, index, reason_tallies};
+use super::measured::{Decision, MeasuredAnswer, Size};
+use super::{answer, logged};
+use crate::decision_log::Brief;
+use crate::proto::encoded::Encoded;
+use crate::proto::encoding::{Fields, Sink};
+use crate::proto::v1;
+use crate::snapshot::{ReadView, Snapshot};
+use crate::spread::{Active, DomainReport, NodeRefusal, NodeScore, Reason, Report, Tallies};
+
+/// What most answers without node names fit in.
+const USUAL_BYTES: usize = 512;
+
+/// How a dialect words a constraint as it evaluates it.
+type ConstraintWords = fn(&Active) -> v1::TopologySpreadConstraint;
+
+/// An answer, as far as it is written.
+#[derive(Debug)]
+pub struct Written<M> {
+    bytes: Vec<u8>,
+    revision: i64,
+    size: Size,
+    message: PhantomData<fn() -> M>,
+}
+
+/// A message whose answers can be written.
+pub trait Writable: Message + Default {
+    /// The tag of its constraints.
+    const CONSTRAINTS: u32;
+    /// The tag of the candidates that the snapshot does not hold.
+    const UNKNOWN_CANDIDATES: u32;
+    /// The tag of its id in the decision log.
+    const DECISION_ID: u32;
+
+    /// The answer in brief.
+    fn brief(&self) -> Brief;
+    /// Epoch and revision that it saw.
+    fn seen(self) -> (String, i64);
+}
+
+impl Writable for v1::FilterResponse {
+    const CONSTRAINTS: u32 = 5;
+    const UNKNOWN_CANDIDATES: u32 = 10;
+    const DECISION_ID: u32 = 11;
+
+    fn brief(&self) -> Brief {
+        Brief::of_filter(self)
+    }
+
+    fn seen(self) -> (String, i64) {
+        (self.epoch, self.revision)
+    }
+}
+
+impl Writable for v1::ScoreResponse {
+    const CONSTRAINTS: u32 = 5;
+    const UNKNOWN_CANDIDATES: u32 = 7;
+    const DECISION_ID: u32 = 9;
+
+    fn brief(&self) -> Brief {
+        Brief::of_score(self)
+    }
+
+    fn seen(self) -> (String, i64) {
+        (self.epoch, self.revision)
+    }
+}
+
+impl<M: Writable> Written<M> {
+    /// The beginning of an answer that saw a revision.
+    pub fn of(revision: i64) -> Self {
+        let mut bytes = Vec::with_capacity(USUAL_BYTES);
+        bytes.int(1, revision);
+        Self {
+            bytes,
+            revision,
+            size: Size::default(),
+            message: PhantomData,
+        }
+    }
+
+    /// The revision that it saw.
+    pub fn revision(&self) -> i64 {
+        self.revision
+    }
+
+    /// Writes the numbers behind constraints.
+    pub fn constraints<'r>(
+        &mut self,
+        reports: impl IntoIterator<Item = &'r Report<'r>>,
+        words: ConstraintWords,
+    ) {
+        for report in reports {
+            self.size.domains += count(report.domain_count);
+            self.bytes
+                .message(M::CONSTRAINTS, &ConstraintFields { report, words });
+        }
+    }
+
+    /// Writes the candidates that the snapshot does not hold.
+    pub fn unknown_candidates(&mut self, names: &[String]) {
+        for name in names {
+            self.bytes.item(M::UNKNOWN_CANDIDATES, name.as_bytes());
+        }
+    }
+
+    /// Writes what the decision did not look at: fields of the pod, and deletes of
+    /// the overlay that hit nothing; and which default constraints there are.
+    pub fn terms(&mut self, unchecked: &[String], read_view: &ReadView<'_>) {
+        for field in unchecked {
+            self.bytes.item(16, field.as_bytes());
+        }
+        for object in read_view.unknown_deletes {
+            self.bytes.item(17, &object.encode_to_vec());
+        }
+        let defaults = answer::defaults_kind(read_view.defaults);
+        self.bytes.int(20, defaults.into());
+    }
+
+    /// The whole answer.
+    pub fn finish(self) -> Encoded<M> {
+        Encoded::new(self.bytes.into())
+    }
+}
+
+impl Written<v1::FilterResponse> {
+    /// Writes the names of nodes that pass. There are `names` of them, with some
+    /// `bytes` each.
+    pub fn feasible<'n>(&mut self, names: impl Iterator<Item = &'n str>) {
+        for name in names {
+            self.bytes.item(3, name.as_bytes());
+        }
+    }
+
+    /// Makes room for this many names.
+    pub fn expect_names(&mut self, names: usize) {
+        /// What most names of nodes take.
+        const NAME_BYTES: usize = 24;
+        self.bytes.reserve(names.saturating_mul(NAME_BYTES));
+    }
+
+    /// Writes why a node does not pass.
+    pub fn infeasible(&mut self, node: &str, refusal: &NodeRefusal) {
+        self.bytes.message(4, &RefusalFields { node, refusal });
+    }
+
+    /// Writes a bit per candidate.
+    pub fn bitmap(&mut self, bits: &[u8]) {
+        if !bits.is_empty() {
+            self.bytes.item(7, bits);
+        }
+    }
+
+    /// Writes how many nodes were judged, and came to what.
+    pub fn tallies(&mut self, tallies: &Tallies) {
+        self.reasons(&tallies.refused);
+        self.size.feasible = count(tallies.feasible);
+        self.size.nodes = count(tallies.judged);
+        self.bytes.int(8, self.size.feasible);
+        self.bytes.int(9, self.size.nodes);
+    }
+
+    fn reasons(&mut self, refused: &BTreeMap<Reason, usize>) {
+        for tally in reason_tallies(refused) {
+            self.bytes.message(6, &tally);
+        }
+    }
+}
+
+impl Written<v1::ScoreResponse> {
+    /// Writes whether there was nothing to score by.
+    pub fn skipped(&mut self, skipped: bool) {
+        self.bytes.flag(3, skipped);
+    }
+
+    /// Writes a node and its score.
+    pub fn score(&mut self, node: &str, score: &NodeScore) {
+        self.bytes.message(4, &ScoreFields { node, score });
+        self.note_scored(1);
+    }
+
+    /// Writes scores without the nodes.
+    pub fn packed(&mut self, scores: &[i32]) {
+        if !scores.is_empty() {
+            prost::encoding::int32::encode_packed(6, scores, &mut self.bytes);
+        }
+        self.note_scored(scores.len());
+    }
+
+    /// Writes which candidates have a score.
+    pub fn bitmap(&mut self, bits: &[u8]) {
+        if !bits.is_empty() {
+            self.bytes.item(8, bits);
+        }
+    }
+
+    fn note_scored(&mut self, more: usize) {
+        self.size.nodes += count(more);
+        self.size.feasible = self.size.nodes;
+    }
+}
+
+impl<M: Writable> MeasuredAnswer for Written<M> {
+    fn size(&self) -> Size {
+        self.size
+    }
+
+    fn note(&mut self, snapshot: &Snapshot) {
+        self.bytes.text(2, snapshot.epoch());
+        if let Some(age) = answer::age(snapshot.age()) {
+            self.bytes.item(15, &age.encode_to_vec());
+        }
+    }
+}
+
+impl<M: Writable> logged::Loggable for Written<M> {
+    fn record(&self) -> Option<logged::AnswerRecord> {
+        let message = M::decode(&*self.bytes).ok()?;
+        let brief = message.brief();
+        let (epoch, revision) = message.seen();
+        Some(logged::AnswerRecord {
+            brief,
+            epoch,
+            revision,
+        })
+    }
+
+    fn set_id(&mut self, id: String) {
+        self.bytes.text(M::DECISION_ID, &id);
+    }
+}
+
+/// The encoding of an answer of any kind.
+pub struct Done {
+    /// Its bytes.
+    pub bytes: Bytes,
+    /// What it took to decide.
+    pub decision: Option<Decision>,
+}
+
+impl Done {
+    /// That of an answer.
+    pub fn of<M>(answer: Response<Encoded<M>>) -> Self {
+        Self {
+            decision: answer.extensions().get().copied(),
+            bytes: answer.into_inner().into_bytes(),
+        }
+    }
+}
+
+/// An answer for the wire.
+pub fn finished<M: Writable>(response: Response<Written<M>>) -> Response<Encoded<M>> {
+    response.map(Written::finish)
+}
+
+/// A `ConstraintReport`.
+struct ConstraintFields<'a> {
+    report: &'a Report<'a>,
+    words: ConstraintWords,
+}
+
+impl Fields for ConstraintFields<'_> {
+    fn put<S: Sink>(&self, to: &mut S) {
+        let report = self.report;
+        let active = report.active;
+        to.int(1, index(Some(active.index)).into());
+        to.item(2, active.encoded(self.words));
+        to.flag(3, active.from_defaults);
+        to.int(4, count(report.domain_count));
+        to.int(5, report.global_minimum);
+        to.flag(6, active.self_match > 0);
+        for domain in &report.domains {
+            to.message(7, domain);
+        }
+        to.double(8, report.weight);
+        to.flag(9, report.min_domains_unmet);
+    }
+}
+
+/// A `Domain`.
+impl Fields for DomainReport<'_> {
+    fn put<S: Sink>(&self, to: &mut S) {
+        to.text(1, self.tally.value);
+        to.int(2, self.tally.matching_pods);
+        to.int(3, self.skew);
+        to.flag(4, self.feasible);
+        to.int(5, self.tally.eligible_nodes);
+    }
+}
+
+/// A `ReasonCount`.
+impl Fields for ReasonTally<'_> {
+    fn put<S: Sink>(&self, to: &mut S) {
+        to.text(1, &self.text);
+        to.int(2, self.nodes);
+        to.int(3, i32::from(self.reason.code()).into());
+        to.text(4, self.reason.resource().unwrap_or_default());
+    }
+}
+
+/// A `NodeVerdict`.
+struct RefusalFields<'a> {
+    node: &'a str,
+    refusal: &'a NodeRefusal,
+}
+
+impl Fields for RefusalFields<'_> {
+    fn put<S: Sink>(&self, to: &mut S) {
+        let refusal = self.refusal;
+        let text: Cow<'_, str> = refusal.text();
+        to.text(1, self.node);
+        to.int(2, i32::from(answer::code(refusal)).into());
+        to.text(3, &text);
+        to.int(4, index(refusal.constraint_index).into());
+        to.int(5, refusal.matching_pods);
+        to.int(6, refusal.skew);
+        for reason in refusal.reasons() {
+            to.message(7, reason);
+        }
+        to.int(8, count(refusal.nominated_pods));
+    }
+}
+
+/// A `RefusalReason`.
+impl Fields for Reason {
+    fn put<S: Sink>(&self, to: &mut S) {
+        to.int(1, i32::from(self.code()).into());
+        to.text(2, self.resource().unwrap_or_default());
+    }
+}
+
+/// A `NodeScore`.
+struct ScoreFields<'a> {
+    node: &'a str,
+    score: &'a NodeScore,
+}
+
+impl Fields for ScoreFields<'_> {
+    fn put<S: Sink>(&self, to: &mut S) {
+        to.text(1, self.node);
+        to.int(2, self.score.score);
+        to.int(3, self.score.raw);
+        to.flag(4, self.score.ignored);
+    }
+}

@@ -1,0 +1,131 @@
+//! Messages in their encoding: requests of which a server reads no more than
+//! it needs, and answers that were never built as messages.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use prost::bytes::{Buf, BufMut, Bytes};
+use prost::{DecodeError, Message};
+use tonic::Status;
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic_prost::ProstCodec;
+
+/// The encoding of a message. What was received may be no message.
+pub struct Encoded<M> {
+    bytes: Bytes,
+    message: PhantomData<fn() -> M>,
+}
+
+impl<M> Encoded<M> {
+    /// The encoding in these bytes.
+    pub fn new(bytes: Bytes) -> Self {
+        Self {
+            bytes,
+            message: PhantomData,
+        }
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// The same bytes as the encoding of another message.
+    pub fn into_bytes(self) -> Bytes {
+        self.bytes
+    }
+}
+
+impl<M: Message + Default> Encoded<M> {
+    /// The message.
+    ///
+    /// # Errors
+    /// These bytes are no such message.
+    pub fn decode(&self) -> Result<M, DecodeError> {
+        M::decode(&*self.bytes)
+    }
+}
+
+impl<M: Message> From<M> for Encoded<M> {
+    fn from(message: M) -> Self {
+        Self::new(message.encode_to_vec().into())
+    }
+}
+
+impl<M> fmt::Debug for Encoded<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.bytes.len())
+    }
+}
+
+/// Passes messages of a call on in their encoding.
+pub struct EncodedCodec<E, D>(PhantomData<fn() -> (E, D)>);
+
+impl<E, D> Default for EncodedCodec<E, D> {
+    fn default() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<E: 'static, D: 'static> Codec for EncodedCodec<Encoded<E>, Encoded<D>> {
+    type Encode = Encoded<E>;
+    type Decode = Encoded<D>;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        Self::default()
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self::default()
+    }
+}
+
+/// Decodes requests, and passes answers on in their encoding.
+pub struct EncodedAnswersCodec<E, D>(PhantomData<fn() -> (E, D)>);
+
+impl<E, D> Default for EncodedAnswersCodec<E, D> {
+    fn default() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<E, D> Codec for EncodedAnswersCodec<Encoded<E>, D>
+where
+    E: Message + 'static,
+    D: Message + Default + 'static,
+{
+    type Encode = Encoded<E>;
+    type Decode = D;
+    type Encoder = EncodedCodec<Encoded<E>, Encoded<E>>;
+    type Decoder = <ProstCodec<E, D> as Codec>::Decoder;
+
+    fn encoder(&mut self) -> Self::Encoder {
+        EncodedCodec::default()
+    }
+
+    fn decoder(&mut self) -> Self::Decoder {
+        ProstCodec::<E, D>::default().decoder()
+    }
+}
+
+impl<E, D> Encoder for EncodedCodec<Encoded<E>, Encoded<D>> {
+    type Item = Encoded<E>;
+    type Error = Status;
+
+    fn encode(&mut self, item: Encoded<E>, to: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        to.put_slice(&item.bytes);
+        Ok(())
+    }
+}
+
+impl<E, D> Decoder for EncodedCodec<Encoded<E>, Encoded<D>> {
+    type Item = Encoded<D>;
+    type Error = Status;
+
+    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<Encoded<D>>, Status> {
+        let bytes = from.copy_to_bytes(from.remaining());
+        Ok(Some(Encoded::new(bytes)))
+    }
+}

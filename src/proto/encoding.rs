@@ -1,0 +1,99 @@
+//! Writes messages field by field, straight from what they say, without
+//! building them first.
+//!
+//! A message within a message is preceded by its length. So a message says its
+//! fields to any [`Sink`]: first to one that only adds up how long they are.
+
+use prost::encoding::{WireType, encode_varint, encoded_len_varint};
+
+/// What can be written as a message.
+pub trait Fields {
+    /// Writes its fields.
+    fn put<S: Sink>(&self, to: &mut S);
+}
+
+/// What fields are written to. As in all of proto3, a field with the default
+/// value is left out, unless its method says otherwise.
+pub trait Sink: Sized {
+    /// Writes a number in the variable length of the protocol.
+    fn varint(&mut self, value: u64);
+
+    /// Writes bytes as they are.
+    fn raw(&mut self, bytes: &[u8]);
+
+    /// Writes what precedes a value.
+    fn key(&mut self, tag: u32, kind: WireType) {
+        self.varint(u64::from(tag) << 3 | kind as u64);
+    }
+
+    /// Writes an integer of any width, or the number of an enum's value.
+    fn int(&mut self, tag: u32, value: i64) {
+        if value != 0 {
+            self.key(tag, WireType::Varint);
+            self.varint(value.cast_unsigned());
+        }
+    }
+
+    /// Writes a truth value.
+    fn flag(&mut self, tag: u32, value: bool) {
+        self.int(tag, value.into());
+    }
+
+    /// Writes a number with a fraction.
+    fn double(&mut self, tag: u32, value: f64) {
+        if value != 0.0 {
+            self.key(tag, WireType::SixtyFourBit);
+            self.raw(&value.to_le_bytes());
+        }
+    }
+
+    /// Writes a text.
+    fn text(&mut self, tag: u32, text: &str) {
+        if !text.is_empty() {
+            self.item(tag, text.as_bytes());
+        }
+    }
+
+    /// Writes one of a list of texts, or an encoded message, also if it is empty.
+    fn item(&mut self, tag: u32, bytes: &[u8]) {
+        self.key(tag, WireType::LengthDelimited);
+        self.varint(bytes.len() as u64);
+        self.raw(bytes);
+    }
+
+    /// Writes a message, also if it is empty.
+    fn message(&mut self, tag: u32, message: &impl Fields) {
+        self.key(tag, WireType::LengthDelimited);
+        let mut length = Length(0);
+        message.put(&mut length);
+        self.varint(length.0 as u64);
+        message.put(self);
+    }
+}
+
+/// Adds up how long fields are.
+pub struct Length(pub usize);
+
+impl Sink for Length {
+    fn varint(&mut self, value: u64) {
+        self.0 += encoded_len_varint(value);
+    }
+
+    fn raw(&mut self, bytes: &[u8]) {
+        self.0 += bytes.len();
+    }
+}
+
+impl Sink for Vec<u8> {
+    fn varint(&mut self, value: u64) {
+        // Most are small.
+        match value {
+            0..0x80 => self.push(value as u8),
+            _ => encode_varint(value, self),
+        }
+    }
+
+    fn raw(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
