@@ -1,0 +1,286 @@
+//! Lists and watches in Kubernetes' protobuf, which takes an API server half of what
+//! JSON takes. `kube` reads JSON, so answers are written anew on their way to it, with
+//! what decisions read alone. An API server that gives JSON is read as it is.
+
+use std::task::{Context, Poll};
+
+use futures::future::BoxFuture;
+use futures::{Stream, StreamExt, TryStreamExt};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyDataStream, BodyExt, Full, StreamBody};
+use hyper::body::{Bytes, Frame};
+use kube::client::Body;
+use prost::Message;
+use serde_json::json;
+use tokio_util::codec::{FramedRead, LengthDelimitedCodec};
+use tokio_util::io::StreamReader;
+use tonic::codegen::http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
+use tonic::codegen::http::{HeaderMap, HeaderValue, Request, Response};
+use tower::{BoxError, Layer, Service};
+
+use super::resource::ApiResource;
+use crate::proto::v1;
+use crate::snapshot::{ObjectKind, of_kind};
+
+/// What is asked for: JSON if there is no protobuf.
+const ACCEPTED: HeaderValue =
+    HeaderValue::from_static("application/vnd.kubernetes.protobuf, application/json");
+/// How the type of protobuf begins; of a watch there follows more.
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// How a message of its own begins.
+const MAGIC: &[u8] = b"k8s\0";
+/// The largest event: etcd keeps no object of more than 1.5 MiB by default.
+const MAX_EVENT_BYTES: usize = 64 << 20;
+
+/// `runtime.Unknown`: the kind of a message, and the message.
+#[derive(Message)]
+struct Envelope {
+    #[prost(message, optional, tag = "1")]
+    kind: Option<TypeMeta>,
+    #[prost(bytes = "bytes", tag = "2")]
+    raw: Bytes,
+}
+
+/// `runtime.TypeMeta`.
+#[derive(Message)]
+struct TypeMeta {
+    #[prost(string, tag = "1")]
+    api_version: String,
+    #[prost(string, tag = "2")]
+    kind: String,
+}
+
+/// A list of any kind.
+#[derive(Message)]
+struct List {
+    #[prost(message, optional, tag = "1")]
+    metadata: Option<ListMeta>,
+    #[prost(bytes = "bytes", repeated, tag = "2")]
+    items: Vec<Bytes>,
+}
+
+/// `meta.v1.ListMeta`.
+#[derive(Message)]
+struct ListMeta {
+    #[prost(string, tag = "2")]
+    resource_version: String,
+    #[prost(string, tag = "3")]
+    next: String,
+    #[prost(int64, optional, tag = "4")]
+    remaining_item_count: Option<i64>,
+}
+
+/// `meta.v1.WatchEvent`.
+#[derive(Message)]
+struct WatchEvent {
+    #[prost(string, tag = "1")]
+    what: String,
+    #[prost(message, optional, tag = "2")]
+    object: Option<RawExtension>,
+}
+
+/// `runtime.RawExtension`.
+#[derive(Message)]
+struct RawExtension {
+    #[prost(bytes = "bytes", tag = "1")]
+    raw: Bytes,
+}
+
+/// `meta.v1.Status`.
+#[derive(Message)]
+struct Status {
+    #[prost(string, tag = "2")]
+    status: String,
+    #[prost(string, tag = "3")]
+    message: String,
+    #[prost(string, tag = "4")]
+    reason: String,
+    #[prost(int32, tag = "6")]
+    code: i32,
+}
+
+/// What a bookmark says.
+#[derive(Message)]
+struct Bookmark {
+    #[prost(message, optional, tag = "1")]
+    metadata: Option<v1::ObjectMeta>,
+}
+
+impl Envelope {
+    fn open(mut message: Bytes) -> Result<Self, BoxError> {
+        if !message.starts_with(MAGIC) {
+            return Err("an answer in protobuf that is not Kubernetes'".into());
+        }
+        Ok(Self::decode(message.split_off(MAGIC.len()))?)
+    }
+
+    fn kind(&self) -> (&str, &str) {
+        let kind = self.kind.as_ref();
+        kind.map_or(("", ""), |kind| (&kind.kind, &kind.api_version))
+    }
+
+    /// As JSON, if it says that something failed.
+    fn status(&self) -> Result<Option<String>, BoxError> {
+        if self.kind().0 != "Status" {
+            return Ok(None);
+        }
+        let Status {
+            status,
+            message,
+            reason,
+            code,
+        } = Status::decode(self.raw.clone())?;
+        let json = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {},
+            "status": status, "message": message, "reason": reason, "code": code,
+        });
+        Ok(Some(json.to_string()))
+    }
+}
+
+/// What decisions read of an object, as JSON.
+fn object(kind: ObjectKind, encoded: Bytes) -> Result<String, BoxError> {
+    let object = Some(of_kind!(kind, Message::decode(encoded)?));
+    // A change has one field, which is the object.
+    let change = serde_json::to_string(&v1::Change { object })?;
+    let start = change.find(':').map_or(0, |colon| colon + 1);
+    Ok(change[start..change.len() - 1].to_owned())
+}
+
+/// An answer that came whole, as JSON.
+fn answer(kind: ObjectKind, encoded: Bytes) -> Result<String, BoxError> {
+    let envelope = Envelope::open(encoded)?;
+    if let Some(status) = envelope.status()? {
+        return Ok(status);
+    }
+    let list = List::decode(envelope.raw.clone())?;
+    let meta = list.metadata.unwrap_or_default();
+    let meta = json!({
+        "resourceVersion": meta.resource_version,
+        "continue": meta.next,
+        "remainingItemCount": meta.remaining_item_count,
+    });
+    let items = list.items.into_iter().map(|item| object(kind, item));
+    let items = items.collect::<Result<Vec<_>, _>>()?.join(",");
+    let (list_kind, version) = envelope.kind();
+    let (list_kind, version) = (json!(list_kind), json!(version));
+    Ok(format!(
+        r#"{{"kind":{list_kind},"apiVersion":{version},"metadata":{meta},"items":[{items}]}}"#
+    ))
+}
+
+/// An event of a watch, as a line of JSON.
+fn event(kind: ObjectKind, encoded: Bytes) -> Result<String, BoxError> {
+    let event = WatchEvent::decode(encoded)?;
+    let envelope = Envelope::open(event.object.unwrap_or_default().raw)?;
+    let object = match (envelope.status()?, &*event.what) {
+        (Some(status), _) => status,
+        (None, "BOOKMARK") => {
+            let (kind, version) = envelope.kind();
+            let metadata = Bookmark::decode(envelope.raw.clone())?.metadata;
+            json!({ "kind": kind, "apiVersion": version, "metadata": metadata }).to_string()
+        }
+        (None, _) => object(kind, envelope.raw)?,
+    };
+    let what = json!(event.what);
+    Ok(format!(r#"{{"type":{what},"object":{object}}}"#) + "\n")
+}
+
+/// The events of a watch, each as a line of JSON.
+fn events<B>(kind: ObjectKind, body: B) -> impl Stream<Item = Result<Bytes, BoxError>>
+where
+    B: hyper::body::Body<Data = Bytes, Error = BoxError>,
+{
+    let data = BodyDataStream::new(body).map_err(std::io::Error::other);
+    let frames = LengthDelimitedCodec::builder()
+        .max_frame_length(MAX_EVENT_BYTES)
+        .new_codec();
+    FramedRead::new(StreamReader::new(Box::pin(data)), frames).map(move |frame| {
+        let line = event(kind, frame?.freeze())?;
+        Ok(Bytes::from(line))
+    })
+}
+
+/// Has a client ask for protobuf where it lists or watches what decisions read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PreferProtobuf;
+
+impl<S> Layer<S> for PreferProtobuf {
+    type Service = Translating<S>;
+
+    fn layer(&self, inner: S) -> Translating<S> {
+        Translating(inner)
+    }
+}
+
+/// A client's calls, whose answers become JSON.
+#[derive(Debug, Clone)]
+pub(super) struct Translating<S>(S);
+
+impl<S, B> Service<Request<Body>> for Translating<S>
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = BoxError>,
+    S::Future: Send + 'static,
+    B: hyper::body::Body<Data = Bytes, Error = BoxError> + Send + 'static,
+{
+    type Response = Response<UnsyncBoxBody<Bytes, BoxError>>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let kind = ApiResource::listed_at(request.uri().path());
+        if kind.is_some() {
+            request.headers_mut().insert(ACCEPT, ACCEPTED);
+        }
+        let answered = self.0.call(request);
+        Box::pin(async move {
+            let (mut head, body) = answered.await?.into_parts();
+            let body = match (kind, encoding(&head.headers)) {
+                (Some(kind), Encoding::Message) => {
+                    let encoded = body.collect().await?.to_bytes();
+                    let json = Full::from(answer(kind, encoded)?);
+                    UnsyncBoxBody::new(json.map_err(BoxError::from))
+                }
+                (Some(kind), Encoding::Stream) => {
+                    let frames = events(kind, body).map_ok(Frame::data);
+                    UnsyncBoxBody::new(StreamBody::new(frames))
+                }
+                _ => {
+                    let body = UnsyncBoxBody::new(body);
+                    return Ok(Response::from_parts(head, body));
+                }
+            };
+            head.headers.remove(CONTENT_LENGTH);
+            head.headers.insert(CONTENT_TYPE, JSON);
+            Ok(Response::from_parts(head, body))
+        })
+    }
+}
+
+/// How an answer is encoded.
+enum Encoding {
+    /// As one message of protobuf.
+    Message,
+    /// As messages that follow each other.
+    Stream,
+    /// Otherwise.
+    Other,
+}
+
+fn encoding(headers: &HeaderMap) -> Encoding {
+    let value = headers.get(CONTENT_TYPE);
+    let value = value.and_then(|value| value.to_str().ok()).unwrap_or("");
+    match value.strip_prefix(PROTOBUF) {
+        Some(parameters) if parameters.contains("stream=watch") => Encoding::Stream,
+        Some(_) => Encoding::Message,
+        None => Encoding::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests;
