@@ -1,0 +1,287 @@
+//! The turns that connections of one thread take. In a turn a connection is read for a
+//! while and begins a few calls. What many connections send at once would otherwise be
+//! received, and all its calls begun, before anybody else is served.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Context;
+
+use tokio::sync::Semaphore;
+
+use super::rotation::RotationPlace;
+use super::send_timeout::CloseSignal;
+
+/// How much of a connection is read in a turn.
+const BYTES: usize = 16 << 10;
+
+/// How much all connections together read in a turn each while calls arrive: hundreds of
+/// calls fit into a few KiB.
+const BYTES_OF_ALL: usize = 32 << 10;
+
+/// How much a connection reads in a turn, however many connections there are.
+const MIN_BYTES: usize = 256;
+
+/// How many calls all connections together begin in a turn each.
+const CALLS_OF_ALL: usize = 128;
+
+/// How many calls a connection begins in a turn, however many connections there are.
+const MIN_CALLS: usize = 1;
+
+/// And at most. More answers than that are not written together anyway.
+const MAX_CALLS: usize = 64;
+
+/// What reading a connection takes of its turn.
+#[derive(Debug, Default)]
+pub struct ReadingTurn {
+    /// What was read in this turn, if it has begun.
+    read: Option<usize>,
+    /// How much may be read in it. It grows from turn to turn while no calls arrive.
+    most: usize,
+    /// How many calls had arrived before.
+    arrived: usize,
+    /// When it is this connection's turn.
+    place: RotationPlace,
+}
+
+impl ReadingTurn {
+    /// How much of one of so many open connections may be read now; nothing when its turn
+    /// is over. A turn begins calls that have arrived, and the next one begins after all
+    /// others that wait for this thread had theirs. What was read is taken apart after it.
+    /// Nothing is read while more calls have arrived than a turn begins.
+    pub fn next_piece(
+        &mut self,
+        calls: &CallTurns,
+        connections: usize,
+        context: &Context<'_>,
+    ) -> Option<usize> {
+        match self.read {
+            Some(read) if read >= self.most => {
+                self.read = None;
+                context.waker().wake_by_ref();
+                return None;
+            }
+            Some(_) => {}
+            None => {
+                if !self.place.admits(context) {
+                    return None;
+                }
+                let most = (CALLS_OF_ALL / connections.max(1)).clamp(MIN_CALLS, MAX_CALLS);
+                calls.begin(most, context);
+                if calls.waiting.load(Ordering::Relaxed) > most {
+                    context.waker().wake_by_ref();
+                    return None;
+                }
+                let arrived = calls.arrived.load(Ordering::Relaxed);
+                let least = (BYTES_OF_ALL / connections.max(1)).clamp(MIN_BYTES, BYTES);
+                let has_calls = std::mem::replace(&mut self.arrived, arrived) != arrived;
+                let wanted = if has_calls { 0 } else { 2 * self.most };
+                self.most = wanted.clamp(least, BYTES);
+                self.read = Some(0);
+            }
+        }
+        self.read.map(|read| self.most - read)
+    }
+
+    /// Notes how much was read; `None` when nothing was there, which ends the turn.
+    pub fn note(&mut self, length: Option<usize>) {
+        self.read = self.read.zip(length).map(|(read, more)| read + more);
+    }
+}
+
+/// The calls of a connection that have yet to begin.
+#[derive(Debug)]
+pub struct CallTurns {
+    /// How many have arrived so far.
+    arrived: AtomicUsize,
+    /// How many of them have not begun, or were given up.
+    waiting: AtomicUsize,
+    /// How many more may begin in this turn.
+    left: Semaphore,
+    /// Wakes the connection, and ends it.
+    pub connection: Arc<CloseSignal>,
+}
+
+/// A call of a connection that has not begun.
+#[derive(Debug)]
+pub struct ArrivedCall(Arc<CallTurns>);
+
+impl Default for CallTurns {
+    /// Those of a connection that has none yet.
+    fn default() -> Self {
+        Self {
+            arrived: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
+            left: Semaphore::new(0),
+            connection: Arc::default(),
+        }
+    }
+}
+
+impl CallTurns {
+    /// Notes that a call has arrived.
+    pub fn arrive(self: &Arc<Self>) -> ArrivedCall {
+        self.arrived.fetch_add(1, Ordering::Relaxed);
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        ArrivedCall(Arc::clone(self))
+    }
+
+    /// Lets so many calls begin.
+    fn begin(&self, most: usize, context: &Context<'_>) {
+        self.left
+            .add_permits(most.saturating_sub(self.left.available_permits()));
+        // Some went to calls that wait, and more may do so.
+        if self.left.available_permits() < most {
+            context.waker().wake_by_ref();
+        }
+    }
+}
+
+impl ArrivedCall {
+    /// Waits until it may begin; the turns of its connection.
+    pub async fn begin(self) -> Arc<CallTurns> {
+        let turns = &self.0;
+        let turn = match turns.left.try_acquire() {
+            Ok(turn) => Ok(turn),
+            Err(_) => {
+                turns.connection.wake();
+                turns.left.acquire().await
+            }
+        };
+        turn.expect("it is never closed").forget();
+        Arc::clone(turns)
+    }
+}
+
+impl Drop for ArrivedCall {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::task::{Poll, Waker};
+
+    use super::*;
+
+    /// Goes on when all others had their turn, as a connection does. Tokio's own lets
+    /// them have several.
+    async fn next_turn() {
+        let mut is_over = false;
+        poll_fn(move |context| match std::mem::replace(&mut is_over, true) {
+            true => Poll::Ready(()),
+            false => {
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+        })
+        .await;
+    }
+
+    /// Has so many calls arrive on one of so many connections, of which every third is
+    /// given up; how many there were between two turns of others, at most, and in all.
+    async fn begun(calls: usize, connections: usize) -> (usize, usize) {
+        let turns = Arc::new(CallTurns::default());
+        let count = Arc::new(AtomicUsize::new(0));
+        let (connection, mut turn) = (Arc::clone(&turns), ReadingTurn::default());
+        tokio::spawn(poll_fn(move |context| {
+            if turn.next_piece(&connection, connections, context).is_some() {
+                turn.note(None);
+            }
+            connection.connection.register(context);
+            Poll::<()>::Pending
+        }));
+        next_turn().await;
+        let calls: Vec<_> = (0..calls)
+            .map(|_| {
+                let (call, count) = (turns.arrive(), Arc::clone(&count));
+                tokio::spawn(async move {
+                    call.begin().await;
+                    count.fetch_add(1, Ordering::Relaxed);
+                })
+            })
+            .collect();
+        // Another connection, as it were.
+        let other = tokio::spawn(async move {
+            let (mut most, mut before, mut idle) = (0, 0, 0);
+            while idle < 20 {
+                next_turn().await;
+                let now = count.load(Ordering::Relaxed);
+                most = most.max(now - before);
+                idle = if now == before { idle + 1 } else { 0 };
+                if before == 0 {
+                    calls.iter().step_by(3).for_each(|call| call.abort());
+                }
+                before = now;
+            }
+            (most, before)
+        });
+        other.await.expect("it does not panic")
+    }
+
+    /// What one of so many connections reads in its turns, if as much is there as it can
+    /// read, and so many bytes are a call.
+    async fn read_in_turns(connections: usize, bytes_of_call: usize) -> Vec<usize> {
+        let (calls, mut turn) = (Arc::<CallTurns>::default(), ReadingTurn::default());
+        let context = Context::from_waker(Waker::noop());
+        let (mut all, mut turns) = (0, Vec::new());
+        while turns.len() < 16 {
+            let before = all;
+            while let Some(piece) = turn.next_piece(&calls, connections, &context) {
+                // Less may be there.
+                let length = piece.div_ceil(2);
+                turn.note(Some(length));
+                all += length;
+            }
+            let arrived = before / bytes_of_call..all / bytes_of_call;
+            let arrived: Vec<_> = arrived.map(|_| calls.arrive()).collect();
+            for _ in 0..if arrived.len() > CALLS_OF_ALL { 20 } else { 1 } {
+                next_turn().await;
+                if arrived.len() > CALLS_OF_ALL {
+                    let next = turn.next_piece(&calls, connections, &context);
+                    assert_eq!(next, None, "they are to begin first");
+                }
+            }
+            // In some it only waits.
+            turns.extend(Some(all - before).filter(|read| *read > 0));
+        }
+        turns
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn of_many_connections_each_reads_few_calls_in_a_turn() {
+        for (connections, bytes_of_call, least, most) in [
+            (1, 32, BYTES, BYTES),
+            (1, usize::MAX, BYTES, BYTES),
+            (16, 32, 2_048, 2_048),
+            (100, 32, 327, 327),
+            (100, 1_000, 327, 1_308),
+            (5_000, 32, 256, 256),
+            // Large messages are not read in small pieces.
+            (5_000, usize::MAX, BYTES, BYTES),
+        ] {
+            let read = read_in_turns(connections, bytes_of_call).await;
+            let is_met = read[6..].iter().all(|bytes| (least..=most).contains(bytes));
+            assert!(is_met, "{read:?} of {connections}, {bytes_of_call}");
+        }
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_connection_begins_few_calls_before_others_have_their_turn() {
+        for (calls, connections, expected) in [
+            (40, 1, MAX_CALLS),
+            (300, 1, MAX_CALLS),
+            (300, 16, 8),
+            (300, 5_000, MIN_CALLS),
+        ] {
+            let (most, all) = begun(calls, connections).await;
+            // A turn of a call that is given up goes to the next one, a little later.
+            assert!(most <= 2 * expected, "{most} of {calls}, {connections}");
+            let begun_first = calls.min(expected);
+            let given_up = (calls - begun_first) / 3;
+            let wanted = calls - given_up;
+            assert!(all.abs_diff(wanted) <= 1, "{all}, not {wanted}");
+        }
+    }
+}
