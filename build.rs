@@ -7,12 +7,35 @@ use std::path::PathBuf;
 use std::{env, fs};
 
 use prost::Message;
+use prost_types::field_descriptor_proto::{Label, Type};
+use prost_types::{DescriptorProto, FileDescriptorSet};
+#[cfg(feature = "server")]
+use prost_types::{MethodDescriptorProto, ServiceDescriptorProto};
+#[cfg(feature = "server")]
+use tonic_build::manual;
 
 const PROTOS: [&str; 3] = [
     "proto/evenkeel/v1/explain.proto",
     "proto/evenkeel/v1/kubernetes.proto",
     "proto/evenkeel/v1/spread_service.proto",
 ];
+
+/// Fields of requests that the server receives as bytes, and decodes where it comes
+/// to them: message and field.
+const DECODED_LATER: [(&str, &str); 1] = [("UpdateSnapshotRequest", "changes")];
+
+/// Methods whose messages the server takes and gives in their encoding, and reads and
+/// writes by itself (`src/proto/encoded.rs`).
+#[cfg(feature = "server")]
+const ENCODED: [&str; 4] = ["Filter", "Score", "Explain", "Decide"];
+
+/// Methods of which this holds for the answers alone. They may be large, so they are
+/// encoded where they are made, and not by a thread that serves.
+#[cfg(feature = "server")]
+const ENCODED_ANSWERS: [&str; 3] = ["DescribeSpread", "ExportSnapshot", "Place"];
+
+/// The package of the protocol.
+const PACKAGE: &str = ".evenkeel.v1.";
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");
@@ -22,13 +45,35 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(out.join("evenkeel_descriptor.bin"), &encoded)?;
 
     // Ordered maps: equal objects have equal bytes and equal JSON.
-    tonic_prost_build::configure()
+    let configured = || {
+        tonic_prost_build::configure()
+            .btree_map(".")
+            .bytes(".")
+            .compile_well_known_types(true)
+            .extern_path(".google.protobuf", "::pbjson_types")
+    };
+    if cfg!(feature = "server") {
+        let received = out.join("received");
+        fs::create_dir_all(&received)?;
+        let (descriptors, same) = received_messages(descriptors.clone());
+        let server = configured()
+            .build_client(false)
+            // See `server`.
+            .build_server(false)
+            .out_dir(received);
+        let path = |name: &String| format!("crate::proto::v1::{name}");
+        let server = same.iter().fold(server, |server, name| {
+            server.extern_path(format!("{PACKAGE}{name}"), path(name))
+        });
+        #[cfg(feature = "server")]
+        for service in descriptors.file.iter().flat_map(|file| &file.service) {
+            stubs(service, &same);
+        }
+        server.compile_fds(descriptors)?;
+    }
+    configured()
         .build_client(cfg!(feature = "client"))
-        .build_server(cfg!(feature = "server"))
-        .btree_map(".")
-        .bytes(".")
-        .compile_well_known_types(true)
-        .extern_path(".google.protobuf", "::pbjson_types")
+        .build_server(false)
         .compile_fds(descriptors)?;
     #[cfg(feature = "json")]
     pbjson_build::Builder::new()
@@ -39,4 +84,111 @@ fn main() -> Result<(), Box<dyn Error>> {
         .exclude([".evenkeel.v1.Quantity", ".evenkeel.v1.Volume"])
         .build(&[".evenkeel.v1"])?;
     Ok(())
+}
+
+/// The protocol as the server receives it, and the names of what is in it as it was
+/// defined.
+///
+/// A field that is decoded later is a list of bytes, even where there is one message:
+/// a client may send that in parts, which follow each other.
+fn received_messages(mut descriptors: FileDescriptorSet) -> (FileDescriptorSet, Vec<String>) {
+    let files = &mut descriptors.file;
+    for message in files.iter_mut().flat_map(|file| &mut file.message_type) {
+        let name = message.name().to_owned();
+        for field in &mut message.field {
+            if DECODED_LATER.contains(&(&*name, field.name())) {
+                field.set_type(Type::Bytes);
+                field.set_label(Label::Repeated);
+                field.type_name = None;
+            }
+        }
+    }
+    let all: Vec<&DescriptorProto> = files.iter().flat_map(|file| &file.message_type).collect();
+    let mut other: Vec<&str> = DECODED_LATER.iter().map(|(message, _)| *message).collect();
+    let has_other = |message: &DescriptorProto, other: &[&str]| {
+        let types = message.field.iter().map(|field| field.type_name());
+        let mut names = types.filter_map(|name| name.strip_prefix(PACKAGE));
+        names.any(|name| other.contains(&name))
+    };
+    let services = files.iter().flat_map(|file| &file.service);
+    let methods = services.flat_map(|service| &service.method);
+    let answers: Vec<&str> = methods
+        .filter_map(|method| method.output_type().strip_prefix(PACKAGE))
+        .collect();
+    while let Some(message) = all.iter().find(|message| {
+        let name = message.name();
+        !answers.contains(&name) && !other.contains(&name) && has_other(message, &other)
+    }) {
+        other.push(message.name());
+    }
+    let same = all.iter().map(|message| message.name());
+    let same = same.filter(|name| !other.contains(name));
+    let enums = files.iter().flat_map(|file| &file.enum_type);
+    let same = same.chain(enums.map(|it| it.name()));
+    let same = same.map(str::to_owned).collect();
+    (descriptors, same)
+}
+
+/// Generates the stubs of a server, whose messages are as they were defined if they
+/// are among the `same`.
+#[cfg(feature = "server")]
+fn stubs(service: &ServiceDescriptorProto, same: &[String]) {
+    let mut stubs = manual::Service::builder()
+        .name(service.name())
+        .package(PACKAGE.trim_matches('.'));
+    for method in &service.method {
+        stubs = stubs.method(stub(method, same));
+    }
+    manual::Builder::new()
+        .build_client(false)
+        .compile(&[stubs.build()]);
+}
+
+#[cfg(feature = "server")]
+fn stub(method: &MethodDescriptorProto, same: &[String]) -> manual::Method {
+    let is_encoded = ENCODED.contains(&method.name());
+    let has_encoded_answers = ENCODED_ANSWERS.contains(&method.name());
+    let message = |name: &str, is_encoded: bool| {
+        let name = name.strip_prefix(PACKAGE).unwrap_or(name);
+        if is_encoded {
+            format!("crate::proto::encoded::Encoded<crate::proto::v1::{name}>")
+        } else if same.iter().any(|it| it == name) {
+            format!("crate::proto::v1::{name}")
+        } else {
+            format!("super::{name}")
+        }
+    };
+    let stub = manual::Method::builder()
+        .name(snake_case(method.name()))
+        .route_name(method.name())
+        .input_type(message(method.input_type(), is_encoded))
+        .output_type(message(
+            method.output_type(),
+            is_encoded || has_encoded_answers,
+        ))
+        .codec_path(match (is_encoded, has_encoded_answers) {
+            (true, _) => "crate::proto::encoded::EncodedCodec",
+            (false, true) => "crate::proto::encoded::EncodedAnswersCodec",
+            (false, false) => "tonic_prost::ProstCodec",
+        });
+    let stub = match method.client_streaming() {
+        true => stub.client_streaming(),
+        false => stub,
+    };
+    match method.server_streaming() {
+        true => stub.server_streaming().build(),
+        false => stub.build(),
+    }
+}
+
+#[cfg(feature = "server")]
+fn snake_case(name: &str) -> String {
+    let mut snake = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !snake.is_empty() {
+            snake.push('_');
+        }
+        snake.extend(letter.to_lowercase());
+    }
+    snake
 }

@@ -18,7 +18,7 @@ find_ghz() {
 # The address in the JSON log $1 of a server, once it says $2.
 address_in() {
   local found
-  for _ in $(seq 100); do
+  for _ in $(seq 600); do
     found=$(jq -rR --arg message "$2" 'fromjson? | select(.message == $message) | .address' "$1" | head -n 1)
     if [[ -n $found ]]; then
       echo "$found"

@@ -5,13 +5,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use bytes::Bytes;
 use evenkeel::api::Service;
 use evenkeel::matching::Path;
+use evenkeel::proto::encoded::Encoded;
 use evenkeel::proto::v1;
 use evenkeel::proto::v1::spread_service_server::SpreadService;
 use evenkeel::snapshot::{Batch, Limits, Offer, ReadView, Snapshot};
 use evenkeel::spread::{Constraints, Filter, NodeChecks, Question, Scores};
-use prost::Message;
 use tokio_util::sync::CancellationToken;
 
 use super::world::{self, World};
@@ -30,17 +31,17 @@ impl Wire {
     }
 
     /// `Filter` from bytes to bytes.
-    pub fn filter(&self, request: &[u8]) -> Vec<u8> {
-        let request = v1::FilterRequest::decode(request).expect("it is a request");
+    pub fn filter(&self, request: &[u8]) -> Bytes {
+        let request = Encoded::new(Bytes::copy_from_slice(request));
         let answer = now(self.0.filter(tonic::Request::new(request)));
-        answer.expect("it is answered").get_ref().encode_to_vec()
+        answer.expect("it is answered").into_inner().into_bytes()
     }
 
     /// `Score` from bytes to bytes.
-    pub fn score(&self, request: &[u8]) -> Vec<u8> {
-        let request = v1::ScoreRequest::decode(request).expect("it is a request");
+    pub fn score(&self, request: &[u8]) -> Bytes {
+        let request = Encoded::new(Bytes::copy_from_slice(request));
         let answer = now(self.0.score(tonic::Request::new(request)));
-        answer.expect("it is answered").get_ref().encode_to_vec()
+        answer.expect("it is answered").into_inner().into_bytes()
     }
 }
 
@@ -50,6 +51,7 @@ pub fn update(world: &World, batch: &Arc<Batch>) {
         batch: Arc::clone(batch),
         defaults: None,
         expected_revision: None,
+        fence: None,
         arrived: world.registry.now().steady,
     };
     let update = world.registry.update(world::NAME, offer);

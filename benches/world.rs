@@ -25,7 +25,7 @@ impl World {
             applied.expect("it is within limits");
         }
         let arrived = registry.now().steady;
-        let replaced = registry.replace(NAME, staged, None, arrived);
+        let replaced = registry.replace(NAME, staged, (None, None), arrived);
         replaced.expect("it is within limits");
         Self { registry }
     }

@@ -18,7 +18,7 @@ pub enum Part {
     Objects,
     /// Objects of states that are built aside, and copies that are written out.
     Staged,
-    /// Views and partitions, with their keys.
+    /// Views and partitions, with their keys, and compiled questions.
     Views,
     /// Requests that arrive or are being decided.
     Requests,
@@ -97,11 +97,6 @@ impl Account {
     /// An account without a limit, for a process that serves nobody else.
     pub fn unlimited() -> Arc<Self> {
         Self::new(usize::MAX)
-    }
-
-    /// The limit, in bytes.
-    pub fn limit(&self) -> usize {
-        self.limit
     }
 
     /// What all parts take, in bytes.

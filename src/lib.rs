@@ -21,11 +21,15 @@ pub mod explain;
 #[cfg(feature = "cli")]
 mod kubernetes;
 pub mod limits;
+#[cfg(feature = "server")]
+pub mod log;
 #[cfg(feature = "cli")]
 mod manifest;
 pub mod matching;
 pub mod proto;
 pub mod recount;
+#[cfg(feature = "server")]
+pub mod replica;
 #[cfg(feature = "server")]
 pub mod server;
 pub mod snapshot;

@@ -4,6 +4,9 @@
 //! With the feature `json` they read and write proto-JSON, with `client` there
 //! is a client of the service, and with `server` its stubs.
 
+#[cfg(feature = "server")]
+pub mod encoded;
+pub mod encoding;
 #[cfg(feature = "json")]
 mod json;
 
@@ -14,10 +17,22 @@ pub mod v1 {
     #[cfg(feature = "json")]
     include!(concat!(env!("OUT_DIR"), "/evenkeel.v1.serde.rs"));
 
+    #[cfg(feature = "server")]
+    pub use super::received::spread_service_server;
+
     /// The protocol's descriptor set, for reflection and for clients that
     /// read it from a file.
     pub const FILE_DESCRIPTOR_SET: &[u8] =
         include_bytes!(concat!(env!("OUT_DIR"), "/evenkeel_descriptor.bin"));
+}
+
+/// Requests as the server receives them. What is decoded later is in them as bytes
+/// (`DECODED_LATER` in `build.rs`); they read the same bytes as those of [`v1`].
+#[cfg(feature = "server")]
+#[allow(missing_docs, clippy::all, clippy::pedantic, unreachable_pub)]
+pub mod received {
+    include!(concat!(env!("OUT_DIR"), "/received/evenkeel.v1.rs"));
+    include!(concat!(env!("OUT_DIR"), "/evenkeel.v1.SpreadService.rs"));
 }
 
 pub use pbjson_types::{Duration, Timestamp};

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom, SystemRandom};
 use subtle::ConstantTimeEq;
@@ -33,7 +34,7 @@ impl Token {
         SystemRandom::new()
             .fill(&mut bytes)
             .map_err(|_| NoRandomness)?;
-        Ok(Self(format!("{PREFIX}{}", Hex(&bytes))))
+        Ok(Self(format!("{PREFIX}{}", HEXLOWER.encode(&bytes))))
     }
 
     /// The token as it is sent.
@@ -61,14 +62,8 @@ impl TokenHash {
 
     /// Reads what [`fmt::Display`] writes: 64 hexadecimal digits.
     pub fn parse(text: &str) -> Option<Self> {
-        if text.len() != 64 || !text.bytes().all(|c| c.is_ascii_hexdigit()) {
-            return None;
-        }
-        let mut hash = [0; 32];
-        for (i, byte) in hash.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).ok()?;
-        }
-        Some(Self(hash))
+        let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?;
+        bytes.try_into().ok().map(Self)
     }
 }
 
@@ -88,22 +83,13 @@ impl Hash for TokenHash {
 
 impl fmt::Display for TokenHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Hex(&self.0).fmt(f)
+        HEXLOWER.encode_display(&self.0).fmt(f)
     }
 }
 
 impl fmt::Debug for TokenHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "TokenHash({self})")
-    }
-}
-
-/// Bytes as hexadecimal digits.
-struct Hex<'a>(&'a [u8]);
-
-impl fmt::Display for Hex<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 

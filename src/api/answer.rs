@@ -10,7 +10,7 @@ use prost::bytes::Bytes;
 
 use crate::proto::v1;
 use crate::snapshot::{Defaults, Nodes, ReadView, Slot, bits};
-use crate::spread::{DomainReport, NodeRefusal, NodeScore, Reason, Report};
+use crate::spread::{DomainReport, NodeRefusal, Reason, Report};
 
 /// A count for the wire.
 pub fn count(n: usize) -> i64 {
@@ -106,20 +106,23 @@ fn pack(bits: &FixedBitSet) -> Bytes {
 
 /// A refused node.
 pub fn node_verdict(node: String, refusal: &NodeRefusal) -> v1::NodeVerdict {
-    let code = if refusal.is_resolvable {
-        v1::Code::Unschedulable
-    } else {
-        v1::Code::UnschedulableAndUnresolvable
-    };
     v1::NodeVerdict {
         node,
-        code: code.into(),
+        code: code(refusal).into(),
         reason: refusal.text().into_owned(),
         constraint_index: index(refusal.constraint_index),
         matching_pods: refusal.matching_pods,
         skew: refusal.skew,
         reasons: refusal.reasons().map(refusal_reason).collect(),
         nominated_pods: count(refusal.nominated_pods),
+    }
+}
+
+/// How final a refusal is.
+pub fn code(refusal: &NodeRefusal) -> v1::Code {
+    match refusal.is_resolvable {
+        true => v1::Code::Unschedulable,
+        false => v1::Code::UnschedulableAndUnresolvable,
     }
 }
 
@@ -131,21 +134,42 @@ fn refusal_reason(reason: &Reason) -> v1::RefusalReason {
     }
 }
 
-fn index(index: Option<usize>) -> i32 {
+/// The index of a constraint for the wire; -1 for none.
+pub fn index(index: Option<usize>) -> i32 {
     index.and_then(|i| i32::try_from(i).ok()).unwrap_or(-1)
 }
 
+/// How many nodes share a reason.
+pub struct ReasonTally<'a> {
+    /// The reason.
+    pub reason: &'a Reason,
+    /// Its words.
+    pub text: Cow<'static, str>,
+    /// How many nodes.
+    pub nodes: i64,
+}
+
 /// How many nodes share each reason: most first, then by its words.
-pub fn reason_counts(refused: &BTreeMap<Reason, usize>) -> Vec<v1::ReasonCount> {
-    let told = |(reason, nodes): (&Reason, &usize)| v1::ReasonCount {
-        reason: reason.text().into_owned(),
-        count: count(*nodes),
-        code: reason.code().into(),
-        resource: reason.resource().unwrap_or_default().to_owned(),
+pub fn reason_tallies(refused: &BTreeMap<Reason, usize>) -> Vec<ReasonTally<'_>> {
+    let tally = |(reason, nodes): (_, &usize)| ReasonTally {
+        reason,
+        text: Reason::text(reason),
+        nodes: count(*nodes),
     };
-    let mut counts: Vec<_> = refused.iter().map(told).collect();
-    counts.sort_unstable_by(|a, b| (b.count, &a.reason).cmp(&(a.count, &b.reason)));
-    counts
+    let mut tallies: Vec<_> = refused.iter().map(tally).collect();
+    tallies.sort_unstable_by(|a, b| (b.nodes, &a.text).cmp(&(a.nodes, &b.text)));
+    tallies
+}
+
+/// [`reason_tallies`] for the wire.
+pub fn reason_counts(refused: &BTreeMap<Reason, usize>) -> Vec<v1::ReasonCount> {
+    let told = |tally: ReasonTally<'_>| v1::ReasonCount {
+        reason: tally.text.into_owned(),
+        count: tally.nodes,
+        code: tally.reason.code().into(),
+        resource: tally.reason.resource().unwrap_or_default().to_owned(),
+    };
+    reason_tallies(refused).into_iter().map(told).collect()
 }
 
 /// A constraint's report.
@@ -167,16 +191,6 @@ pub fn constraint_report(report: &Report<'_>) -> v1::ConstraintReport {
         domains: report.domains.iter().map(domain).collect(),
         weight: report.weight,
         min_domains_unmet: report.min_domains_unmet,
-    }
-}
-
-/// A node's score.
-pub fn node_score(node: String, score: &NodeScore) -> v1::NodeScore {
-    v1::NodeScore {
-        node,
-        score: score.score,
-        raw: score.raw,
-        ignored: score.ignored,
     }
 }
 

@@ -5,21 +5,13 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::decide::Deciding;
-use super::decision::ValidDecision;
-use super::dialect::{DecisionTerms, Dialect};
 use super::error::Error;
 use super::lanes::Lanes;
-use super::{deadline, request};
-use crate::decision_log::{self, DecisionLog, Pending};
-use crate::proto::v1;
-use crate::snapshot::{ReadView, Registry, Snapshot};
-
-/// How many exports run at once; more wait.
-const MAX_EXPORTS: usize = 4;
+use super::request;
+use crate::decision_log::{DecisionLog, LoggedRequest, Pending};
+use crate::snapshot::{Fence, Registry, Snapshot};
 
 /// Implements `evenkeel.v1.SpreadService` on a registry of snapshots.
 #[derive(Clone)]
@@ -28,14 +20,14 @@ pub struct Service {
     pub(super) draining: CancellationToken,
     /// Held by the one verification that runs: it copies a whole snapshot.
     pub(super) verifying: Arc<Semaphore>,
-    /// Held by each export: it keeps a copy until its client has read it.
-    pub(super) exporting: Arc<Semaphore>,
     /// Where work runs that may take long.
     pub(super) lanes: Lanes,
     /// Where feeds run, if not where they are opened.
     feeds: Option<Handle>,
     /// Where decisions are logged, if they are.
     decision_log: Option<DecisionLog>,
+    /// The right that feeds need, if that may end.
+    fence: Option<Fence>,
 }
 
 impl Service {
@@ -49,9 +41,18 @@ impl Service {
             registry,
             draining,
             verifying: Arc::new(Semaphore::new(1)),
-            exporting: Arc::new(Semaphore::new(MAX_EXPORTS)),
             feeds: None,
             decision_log: None,
+            fence: None,
+        }
+    }
+
+    /// The same service, whose feeds need a right.
+    #[must_use]
+    pub fn with_fence(self, fence: Fence) -> Self {
+        Self {
+            fence: Some(fence),
+            ..self
         }
     }
 
@@ -77,6 +78,11 @@ impl Service {
         }
     }
 
+    /// The right that a feed needs which begins now, if it needs one.
+    pub(super) fn fence(&self) -> Option<Fence> {
+        self.fence.as_ref().map(Fence::of_now)
+    }
+
     /// Ends when the server drains.
     pub fn draining(&self) -> impl Future<Output = ()> + Send + use<> {
         self.draining.clone().cancelled_owned()
@@ -93,64 +99,13 @@ impl Service {
         }
     }
 
-    /// Begins to log a decision, if it is to be logged.
-    pub(super) fn begin<R: Into<decision_log::LoggedRequest> + Clone>(
+    /// Begins to log a decision about a request, if it is to be logged.
+    pub(super) fn begin<R: Into<LoggedRequest>>(
         &self,
-        request: &R,
+        request: impl FnOnce() -> Option<R>,
     ) -> Option<Pending> {
         let log = self.decision_log.as_ref()?;
-        log.begin(|| request.clone().into())
-    }
-
-    /// The snapshot of a decision, once it has reached `min_revision`.
-    pub(super) async fn reach(
-        &self,
-        name: &str,
-        min_revision: i64,
-        deadline: Option<Instant>,
-    ) -> Result<Arc<Snapshot>, Error> {
-        if min_revision == 0 {
-            return Ok(self.registry.get_synced(name)?);
-        }
-        let latest = deadline::or_patience(deadline);
-        loop {
-            let snapshot = self.registry.get_synced(name)?;
-            // Start to listen before looking, so that no move is missed.
-            let moved = snapshot.moved();
-            if snapshot.revision() >= min_revision {
-                return Ok(snapshot);
-            }
-            tokio::select! {
-                () = moved => {}
-                () = self.draining.cancelled() => return Err(Error::Draining),
-                () = tokio::time::sleep_until(latest) => {
-                    return Err(Error::MinRevision {
-                        snapshot: name.to_owned(),
-                        wanted: min_revision,
-                        actual: snapshot.revision(),
-                    });
-                }
-            }
-        }
-    }
-
-    /// A decision about one pod: a valid request, and the snapshot to ask, once
-    /// that has reached the request's revision.
-    pub(super) async fn deciding<A>(
-        &self,
-        request: v1::ScoreRequest,
-        deadline: Option<Instant>,
-        answer: fn(&dyn Dialect, &DecisionTerms, &ReadView<'_>) -> A,
-    ) -> Result<Deciding<A>, Error> {
-        let request = ValidDecision::of(request, self.registry.limits())?;
-        let on = self
-            .reach(&request.snapshot, request.min_revision, deadline)
-            .await?;
-        Ok(Deciding {
-            request,
-            on,
-            answer,
-        })
+        log.begin(|| Some(request()?.into()))
     }
 
     /// The snapshot of a request that decides nothing.

@@ -1,6 +1,7 @@
 //! How `Filter`, `Score` and `Explain` are decided: at once where that is
 //! short, as it usually is, otherwise on a thread beside those that serve.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use super::decision::ValidDecision;
 use super::dialect::{AboutPod, DecisionTerms, Dialect};
 use super::error::Error;
 use super::lanes::Lanes;
-use super::measured::{Answer, try_measured};
+use super::measured::{MeasuredAnswer, try_measured};
 use super::slots::CallerKey;
 use crate::snapshot::{Batch, Delay, ReadView, Snapshot};
 
@@ -22,7 +23,7 @@ const HELD_WAITS_MS: [u64; 5] = [1, 2, 4, 8, 16];
 
 /// How long a decision may take.
 #[derive(Clone, Copy)]
-enum Pace<'a> {
+enum DecisionPace<'a> {
     /// It must be so short that other calls can wait for it. A longer decision
     /// is not answered.
     AtOnce,
@@ -42,7 +43,7 @@ pub struct Deciding<A> {
     pub answer: fn(&dyn Dialect, &DecisionTerms, &ReadView<'_>) -> A,
 }
 
-impl<A: Answer + AboutPod + Send + 'static> Deciding<A> {
+impl<A: MeasuredAnswer + AboutPod + Send + 'static> Deciding<A> {
     /// Decides here if that is short, which most decisions are.
     ///
     /// # Errors
@@ -53,7 +54,32 @@ impl<A: Answer + AboutPod + Send + 'static> Deciding<A> {
         who: &CallerKey,
         deadline: Option<Instant>,
     ) -> Result<Response<A>, Error> {
-        let mut answered = self.answer(Pace::AtOnce);
+        match self.at_once() {
+            Ok(answered) => Ok(answered),
+            Err(delay) => self.decide_after(delay, lanes, who, deadline).await,
+        }
+    }
+
+    /// Decides here and now.
+    ///
+    /// # Errors
+    /// Why that is not possible.
+    pub fn at_once(&mut self) -> Result<Response<A>, Delay> {
+        self.answer(DecisionPace::AtOnce)
+    }
+
+    /// Decides what was not possible [at once](Self::at_once).
+    ///
+    /// # Errors
+    /// As for [`Self::decide`].
+    pub async fn decide_after(
+        mut self,
+        delay: Delay,
+        lanes: &Lanes,
+        who: &CallerKey,
+        deadline: Option<Instant>,
+    ) -> Result<Response<A>, Error> {
+        let mut answered = Err(delay);
         for wait in HELD_WAITS_MS {
             if answered.as_ref().err() != Some(&Delay::Held) {
                 break;
@@ -61,12 +87,12 @@ impl<A: Answer + AboutPod + Send + 'static> Deciding<A> {
             // Start to listen before looking, so that no move is missed.
             let on = Arc::clone(&self.on);
             let moved = on.moved();
-            answered = self.answer(Pace::AtOnce);
+            answered = self.answer(DecisionPace::AtOnce);
             if answered.is_err() {
                 // The lock may be held by a change that does not move the
                 // snapshot.
                 let _ = timeout(Duration::from_millis(wait), moved).await;
-                answered = self.answer(Pace::AtOnce);
+                answered = self.answer(DecisionPace::AtOnce);
             }
         }
         match answered {
@@ -85,7 +111,7 @@ impl<A: Answer + AboutPod + Send + 'static> Deciding<A> {
         deadline: Option<Instant>,
     ) -> Result<Response<A>, Error> {
         let run = move || {
-            let answered = self.answer(Pace::Soon);
+            let answered = self.answer(DecisionPace::Soon);
             answered.map_err(|_| Box::new(self))
         };
         match lanes.wait(deadline, run).await? {
@@ -94,56 +120,77 @@ impl<A: Answer + AboutPod + Send + 'static> Deciding<A> {
         }
     }
 
-    /// Decides on a thread for long work.
-    ///
-    /// # Errors
-    /// As for [`Self::decide`].
-    pub async fn decide_aside(
-        mut self,
+    async fn decide_aside(
+        self,
         lanes: &Lanes,
         who: &CallerKey,
         deadline: Option<Instant>,
     ) -> Result<Response<A>, Error> {
+        self.decide_and_write_aside(lanes, who, deadline, |answer| answer)
+            .await
+    }
+
+    /// Decides on a thread for long work, and writes the answer there.
+    ///
+    /// # Errors
+    /// As for [`Self::decide`].
+    pub async fn decide_and_write_aside<W: Send + 'static>(
+        mut self,
+        lanes: &Lanes,
+        who: &CallerKey,
+        deadline: Option<Instant>,
+        write: impl FnOnce(Response<A>) -> W + Send + 'static,
+    ) -> Result<W, Error> {
         let run = move |is_given_up: &dyn Fn() -> bool| {
-            let answered = self.answer(Pace::Aside(is_given_up));
-            answered.map_err(Error::of_aside)
+            let answered = self.answer(DecisionPace::Aside(is_given_up));
+            answered.map(write).map_err(Error::of_aside)
         };
         lanes.decide(who, deadline, run).await?
     }
 
-    fn answer(&mut self, pace: Pace<'_>) -> Result<Response<A>, Delay> {
+    /// Decides on a read view of the snapshot.
+    pub fn on_view(&self, read_view: &ReadView<'_>) -> Response<A> {
+        let Ok(answer) = try_measured::<_, Infallible>(&self.on, || Ok(self.write(read_view)));
+        answer
+    }
+
+    fn write(&self, read_view: &ReadView<'_>) -> A {
+        let (question, terms) = (&**self.request.question, &self.request.terms);
+        let mut answer = (self.answer)(question, terms, read_view);
+        answer.note_terms(question.pod(), terms.checks, read_view);
+        answer
+    }
+
+    fn answer(&mut self, pace: DecisionPace<'_>) -> Result<Response<A>, Delay> {
         let on = Arc::clone(&self.on);
         try_measured(&on, || self.read(&on, pace))
     }
 
     /// Answers on one read view of the snapshot, with the overlay applied.
-    fn read(&mut self, on: &Snapshot, pace: Pace<'_>) -> Result<A, Delay> {
+    fn read(&mut self, on: &Snapshot, pace: DecisionPace<'_>) -> Result<A, Delay> {
         let overlay = match pace {
-            Pace::Aside(_) => std::mem::take(&mut self.request.overlay),
+            DecisionPace::Aside(_) => std::mem::take(&mut self.request.overlay),
             _ => Batch::default(),
         };
         let request = &self.request;
         let namespace = &request.question.pod().namespace;
-        let answer = |read_view: &ReadView<'_>| {
-            let (question, terms) = (&*request.question, &request.terms);
-            let mut answer = (self.answer)(question, terms, read_view);
-            answer.note_terms(question.pod(), terms.checks, read_view);
-            answer
-        };
+        let answer = |read_view: &ReadView<'_>| self.write(read_view);
         match pace {
-            Pace::Aside(is_given_up) => {
+            DecisionPace::Aside(is_given_up) => {
                 on.read_until(namespace, overlay, is_given_up, |read_view| {
                     answer(&read_view)
                 })
             }
             // A decision with an overlay takes long.
-            Pace::AtOnce | Pace::Soon if !request.overlay.is_empty() => Err(Delay::Long),
-            Pace::AtOnce | Pace::Soon => {
+            DecisionPace::AtOnce | DecisionPace::Soon if !request.overlay.is_empty() => {
+                Err(Delay::Long)
+            }
+            DecisionPace::AtOnce | DecisionPace::Soon => {
                 let afforded = |read_view: ReadView<'_>| {
                     let affords = read_view.affords(request.units(&read_view));
                     affords.then(|| answer(&read_view))
                 };
-                let waits = matches!(pace, Pace::Soon);
+                let waits = matches!(pace, DecisionPace::Soon);
                 let answered = on.read_at_once(namespace, waits, afforded)?;
                 answered.ok_or(Delay::Long)
             }

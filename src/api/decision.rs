@@ -1,7 +1,12 @@
 //! A valid `Filter`, `Score` or `Explain` request.
 
-use super::dialect::{Checker, DecisionTerms, Dialect};
+use std::sync::Arc;
+
+use super::asked::DecisionFields;
+use super::dialect::DecisionTerms;
 use super::error::Error;
+use super::kept_questions::CompiledQuestion;
+use super::reaching::AtLeast;
 use super::request;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
@@ -18,10 +23,10 @@ const UNITS_PER_NAME: usize = 8;
 pub struct ValidDecision {
     /// The snapshot that it means.
     pub snapshot: String,
-    /// The revision to wait for.
-    pub min_revision: i64,
+    /// What to wait for.
+    pub at_least: AtLeast,
     /// The pod.
-    pub question: Box<dyn Dialect>,
+    pub question: Arc<CompiledQuestion>,
     /// What to decide about, and how much to write.
     pub terms: DecisionTerms,
     /// Changes to decide with, as if they had been made.
@@ -29,20 +34,23 @@ pub struct ValidDecision {
 }
 
 impl ValidDecision {
-    /// Checks a request.
+    /// Checks a request about a pod that was checked.
     ///
     /// # Errors
-    /// Every fault of the request.
-    pub fn of(wire: v1::ScoreRequest, limits: &Limits) -> Result<Self, Error> {
+    /// Every fault of the request, with those of the pod.
+    pub fn of(
+        wire: DecisionFields,
+        question: Result<Arc<CompiledQuestion>, Violations>,
+        limits: &Limits,
+    ) -> Result<Self, Error> {
         let mut faults = Violations::default();
         let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
-        let question = (Checker::of(wire.dialect).pod)(wire.pod, limits);
         let question = faults.collect(question);
         request::check_candidates(wire.candidates.as_ref(), limits, &mut faults);
         let checks = request::node_checks(wire.node_checks, &mut faults);
         let view = request::known(wire.view, Path::root("view"), &mut faults);
         let _: v1::Dialect = request::known(wire.dialect, Path::root("dialect"), &mut faults);
-        request::check_not_negative(wire.min_revision, Path::root("minRevision"), &mut faults);
+        let at_least = AtLeast::of(wire.min_revision, wire.epoch, limits, &mut faults);
         request::check_not_negative(wire.top.into(), Path::root("top"), &mut faults);
         let max_domains = request::max_domains(wire.max_domains, &mut faults);
         let overlay = request::overlay(wire.overlay, limits, &mut faults);
@@ -58,7 +66,7 @@ impl ValidDecision {
         };
         Ok(faults.finish(Self {
             snapshot,
-            min_revision: wire.min_revision,
+            at_least,
             question,
             terms,
             overlay,

@@ -7,6 +7,7 @@ use prost::Message;
 
 use super::answer::{count, defaults_kind};
 use super::error::Error;
+use super::reaching::AtLeast;
 use super::request;
 use super::workload_rank::WorkloadRank;
 use crate::matching::{Path, Selector, Violations, names};
@@ -14,7 +15,7 @@ use crate::proto::v1;
 use crate::proto::v1::describe_spread_request::Subject as Wire;
 use crate::snapshot::{Limits, PodGroups, ReadView, Snapshot};
 use crate::spread::describe::{
-    Balance, By, JudgedWorkload, Standing, Survey, UnknownKey, ZONE, check_key, topology_keys,
+    Balance, By, JudgedWorkload, SpreadStanding, Survey, UnknownKey, ZONE, check_key, topology_keys,
 };
 
 /// How long a page with more than one workload is at most, encoded: below the
@@ -26,8 +27,8 @@ const PAGE_BYTES: usize = 3 << 20;
 pub struct ValidDescription {
     /// The snapshot that it means.
     pub snapshot: String,
-    /// The revision to wait for.
-    pub min_revision: i64,
+    /// What to wait for.
+    pub at_least: AtLeast,
     subject: DescribeSubject,
     by: By,
     max_domains: usize,
@@ -46,7 +47,7 @@ enum DescribeSubject {
 
 /// The worst so far that fit on a page, and how many there are.
 #[derive(Default)]
-struct Page {
+struct DescriptionPage {
     worst: BTreeMap<WorkloadRank, v1::WorkloadSpread>,
     /// What they take, encoded.
     bytes: usize,
@@ -74,7 +75,7 @@ impl ValidDescription {
         if !wire.topology_key.is_empty() {
             names::check_label_key(&wire.topology_key, Path::root("topologyKey"), &mut faults);
         }
-        request::check_not_negative(wire.min_revision, Path::root("minRevision"), &mut faults);
+        let at_least = AtLeast::of(wire.min_revision, wire.epoch, limits, &mut faults);
         let max_domains = request::max_domains(wire.max_domains, &mut faults);
         let page_size = request::page_size(wire.page_size, &mut faults);
         let after = WorkloadRank::of_token(&wire.page_token, &mut faults);
@@ -102,7 +103,7 @@ impl ValidDescription {
         };
         Ok(faults.finish(Self {
             snapshot,
-            min_revision: wire.min_revision,
+            at_least,
             subject,
             by,
             max_domains,
@@ -162,12 +163,12 @@ impl ValidDescription {
         at: Looking<'_>,
         namespace: Option<&str>,
     ) -> Result<v1::DescribeSpreadResponse, Error> {
-        let mut page = Page {
+        let mut page = DescriptionPage {
             response: v1::DescribeSpreadResponse {
                 coverage: (self.by == By::Constraints).then(v1::ConstraintCoverage::default),
                 ..Default::default()
             },
-            ..Page::default()
+            ..DescriptionPage::default()
         };
         let mut oldest: Option<i64> = None;
         let namespaces = match namespace {
@@ -200,7 +201,7 @@ impl ValidDescription {
     }
 
     /// Notes a workload among the worst, if it is to be listed.
-    fn note(&self, namespace: &str, judged: JudgedWorkload, page: &mut Page) {
+    fn note(&self, namespace: &str, judged: JudgedWorkload, page: &mut DescriptionPage) {
         let rank = WorkloadRank::of(namespace, &judged);
         let violates = rank.violates();
         page.response.violating_count += i64::from(violates);
@@ -287,14 +288,14 @@ impl ValidDescription {
 }
 
 /// Counts a workload by what holds it even.
-fn note_standing(standing: Standing, coverage: &mut v1::ConstraintCoverage) {
+fn note_standing(standing: SpreadStanding, coverage: &mut v1::ConstraintCoverage) {
     match standing {
-        Standing::Constrained => coverage.own_count += 1,
-        Standing::Defaulted => coverage.default_count += 1,
-        Standing::Single => coverage.single_count += 1,
-        Standing::Fixed => coverage.fixed_count += 1,
-        Standing::Faulty => {}
-        Standing::Unconstrained(concentration) => {
+        SpreadStanding::Constrained => coverage.own_count += 1,
+        SpreadStanding::Defaulted => coverage.default_count += 1,
+        SpreadStanding::Single => coverage.single_count += 1,
+        SpreadStanding::Fixed => coverage.fixed_count += 1,
+        SpreadStanding::Faulty => {}
+        SpreadStanding::Unconstrained(concentration) => {
             coverage.unconstrained_count += 1;
             coverage.in_one_zone_count += i64::from(concentration.in_one_zone);
             coverage.on_one_node_count += i64::from(concentration.on_one_node);
@@ -302,7 +303,7 @@ fn note_standing(standing: Standing, coverage: &mut v1::ConstraintCoverage) {
     }
 }
 
-impl Page {
+impl DescriptionPage {
     /// Notes which label keys nodes have.
     fn note_keys(&mut self, read_view: &ReadView<'_>) {
         let keys = topology_keys(read_view).into_iter();

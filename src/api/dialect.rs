@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::fmt::Debug;
 
 use super::answer::{self, Candidates};
+use super::written::{Writable, Written};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::snapshot::{Limits, ReadView};
@@ -34,11 +35,18 @@ pub trait Dialect: Debug + Send + Sync {
     /// What it costs to judge eight nodes by a constraint, in units.
     fn units_per_verdict(&self) -> usize;
 
+    /// What it takes in memory, in bytes, at most, for as long as it is asked.
+    fn memory_bytes(&self) -> usize;
+
     /// Answers `Filter`, without the epoch and age of the snapshot.
-    fn filter(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> v1::FilterResponse;
+    fn filter(
+        &self,
+        terms: &DecisionTerms,
+        read_view: &ReadView<'_>,
+    ) -> Written<v1::FilterResponse>;
 
     /// Answers `Score`, without the epoch and age of the snapshot.
-    fn score(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> v1::ScoreResponse;
+    fn score(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> Written<v1::ScoreResponse>;
 
     /// Answers `Explain`, without the epoch and age of the snapshot.
     fn explain(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> v1::ExplainResponse;
@@ -74,7 +82,13 @@ macro_rules! about_pod {
     )*};
 }
 
-about_pod! { FilterResponse ScoreResponse ExplainResponse PlaceResponse }
+about_pod! { ExplainResponse PlaceResponse }
+
+impl<M: Writable> AboutPod for Written<M> {
+    fn note_terms(&mut self, pod: &Question, checks: NodeChecks, read_view: &ReadView<'_>) {
+        self.terms(&pod.unchecked(checks, read_view), read_view);
+    }
+}
 
 /// What to decide about, and how much of the answer to write.
 #[derive(Debug)]
@@ -137,13 +151,13 @@ impl DecisionTerms {
 }
 
 /// The question about a pod, if it is valid.
-type CompiledQuestion = Result<Box<dyn Dialect>, Violations>;
+type CompiledDialect = Result<Box<dyn Dialect>, Violations>;
 
 /// How requests of a dialect are checked.
 #[derive(Clone, Copy)]
 pub struct Checker {
     /// Checks the pod, as [`Dialect::compile`] does.
-    pub pod: fn(Option<v1::Pod>, &Limits) -> CompiledQuestion,
+    pub pod: fn(Option<v1::Pod>, &Limits) -> CompiledDialect,
     /// Checks what `Place` wishes for, as [`Dialect::wish`] does.
     pub wish: fn(&v1::PlaceRequest, &Limits, &mut Violations) -> Wish,
 }

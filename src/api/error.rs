@@ -85,6 +85,9 @@ pub enum Error {
     /// The caller has the role that the call needs on no snapshot.
     #[error("this needs the role {0} on a snapshot")]
     DeniedAnywhere(Role),
+    /// The client needs no answer any more.
+    #[error("the question was cancelled")]
+    Cancelled,
     /// The server stops.
     #[error("the server is draining")]
     Draining,
@@ -131,8 +134,19 @@ impl Error {
                 snapshot::Error::Stale { .. } => (Code::FailedPrecondition, "SNAPSHOT_STALE"),
                 snapshot::Error::RevisionMismatch { .. } => (Code::Aborted, "REVISION_MISMATCH"),
                 snapshot::Error::EpochMismatch { .. } => (Code::Aborted, "EPOCH_MISMATCH"),
-                snapshot::Error::NotStored(JournalError::NoSpace) => {
+                snapshot::Error::Superseded(_) => (Code::Aborted, "FEED_SUPERSEDED"),
+                snapshot::Error::Contended(_) => (Code::Aborted, "LOG_CONTENTION"),
+                snapshot::Error::NotStored(JournalError::NoSpace | JournalError::LogFull) => {
                     (Code::ResourceExhausted, "STORAGE_FULL")
+                }
+                snapshot::Error::NotStored(JournalError::UnknownFate(_)) => {
+                    (Code::Unavailable, "LOG_UNANSWERED")
+                }
+                snapshot::Error::NotStored(JournalError::Untrusted(_)) => {
+                    (Code::Unavailable, "LOG_UNTRUSTED")
+                }
+                snapshot::Error::NotStored(JournalError::Unreachable(_)) => {
+                    (Code::Unavailable, "LOG_UNREACHABLE")
                 }
                 snapshot::Error::NotStored(_) => (Code::Unavailable, "STORAGE_FAILED"),
                 snapshot::Error::OverLimit(_) => (Code::ResourceExhausted, "OVER_LIMIT"),
@@ -147,6 +161,7 @@ impl Error {
             Self::Denied { .. } | Self::DeniedAnywhere(_) => {
                 (Code::PermissionDenied, "PERMISSION_DENIED")
             }
+            Self::Cancelled => (Code::Cancelled, "CANCELLED"),
             Self::Draining => (Code::Unavailable, "DRAINING"),
             Self::Internal => (Code::Internal, "INTERNAL"),
         }
@@ -184,7 +199,9 @@ impl From<Error> for Status {
         let mut details = ErrorDetails::with_error_info(reason, DOMAIN, metadata);
         let retry_after = match &error {
             Error::OverLimit(exceeded) if exceeded.limit.row().passes => Some(LIMIT_RETRY),
-            Error::Snapshot(snapshot::Error::NotStored(_)) => Some(STORAGE_RETRY),
+            Error::Snapshot(snapshot::Error::NotStored(_) | snapshot::Error::Contended(_)) => {
+                Some(STORAGE_RETRY)
+            }
             _ => None,
         };
         if retry_after.is_some() {

@@ -12,16 +12,19 @@ use tonic::Status;
 use super::answer::{self, count};
 use super::error::Error;
 use super::sum::ExportSum;
+use crate::proto::encoded::Encoded;
 use crate::proto::v1;
 use crate::snapshot::{Frozen, Summary};
 
 /// About how many bytes a part of an export has: well below the 4 MiB that
 /// clients accept by default.
-const PART_BYTES: usize = 1 << 20;
+const PART_BYTES: usize = 256 << 10;
 
-/// How many changes a part has at most: what servers accept in one batch by
-/// default, many times over.
-const PART_CHANGES: usize = 1_000;
+/// How many changes a part has at most.
+const PART_CHANGES: usize = 500;
+
+/// How many parts of an export wait for its client.
+pub const MAX_WAITING_PARTS: usize = 1;
 
 /// How long a client may leave a part unread before its export is given up: a
 /// copy of the whole snapshot waits with it.
@@ -29,7 +32,7 @@ const MAX_UNREAD: Duration = Duration::from_secs(60);
 
 /// Where the parts of an export go, from a thread for blocking work.
 pub struct Sender {
-    parts: mpsc::Sender<Result<v1::ExportSnapshotResponse, Status>>,
+    parts: mpsc::Sender<Result<Encoded<v1::ExportSnapshotResponse>, Status>>,
     draining: CancellationToken,
     deadline: Option<Instant>,
     runtime: Handle,
@@ -38,7 +41,7 @@ pub struct Sender {
 impl Sender {
     /// A sender on the runtime that this is called on.
     pub fn new(
-        parts: mpsc::Sender<Result<v1::ExportSnapshotResponse, Status>>,
+        parts: mpsc::Sender<Result<Encoded<v1::ExportSnapshotResponse>, Status>>,
         draining: CancellationToken,
         deadline: Option<Instant>,
     ) -> Self {
@@ -50,11 +53,12 @@ impl Sender {
         }
     }
 
-    /// Sends a part.
+    /// Encodes and sends a part.
     ///
     /// # Errors
     /// Why no more parts are wanted. The export ends with this error.
     pub fn send(&self, part: v1::ExportSnapshotResponse) -> Result<(), Error> {
+        let part = Encoded::from(part);
         let patience = Instant::now() + MAX_UNREAD;
         let latest = self.deadline.map_or(patience, |at| at.min(patience));
         self.runtime.block_on(async {

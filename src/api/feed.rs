@@ -10,9 +10,10 @@ use super::update::{self, ValidUpdate};
 use super::{permission, request};
 use crate::access::{Caller, Role};
 use crate::matching::{Path, Violations};
+use crate::proto::received::StreamSnapshotRequest;
+use crate::proto::received::stream_snapshot_request::Step;
 use crate::proto::v1;
-use crate::proto::v1::stream_snapshot_request::Step;
-use crate::snapshot::{Moment, Offer, Registry, Staged};
+use crate::snapshot::{Fence, Moment, Offer, Registry, Staged};
 
 /// How many replaces a stream may have begun: each is a state of its own.
 const MAX_REPLACES: usize = 4;
@@ -22,6 +23,8 @@ pub struct Feed {
     registry: Arc<Registry>,
     /// Who feeds, where callers are told apart.
     caller: Option<Caller>,
+    /// The right to feed, if that may end.
+    fence: Option<Fence>,
     /// The replaces that are being built, by snapshot.
     staged: HashMap<String, Staged>,
 }
@@ -37,11 +40,12 @@ impl Drop for Feed {
     }
 }
 
+/// A step that passed its checks, or why it is refused, with the time of its arrival.
+pub type CheckedStep = (Moment, Result<ValidStep, Error>);
+
 /// A step that passed its checks.
-enum Next {
-    /// A batch for the live state of a snapshot.
-    Offer(String, Offer),
-    /// A batch for a state aside, or a replace in one message.
+pub enum ValidStep {
+    /// A batch, or a replace in one message.
     Update(ValidUpdate),
     /// The begin of a replace.
     Begin(v1::BeginReplace),
@@ -56,14 +60,23 @@ struct Run {
     offers: Vec<Offer>,
 }
 
+impl Run {
+    fn add(&mut self, update: ValidUpdate) {
+        let (snapshot, offer) = update.into_offer();
+        self.snapshot = snapshot;
+        self.offers.push(offer);
+    }
+}
+
 type Acknowledged = Result<v1::UpdateSnapshotResponse, Error>;
 
 impl Feed {
     /// A feed that has begun nothing.
-    pub fn new(registry: Arc<Registry>, caller: Option<Caller>) -> Self {
+    pub fn new(registry: Arc<Registry>, caller: Option<Caller>, fence: Option<Fence>) -> Self {
         Self {
             registry,
             caller,
+            fence,
             staged: HashMap::new(),
         }
     }
@@ -74,43 +87,40 @@ impl Feed {
     }
 
     /// Whether steps do nothing but add to states that nobody reads.
-    pub fn only_stages(&self, steps: &[(Moment, v1::StreamSnapshotRequest)]) -> bool {
-        let stages = |request: &v1::StreamSnapshotRequest| match &request.step {
-            Some(Step::Update(update)) => {
-                let snapshot = request::parse_snapshot_name(&update.snapshot);
-                snapshot.is_ok_and(|snapshot| self.staged.contains_key(&snapshot))
-            }
+    pub fn only_stages(&self, steps: &[CheckedStep]) -> bool {
+        steps.iter().all(|(_, step)| match step {
+            Ok(ValidStep::Update(update)) => self.staged.contains_key(&update.snapshot),
             _ => false,
-        };
-        steps.iter().all(|(_, request)| stages(request))
+        })
     }
 
-    /// Takes steps, each with the time of its arrival, in order, until one is
-    /// refused. Returns the answers up to that one. Consecutive batches of one
-    /// snapshot are stored together.
+    /// Takes steps in order, until one is refused. Returns the answers up to that one.
+    /// Consecutive batches of one snapshot are stored together.
     pub fn steps(
         &mut self,
-        wires: Vec<(Moment, v1::StreamSnapshotRequest)>,
+        steps: Vec<CheckedStep>,
     ) -> Vec<Result<v1::StreamSnapshotResponse, Error>> {
-        let mut answers: Vec<Acknowledged> = Vec::with_capacity(wires.len());
+        let mut answers: Vec<Acknowledged> = Vec::with_capacity(steps.len());
         let mut run = Run::default();
-        for (arrived, wire) in wires {
-            let next = self.check(wire, arrived);
-            let joins = matches!(&next, Ok(Next::Offer(snapshot, _)) if *snapshot == run.snapshot);
+        for (arrived, step) in steps {
+            let offers = match &step {
+                Ok(ValidStep::Update(update)) => self.is_offer(update),
+                _ => false,
+            };
+            let joins = matches!(
+                &step, Ok(ValidStep::Update(update)) if offers && update.snapshot == run.snapshot
+            );
             if !joins {
                 self.settle(&mut run, &mut answers);
             }
             if answers.last().is_some_and(Result::is_err) {
                 break;
             }
-            match next {
-                Ok(Next::Offer(snapshot, offer)) => {
-                    run.snapshot = snapshot;
-                    run.offers.push(offer);
-                }
-                Ok(Next::Update(checked)) => answers.push(self.update(checked)),
-                Ok(Next::Begin(wire)) => answers.push(self.begin(&wire)),
-                Ok(Next::Commit(wire)) => answers.push(self.commit(&wire, arrived)),
+            match step {
+                Ok(ValidStep::Update(update)) if offers => run.add(update),
+                Ok(ValidStep::Update(update)) => answers.push(self.update(update)),
+                Ok(ValidStep::Begin(wire)) => answers.push(self.begin(&wire)),
+                Ok(ValidStep::Commit(wire)) => answers.push(self.commit(&wire, arrived)),
                 Err(error) => answers.push(Err(error)),
             }
         }
@@ -121,14 +131,26 @@ impl Feed {
         answers.into_iter().map(|a| a.map(response)).collect()
     }
 
-    fn check(&self, wire: v1::StreamSnapshotRequest, arrived: Moment) -> Result<Next, Error> {
+    /// Whether a batch is for the live state of its snapshot, and changes a part of it.
+    fn is_offer(&self, update: &ValidUpdate) -> bool {
+        !update.replaces && !self.staged.contains_key(&update.snapshot)
+    }
+
+    /// Checks steps, each with the time of its arrival.
+    pub fn check(&self, steps: Vec<(Moment, StreamSnapshotRequest)>) -> Vec<CheckedStep> {
+        let each = steps.into_iter();
+        each.map(|(arrived, wire)| (arrived, self.check_step(wire, arrived)))
+            .collect()
+    }
+
+    fn check_step(&self, wire: StreamSnapshotRequest, arrived: Moment) -> Result<ValidStep, Error> {
         if let Some(snapshot) = wire.step.as_ref().map(snapshot_of) {
             permission::allow(self.caller.as_ref(), Role::Feeder, snapshot)?;
         }
         let wire = match wire.step {
             Some(Step::Update(wire)) => wire,
-            Some(Step::BeginReplace(wire)) => return Ok(Next::Begin(wire)),
-            Some(Step::CommitReplace(wire)) => return Ok(Next::Commit(wire)),
+            Some(Step::BeginReplace(wire)) => return Ok(ValidStep::Begin(wire)),
+            Some(Step::CommitReplace(wire)) => return Ok(ValidStep::Commit(wire)),
             None => {
                 let rule = "must be an update, a beginReplace or a commitReplace";
                 return Err(fault(Path::root("step"), rule));
@@ -136,11 +158,7 @@ impl Feed {
         };
         let path = Path::root("update");
         let checked = ValidUpdate::of(wire, Some(&path), arrived, self.registry.limits())?;
-        if checked.replaces || self.staged.contains_key(&checked.snapshot) {
-            return Ok(Next::Update(checked));
-        }
-        let (snapshot, offer) = checked.into_offer();
-        Ok(Next::Offer(snapshot, offer))
+        Ok(ValidStep::Update(checked.with_fence(self.fence.clone())))
     }
 
     /// Applies a run of batches.
@@ -214,9 +232,8 @@ impl Feed {
             return Err(faults.into());
         };
         faults.finish(())?;
-        let update = self
-            .registry
-            .replace(&snapshot, staged, wire.expected_revision, arrived)?;
+        let only_if = (wire.expected_revision, self.fence.as_ref());
+        let update = self.registry.replace(&snapshot, staged, only_if, arrived)?;
         Ok(update::response(&update))
     }
 

@@ -7,8 +7,10 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Status, Streaming};
 
 use super::error::Error;
-use super::feed::Feed;
+use super::feed::{CheckedStep, Feed};
 use super::lanes::{LARGE_BATCH, Lanes, until};
+use crate::proto::received::StreamSnapshotRequest;
+use crate::proto::received::stream_snapshot_request::Step;
 use crate::proto::v1;
 use crate::snapshot::Moment;
 
@@ -25,7 +27,7 @@ const MAX_GROUP_CHANGES: usize = 10_000;
 pub async fn run_feed(
     mut feed: Feed,
     is_journaled: bool,
-    mut steps: Streaming<v1::StreamSnapshotRequest>,
+    mut steps: Streaming<StreamSnapshotRequest>,
     answers: mpsc::Sender<Result<v1::StreamSnapshotResponse, Status>>,
     draining: CancellationToken,
     lanes: Lanes,
@@ -42,12 +44,12 @@ pub async fn run_feed(
         let Some(step) = step else { return };
         let group = gather(step, &mut steps, &feed, is_journaled).await;
         let StepGroup { taken, size, end } = group;
-        let is_large = is_journaled || size >= LARGE_BATCH;
-        let only_stages = feed.only_stages(&taken);
-        let take = move || (feed.steps(taken), feed);
-        let answered = match only_stages {
-            true => lanes.stage(is_large, deadline, take).await,
-            false => lanes.change_soon(is_large, deadline, take).await,
+        let is_large = size >= LARGE_BATCH;
+        let check = move || (feed.check(taken), feed);
+        let checked = lanes.unlocked(is_large, deadline, check).await;
+        let answered = match checked {
+            Ok(checked) => take(checked, is_large || is_journaled, &lanes, deadline).await,
+            Err(late) => Err(late),
         };
         let answered = match answered {
             Ok((answered, same)) => {
@@ -70,11 +72,26 @@ pub async fn run_feed(
     }
 }
 
+/// Takes steps that were checked: what they came to.
+async fn take(
+    (checked, mut feed): (Vec<CheckedStep>, Feed),
+    is_large: bool,
+    lanes: &Lanes,
+    deadline: Option<Instant>,
+) -> Result<(Vec<Result<v1::StreamSnapshotResponse, Error>>, Feed), Error> {
+    let only_stages = feed.only_stages(&checked);
+    let take = move || (feed.steps(checked), feed);
+    match only_stages {
+        true => lanes.unlocked(is_large, deadline, take).await,
+        false => lanes.change_soon(is_large, deadline, take).await,
+    }
+}
+
 /// The first step. With a journal, also the steps that have arrived since: they
 /// are stored together.
 async fn gather(
-    first: Result<v1::StreamSnapshotRequest, Status>,
-    steps: &mut Streaming<v1::StreamSnapshotRequest>,
+    first: Result<StreamSnapshotRequest, Status>,
+    steps: &mut Streaming<StreamSnapshotRequest>,
     feed: &Feed,
     is_journaled: bool,
 ) -> StepGroup {
@@ -96,7 +113,7 @@ async fn gather(
 #[derive(Default)]
 struct StepGroup {
     /// With the time of their arrival.
-    taken: Vec<(Moment, v1::StreamSnapshotRequest)>,
+    taken: Vec<(Moment, StreamSnapshotRequest)>,
     size: usize,
     /// Why no more steps come, if so.
     end: Option<Status>,
@@ -104,7 +121,7 @@ struct StepGroup {
 
 impl StepGroup {
     /// Adds a step. Returns whether more may come.
-    fn add(&mut self, step: Result<v1::StreamSnapshotRequest, Status>, arrived: Moment) -> bool {
+    fn add(&mut self, step: Result<StreamSnapshotRequest, Status>, arrived: Moment) -> bool {
         match step {
             Ok(step) => {
                 self.size = self.size.saturating_add(step_size(&step));
@@ -120,11 +137,11 @@ impl StepGroup {
     }
 }
 
-fn step_size(step: &v1::StreamSnapshotRequest) -> usize {
+fn step_size(step: &StreamSnapshotRequest) -> usize {
     match &step.step {
-        Some(v1::stream_snapshot_request::Step::Update(update)) => update.changes.len(),
+        Some(Step::Update(update)) => update.changes.len(),
         // A commit drops the old state, however large it was.
-        Some(v1::stream_snapshot_request::Step::CommitReplace(_)) => usize::MAX,
+        Some(Step::CommitReplace(_)) => usize::MAX,
         _ => 0,
     }
 }

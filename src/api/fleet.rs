@@ -5,12 +5,13 @@ use std::borrow::Cow;
 use super::answer;
 use super::dialect::{DecisionTerms, Dialect};
 use super::wish;
+use super::written::Written;
 use crate::explain;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::snapshot::{Limits, ReadView, Slot, bits};
 use crate::spread::fleet::{self, Judge, PlacementSpec};
-use crate::spread::{self, NodeChecks, NodeRefusal, Picker, Report, Tallies, Wish};
+use crate::spread::{self, NodeChecks, NodeRefusal, NodeScore, Picker, Report, Tallies, Wish};
 
 impl Dialect for PlacementSpec {
     fn compile(pod: Option<v1::Pod>, limits: &Limits, path: Path<'_>) -> Result<Self, Violations> {
@@ -44,57 +45,62 @@ impl Dialect for PlacementSpec {
         240
     }
 
-    fn filter(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> v1::FilterResponse {
+    fn memory_bytes(&self) -> usize {
+        self.memory_bytes()
+    }
+
+    fn filter(
+        &self,
+        terms: &DecisionTerms,
+        read_view: &ReadView<'_>,
+    ) -> Written<v1::FilterResponse> {
         let judge = Judge::of(self, terms.checks, read_view);
         let candidates = terms.candidates(read_view);
         let known = candidates.known.iter().copied();
         let verdict = |slot| judge.judge(slot).map_err(|refused| refused.refusal());
         let judged: Vec<(Slot, Result<i64, NodeRefusal>)> =
             known.map(|slot| (slot, verdict(slot))).collect();
-        let name = |slot: Slot| read_view.nodes.name(slot).to_owned();
-        let feasible = || judged.iter().filter(|(_, v)| v.is_ok()).map(|(s, _)| *s);
         let refused = || {
             judged
                 .iter()
                 .filter_map(|(s, v)| Some((*s, v.as_ref().err()?)))
         };
-        let mut tallies = Tallies::default();
+        let mut tallies = Tallies {
+            judged: judged.len(),
+            feasible: judged.len() - refused().count(),
+            ..Tallies::default()
+        };
         for reason in refused().flat_map(|(_, refusal)| refusal.reasons()) {
             tallies.refuse(reason.clone(), 1);
         }
-        let hard = |report: &Report<'_>| report.active.constraint.is_hard();
-        let mut reports = judge.reports(terms.max_domains);
-        reports.retain(hard);
+        let hard = |report: &&Report<'_>| report.active.constraint.is_hard();
+        let reports = judge.reports(terms.max_domains);
 
-        let mut response = v1::FilterResponse {
-            revision: read_view.revision,
-            constraints: reports.iter().map(constraint_report).collect(),
-            unchecked: self.pod.unchecked(terms.checks, read_view),
-            reasons: answer::reason_counts(&tallies.refused),
-            feasible_count: answer::count(feasible().count()),
-            node_count: answer::count(judged.len()),
-            ..Default::default()
-        };
+        let mut answer = Written::of(read_view.revision);
+        answer.constraints(reports.iter().filter(hard), fleet::to_wire);
+        answer.tallies(&tallies);
+        let name = |slot: &Slot| read_view.nodes.name(*slot);
         match terms.view {
             v1::View::Unspecified | v1::View::Basic | v1::View::Full => {
-                response.feasible = feasible().map(name).collect();
+                let feasible = judged.iter().filter(|(_, v)| v.is_ok());
+                answer.feasible(feasible.map(|(slot, _)| name(slot)));
             }
             v1::View::Bitmap => {
                 let pass: Vec<bool> = judged.iter().map(|(_, v)| v.is_ok()).collect();
-                response.feasible_bitmap = candidates.bitmap(&bits(&pass, |pass| *pass));
+                answer.bitmap(&candidates.bitmap(&bits(&pass, |pass| *pass)));
             }
             v1::View::Domains => {}
         }
         if terms.view == v1::View::Full {
-            let verdict =
-                |(slot, refusal): (Slot, &NodeRefusal)| answer::node_verdict(name(slot), refusal);
-            response.infeasible = refused().map(verdict).collect();
+            for (slot, refusal) in refused() {
+                answer.infeasible(name(&slot), refusal);
+            }
         }
-        response.unknown_candidates = candidates.unknown;
-        response
+        answer.unknown_candidates(&candidates.unknown);
+        answer
     }
 
-    fn score(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> v1::ScoreResponse {
+    fn score(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> Written<v1::ScoreResponse> {
         let judge = Judge::of(self, terms.checks, read_view);
         let candidates = terms.candidates(read_view);
         // A cluster that a hard constraint refuses has no score, named or not.
@@ -108,14 +114,10 @@ impl Dialect for PlacementSpec {
             .zip(&all)
             .filter_map(|(slot, score)| Some((*slot, (*score)?)));
         let mut scored: Vec<(Slot, i64)> = scored.collect();
-        let name = |slot: Slot| read_view.nodes.name(slot).to_owned();
 
-        let mut response = v1::ScoreResponse {
-            revision: read_view.revision,
-            skipped: judge.spreads().is_empty() || read_view.nodes.is_empty(),
-            unchecked: self.pod.unchecked(terms.checks, read_view),
-            ..Default::default()
-        };
+        let skipped = judge.spreads().is_empty() || read_view.nodes.is_empty();
+        let mut answer = Written::<v1::ScoreResponse>::of(read_view.revision);
+        answer.skipped(skipped);
         match terms.view {
             v1::View::Unspecified | v1::View::Basic | v1::View::Full => {
                 if let Some(top) = terms.top {
@@ -123,25 +125,26 @@ impl Dialect for PlacementSpec {
                     scored.sort_unstable_by(|a, b| rank(a).cmp(&rank(b)));
                     scored.truncate(top);
                 }
-                let score = |(slot, score): &(Slot, i64)| answer::spread_score(name(*slot), *score);
-                response.scores = scored.iter().map(score).collect();
+                for (slot, score) in &scored {
+                    answer.score(read_view.nodes.name(*slot), &NodeScore::as_is(*score));
+                }
             }
             v1::View::Bitmap => {
                 let packed = |(_, score): &(Slot, i64)| i32::try_from(*score);
                 let packed = scored.iter().map(|s| packed(s).unwrap_or(i32::MIN));
-                response.packed_scores = packed.collect();
+                answer.packed(&packed.collect::<Vec<_>>());
                 let is_scored: Vec<bool> = all.iter().map(Option::is_some).collect();
-                response.scored_bitmap = candidates.bitmap(&bits(&is_scored, |scored| *scored));
+                answer.bitmap(&candidates.bitmap(&bits(&is_scored, |scored| *scored)));
             }
             v1::View::Domains => {}
         }
-        if !response.skipped {
+        if !skipped {
             let mut reports = judge.reports(terms.max_domains);
             reports.sort_by_key(|report| report.active.index);
-            response.constraints = reports.iter().map(constraint_report).collect();
+            answer.constraints(&reports, fleet::to_wire);
         }
-        response.unknown_candidates = candidates.unknown;
-        response
+        answer.unknown_candidates(&candidates.unknown);
+        answer
     }
 
     fn explain(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> v1::ExplainResponse {

@@ -5,12 +5,13 @@ use std::borrow::Cow;
 use super::answer;
 use super::dialect::{DecisionTerms, Dialect};
 use super::wish;
+use super::written::Written;
 use crate::explain::{self, Case};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
-use crate::snapshot::{Limits, ReadView, Slot};
+use crate::snapshot::{Limits, ReadView};
 use crate::spread::{
-    Filter, Judgement, NodeChecks, Picker, Question, Report, Scores, Tallies, Wish, place,
+    Active, Filter, Judgement, NodeChecks, Picker, Question, Report, Scores, Tallies, Wish, place,
 };
 
 impl Dialect for Question {
@@ -49,26 +50,29 @@ impl Dialect for Question {
         4
     }
 
-    fn filter(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> v1::FilterResponse {
+    fn memory_bytes(&self) -> usize {
+        self.memory_bytes()
+    }
+
+    fn filter(
+        &self,
+        terms: &DecisionTerms,
+        read_view: &ReadView<'_>,
+    ) -> Written<v1::FilterResponse> {
         let constraints = self.constraints_on(read_view);
         let filter = Filter::of(self, &constraints, terms.checks, read_view);
-        let mut response = v1::FilterResponse {
-            revision: read_view.revision,
-            constraints: reports(&filter.reports(terms.max_domains)),
-            ..Default::default()
-        };
+        let mut answer = Written::of(read_view.revision);
+        answer.constraints(&filter.reports(terms.max_domains), Active::to_wire);
         let tallies = if terms.view == v1::View::Domains && terms.candidates.is_none() {
             filter.tally_all()
         } else {
-            judge_candidates(&filter, terms, read_view, &mut response)
+            judge_candidates(&filter, terms, read_view, &mut answer)
         };
-        response.reasons = answer::reason_counts(&tallies.refused);
-        response.feasible_count = answer::count(tallies.feasible);
-        response.node_count = answer::count(tallies.judged);
-        response
+        answer.tallies(&tallies);
+        answer
     }
 
-    fn score(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> v1::ScoreResponse {
+    fn score(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> Written<v1::ScoreResponse> {
         let constraints = self.constraints_on(read_view);
         let mut candidates = terms.candidates(read_view);
         // Named candidates are scored whatever Filter says.
@@ -83,31 +87,28 @@ impl Dialect for Question {
         }
         let scores = Scores::of(&constraints, &candidates.known, read_view);
 
-        let mut response = v1::ScoreResponse {
-            revision: read_view.revision,
-            skipped: scores.skipped,
-            constraints: reports(&scores.reports(terms.max_domains)),
-            ..Default::default()
-        };
-        let score = |index: usize| {
-            let name = read_view.nodes.name(candidates.known[index]).to_owned();
-            answer::node_score(name, &scores.node(index))
+        let mut answer = Written::<v1::ScoreResponse>::of(read_view.revision);
+        answer.skipped(scores.skipped);
+        answer.constraints(&scores.reports(terms.max_domains), Active::to_wire);
+        let mut score = |index: usize| {
+            let name = read_view.nodes.name(candidates.known[index]);
+            answer.score(name, &scores.node(index));
         };
         match (terms.view, terms.top) {
             (v1::View::Unspecified | v1::View::Basic | v1::View::Full, Some(top)) => {
-                response.scores = scores.best(top).into_iter().map(score).collect();
+                scores.best(top).into_iter().for_each(score);
             }
             (v1::View::Unspecified | v1::View::Basic | v1::View::Full, None) => {
-                response.scores = (0..candidates.known.len()).map(score).collect();
+                (0..candidates.known.len()).for_each(&mut score);
             }
             (v1::View::Bitmap, _) => {
-                response.scored_bitmap = candidates.known_bitmap();
-                response.packed_scores = scores.packed();
+                answer.packed(&scores.packed());
+                answer.bitmap(&candidates.known_bitmap());
             }
             (v1::View::Domains, _) => {}
         }
-        response.unknown_candidates = candidates.unknown;
-        response
+        answer.unknown_candidates(&candidates.unknown);
+        answer
     }
 
     fn explain(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> v1::ExplainResponse {
@@ -147,34 +148,33 @@ impl Dialect for Question {
     }
 }
 
-/// Fills in what an answer says of each candidate.
+/// Writes what an answer says of each candidate.
 fn judge_candidates(
     filter: &Filter<'_>,
     terms: &DecisionTerms,
     read_view: &ReadView<'_>,
-    response: &mut v1::FilterResponse,
+    answer: &mut Written<v1::FilterResponse>,
 ) -> Tallies {
     let candidates = terms.candidates(read_view);
     let Judgement { pass, tallies } = filter.judge_all(&candidates.known);
-    let name = |slot: Slot| read_view.nodes.name(slot).to_owned();
+    let name = |at: usize| read_view.nodes.name(candidates.known[at]);
     if terms.lists_nodes() {
-        response.feasible.reserve_exact(tallies.feasible);
-        let feasible = pass.ones().map(|at| name(candidates.known[at]));
-        response.feasible.extend(feasible);
+        answer.expect_names(tallies.feasible);
+        answer.feasible(pass.ones().map(name));
     }
     if terms.view == v1::View::Full {
-        let verdict = |at: usize| {
-            let slot = candidates.known[at];
+        for at in pass.zeroes() {
             let affords = read_view.affords(filter.units_per_node());
-            let refusal = affords.then(|| filter.judge(slot).err()).flatten()?;
-            Some(answer::node_verdict(name(slot), &refusal))
-        };
-        response.infeasible = pass.zeroes().filter_map(verdict).collect();
+            let refusal = affords.then(|| filter.judge(candidates.known[at]).err());
+            if let Some(refusal) = refusal.flatten() {
+                answer.infeasible(name(at), &refusal);
+            }
+        }
     }
     if terms.view == v1::View::Bitmap {
-        response.feasible_bitmap = candidates.bitmap(&pass);
+        answer.bitmap(&candidates.bitmap(&pass));
     }
-    response.unknown_candidates = candidates.unknown;
+    answer.unknown_candidates(&candidates.unknown);
     tallies
 }
 

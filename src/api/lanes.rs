@@ -31,7 +31,10 @@ const LOOKS: usize = 16;
 /// How many copies of snapshots are made at once.
 const COPIES: usize = 8;
 
-/// By how much the priority of long decisions is lower.
+/// How many exports run at once; more wait.
+const EXPORTS: usize = 4;
+
+/// By how much the priority of long decisions and of exports is lower.
 const NICENESS: i32 = 10;
 
 /// The lanes of a service.
@@ -44,8 +47,12 @@ pub struct Lanes {
     looks: Arc<Semaphore>,
     held: Arc<Semaphore>,
     copies: Arc<Semaphore>,
+    /// Held by each export: it keeps a copy until its client has read it.
+    exporting: Arc<Semaphore>,
     /// Where decisions run.
     aside: Arc<Background>,
+    /// Where exports are written.
+    exports: Arc<Background>,
     /// Changes and copies that are running now.
     running: Arc<AtomicUsize>,
     /// Where changes run, and the runtime whose threads they must not run on.
@@ -63,7 +70,9 @@ impl Lanes {
             looks: Arc::new(Semaphore::new(LOOKS)),
             held: Arc::new(Semaphore::new(LOOKS)),
             copies: Arc::new(Semaphore::new(COPIES)),
+            exporting: Arc::new(Semaphore::new(EXPORTS)),
             aside: Arc::new(Background::for_work("decide", running, NICENESS)),
+            exports: Arc::new(Background::for_work("export", EXPORTS, NICENESS)),
             running: Arc::default(),
             apart: None,
         }
@@ -172,6 +181,27 @@ impl Lanes {
         self.run(&self.copies, deadline, work).await
     }
 
+    /// A slot for an export.
+    ///
+    /// # Errors
+    /// [`Error::Deadline`].
+    pub async fn export_slot(
+        &self,
+        deadline: Option<Instant>,
+    ) -> Result<OwnedSemaphorePermit, Error> {
+        slot(&self.exporting, deadline).await
+    }
+
+    /// Starts to write an export, which keeps its slot until it ends. It reads a
+    /// copy, so it holds no lock and its priority may be low.
+    pub fn export<T: Send + 'static>(
+        &self,
+        slot: OwnedSemaphorePermit,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.exports.handle().spawn_blocking(in_turn(slot, work))
+    }
+
     /// As [`Self::change`], but in place if the change is small and no long
     /// work is running.
     ///
@@ -189,12 +219,13 @@ impl Lanes {
         Ok(work())
     }
 
-    /// Runs what adds to a state that nobody reads: where it is called for, for
-    /// it holds up nobody. In place if it is small.
+    /// Runs what holds no lock that others wait for, such as checks, or what adds to a
+    /// state that nobody reads: at the priority of where it is called for. In place if
+    /// it is small.
     ///
     /// # Errors
     /// Those of [`Self::change`].
-    pub async fn stage<T: Send + 'static>(
+    pub async fn unlocked<T: Send + 'static>(
         &self,
         is_large: bool,
         deadline: Option<Instant>,
@@ -213,7 +244,7 @@ impl Lanes {
         deadline: Option<Instant>,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
-        let running = Running::one(&self.running);
+        let running = RunningWork::one(&self.running);
         let work = move || {
             let _running = running;
             work()
@@ -268,16 +299,16 @@ pub async fn slot(
 }
 
 /// Counts as running work until it is dropped.
-struct Running(Arc<AtomicUsize>);
+struct RunningWork(Arc<AtomicUsize>);
 
-impl Running {
+impl RunningWork {
     fn one(all: &Arc<AtomicUsize>) -> Self {
         all.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(all))
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningWork {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -321,10 +352,13 @@ mod tests {
             .block_on(background.handle().spawn(async move {
                 let small = lanes.change_soon(false, None, priority).await?;
                 let large = lanes.change_soon(true, None, priority).await?;
-                let staged = lanes.stage(true, None, priority).await?;
-                Ok::<_, Error>([small, large, staged])
+                let staged = lanes.unlocked(true, None, priority).await?;
+                let export = lanes.export(lanes.export_slot(None).await?, priority);
+                let exported = export.await.map_err(|_| Error::Internal)?;
+                Ok::<_, Error>([small, large, staged, exported])
             }));
         let of_runs = of_runs.expect("no panic").expect("no deadline");
-        assert_eq!(of_runs, [usual, usual, LOWEST]);
+        let lower = (usual + NICENESS).min(LOWEST);
+        assert_eq!(of_runs, [usual, usual, LOWEST, lower]);
     }
 }

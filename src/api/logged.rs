@@ -6,12 +6,20 @@ use super::measured::Decision;
 use crate::decision_log::{Brief, Pending};
 use crate::proto::v1;
 
+/// What the log says of an answer.
+pub struct AnswerRecord {
+    /// The answer in brief.
+    pub brief: Brief,
+    /// Epoch of the revision that it saw.
+    pub epoch: String,
+    /// That revision.
+    pub revision: i64,
+}
+
 /// An answer that can be logged.
 pub trait Loggable {
-    /// The answer in brief.
-    fn brief(&self) -> Brief;
-    /// Epoch and revision that it saw.
-    fn seen(&self) -> (&str, i64);
+    /// What the log says of it; `None` if it is no answer.
+    fn record(&self) -> Option<AnswerRecord>;
     /// Gives it the id that it has in the log.
     fn set_id(&mut self, id: String);
 }
@@ -19,11 +27,12 @@ pub trait Loggable {
 macro_rules! loggable {
     ($($answer:ident by $brief:ident;)*) => {$(
         impl Loggable for v1::$answer {
-            fn brief(&self) -> Brief {
-                Brief::$brief(self)
-            }
-            fn seen(&self) -> (&str, i64) {
-                (&self.epoch, self.revision)
+            fn record(&self) -> Option<AnswerRecord> {
+                Some(AnswerRecord {
+                    brief: Brief::$brief(self),
+                    epoch: self.epoch.clone(),
+                    revision: self.revision,
+                })
             }
             fn set_id(&mut self, id: String) {
                 self.decision_id = id;
@@ -33,21 +42,23 @@ macro_rules! loggable {
 }
 
 loggable! {
-    FilterResponse by of_filter;
-    ScoreResponse by of_score;
     PlaceResponse by of_place;
     ExplainResponse by of_explain;
 }
 
 /// Logs a decision, if it is to be logged. A refused request is no decision.
 pub fn logged<T: Loggable>(pending: Option<Pending>, mut response: Response<T>) -> Response<T> {
-    if let Some(pending) = pending {
+    if let Some(pending) = pending
+        && let Some(record) = response.get_ref().record()
+    {
         let took = response.extensions().get().map(|d: &Decision| d.took);
-        let answer = response.get_mut();
-        let brief = answer.brief();
-        let (epoch, revision) = answer.seen();
+        let AnswerRecord {
+            brief,
+            epoch,
+            revision,
+        } = record;
         let id = pending.finish(epoch, revision, took, brief);
-        answer.set_id(id);
+        response.get_mut().set_id(id);
     }
     response
 }

@@ -34,7 +34,7 @@ pub struct Size {
 }
 
 /// An answer that knows how large its decision was.
-pub trait Answer {
+pub trait MeasuredAnswer {
     /// How large.
     fn size(&self) -> Size;
 
@@ -44,7 +44,7 @@ pub trait Answer {
 
 macro_rules! answers {
     ($($answer:ident: $size:expr;)*) => {$(
-        impl Answer for v1::$answer {
+        impl MeasuredAnswer for v1::$answer {
             fn size(&self) -> Size {
                 $size(self)
             }
@@ -58,23 +58,10 @@ macro_rules! answers {
 }
 
 answers! {
-    FilterResponse: |answer: &Self| Size {
-        nodes: answer.node_count,
-        domains: domains(&answer.constraints),
-        feasible: answer.feasible_count,
-    };
     ExplainResponse: |answer: &Self| Size {
         nodes: answer.node_count,
         domains: domains(&answer.constraints),
         feasible: answer.feasible_count,
-    };
-    ScoreResponse: |answer: &Self| {
-        let scored = count(answer.scores.len().max(answer.packed_scores.len()));
-        Size {
-            nodes: scored,
-            domains: domains(&answer.constraints),
-            feasible: scored,
-        }
     };
     PlaceResponse: |answer: &Self| {
         let placed = count(answer.placements.len());
@@ -101,7 +88,7 @@ fn domains(reports: &[v1::ConstraintReport]) -> i64 {
 ///
 /// # Errors
 /// Those of `decide`.
-pub fn try_measured<T: Answer, E>(
+pub fn try_measured<T: MeasuredAnswer, E>(
     snapshot: &Snapshot,
     decide: impl FnOnce() -> Result<T, E>,
 ) -> Result<Response<T>, E> {

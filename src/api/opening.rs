@@ -8,29 +8,36 @@ use super::error::Error;
 use super::slots::CallerKey;
 use super::{deadline, permission};
 use crate::access::{Caller, Role};
-use crate::proto::v1;
+use crate::proto::{received, v1};
 
 /// A call whose caller may make it.
 pub struct OpenedCall<M> {
     /// What is asked for.
     pub request: M,
-    /// When it has to be answered, if it says so.
+    /// Who asks for it.
+    pub by: Asker,
+}
+
+/// Who asks for something, and until when.
+#[derive(Clone)]
+pub struct Asker {
+    /// When it has to be answered, if the call says so.
     pub deadline: Option<Instant>,
-    /// Who makes it; `None` where callers are not told apart.
+    /// Who makes the call; `None` where callers are not told apart.
     pub caller: Option<Caller>,
     /// With whom it shares what there are few of.
     pub who: CallerKey,
 }
 
 /// A request about one snapshot.
-pub trait Named {
+pub trait AboutSnapshot {
     /// The name that it gives; empty for the default one.
     fn snapshot(&self) -> &str;
 }
 
 macro_rules! named {
-    ($($request:ident,)*) => {$(
-        impl Named for v1::$request {
+    ($($package:ident::$request:ident,)*) => {$(
+        impl AboutSnapshot for $package::$request {
             fn snapshot(&self) -> &str {
                 &self.snapshot
             }
@@ -39,20 +46,16 @@ macro_rules! named {
 }
 
 named! {
-    UpdateSnapshotRequest,
-    FilterRequest,
-    ScoreRequest,
-    ExplainRequest,
-    PlaceRequest,
-    DescribeSpreadRequest,
-    ConfirmReservationsRequest,
-    RenewReservationsRequest,
-    ReleaseReservationsRequest,
-    ListReservationsRequest,
-    GetSnapshotRequest,
-    DeleteSnapshotRequest,
-    ExportSnapshotRequest,
-    VerifySnapshotRequest,
+    received::UpdateSnapshotRequest,
+    v1::DescribeSpreadRequest,
+    v1::ConfirmReservationsRequest,
+    v1::RenewReservationsRequest,
+    v1::ReleaseReservationsRequest,
+    v1::ListReservationsRequest,
+    v1::GetSnapshotRequest,
+    v1::DeleteSnapshotRequest,
+    v1::ExportSnapshotRequest,
+    v1::VerifySnapshotRequest,
 }
 
 impl<M> OpenedCall<M> {
@@ -60,9 +63,11 @@ impl<M> OpenedCall<M> {
         let (metadata, mut extensions, request) = request.into_parts();
         Self {
             request,
-            deadline: deadline::given(metadata.as_ref()),
-            caller: extensions.remove(),
-            who: extensions.remove().unwrap_or_default(),
+            by: Asker {
+                deadline: deadline::given(metadata.as_ref()),
+                caller: extensions.remove(),
+                who: extensions.remove().unwrap_or_default(),
+            },
         }
     }
 }
@@ -71,9 +76,9 @@ impl<M> OpenedCall<M> {
 ///
 /// # Errors
 /// [`Error::Denied`].
-pub fn open<M: Named>(request: Request<M>, role: Role) -> Result<OpenedCall<M>, Error> {
+pub fn open<M: AboutSnapshot>(request: Request<M>, role: Role) -> Result<OpenedCall<M>, Error> {
     let call = OpenedCall::of(request);
-    permission::allow(call.caller.as_ref(), role, call.request.snapshot())?;
+    permission::allow(call.by.caller.as_ref(), role, call.request.snapshot())?;
     Ok(call)
 }
 
@@ -84,8 +89,13 @@ pub fn open<M: Named>(request: Request<M>, role: Role) -> Result<OpenedCall<M>, 
 /// [`Error::DeniedAnywhere`].
 pub fn open_stream<M>(request: Request<M>, role: Role) -> Result<OpenedCall<M>, Error> {
     let call = OpenedCall::of(request);
-    permission::allow_somewhere(call.caller.as_ref(), role)?;
+    permission::allow_somewhere(call.by.caller.as_ref(), role)?;
     Ok(call)
+}
+
+/// Opens a call whose permission is asked for later, once its request is read.
+pub fn open_later<M>(request: Request<M>) -> OpenedCall<M> {
+    OpenedCall::of(request)
 }
 
 /// Opens a call that shows each caller only what it may read.

@@ -1,6 +1,8 @@
 //! Who may make a call: the one place that asks. The role that a call needs is
 //! in the first line of its method in `service.rs`.
 
+use tracing::debug;
+
 use super::error::Error;
 use super::request;
 use crate::access::{Caller, Role};
@@ -13,11 +15,12 @@ use crate::access::{Caller, Role};
 pub fn allow(caller: Option<&Caller>, role: Role, snapshot: &str) -> Result<(), Error> {
     let snapshot = request::named_or_default(snapshot);
     match caller {
-        Some(caller) if !caller.may(role, snapshot) => Err(Error::Denied {
-            role,
+        Some(caller) if !caller.may(role, snapshot) => {
             // A valid name is no longer than this, but an invalid one may be.
-            snapshot: snapshot.chars().take(request::MAX_NAME_BYTES).collect(),
-        }),
+            let snapshot: String = snapshot.chars().take(request::MAX_NAME_BYTES).collect();
+            debug!(caller = caller.name(), ?role, snapshot, "denied a call");
+            Err(Error::Denied { role, snapshot })
+        }
         _ => Ok(()),
     }
 }
@@ -28,12 +31,15 @@ pub fn allow(caller: Option<&Caller>, role: Role, snapshot: &str) -> Result<(), 
 /// [`Error::DeniedAnywhere`].
 pub fn allow_somewhere(caller: Option<&Caller>, role: Role) -> Result<(), Error> {
     match caller {
-        Some(caller) if !caller.may_somewhere(role) => Err(Error::DeniedAnywhere(role)),
+        Some(caller) if !caller.may_somewhere(role) => {
+            debug!(caller = caller.name(), ?role, "denied a call");
+            Err(Error::DeniedAnywhere(role))
+        }
         _ => Ok(()),
     }
 }
 
 /// Whether a caller may see a snapshot in a list.
 pub fn may_read(caller: Option<&Caller>, snapshot: &str) -> bool {
-    allow(caller, Role::Reader, snapshot).is_ok()
+    caller.is_none_or(|caller| caller.may(Role::Reader, snapshot))
 }

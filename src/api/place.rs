@@ -10,13 +10,14 @@ use super::dialect::{AboutPod, Checker, Dialect};
 use super::error::Error;
 use super::export::timestamp;
 use super::measured::try_measured;
+use super::reaching::AtLeast;
 use super::{answer, request, retry, wish};
 use crate::access::{Caller, Role};
 use crate::limits::Limit;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::snapshot::{Batch, DecidedPicks, Hold, Limits, ReadView, Reserved, Retryable, Snapshot};
-use crate::spread::{NodeChecks, Pick, PickStep, Picker, Wish};
+use crate::spread::{NodeChecks, Pick, PickStep, Picker, Question, Wish};
 
 /// The role that a request needs: reserving changes a snapshot.
 pub fn role(wire: &v1::PlaceRequest) -> Role {
@@ -31,8 +32,8 @@ pub fn role(wire: &v1::PlaceRequest) -> Role {
 pub struct ValidPlacement {
     /// The snapshot that it means.
     pub snapshot: String,
-    /// The revision to wait for.
-    pub min_revision: i64,
+    /// What to wait for.
+    pub at_least: AtLeast,
     question: Box<dyn Dialect>,
     wish: Wish,
     checks: NodeChecks,
@@ -60,7 +61,8 @@ impl ValidPlacement {
         request::check_candidates(wire.candidates.as_ref(), limits, &mut faults);
         let checks = request::node_checks(wire.node_checks, &mut faults);
         let _: v1::Dialect = request::known(wire.dialect, Path::root("dialect"), &mut faults);
-        request::check_not_negative(wire.min_revision, Path::root("minRevision"), &mut faults);
+        let epoch = std::mem::take(&mut wire.epoch);
+        let at_least = AtLeast::of(wire.min_revision, epoch, limits, &mut faults);
         let max_domains = request::max_domains(wire.max_domains, &mut faults);
         let overlay = request::overlay(std::mem::take(&mut wire.overlay), limits, &mut faults);
         let view = request::known(wire.view, Path::root("view"), &mut faults);
@@ -78,23 +80,10 @@ impl ValidPlacement {
         let Some(question) = question else {
             return Err(faults.into());
         };
-        // What the picks count as while they are held.
-        let hold = |(owner, ttl): (String, Duration)| Hold {
-            owner: owner.into(),
-            ttl,
-            namespace: question.pod().namespace.as_str().into(),
-            labels: Arc::new(question.pod().labels.clone()),
-            requests: question
-                .pod()
-                .checks
-                .requests()
-                .cloned()
-                .unwrap_or_default(),
-        };
-        let reserve = reserve.map(hold);
+        let reserve = reserve.map(|(owner, ttl)| hold(question.pod(), owner, ttl));
         Ok(faults.finish(Self {
             snapshot,
-            min_revision: wire.min_revision,
+            at_least,
             question,
             wish,
             checks,
@@ -172,9 +161,10 @@ impl ValidPlacement {
         let reserved = snapshot.reserve(hold, &self.limits, decided(answer), again, tell);
         let answer = retry::answer(reserved?, Response::new)?;
         if cancelled() && self.retry.is_none() {
-            // Nobody is left to learn what is held. A reservation that cannot
-            // be released now ends at its time.
-            let _ = snapshot.release(ids);
+            // Nobody is left to learn what is held.
+            if snapshot.release(ids.clone()).is_err() {
+                snapshot.abandon(&ids);
+            }
             return Err(Error::Deadline);
         }
         Ok(answer)
@@ -291,4 +281,15 @@ fn step(step: PickStep) -> v1::PlacementStep {
         }
     }
     wire
+}
+
+/// What the picks of a pod count as while they are held.
+fn hold(pod: &Question, owner: String, ttl: Duration) -> Hold {
+    Hold {
+        owner: owner.into(),
+        ttl,
+        namespace: pod.namespace.as_str().into(),
+        labels: Arc::new(pod.labels.clone()),
+        requests: pod.checks.requests().cloned().unwrap_or_default(),
+    }
 }

@@ -83,35 +83,6 @@ pub fn node_checks(value: i32, faults: &mut Violations) -> NodeChecks {
     }
 }
 
-/// The fields of a request as those of a `Score` request: what both have has
-/// the same numbers and meanings.
-macro_rules! as_score {
-    ($wire:ident) => {
-        v1::ScoreRequest {
-            snapshot: $wire.snapshot,
-            pod: $wire.pod,
-            candidates: $wire.candidates,
-            node_checks: $wire.node_checks,
-            view: $wire.view,
-            min_revision: $wire.min_revision,
-            overlay: $wire.overlay,
-            dialect: $wire.dialect,
-            max_domains: $wire.max_domains,
-            top: 0,
-        }
-    };
-}
-
-/// A `Filter` request as a `Score` request.
-pub fn filter_as_score(wire: v1::FilterRequest) -> v1::ScoreRequest {
-    as_score!(wire)
-}
-
-/// An `Explain` request as a `Score` request.
-pub fn explain_as_score(wire: v1::ExplainRequest) -> v1::ScoreRequest {
-    as_score!(wire)
-}
-
 /// The changes of an overlay.
 pub fn overlay(changes: Vec<v1::Change>, limits: &Limits, faults: &mut Violations) -> Batch {
     let path = Path::root("overlay");

@@ -39,6 +39,7 @@ pub fn retryable(wire: &v1::PlaceRequest, caller: Option<&Caller>) -> Option<Ret
     let question = v1::PlaceRequest {
         snapshot: String::new(),
         min_revision: 0,
+        epoch: String::new(),
         ..wire.clone()
     };
     Some(Retryable {

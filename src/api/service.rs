@@ -4,12 +4,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 use tokio_stream::Stream;
-use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::asking::{FILTER, SCORE, ValidQuestion};
 use super::base::Service;
+use super::decide::Deciding;
+use super::decision_stream::DecisionStream;
 use super::describe::ValidDescription;
 use super::error::Error;
 use super::feed::Feed;
@@ -17,15 +18,16 @@ use super::feeding::run_feed;
 use super::lanes::{LARGE_BATCH, slot};
 use super::logged::logged;
 use super::measured::try_measured;
-use super::opening::{open, open_list, open_stream};
-use super::place::ValidPlacement;
+use super::opening::{open, open_later, open_list, open_stream};
 use super::streamed::Streamed;
 use super::update::ValidUpdate;
-use super::{export, permission, place, request, reservations, update, verify};
+use super::written::finished;
+use super::{export, permission, request, reservations, update, verify};
 use crate::access::Role;
 use crate::matching::{Path, Violations};
-use crate::proto::v1;
+use crate::proto::encoded::Encoded;
 use crate::proto::v1::spread_service_server::SpreadService;
+use crate::proto::{received, v1};
 
 /// Acknowledgements that wait for a slow reader before its feed pauses.
 pub(super) const MAX_WAITING_ANSWERS: usize = 16;
@@ -36,17 +38,19 @@ type BoxStream<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 impl SpreadService for Service {
     async fn update_snapshot(
         &self,
-        request: Request<v1::UpdateSnapshotRequest>,
+        request: Request<received::UpdateSnapshotRequest>,
     ) -> Result<Response<v1::UpdateSnapshotResponse>, Status> {
         let call = open(request, Role::Feeder)?;
-        let registry = Arc::clone(&self.registry);
+        let (registry, fence) = (Arc::clone(&self.registry), self.fence());
         let arrived = registry.now().steady;
-        let is_large = registry.is_journaled() || call.request.changes.len() >= LARGE_BATCH;
-        let run = move || {
-            let valid = ValidUpdate::of(call.request, None, arrived, registry.limits())?;
-            Ok::<_, Error>(update::response(&valid.apply(&registry)?))
-        };
-        let updated = self.lanes.change_soon(is_large, call.deadline, run);
+        let (limits, deadline) = (Arc::clone(&registry), call.by.deadline);
+        let is_large = call.request.changes.len() >= LARGE_BATCH;
+        let check = move || ValidUpdate::of(call.request, None, arrived, limits.limits());
+        let valid = self.lanes.unlocked(is_large, deadline, check).await??;
+        let valid = valid.with_fence(fence);
+        let is_large = is_large || registry.is_journaled();
+        let apply = move || Ok::<_, Error>(update::response(&valid.apply(&registry)?));
+        let updated = self.lanes.change_soon(is_large, deadline, apply);
         Ok(Response::new(updated.await??))
     }
 
@@ -54,11 +58,12 @@ impl SpreadService for Service {
 
     async fn stream_snapshot(
         &self,
-        request: Request<Streaming<v1::StreamSnapshotRequest>>,
+        request: Request<Streaming<received::StreamSnapshotRequest>>,
     ) -> Result<Response<Self::StreamSnapshotStream>, Status> {
         let call = open_stream(request, Role::Feeder)?;
         let (answers, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
-        let feed = Feed::new(Arc::clone(&self.registry), call.caller);
+        let (registry, fence) = (Arc::clone(&self.registry), self.fence());
+        let feed = Feed::new(registry, call.by.caller, fence);
         let run = run_feed(
             feed,
             self.registry.is_journaled(),
@@ -66,7 +71,7 @@ impl SpreadService for Service {
             answers,
             self.draining.clone(),
             self.lanes.clone(),
-            call.deadline,
+            call.by.deadline,
         );
         let feeder = self.spawn_feed(async {
             run.await;
@@ -77,112 +82,85 @@ impl SpreadService for Service {
 
     async fn filter(
         &self,
-        request: Request<v1::FilterRequest>,
-    ) -> Result<Response<v1::FilterResponse>, Status> {
-        let call = open(request, Role::Reader)?;
-        let pending = self.begin(&call.request);
-        let request = request::filter_as_score(call.request);
-        let deciding = self.deciding(request, call.deadline, |question, terms, read_view| {
-            question.filter(terms, read_view)
-        });
-        let answer = deciding
-            .await?
-            .decide(&self.lanes, &call.who, call.deadline)
-            .await?;
-        Ok(logged(pending, answer))
+        request: Request<Encoded<v1::FilterRequest>>,
+    ) -> Result<Response<Encoded<v1::FilterResponse>>, Status> {
+        let call = open_later(request);
+        let answered = self.ask(&call.request, &call.by, FILTER)?;
+        Ok(finished(answered.wait().await?))
     }
 
     async fn score(
         &self,
-        request: Request<v1::ScoreRequest>,
-    ) -> Result<Response<v1::ScoreResponse>, Status> {
-        let call = open(request, Role::Reader)?;
-        let pending = self.begin(&call.request);
-        let request = call.request;
-        let deciding = self.deciding(request, call.deadline, |question, terms, read_view| {
-            question.score(terms, read_view)
-        });
-        let answer = deciding
-            .await?
-            .decide(&self.lanes, &call.who, call.deadline)
-            .await?;
-        Ok(logged(pending, answer))
+        request: Request<Encoded<v1::ScoreRequest>>,
+    ) -> Result<Response<Encoded<v1::ScoreResponse>>, Status> {
+        let call = open_later(request);
+        let answered = self.ask(&call.request, &call.by, SCORE)?;
+        Ok(finished(answered.wait().await?))
     }
 
     async fn explain(
         &self,
-        request: Request<v1::ExplainRequest>,
-    ) -> Result<Response<v1::ExplainResponse>, Status> {
-        let call = open(request, Role::Reader)?;
-        let pending = self.begin(&call.request);
-        let request = request::explain_as_score(call.request);
-        let deciding = self.deciding(request, call.deadline, |question, terms, read_view| {
-            question.explain(terms, read_view)
-        });
+        request: Request<Encoded<v1::ExplainRequest>>,
+    ) -> Result<Response<Encoded<v1::ExplainResponse>>, Status> {
+        let call = open_later(request);
+        let ValidQuestion { request, pending } = self.question(&call.request, &call.by)?;
+        let deadline = call.by.deadline;
+        let on = self
+            .reach(&request.snapshot, &request.at_least, deadline)
+            .await?;
+        let deciding = Deciding {
+            request,
+            on,
+            answer: |question, terms, read_view| question.explain(terms, read_view),
+        };
         // Explain decides several times, so it runs beside the threads that
         // serve.
-        let answer = deciding
-            .await?
-            .decide_aside(&self.lanes, &call.who, call.deadline)
-            .await?;
-        Ok(logged(pending, answer))
+        let write = |answer| logged(pending, answer).map(Encoded::from);
+        Ok(deciding
+            .decide_and_write_aside(&self.lanes, &call.by.who, deadline, write)
+            .await?)
     }
 
     async fn place(
         &self,
         request: Request<v1::PlaceRequest>,
-    ) -> Result<Response<v1::PlaceResponse>, Status> {
-        let role = place::role(request.get_ref());
-        let call = open(request, role)?;
-        let pending = self.begin(&call.request);
-        let deadline = call.deadline;
-        let limits = self.registry.limits();
-        let mut valid = ValidPlacement::of(call.request, call.caller.as_ref(), limits)?;
-        let snapshot = self
-            .reach(&valid.snapshot, valid.min_revision, deadline)
-            .await?;
-        if let Some(answer) = valid.repeated(&snapshot)? {
-            return Ok(answer);
-        }
-        let lists_placements = valid.lists_placements();
-        // A cancelled call drops its guard, which stops the placing.
-        let given_up = CancellationToken::new();
-        let _guard = given_up.clone().drop_guard();
-        let stop = move || {
-            let is_late = || deadline.is_some_and(|at| Instant::now() > at);
-            given_up.is_cancelled() || is_late()
-        };
-        let run = move |_: &dyn Fn() -> bool| {
-            let answer = try_measured(&snapshot, || valid.answer(&snapshot, &stop));
-            answer.map(|answer| (answer, valid, snapshot, stop))
-        };
-        let (mut answer, valid, snapshot, stop) =
-            self.lanes.decide(&call.who, deadline, run).await??;
-        if valid.reserves() {
-            // Work that waits for a disk must not take a slot from decisions.
-            let hold = move || valid.hold(answer, &snapshot, &stop);
-            answer = self.lanes.change(deadline, hold).await??;
-        }
-        if !lists_placements {
-            // Only now: the measured size counts the placements.
-            answer.get_mut().placements.clear();
-        }
-        Ok(logged(pending, answer))
+    ) -> Result<Response<Encoded<v1::PlaceResponse>>, Status> {
+        let call = open_later(request);
+        Ok(self.placed(call.request, call.by).await?)
+    }
+
+    type DecideStream = DecisionStream;
+
+    async fn decide(
+        &self,
+        request: Request<Streaming<Encoded<v1::DecideRequest>>>,
+    ) -> Result<Response<DecisionStream>, Status> {
+        let observer = request.extensions().get().cloned();
+        let call = open_stream(request, Role::Reader)?;
+        Ok(Response::new(DecisionStream::new(
+            self.clone(),
+            call,
+            observer,
+        )))
     }
 
     async fn describe_spread(
         &self,
         request: Request<v1::DescribeSpreadRequest>,
-    ) -> Result<Response<v1::DescribeSpreadResponse>, Status> {
+    ) -> Result<Response<Encoded<v1::DescribeSpreadResponse>>, Status> {
         let call = open(request, Role::Reader)?;
         let valid = ValidDescription::of(call.request, self.registry.limits())?;
         let snapshot = self
-            .reach(&valid.snapshot, valid.min_revision, call.deadline)
+            .reach(&valid.snapshot, &valid.at_least, call.by.deadline)
             .await?;
         let run = move |is_given_up: &dyn Fn() -> bool| {
-            try_measured(&snapshot, || valid.answer(&snapshot, is_given_up))
+            let answer = try_measured(&snapshot, || valid.answer(&snapshot, is_given_up));
+            answer.map(|answer| answer.map(Encoded::from))
         };
-        Ok(self.lanes.decide(&call.who, call.deadline, run).await??)
+        Ok(self
+            .lanes
+            .decide(&call.by.who, call.by.deadline, run)
+            .await??)
     }
 
     async fn confirm_reservations(
@@ -194,7 +172,7 @@ impl SpreadService for Service {
         let limits = self.registry.limits().clone();
         let confirm = move || reservations::confirm(call.request, &snapshot, &limits);
         Ok(Response::new(
-            self.lanes.change(call.deadline, confirm).await??,
+            self.lanes.change(call.by.deadline, confirm).await??,
         ))
     }
 
@@ -207,7 +185,7 @@ impl SpreadService for Service {
         let limits = self.registry.limits().clone();
         let renew = move || reservations::renew(call.request, &snapshot, &limits);
         Ok(Response::new(
-            self.lanes.change(call.deadline, renew).await??,
+            self.lanes.change(call.by.deadline, renew).await??,
         ))
     }
 
@@ -220,7 +198,7 @@ impl SpreadService for Service {
         let limits = self.registry.limits().clone();
         let release = move || reservations::release(call.request, &snapshot, &limits);
         Ok(Response::new(
-            self.lanes.change(call.deadline, release).await??,
+            self.lanes.change(call.by.deadline, release).await??,
         ))
     }
 
@@ -231,7 +209,7 @@ impl SpreadService for Service {
         let call = open(request, Role::Reader)?;
         let snapshot = self.named(&call.request.snapshot)?;
         let list = move || reservations::list(&call.request, &snapshot);
-        let listed = self.lanes.look(call.deadline, list).await??;
+        let listed = self.lanes.look(call.by.deadline, list).await??;
         Ok(Response::new(listed))
     }
 
@@ -242,7 +220,7 @@ impl SpreadService for Service {
         let call = open(request, Role::Reader)?;
         let snapshot = self.named(&call.request.snapshot)?;
         let get = move || Some(export::summary(&snapshot.summary()));
-        let snapshot = self.lanes.look(call.deadline, get).await?;
+        let snapshot = self.lanes.look(call.by.deadline, get).await?;
         Ok(Response::new(v1::GetSnapshotResponse { snapshot }))
     }
 
@@ -258,7 +236,7 @@ impl SpreadService for Service {
         request::check_snapshot_name(&call.request.page_token, token, &mut faults);
         faults.finish(()).map_err(Error::from)?;
         let mut all = self.registry.list(&call.request.page_token);
-        all.retain(|snapshot| permission::may_read(call.caller.as_ref(), snapshot.name()));
+        all.retain(|snapshot| permission::may_read(call.by.caller.as_ref(), snapshot.name()));
         let list = move || {
             let page = &all[..size.min(all.len())];
             let last = page.last().filter(|_| page.len() < all.len());
@@ -267,7 +245,7 @@ impl SpreadService for Service {
                 next_page_token: last.map_or(String::new(), |s| s.name().to_owned()),
             }
         };
-        let listed = self.lanes.look(call.deadline, list).await?;
+        let listed = self.lanes.look(call.by.deadline, list).await?;
         Ok(Response::new(listed))
     }
 
@@ -280,12 +258,12 @@ impl SpreadService for Service {
         let registry = Arc::clone(&self.registry);
         // Dropping a large state takes long.
         let delete = move || registry.delete(snapshot.name(), &call.request.epoch);
-        let deleted = self.lanes.change(call.deadline, delete).await?;
+        let deleted = self.lanes.change(call.by.deadline, delete).await?;
         deleted.map_err(Error::from)?;
         Ok(Response::new(v1::DeleteSnapshotResponse {}))
     }
 
-    type ExportSnapshotStream = BoxStream<v1::ExportSnapshotResponse>;
+    type ExportSnapshotStream = BoxStream<Encoded<v1::ExportSnapshotResponse>>;
 
     async fn export_snapshot(
         &self,
@@ -293,14 +271,13 @@ impl SpreadService for Service {
     ) -> Result<Response<Self::ExportSnapshotStream>, Status> {
         let call = open(request, Role::Feeder)?;
         let snapshot = self.named(&call.request.snapshot)?;
-        let turn = slot(&self.exporting, call.deadline).await?;
+        let turn = self.lanes.export_slot(call.by.deadline).await?;
         snapshot.check_copy().map_err(Error::from)?;
         let freeze = move || (snapshot.freeze(), snapshot);
-        let (frozen, snapshot) = self.lanes.copy(call.deadline, freeze).await?;
-        let (parts, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
-        let sender = export::Sender::new(parts, self.draining.clone(), call.deadline);
-        let feeder = tokio::task::spawn_blocking(move || {
-            let _turn = turn;
+        let (frozen, snapshot) = self.lanes.copy(call.by.deadline, freeze).await?;
+        let (parts, receiver) = mpsc::channel(export::MAX_WAITING_PARTS);
+        let sender = export::Sender::new(parts, self.draining.clone(), call.by.deadline);
+        let feeder = self.lanes.export(turn, move || {
             export::parts(snapshot.name(), snapshot.epoch(), &frozen, |part| {
                 sender.send(part)
             })
@@ -314,7 +291,7 @@ impl SpreadService for Service {
     ) -> Result<Response<v1::VerifySnapshotResponse>, Status> {
         let call = open(request, Role::Admin)?;
         let snapshot = self.named(&call.request.snapshot)?;
-        let turn = slot(&self.verifying, call.deadline).await?;
+        let turn = slot(&self.verifying, call.by.deadline).await?;
         // Cancelled when this future is dropped, because nobody waits any more.
         snapshot.check_copy().map_err(Error::from)?;
         let abandoned = self.draining.child_token();
@@ -323,7 +300,7 @@ impl SpreadService for Service {
             let _turn = turn;
             verify::response(&snapshot, &|| abandoned.is_cancelled())
         };
-        let response = self.lanes.copy(call.deadline, run).await?;
+        let response = self.lanes.copy(call.by.deadline, run).await?;
         Ok(Response::new(response.ok_or(Error::Draining)?))
     }
 }

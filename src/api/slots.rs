@@ -54,11 +54,11 @@ struct LimitSlots {
     most: usize,
     /// How many there are.
     count: usize,
-    held: Mutex<Held>,
+    held: Mutex<HeldSlot>,
 }
 
 #[derive(Default)]
-struct Held {
+struct HeldSlot {
     all: usize,
     by_caller: HashMap<CallerKey, usize>,
 }

@@ -6,8 +6,8 @@ use super::error::Error;
 use super::request;
 use crate::limits::Limit;
 use crate::matching::{Path, Violations};
-use crate::proto::v1;
-use crate::snapshot::{Applied, Batch, Defaults, Limits, Moment, Offer, Registry, Update};
+use crate::proto::{received, v1};
+use crate::snapshot::{Applied, Batch, Defaults, Fence, Limits, Moment, Offer, Registry, Update};
 
 /// A valid update request.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub struct ValidUpdate {
     pub replaces: bool,
     /// The revision to apply at.
     pub expected_revision: Option<i64>,
+    /// The right that it needs, if it needs one.
+    pub fence: Option<Fence>,
     /// When the server had read it, by the clock of the registry.
     pub arrived: Moment,
 }
@@ -33,7 +35,7 @@ impl ValidUpdate {
     /// # Errors
     /// Every fault of the request.
     pub fn of(
-        wire: v1::UpdateSnapshotRequest,
+        wire: received::UpdateSnapshotRequest,
         parent: Option<&Path<'_>>,
         arrived: Moment,
         limits: &Limits,
@@ -56,8 +58,12 @@ impl ValidUpdate {
         let path = field("changes");
         let count = wire.changes.len();
         let batch = match faults.within(path, limits, Limit::ChangesPerBatch, count) {
-            true => faults.collect(Batch::check(wire.changes, limits, path)),
-            false => None,
+            true => faults.collect(Batch::read(wire.changes, limits, path)),
+            false => {
+                // What cannot be read is refused as such, however much it is.
+                faults.collect(Batch::can_be_read(wire.changes, path));
+                None
+            }
         };
         Ok(faults.finish(Self {
             snapshot,
@@ -65,8 +71,15 @@ impl ValidUpdate {
             defaults: defaults.flatten().map(Arc::new),
             replaces: mode == v1::Mode::Replace,
             expected_revision: wire.expected_revision,
+            fence: None,
             arrived,
         })?)
+    }
+
+    /// The same request, which needs a right.
+    #[must_use]
+    pub fn with_fence(self, fence: Option<Fence>) -> Self {
+        Self { fence, ..self }
     }
 
     /// Applies it to the live state of its snapshot.
@@ -77,8 +90,8 @@ impl ValidUpdate {
         if self.replaces {
             let mut staged = registry.stage(&self.snapshot)?;
             staged.apply(&self.batch, self.defaults, registry.limits())?;
-            let (expected, arrived) = (self.expected_revision, self.arrived);
-            return Ok(registry.replace(&self.snapshot, staged, expected, arrived)?);
+            let only_if = (self.expected_revision, self.fence.as_ref());
+            return Ok(registry.replace(&self.snapshot, staged, only_if, self.arrived)?);
         }
         let (snapshot, offer) = self.into_offer();
         Ok(registry.update(&snapshot, offer)?)
@@ -91,6 +104,7 @@ impl ValidUpdate {
             batch: Arc::new(self.batch),
             defaults: self.defaults,
             expected_revision: self.expected_revision,
+            fence: self.fence,
             arrived: self.arrived,
         };
         (self.snapshot, offer)

@@ -13,7 +13,10 @@ use tokio::runtime::Builder;
 
 use super::backend::{Client, rpc};
 use crate::explain::number;
-use crate::kubernetes::{Cluster, Defaults, Feed, Progress, Resource, Selection, Sink, Target};
+use crate::kubernetes::{
+    ApiResource, ClusterClient, ClusterFeed, DefaultsSource, ListProgress, Selection, SnapshotSink,
+    Target,
+};
 use crate::manifest::{LoadedObjects, ObjectName, WorkloadFinder, WorkloadPod};
 use crate::proto::v1::GetSnapshotRequest;
 use crate::snapshot::{ObjectKind, OwnerKind};
@@ -59,7 +62,7 @@ impl ClusterArgs {
     }
 
     /// Finds the cluster; nothing is asked of it yet.
-    pub(crate) async fn connect(&self) -> Result<Cluster> {
+    pub(crate) async fn connect(&self) -> Result<ClusterClient> {
         Ok(self.target().connect().await?)
     }
 
@@ -73,7 +76,7 @@ impl ClusterArgs {
 }
 
 /// Lists all that decisions read. A person sees how far it is.
-pub(crate) async fn load(cluster: &Cluster) -> Result<LoadedObjects> {
+pub(crate) async fn load(cluster: &ClusterClient) -> Result<LoadedObjects> {
     let bar = bar(cluster);
     let loaded = cluster.load(&mut |progress| tell(&bar, progress)).await;
     bar.finish_and_clear();
@@ -85,21 +88,21 @@ pub(crate) async fn load(cluster: &Cluster) -> Result<LoadedObjects> {
 /// # Errors
 /// What is wrong with the cluster, when that is so from the beginning.
 pub(crate) async fn follow(
-    cluster: &Cluster,
+    cluster: &ClusterClient,
     target: Target,
     client: &Client,
     snapshot: &str,
     default_constraints: Option<&str>,
 ) -> Result<()> {
     // The feed would try for ever.
-    pages(cluster, Resource::of(ObjectKind::Node), None, "").await?;
+    pages(cluster, ApiResource::of(ObjectKind::Node), None, "").await?;
     let defaults = match default_constraints {
-        None => Defaults::System,
-        Some(argument) => Defaults::File(argument.into()),
+        None => DefaultsSource::System,
+        Some(argument) => DefaultsSource::File(argument.into()),
     };
-    let counts = Feed::counts_of(snapshot);
-    let sink = Sink::new(client.rpc(), snapshot);
-    let feed = Feed::new(target, sink, defaults, Arc::clone(&counts));
+    let counts = ClusterFeed::counts_of(snapshot);
+    let sink = SnapshotSink::new(client.rpc(), snapshot);
+    let feed = ClusterFeed::new(target, sink, defaults, Arc::clone(&counts), None);
     // Its own thread: reading a list of thousands of pods delays no answer.
     let runtime = Builder::new_current_thread().enable_all().build()?;
     thread::Builder::new()
@@ -123,7 +126,7 @@ pub(crate) async fn follow(
 }
 
 /// The pod of the object called `name`, which has a kind and a namespace.
-pub(crate) async fn find(cluster: &Cluster, name: &ObjectName) -> Result<WorkloadPod> {
+pub(crate) async fn find(cluster: &ClusterClient, name: &ObjectName) -> Result<WorkloadPod> {
     let kind = name.kind.as_deref().unwrap_or_default();
     let namespace = name.namespace.as_deref().unwrap_or_default();
     let resource = resource(kind)?;
@@ -134,7 +137,7 @@ pub(crate) async fn find(cluster: &Cluster, name: &ObjectName) -> Result<Workloa
     finder.offer_json(&text, &source)?;
     if kind == "Deployment" {
         // Its pods are made by its ReplicaSets.
-        let made_by = Resource::of(ObjectKind::Owner(OwnerKind::ReplicaSet));
+        let made_by = ApiResource::of(ObjectKind::Owner(OwnerKind::ReplicaSet));
         for page in pages(cluster, made_by, Some(namespace), "").await? {
             finder.offer_json(&page, &source)?;
         }
@@ -143,8 +146,8 @@ pub(crate) async fn find(cluster: &Cluster, name: &ObjectName) -> Result<Workloa
 }
 
 /// The resource whose objects are of `kind`.
-pub(crate) fn resource(kind: &str) -> Result<&'static Resource> {
-    Resource::of_kind(kind).with_context(|| {
+pub(crate) fn resource(kind: &str) -> Result<&'static ApiResource> {
+    ApiResource::of_kind(kind).with_context(|| {
         format!(
             "{kind} is no kind that can be looked up in a cluster: name a Pod, Deployment, \
              ReplicaSet, StatefulSet, DaemonSet, Job, CronJob or ReplicationController, or give \
@@ -155,8 +158,8 @@ pub(crate) fn resource(kind: &str) -> Result<&'static Resource> {
 
 /// The objects of a kind, as JSON texts of lists.
 pub(crate) async fn pages(
-    cluster: &Cluster,
-    resource: &'static Resource,
+    cluster: &ClusterClient,
+    resource: &'static ApiResource,
     namespace: Option<&str>,
     labels: &str,
 ) -> Result<Vec<String>> {
@@ -178,7 +181,7 @@ pub(crate) async fn pages(
 }
 
 /// A line on standard error that moves while a cluster is listed.
-fn bar(cluster: &Cluster) -> ProgressBar {
+fn bar(cluster: &ClusterClient) -> ProgressBar {
     let style = ProgressStyle::with_template("{spinner} {prefix}: {msg}");
     let bar = ProgressBar::new_spinner().with_style(style.expect("the template is valid"));
     bar.set_prefix(format!("listing cluster {}", cluster.name()));
@@ -186,8 +189,8 @@ fn bar(cluster: &Cluster) -> ProgressBar {
     bar
 }
 
-fn tell(bar: &ProgressBar, progress: Progress) {
-    let Progress {
+fn tell(bar: &ProgressBar, progress: ListProgress) {
+    let ListProgress {
         resource, objects, ..
     } = progress;
     let all = progress.remaining.map_or_else(String::new, |remaining| {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use http::HeaderValue;
 use http::header::AUTHORIZATION;
+use http::{HeaderValue, Response, Uri};
 use tonic::body::Body;
 use tonic::codegen::http;
 use tonic::transport::{Certificate, ClientTlsConfig, Identity};
@@ -112,19 +112,7 @@ impl Endpoint {
                 .into());
             }
         };
-        let signed = channel.then(move |answered: Result<_, tonic::transport::Error>| {
-            let uri = uri.clone();
-            async move {
-                let fault = match &answered {
-                    Ok(answer) => probe::fault_of_answer(&uri, answer),
-                    Err(_) => probe::fault_of(&uri).await,
-                };
-                match fault {
-                    Some(fault) => Err(Unreachable(fault).into()),
-                    None => answered.map_err(Into::into),
-                }
-            }
-        });
+        let signed = channel.then(move |answered| told(uri.clone(), answered));
         let signed = signed.map_request(move |mut request: http::Request<Body>| {
             if let Some(value) = &authorization {
                 request.headers_mut().insert(AUTHORIZATION, value.clone());
@@ -192,6 +180,21 @@ impl Endpoint {
             .context("the token holds characters that cannot be sent")?;
         value.set_sensitive(true);
         Ok(Some(value))
+    }
+}
+
+/// An answer, unless it says that what answers is no such server.
+async fn told(
+    uri: Uri,
+    answered: Result<Response<Body>, tonic::transport::Error>,
+) -> Result<Response<Body>, Box<dyn Error + Send + Sync>> {
+    let fault = match &answered {
+        Ok(answer) => probe::fault_of_answer(&uri, answer),
+        Err(_) => probe::fault_of(&uri).await,
+    };
+    match fault {
+        Some(fault) => Err(Unreachable(fault).into()),
+        None => answered.map_err(Into::into),
     }
 }
 

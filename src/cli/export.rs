@@ -18,7 +18,7 @@ pub(crate) struct Export {
 }
 
 /// A part of an export.
-pub(crate) struct Part {
+pub(crate) struct ExportPart {
     /// The revision that all parts have.
     pub(crate) revision: i64,
     /// Its epoch.
@@ -45,7 +45,7 @@ impl Export {
     ///
     /// # Errors
     /// It is not whole, or a call failed.
-    pub(crate) async fn next(&mut self) -> Result<Option<Part>> {
+    pub(crate) async fn next(&mut self) -> Result<Option<ExportPart>> {
         let Some(part) = self.parts.message().await.map_err(failed)? else {
             self.check()?;
             return Ok(None);
@@ -53,7 +53,7 @@ impl Export {
         let update = part.update.unwrap_or_default();
         self.sum.add_update(&update);
         self.summary = part.summary;
-        Ok(Some(Part {
+        Ok(Some(ExportPart {
             revision: part.revision,
             epoch: part.epoch,
             update,

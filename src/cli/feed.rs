@@ -25,7 +25,7 @@ const BATCH_BYTES: usize = 1 << 20;
 
 /// What to do with the objects.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Target {
+pub(crate) struct FeedTarget {
     /// Name of the snapshot; empty means "default".
     pub(crate) snapshot: String,
     /// Whether the objects are the whole state, swapped in at the end.
@@ -42,7 +42,7 @@ pub(crate) async fn send<B>(
     client: &Client,
     batches: B,
     describe: impl Fn(usize) -> Vec<String>,
-    target: &Target,
+    target: &FeedTarget,
     progress: &ProgressBar,
 ) -> Result<UpdateSnapshotResponse>
 where
@@ -132,7 +132,7 @@ pub(crate) fn ranges(changes: &[Change]) -> Vec<Range<usize>> {
 /// The requests of a feed; `sent` counts those that were taken.
 fn requests<B>(
     batches: B,
-    target: &Target,
+    target: &FeedTarget,
     sent: Arc<AtomicUsize>,
 ) -> impl Iterator<Item = StreamSnapshotRequest> + Send + use<B>
 where

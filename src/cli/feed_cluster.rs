@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::args;
 use super::exit::Exit;
-use crate::kubernetes::{Defaults, Feed, Sink, Target};
+use crate::kubernetes::{ClusterFeed, DefaultsSource, SnapshotSink, Target};
 use crate::server::config::LogFormat;
 use crate::server::logging;
 
@@ -33,7 +33,7 @@ pub(crate) struct FeedCluster {
     /// config.yaml.
     /// Without it Kubernetes' own hold, as they do for its scheduler.
     #[arg(long, value_name = "FILE|configmap/NAMESPACE/NAME")]
-    scheduler_config: Option<Defaults>,
+    scheduler_config: Option<DefaultsSource>,
 
     #[command(flatten)]
     name: args::SnapshotName,
@@ -54,9 +54,11 @@ impl FeedCluster {
         // What cannot get better by itself is an error at once.
         target.clone().connect().await?;
         let snapshot = self.name.snapshot;
-        let counts = Feed::counts_of(&snapshot);
-        let sink = Sink::new(client.rpc(), &snapshot);
+        let counts = ClusterFeed::counts_of(&snapshot);
+        let sink = SnapshotSink::new(client.rpc(), &snapshot);
         let defaults = self.scheduler_config.unwrap_or_default();
-        match Feed::new(target, sink, defaults, counts).run().await {}
+        match ClusterFeed::new(target, sink, defaults, counts, None)
+            .run()
+            .await {}
     }
 }

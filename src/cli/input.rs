@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::backend::Client;
-use super::feed::{self, Target};
+use super::feed::{self, FeedTarget};
 use super::output;
 use crate::explain::number;
 use crate::manifest::{self, InputSource, LoadedObjects, WorkloadFinder};
@@ -188,7 +188,7 @@ pub(crate) async fn send(
 ) -> Result<UpdateSnapshotResponse> {
     let objects = input.objects;
     let progress = transfer_bar(objects.changes.len());
-    let target = Target {
+    let target = FeedTarget {
         snapshot: snapshot.to_owned(),
         replace,
         default_constraints: input.default_constraints,

@@ -20,6 +20,7 @@ mod healthcheck;
 mod input;
 mod lint;
 mod load;
+mod log;
 mod output;
 mod pending;
 mod place;
@@ -74,7 +75,7 @@ Exit codes:
   0  done; of filter, explain and score: at least one node is feasible
   1  no node is feasible; place: some found no node; reservation: some had ended;
      healthcheck: not serving; verify: counts differ; spread, report: a constraint is violated;
-     replay: a decision differs; lint: something was found; state: it is damaged
+     replay: a decision differs; lint: something was found; state, log: it is damaged
   2  the request or its input was refused
   3  the server could not be reached, or did not answer in time
 
@@ -123,8 +124,11 @@ enum Command {
     /// Show, check and repair state directories
     #[command(subcommand)]
     State(state::StateCommand),
+    /// Show, check, checkpoint and trim the logs that servers share
+    #[command(subcommand)]
+    Log(log::LogCommand),
     /// Let a server recount a snapshot and compare it with the counts it keeps
-    Verify(verify::Verify),
+    Verify(verify::VerifySnapshot),
     /// Generate a cluster, for benchmarks and experiments
     Synth(synth::Synth),
     /// Write the protocol's descriptor set, for grpcurl and ghz
@@ -148,6 +152,11 @@ pub fn complete(args: &[OsString]) -> Option<ExitCode> {
 }
 
 impl Cli {
+    /// Whether the command runs the server.
+    pub fn is_server(&self) -> bool {
+        matches!(self.command, Command::Serve(_))
+    }
+
     /// Runs the command and answers the exit code; what went wrong is on
     /// standard error.
     pub fn run(self) -> ExitCode {
@@ -168,6 +177,7 @@ impl Cli {
             Command::Spread(spread) => wait_for(spread.run()),
             Command::Snapshot(snapshot) => wait_for(snapshot.run()),
             Command::State(state) => state.run(),
+            Command::Log(log) => wait_for(log.run()),
             Command::Verify(verify) => wait_for(verify.run()),
             Command::Synth(synth) => wait_for(synth.run()),
             Command::Descriptor(descriptor) => descriptor.run(),

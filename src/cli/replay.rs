@@ -53,7 +53,7 @@ pub(crate) struct ReplayCommand {
 }
 
 /// An answer, and the state that gave it.
-struct Answered {
+struct ReplayedAnswer {
     brief: Brief,
     epoch: String,
     revision: i64,
@@ -195,12 +195,12 @@ fn open(log: &Path) -> Result<Box<dyn Iterator<Item = io::Result<String>>>> {
     Ok(Box::new(BufReader::new(file.take(most)).lines()))
 }
 
-async fn ask(client: &Client, request: LoggedRequest) -> Result<Answered> {
+async fn ask(client: &Client, request: LoggedRequest) -> Result<ReplayedAnswer> {
     macro_rules! asked {
         ($request:ident, $rpc:ident, $brief:ident) => {{
             let answer = client.call($request, rpc!($rpc));
             let answer = answer.await?;
-            Answered {
+            ReplayedAnswer {
                 brief: Brief::$brief(&answer),
                 epoch: answer.epoch,
                 revision: answer.revision,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::decision_log::Difference;
+use crate::decision_log::AnswerDifference;
 
 /// What a replay came to.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ pub(crate) struct Different {
     pub(crate) same_revision: Option<bool>,
     /// Where it differs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) differences: Vec<Difference>,
+    pub(crate) differences: Vec<AnswerDifference>,
     /// Why it is refused now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) refused: Option<String>,

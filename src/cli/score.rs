@@ -53,6 +53,7 @@ impl ScoreCommand {
             node_checks: question.node_checks().into(),
             view: View::Basic.into(),
             min_revision: question.min_revision,
+            epoch: String::new(),
             overlay: asked.overlay.changes.clone(),
             max_domains: question.max_domains(format.is_table()),
             // The service sorts when it has a number; all nodes are few enough.

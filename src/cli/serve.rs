@@ -54,10 +54,10 @@ impl Serve {
             snapshot: self.snapshot,
             defaults: self.defaults,
         };
-        server::run(self.config, watching.counts(), |service| async {
-            watching.start(&service)?;
+        server::run(self.config, watching.counts(), |server| async {
+            watching.start(&server)?;
             // The server prints an error without its causes.
-            let loaded = preload.apply(service).await;
+            let loaded = preload.apply(server.service).await;
             loaded.map_err(|error| anyhow::anyhow!("{error:#}"))
         })
     }

@@ -14,11 +14,12 @@ use super::backend::Client;
 use super::cluster::{self, ClusterArgs};
 use super::endpoint::Endpoint;
 use super::input::{self, Input};
-use super::render::Origin;
+use super::render::Provenance;
 use super::stored;
-use crate::kubernetes::Cluster;
+use crate::kubernetes::ClusterClient;
 use crate::limits::NodeNames;
 use crate::manifest::{LoadedObjects, ObjectName, SavedOrigin, WorkloadFinder, WorkloadPod};
+use crate::matching::names;
 use crate::server::config::NodeNamesSetting;
 
 /// What a question is asked about: a snapshot of a server, files, or a cluster.
@@ -121,7 +122,7 @@ impl SnapshotSource {
             let pod = cluster::find(&cluster, &name).await?;
             return Ok((self.open_cluster(&cluster).await?, pod));
         }
-        let name = in_namespace("default");
+        let name = in_namespace(names::DEFAULT_NAMESPACE);
         if !self.is_local() {
             let opened = self.open().await?;
             let pod = stored::workload(&opened.client, self.snapshot(), &name).await?;
@@ -154,7 +155,7 @@ impl SnapshotSource {
     }
 
     /// Finds the cluster.
-    pub(super) async fn connect(&self) -> Result<Cluster> {
+    pub(super) async fn connect(&self) -> Result<ClusterClient> {
         let cluster = self.cluster.connect().await?;
         // Whoever asks twice asks the same one.
         let names = (cluster.name().to_owned(), cluster.namespace().to_owned());
@@ -163,7 +164,7 @@ impl SnapshotSource {
     }
 
     /// Lists the cluster.
-    pub(super) async fn open_cluster(&self, cluster: &Cluster) -> Result<Opened> {
+    pub(super) async fn open_cluster(&self, cluster: &ClusterClient) -> Result<Opened> {
         let objects = cluster::load(cluster).await?;
         let input = Input::of_cluster(objects, self.defaults.argument())?;
         self.decide_on(input).await
@@ -206,8 +207,8 @@ impl SnapshotSource {
     }
 
     /// Where an answer is from, if it is asked for now.
-    pub(crate) fn origin(&self) -> Origin<'_> {
-        Origin {
+    pub(crate) fn origin(&self) -> Provenance<'_> {
+        Provenance {
             snapshot: self.snapshot(),
             asked: self.asked(),
             at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
@@ -220,13 +221,17 @@ impl SnapshotSource {
         self.context_names.get().map(|(_, namespace)| namespace)
     }
 
+    /// The files that are decided on.
+    pub(crate) fn files(&self) -> String {
+        let files = self.load.iter().map(|path| path.display().to_string());
+        files.collect::<Vec<_>>().join(", ")
+    }
+
     /// Who is asked, e.g. `files cluster.json`.
     fn asked(&self) -> String {
-        let files = self.load.iter().map(|path| path.display().to_string());
-        let files: Vec<String> = files.collect();
-        match (self.asks_cluster(), files.is_empty()) {
+        match (self.asks_cluster(), self.load.is_empty()) {
             (true, _) => self.cluster_title(),
-            (false, false) => format!("files {}", files.join(", ")),
+            (false, false) => format!("files {}", self.files()),
             (false, true) => format!("server {}", self.server.endpoint.address()),
         }
     }

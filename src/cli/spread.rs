@@ -230,6 +230,7 @@ impl SpreadCommand {
             max_domains: Some(self.max_domains),
             page_size: PAGE_SIZE,
             page_token: String::new(),
+            epoch: String::new(),
         }
     }
 }

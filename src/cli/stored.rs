@@ -8,12 +8,10 @@ use super::backend::Client;
 use super::export::Export;
 use crate::explain::{among, plural};
 use crate::manifest::{ObjectName, WorkloadPod};
+use crate::matching::names;
 use crate::proto::v1::change::Object;
-use crate::proto::v1::{Change, OwnerReference, Pod};
-use crate::spread::describe::WorkloadId;
-
-/// The namespace of an object that says none.
-const DEFAULT_NAMESPACE: &str = "default";
+use crate::proto::v1::{Change, Pod};
+use crate::spread::describe::{WorkloadId, controller, is_controlled_by};
 
 /// Labels that a controller gives to one pod alone: its number.
 const POD_LABELS: [&str; 3] = [
@@ -48,10 +46,7 @@ fn pod_of(change: Change) -> Option<Pod> {
 /// The namespace that a pod is in.
 pub(crate) fn namespace_of(pod: &Pod) -> &str {
     let metadata = pod.metadata.as_ref();
-    match metadata.map_or("", |metadata| &metadata.namespace) {
-        "" => DEFAULT_NAMESPACE,
-        namespace => namespace,
-    }
+    names::namespace_or_default(metadata.map_or("", |metadata| &metadata.namespace))
 }
 
 /// The name of a pod.
@@ -120,18 +115,13 @@ fn is_of(pod: &Pod, kind: &str, name: &ObjectName) -> bool {
         return name_of(pod) == name.name;
     }
     let workload = WorkloadId::of(pod);
-    let is_it = |of_kind: &str, of_name: &str| of_kind == kind && of_name == name.name;
-    is_it(&workload.kind, &workload.name)
-        || controller(pod).is_some_and(|owner| is_it(&owner.kind, &owner.name))
+    (&*workload.kind, &*workload.name) == (kind, &*name.name)
+        || is_controlled_by(pod, kind, &name.name)
 }
 
 fn maker(pod: &Pod) -> Option<&str> {
-    controller(pod).map(|owner| &*owner.name)
-}
-
-fn controller(pod: &Pod) -> Option<&OwnerReference> {
-    let mut owners = pod.metadata.as_ref()?.owner_references.iter();
-    owners.find(|owner| owner.controller == Some(true))
+    let metadata = pod.metadata.as_ref()?;
+    controller(metadata).map(|owner| &*owner.name)
 }
 
 /// The next pod of the workload that made `pod`: without what is of that one

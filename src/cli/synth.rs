@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::args;
 use super::exit::Exit;
-use super::feed::{self, BATCH_CHANGES, Target};
+use super::feed::{self, BATCH_CHANGES, FeedTarget};
 use super::input;
 use super::output;
 use crate::explain::number;
@@ -135,7 +135,7 @@ impl Synth {
     async fn send(&self, cluster: SyntheticCluster) -> Result<()> {
         let client = self.server.client().await?;
         let Shape { nodes, pods, .. } = *cluster.shape();
-        let target = Target {
+        let target = FeedTarget {
             snapshot: self.name.snapshot.clone(),
             replace: true,
             default_constraints: None,

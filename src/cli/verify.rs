@@ -25,7 +25,7 @@ Exit codes:
   1  some differ; each is listed with both values
   2  the request was refused
   3  the server could not be reached, or did not answer in time")]
-pub(crate) struct Verify {
+pub(crate) struct VerifySnapshot {
     #[command(flatten)]
     state: source::SnapshotSource,
 
@@ -33,7 +33,7 @@ pub(crate) struct Verify {
     output: args::OutputFlag,
 }
 
-impl Verify {
+impl VerifySnapshot {
     /// Verifies once.
     pub(crate) async fn run(self) -> Result<Exit> {
         let client = self.state.client().await?;

@@ -10,10 +10,10 @@ use anyhow::Result;
 use clap::Args;
 use tokio::runtime::Builder;
 
+use super::backend::Client;
 use crate::api;
-use crate::kubernetes::{Defaults, Feed, Sink, Target};
-use crate::proto::v1::spread_service_client::SpreadServiceClient;
-use crate::server::{Config, FeedCounts};
+use crate::kubernetes::{ClusterFeed, DefaultsSource, SnapshotSink, Target};
+use crate::server::{Config, FeedCounts, Started};
 
 /// Flags about the clusters that a server watches.
 #[derive(Debug, Clone, Args)]
@@ -35,7 +35,7 @@ pub(crate) struct WatchSettings {
         default_missing_value = "true",
         value_delimiter = ','
     )]
-    kubernetes: Vec<Watched>,
+    kubernetes: Vec<WatchedCluster>,
 
     /// Snapshot that --kubernetes feeds when it names none.
     #[arg(
@@ -57,7 +57,7 @@ pub(crate) struct WatchSettings {
         env = "EVENKEEL_KUBERNETES_SCHEDULER_CONFIG",
         value_name = "FILE|configmap/NAMESPACE/NAME"
     )]
-    kubernetes_scheduler_config: Option<Defaults>,
+    kubernetes_scheduler_config: Option<DefaultsSource>,
 
     /// Kubeconfig to use instead of KUBECONFIG or ~/.kube/config.
     #[arg(long, env = "EVENKEEL_KUBECONFIG", value_name = "FILE")]
@@ -70,7 +70,7 @@ pub(crate) struct WatchSettings {
 
 /// What one --kubernetes means.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Watched {
+enum WatchedCluster {
     /// Nothing: it is turned off, in a file or a variable.
     Nothing,
     /// The cluster of the current context, or of this pod.
@@ -79,7 +79,7 @@ enum Watched {
     Context { context: String, snapshot: String },
 }
 
-impl FromStr for Watched {
+impl FromStr for WatchedCluster {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -101,7 +101,7 @@ impl FromStr for Watched {
 /// The feeds of a server that is not started yet.
 pub(crate) struct Watching {
     feeds: Vec<(Target, Arc<FeedCounts>)>,
-    defaults: Defaults,
+    defaults: DefaultsSource,
 }
 
 impl WatchSettings {
@@ -115,9 +115,9 @@ impl WatchSettings {
         let mut feeds = Vec::new();
         for watched in self.kubernetes {
             let (context, snapshot) = match watched {
-                Watched::Nothing => continue,
-                Watched::Current => (self.context.clone(), self.kubernetes_snapshot.clone()),
-                Watched::Context { context, snapshot } => (Some(context), snapshot),
+                WatchedCluster::Nothing => continue,
+                WatchedCluster::Current => (self.context.clone(), self.kubernetes_snapshot.clone()),
+                WatchedCluster::Context { context, snapshot } => (Some(context), snapshot),
             };
             let snapshot = api::parse_snapshot_name(&snapshot)
                 .map_err(|faults| anyhow::anyhow!("--kubernetes-snapshot: {faults}"))?;
@@ -134,7 +134,7 @@ impl WatchSettings {
                 kubeconfig: self.kubeconfig.clone(),
                 context,
             };
-            feeds.push((target, Feed::counts_of(&snapshot)));
+            feeds.push((target, ClusterFeed::counts_of(&snapshot)));
             if !config.expect_snapshot.contains(&snapshot) {
                 config.expect_snapshot.push(snapshot);
             }
@@ -158,25 +158,28 @@ impl Watching {
     }
 
     /// Starts the feeds. They end when the service drains: each batch is applied
-    /// whole or not at all.
+    /// whole or not at all. Of several servers that share a log one feeds each snapshot.
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub(crate) fn start(self, service: &api::Service) -> std::io::Result<()> {
+    pub(crate) fn start(self, server: &Started) -> std::io::Result<()> {
         for (target, counts) in self.feeds {
-            let rpc = SpreadServiceClient::new(service.clone().in_process())
-                .max_decoding_message_size(api::MAX_MESSAGE_BYTES)
-                .max_encoding_message_size(api::MAX_MESSAGE_BYTES);
-            let sink = Sink::new(rpc, counts.snapshot());
-            let feed = Feed::new(target, sink, self.defaults.clone(), counts);
+            let (service, lease) = server.feeding(counts.snapshot());
+            let draining = service.draining();
+            let client = Client::of_service(service, None);
+            let sink = SnapshotSink::new(client.rpc(), counts.snapshot());
+            let defaults = self.defaults.clone();
+            let feed = ClusterFeed::new(target, sink, defaults, counts, lease.clone());
             // Its own thread: reading a list of thousands of pods delays no call.
             let runtime = Builder::new_current_thread().enable_all().build()?;
-            let draining = service.draining();
             let run = move || {
                 runtime.block_on(async {
                     tokio::select! {
                         never = feed.run() => match never {},
                         () = draining => {}
+                    }
+                    if let Some(lease) = lease {
+                        lease.release().await;
                     }
                 });
             };

@@ -146,12 +146,12 @@ impl Brief {
 
     /// The differences from another answer, a line for each part with both
     /// values.
-    pub fn differences(&self, other: &Self) -> Vec<Difference> {
+    pub fn differences(&self, other: &Self) -> Vec<AnswerDifference> {
         let mut found = Vec::new();
         let mut compare = |part: &str, here: String, there: String| {
             if here != there {
                 let part = part.to_owned();
-                found.push(Difference { part, here, there });
+                found.push(AnswerDifference { part, here, there });
             }
         };
         let number = |number: i64| number.to_string();
@@ -192,7 +192,7 @@ impl Brief {
 
 /// One part in which two answers differ.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Difference {
+pub struct AnswerDifference {
     /// Which part.
     pub part: String,
     /// What the one says.

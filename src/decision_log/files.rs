@@ -22,11 +22,11 @@ pub struct FileSettings {
 #[derive(Debug)]
 pub(super) struct RotatedFiles {
     settings: FileSettings,
-    open: Option<Open>,
+    open: Option<OpenFile>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenFile {
     file: File,
     /// How many bytes of it are whole lines, including earlier content.
     whole: u64,
@@ -47,7 +47,7 @@ impl RotatedFiles {
     /// that nobody reads half a line, or two as one.
     pub(super) fn write(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
         // First of all, because a full file is not written any more.
-        self.open.as_mut().map_or(Ok(()), Open::mend)?;
+        self.open.as_mut().map_or(Ok(()), OpenFile::mend)?;
         if self.is_full() {
             self.rotate()?;
         }
@@ -81,9 +81,9 @@ impl RotatedFiles {
         size.is_some_and(|size| size >= self.settings.max_bytes)
     }
 
-    fn file(&mut self) -> io::Result<&mut Open> {
+    fn file(&mut self) -> io::Result<&mut OpenFile> {
         if self.open.is_none() {
-            self.open = Some(Open::at(&self.settings.path)?);
+            self.open = Some(OpenFile::at(&self.settings.path)?);
             if self.is_full() {
                 self.rotate()?;
                 return self.file();
@@ -111,7 +111,7 @@ impl RotatedFiles {
     }
 }
 
-impl Open {
+impl OpenFile {
     /// Opens a file to add lines to it. One whose last line was cut off, when
     /// its writer was killed for instance, gets an end for that line first.
     fn at(path: &Path) -> io::Result<Self> {

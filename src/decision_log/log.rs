@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::brief::Brief;
 use super::files::FileSettings;
-use super::queue::{LogCounters, LogCounts, LogQueue, MAX_WAITING, Waiting};
+use super::queue::{LogCounters, LogCounts, LogQueue, MAX_WAITING, QueuedRecord};
 use super::record::{DecisionRecord, LoggedRequest};
 use super::writer::Writer;
 
@@ -41,7 +41,7 @@ impl DecisionLog {
     /// When the thread cannot be started. A file that cannot be opened is no
     /// error: that is tried again.
     pub fn start(settings: Settings) -> std::io::Result<(Self, Writer)> {
-        let (queue, receiver): (_, Receiver<Waiting>) = sync_channel(MAX_WAITING);
+        let (queue, receiver): (_, Receiver<QueuedRecord>) = sync_channel(MAX_WAITING);
         let prefix = Uuid::new_v4().simple().to_string();
         let log = Self(Arc::new(LogQueue {
             queue,
@@ -58,12 +58,15 @@ impl DecisionLog {
 
     /// Whether a decision that begins now is to be logged: if so, with its
     /// request.
-    pub fn begin(&self, request: impl FnOnce() -> LoggedRequest) -> Option<Pending> {
+    pub fn begin(&self, request: impl FnOnce() -> Option<LoggedRequest>) -> Option<Pending> {
         let sampled = self.0.sample >= 1.0 || fastrand::f64() < self.0.sample;
-        sampled.then(|| Pending {
+        if !sampled {
+            return None;
+        }
+        Some(Pending {
             log: self.clone(),
             began: Instant::now(),
-            request: request(),
+            request: request()?,
         })
     }
 
@@ -79,7 +82,7 @@ impl Pending {
     /// what deciding took, if it was measured; else all since the beginning.
     pub fn finish(
         self,
-        epoch: &str,
+        epoch: String,
         revision: i64,
         took: Option<Duration>,
         brief: Brief,
@@ -91,7 +94,7 @@ impl Pending {
             id: id.clone(),
             time: SystemTime::now(),
             took: took.unwrap_or_else(|| self.began.elapsed()),
-            epoch: epoch.to_owned(),
+            epoch,
             revision,
             request: self.request,
             answer: brief,

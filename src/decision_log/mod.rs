@@ -11,7 +11,7 @@ mod queue;
 mod record;
 mod writer;
 
-pub use brief::{Brief, ConstraintBrief, Difference};
+pub use brief::{AnswerDifference, Brief, ConstraintBrief};
 pub use files::FileSettings;
 pub use log::{DecisionLog, Pending, Settings};
 pub use queue::LogCounts;

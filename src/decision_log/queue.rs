@@ -15,7 +15,7 @@ const MAX_WAITING_BYTES: usize = 64 << 20;
 /// What decisions and the writer share.
 #[derive(Debug)]
 pub(super) struct LogQueue {
-    pub(super) queue: SyncSender<Waiting>,
+    pub(super) queue: SyncSender<QueuedRecord>,
     pub(super) sample: f64,
     /// Tells the ids of this process from those of others.
     pub(super) prefix: String,
@@ -51,7 +51,7 @@ pub struct LogCounts {
 
 /// A record on its way to the writer.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct QueuedRecord {
     pub(super) decided: DecisionRecord,
     pub(super) bytes: usize,
 }
@@ -59,10 +59,15 @@ pub(super) struct Waiting {
 impl LogQueue {
     /// Puts a record into the queue, or drops and counts it.
     pub(super) fn hand_over(&self, decided: DecisionRecord) {
-        let bytes = decided.request.memory_bytes() + size_of::<Waiting>();
+        let bytes = decided.request.memory_bytes() + size_of::<QueuedRecord>();
         let waiting = self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
         let fits = waiting + bytes <= MAX_WAITING_BYTES && !self.closed.load(Ordering::Relaxed);
-        if !fits || self.queue.try_send(Waiting { decided, bytes }).is_err() {
+        if !fits
+            || self
+                .queue
+                .try_send(QueuedRecord { decided, bytes })
+                .is_err()
+        {
             self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
             self.counts.dropped.fetch_add(1, Ordering::Relaxed);
         }

@@ -79,6 +79,7 @@ macro_rules! requests {
                     $(Self::$rpc(request) => {
                         request.snapshot = snapshot.to_owned();
                         request.min_revision = 0;
+                        request.epoch.clear();
                     })*
                 }
             }

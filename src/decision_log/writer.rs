@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tracing::warn;
 
 use super::files::{FileSettings, RotatedFiles};
-use super::queue::{LogQueue, Waiting};
+use super::queue::{LogQueue, QueuedRecord};
 use super::record::Line;
 
 /// How many bytes are gathered before they are written.
@@ -35,7 +35,7 @@ pub struct Writer {
 impl Writer {
     pub(super) fn start(
         shared: Arc<LogQueue>,
-        queue: Receiver<Waiting>,
+        queue: Receiver<QueuedRecord>,
         files: FileSettings,
     ) -> std::io::Result<Self> {
         let path = files.path.display().to_string();
@@ -68,7 +68,7 @@ impl Writer {
 
 struct WriterLoop {
     shared: Arc<LogQueue>,
-    queue: Receiver<Waiting>,
+    queue: Receiver<QueuedRecord>,
     files: RotatedFiles,
     path: String,
     /// What is gathered and not yet written: whole lines.
@@ -110,7 +110,7 @@ impl WriterLoop {
         }
     }
 
-    fn gather(&mut self, waiting: Waiting) {
+    fn gather(&mut self, waiting: QueuedRecord) {
         self.shared.taken(waiting.bytes);
         let line = Line::from(waiting.decided);
         let before = self.lines.len();

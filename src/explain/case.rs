@@ -83,42 +83,45 @@ impl<'a> Case<'a> {
             by_value: report.domains.iter().map(|d| (d.tally.value, *d)).collect(),
             report,
         });
-        let checked = Checked::of(&question.checks, read_view);
-        let judged = |slot: &Slot| {
-            let node = read_view.nodes.get(*slot)?;
-            if !read_view.affords(2 * checked.units_per_node()) {
-                return None;
-            }
-            let refusal = filter.judge(*slot).err();
-            let check = match (checks, &refusal) {
-                (NodeChecks::SpreadOnly, _) => {
-                    let with = filter.nominated().on(*slot);
-                    checked.judge(*slot, with).err().map(|r| r.reason)
-                }
-                // A constraint judges only what passes the checks.
-                (NodeChecks::All, Some(refusal)) if refusal.constraint_index.is_none() => {
-                    Some(refusal.reason.clone())
-                }
-                (NodeChecks::All, _) => None,
-            };
-            Some(JudgedNode {
-                slot: *slot,
-                name: read_view.nodes.name(*slot),
-                node,
-                refusal,
-                check,
-            })
-        };
-        Self {
+        let mut case = Self {
             question,
             constraints,
             checks,
             filter,
-            nodes: slots.iter().filter_map(judged).collect(),
-            checked,
+            nodes: Vec::new(),
+            checked: Checked::of(&question.checks, read_view),
             read_view: *read_view,
             hard: hard.collect(),
+        };
+        case.nodes = slots.iter().filter_map(|slot| case.judge(*slot)).collect();
+        case
+    }
+
+    /// Judges a node; `None` if it does not exist, or costs more than is left.
+    fn judge(&self, slot: Slot) -> Option<JudgedNode<'a>> {
+        let node = self.read_view.nodes.get(slot)?;
+        if !self.read_view.affords(2 * self.checked.units_per_node()) {
+            return None;
         }
+        let refusal = self.filter.judge(slot).err();
+        let check = match (self.checks, &refusal) {
+            (NodeChecks::SpreadOnly, _) => {
+                let with = self.filter.nominated().on(slot);
+                self.checked.judge(slot, with).err().map(|r| r.reason)
+            }
+            // A constraint judges only what passes the checks.
+            (NodeChecks::All, Some(refusal)) if refusal.constraint_index.is_none() => {
+                Some(refusal.reason.clone())
+            }
+            (NodeChecks::All, _) => None,
+        };
+        Some(JudgedNode {
+            slot,
+            name: self.read_view.nodes.name(slot),
+            node,
+            refusal,
+            check,
+        })
     }
 
     /// The parts of the pod that decide where its constraints look.
@@ -257,11 +260,6 @@ impl<'a> Hard<'a> {
     pub fn count(&self, value: &str) -> i64 {
         let domain = self.by_value.get(value);
         domain.map_or(0, |domain| domain.tally.matching_pods)
-    }
-
-    /// What the skew of a value's domain would become.
-    pub fn skew(&self, value: &str) -> i64 {
-        self.rule.skew(self.count(value))
     }
 
     /// Whether the domain of a value takes the pod.

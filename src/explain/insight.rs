@@ -8,7 +8,7 @@ use super::diagnosis::{count, wire_index};
 use crate::proto::v1;
 use crate::proto::v1::constraint_insight::Minimum;
 use crate::proto::v1::left_out::Cause;
-use crate::snapshot::{NodeRef, Query, partition, topology};
+use crate::snapshot::{DomainKey, NodeRef, Query, partition};
 use crate::spread::Active;
 
 /// Names that an insight lists.
@@ -88,7 +88,7 @@ fn left_out(case: &Case<'_>, active: &Active) -> Vec<v1::LeftOut> {
         Cause::NodeAffinity,
         Cause::Taints,
     ];
-    let by_node = partition::Key::everywhere(topology::Key::Node);
+    let by_node = partition::Key::everywhere(DomainKey::Node);
     let counted = case.read_view.count(Query {
         selector: &active.selector,
         partition: &by_node,

@@ -9,7 +9,7 @@ use crate::spread::Reason;
 
 /// The nodes that are refused for a cause.
 #[derive(Clone, Copy, Default)]
-struct Refused {
+struct RefusedNodes {
     nodes: usize,
     /// Those that would be feasible but for pods that are nominated to them.
     by_nominated: usize,
@@ -47,7 +47,7 @@ fn places(case: &Case<'_>) -> String {
 
 /// What keeps the pod off the others, by how many nodes.
 fn causes(case: &Case<'_>) -> Vec<String> {
-    let mut refused: BTreeMap<(&Reason, Option<usize>), Refused> = BTreeMap::new();
+    let mut refused: BTreeMap<(&Reason, Option<usize>), RefusedNodes> = BTreeMap::new();
     for refusal in case.nodes.iter().filter_map(|node| node.refusal.as_ref()) {
         for reason in refusal.reasons() {
             let cause = (reason, refusal.constraint_index);
@@ -64,7 +64,7 @@ fn causes(case: &Case<'_>) -> Vec<String> {
             *index,
         )
     });
-    let said = |((reason, index), refused): &((&Reason, Option<usize>), Refused)| {
+    let said = |((reason, index), refused): &((&Reason, Option<usize>), RefusedNodes)| {
         let hard = case
             .hard
             .iter()
@@ -75,7 +75,7 @@ fn causes(case: &Case<'_>) -> Vec<String> {
 }
 
 /// How many of the nodes would be feasible but for pods that are nominated to them.
-fn because_of_nominated(refused: Refused) -> String {
+fn because_of_nominated(refused: RefusedNodes) -> String {
     match refused.by_nominated {
         0 => String::new(),
         all if all == refused.nodes => " with the pods nominated there".to_owned(),

@@ -15,6 +15,9 @@ pub(super) enum Broken {
     /// The snapshot was deleted, or the server restarted.
     #[error("the snapshot has another history")]
     OtherHistory,
+    /// The lease was lost: another server feeds, or may.
+    #[error("another server may feed now")]
+    Superseded,
     /// A list of one kind differs in more than goes into one batch.
     #[error("{0} {1} changed while the watch was broken")]
     TooManyChanges(usize, &'static str),

@@ -10,9 +10,10 @@ use kube::Client;
 use kube::client::ClientBuilder;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
-use super::error::{Asked, Error};
+use super::error::{ApiRequest, Error};
+use super::protobuf::PreferProtobuf;
 use super::pulse::Pulses;
-use super::resource::Resource;
+use super::resource::ApiResource;
 use crate::visible::causes;
 
 /// How long to wait for a connection, and to send a request.
@@ -33,9 +34,18 @@ pub(crate) struct Target {
     pub(crate) context: Option<String>,
 }
 
+/// What a client reads of the objects that it lists.
+#[derive(Debug, Clone, Copy)]
+enum Reads {
+    /// All of their text.
+    WholeObjects,
+    /// What decisions read.
+    Decisions,
+}
+
 /// A cluster, with a client of its API server.
 #[derive(Clone)]
-pub(crate) struct Cluster {
+pub(crate) struct ClusterClient {
     client: Client,
     pulses: Pulses,
     name: String,
@@ -49,13 +59,25 @@ impl Target {
     ///
     /// # Errors
     /// What is wrong with the kubeconfig, or that there is none.
-    pub(crate) async fn connect(self) -> Result<Cluster, Error> {
+    pub(crate) async fn connect(self) -> Result<ClusterClient, Error> {
+        self.connect_for(Reads::WholeObjects).await
+    }
+
+    /// As [`Self::connect`], to list and watch what decisions read.
+    ///
+    /// # Errors
+    /// Those of [`Self::connect`].
+    pub(super) async fn connect_to_watch(self) -> Result<ClusterClient, Error> {
+        self.connect_for(Reads::Decisions).await
+    }
+
+    async fn connect_for(self, reads: Reads) -> Result<ClusterClient, Error> {
         let file = self.file();
         let kubeconfig = match self.read() {
             Ok(kubeconfig) => kubeconfig,
             Err(error) if self.kubeconfig.is_none() && is_missing(&error) => {
                 let config = self.in_cluster(file)?;
-                return Cluster::of(IN_CLUSTER.to_owned(), config);
+                return ClusterClient::of(IN_CLUSTER.to_owned(), config, reads);
             }
             Err(error) => return Err(unusable(file, &error)),
         };
@@ -65,7 +87,8 @@ impl Target {
             ..Default::default()
         };
         let config = read_config(kubeconfig, options).await;
-        Cluster::of(context, config.map_err(|error| unusable(file, &error))?)
+        let config = config.map_err(|error| unusable(file, &error))?;
+        ClusterClient::of(context, config, reads)
     }
 
     /// The context that is meant.
@@ -142,10 +165,12 @@ fn read_config(
 }
 
 fn unusable(file: String, error: &KubeconfigError) -> Error {
-    Error::Kubeconfig {
-        file,
-        fault: causes(error),
-    }
+    let fault = match error {
+        // Its own words name the file again.
+        KubeconfigError::ReadConfig(error, _) => error.to_string(),
+        error => causes(error),
+    };
+    Error::Kubeconfig { file, fault }
 }
 
 /// Whether there is no kubeconfig at all.
@@ -157,22 +182,26 @@ fn is_missing(error: &KubeconfigError) -> bool {
     }
 }
 
-impl Cluster {
-    fn of(name: String, mut config: Config) -> Result<Self, Error> {
+impl ClusterClient {
+    fn of(name: String, mut config: Config, reads: Reads) -> Result<Self, Error> {
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         config.write_timeout = Some(CONNECT_TIMEOUT);
         config.read_timeout = Some(READ_TIMEOUT);
         config.reset_reader_on_write = true;
         let address = config.cluster_url.to_string();
         let namespace = config.default_namespace.clone();
-        let pulses = Pulses::new(Resource::read_by_decisions());
+        let pulses = Pulses::new(ApiResource::read_by_decisions());
         let client = ClientBuilder::try_from(config);
         let client = client.map_err(|error| Error::Unauthorized {
             cluster: name.clone(),
             message: causes(&error),
         })?;
+        let client = client.with_layer(&pulses);
         Ok(Self {
-            client: client.with_layer(&pulses).build(),
+            client: match reads {
+                Reads::WholeObjects => client.build(),
+                Reads::Decisions => client.with_layer(&PreferProtobuf).build(),
+            },
             pulses,
             name,
             address: address.trim_end_matches('/').to_owned(),
@@ -204,10 +233,10 @@ impl Cluster {
     pub(super) fn asked(
         &self,
         verb: &'static str,
-        resource: &'static Resource,
+        resource: &'static ApiResource,
         in_namespace: bool,
-    ) -> Asked<'_> {
-        Asked {
+    ) -> ApiRequest<'_> {
+        ApiRequest {
             cluster: &self.name,
             address: &self.address,
             verb,

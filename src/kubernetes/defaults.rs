@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
-use super::connection::Cluster;
+use super::connection::ClusterClient;
 use super::error::Error;
 use super::resource::CONFIG_MAPS;
 use crate::manifest;
@@ -17,7 +17,7 @@ const KEY: &str = "config.yaml";
 
 /// Where default constraints come from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) enum Defaults {
+pub(crate) enum DefaultsSource {
     /// Kubernetes' own, as its scheduler has them without a configuration.
     #[default]
     System,
@@ -34,7 +34,7 @@ pub(crate) enum Defaults {
     },
 }
 
-impl FromStr for Defaults {
+impl FromStr for DefaultsSource {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -65,12 +65,12 @@ struct ConfigMap {
     data: std::collections::BTreeMap<String, String>,
 }
 
-impl Defaults {
+impl DefaultsSource {
     /// Reads them.
     ///
     /// # Errors
     /// What is wrong with the file or the ConfigMap.
-    pub(super) async fn read(self, cluster: Cluster) -> Result<DefaultConstraints, Error> {
+    pub(super) async fn read(self, cluster: ClusterClient) -> Result<DefaultConstraints, Error> {
         match self {
             Self::System => Ok(manifest::system_default_constraints()),
             Self::File(path) => {
@@ -95,7 +95,7 @@ fn of_config_map(
     text: Option<String>,
     place: String,
     key: &str,
-    cluster: &Cluster,
+    cluster: &ClusterClient,
 ) -> Result<DefaultConstraints, Error> {
     let missing = |what: String| {
         let place = place.clone();

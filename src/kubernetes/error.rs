@@ -1,6 +1,6 @@
 //! What can be wrong with a cluster, in words that say what to do about it.
 
-use super::resource::Resource;
+use super::resource::ApiResource;
 use crate::manifest::ManifestError;
 use crate::visible::causes;
 
@@ -74,7 +74,7 @@ pub(crate) enum Error {
         /// `get`, `list` or `watch`.
         verb: &'static str,
         /// What it is about.
-        resource: &'static Resource,
+        resource: &'static ApiResource,
         /// `Role` or `ClusterRole`: which of them grants it.
         role: &'static str,
         /// The API server's words.
@@ -88,7 +88,7 @@ pub(crate) enum Error {
         /// `list` or `watch`.
         verb: &'static str,
         /// What it is about.
-        resource: &'static Resource,
+        resource: &'static ApiResource,
         /// The API server's words.
         message: String,
     },
@@ -100,7 +100,7 @@ pub(crate) enum Error {
         /// `get`, `list` or `watch`.
         verb: &'static str,
         /// What it is about.
-        resource: &'static Resource,
+        resource: &'static ApiResource,
         /// The API server's words.
         message: String,
         /// Its HTTP status.
@@ -129,7 +129,7 @@ impl Error {
     }
 }
 
-impl Resource {
+impl ApiResource {
     /// The RBAC rule that allows to read it.
     fn rule(&self) -> String {
         format!(
@@ -141,7 +141,7 @@ impl Resource {
 }
 
 /// What was asked of an API server, for an error.
-pub(super) struct Asked<'a> {
+pub(super) struct ApiRequest<'a> {
     /// The cluster, by its context.
     pub(super) cluster: &'a str,
     /// Address of its API server.
@@ -149,12 +149,12 @@ pub(super) struct Asked<'a> {
     /// `get`, `list` or `watch`.
     pub(super) verb: &'static str,
     /// What was asked for.
-    pub(super) resource: &'static Resource,
+    pub(super) resource: &'static ApiResource,
     /// Whether only of one namespace.
     pub(super) in_namespace: bool,
 }
 
-impl Asked<'_> {
+impl ApiRequest<'_> {
     /// What `error` means.
     pub(super) fn failed(&self, error: &kube::Error) -> Error {
         match error {

@@ -11,15 +11,16 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 use tracing::{info, warn};
 
 use super::broken::Broken;
-use super::connection::{Cluster, Target};
-use super::defaults::Defaults;
-use super::following::Following;
+use super::connection::{ClusterClient, Target};
+use super::defaults::DefaultsSource;
+use super::following::FollowedKinds;
 use super::left_out::LeftOut;
 use super::pauses::Pauses;
-use super::resource::Resource;
-use super::sink::{Sink, Undone};
-use super::watch::follow;
-use crate::proto::v1::UpdateSnapshotResponse;
+use super::resource::ApiResource;
+use super::sink::{SnapshotSink, Undone};
+use super::watch::{KindEvent, follow};
+use crate::log::lease::Lease;
+use crate::proto::v1::{DefaultConstraints, UpdateSnapshotResponse};
 use crate::server::FeedCounts;
 use crate::snapshot::ObjectKind;
 
@@ -37,28 +38,36 @@ const HEARTBEAT: Duration = Duration::from_secs(5);
 const WHOLE: &str = "";
 
 /// Feeds a snapshot from a cluster.
-pub(crate) struct Feed {
+pub(crate) struct ClusterFeed {
     target: Target,
-    sink: Sink,
-    defaults: Defaults,
+    sink: SnapshotSink,
+    defaults: DefaultsSource,
     counts: Arc<FeedCounts>,
     left_out: LeftOut,
+    /// The right to feed, where servers share it.
+    lease: Option<Arc<Lease>>,
 }
 
-impl Feed {
+impl ClusterFeed {
     /// A feed from `target` to `sink`, which sets `defaults` and notes to `counts`.
+    /// With a lease it feeds while it has that, and stands by otherwise.
     pub(crate) fn new(
         target: Target,
-        sink: Sink,
-        defaults: Defaults,
+        sink: SnapshotSink,
+        defaults: DefaultsSource,
         counts: Arc<FeedCounts>,
+        lease: Option<Arc<Lease>>,
     ) -> Self {
+        if let Some(lease) = &lease {
+            counts.share(Arc::clone(lease));
+        }
         Self {
             target,
             sink,
             defaults,
             counts,
             left_out: LeftOut::default(),
+            lease,
         }
     }
 
@@ -75,7 +84,7 @@ impl Feed {
     pub(crate) async fn run(mut self) -> Infallible {
         let mut pauses = Pauses::default();
         loop {
-            let Err(broken) = self.keep_right(&mut pauses).await;
+            let broken = self.feed(&mut pauses).await;
             if let Broken::Undone(Undone::Refused(refused)) = &broken {
                 let refused = refused.iter().take(3).map(|(_, why)| why.as_str());
                 let refused: Vec<&str> = refused.collect();
@@ -90,14 +99,34 @@ impl Feed {
                 pause = ?pause,
                 "the feed begins anew"
             );
+            if let Some(lease) = &self.lease {
+                // Another server may be able to.
+                lease.release().await;
+            }
             sleep(pause).await;
+        }
+    }
+
+    /// Feeds as long as this server may, until something breaks.
+    async fn feed(&mut self, pauses: &mut Pauses) -> Broken {
+        let Some(lease) = self.lease.clone() else {
+            let Err(broken) = self.keep_right(pauses).await;
+            return broken;
+        };
+        let held = lease.acquire().await;
+        tokio::select! {
+            kept = self.keep_right(pauses) => {
+                let Err(broken) = kept;
+                broken
+            }
+            () = lease.lost(held) => Broken::Superseded,
         }
     }
 
     /// List, replace, then watch, until something breaks.
     async fn keep_right(&mut self, pauses: &mut Pauses) -> Result<Infallible, Broken> {
         let watched: Vec<ObjectKind> = ObjectKind::all().collect();
-        let cluster = self.target.clone().connect().await?;
+        let cluster = self.target.clone().connect_to_watch().await?;
         let defaults = self.defaults.clone().read(cluster.clone()).await?;
         let (to, mut events) = mpsc::channel(AT_ONCE);
         // Dropped with this call, and then nobody is asked any more.
@@ -106,29 +135,9 @@ impl Feed {
             tasks.spawn(follow(cluster.clone(), *kind, to.clone()));
         }
         let counts = Arc::clone(&self.counts);
-        let mut following = Following::new(&cluster, &counts, &mut self.left_out);
+        let mut following = FollowedKinds::new(&cluster, &counts, &mut self.left_out);
 
-        let epoch = {
-            let mut replace = self.sink.replace().await?;
-            replace.update(Vec::new(), Some(defaults)).await?;
-            let mut taken = Vec::new();
-            while !following.is_complete() {
-                events.recv_many(&mut taken, AT_ONCE).await;
-                for (kind, happened) in taken.drain(..) {
-                    following.take(kind, happened)?;
-                    let waits = following.pending();
-                    if waits.len() >= STAGED_CHANGES || waits.bytes() >= STAGED_BYTES {
-                        let batch = following.take_batch();
-                        let done = replace.update(batch.changes.clone(), None).await;
-                        following.done(batch, done)?;
-                    }
-                }
-            }
-            let batch = following.take_batch();
-            let done = replace.update(batch.changes.clone(), None).await;
-            following.done(batch, done)?;
-            replace.commit().await?.epoch
-        };
+        let epoch = replace(&self.sink, defaults, &mut following, &mut events).await?;
         following.goes_live();
         self.counts.trouble(WHOLE, None);
         pauses.reset();
@@ -148,10 +157,38 @@ impl Feed {
     }
 }
 
+/// Replaces the snapshot by what the cluster lists. Returns its epoch from then on.
+async fn replace(
+    sink: &SnapshotSink,
+    defaults: DefaultConstraints,
+    following: &mut FollowedKinds<'_>,
+    events: &mut mpsc::Receiver<KindEvent>,
+) -> Result<String, Broken> {
+    let mut replace = sink.replace().await?;
+    replace.update(Vec::new(), Some(defaults)).await?;
+    let mut taken = Vec::new();
+    while !following.is_complete() {
+        events.recv_many(&mut taken, AT_ONCE).await;
+        for (kind, happened) in taken.drain(..) {
+            following.take(kind, happened)?;
+            let waits = following.pending();
+            if waits.len() >= STAGED_CHANGES || waits.bytes() >= STAGED_BYTES {
+                let batch = following.take_batch();
+                let done = replace.update(batch.changes.clone(), None).await;
+                following.done(batch, done)?;
+            }
+        }
+    }
+    let batch = following.take_batch();
+    let done = replace.update(batch.changes.clone(), None).await;
+    following.done(batch, done)?;
+    Ok(replace.commit().await?.epoch)
+}
+
 /// A feed after its replace.
 struct Live<'a> {
-    sink: &'a Sink,
-    cluster: &'a Cluster,
+    sink: &'a SnapshotSink,
+    cluster: &'a ClusterClient,
     epoch: String,
     /// When the last batch was applied.
     spoken: Instant,
@@ -160,8 +197,8 @@ struct Live<'a> {
 impl Live<'_> {
     async fn run(
         mut self,
-        mut following: Following<'_>,
-        mut events: mpsc::Receiver<super::watch::KindEvent>,
+        mut following: FollowedKinds<'_>,
+        mut events: mpsc::Receiver<KindEvent>,
     ) -> Result<Infallible, Broken> {
         let mut look = interval(LOOK);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -186,7 +223,7 @@ impl Live<'_> {
     }
 
     /// Sends what waits as one batch. What the snapshot refuses is left out of it.
-    async fn send(&mut self, following: &mut Following<'_>) -> Result<(), Broken> {
+    async fn send(&mut self, following: &mut FollowedKinds<'_>) -> Result<(), Broken> {
         while following.pending().len() > 0 {
             let batch = following.take_batch();
             match self.sink.update(batch.changes.clone()).await {
@@ -211,10 +248,10 @@ impl Live<'_> {
 
     /// Whether every watch was heard since the last batch: the snapshot is as right
     /// as it was then.
-    fn all_heard(&self, following: &Following<'_>, silent: Duration) -> bool {
+    fn all_heard(&self, following: &FollowedKinds<'_>, silent: Duration) -> bool {
         let pulses = self.cluster.pulses();
         following.expected().all(|kind| {
-            let heard = pulses.silent_for(Resource::of(kind));
+            let heard = pulses.silent_for(ApiResource::of(kind));
             heard.is_some_and(|heard| heard < silent)
         })
     }

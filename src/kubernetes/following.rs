@@ -5,15 +5,15 @@ use std::time::{Instant, SystemTime};
 use tracing::{info, warn};
 
 use super::broken::Broken;
-use super::connection::Cluster;
+use super::connection::ClusterClient;
 use super::error::Error;
-use super::known::{Difference, Known};
+use super::known::{Difference, SentObjects};
 use super::left_out::LeftOut;
-use super::pending::{Batch, Pending, key_of};
+use super::pending::{FeedBatch, PendingChanges, key_of};
 use super::pulse::Pulses;
-use super::resource::Resource;
+use super::resource::ApiResource;
 use super::sink::Undone;
-use super::watch::Happened;
+use super::watch::KindChange;
 use crate::manifest::{InputSource, ListedObject};
 use crate::proto::v1::{Change, ObjectReference};
 use crate::server::FeedCounts;
@@ -25,22 +25,22 @@ const MAX_DIFFERENCES: usize = 10_000;
 
 /// Where the list of a kind is.
 #[derive(Debug)]
-enum Phase {
+enum ListPhase {
     /// Its first list is not complete.
     First,
     /// It is complete, and changes follow.
     Follows,
     /// It is listed again; what differs waits until a list is complete. When one breaks
     /// off, what it brought waits for the next.
-    Again(Pending),
+    Again(PendingChanges),
 }
 
 /// One kind.
 #[derive(Debug)]
-struct Kind {
+struct FollowedKind {
     kind: ObjectKind,
-    phase: Phase,
-    known: Known,
+    phase: ListPhase,
+    known: SentObjects,
     /// Whether this account may not read it, and decisions can do without it.
     is_missing: bool,
     /// When its list or watch failed, if nothing was heard since.
@@ -48,9 +48,9 @@ struct Kind {
 }
 
 /// All kinds.
-pub(super) struct Following<'a> {
-    kinds: Vec<Kind>,
-    pending: Pending,
+pub(super) struct FollowedKinds<'a> {
+    kinds: Vec<FollowedKind>,
+    pending: PendingChanges,
     /// Whether there is a live state that answers.
     is_live: bool,
     source: InputSource,
@@ -58,23 +58,23 @@ pub(super) struct Following<'a> {
     left_out: &'a mut LeftOut,
 }
 
-impl<'a> Following<'a> {
+impl<'a> FollowedKinds<'a> {
     /// Nothing is known yet.
     pub(super) fn new(
-        cluster: &Cluster,
+        cluster: &ClusterClient,
         counts: &'a FeedCounts,
         left_out: &'a mut LeftOut,
     ) -> Self {
-        let new = |kind| Kind {
+        let new = |kind| FollowedKind {
             kind,
-            phase: Phase::First,
-            known: Known::new(kind, left_out.hashes()),
+            phase: ListPhase::First,
+            known: SentObjects::new(kind, left_out.hashes()),
             is_missing: false,
             failed: None,
         };
         Self {
             kinds: ObjectKind::all().map(new).collect(),
-            pending: Pending::default(),
+            pending: PendingChanges::default(),
             is_live: false,
             source: cluster.source(),
             counts,
@@ -85,7 +85,7 @@ impl<'a> Following<'a> {
     /// Whether all kinds are listed.
     pub(super) fn is_complete(&self) -> bool {
         let mut kinds = self.kinds.iter();
-        kinds.all(|kind| kind.is_missing || matches!(kind.phase, Phase::Follows))
+        kinds.all(|kind| kind.is_missing || matches!(kind.phase, ListPhase::Follows))
     }
 
     /// From now on decisions see what is sent.
@@ -105,12 +105,12 @@ impl<'a> Following<'a> {
     }
 
     /// What waits to be sent.
-    pub(super) fn pending(&self) -> &Pending {
+    pub(super) fn pending(&self) -> &PendingChanges {
         &self.pending
     }
 
     /// Takes out what waits to be sent.
-    pub(super) fn take_batch(&mut self) -> Batch {
+    pub(super) fn take_batch(&mut self) -> FeedBatch {
         self.pending.take()
     }
 
@@ -118,18 +118,18 @@ impl<'a> Following<'a> {
     ///
     /// # Errors
     /// A list differs in too much for one batch.
-    pub(super) fn take(&mut self, kind: ObjectKind, happened: Happened) -> Result<(), Broken> {
+    pub(super) fn take(&mut self, kind: ObjectKind, happened: KindChange) -> Result<(), Broken> {
         let counts = self.counts.of(kind.as_str());
         match happened {
-            Happened::Listing(reason) => {
+            KindChange::Listing(reason) => {
                 counts.listing(reason);
                 let is_live = self.is_live;
                 let kind = self.kind(kind);
                 kind.known.list();
                 if !is_live {
-                    kind.phase = Phase::First;
-                } else if !matches!(kind.phase, Phase::Again(_)) {
-                    kind.phase = Phase::Again(Pending::default());
+                    kind.phase = ListPhase::First;
+                } else if !matches!(kind.phase, ListPhase::Again(_)) {
+                    kind.phase = ListPhase::Again(PendingChanges::default());
                     info!(
                         kind = kind.kind.as_str(),
                         reason = reason.as_str(),
@@ -137,24 +137,24 @@ impl<'a> Following<'a> {
                     );
                 }
             }
-            Happened::Listed(object) => self.put(kind, object, false)?,
-            Happened::Complete => self.complete(kind)?,
-            Happened::Applied(object) => {
+            KindChange::Listed(object) => self.put(kind, object, false)?,
+            KindChange::Complete => self.complete(kind)?,
+            KindChange::Applied(object) => {
                 counts.event();
                 self.put(kind, object, true)?;
                 self.recovered(kind);
             }
-            Happened::Deleted(object) => {
+            KindChange::Deleted(object) => {
                 counts.event();
                 self.delete(kind, &object);
                 self.recovered(kind);
             }
-            Happened::Failed(error) => self.failed(kind, &error),
+            KindChange::Failed(error) => self.failed(kind, &error),
         }
         Ok(())
     }
 
-    fn kind(&mut self, wanted: ObjectKind) -> &mut Kind {
+    fn kind(&mut self, wanted: ObjectKind) -> &mut FollowedKind {
         let found = self.kinds.iter_mut().find(|kind| kind.kind == wanted);
         found.expect("all kinds are there from the start")
     }
@@ -201,7 +201,7 @@ impl<'a> Following<'a> {
         let is_live = self.is_live;
         match self.pending_of(kind).len() {
             many if is_live && many > MAX_DIFFERENCES => {
-                Err(Broken::TooManyChanges(many, Resource::of(kind).plural))
+                Err(Broken::TooManyChanges(many, ApiResource::of(kind).plural))
             }
             _ => Ok(()),
         }
@@ -227,13 +227,13 @@ impl<'a> Following<'a> {
     }
 
     /// What waits with the changes of a kind: the whole batch, or its list.
-    fn pending_of(&mut self, wanted: ObjectKind) -> &mut Pending {
+    fn pending_of(&mut self, wanted: ObjectKind) -> &mut PendingChanges {
         let mut kinds = self.kinds.iter_mut();
         match kinds
             .find(|kind| kind.kind == wanted)
             .map(|kind| &mut kind.phase)
         {
-            Some(Phase::Again(pending)) => pending,
+            Some(ListPhase::Again(pending)) => pending,
             _ => &mut self.pending,
         }
     }
@@ -246,7 +246,7 @@ impl<'a> Following<'a> {
         }
         self.check_differences(wanted)?;
         let kind = self.kind(wanted);
-        if let Phase::Again(pending) = std::mem::replace(&mut kind.phase, Phase::Follows) {
+        if let ListPhase::Again(pending) = std::mem::replace(&mut kind.phase, ListPhase::Follows) {
             self.pending.append(pending);
         }
         self.recovered(wanted);
@@ -284,9 +284,11 @@ impl<'a> Following<'a> {
 
     /// Notes which watches were heard since they failed.
     pub(super) fn hear(&mut self, pulses: &Pulses) {
-        let heard = |kind: &&Kind| {
-            let failed = kind.failed.filter(|_| matches!(kind.phase, Phase::Follows));
-            let heard = pulses.silent_for(Resource::of(kind.kind));
+        let heard = |kind: &&FollowedKind| {
+            let failed = kind
+                .failed
+                .filter(|_| matches!(kind.phase, ListPhase::Follows));
+            let heard = pulses.silent_for(ApiResource::of(kind.kind));
             failed
                 .zip(heard)
                 .is_some_and(|(at, heard)| heard < at.elapsed())
@@ -304,7 +306,11 @@ impl<'a> Following<'a> {
     ///
     /// # Errors
     /// It was not applied.
-    pub(super) fn done(&mut self, batch: Batch, done: Result<(), Undone>) -> Result<(), Broken> {
+    pub(super) fn done(
+        &mut self,
+        batch: FeedBatch,
+        done: Result<(), Undone>,
+    ) -> Result<(), Broken> {
         match done {
             Ok(()) => {
                 self.sent(&batch);
@@ -320,7 +326,7 @@ impl<'a> Following<'a> {
     }
 
     /// Notes a batch that was applied.
-    pub(super) fn sent(&self, batch: &Batch) {
+    pub(super) fn sent(&self, batch: &FeedBatch) {
         for object in batch.changes.iter().filter_map(|it| it.object.as_ref()) {
             let (kind, _, _) = key_of(object);
             self.counts.of(kind.as_str()).changed(1);
@@ -335,7 +341,7 @@ impl<'a> Following<'a> {
 
     /// Puts a batch back without the objects that the snapshot refuses: what it held
     /// of them is deleted.
-    pub(super) fn leave_out(&mut self, batch: Batch, refused: &[(usize, String)]) {
+    pub(super) fn leave_out(&mut self, batch: FeedBatch, refused: &[(usize, String)]) {
         let mut changes: Vec<Option<Change>> = batch.changes.into_iter().map(Some).collect();
         for (place, why) in refused {
             let object = changes.get_mut(*place).and_then(Option::take);

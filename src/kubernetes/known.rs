@@ -13,7 +13,7 @@ use crate::snapshot::{ObjectKind, encode_object, metadata_of};
 
 /// The objects of one kind that were sent.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct SentObjects {
     kind: ObjectKind,
     objects: HashMap<Box<str>, Sent>,
     /// Number of the last list that began.
@@ -41,7 +41,7 @@ pub(super) enum Difference {
     None,
 }
 
-impl Known {
+impl SentObjects {
     /// Nothing of `kind` yet. Hashes are those of `hashes`.
     pub(super) fn new(kind: ObjectKind, hashes: RandomState) -> Self {
         Self {

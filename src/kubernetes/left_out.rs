@@ -4,14 +4,14 @@ use std::hash::RandomState;
 
 use hashbrown::HashMap;
 
-use super::pending::{Key, key_of};
+use super::pending::{ObjectKey, key_of};
 use crate::proto::v1::change::Object;
 use crate::snapshot::ObjectKind;
 
 /// What is left out, each with the hash of what was refused.
 #[derive(Debug, Default)]
 pub(super) struct LeftOut {
-    objects: HashMap<Key, u64>,
+    objects: HashMap<ObjectKey, u64>,
     hashes: RandomState,
 }
 
@@ -22,7 +22,7 @@ impl LeftOut {
     }
 
     /// An object with this hash was refused.
-    pub(super) fn insert(&mut self, key: Key, hash: u64) {
+    pub(super) fn insert(&mut self, key: ObjectKey, hash: u64) {
         self.objects.insert(key, hash);
     }
 

@@ -5,9 +5,9 @@ use kube::core::Request;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::connection::Cluster;
+use super::connection::ClusterClient;
 use super::error::Error;
-use super::resource::Resource;
+use super::resource::ApiResource;
 use crate::manifest::{InputSource, LoadedObjects, ManifestError, ObjectPages};
 
 /// Objects in a page, as many as kubectl asks for.
@@ -28,9 +28,9 @@ pub(crate) struct Selection {
 
 /// How far a list has come.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Progress {
+pub(crate) struct ListProgress {
     /// What is listed.
-    pub(crate) resource: &'static Resource,
+    pub(crate) resource: &'static ApiResource,
     /// Objects that came so far.
     pub(crate) objects: u64,
     /// How many are still to come, where the API server says so.
@@ -38,11 +38,11 @@ pub(crate) struct Progress {
 }
 
 /// Hears how far a list has come.
-pub(crate) type OnProgress<'a> = &'a mut (dyn FnMut(Progress) + Send);
+pub(crate) type OnProgress<'a> = &'a mut (dyn FnMut(ListProgress) + Send);
 
 /// What a page says of itself, its objects left out.
 #[derive(Deserialize)]
-struct Page {
+struct ListPage {
     #[serde(default)]
     metadata: PageMetadata,
     #[serde(default)]
@@ -57,7 +57,7 @@ struct PageMetadata {
     remaining_item_count: Option<u64>,
 }
 
-impl Cluster {
+impl ClusterClient {
     /// Lists all objects that decisions read.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl Cluster {
     pub(crate) async fn load(&self, progress: OnProgress<'_>) -> Result<LoadedObjects, Error> {
         let mut all = LoadedObjects::default();
         let everything = Selection::default();
-        for resource in Resource::read_by_decisions() {
+        for resource in ApiResource::read_by_decisions() {
             let new = || ObjectPages::of(self.source());
             let listed = self
                 .list(resource, &everything, progress, new, |pages, text| {
@@ -89,7 +89,7 @@ impl Cluster {
     /// Why it could not be listed, or what `read` says.
     pub(crate) async fn list<T>(
         &self,
-        resource: &'static Resource,
+        resource: &'static ApiResource,
         selection: &Selection,
         progress: OnProgress<'_>,
         new: impl Fn() -> T,
@@ -109,7 +109,7 @@ impl Cluster {
 
     async fn pages(
         &self,
-        resource: &'static Resource,
+        resource: &'static ApiResource,
         selection: &Selection,
         progress: OnProgress<'_>,
         take: &mut impl FnMut(String) -> Result<(), ManifestError>,
@@ -131,11 +131,11 @@ impl Cluster {
                 Err(error) => Err(error),
             };
             let text = text.map_err(|error| asked.failed(&error))?;
-            let page: Page =
+            let page: ListPage =
                 serde_json::from_str(&text).map_err(|error| self.source().not_json(&error))?;
             objects += page.items.map_or(0, |items| items.len() as u64);
             take(text)?;
-            progress(Progress {
+            progress(ListProgress {
                 resource,
                 objects,
                 remaining: page.metadata.remaining_item_count,
@@ -154,7 +154,7 @@ impl Cluster {
     /// Why it could not be asked for.
     pub(crate) async fn get(
         &self,
-        resource: &'static Resource,
+        resource: &'static ApiResource,
         namespace: &str,
         name: &str,
     ) -> Result<Option<String>, Error> {

@@ -6,7 +6,7 @@
 //! they are the same as those of files.
 //!
 //! `feed` keeps a snapshot right: `watch` follows each kind with `kube`'s watcher,
-//! over objects as `watched` reads them, `following` finds what is new by what
+//! over objects as `watched` reads them, in the encoding of `protobuf`, `following` finds what is new by what
 //! is `known`, `pending` makes batches of it, and `sink` sends them.
 
 mod broken;
@@ -20,16 +20,17 @@ mod left_out;
 mod listing;
 mod pauses;
 mod pending;
+mod protobuf;
 mod pulse;
 mod resource;
 mod sink;
 mod watch;
 mod watched;
 
-pub(crate) use connection::{Cluster, Target};
-pub(crate) use defaults::Defaults;
+pub(crate) use connection::{ClusterClient, Target};
+pub(crate) use defaults::DefaultsSource;
 pub(crate) use error::Error;
-pub(crate) use feed::Feed;
-pub(crate) use listing::{Progress, Selection};
-pub(crate) use resource::Resource;
-pub(crate) use sink::Sink;
+pub(crate) use feed::ClusterFeed;
+pub(crate) use listing::{ListProgress, Selection};
+pub(crate) use resource::ApiResource;
+pub(crate) use sink::SnapshotSink;

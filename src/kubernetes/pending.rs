@@ -10,10 +10,10 @@ use crate::proto::v1::{Change, ObjectReference};
 use crate::snapshot::{ObjectId, ObjectKind};
 
 /// Kind, namespace and name of an object.
-pub(super) type Key = (ObjectKind, Box<str>, Box<str>);
+pub(super) type ObjectKey = (ObjectKind, Box<str>, Box<str>);
 
 /// What an object is called.
-pub(super) fn key_of(object: &Object) -> Key {
+pub(super) fn key_of(object: &Object) -> ObjectKey {
     let id = ObjectId::of(object);
     (id.kind, id.namespace.into(), id.name.into())
 }
@@ -21,9 +21,9 @@ pub(super) fn key_of(object: &Object) -> Key {
 /// Changes that wait, one for each object: a later one takes the place of an
 /// earlier one.
 #[derive(Debug, Default)]
-pub(super) struct Pending {
+pub(super) struct PendingChanges {
     changes: Vec<Change>,
-    places: HashMap<Key, usize>,
+    places: HashMap<ObjectKey, usize>,
     bytes: usize,
     /// When objects were created that are new in these changes.
     created: Vec<(ObjectKind, SystemTime)>,
@@ -31,14 +31,14 @@ pub(super) struct Pending {
 
 /// Changes that are sent together.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(super) struct FeedBatch {
     /// The changes.
     pub(super) changes: Vec<Change>,
     /// When those objects were created that the cluster just created.
     pub(super) created: Vec<(ObjectKind, SystemTime)>,
 }
 
-impl Pending {
+impl PendingChanges {
     /// Creates or changes an object.
     pub(super) fn put(&mut self, object: Object) {
         self.bytes += crate::snapshot::with_message!(
@@ -96,9 +96,9 @@ impl Pending {
     }
 
     /// Takes all changes out.
-    pub(super) fn take(&mut self) -> Batch {
+    pub(super) fn take(&mut self) -> FeedBatch {
         let all = std::mem::take(self);
-        Batch {
+        FeedBatch {
             changes: all.changes,
             created: all.created,
         }

@@ -15,31 +15,31 @@ use kube::client::{Body, DynBody};
 use tonic::codegen::http::{Request, Response};
 use tower::{BoxError, Layer, Service};
 
-use super::resource::Resource;
+use super::resource::ApiResource;
 
 /// When the watches of a cluster were last heard, by resource.
 #[derive(Debug, Clone)]
-pub(super) struct Pulses(Arc<Inner>);
+pub(super) struct Pulses(Arc<HeardWatches>);
 
 #[derive(Debug)]
-struct Inner {
+struct HeardWatches {
     begun: Instant,
     /// Milliseconds after `begun`; 0 for never.
-    heard: Vec<(&'static Resource, AtomicU64)>,
+    heard: Vec<(&'static ApiResource, AtomicU64)>,
 }
 
 impl Pulses {
     /// Of watches of these resources.
-    pub(super) fn new(resources: impl IntoIterator<Item = &'static Resource>) -> Self {
+    pub(super) fn new(resources: impl IntoIterator<Item = &'static ApiResource>) -> Self {
         let never = |resource| (resource, AtomicU64::new(0));
-        Self(Arc::new(Inner {
+        Self(Arc::new(HeardWatches {
             begun: Instant::now(),
             heard: resources.into_iter().map(never).collect(),
         }))
     }
 
     /// How long before now a watch was heard; `None` for never.
-    pub(super) fn silent_for(&self, resource: &Resource) -> Option<Duration> {
+    pub(super) fn silent_for(&self, resource: &ApiResource) -> Option<Duration> {
         let (_, heard) = self.0.heard.iter().find(|(it, _)| *it == resource)?;
         let heard = heard.load(Ordering::Relaxed);
         let at = self.0.begun + Duration::from_millis(heard);

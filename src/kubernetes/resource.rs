@@ -4,7 +4,7 @@ use crate::snapshot::{ObjectKind, OwnerKind};
 
 /// A resource, as an API server's addresses and rules name it.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Resource {
+pub(crate) struct ApiResource {
     /// Kind of its objects.
     pub(crate) kind: &'static str,
     /// Group and version of its objects, e.g. `apps/v1`; `v1` of the core.
@@ -19,8 +19,8 @@ const fn namespaced(
     kind: &'static str,
     api_version: &'static str,
     plural: &'static str,
-) -> Resource {
-    Resource {
+) -> ApiResource {
+    ApiResource {
         kind,
         api_version,
         plural,
@@ -28,31 +28,31 @@ const fn namespaced(
     }
 }
 
-static NODES: Resource = Resource {
+static NODES: ApiResource = ApiResource {
     kind: "Node",
     api_version: "v1",
     plural: "nodes",
     is_namespaced: false,
 };
-static PODS: Resource = namespaced("Pod", "v1", "pods");
-static SERVICES: Resource = namespaced("Service", "v1", "services");
-static REPLICATION_CONTROLLERS: Resource =
+static PODS: ApiResource = namespaced("Pod", "v1", "pods");
+static SERVICES: ApiResource = namespaced("Service", "v1", "services");
+static REPLICATION_CONTROLLERS: ApiResource =
     namespaced("ReplicationController", "v1", "replicationcontrollers");
-static REPLICA_SETS: Resource = namespaced("ReplicaSet", "apps/v1", "replicasets");
-static STATEFUL_SETS: Resource = namespaced("StatefulSet", "apps/v1", "statefulsets");
+static REPLICA_SETS: ApiResource = namespaced("ReplicaSet", "apps/v1", "replicasets");
+static STATEFUL_SETS: ApiResource = namespaced("StatefulSet", "apps/v1", "statefulsets");
 
 /// What a scheduler's configuration can be in.
-pub(super) static CONFIG_MAPS: Resource = namespaced("ConfigMap", "v1", "configmaps");
+pub(super) static CONFIG_MAPS: ApiResource = namespaced("ConfigMap", "v1", "configmaps");
 
 /// Those that decisions do not read, and that have pod templates.
-static OTHER_WORKLOADS: [Resource; 4] = [
+static OTHER_WORKLOADS: [ApiResource; 4] = [
     namespaced("Deployment", "apps/v1", "deployments"),
     namespaced("DaemonSet", "apps/v1", "daemonsets"),
     namespaced("Job", "batch/v1", "jobs"),
     namespaced("CronJob", "batch/v1", "cronjobs"),
 ];
 
-impl Resource {
+impl ApiResource {
     /// Those that decisions read, nodes first.
     pub(crate) fn read_by_decisions() -> impl Iterator<Item = &'static Self> {
         ObjectKind::all().map(Self::of)
@@ -68,6 +68,12 @@ impl Resource {
             ObjectKind::Owner(OwnerKind::ReplicaSet) => &REPLICA_SETS,
             ObjectKind::Owner(OwnerKind::StatefulSet) => &STATEFUL_SETS,
         }
+    }
+
+    /// The kind of the objects that are all listed or watched at this address, if
+    /// decisions read them.
+    pub(super) fn listed_at(path: &str) -> Option<ObjectKind> {
+        ObjectKind::all().find(|kind| path.ends_with(&Self::of(*kind).path(None)))
     }
 
     /// The one with this Kubernetes kind, e.g. `Deployment`; `None` when it is

@@ -78,12 +78,12 @@ fn refused(status: &Status) -> Vec<(usize, String)> {
 
 /// A snapshot to feed.
 #[derive(Clone)]
-pub(crate) struct Sink {
+pub(crate) struct SnapshotSink {
     rpc: SpreadServiceClient<Transport>,
     snapshot: String,
 }
 
-impl Sink {
+impl SnapshotSink {
     /// The snapshot of this name, of the server that `rpc` is a client of.
     pub(crate) fn new(rpc: SpreadServiceClient<Transport>, snapshot: &str) -> Self {
         Self {

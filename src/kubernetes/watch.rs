@@ -10,10 +10,10 @@ use kube::runtime::watcher::{self, Config, Event};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use super::connection::Cluster;
-use super::error::{Asked, Error};
+use super::connection::ClusterClient;
+use super::error::{ApiRequest, Error};
 use super::pauses::Pauses;
-use super::resource::Resource;
+use super::resource::ApiResource;
 use super::watched::Watched;
 use crate::manifest::ListedObject;
 use crate::server::ListReason;
@@ -29,7 +29,7 @@ const CALM: Duration = Duration::from_secs(30);
 
 /// What happened to the objects of one kind.
 #[derive(Debug)]
-pub(super) enum Happened {
+pub(super) enum KindChange {
     /// A list begins: what it does not name is gone.
     Listing(ListReason),
     /// An object of the list.
@@ -45,11 +45,11 @@ pub(super) enum Happened {
 }
 
 /// What happened, and to which kind.
-pub(super) type KindEvent = (ObjectKind, Happened);
+pub(super) type KindEvent = (ObjectKind, KindChange);
 
 /// Follows the objects of `kind` until nobody listens any more.
-pub(super) async fn follow(cluster: Cluster, kind: ObjectKind, to: mpsc::Sender<KindEvent>) {
-    let resource = Resource::of(kind);
+pub(super) async fn follow(cluster: ClusterClient, kind: ObjectKind, to: mpsc::Sender<KindEvent>) {
+    let resource = ApiResource::of(kind);
     let mut reason = ListReason::Start;
     let mut pauses = Pauses::default();
     let mut expiries = Expiries::default();
@@ -69,10 +69,10 @@ pub(super) async fn follow(cluster: Cluster, kind: ObjectKind, to: mpsc::Sender<
                         Then::ListAgain(reason) => reason,
                     };
                     let failed = failed(&error, |verb| cluster.asked(verb, resource, false));
-                    (Happened::Failed(failed), then)
+                    (KindChange::Failed(failed), then)
                 }
             };
-            let has_failed = matches!(happened, Happened::Failed(_));
+            let has_failed = matches!(happened, KindChange::Failed(_));
             if to.send((kind, happened)).await.is_err() {
                 return;
             }
@@ -137,17 +137,17 @@ fn after(error: &watcher::Error) -> Then {
     }
 }
 
-fn happened(event: Event<Watched>, reason: ListReason) -> Happened {
+fn happened(event: Event<Watched>, reason: ListReason) -> KindChange {
     match event {
-        Event::Init => Happened::Listing(reason),
-        Event::InitApply(watched) => Happened::Listed(watched.object),
-        Event::InitDone => Happened::Complete,
-        Event::Apply(watched) => Happened::Applied(watched.object),
-        Event::Delete(watched) => Happened::Deleted(watched.object),
+        Event::Init => KindChange::Listing(reason),
+        Event::InitApply(watched) => KindChange::Listed(watched.object),
+        Event::InitDone => KindChange::Complete,
+        Event::Apply(watched) => KindChange::Applied(watched.object),
+        Event::Delete(watched) => KindChange::Deleted(watched.object),
     }
 }
 
-fn failed<'a>(error: &watcher::Error, asked: impl Fn(&'static str) -> Asked<'a>) -> Error {
+fn failed<'a>(error: &watcher::Error, asked: impl Fn(&'static str) -> ApiRequest<'a>) -> Error {
     match error {
         watcher::Error::InitialListFailed(error) => asked("list").failed(error),
         watcher::Error::WatchStartFailed(error) | watcher::Error::WatchFailed(error) => {

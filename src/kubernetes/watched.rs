@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use kube::core::{DynamicResourceScope, ObjectMeta};
 use serde::{Deserialize, Deserializer};
 
-use super::resource::Resource;
+use super::resource::ApiResource;
 use crate::manifest::ListedObject;
 
 /// An object of a list or a watch.
@@ -32,22 +32,22 @@ impl<'de> Deserialize<'de> for Watched {
 }
 
 impl kube::Resource for Watched {
-    type DynamicType = &'static Resource;
+    type DynamicType = &'static ApiResource;
     type Scope = DynamicResourceScope;
 
-    fn kind(resource: &&'static Resource) -> Cow<'static, str> {
+    fn kind(resource: &&'static ApiResource) -> Cow<'static, str> {
         resource.kind.into()
     }
 
-    fn group(resource: &&'static Resource) -> Cow<'static, str> {
+    fn group(resource: &&'static ApiResource) -> Cow<'static, str> {
         resource.group().into()
     }
 
-    fn version(resource: &&'static Resource) -> Cow<'static, str> {
+    fn version(resource: &&'static ApiResource) -> Cow<'static, str> {
         resource.version().into()
     }
 
-    fn plural(resource: &&'static Resource) -> Cow<'static, str> {
+    fn plural(resource: &&'static ApiResource) -> Cow<'static, str> {
         resource.plural.into()
     }
 

@@ -236,6 +236,13 @@ table! {
     ViewBytes, max_view_bytes, "max-view-bytes", "bytes of views":
         Row { default: Some(256 << 20), over: Over::Forgotten, ..BYTES };
 
+    /// Bytes that the compiled questions kept with one snapshot may take.
+    ///
+    /// A question about a pod that was asked about before needs no decoding and
+    /// no checks. Forgetting one changes no answer, only how fast it comes.
+    QuestionBytes, max_question_bytes, "max-question-bytes", "bytes of kept questions":
+        Row { default: Some(16 << 20), over: Over::Forgotten, ..BYTES };
+
     /// Replicas of one Place, and reservations confirmed, renewed or released at
     /// once.
     Replicas, max_replicas, "max-replicas", "replicas": Row { default: Some(100_000), ..COUNT };
@@ -284,6 +291,21 @@ table! {
     /// Feeds may stay open for days and are not concurrent calls. One caller
     /// may have no more feeds than it leaves free.
     Feeds, max_feeds, "max-feeds", "open feeds": Row { default: Some(1_024), ..SHARED };
+
+    /// Streams of questions (Decide) open at once, over all connections.
+    ///
+    /// They may stay open for days and are not concurrent calls. One caller may
+    /// have no more streams than it leaves free.
+    DecisionStreams, max_decision_streams, "max-decision-streams", "open streams of questions":
+        Row { default: Some(1_024), ..SHARED };
+
+    /// Unanswered questions of one stream.
+    ///
+    /// Most questions are answered at once. One that waits, for a revision or a
+    /// processor, keeps its request in memory. One more is refused, and the stream
+    /// goes on.
+    StreamQuestions, max_stream_questions, "max-stream-questions", "unanswered questions of a stream":
+        Row { default: Some(256), ..SHARED };
 
     /// Health watches open at once, over all connections.
     ///
@@ -358,28 +380,4 @@ impl Default for Limits {
 
 #[cfg(test)]
 #[cfg(target_os = "linux")]
-mod tests {
-    use std::fs;
-
-    use super::*;
-
-    /// How often this thread has read from files.
-    fn reads() -> u64 {
-        let io = fs::read_to_string("/proc/thread-self/io").expect("the kernel counts");
-        let mut lines = io.lines();
-        let reads = lines.find_map(|line| line.strip_prefix("syscr: "));
-        reads
-            .and_then(|reads| reads.parse().ok())
-            .expect("a number")
-    }
-
-    #[test]
-    fn limits_are_made_without_reading_files() {
-        const TIMES: u64 = 1_000;
-        let before = reads();
-        for _ in 0..TIMES {
-            std::hint::black_box(Limits::default());
-        }
-        assert!(reads() - before < TIMES);
-    }
-}
+mod tests;

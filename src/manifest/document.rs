@@ -8,14 +8,14 @@ use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqA
 use serde_json::{Map, Value};
 
 use super::error::ManifestError;
-use super::item::{Item, Origin};
+use super::item::{Item, ObjectOrigin};
 use super::lean::{CompleteValue, Lean, LeanValue, read_field};
 use super::list_type::ListType;
-use super::part::Part;
+use super::part::ObjectText;
 use super::source::{InputSource, Syntax};
 
 /// What is done with each object.
-pub(super) type Sink<'a> = &'a mut dyn FnMut(Item) -> Result<(), ManifestError>;
+pub(super) type DocumentSink<'a> = &'a mut dyn FnMut(Item) -> Result<(), ManifestError>;
 
 /// Hands every object of `source` to `sink`, lists taken apart. JSON lists are
 /// never held whole.
@@ -23,7 +23,7 @@ pub(super) fn for_each_item(
     source: &InputSource,
     index: usize,
     progress: &ProgressBar,
-    sink: Sink,
+    sink: DocumentSink,
 ) -> Result<(), ManifestError> {
     let index = u32::try_from(index).unwrap_or(u32::MAX);
     let (format, input) = source.open(progress)?;
@@ -34,7 +34,7 @@ pub(super) fn for_each_item(
 pub(super) fn for_each_item_in(
     text: &str,
     source: &InputSource,
-    sink: Sink,
+    sink: DocumentSink,
 ) -> Result<(), ManifestError> {
     json_items(source, 0, serde_json::Deserializer::from_str(text), sink)
 }
@@ -42,9 +42,9 @@ pub(super) fn for_each_item_in(
 /// Hands the object of `part`, or every object of its document, to `sink`.
 /// Nothing is left out of them.
 pub(super) fn for_each_item_of(
-    part: &Part<'_>,
+    part: &ObjectText<'_>,
     source: &InputSource,
-    sink: Sink,
+    sink: DocumentSink,
 ) -> Result<(), ManifestError> {
     let value = read_part(part, source)?;
     let mut splitter = Splitter::new(source, 0, part.document, sink);
@@ -54,7 +54,7 @@ pub(super) fn for_each_item_of(
     }
 }
 
-fn read_part(part: &Part<'_>, source: &InputSource) -> Result<Value, ManifestError> {
+fn read_part(part: &ObjectText<'_>, source: &InputSource) -> Result<Value, ManifestError> {
     let read = |text: &str| match part.syntax {
         Syntax::Json => serde_json::from_str(text).map_err(|error| source.not_json(&error)),
         Syntax::Yaml => {
@@ -81,7 +81,7 @@ fn items(
     index: u32,
     format: Syntax,
     input: impl BufRead,
-    sink: Sink,
+    sink: DocumentSink,
 ) -> Result<(), ManifestError> {
     match format {
         Syntax::Json => {
@@ -115,7 +115,7 @@ fn json_items<'de>(
     source: &InputSource,
     index: u32,
     mut json: serde_json::Deserializer<impl serde_json::de::Read<'de>>,
-    sink: Sink,
+    sink: DocumentSink,
 ) -> Result<(), ManifestError> {
     let mut document = 0;
     while json.end().is_err() {
@@ -149,8 +149,8 @@ fn yaml_documents<T: DeserializeOwned>(
 /// Takes one document apart.
 struct Splitter<'a> {
     source: &'a InputSource,
-    origin: Origin,
-    sink: Sink<'a>,
+    origin: ObjectOrigin,
+    sink: DocumentSink<'a>,
     /// The sink's error. It cannot travel through the parser's error type.
     refused: Option<ManifestError>,
 }
@@ -162,10 +162,10 @@ fn is_empty_list(fields: &Map<String, Value>) -> bool {
 }
 
 impl<'a> Splitter<'a> {
-    fn new(source: &'a InputSource, index: u32, document: u32, sink: Sink<'a>) -> Self {
+    fn new(source: &'a InputSource, index: u32, document: u32, sink: DocumentSink<'a>) -> Self {
         Self {
             source,
-            origin: Origin {
+            origin: ObjectOrigin {
                 source: index,
                 document,
                 item: 0,

@@ -14,6 +14,7 @@ use super::item::{Item, metadata, text};
 use super::naming::ObjectName;
 use super::source::{InputSource, expand};
 use super::workload::{WorkloadPod, workload_pod};
+use crate::matching::names;
 
 /// How many choices an error lists.
 const LISTED_CHOICES: usize = 20;
@@ -232,10 +233,7 @@ fn choice(value: &Value) -> String {
 /// Kind, namespace and name of an object.
 fn parts(value: &Value) -> (&str, &str, &str) {
     let metadata = metadata(value);
-    let namespace = match text(metadata, "namespace") {
-        "" => "default",
-        namespace => namespace,
-    };
+    let namespace = names::namespace_or_default(text(metadata, "namespace"));
     (text(value, "kind"), namespace, text(metadata, "name"))
 }
 

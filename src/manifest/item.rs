@@ -16,7 +16,7 @@ pub(super) const DEFAULT_CONSTRAINTS_KIND: &str = "DefaultConstraints";
 
 /// Where an object was found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Origin {
+pub(crate) struct ObjectOrigin {
     /// Index of the source in the order in which they were read.
     pub(super) source: u32,
     /// Number of the document in the source, from 1.
@@ -26,7 +26,7 @@ pub(crate) struct Origin {
     pub(super) item: u32,
 }
 
-impl Origin {
+impl ObjectOrigin {
     /// Path of the object in its document: empty, or that of a list's item.
     pub(super) fn path(&self) -> String {
         match self.item {
@@ -55,7 +55,7 @@ impl Origin {
 #[derive(Debug, Clone)]
 pub(super) struct Item {
     pub(super) value: Value,
-    pub(super) origin: Origin,
+    pub(super) origin: ObjectOrigin,
 }
 
 impl Item {
@@ -102,7 +102,7 @@ impl ListedObject {
     ) -> Result<Object, ManifestError> {
         let item = Item {
             value: self.0,
-            origin: Origin::default(),
+            origin: ObjectOrigin::default(),
         };
         Ok(of_kind!(kind, item.decode(source)?))
     }

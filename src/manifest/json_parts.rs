@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::error::ManifestError;
 use super::list_type::ListType;
-use super::part::Part;
+use super::part::ObjectText;
 use super::position::Position;
 use super::source::{InputSource, Syntax};
 
@@ -18,7 +18,7 @@ use super::source::{InputSource, Syntax};
 pub(super) fn split<'t>(
     source: &InputSource,
     text: &'t str,
-) -> (Vec<Part<'t>>, Result<(), ManifestError>) {
+) -> (Vec<ObjectText<'t>>, Result<(), ManifestError>) {
     let mut parts = Vec::new();
     let mut places = Places::new(text);
     let documents = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
@@ -32,7 +32,7 @@ pub(super) fn split<'t>(
             None => (vec![(0, whole)], ListType::default()),
         };
         let list = Rc::new(list);
-        parts.extend(items.into_iter().map(|(item, value)| Part {
+        parts.extend(items.into_iter().map(|(item, value)| ObjectText {
             document,
             item,
             list: Rc::clone(&list),

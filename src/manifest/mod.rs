@@ -43,7 +43,7 @@ pub(crate) use list_file::ListFile;
 pub(crate) use naming::ObjectName;
 pub(crate) use object::object_name;
 pub(crate) use objects::{LoadedObjects, ObjectPages, read_objects};
-pub(crate) use part::Part;
+pub(crate) use part::ObjectText;
 pub(crate) use parts::split;
 pub(crate) use position::Position;
 pub(crate) use positions::Positions;

@@ -4,17 +4,17 @@
 use std::str::FromStr;
 
 /// A kind with what kubectl calls it besides: the plural, and short names.
-struct Kind {
+struct KindNames {
     name: &'static str,
     others: &'static [&'static str],
 }
 
-const fn kind(name: &'static str, others: &'static [&'static str]) -> Kind {
-    Kind { name, others }
+const fn kind(name: &'static str, others: &'static [&'static str]) -> KindNames {
+    KindNames { name, others }
 }
 
 /// The kinds that have other names, as `kubectl api-resources` lists them.
-const KINDS: [Kind; 13] = [
+const KINDS: [KindNames; 13] = [
     kind("Node", &["nodes", "no"]),
     kind("Pod", &["pods", "po"]),
     kind("Service", &["services", "svc"]),

@@ -13,7 +13,7 @@ use crate::snapshot::{ObjectId, ObjectKind, of_kind, with_message};
 
 /// What an object of a file is to a snapshot.
 #[expect(clippy::large_enum_variant, reason = "one at a time, on the stack")]
-pub(super) enum Decoded {
+pub(super) enum DecodedItem {
     /// Part of its state.
     Object(Object),
     /// Its default constraints.
@@ -27,33 +27,33 @@ pub(super) enum Decoded {
 }
 
 /// Decodes an object by its kind and API version.
-pub(super) fn decode(item: Item, source: &InputSource) -> Result<Decoded, ManifestError> {
+pub(super) fn decode(item: Item, source: &InputSource) -> Result<DecodedItem, ManifestError> {
     let kind = text(&item.value, "kind");
     let version = text(&item.value, "apiVersion");
     if is_cluster(kind, version) {
-        return Ok(Decoded::Object(Object::Node(cluster(item, source)?)));
+        return Ok(DecodedItem::Object(Object::Node(cluster(item, source)?)));
     }
     if is_binding(kind, version) {
         let kind = qualified_kind(&item);
         let pod = binding(item, source)?.map(Object::Pod);
-        return Ok(pod.map_or(Decoded::Other(kind), Decoded::Object));
+        return Ok(pod.map_or(DecodedItem::Other(kind), DecodedItem::Object));
     }
     if version == OWN_API_VERSION {
         if kind == DEFAULT_CONSTRAINTS_KIND {
-            return item.decode(source).map(Decoded::DefaultConstraints);
+            return item.decode(source).map(DecodedItem::DefaultConstraints);
         }
         if let Some(saved) = SavedOrigin::of_item(&item.value) {
-            return Ok(Decoded::Saved(saved));
+            return Ok(DecodedItem::Saved(saved));
         }
         if let Some(summary) = saved::summary_of_item(&item.value) {
-            return Ok(Decoded::SavedEnd(summary));
+            return Ok(DecodedItem::SavedEnd(summary));
         }
     }
     // A version that is left out is the kind's own.
     let known = ObjectKind::parse(kind).filter(|it| [it.api_version(), ""].contains(&version));
     Ok(match known {
-        Some(kind) => Decoded::Object(of_kind!(kind, item.decode(source)?)),
-        None => Decoded::Other(qualified_kind(&item)),
+        Some(kind) => DecodedItem::Object(of_kind!(kind, item.decode(source)?)),
+        None => DecodedItem::Other(qualified_kind(&item)),
     })
 }
 

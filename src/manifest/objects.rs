@@ -8,8 +8,8 @@ use super::document::{for_each_item, for_each_item_in};
 use super::error::ManifestError;
 use super::finder::WorkloadFinder;
 use super::fleet::is_cluster;
-use super::item::{Item, Origin, text};
-use super::object::{Decoded, decode, name_of, object_name};
+use super::item::{Item, ObjectOrigin, text};
+use super::object::{DecodedItem, decode, name_of, object_name};
 use super::saved::{SavedOrigin, Verifier};
 use super::source::InputSource;
 use crate::proto::v1::{Change, DefaultConstraints};
@@ -31,7 +31,7 @@ pub(crate) struct LoadedObjects {
     pub(crate) is_fleet: bool,
     /// A line for each object that occurs more than once. The last one counts.
     pub(crate) repeated: Vec<String>,
-    origins: Vec<Origin>,
+    origins: Vec<ObjectOrigin>,
     sources: Vec<InputSource>,
 }
 
@@ -61,7 +61,7 @@ impl LoadedObjects {
     /// Adds objects of other kinds or names, with where they come from.
     pub(crate) fn append(&mut self, other: Self) {
         let before = u32::try_from(self.sources.len()).unwrap_or(u32::MAX);
-        let moved = other.origins.into_iter().map(|origin| Origin {
+        let moved = other.origins.into_iter().map(|origin| ObjectOrigin {
             source: origin.source + before,
             ..origin
         });
@@ -75,7 +75,7 @@ impl LoadedObjects {
         }
     }
 
-    fn place(&self, origin: Origin) -> String {
+    fn place(&self, origin: ObjectOrigin) -> String {
         origin.describe(&self.sources[origin.source as usize])
     }
 }
@@ -155,28 +155,28 @@ impl Reader {
         let version = text(&item.value, "apiVersion");
         self.objects.is_fleet |= is_cluster(text(&item.value, "kind"), version);
         match decode(item, source)? {
-            Decoded::Object(object) => {
+            DecodedItem::Object(object) => {
                 let change = Change {
                     object: Some(object),
                 };
                 self.verifier.add(&change);
                 self.keep(change, origin, sources);
             }
-            Decoded::DefaultConstraints(constraints) => {
+            DecodedItem::DefaultConstraints(constraints) => {
                 self.verifier.add_defaults(&constraints);
                 self.objects.default_constraints = Some(constraints);
             }
-            Decoded::Saved(saved) => {
+            DecodedItem::Saved(saved) => {
                 self.verifier.begin().map_err(not_whole)?;
                 self.objects.saved = Some(saved);
             }
-            Decoded::SavedEnd(summary) => self.verifier.end(&summary).map_err(not_whole)?,
-            Decoded::Other(kind) => *self.objects.skipped.entry(kind).or_default() += 1,
+            DecodedItem::SavedEnd(summary) => self.verifier.end(&summary).map_err(not_whole)?,
+            DecodedItem::Other(kind) => *self.objects.skipped.entry(kind).or_default() += 1,
         }
         Ok(())
     }
 
-    fn keep(&mut self, change: Change, origin: Origin, sources: &[InputSource]) {
+    fn keep(&mut self, change: Change, origin: ObjectOrigin, sources: &[InputSource]) {
         let objects = &mut self.objects;
         let id = change.object.as_ref().map(ObjectId::of);
         // An object without a name is kept: the server reports the fault.
@@ -184,7 +184,8 @@ impl Reader {
             let place = (id.kind, id.namespace.to_owned(), id.name.to_owned());
             let index = *self.places.entry(place).or_insert(objects.changes.len());
             if index < objects.changes.len() {
-                let describe = |origin: Origin| origin.describe(&sources[origin.source as usize]);
+                let describe =
+                    |origin: ObjectOrigin| origin.describe(&sources[origin.source as usize]);
                 objects.repeated.push(format!(
                     "{} occurs more than once: taking the one of {}, not of {}",
                     name_of(&id),

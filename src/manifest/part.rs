@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::item::Origin;
+use super::item::ObjectOrigin;
 use super::list_type::ListType;
 use super::position::Position;
 use super::source::Syntax;
@@ -10,7 +10,7 @@ use super::source::Syntax;
 /// The text of one object of a file, or of a whole document that could not be
 /// taken apart.
 #[derive(Debug, Clone)]
-pub(crate) struct Part<'t> {
+pub(crate) struct ObjectText<'t> {
     /// Number of the document in the file, from 1.
     pub(super) document: u32,
     /// Number of the object in the document's list, from 1; 0 when the part is
@@ -26,15 +26,15 @@ pub(crate) struct Part<'t> {
     pub(super) start: Position,
 }
 
-impl Part<'_> {
+impl ObjectText<'_> {
     /// Path of the object in its document: empty, or that of a list's item.
     pub(super) fn path(&self) -> String {
         self.origin().path()
     }
 
     /// Where it is in a source that is the only one.
-    pub(super) fn origin(&self) -> Origin {
-        Origin {
+    pub(super) fn origin(&self) -> ObjectOrigin {
+        ObjectOrigin {
             source: 0,
             document: self.document,
             item: self.item,

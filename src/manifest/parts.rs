@@ -10,7 +10,7 @@ use granit_parser::{Event, Marker, Parser, Span};
 use super::error::ManifestError;
 use super::json_parts;
 use super::list_type::ListType;
-use super::part::Part;
+use super::part::ObjectText;
 use super::position::Position;
 use super::source::{InputSource, Syntax};
 
@@ -23,7 +23,7 @@ use super::source::{InputSource, Syntax};
 pub(crate) fn split<'t>(
     source: &InputSource,
     text: &'t str,
-) -> (Vec<Part<'t>>, Result<(), ManifestError>) {
+) -> (Vec<ObjectText<'t>>, Result<(), ManifestError>) {
     let syntax = source.format(text.as_bytes());
     if syntax == Syntax::Json {
         return json_parts::split(source, text);
@@ -48,19 +48,19 @@ pub(crate) fn split<'t>(
 }
 
 /// What is being read: a map with the key of its value, or a list.
-enum Level<'t> {
+enum OpenCollection<'t> {
     Map(Option<Cow<'t, str>>),
     List(u32),
 }
 
-impl Level<'_> {
+impl OpenCollection<'_> {
     fn is_at(&self, key: &str) -> bool {
-        matches!(self, Level::Map(Some(at)) if at == key)
+        matches!(self, OpenCollection::Map(Some(at)) if at == key)
     }
 }
 
 /// An object whose end was not read yet.
-struct Open {
+struct OpenObject {
     item: u32,
     /// How many levels are around it.
     depth: usize,
@@ -72,17 +72,17 @@ struct Open {
 struct Walk<'t> {
     text: &'t str,
     document: u32,
-    levels: Vec<Level<'t>>,
+    levels: Vec<OpenCollection<'t>>,
     /// The document that is being read, from where on.
     start: Marker,
-    open: Option<Open>,
+    open: Option<OpenObject>,
     /// The items of the document, and what it says of them.
-    items: Vec<(Open, Marker)>,
+    items: Vec<(OpenObject, Marker)>,
     is_list: bool,
     list: ListType,
     /// Whether a part of the document may need another.
     has_alias: bool,
-    parts: Vec<Part<'t>>,
+    parts: Vec<ObjectText<'t>>,
 }
 
 impl<'t> Walk<'t> {
@@ -113,8 +113,8 @@ impl<'t> Walk<'t> {
                 self.has_alias = true;
                 self.next();
             }
-            Event::MappingStart(..) => self.enter(Level::Map(None), span),
-            Event::SequenceStart(..) => self.enter(Level::List(0), span),
+            Event::MappingStart(..) => self.enter(OpenCollection::Map(None), span),
+            Event::SequenceStart(..) => self.enter(OpenCollection::List(0), span),
             Event::MappingEnd | Event::SequenceEnd => self.leave(span.end),
             _ => {}
         }
@@ -130,16 +130,16 @@ impl<'t> Walk<'t> {
                 }
                 return;
             }
-            [.., Level::Map(key @ None)] => {
+            [.., OpenCollection::Map(key @ None)] => {
                 *key = Some(value);
                 return;
             }
-            [Level::Map(Some(key))] => self.list.note(key, &value),
+            [OpenCollection::Map(Some(key))] => self.list.note(key, &value),
             _ => {}
         }
         if let Some(open) = &mut self.open
             && value == "true"
-            && let [metadata, owners, Level::List(_), owner] = &self.levels[open.depth..]
+            && let [metadata, owners, OpenCollection::List(_), owner] = &self.levels[open.depth..]
         {
             let is_owner = metadata.is_at("metadata") && owners.is_at("ownerReferences");
             open.is_made |= is_owner && owner.is_at("controller");
@@ -151,16 +151,18 @@ impl<'t> Walk<'t> {
         self.next();
     }
 
-    fn enter(&mut self, level: Level<'t>, span: Span) {
+    fn enter(&mut self, level: OpenCollection<'t>, span: Span) {
         match &*self.levels {
             [] => {
                 self.begin_document(span.start);
-                self.is_list = matches!(level, Level::List(_));
+                self.is_list = matches!(level, OpenCollection::List(_));
                 if !self.is_list {
                     self.open = Some(self.opened(span.start));
                 }
             }
-            [Level::Map(Some(key))] if key == "items" && matches!(level, Level::List(_)) => {
+            [OpenCollection::Map(Some(key))]
+                if key == "items" && matches!(level, OpenCollection::List(_)) =>
+            {
                 self.is_list = true;
                 self.open = None;
             }
@@ -185,17 +187,17 @@ impl<'t> Walk<'t> {
     /// Whether the next value is an item of the document's list.
     fn is_item(&self) -> bool {
         match &*self.levels {
-            [Level::List(_)] => true,
-            [Level::Map(Some(key)), Level::List(_)] => key == "items",
+            [OpenCollection::List(_)] => true,
+            [OpenCollection::Map(Some(key)), OpenCollection::List(_)] => key == "items",
             _ => false,
         }
     }
 
     /// The object that begins here.
-    fn opened(&self, start: Marker) -> Open {
-        Open {
+    fn opened(&self, start: Marker) -> OpenObject {
+        OpenObject {
             item: match self.levels.last() {
-                Some(Level::List(index)) => index + 1,
+                Some(OpenCollection::List(index)) => index + 1,
                 _ => 0,
             },
             depth: self.levels.len(),
@@ -207,8 +209,8 @@ impl<'t> Walk<'t> {
     /// A value was read: a map waits for a key again, a list for its next item.
     fn next(&mut self) {
         match self.levels.last_mut() {
-            Some(Level::Map(key)) => *key = None,
-            Some(Level::List(index)) => *index += 1,
+            Some(OpenCollection::Map(key)) => *key = None,
+            Some(OpenCollection::List(index)) => *index += 1,
             None => {}
         }
     }
@@ -223,7 +225,7 @@ impl<'t> Walk<'t> {
         let mut items = std::mem::take(&mut self.items);
         if self.has_alias || items.is_empty() && !self.is_list {
             // What an item repeats of another can be read with that one alone.
-            let whole = Open {
+            let whole = OpenObject {
                 item: 0,
                 depth: 0,
                 start: self.start,
@@ -233,7 +235,7 @@ impl<'t> Walk<'t> {
         }
         let items = items.into_iter().filter(|(open, _)| !open.is_made);
         let parts = items.filter_map(|(open, end)| {
-            Some(Part {
+            Some(ObjectText {
                 document: self.document,
                 item: open.item,
                 list: Rc::clone(&list),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use granit_parser::{Event, Parser};
 
-use super::part::Part;
+use super::part::ObjectText;
 use super::position::Position;
 
 /// The places of all fields of a part of a file.
@@ -17,7 +17,7 @@ pub(crate) struct Positions {
 }
 
 /// What is being read: a map waiting for a key or for a value, or a list.
-enum Level {
+enum OpenField {
     Key,
     Value(String, Position),
     Item(usize),
@@ -26,7 +26,7 @@ enum Level {
 impl Positions {
     /// Finds the fields of a part. One that does not parse has those up to
     /// where it stops.
-    pub(crate) fn of(part: &Part<'_>) -> Self {
+    pub(crate) fn of(part: &ObjectText<'_>) -> Self {
         let mut positions = Self {
             places: HashMap::new(),
             root: part.path(),
@@ -57,15 +57,17 @@ impl Positions {
             here.line += lines_before;
             match event {
                 Event::Scalar(value, ..) => match levels.last_mut() {
-                    Some(level @ Level::Key) => *level = Level::Value(value.into_owned(), here),
+                    Some(level @ OpenField::Key) => {
+                        *level = OpenField::Value(value.into_owned(), here)
+                    }
                     _ => self.enter(&mut levels, here),
                 },
                 Event::Alias(_) => self.enter(&mut levels, here),
                 Event::MappingStart(..) | Event::SequenceStart(..) => {
                     self.note(&levels, here);
                     levels.push(match event {
-                        Event::MappingStart(..) => Level::Key,
-                        _ => Level::Item(0),
+                        Event::MappingStart(..) => OpenField::Key,
+                        _ => OpenField::Item(0),
                     });
                 }
                 Event::MappingEnd | Event::SequenceEnd => {
@@ -78,24 +80,24 @@ impl Positions {
     }
 
     /// Notes a plain value, and continues with the next one.
-    fn enter(&mut self, levels: &mut [Level], here: Position) {
+    fn enter(&mut self, levels: &mut [OpenField], here: Position) {
         self.note(levels, here);
         next(levels);
     }
 
     /// Notes where the value that is being read is: at its key, if it has one.
-    fn note(&mut self, levels: &[Level], here: Position) {
+    fn note(&mut self, levels: &[OpenField], here: Position) {
         let mut path = self.root.clone();
         for level in levels {
             match level {
-                Level::Key => {}
-                Level::Value(key, _) if path.is_empty() => path.push_str(key),
-                Level::Value(key, _) => path.extend([".", key]),
-                Level::Item(index) => path.push_str(&format!("[{index}]")),
+                OpenField::Key => {}
+                OpenField::Value(key, _) if path.is_empty() => path.push_str(key),
+                OpenField::Value(key, _) => path.extend([".", key]),
+                OpenField::Item(index) => path.push_str(&format!("[{index}]")),
             }
         }
         let place = match levels.last() {
-            Some(Level::Value(_, key)) => *key,
+            Some(OpenField::Value(_, key)) => *key,
             _ => here,
         };
         self.places.insert(path, place);
@@ -103,10 +105,10 @@ impl Positions {
 }
 
 /// A value was read: a map waits for a key again, a list for its next item.
-fn next(levels: &mut [Level]) {
+fn next(levels: &mut [OpenField]) {
     match levels.last_mut() {
-        Some(level @ Level::Value(..)) => *level = Level::Key,
-        Some(Level::Item(index)) => *index += 1,
+        Some(level @ OpenField::Value(..)) => *level = OpenField::Key,
+        Some(OpenField::Item(index)) => *index += 1,
         _ => {}
     }
 }

@@ -1,6 +1,7 @@
 //! What `snapshot save` writes besides the objects: where they are from, and a
 //! sum over them, so that an incomplete file is detected.
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use serde_json::{Value, json};
 
 use super::item::{OWN_API_VERSION, metadata, text};
@@ -56,30 +57,22 @@ pub(crate) fn end_item(summary: &ExportSummary) -> Value {
         "apiVersion": OWN_API_VERSION,
         "kind": END_KIND,
         "objectCount": summary.object_count,
-        "sha256": hex(&summary.sha256),
+        "sha256": HEXLOWER.encode(&summary.sha256),
     })
 }
 
 /// What an item that ends a saved snapshot says; none for another item.
 pub(super) fn summary_of_item(value: &Value) -> Option<ExportSummary> {
     let is_end = text(value, "kind") == END_KIND;
+    let sum = HEXLOWER_PERMISSIVE.decode(text(value, "sha256").as_bytes());
     is_end.then(|| ExportSummary {
         // What cannot be read agrees with nothing.
         object_count: value
             .get("objectCount")
             .and_then(Value::as_i64)
             .unwrap_or(-1),
-        sha256: from_hex(text(value, "sha256")).unwrap_or_default().into(),
+        sha256: sum.unwrap_or_default().into(),
     })
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let byte = |at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
-    (0..text.len()).step_by(2).map(byte).collect()
 }
 
 /// Compares what was read of a saved snapshot with its summary.

@@ -9,8 +9,8 @@ use super::document::for_each_item_of;
 use super::embedded::{TemplatePath, path_of_kind, template_paths};
 use super::error::ManifestError;
 use super::fleet::{PlacementPolicy, is_placement, placement};
-use super::item::{self, Item, Origin, describe};
-use super::part::Part;
+use super::item::{self, Item, ObjectOrigin, describe};
+use super::part::ObjectText;
 use super::source::InputSource;
 use super::workload::pod_of;
 use crate::proto::v1::Pod;
@@ -126,7 +126,7 @@ fn is_made(value: &Value) -> bool {
         .any(|owner| owner.get("controller") == Some(&Value::Bool(true)))
 }
 
-impl Part<'_> {
+impl ObjectText<'_> {
     /// Hands every pod, workload and placement in this part of `source` to
     /// `sink`. Objects that a controller made are left out, and those without
     /// a template.
@@ -173,7 +173,7 @@ fn templates_of(item: Item, source: &InputSource) -> impl Iterator<Item = Templa
 
 fn read(
     value: &Value,
-    origin: Origin,
+    origin: ObjectOrigin,
     is_placement: bool,
     place: &TemplatePath,
     source: &InputSource,

@@ -107,7 +107,7 @@ fn is_scheduled(name: &str) -> bool {
     name.contains("kubernetes.io/")
         || name.contains('/')
             && !name.starts_with("requests.")
-            && names::is_label_key(&format!("requests.{name}"))
+            && names::is_label_key(format!("requests.{name}"))
 }
 
 impl Amounts<i64> {

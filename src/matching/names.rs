@@ -34,7 +34,7 @@ pub fn namespace_or_default(name: &str) -> &str {
 pub fn check_name(name: &str, path: Path<'_>, faults: &mut Violations) {
     if name.is_empty() {
         faults.add(path, "is required");
-    } else if !is_subdomain(name) {
+    } else if !is_name(name) {
         faults.add(path, SUBDOMAIN);
     }
 }
@@ -43,16 +43,20 @@ pub fn check_name(name: &str, path: Path<'_>, faults: &mut Violations) {
 pub fn check_node_name(name: &str, which: NodeNames, path: Path<'_>, faults: &mut Violations) {
     if name.is_empty() {
         faults.add(path, "is required");
-    } else if which == NodeNames::Dns && !is_subdomain(name) {
-        faults.add(path, NODE_NAME);
-    } else if !is_any_name(name) {
-        faults.add(path, ANY_NAME);
+    } else if !is_node_name(name, which) {
+        faults.add(
+            path,
+            match which {
+                NodeNames::Dns => NODE_NAME,
+                NodeNames::Any => ANY_NAME,
+            },
+        );
     }
 }
 
 /// Checks a namespace; it may be empty.
 pub fn check_namespace(name: &str, path: Path<'_>, faults: &mut Violations) {
-    if !name.is_empty() && !is_dns_label(name.as_bytes()) {
+    if !is_namespace(name) {
         faults.add(path, DNS_LABEL);
     }
 }
@@ -87,16 +91,42 @@ pub fn check_labels(labels: &BTreeMap<String, String>, path: Path<'_>, faults: &
 }
 
 /// Whether `value` may be the value of a label.
-pub fn is_label_value(value: &str) -> bool {
-    value.is_empty() || is_label_name(value.as_bytes())
+pub fn is_label_value(value: impl AsRef<[u8]>) -> bool {
+    let value = value.as_ref();
+    value.is_empty() || is_label_name(value)
 }
 
 /// Whether `key` may be the key of a label: a qualified name.
-pub fn is_label_key(key: &str) -> bool {
-    match key.split_once('/') {
-        Some((prefix, name)) => is_subdomain(prefix) && is_label_name(name.as_bytes()),
-        None => is_label_name(key.as_bytes()),
+pub fn is_label_key(key: impl AsRef<[u8]>) -> bool {
+    let key = key.as_ref();
+    match key.iter().position(|byte| *byte == b'/') {
+        Some(slash) => is_name(&key[..slash]) && is_label_name(&key[slash + 1..]),
+        None => is_label_name(key),
     }
+}
+
+/// Whether `name` may be the name of an object.
+pub fn is_name(name: impl AsRef<[u8]>) -> bool {
+    let name = name.as_ref();
+    let parts_well = |pair: &[u8]| !matches!(pair, [b'.', b'.' | b'-'] | [b'-', b'.']);
+    name.len() <= 253
+        && is_made_of(name, LOWER, LOWER | DASH | DOT)
+        && (!name.contains(&b'.') || name.windows(2).all(parts_well))
+}
+
+/// Whether `name` may be the name of a node.
+pub fn is_node_name(name: impl AsRef<[u8]>, which: NodeNames) -> bool {
+    let name = name.as_ref();
+    match which {
+        NodeNames::Dns => is_name(name),
+        NodeNames::Any => !name.is_empty() && std::str::from_utf8(name).is_ok_and(is_any_name),
+    }
+}
+
+/// Whether `name` may be a namespace; it may be empty.
+pub fn is_namespace(name: impl AsRef<[u8]>) -> bool {
+    let name = name.as_ref();
+    name.is_empty() || is_dns_label(name)
 }
 
 fn is_label_name(name: &[u8]) -> bool {
@@ -107,14 +137,6 @@ fn is_label_name(name: &[u8]) -> bool {
 /// `node/NAME`.
 fn is_any_name(name: &str) -> bool {
     name.len() <= 253 && !name.contains(|c: char| c == '/' || c.is_control())
-}
-
-fn is_subdomain(name: &str) -> bool {
-    let name = name.as_bytes();
-    let parts_well = |pair: &[u8]| !matches!(pair, [b'.', b'.' | b'-'] | [b'-', b'.']);
-    name.len() <= 253
-        && is_made_of(name, LOWER, LOWER | DASH | DOT)
-        && name.windows(2).all(parts_well)
 }
 
 fn is_dns_label(name: &[u8]) -> bool {
@@ -203,7 +225,7 @@ mod tests {
             ("A", false),
             (&*"a".repeat(254), false),
         ] {
-            assert_eq!(is_subdomain(name), valid, "{name:?}");
+            assert_eq!(is_name(name), valid, "{name:?}");
         }
     }
 }

@@ -297,7 +297,7 @@ fn compile_expression(
         return None;
     }
     let set = || {
-        let parses = wire.values.iter().all(|v| names::is_label_value(v));
+        let parses = wire.values.iter().all(names::is_label_value);
         parses.then(|| value_set(&wire.values))
     };
     let operator = match &*wire.operator {

@@ -6,15 +6,17 @@ use crate::proto::v1;
 /// Seconds from 1970 to the first year, and to the first one with five digits.
 const YEARS: std::ops::Range<i64> = -62_135_596_800..253_402_300_800;
 
+/// Whether a time, in seconds and nanoseconds, can be written as JSON.
+pub fn can_be_written((seconds, nanos): (i64, i32)) -> bool {
+    YEARS.contains(&seconds) && (0..1_000_000_000).contains(&nanos)
+}
+
 /// Checks that the deletion time of an object, whose metadata is at `path`, can
 /// be written as JSON, because stored objects are exported and questions are
 /// logged.
 pub fn check_deletion(metadata: &v1::ObjectMeta, path: Path<'_>, faults: &mut Violations) {
     let deletion = metadata.deletion_timestamp.as_ref();
-    let is_rfc3339 = |time: &pbjson_types::Timestamp| {
-        YEARS.contains(&time.seconds) && (0..1_000_000_000).contains(&time.nanos)
-    };
-    if deletion.is_some_and(|time| !is_rfc3339(time)) {
+    if deletion.is_some_and(|time| !can_be_written((time.seconds, time.nanos))) {
         let path = path.field("deletionTimestamp");
         faults.add(path, "must be in the years 1 to 9999");
     }

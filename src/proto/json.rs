@@ -16,13 +16,13 @@ impl Serialize for Quantity {
 /// A quantity is its text. Manifests give numbers too.
 impl<'de> Deserialize<'de> for Quantity {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(Text)
+        from.deserialize_any(QuantityVisitor)
     }
 }
 
-struct Text;
+struct QuantityVisitor;
 
-impl Visitor<'_> for Text {
+impl Visitor<'_> for QuantityVisitor {
     type Value = Quantity;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

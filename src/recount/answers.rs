@@ -7,7 +7,7 @@ use crate::proto::v1::Code;
 
 /// The answer about one node.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Verdict {
+pub struct NodeRecount {
     /// Name of the node.
     pub node: String,
     /// Absent when the node is feasible.
@@ -76,7 +76,7 @@ pub struct DomainRecount {
 #[derive(Debug, Clone, PartialEq)]
 pub struct FilterRecount {
     /// One per node that was judged, in order.
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<NodeRecount>,
     /// One per hard constraint, in order.
     pub reports: Vec<ConstraintRecount>,
 }

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::answers::{
-    ConstraintRecount, DomainRecount, FilterRecount, Rejection, ScoreRecount, ScoredNode, Verdict,
+    ConstraintRecount, DomainRecount, FilterRecount, NodeRecount, Rejection, ScoreRecount,
+    ScoredNode,
 };
 use super::cluster::Cluster;
 use super::constraints::{HOSTNAME, ResolvedConstraint, own_constraints};
@@ -53,7 +54,7 @@ impl Cluster {
             }
         };
         let verdicts = self.candidates(candidates).into_iter();
-        let verdicts = verdicts.map(|node| Verdict {
+        let verdicts = verdicts.map(|node| NodeRecount {
             node: name(node.metadata.as_ref()).into(),
             refusal: judge(node),
         });

@@ -19,7 +19,8 @@ pub mod room;
 mod rules;
 
 pub use answers::{
-    ConstraintRecount, DomainRecount, FilterRecount, Rejection, ScoreRecount, ScoredNode, Verdict,
+    ConstraintRecount, DomainRecount, FilterRecount, NodeRecount, Rejection, ScoreRecount,
+    ScoredNode,
 };
 pub use cluster::Cluster;
 pub use constraints::ResolvedConstraint;

@@ -14,7 +14,7 @@ use crate::proto::v1::{
 const NO_PORTS: &str = "node(s) didn't have free ports for the requested pod ports";
 
 /// Amounts by name of the resource, in billionths of a unit.
-type Amounts = BTreeMap<String, i128>;
+type AmountsByName = BTreeMap<String, i128>;
 
 /// The scheduling gates that a pod waits for.
 pub fn gates(pod: &Pod) -> Vec<&str> {
@@ -38,14 +38,10 @@ pub fn refusal(cluster: &Cluster, pod: &Pod, node: &Node, coming: &[&Pod]) -> Op
     let there = cluster.pods.iter().filter(taken);
     let there: Vec<&Pod> = there.chain(coming.iter().copied()).collect();
     let taken: Vec<&ContainerPort> = there.iter().flat_map(|pod| ports(pod)).collect();
-    if ports(pod)
-        .iter()
-        .any(|port| taken.iter().any(|other| clash(port, other)))
-    {
-        return Some(Rejection::by_node(
-            Code::Unschedulable,
-            vec![NO_PORTS.to_owned()],
-        ));
+    let is_taken = |port: &ContainerPort| taken.iter().any(|other| clash(port, other));
+    if ports(pod).into_iter().any(is_taken) {
+        let reasons = vec![NO_PORTS.to_owned()];
+        return Some(Rejection::by_node(Code::Unschedulable, reasons));
     }
     let has = rounded(&quantities(allocatable(node)));
     let mut used: BTreeMap<String, i128> = BTreeMap::new();
@@ -102,7 +98,7 @@ pub fn requests(pod: &Pod) -> BTreeMap<String, i128> {
         return BTreeMap::new();
     };
     let status = pod.status.as_ref();
-    let mut total = Amounts::new();
+    let mut total = AmountsByName::new();
     for container in &spec.containers {
         add(&mut total, &resized(container, status));
     }
@@ -133,7 +129,7 @@ fn is_sidecar(container: &Container) -> bool {
 }
 
 /// What a running container requests while it may be resized.
-fn resized(container: &Container, status: Option<&PodStatus>) -> Amounts {
+fn resized(container: &Container, status: Option<&PodStatus>) -> AmountsByName {
     let spec = of(container.resources.as_ref());
     let Some(status) = status else { return spec };
     let lists = [&status.init_container_statuses, &status.container_statuses];
@@ -152,25 +148,25 @@ fn resized(container: &Container, status: Option<&PodStatus>) -> Amounts {
     }
 }
 
-fn of(resources: Option<&ResourceRequirements>) -> Amounts {
+fn of(resources: Option<&ResourceRequirements>) -> AmountsByName {
     resources
         .map(|resources| quantities(&resources.requests))
         .unwrap_or_default()
 }
 
-fn quantities(wire: &BTreeMap<String, Quantity>) -> Amounts {
+fn quantities(wire: &BTreeMap<String, Quantity>) -> AmountsByName {
     let read =
         |(name, quantity): (&String, &Quantity)| (name.clone(), billionths(&quantity.string));
     wire.iter().map(read).collect()
 }
 
-fn add(to: &mut Amounts, more: &Amounts) {
+fn add(to: &mut AmountsByName, more: &AmountsByName) {
     for (resource, amount) in more {
         *to.entry(resource.clone()).or_default() += amount;
     }
 }
 
-fn larger(a: &Amounts, b: &Amounts) -> Amounts {
+fn larger(a: &AmountsByName, b: &AmountsByName) -> AmountsByName {
     let mut all = a.clone();
     for (resource, amount) in b {
         let known = all.entry(resource.clone()).or_default();
@@ -179,7 +175,7 @@ fn larger(a: &Amounts, b: &Amounts) -> Amounts {
     all
 }
 
-fn rounded(amounts: &Amounts) -> BTreeMap<String, i128> {
+fn rounded(amounts: &AmountsByName) -> BTreeMap<String, i128> {
     let round = |(name, amount): (&String, &i128)| (name.clone(), round_up(name, *amount));
     amounts.iter().map(round).collect()
 }

@@ -23,6 +23,9 @@ pub enum Error {
     /// The state directory cannot be used.
     #[error("{0}")]
     State(store::StoreError),
+    /// The log that it shares with others cannot be used.
+    #[error("{0}")]
+    Log(BoxError),
     /// What was to be loaded could not be.
     #[error("cannot load: {0}")]
     Preload(BoxError),

@@ -11,10 +11,11 @@ mod lifecycle;
 mod telemetry;
 mod transport;
 
-pub use config::Config;
+pub use config::{Config, ReplicationSettings};
 pub use error::{BoxError, Error, Signal};
 pub use lifecycle::ends;
 pub use lifecycle::run::run;
 pub use lifecycle::serve::serve;
+pub use lifecycle::started::Started;
 pub use telemetry::feeds::{FeedCounts, KindCounts, ListReason};
 pub use telemetry::logging;

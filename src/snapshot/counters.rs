@@ -13,6 +13,10 @@ pub struct SnapshotCounters {
     pub view_hits: Striped,
     /// Counts of a decision for which a view had to be built.
     pub view_builds: Striped,
+    /// Questions about a pod that were kept from before.
+    pub question_hits: Striped,
+    /// Questions about a pod that had to be decoded, checked and compiled.
+    pub question_misses: Striped,
     /// Views that were dropped: idle, out of room, or cheaper to build again.
     pub views_dropped: AtomicU64,
     /// Batches applied, a replace being one.
@@ -52,7 +56,7 @@ struct PaddedCount(AtomicU64);
 
 impl Striped {
     /// Counts one more.
-    pub(super) fn count_one(&self) {
+    pub fn count_one(&self) {
         static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
         thread_local! {
             static PART: usize = NEXT_THREAD.fetch_add(1, Ordering::Relaxed) % STRIPES;

@@ -14,34 +14,40 @@ mod state;
 
 pub use crate::limits::Limits;
 pub use budget::{Budget, Delay, Units};
-pub use clock::{Clock, Moment, Now};
+pub use clock::{Clock, Moment, Now, system as system_clock};
 pub use counters::{SnapshotCounters, Striped};
 pub use counts::domain::DomainId;
 pub use counts::domain_counts::{DomainCount, DomainCounts};
 pub use counts::layout::bits;
+pub use counts::partition;
 pub use counts::partition::{Eligibility, Partition};
 pub use counts::partition_in_use::{PartitionId, PartitionInUse};
 pub use counts::query::Query;
-pub use counts::topology::Topology;
+pub use counts::topology::{DomainKey, Topology};
 pub use counts::view::View;
 pub use counts::watched::SelectorViews;
-pub use counts::{partition, topology};
 pub use history::error::Error;
 #[cfg(test)]
 pub(crate) use history::fault_injection::InjectedFault;
 pub use history::freshness::MaxAges;
 pub use history::group_commit::GroupCommit;
-pub use history::journal::{Aside, Change, Entry, Journal, JournalError, SavedSnapshot};
+pub use history::journal::{
+    Aside, Change, Doubt, Entry, Journal, JournalError, Missed, OwnedChange, OwnedEntry,
+    SavedSnapshot, Standing, Whole,
+};
 pub use history::named::Snapshot;
+pub use history::new_state::NewState;
 pub use history::observer::{Observer, Unobserved};
-pub use history::offer::{Offer, Update};
+pub use history::offer::{Fence, Offer, Update};
 pub use history::reads::Summary;
 pub use history::registry::Registry;
 pub use history::reserving::{DecidedPicks, Ended, Listed, Renewed, Reserved, Reserving};
 pub use history::restoring::Restoring;
 pub use history::staged::Staged;
-pub use objects::change::{Batch, ObjectId};
+pub use objects::asks::priority_of;
+pub use objects::change::{Batch, Form, ObjectId, ValidChange};
 pub use objects::defaults::Defaults;
+pub use objects::held_row::{self, HeldRow, Numbered};
 pub use objects::kept_answer::{KeptAnswer, Retryable};
 pub use objects::kind::{
     ObjectKind, OwnerKind, decode_object, encode_object, metadata_mut, metadata_of,
@@ -52,7 +58,7 @@ pub(crate) use objects::kind::{of_kind, with_message};
 pub use objects::label_sets::{LabelSetId, LabelSets};
 pub use objects::node::NodeRef;
 pub use objects::nodes::Nodes;
-pub use objects::nominated::{NominatedPod, Nominations, priority_of};
+pub use objects::nominated::{NominatedPod, Nominations};
 pub use objects::owners::Controller;
 pub use objects::reservation::{Claim, Hold, Reservation, Serial};
 pub use objects::slots::Slot;
@@ -61,5 +67,5 @@ pub use state::frozen::{Frozen, Kept};
 pub use state::memory::{Measured, MemoryUse};
 pub use state::namespace::Namespace;
 pub use state::pod_groups::{PodGroup, PodGroups};
-pub use state::read_view::{CountedSet, ReadView};
+pub use state::read_view::{CountedSet, DeducedFrom, ReadView};
 pub use state::shards::{Applied, Sizes};

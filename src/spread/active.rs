@@ -3,11 +3,15 @@
 //! (`docs/semantics.md`, "Constraints of a pod").
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
 
+use prost::Message;
+
+use crate::account::heap;
 use crate::matching::{Constraint, NodeAffinity, Policy, Selector, Tolerations};
 use crate::proto::v1;
-use crate::snapshot::{Controller, Eligibility, Query, ReadView, partition, topology};
+use crate::snapshot::{Controller, DomainKey, Eligibility, Query, ReadView, partition};
 
 /// The key whose domains are single nodes in Score, where every node is a
 /// domain of its own.
@@ -41,6 +45,38 @@ pub struct Active {
     /// All nodes by value of the topology key, where in `partition` every node is
     /// a domain.
     pub keyed: Option<partition::Key>,
+    encoded: LazyEncoding,
+}
+
+/// A constraint as evaluated, in the encoding of the wire; made when somebody
+/// asks for it. A copy is not made yet, for it may be changed.
+#[derive(Debug, Default)]
+struct LazyEncoding(OnceLock<Box<[u8]>>);
+
+impl Clone for LazyEncoding {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+/// The constraints in force for a pod on a read view.
+#[derive(Debug)]
+pub enum InForce<'a> {
+    /// Its own.
+    Own(&'a Constraints),
+    /// The default ones.
+    Default(Arc<Constraints>),
+}
+
+impl Deref for InForce<'_> {
+    type Target = Constraints;
+
+    fn deref(&self) -> &Constraints {
+        match self {
+            Self::Own(own) => own,
+            Self::Default(shared) => shared,
+        }
+    }
 }
 
 /// The parts of a pod that decide which nodes its constraints count in.
@@ -123,20 +159,21 @@ impl Constraints {
             let required = if constraint.is_hard() { &hard } else { &soft };
             let partition = partition_of(&constraint, required, all_keys_required, subject);
             Active {
-                index,
-                self_match: i64::from(selector.matches_labels(subject.labels)),
                 from_defaults,
-                keyed: (partition.topology == topology::Key::Node)
+                keyed: (partition.topology == DomainKey::Node)
                     .then(|| partition::Key::everywhere(topology_of(&constraint))),
-                partition,
-                constraint,
-                selector,
+                ..Active::of(index, constraint, selector, partition, subject.labels)
             }
         };
         Self {
             all: all.into_iter().enumerate().map(active).collect(),
             all_keys_required,
         }
+    }
+
+    /// What they take in memory, in bytes, at most.
+    pub fn memory_bytes(&self) -> usize {
+        self.all.iter().map(Active::memory_bytes).sum()
     }
 
     /// The hard constraints, in order.
@@ -175,7 +212,7 @@ fn partition_of(
 ) -> partition::Key {
     let is_soft = !constraint.is_hard();
     if is_soft && *constraint.topology_key == *HOSTNAME {
-        return partition::Key::everywhere(topology::Key::Node);
+        return partition::Key::everywhere(DomainKey::Node);
     }
     partition::Key {
         missing_is_empty: is_soft && !all_keys_required,
@@ -202,11 +239,50 @@ fn label_partition(
 }
 
 /// The key of a constraint's partition.
-pub(super) fn topology_of(constraint: &Constraint) -> topology::Key {
-    topology::Key::Label(Arc::clone(&constraint.topology_key))
+pub(super) fn topology_of(constraint: &Constraint) -> DomainKey {
+    DomainKey::Label(Arc::clone(&constraint.topology_key))
 }
 
 impl Active {
+    /// A constraint of a pod with these labels.
+    pub(super) fn of(
+        index: usize,
+        constraint: Constraint,
+        selector: Selector,
+        partition: partition::Key,
+        labels: &BTreeMap<String, String>,
+    ) -> Self {
+        Self {
+            index,
+            self_match: i64::from(selector.matches_labels(labels)),
+            from_defaults: false,
+            keyed: None,
+            partition,
+            constraint,
+            selector,
+            encoded: LazyEncoding::default(),
+        }
+    }
+
+    /// What it takes in memory, in bytes, at most.
+    pub(super) fn memory_bytes(&self) -> usize {
+        /// What is in the encoding besides the selector and the topology key.
+        const WORDS: usize = 128;
+        let keys = std::iter::once(&self.partition).chain(&self.keyed);
+        let selector = self.selector.heap_bytes();
+        // The selector is encoded, and grows by the names of its operators.
+        let encoded = heap::block(WORDS + self.constraint.topology_key.len() + 2 * selector);
+        let keys: usize = keys.map(partition::Key::memory_bytes).sum();
+        size_of::<Self>() + keys + selector + encoded
+    }
+
+    /// [`Self::to_wire`] of its dialect in the encoding of the wire. It is
+    /// encoded once.
+    pub fn encoded(&self, to_wire: fn(&Self) -> v1::TopologySpreadConstraint) -> &[u8] {
+        let encode = || to_wire(self).encode_to_vec().into();
+        self.encoded.0.get_or_init(encode)
+    }
+
     /// What the constraint asks a snapshot.
     pub fn query(&self) -> Query<'_> {
         Query {

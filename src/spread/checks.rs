@@ -9,11 +9,12 @@ use super::active::Subject;
 use super::judgement::Judgement;
 use super::nominated::NominatedOn;
 use super::verdict::{NodeRefusal, Reason};
+use crate::account::heap;
 use crate::limits::NodeNames;
 use crate::matching::{Allocatable, Path, Requested, Requests, Shortage, Violations, names};
 use crate::proto::v1;
 use crate::snapshot::{
-    Eligibility, NodeRef, PartitionInUse, ReadView, Slot, bits, partition, topology,
+    DomainKey, Eligibility, NodeRef, PartitionInUse, ReadView, Slot, bits, partition,
 };
 
 /// What it costs to look at the room of a node, in units.
@@ -80,7 +81,7 @@ impl Checks {
         let affinity = (!subject.affinity.is_any()).then(|| subject.affinity.clone());
         Self {
             passing: partition::Key::of(
-                topology::Key::Node,
+                DomainKey::Node,
                 Eligibility {
                     required_keys: Box::default(),
                     affinity,
@@ -100,6 +101,16 @@ impl Checks {
             requests: None,
             ..self
         }
+    }
+
+    /// What they take on the heap, in bytes, at most.
+    pub fn heap_bytes(&self) -> usize {
+        let OwnPlace { gates, node } = &self.own;
+        let texts = [gates, node].into_iter().flatten();
+        let requests = self.requests.as_deref();
+        self.passing.memory_bytes()
+            + texts.map(|text| heap::shared(text.len())).sum::<usize>()
+            + requests.map_or(0, |r| heap::shared(size_of::<Requests>()) + r.heap_bytes())
     }
 
     /// What the pod requests.
@@ -184,7 +195,7 @@ impl<'a> Checked<'a> {
     }
 
     /// The nodes that pass the checks of labels and taints, parted by a label.
-    pub fn passing_by(&self, topology: &topology::Key) -> PartitionInUse {
+    pub fn passing_by(&self, topology: &DomainKey) -> PartitionInUse {
         let eligibility = self.checks.passing.eligibility.clone();
         self.read_view
             .in_use(&partition::Key::of(topology.clone(), eligibility))

@@ -8,6 +8,7 @@ pub mod describe;
 mod filter;
 pub mod fleet;
 mod judgement;
+mod kept_defaults;
 mod nominated;
 pub mod place;
 mod placement;
@@ -20,7 +21,7 @@ mod soft;
 mod unchecked;
 mod verdict;
 
-pub use active::{Active, Constraints, Subject};
+pub use active::{Active, Constraints, InForce, Subject};
 pub use checks::{Checked, Checks};
 pub use filter::Filter;
 pub use judgement::{Judgement, Tallies};

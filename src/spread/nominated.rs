@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::active::Active;
+use crate::account::heap;
 use crate::proto::v1;
 use crate::snapshot::{Nodes, NominatedPod, Partition, ReadView, Slot, priority_of};
 
@@ -44,6 +45,11 @@ impl Incoming {
             priority: priority_of(spec),
             has_unknown_priority: spec.priority.is_none() && !spec.priority_class_name.is_empty(),
         }
+    }
+
+    /// What it takes on the heap, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        heap::block(self.name.len()) + heap::block(self.uid.len())
     }
 }
 

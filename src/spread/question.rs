@@ -1,12 +1,13 @@
 //! The incoming pod of a decision, compiled.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::active::{Constraints, Subject};
+use super::active::{Constraints, InForce, Subject};
 use super::checks::{Checks, OwnPlace};
+use super::kept_defaults::KeptDefaults;
 use super::nominated::Incoming;
 use super::unchecked;
+use crate::account::heap;
 use crate::limits::Limit;
 use crate::matching::{
     Constraint, NodeAffinity, Path, Requests, Tolerations, Violations, names, times,
@@ -45,6 +46,8 @@ pub struct Question {
     pub checks: Checks,
     /// The fields that decide where the pod can run and that are never checked.
     pub unchecked: Box<[&'static str]>,
+    /// The default constraints that were in force last.
+    pub(super) defaults: KeptDefaults,
 }
 
 impl Question {
@@ -96,6 +99,7 @@ impl Question {
             constraints,
             checks,
             unchecked: unchecked::fields(spec),
+            defaults: KeptDefaults::default(),
         })
     }
 
@@ -132,12 +136,33 @@ impl Question {
 
     /// The constraints in force: the pod's own, or the default ones if it has
     /// none.
-    pub fn constraints_on(&self, read_view: &ReadView<'_>) -> Cow<'_, Constraints> {
+    pub fn constraints_on(&self, read_view: &ReadView<'_>) -> InForce<'_> {
         if !self.constraints.all.is_empty() {
-            return Cow::Borrowed(&self.constraints);
+            return InForce::Own(&self.constraints);
         }
         let controller = self.controller.as_ref();
-        Cow::Owned(Constraints::defaults(self.subject(), controller, read_view))
+        let make = || Constraints::defaults(self.subject(), controller, read_view);
+        InForce::Default(self.defaults.on(read_view, make))
+    }
+
+    /// What it takes in memory, in bytes, at most, with the default constraints
+    /// that it keeps.
+    pub fn memory_bytes(&self) -> usize {
+        let defaults = match self.constraints.all.is_empty() {
+            true => KeptDefaults::MAX_BYTES,
+            false => self.constraints.memory_bytes(),
+        };
+        let unchecked = heap::list::<&str>(self.unchecked.len());
+        size_of::<Self>()
+            + heap::block(self.namespace.len())
+            + self.incoming.heap_bytes()
+            + heap::texts(&self.labels)
+            + self.affinity.heap_bytes()
+            + self.tolerations.heap_bytes()
+            + self.controller.as_ref().map_or(0, Controller::heap_bytes)
+            + self.checks.heap_bytes()
+            + unchecked
+            + defaults
     }
 
     /// The parts of the pod that decide which nodes its constraints count in.

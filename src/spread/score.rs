@@ -30,6 +30,17 @@ pub struct NodeScore {
     pub ignored: bool,
 }
 
+impl NodeScore {
+    /// A score that is not normalized.
+    pub fn as_is(score: i64) -> Self {
+        Self {
+            score,
+            raw: score,
+            ignored: false,
+        }
+    }
+}
+
 impl<'a> Scores<'a> {
     /// Scores candidates, all of which exist.
     pub fn of(constraints: &'a Constraints, candidates: &[Slot], read_view: &ReadView<'a>) -> Self {

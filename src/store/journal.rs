@@ -14,9 +14,8 @@ use super::file::File;
 use super::file_location::FileLocation;
 use super::last_commit::LastCommit;
 use super::objects;
-use super::rows::EncodedEntry;
-use crate::proto::v1::change::Object;
-use crate::snapshot::{Aside, Entry, GroupCommit, Journal, JournalError};
+use super::rows::{EncodedEntry, PlaceRow};
+use crate::snapshot::{Aside, Batch, Entry, GroupCommit, Journal, JournalError};
 
 /// How often a store that buffers writes, while there is something to write.
 const BUFFERED: Duration = Duration::from_secs(1);
@@ -32,13 +31,13 @@ pub struct Store {
     pub(super) counts: Arc<StoreCounts>,
     /// The group commit of callers that have something to write.
     pub(super) group_commit: GroupCommit<Transacted, Result<(), JournalError>>,
-    pub(super) inner: Mutex<Inner>,
+    pub(super) inner: Mutex<StoreState>,
     /// Staged states that were given up. They are separate, because giving one
     /// up must not wait for a disk.
     pub(super) given_up: Mutex<Vec<Aside>>,
 }
 
-pub(super) struct Inner {
+pub(super) struct StoreState {
     /// `None` while the file cannot be opened after a fault.
     pub(super) file: Option<File>,
     /// The file of a start on a full disk, to be read; `None` once it was.
@@ -101,6 +100,22 @@ impl Store {
         }
     }
 
+    /// Takes entries with the place in the log that they come from: all of it or
+    /// nothing.
+    ///
+    /// # Errors
+    /// Those of [`Journal::append`].
+    pub fn append_at(&self, entries: &[Entry<'_>], place: Vec<u8>) -> Result<(), JournalError> {
+        let encode = |entry| {
+            let mut encoded = EncodedEntry::of(entry);
+            encoded.row.place = Some(PlaceRow {
+                place: place.clone(),
+            });
+            encoded
+        };
+        self.submit(Transacted::Entries(entries.iter().map(encode).collect()))
+    }
+
     fn submit(&self, work: Transacted) -> Result<(), JournalError> {
         let done = self.group_commit.join(work, |works| self.lead(works));
         if done == Err(JournalError::NoSpace) {
@@ -128,7 +143,7 @@ impl Store {
             Durability::Relaxed | Durability::Full => works.iter().all(Transacted::is_aside),
         };
         inner.number += 1;
-        let Inner {
+        let StoreState {
             file: Some(file),
             asides,
             number,
@@ -172,8 +187,9 @@ impl Journal for Store {
         Ok(aside)
     }
 
-    fn write_aside(&self, aside: Aside, objects: &[Object]) -> Result<(), JournalError> {
-        self.submit(Transacted::Aside(aside, objects::encode(objects)))
+    fn write_aside(&self, aside: Aside, changes: &Batch) -> Result<(), JournalError> {
+        let changes = objects::encode(changes.changes());
+        self.submit(Transacted::Aside(aside, changes))
     }
 
     fn drop_aside(&self, aside: Aside) {

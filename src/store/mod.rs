@@ -33,5 +33,5 @@ pub use file::FILE;
 pub use inspect::{Contents, Described, check, show};
 pub use journal::Store;
 pub use last_commit::Loss;
-pub use restore::Progress;
+pub use restore::{Progress, StoredSnapshot};
 pub use salvage::{Repaired, repair};

@@ -8,7 +8,7 @@ use redb::{ReadableTable, StorageError, Table};
 use super::sealed::{CHECKSUM, checksum, unseal};
 use crate::proto::v1::change::Object;
 use crate::snapshot::{
-    ObjectId, ObjectKind, OwnerKind, decode_object, encode_object, metadata_mut, metadata_of,
+    Form, ObjectId, ObjectKind, OwnerKind, ValidChange, decode_object, metadata_mut, metadata_of,
 };
 
 /// What a change takes, as a rule.
@@ -33,6 +33,9 @@ pub(super) enum RowChange<'a> {
     /// Key, and the uid that the object must have unless it is empty.
     Delete(&'a [u8], &'a str),
 }
+
+/// What precedes a namespace in metadata.
+const NAMESPACE_KEY: u8 = 3 << 3 | 2;
 
 // A change of a key begins with one of these, followed by a row.
 const PUT: u8 = 0;
@@ -128,24 +131,25 @@ impl<'a> RowChange<'a> {
 }
 
 /// Encodes changes.
-pub(super) fn encode(objects: &[Object]) -> EncodedChanges {
-    let mut bytes = Vec::with_capacity(objects.len() * USUAL_BYTES);
-    let mut changes = Vec::with_capacity(objects.len());
-    for object in objects {
+pub(super) fn encode<'c>(all: impl Iterator<Item = ValidChange<'c>>) -> EncodedChanges {
+    let count = all.size_hint().0;
+    let mut bytes = Vec::with_capacity(count * USUAL_BYTES);
+    let mut changes = Vec::with_capacity(count);
+    for change in all {
         let start = bytes.len();
-        let id = ObjectId::of(object);
+        let id = change.id;
         bytes.push(kind_byte(id.kind));
         bytes.extend_from_slice(id.namespace.as_bytes());
         bytes.push(0);
         bytes.extend_from_slice(id.name.as_bytes());
         let key = start..bytes.len();
-        bytes.push(match object {
-            Object::Delete(_) => DELETE,
+        bytes.push(match change.form {
+            Form::Delete(_) => DELETE,
             _ => PUT,
         });
         let row = bytes.len();
         bytes.extend_from_slice(&[0; CHECKSUM]);
-        encode_one(object, &id, &mut bytes);
+        encode_one(change, &mut bytes);
         let sum = checksum(&bytes[key.clone()], &bytes[row + CHECKSUM..]);
         bytes[row..row + CHECKSUM].copy_from_slice(&sum);
         changes.push((key.clone(), key.end..bytes.len()));
@@ -153,28 +157,32 @@ pub(super) fn encode(objects: &[Object]) -> EncodedChanges {
     EncodedChanges { bytes, changes }
 }
 
-fn encode_one(object: &Object, id: &ObjectId<'_>, bytes: &mut Vec<u8>) {
+fn encode_one(change: ValidChange<'_>, bytes: &mut Vec<u8>) {
     let start = bytes.len();
-    match object {
-        Object::Delete(reference) => bytes.extend_from_slice(reference.uid.as_bytes()),
-        _ => encode_object(object, bytes),
-    }
-    if let Some(metadata) = metadata_of(object) {
-        let namespace = Some(&*metadata.namespace).filter(|it| *it == id.namespace);
-        take_out_names(bytes, start, [id.name, namespace.unwrap_or_default()]);
+    match change.form {
+        Form::Delete(uid) => bytes.extend_from_slice(uid.as_bytes()),
+        _ => {
+            change.encode_object(bytes);
+            take_out_names(bytes, start, change.id);
+        }
     }
 }
 
 /// Takes name and namespace out of an encoded object, which its key has. They
 /// come first in its metadata, and that comes first in it.
-fn take_out_names(bytes: &mut Vec<u8>, start: usize, names: [&str; 2]) {
-    let field = |text: &str| match text.len() {
-        0 => 0,
-        len => 1 + length_delimiter_len(len) + len,
-    };
+fn take_out_names(bytes: &mut Vec<u8>, start: usize, id: ObjectId<'_>) {
+    let field = |text: &str| 1 + length_delimiter_len(text.len()) + text.len();
     let len = decode_length_delimiter(&bytes[start + 1..]).expect("metadata has a length");
-    let out: usize = names.map(field).iter().sum();
-    let after = start + 1 + length_delimiter_len(len) + out;
+    let content = start + 1 + length_delimiter_len(len);
+    let mut out = field(id.name);
+    let mut next = &bytes[content + out..content + len];
+    if next.split_off_first() == Some(&NAMESPACE_KEY)
+        && decode_length_delimiter(&mut next) == Ok(id.namespace.len())
+        && next.starts_with(id.namespace.as_bytes())
+    {
+        out += field(id.namespace);
+    }
+    let after = content + out;
     let (left, len) = (after - 1 - length_delimiter_len(len - out), len - out);
     bytes[left] = bytes[start];
     encode_length_delimiter(len, &mut &mut bytes[left + 1..after]).expect("there is room");

@@ -14,7 +14,7 @@ use super::durability::Durability;
 use super::error::{self, StoreError};
 use super::file::{self, File};
 use super::file_location::FileLocation;
-use super::journal::{Inner, PAUSE, Store};
+use super::journal::{PAUSE, Store, StoreState};
 use super::last_commit::LastCommit;
 use crate::snapshot::{GroupCommit, JournalError};
 
@@ -34,7 +34,7 @@ impl Store {
             durability,
             counts: Arc::new(StoreCounts::default()),
             group_commit: GroupCommit::default(),
-            inner: Mutex::new(Inner {
+            inner: Mutex::new(StoreState {
                 file: None,
                 unwritten: None,
                 has_begun: false,
@@ -54,6 +54,17 @@ impl Store {
         };
         store.open_first()?;
         Ok(store)
+    }
+
+    /// Takes what servers that share a log have kept as that of a server without one.
+    ///
+    /// # Errors
+    /// [`StoreError`]: it cannot be written.
+    pub fn leave_log(&self) -> Result<(), StoreError> {
+        let inner = self.inner.lock();
+        let file = inner.file.as_ref().or(inner.unwritten.as_ref());
+        let left = file.map_or(Ok(()), File::leave_log);
+        left.map_err(StoreError::redb(&self.directory))
     }
 
     /// Opens the file, or reads it as it is.
@@ -83,7 +94,7 @@ impl Store {
 
     /// Opens the file, which must still be the first one, and checks that it has
     /// every commit that is noted beside it.
-    fn open_file(&self, inner: &mut Inner) -> Result<(), StoreError> {
+    fn open_file(&self, inner: &mut StoreState) -> Result<(), StoreError> {
         let disk = Disk::open(&self.directory, self.durability, &self.counts)?;
         let file = File::open(&self.directory, disk)?;
         let noted = self.noted(inner)?;
@@ -120,14 +131,14 @@ impl Store {
         Ok(())
     }
 
-    fn noted(&self, inner: &Inner) -> Result<Option<u64>, StoreError> {
+    fn noted(&self, inner: &StoreState) -> Result<Option<u64>, StoreError> {
         let noted = inner.last_commit.noted();
         noted.map_err(StoreError::io(&self.directory))
     }
 
     /// Makes sure that the file is open and in its place. Refuses for a short time
     /// after a fault.
-    pub(super) fn ready(&self, inner: &mut Inner) -> Result<(), JournalError> {
+    pub(super) fn ready(&self, inner: &mut StoreState) -> Result<(), JournalError> {
         match &inner.paused {
             Some((until, refusal)) if Instant::now() < *until => return Err(refusal.clone()),
             _ => inner.paused = None,
@@ -145,7 +156,7 @@ impl Store {
     /// whole or not at all.
     pub(super) fn recover(
         &self,
-        inner: &mut Inner,
+        inner: &mut StoreState,
         works: &[Transacted],
         error: &redb::Error,
     ) -> Vec<Result<(), JournalError>> {
@@ -171,7 +182,7 @@ impl Store {
     }
 
     /// Opens the file again. States aside that were not finished are lost.
-    fn reopen(&self, inner: &mut Inner) -> Result<(), JournalError> {
+    fn reopen(&self, inner: &mut StoreState) -> Result<(), JournalError> {
         inner.asides.open.clear();
         inner.asides.dropped.clear();
         match self.open_file(inner) {
@@ -188,7 +199,7 @@ impl Store {
     }
 }
 
-impl Inner {
+impl StoreState {
     /// Notes the last commit, which is in the file. A commit that cannot be
     /// noted still counts: then the note is behind.
     pub(super) fn note_commit(&self) {

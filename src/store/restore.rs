@@ -10,12 +10,14 @@ use super::error::StoreError;
 use super::file::File;
 use super::journal::Store;
 use super::objects;
-use super::rows::{self, HeldRow, Kept, SnapshotRow};
+use super::rows::{self, SnapshotRow};
 use super::sealed;
 use super::tables::{HELD, objects_name, objects_table};
 use crate::matching::{Path as Field, Violations};
 use crate::proto::v1;
-use crate::snapshot::{Aside, Batch, Defaults, Limits, Registry, SavedSnapshot, Serial};
+use crate::snapshot::{
+    Aside, Batch, Defaults, HeldRow, Limits, Numbered, Registry, SavedSnapshot, Serial, held_row,
+};
 
 /// How many objects are read at a time.
 const PART: usize = 10_000;
@@ -37,9 +39,42 @@ pub struct Progress {
     pub total: u64,
 }
 
+/// A snapshot that is kept, without what it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredSnapshot {
+    /// Its name.
+    pub name: String,
+    /// Its epoch.
+    pub epoch: String,
+    /// The number of its last entry.
+    pub sequence: u64,
+    /// Where in a log it is, as it was given with the entry; `None` of a server without
+    /// a log.
+    pub place: Option<Vec<u8>>,
+}
+
 impl Store {
-    /// Restores all snapshots into a registry. Calls `tell` about once a second
-    /// with the progress, and at the end.
+    /// The snapshots that are kept.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`].
+    pub fn kept(&self) -> Result<Vec<StoredSnapshot>, StoreError> {
+        let inner = self.inner.lock();
+        let file = inner.unwritten.as_ref().or(inner.file.as_ref());
+        let file = file.expect("a store opens with a file to read");
+        let all = file.snapshots();
+        let all = all.map_err(StoreError::redb(&self.directory))?;
+        let kept = |(name, row): (String, SnapshotRow)| StoredSnapshot {
+            name,
+            epoch: row.epoch,
+            sequence: row.sequence,
+            place: row.place.map(|place| place.place),
+        };
+        Ok(all.into_iter().map(kept).collect())
+    }
+
+    /// Restores the snapshots that are `wanted` into a registry. Calls `tell` about once
+    /// a second with the progress, and at the end.
     ///
     /// # Errors
     /// [`StoreError::Damaged`] when anything cannot be read. Some snapshots may
@@ -47,6 +82,7 @@ impl Store {
     pub fn restore(
         &self,
         registry: &Registry,
+        wanted: impl Fn(&str) -> bool,
         mut tell: impl FnMut(Progress),
     ) -> Result<Progress, StoreError> {
         let start = Instant::now();
@@ -55,9 +91,10 @@ impl Store {
         let unwritten = inner.unwritten.take();
         let file = unwritten.as_ref().or(inner.file.as_ref());
         let file = file.expect("a store opens with a file to read");
-        let all = file
+        let mut all = file
             .snapshots()
             .map_err(StoreError::redb(&self.directory))?;
+        all.retain(|(name, _)| wanted(name));
         let mut progress = Progress {
             total: all.iter().map(|(_, row)| row.objects).sum(),
             ..Progress::default()
@@ -113,8 +150,8 @@ pub(super) fn read_saved(
     let (mut held, mut answers) = (Vec::new(), Vec::new());
     for (serial, kept) in read_kept(file, name)? {
         match kept {
-            Kept::Held(reservation) => held.push((serial, reservation)),
-            Kept::Answer(answer) => answers.push((serial, answer)),
+            Numbered::Held(reservation) => held.push((serial, reservation)),
+            Numbered::Answer(answer) => answers.push((serial, answer)),
         }
     }
     let defaults = row.defaults.clone().unwrap_or_default();
@@ -128,8 +165,8 @@ pub(super) fn read_saved(
         epoch: row.epoch.clone(),
         revision: row.revision,
         sequence: row.sequence,
-        created: rows::time(row.created),
-        updated: rows::time(row.updated),
+        created: held_row::time(row.created),
+        updated: held_row::time(row.updated),
         synced: row.synced,
         defaults: defaults.map_err(|faults| first(&faults))?,
         last_serial: row.last_serial,
@@ -138,7 +175,7 @@ pub(super) fn read_saved(
     })
 }
 
-fn read_kept(file: &File, name: &str) -> Result<Vec<(Serial, Kept)>, String> {
+fn read_kept(file: &File, name: &str) -> Result<Vec<(Serial, Numbered)>, String> {
     let text = |error: redb::Error| error.to_string();
     let read = || -> Result<Vec<(u64, Vec<u8>)>, redb::Error> {
         let held = file.begin_read()?.open_table(HELD)?;

@@ -100,6 +100,23 @@ impl File {
         Ok(Some(loss))
     }
 
+    /// Takes snapshots of servers that share a log as those of a server of its own: they
+    /// begin new epochs, for the others may go on with the old ones.
+    pub fn leave_log(&self) -> Result<(), redb::Error> {
+        let mut shared = self.snapshots()?;
+        shared.retain(|(_, row)| row.place.is_some());
+        if shared.is_empty() {
+            return Ok(());
+        }
+        for (_, row) in &mut shared {
+            row.place = None;
+        }
+        let transaction = self.begin_write()?;
+        renew_epochs(&transaction, shared)?;
+        transaction.commit()?;
+        Ok(())
+    }
+
     /// The number of the last commit that has one.
     pub fn number(&self) -> Result<Option<u64>, redb::Error> {
         let facts = match self.begin_read()?.open_table(FACTS) {
@@ -141,13 +158,15 @@ pub(super) fn note_number(transaction: &WriteTransaction, number: u64) -> Result
     Ok(())
 }
 
-/// Renews all epochs.
+/// Renews all epochs, but of what says where in a log it is: what is missing of that, the
+/// log has.
 fn renew_epochs(
     transaction: &WriteTransaction,
     all: Vec<(String, SnapshotRow)>,
 ) -> Result<(), redb::Error> {
     let mut snapshots = transaction.open_table(SNAPSHOTS)?;
-    for (name, mut row) in all {
+    let own = all.into_iter().filter(|(_, row)| row.place.is_none());
+    for (name, mut row) in own {
         row.epoch = Uuid::new_v4().to_string();
         tracing::warn!(snapshot = %name, epoch = %row.epoch, "began a new epoch");
         sealed::put(&mut snapshots, &name, &row)?;

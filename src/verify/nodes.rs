@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::finding::Findings;
 use crate::proto::v1;
 use crate::recount::{self, kept_off_by_cordon, node_affinity_matches, taints_tolerated};
-use crate::snapshot::{DomainId, Eligibility, Nodes, PartitionInUse, Slot, partition, topology};
+use crate::snapshot::{DomainId, DomainKey, Eligibility, Nodes, PartitionInUse, Slot, partition};
 
 /// Stands for a node that exists and has no domain.
 const NO_DOMAIN: &str = "none";
@@ -179,8 +179,8 @@ impl<'a> Eligible<'a> {
 
 fn domain_of<'a>(node: &'a v1::Node, key: &partition::Key) -> Option<&'a str> {
     match &key.topology {
-        topology::Key::Node => Some(name(node)),
-        topology::Key::Label(label) => {
+        DomainKey::Node => Some(name(node)),
+        DomainKey::Label(label) => {
             let labels = node.metadata.as_ref().map(|metadata| &metadata.labels);
             let value = labels.and_then(|labels| labels.get(&**label));
             let missing = key.missing_is_empty.then_some("");
@@ -192,8 +192,8 @@ fn domain_of<'a>(node: &'a v1::Node, key: &partition::Key) -> Option<&'a str> {
 /// A partition for a person.
 pub fn describe(key: &partition::Key) -> String {
     let mut text = match &key.topology {
-        topology::Key::Node => "single nodes".to_owned(),
-        topology::Key::Label(label) => format!("nodes by {label}"),
+        DomainKey::Node => "single nodes".to_owned(),
+        DomainKey::Label(label) => format!("nodes by {label}"),
     };
     let rules = &key.eligibility;
     if !rules.required_keys.is_empty() {

@@ -21,11 +21,12 @@ pub fn compare(
 ) -> Option<()> {
     let mut found: BTreeMap<String, String> = BTreeMap::new();
     for (name, namespace) in &frozen.namespaces {
-        for (index, pod_name) in namespace.pod_names().into_iter().enumerate() {
+        for (index, pod_name) in namespace.pod_names().enumerate() {
             if index % STRIDE == 0 && is_cancelled() {
                 return None;
             }
-            let Some(pod) = namespace.pod_to_wire(name, pod_name, frozen.nodes()) else {
+            let Some(pod) = namespace.pod_to_wire(name, &pod_name.to_string(), frozen.nodes())
+            else {
                 continue;
             };
             if let Some(node) = recount::node_promised(&pod) {

@@ -31,11 +31,11 @@ impl PodTally {
         is_cancelled: &dyn Fn() -> bool,
     ) -> Option<Self> {
         let mut sets: HashMap<LabelMap, Set> = HashMap::new();
-        for (index, pod) in namespace.pod_names().into_iter().enumerate() {
+        for (index, pod) in namespace.pod_names().enumerate() {
             if index % STRIDE == 0 && is_cancelled() {
                 return None;
             }
-            let Some(pod) = namespace.counted_pod_to_wire(name, pod, nodes) else {
+            let Some(pod) = namespace.counted_pod_to_wire(name, &pod.to_string(), nodes) else {
                 continue;
             };
             let set = sets
@@ -86,7 +86,7 @@ impl PodTally {
             let aspect = || "pods that have it".to_owned();
             findings.compare(name, subject, aspect, pods, set.pods);
             let aspect = || "whether it is found by its labels".to_owned();
-            let found = kept.find(&labels) == Some(id);
+            let found = kept.find_texts(&labels) == Some(id);
             findings.compare(name, subject, aspect, found, true);
             let counted = kept.counts(id);
             let counted = counted

@@ -27,11 +27,11 @@ pub fn compare(
     let nodes = frozen.nodes();
     let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
     for (name, namespace) in &frozen.namespaces {
-        for (index, pod) in namespace.pod_names().into_iter().enumerate() {
+        for (index, pod) in namespace.pod_names().enumerate() {
             if index % STRIDE == 0 && is_cancelled() {
                 return None;
             }
-            let Some(pod) = namespace.pod_to_wire(name, pod, nodes) else {
+            let Some(pod) = namespace.pod_to_wire(name, &pod.to_string(), nodes) else {
                 continue;
             };
             let Some(node) = room::node_taken(&pod) else {

@@ -60,6 +60,7 @@ pub(crate) fn update(registry: &Registry, changes: Value) {
         batch: Arc::new(batch.expect("valid")),
         defaults: None,
         expected_revision: None,
+        fence: None,
         arrived: registry.now().steady,
     };
     let updated = registry.update("default", offer);
@@ -209,6 +210,7 @@ fn a_patrol_comes_around_to_all_namespaces() {
             batch: Arc::new(batch.expect("valid")),
             defaults: None,
             expected_revision: None,
+            fence: None,
             arrived: registry.now().steady,
         };
         let updated = registry.update(snapshot, offer);

@@ -96,7 +96,7 @@ fn compare_sets(
     let known: HashSet<_> = watch.sets.iter().copied().collect();
     for (texts, _) in matched {
         let aspect = || format!("whether it is known to match {}", json(texts));
-        let kept = kept.find(texts).is_some_and(|id| known.contains(&id));
+        let kept = kept.find_texts(texts).is_some_and(|id| known.contains(&id));
         findings.compare(name, selector, aspect, kept, true);
     }
     let recounted: HashSet<&LabelMap> = matched.iter().map(|(l, _)| *l).collect();

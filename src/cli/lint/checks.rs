@@ -51,7 +51,7 @@ struct CheckedTemplate<'t> {
 }
 
 /// What a template's own rules say.
-pub(super) struct Checked {
+pub(super) struct TemplateFindings {
     /// The findings.
     pub(super) said: Vec<Said>,
     /// The constraints; none where the template is not valid.
@@ -59,7 +59,7 @@ pub(super) struct Checked {
 }
 
 /// Applies all rules to a template.
-pub(super) fn check(template: &Template, node_names: NodeNames) -> Checked {
+pub(super) fn check(template: &Template, node_names: NodeNames) -> TemplateFindings {
     const RULES: [fn(&CheckedTemplate<'_>) -> Vec<Said>; 8] = [
         explained,
         unknown_match_label_key,
@@ -71,7 +71,7 @@ pub(super) fn check(template: &Template, node_names: NodeNames) -> Checked {
         placement,
     ];
     if has_placeholder(&template.object.value) {
-        return Checked {
+        return TemplateFindings {
             said: vec![Said {
                 rule: LintRule::Unrendered,
                 field: String::new(),
@@ -91,7 +91,7 @@ pub(super) fn check(template: &Template, node_names: NodeNames) -> Checked {
             None
         }
     };
-    Checked { said, constraints }
+    TemplateFindings { said, constraints }
 }
 
 /// A template with its constraints, or what is wrong with it besides what is

@@ -15,25 +15,33 @@ mod settings;
 mod sharing;
 
 use std::cell::OnceCell;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use serde_json::json;
 
 use self::finding::LintFinding;
 use self::named::NamedObjects;
 use self::rule::{LintRule, Severity};
-use self::settings::Settings;
+use self::settings::LintSettings;
 use self::sharing::Workloads;
 use super::backend::Client;
 use super::exit::Exit;
 use super::source;
 use super::{output, render};
-use crate::manifest::{self, InputSource, ManifestError, Part, Positions, Template};
+use crate::explain::plural;
+use crate::manifest::{self, InputSource, ManifestError, ObjectText, Positions, Template};
 
 /// Flags of `evenkeel lint`.
 #[derive(Debug, Args)]
+#[command(group(
+    ArgGroup::new("checked")
+        .required(true)
+        .multiple(true)
+        .args(["files", "objects"])
+))]
 #[command(after_help = "\
 Examples:
   evenkeel lint -f deploy/
@@ -66,12 +74,7 @@ pub(crate) struct LintCommand {
     /// StatefulSet, DaemonSet, Job, CronJob, ReplicationController, and
     /// whatever else has a template.spec.containers) and KubeFleet's
     /// placements, also in lists. It skips other kinds.
-    #[arg(
-        short,
-        long = "file",
-        value_name = "FILE",
-        required_unless_present = "objects"
-    )]
+    #[arg(short, long = "file", value_name = "FILE")]
     files: Vec<PathBuf>,
 
     #[command(flatten)]
@@ -130,12 +133,14 @@ struct Linted {
     templates: usize,
     findings: Vec<LintFinding>,
     workloads: Workloads,
+    /// Which of the named objects there are.
+    named: BTreeSet<usize>,
 }
 
 /// A part of a file, with the places of its fields once somebody asks.
 struct PartOf<'t> {
     source: &'t InputSource,
-    part: &'t Part<'t>,
+    part: &'t ObjectText<'t>,
     positions: OnceCell<Positions>,
 }
 
@@ -169,6 +174,11 @@ impl LintCommand {
             self.lint(source, text, client.as_ref(), &mut linted)
                 .await?;
         }
+        let place = match self.state.asks_cluster() {
+            true => self.state.title(),
+            false => self.state.files(),
+        };
+        self.named.ensure_found(&linted.named, &place)?;
         let shared = std::mem::take(&mut linted.workloads).findings();
         linted.findings.extend(shared);
         linted.findings.retain_mut(|finding| {
@@ -190,8 +200,8 @@ impl LintCommand {
     }
 
     /// The settings of the file, and of the flags, which win.
-    fn settings(&self) -> Result<Settings> {
-        let mut settings = Settings::read(self.settings_file.as_deref())?;
+    fn settings(&self) -> Result<LintSettings> {
+        let mut settings = LintSettings::read(self.settings_file.as_deref())?;
         let flag = self.strict.then_some(Severity::Warning).or(self.fail_on);
         settings.fail_on = flag.or(settings.fail_on);
         for rule in &self.enable {
@@ -223,7 +233,7 @@ impl LintCommand {
                 part,
                 positions: OnceCell::new(),
             };
-            templates.retain(|template| self.named.is_meant(template));
+            templates.retain(|template| self.named.is_meant(template, &mut linted.named));
             for template in &templates {
                 self.lint_template(template, &file, client, linted).await?;
             }
@@ -263,7 +273,13 @@ impl LintCommand {
 
     fn text(&self, linted: &Linted) -> Result<String> {
         Ok(match self.output {
-            LintFormat::Text => render::lint(&linted.findings, linted.templates, linted.files),
+            LintFormat::Text => {
+                let place = match self.state.asks_cluster() && self.files.is_empty() {
+                    true => self.state.title(),
+                    false => plural(linted.files, "file"),
+                };
+                render::lint(&linted.findings, linted.templates, &place)
+            }
             LintFormat::Json => {
                 let value = json!({
                     "files": linted.files,

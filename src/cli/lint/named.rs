@@ -1,5 +1,6 @@
 //! Objects to lint by what they are called in a cluster: all of a kind, or one.
 
+use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use anyhow::Result;
@@ -9,7 +10,7 @@ use crate::cli::cluster;
 use crate::cli::selector::SelectorFlag;
 use crate::cli::source::SnapshotSource;
 use crate::manifest::{self, InputSource, ManifestError, ObjectName, Template};
-use crate::matching::{Selector, selector_text};
+use crate::matching::{Selector, names, selector_text};
 
 /// Flags that name objects.
 #[derive(Debug, Args)]
@@ -20,7 +21,7 @@ pub(crate) struct NamedObjects {
     /// It is looked up in the files of --load, else in the cluster of the current
     /// context or of --context, which is what it is checked on, too.
     #[arg(value_name = "KIND[/NAME]", value_delimiter = ',', conflicts_with_all = ["files", "on_server"])]
-    objects: Vec<Named>,
+    objects: Vec<ObjectOrKind>,
 
     /// Namespace of these objects [default: the context's, or `default`]
     #[arg(short, long, value_name = "NAMESPACE", requires = "objects")]
@@ -40,12 +41,12 @@ pub(crate) struct NamedObjects {
 
 /// A kind, or one object of it.
 #[derive(Debug, Clone, PartialEq)]
-struct Named {
+struct ObjectOrKind {
     kind: String,
     one: Option<ObjectName>,
 }
 
-impl FromStr for Named {
+impl FromStr for ObjectOrKind {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, &'static str> {
@@ -79,7 +80,8 @@ impl NamedObjects {
         let selects = self.selector.as_ref().map(SelectorFlag::compile);
         self.selects = selects.transpose()?;
         if !state.load.is_empty() {
-            self.namespace.get_or_insert_with(|| "default".to_owned());
+            self.namespace
+                .get_or_insert_with(|| names::DEFAULT_NAMESPACE.to_owned());
             let sources = manifest::expand(&state.load)?;
             let read = |source: InputSource| {
                 let text = source.read_to_string()?;
@@ -110,25 +112,41 @@ impl NamedObjects {
         Ok(texts)
     }
 
-    /// Whether a template is one of these objects. Of a file all are.
-    pub(super) fn is_meant(&self, template: &Template) -> bool {
+    /// Whether a template is one of these objects. Of a file all are. Adds to `found`
+    /// which of the arguments it is meant by.
+    pub(super) fn is_meant(&self, template: &Template, found: &mut BTreeSet<usize>) -> bool {
         let object = &template.object;
-        let namespace = match object.namespace() {
-            "" => "default",
-            namespace => namespace,
-        };
+        let namespace = names::namespace_or_default(object.namespace());
         let in_namespace = |own: Option<&str>| {
             let wanted = own.or(self.namespace.as_deref());
             (self.all_namespaces && own.is_none()) || wanted == Some(namespace)
         };
-        let is_it = |named: &Named| {
+        let is_it = |named: &ObjectOrKind| {
             let one = named.one.as_ref();
             named.kind.eq_ignore_ascii_case(object.kind())
                 && in_namespace(one.and_then(|one| one.namespace.as_deref()))
                 && one.is_none_or(|one| one.name == object.own_name())
         };
         let selects = |selector: &Selector| selector.matches_labels(&object.labels());
-        self.objects.is_empty()
-            || (self.objects.iter().any(is_it) && self.selects.as_ref().is_none_or(selects))
+        let arguments = self.objects.iter().enumerate();
+        let by: Vec<usize> = arguments
+            .filter_map(|(at, named)| is_it(named).then_some(at))
+            .collect();
+        found.extend(&by);
+        self.objects.is_empty() || (!by.is_empty() && self.selects.as_ref().is_none_or(selects))
+    }
+
+    /// Refuses names that none of the objects in `place` has. `found` are the
+    /// arguments that some have.
+    pub(super) fn ensure_found(&self, found: &BTreeSet<usize>, place: &str) -> Result<()> {
+        let named = self.objects.iter().enumerate();
+        let mut missing = named.filter(|(at, _)| !found.contains(at));
+        let Some(mut name) = missing.find_map(|(_, named)| named.one.clone()) else {
+            return Ok(());
+        };
+        if !self.all_namespaces {
+            name.namespace = name.namespace.or_else(|| self.namespace.clone());
+        }
+        anyhow::bail!("{place} has no {name}")
     }
 }

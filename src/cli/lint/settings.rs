@@ -17,11 +17,11 @@ pub(super) const FILE_NAME: &str = ".evenkeel-lint.toml";
 #[error("{}: {fault}", path.display())]
 pub(super) struct SettingsError {
     path: PathBuf,
-    fault: Fault,
+    fault: SettingsFault,
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Fault {
+enum SettingsFault {
     #[error("{0}")]
     Unreadable(#[from] io::Error),
     #[error("line {line}: {message}")]
@@ -33,7 +33,7 @@ enum Fault {
 /// How a rule is set.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Level {
+enum RuleLevel {
     Off,
     /// With the rule's own severity.
     On,
@@ -45,16 +45,16 @@ enum Level {
 /// The file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct File {
+struct SettingsFile {
     #[serde(alias = "fail_on")]
     fail_on: Option<Severity>,
     #[serde(default)]
-    rules: BTreeMap<String, Level>,
+    rules: BTreeMap<String, RuleLevel>,
 }
 
 /// Which rules are on, and how bad what they find is.
 #[derive(Debug, Default)]
-pub(super) struct Settings {
+pub(super) struct LintSettings {
     /// The least severe finding that fails; none where the file does not say.
     pub(super) fail_on: Option<Severity>,
     /// How bad findings are; none for a rule that is off. Rules that are not
@@ -62,7 +62,7 @@ pub(super) struct Settings {
     levels: BTreeMap<LintRule, Option<Severity>>,
 }
 
-impl Settings {
+impl LintSettings {
     /// The settings of a file, or of the one that is found.
     pub(super) fn read(named: Option<&Path>) -> Result<Self, SettingsError> {
         let found = match named {
@@ -75,9 +75,9 @@ impl Settings {
         Self::of_file(&path).map_err(|fault| SettingsError { path, fault })
     }
 
-    fn of_file(path: &Path) -> Result<Self, Fault> {
+    fn of_file(path: &Path) -> Result<Self, SettingsFault> {
         let text = fs::read_to_string(path)?;
-        let file: File = toml::from_str(&text).map_err(|error| syntax(&text, &error))?;
+        let file: SettingsFile = toml::from_str(&text).map_err(|error| syntax(&text, &error))?;
         let mut settings = Self {
             fail_on: file.fail_on,
             levels: BTreeMap::new(),
@@ -101,7 +101,7 @@ impl Settings {
     }
 }
 
-impl Level {
+impl RuleLevel {
     fn severity_of(self, rule: LintRule) -> Option<Severity> {
         match self {
             Self::Off => None,
@@ -121,9 +121,9 @@ fn find() -> Option<PathBuf> {
     files.find(|path| path.is_file())
 }
 
-fn syntax(text: &str, error: &toml::de::Error) -> Fault {
+fn syntax(text: &str, error: &toml::de::Error) -> SettingsFault {
     let start = error.span().map_or(0, |span| span.start);
-    Fault::Syntax {
+    SettingsFault::Syntax {
         line: text[..start].matches('\n').count() + 1,
         message: error.message().replace('\n', ", "),
     }

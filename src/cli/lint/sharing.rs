@@ -10,18 +10,18 @@ use crate::manifest::Template;
 use crate::matching::{Selector, names, selector_text};
 use crate::spread::Active;
 
-type Labels = BTreeMap<String, String>;
+type PodLabels = BTreeMap<String, String>;
 
 /// The workloads of all files, and what their constraints select.
 #[derive(Default)]
 pub(super) struct Workloads {
-    namespaces: BTreeMap<String, Namespace>,
+    namespaces: BTreeMap<String, NamespaceWorkloads>,
 }
 
 #[derive(Default)]
-struct Namespace {
+struct NamespaceWorkloads {
     /// Names of the workloads by the labels of their pods.
-    by_labels: BTreeMap<Labels, BTreeSet<String>>,
+    by_labels: BTreeMap<PodLabels, BTreeSet<String>>,
     selecting: Vec<Selecting>,
 }
 
@@ -77,20 +77,20 @@ impl Workloads {
     /// What there is to say once all workloads are known.
     pub(super) fn findings(self) -> Vec<LintFinding> {
         let namespaces = self.namespaces.into_values();
-        namespaces.flat_map(Namespace::findings).collect()
+        namespaces.flat_map(NamespaceWorkloads::findings).collect()
     }
 }
 
-impl Namespace {
+impl NamespaceWorkloads {
     fn findings(self) -> Vec<LintFinding> {
         // Most selectors require a pair, which few workloads have.
-        let mut by_pair: HashMap<(&str, &str), Vec<&Labels>> = HashMap::new();
+        let mut by_pair: HashMap<(&str, &str), Vec<&PodLabels>> = HashMap::new();
         for labels in self.by_labels.keys() {
             for (key, value) in labels {
                 by_pair.entry((key, value)).or_default().push(labels);
             }
         }
-        let everyone: Vec<&Labels> = self.by_labels.keys().collect();
+        let everyone: Vec<&PodLabels> = self.by_labels.keys().collect();
         let nobody = Vec::new();
         let mut findings = Vec::new();
         for selecting in &self.selecting {

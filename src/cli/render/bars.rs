@@ -29,14 +29,14 @@ pub(crate) struct Bar {
 
 /// How many cells a count takes, the same for all bars of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Scale {
+pub(crate) struct BarScale {
     longest: i64,
     cells: i64,
     /// Cells that something takes at least.
     fewest: i64,
 }
 
-impl Scale {
+impl BarScale {
     /// A scale on which all of `bars` fit. A limit far beyond all counts is
     /// off the scale, and not drawn.
     pub(crate) fn of<'b>(bars: impl IntoIterator<Item = &'b Bar>) -> Self {
@@ -63,7 +63,7 @@ impl Scale {
         }
     }
 
-    /// A scale for [`Scale::draw_growth`], for counts up to `longest`. A pod takes
+    /// A scale for [`BarScale::draw_growth`], for counts up to `longest`. A pod takes
     /// one cell, or less.
     pub(crate) fn of_growth(longest: i64) -> Self {
         Self {
@@ -150,7 +150,7 @@ mod tests {
             ),
         ];
         for (case, bars, expected) in cases {
-            let scale = Scale::of(&bars);
+            let scale = BarScale::of(&bars);
             let drawn: Vec<String> = bars.iter().map(|bar| scale.draw(bar, PLAIN)).collect();
             assert_eq!(drawn, expected, "{case}");
         }

@@ -2,7 +2,7 @@
 
 use anstyle::AnsiColor;
 
-use super::bars::{Bar, Scale};
+use super::bars::{Bar, BarScale};
 use super::constraint;
 use super::layout::paragraph;
 use super::style::{BAD, GOOD, HEADING, styled};
@@ -181,7 +181,7 @@ fn domains(
     let bars: Vec<Bar> = pairs()
         .map(|(domain, insight)| bar(report, domain, insight, constraint))
         .collect();
-    let scale = Scale::of(&bars);
+    let scale = BarScale::of(&bars);
     let rows = pairs().zip(&bars).map(|((domain, insight), bar)| {
         let (good, said) = verdict(constraint, domain, insight);
         let style = if good { GOOD } else { BAD };

@@ -8,13 +8,14 @@ use crate::cli::lint::rule::Severity;
 use crate::explain::plural;
 use crate::visible;
 
-/// The findings, two lines each, and how many there are.
-pub(crate) fn lint(findings: &[LintFinding], templates: usize, files: usize) -> String {
+/// The findings, two lines each, and how many there are. `place` is where the pod
+/// templates are that were looked at.
+pub(crate) fn lint(findings: &[LintFinding], templates: usize, place: &str) -> String {
     let mut text: String = findings.iter().map(finding).collect();
     if !findings.is_empty() {
         text.push('\n');
     }
-    text + &totals(findings, templates, files)
+    text + &totals(findings, templates, place)
 }
 
 fn style(severity: Severity) -> Style {
@@ -50,12 +51,11 @@ fn finding(finding: &LintFinding) -> String {
     text
 }
 
-fn totals(findings: &[LintFinding], templates: usize, files: usize) -> String {
-    let looked_at = format!(
-        "{} in {}",
-        plural(templates as i64, "pod template"),
-        plural(files as i64, "file")
-    );
+fn totals(findings: &[LintFinding], templates: usize, place: &str) -> String {
+    let looked_at = format!("{} in {place}", plural(templates, "pod template"));
+    if findings.is_empty() && templates == 0 {
+        return format!("nothing to check: no pod template in {place}\n");
+    }
     if findings.is_empty() {
         return format!("{}: {looked_at}\n", styled(GOOD, "nothing found"));
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::bars::Scale;
+use super::bars::BarScale;
 use super::constraint::value_text;
 use super::style::{BAD, GOOD, HEADING, styled};
 use super::table::table;
@@ -93,7 +93,7 @@ fn bars(head: &Head, before: Option<&ConstraintReport>, after: &ConstraintReport
         .map(|d| d.matching_pods)
         .max()
         .unwrap_or(0);
-    let scale = Scale::of_growth(most);
+    let scale = BarScale::of_growth(most);
     let mut domains: Vec<_> = after.domains.iter().collect();
     domains.sort_by(|a, b| a.value.cmp(&b.value));
     let listed = head.listed(domains.len());

@@ -6,7 +6,7 @@ use super::spread;
 use super::style::{BAD, GOOD, HEADING, styled};
 use super::table::table;
 use super::text::{number, plural, source_line};
-use crate::cli::report::{Report, Unbalanced};
+use crate::cli::report::{ClusterReport, Unbalanced};
 
 /// How the score is made.
 pub(super) const FORMULA: &str = "score = 100 × the average, over all workloads of at least two \
@@ -14,7 +14,7 @@ pub(super) const FORMULA: &str = "score = 100 × the average, over all workloads
     pods in the fullest domain now; 0 for a workload that violates a hard constraint";
 
 /// The report as text.
-pub(crate) fn report(snapshot: &str, report: &Report) -> String {
+pub(crate) fn report(snapshot: &str, report: &ClusterReport) -> String {
     let mut text = source_line(snapshot, report.revision, report.constraints.defaults());
     text.push_str(&format!("{}\n", counts(report)));
     let style = match report.score.value {
@@ -55,7 +55,7 @@ fn heading(text: &str) -> String {
 }
 
 /// What the cluster consists of.
-pub(super) fn counts(report: &Report) -> String {
+pub(super) fn counts(report: &ClusterReport) -> String {
     format!(
         "{}, {}, {}",
         plural(report.node_count, "node"),
@@ -65,7 +65,7 @@ pub(super) fn counts(report: &Report) -> String {
 }
 
 /// What holds the workloads even, a sentence each.
-pub(super) fn coverage_lines(report: &Report) -> Vec<String> {
+pub(super) fn coverage_lines(report: &ClusterReport) -> Vec<String> {
     let verdict = coverage::verdict(&report.constraints);
     let lines = coverage::lines(&report.constraints, false);
     std::iter::once(verdict).chain(lines).collect()

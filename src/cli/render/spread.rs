@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anstyle::Style;
 
-use super::bars::{Bar, Scale};
+use super::bars::{Bar, BarScale};
 use super::coverage;
 use super::layout::paragraph;
 use super::style::{BAD, GOOD, HEADING, styled};
@@ -315,7 +315,7 @@ fn domains(topology: &TopologySpread) -> String {
     let limit = max_skew.map(|max| topology.global_minimum.saturating_add(max));
     let bars = topology.domains.iter().map(|domain| bar_of(domain, limit));
     let bars: Vec<Bar> = bars.collect();
-    let scale = Scale::of(&bars);
+    let scale = BarScale::of(&bars);
     let rows = topology.domains.iter().zip(&bars).map(|(domain, bar)| {
         let within = max_skew.is_none_or(|max| domain.skew <= max);
         let style = if within { GOOD } else { BAD };

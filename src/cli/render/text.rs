@@ -21,7 +21,7 @@ pub(crate) struct Head<'a> {
 }
 
 /// Where an answer is from, for a page that is kept.
-pub(crate) struct Origin<'a> {
+pub(crate) struct Provenance<'a> {
     /// Name of the snapshot.
     pub(crate) snapshot: &'a str,
     /// The address of the server, or the files.

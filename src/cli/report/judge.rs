@@ -13,7 +13,7 @@ const DAEMON_SET: &str = "DaemonSet";
 /// How a whole cluster is spread.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Report {
+pub(crate) struct ClusterReport {
     /// The revision that it is about.
     pub(crate) revision: i64,
     /// How many nodes there are.
@@ -94,7 +94,7 @@ pub(super) fn report(
     key: &str,
     by_key: Option<&DescribeSpreadResponse>,
     by_node: Option<&DescribeSpreadResponse>,
-) -> Report {
+) -> ClusterReport {
     let violating: HashSet<String> = constraints
         .workloads
         .iter()
@@ -119,7 +119,7 @@ pub(super) fn report(
     unbalanced.retain(|one| one.even < one.most);
     unbalanced
         .sort_by(|a, b| (a.percent, -a.pods, &a.workload).cmp(&(b.percent, -b.pods, &b.workload)));
-    Report {
+    ClusterReport {
         revision: constraints.revision,
         node_count: snapshot.node_count,
         pod_count: snapshot.pod_count,

@@ -5,7 +5,7 @@ mod judge;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
-pub(crate) use judge::{Report, Risk, Unbalanced};
+pub(crate) use judge::{ClusterReport, Risk, Unbalanced};
 
 use super::backend::{Client, rpc};
 use super::exit::Exit;
@@ -100,7 +100,7 @@ impl ReportCommand {
         Ok(Exit::of_violations(report.constraints.violating_count))
     }
 
-    async fn gather(&self, client: &Client) -> Result<Report> {
+    async fn gather(&self, client: &Client) -> Result<ClusterReport> {
         let request = GetSnapshotRequest {
             snapshot: self.state.snapshot().to_owned(),
         };

@@ -9,7 +9,7 @@ use crate::proto::v1::constraint_insight::Minimum;
 use crate::proto::v1::left_out::Cause;
 use crate::snapshot::{NodeRef, ReadView, Slot};
 use crate::spread::fleet::{
-    HolderSpread, Judge, PickEffect, PlacementSpec, Refused, holders, score,
+    HolderSpread, Judge, PickEffect, PlacementSpec, RefusedBy, holders, score,
 };
 
 /// What it costs to look at a cluster and its labels, in units.
@@ -20,8 +20,6 @@ const LISTED: usize = 10;
 
 /// A decision and what it was made from.
 pub struct PlacementCase<'a> {
-    /// The placement.
-    pub question: &'a PlacementSpec,
     /// The constraints, hard ones first.
     pub spreads: &'a [HolderSpread],
     /// The state that it was decided on.
@@ -37,7 +35,7 @@ pub struct JudgedCluster<'a> {
     /// Its labels and taints.
     pub node: NodeRef<'a>,
     /// Its score, or why it has none.
-    pub verdict: Result<i64, Refused<'a>>,
+    pub verdict: Result<i64, RefusedBy<'a>>,
     /// Whether it passes the checks besides spread.
     pub passes: bool,
     /// Whether it holds the placement already: it cannot be picked again.
@@ -63,7 +61,6 @@ impl<'a> PlacementCase<'a> {
             })
         };
         Self {
-            question,
             spreads: judge.spreads(),
             read_view: *read_view,
             clusters: slots.iter().filter_map(judged).collect(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::case::PlacementCase;
 use crate::explain::diagnosis::Diagnosis;
 use crate::explain::words::{plural, sentence, verb};
-use crate::spread::fleet::{OverSkew, Refused};
+use crate::spread::fleet::{OverSkew, RefusedBy};
 
 /// The sentence of a placement: the result, the reason, and what would help.
 pub fn of(case: &PlacementCase<'_>, findings: &[Diagnosis]) -> String {
@@ -28,8 +28,8 @@ fn causes(case: &PlacementCase<'_>) -> Vec<String> {
     for cluster in case.clusters.iter().filter(|cluster| !cluster.holds) {
         match &cluster.verdict {
             Ok(_) => {}
-            Err(Refused::ByCheck(_)) => unfit += 1,
-            Err(Refused::BySpread(OverSkew { spread, .. })) => {
+            Err(RefusedBy::ByCheck(_)) => unfit += 1,
+            Err(RefusedBy::BySpread(OverSkew { spread, .. })) => {
                 let constraint = &spread.active.constraint;
                 let entry = by_spread.entry(spread.active.index);
                 let entry = entry.or_insert((0, &constraint.topology_key, constraint.max_skew));

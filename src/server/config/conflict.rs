@@ -1,5 +1,6 @@
 //! Settings that do not go together.
 
+use super::replication::LogConflict;
 use super::settings::Config;
 
 /// Settings that are each right and together wrong.
@@ -17,6 +18,9 @@ pub enum Conflict {
          --allow-plaintext where a proxy or mesh encrypts"
     )]
     Plaintext(std::net::SocketAddr),
+    /// Those of a shared log.
+    #[error(transparent)]
+    Log(#[from] LogConflict),
 }
 
 impl Config {
@@ -37,6 +41,7 @@ impl Config {
         if !has_tls && !is_loopback && !security.allow_plaintext {
             return Err(Conflict::Plaintext(self.listen));
         }
+        self.replication.shared_log()?;
         Ok(())
     }
 }

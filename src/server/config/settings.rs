@@ -11,6 +11,7 @@ use super::admin::AdminSettings;
 use super::clients::ClientSettings;
 use super::decision_log::DecisionLogSettings;
 use super::log::LogSettings;
+use super::replication::ReplicationSettings;
 use super::security::SecuritySettings;
 use super::state::StateSettings;
 use super::traces::TraceSettings;
@@ -79,6 +80,11 @@ pub struct Config {
     /// What survives a restart.
     #[command(flatten)]
     pub state: StateSettings,
+
+    /// The log that several servers share.
+    #[command(flatten)]
+    pub replication: ReplicationSettings,
+
     /// Who can connect, and how callers are identified.
     #[command(flatten)]
     pub security: SecuritySettings,

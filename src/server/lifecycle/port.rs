@@ -83,6 +83,7 @@ impl Port {
             PortLoad {
                 calls: kinds.calls.held(),
                 feeds: kinds.feeds.held(),
+                decision_streams: kinds.decisions.held(),
                 watches: kinds.watches.held(),
                 reflections: kinds.reflections.held(),
                 connections: connections.open(),

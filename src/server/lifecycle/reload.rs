@@ -41,7 +41,7 @@ impl From<ReloadError> for Error {
 type FileContents = Vec<Result<Vec<u8>, (io::ErrorKind, String)>>;
 
 /// What files hold, as it was last read and found good.
-pub type Live<T> = RwLock<Arc<T>>;
+pub type LiveSettings<T> = RwLock<Arc<T>>;
 
 /// Puts what the files hold to use.
 type Apply = Box<dyn Fn(&[Vec<u8>]) -> Result<(), BoxError> + Send>;
@@ -66,7 +66,7 @@ impl WatchedFiles {
         paths: Vec<PathBuf>,
         counts: &Arc<SecurityCounts>,
         parse: impl Fn(&[Vec<u8>]) -> Result<T, BoxError> + Send + 'static,
-    ) -> Result<(Arc<Live<T>>, Self), ReloadError> {
+    ) -> Result<(Arc<LiveSettings<T>>, Self), ReloadError> {
         let seen = read(&paths);
         let live = Arc::new(RwLock::new(Arc::new(parse(&whole(&paths, &seen)?)?)));
         let used = Arc::clone(&live);

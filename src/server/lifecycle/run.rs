@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use super::serve::serve;
-use crate::api;
+use super::started::Started;
 use crate::server::config::{self, Config};
 use crate::server::error::{BoxError, Error};
 use crate::server::telemetry::feeds::FeedCounts;
@@ -20,7 +20,7 @@ use crate::server::telemetry::logging;
 /// caller should exit at once: calls that did not end in time may still run.
 pub fn run<P, F, E>(config: Config, feeds: Vec<Arc<FeedCounts>>, preload: P) -> ExitCode
 where
-    P: FnOnce(api::Service) -> F,
+    P: FnOnce(Started) -> F,
     F: Future<Output = Result<(), E>>,
     E: Into<BoxError>,
 {

@@ -9,10 +9,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::health::Board;
+use super::joining::{self, Membership};
 use super::port::{Port, PortOffer};
 use super::security::Security;
 use super::signals::Signals;
-use super::{ends, patrol, reload, state, sweep};
+use super::started::Started;
+use super::{cleaning, comparing, ends, following, patrol, reload, state, sweep};
 use crate::account::Account;
 use crate::api;
 use crate::server::config::Config;
@@ -55,7 +57,7 @@ pub async fn serve<P, F, E>(
     preload: P,
 ) -> Result<(), Error>
 where
-    P: FnOnce(api::Service) -> F,
+    P: FnOnce(Started) -> F,
     F: Future<Output = Result<(), E>>,
     E: Into<BoxError>,
 {
@@ -63,17 +65,17 @@ where
     let counts = Arc::new(SecurityCounts::default());
     let security = Security::new(&config, &counts)?;
     let health = Board::new(config.expect_snapshot.clone());
-    let (registry, store) = restore(&config, &health, &mut signals).await?;
-    keep_up(&config, &registry, store.as_ref());
+    let kept = restore(&config, &health, &mut signals).await?;
+    kept.keep_up(&config);
 
     let draining = CancellationToken::new();
     let decoders = Decoders::start().map_err(Error::Runtime)?;
     let decisions = Decisions::start(&config)?;
-    let service = api::Service::new(Arc::clone(&registry), draining.clone());
+    let service = api::Service::new(Arc::clone(&kept.registry), draining.clone());
     let service = decisions.of(service.with_feeds_on(decoders.runtime(), Handle::current()));
     let methods = reflection::methods().map_err(|error| Error::Serve(error.into()))?;
     let telemetry = Telemetry::start(&config, methods)?;
-    let (account, handle) = (registry.account(), decoders.handle());
+    let (account, handle) = (kept.registry.account(), decoders.handle());
     let limits = CallLimits::new(&config, security.guard, account, handle)?;
     let offer = PortOffer {
         config: &config,
@@ -84,28 +86,18 @@ where
         draining: &draining,
     };
     let port = Port::bind(offer, account).await?;
-    let sources = Sources {
-        port: port.load(),
-        threads: Arc::clone(port.threads()),
-        health: Arc::new(health.clone()),
-        registry: Arc::clone(&registry),
-        security: counts,
-        decision_log: decisions.log(),
-        store: store.as_ref().map(|store| Arc::clone(store.counts())),
-        feeds,
-    };
+    let sources = kept.sources(&port, &health, &decisions, counts, feeds);
     let _admin = telemetry.open_admin(&config, sources, levels)?;
     let workers = port.serve(&config, security.tls)?;
     let interval = config.security.reload_interval;
     tokio::spawn(reload::run(security.watched, interval));
 
-    let signal = until_told(preload(service), &health, &mut signals).await?;
+    let started = Started::new(service, kept.member);
+    let signal = until_told(preload(started), &health, &mut signals).await?;
     info!(?signal, "draining");
-    let ended = tokio::select! {
-        drained = drain(&config, &health, &draining, workers, telemetry) => drained,
-        signal = signals.next() => Err(Error::Interrupted(signal)),
-    };
-    close(decisions, store.filter(|_| ended.is_ok())).await;
+    let drained = drain(&config, &health, &draining, workers, telemetry);
+    let ended = unless_told(drained, &mut signals).await;
+    close(decisions, kept.store.filter(|_| ended.is_ok())).await;
     ended
 }
 
@@ -118,38 +110,115 @@ async fn close(decisions: Decisions, store: Option<Arc<Store>>) {
     }
 }
 
-/// The registry, with what the state directory keeps.
+/// The server's part in a fleet, if it shares a log.
+async fn join(
+    config: &Config,
+    store: Option<&Arc<Store>>,
+    signals: &mut Signals,
+) -> Result<Option<Membership>, Error> {
+    let shared = config.replication.shared_log();
+    let Some(shared) = shared.map_err(|conflict| Error::Log(conflict.into()))? else {
+        return Ok(None);
+    };
+    let joined = unless_told(joining::connect(shared, store.cloned()), signals).await;
+    joined.map(Some)
+}
+
+/// What `work` comes to, unless a signal comes first.
+async fn unless_told<T>(
+    work: impl Future<Output = Result<T, Error>>,
+    signals: &mut Signals,
+) -> Result<T, Error> {
+    tokio::select! {
+        done = work => done,
+        signal = signals.next() => Err(Error::Interrupted(signal)),
+    }
+}
+
+/// The snapshots, and what keeps them.
+struct KeptSnapshots {
+    registry: Arc<Registry>,
+    store: Option<Arc<Store>>,
+    member: Option<Membership>,
+}
+
+/// Joins a fleet, if there is to be one, and takes what the state directory or the
+/// log keeps.
 async fn restore(
     config: &Config,
     health: &Board,
     signals: &mut Signals,
-) -> Result<(Arc<Registry>, Option<Arc<Store>>), Error> {
+) -> Result<KeptSnapshots, Error> {
+    let store = state::open(&config.state).await?;
+    let member = join(config, store.as_ref(), signals).await?;
     let mut registry = Registry::new(config.limits.clone(), Arc::new(health.clone()))
         .with_max_ages(MaxAges::from(&config.trust))
         .with_account(Account::new(config.limits.max_memory_bytes));
-    let store = state::open(&config.state).await?;
-    if let Some(store) = &store {
-        registry = registry.with_journal(Arc::clone(store) as _);
+    match (&member, &store) {
+        (Some(member), _) => registry = registry.with_journal(Arc::clone(&member.replica) as _),
+        (None, Some(store)) => registry = registry.with_journal(Arc::clone(store) as _),
+        (None, None) => {}
     }
     for name in &config.expect_snapshot {
         registry.expect(name);
     }
     let registry = Arc::new(registry);
-    if let Some(store) = &store {
-        tokio::select! {
-            restored = state::restore(store, &registry) => restored?,
-            signal = signals.next() => return Err(Error::Interrupted(signal)),
-        }
+    if let Some(member) = &member {
+        unless_told(member.examine_local(), signals).await?;
     }
-    Ok((registry, store))
+    if let Some(store) = &store {
+        let replica = member.as_ref().map(|member| Arc::clone(&member.replica));
+        unless_told(state::restore(store, &registry, replica), signals).await?;
+    }
+    if let Some(member) = &member {
+        member.replica.serve(&registry);
+        member.replica.resume();
+        unless_told(member.catch_up(&registry), signals).await?;
+    }
+    Ok(KeptSnapshots {
+        registry,
+        store,
+        member,
+    })
 }
 
-/// Starts what is done at intervals, for as long as the runtime lives.
-fn keep_up(config: &Config, registry: &Arc<Registry>, store: Option<&Arc<Store>>) {
-    let (idle, interval) = (config.views.view_idle, config.trust.verify_interval);
-    tokio::spawn(sweep::run(Arc::clone(registry), store.cloned(), idle));
-    tokio::spawn(ends::run(Arc::clone(registry)));
-    tokio::spawn(patrol::run(Arc::clone(registry), interval));
+impl KeptSnapshots {
+    /// Starts what is done at intervals, for as long as the runtime lives.
+    fn keep_up(&self, config: &Config) {
+        let (idle, interval) = (config.views.view_idle, config.trust.verify_interval);
+        let registry = || Arc::clone(&self.registry);
+        tokio::spawn(sweep::run(registry(), self.store.clone(), idle));
+        tokio::spawn(ends::run(registry()));
+        tokio::spawn(patrol::run(registry(), interval));
+        if let Some(member) = &self.member {
+            tokio::spawn(following::run(member.clone()));
+            tokio::spawn(following::keep_checkpoints(member.clone()));
+            tokio::spawn(cleaning::run(member.clone()));
+            tokio::spawn(comparing::run(member.clone()));
+        }
+    }
+
+    /// What telemetry reads of this and of the rest of the server.
+    fn sources(
+        &self,
+        port: &Port,
+        health: &Board,
+        decisions: &Decisions,
+        security: Arc<SecurityCounts>,
+        feeds: Vec<Arc<FeedCounts>>,
+    ) -> Sources {
+        Sources {
+            port: port.load(),
+            threads: Arc::clone(port.threads()),
+            health: Arc::new(health.clone()),
+            registry: Arc::clone(&self.registry),
+            store: self.store.as_ref().map(|store| Arc::clone(store.counts())),
+            shared_log: self.member.as_ref().map(Membership::source),
+            security,
+            decision_log: decisions.log(),
+            feeds,
+        }
+    }
 }
 
 /// Becomes healthy once `preload` is done, and waits for the signal to stop.

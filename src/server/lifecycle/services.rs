@@ -15,14 +15,15 @@ use crate::server::transport::{endings, reflection};
 
 /// How much of a feed may be on its way unread: enough for several batches,
 /// so that a feeder never waits for a window to open.
-const STREAM_WINDOW_BYTES: u32 = 1 << 20;
+const STREAM_WINDOW_BYTES: u32 = 512 << 10;
 
 /// The same over all streams of a connection.
-const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = STREAM_WINDOW_BYTES;
 
-/// The largest piece that a client may send at once. A batch in 16 KiB pieces,
-/// which is what HTTP/2 starts with, costs twice the reads.
-const FRAME_BYTES: u32 = 256 << 10;
+/// The largest piece that a client may send at once: as much as is read of a
+/// connection in one turn. A batch in 16 KiB pieces, which is what HTTP/2 starts
+/// with, costs twice the reads.
+const FRAME_BYTES: u32 = 64 << 10;
 
 /// All services behind one listener, with one layer before all of them: the
 /// rules for calls apply to every service.

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use tracing::{error, info};
 
+use crate::replica::Replica;
 use crate::server::config::StateSettings;
 use crate::server::error::Error;
 use crate::snapshot::Registry;
@@ -21,12 +22,21 @@ pub async fn open(settings: &StateSettings) -> Result<Option<Arc<Store>>, Error>
     Ok(Some(Arc::new(opened.map_err(Error::State)?)))
 }
 
-/// Gives a registry back what the directory keeps.
-pub async fn restore(store: &Arc<Store>, registry: &Arc<Registry>) -> Result<(), Error> {
+/// Gives a registry back what the directory keeps; of a server of a fleet what the log
+/// continues.
+pub async fn restore(
+    store: &Arc<Store>,
+    registry: &Arc<Registry>,
+    replica: Option<Arc<Replica>>,
+) -> Result<(), Error> {
     let (store, registry) = (Arc::clone(store), Arc::clone(registry));
     let restored = aside(move || {
         let start = Instant::now();
-        let done = store.restore(&registry, |progress| {
+        if replica.is_none() {
+            store.leave_log()?;
+        }
+        let wanted = |name: &str| replica.as_ref().is_none_or(|it| it.is_local(name));
+        let done = store.restore(&registry, wanted, |progress| {
             let (objects, total) = (progress.objects, progress.total);
             info!(snapshots = progress.snapshots, objects, total, "restoring");
         })?;

@@ -1,12 +1,46 @@
 //! Plain counts, to which the rest of the server notes what happens. They know
 //! nothing of metrics.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
+use dashmap::DashMap;
 use parking_lot::Mutex;
 use tokio::runtime::RuntimeMetrics;
 
 use crate::limits::Limit;
+
+/// How long logs are, and whether they can be reached, as they were last asked.
+#[derive(Debug, Default)]
+pub struct Tails {
+    last: DashMap<String, u64>,
+    is_away: AtomicBool,
+}
+
+impl Tails {
+    /// Notes the sequence of the last message of a log; nothing when that could
+    /// not be asked.
+    pub fn note(&self, snapshot: &str, last: Option<u64>) {
+        self.is_away.store(last.is_none(), Ordering::Relaxed);
+        if let Some(last) = last {
+            self.last.insert(snapshot.to_owned(), last);
+        }
+    }
+
+    /// Forgets a log that is gone.
+    pub fn forget(&self, snapshot: &str) {
+        self.last.remove(snapshot);
+    }
+
+    /// The sequence of the last message; 0 when nothing is known.
+    pub(super) fn of(&self, snapshot: &str) -> u64 {
+        self.last.get(snapshot).map_or(0, |last| *last)
+    }
+
+    /// Whether the log was reached the last time.
+    pub(super) fn is_reachable(&self) -> bool {
+        !self.is_away.load(Ordering::Relaxed)
+    }
+}
 
 /// How many calls and connections were refused for each limit. Refusals are
 /// rare, or calls are cheap, so all threads share this.

@@ -3,11 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use super::metrics::Histogram;
+use crate::log::lease::Lease;
 
 /// Why a kind is listed, from the first object to the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,6 +115,8 @@ pub struct FeedCounts {
     kinds: Vec<(&'static str, KindCounts)>,
     /// What is wrong now, by what it is about.
     troubles: Mutex<BTreeMap<&'static str, String>>,
+    /// The right to feed, where servers share it.
+    lease: OnceLock<Arc<Lease>>,
 }
 
 impl FeedCounts {
@@ -123,7 +127,24 @@ impl FeedCounts {
             snapshot: snapshot.to_owned(),
             kinds: kinds.collect(),
             troubles: Mutex::default(),
+            lease: OnceLock::new(),
         }
+    }
+
+    /// Says that one of several servers feeds at a time: the one with this lease.
+    pub fn share(&self, lease: Arc<Lease>) {
+        self.lease.get_or_init(|| lease);
+    }
+
+    /// Whether this server feeds.
+    pub(super) fn is_feeding(&self) -> bool {
+        self.lease.get().is_none_or(|lease| lease.is_held())
+    }
+
+    /// The server that feeds while this one stands by.
+    pub(super) fn other_feeder(&self) -> Option<String> {
+        let lease = self.lease.get().filter(|lease| !lease.is_held())?;
+        lease.holder()
     }
 
     /// The snapshot that is fed.
@@ -151,8 +172,12 @@ impl FeedCounts {
         }
     }
 
-    /// What is wrong now, a line each.
+    /// What is wrong now, a line each. Nothing while another server feeds: what was
+    /// wrong here is wrong no longer, or not known.
     pub fn troubles(&self) -> Vec<String> {
+        if self.other_feeder().is_some() {
+            return Vec::new();
+        }
         let troubles = self.troubles.lock();
         // What is wrong with the whole cluster is wrong with each kind.
         let distinct: BTreeSet<&String> = troubles.values().collect();

@@ -9,8 +9,8 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
 use super::metrics::{Method, Recorder};
-use super::traces::{Started, Tracer};
-use crate::api::Decision;
+use super::traces::{SpanStart, Tracer};
+use crate::api::{self, Decision};
 use crate::limits::Limit;
 
 /// Notes the calls of one thread.
@@ -46,7 +46,7 @@ pub struct ObservedCall {
     /// None of a call that is not noted.
     method: Option<Method>,
     arrived: Instant,
-    started: Option<Started>,
+    started: Option<SpanStart>,
     decision: Option<Decision>,
     /// How it ended, once that is known.
     code: Option<Code>,
@@ -74,9 +74,30 @@ impl ObservedCall {
     }
 }
 
+impl api::ObserveQuestions for CallObserver {
+    fn answered(&self, method: &str, arrived: Instant, ended: Result<Option<&Decision>, &Status>) {
+        let calls = self.recorder.calls();
+        let (code, decision) = match ended {
+            Ok(decision) => (Code::Ok, decision),
+            Err(status) => (status.code(), None),
+        };
+        if let Err(status) = ended
+            && code == Code::ResourceExhausted
+            && let Some(limit) = limit_of(status)
+        {
+            calls.refusals().note(limit);
+        }
+        self.recorder
+            .ended(calls.method(method), arrived, code, decision);
+    }
+}
+
 /// The limit for which a call was refused.
 fn limit(headers: &HeaderMap) -> Option<Limit> {
-    let status = Status::from_header_map(headers)?;
+    limit_of(&Status::from_header_map(headers)?)
+}
+
+fn limit_of(status: &Status) -> Option<Limit> {
     let info = status.get_details_error_info()?;
     Limit::named(info.metadata.get("limit")?)
 }

@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
-use super::counts::{SecurityCounts, Threads};
+use super::counts::{SecurityCounts, Tails, Threads};
 use super::feeds::FeedCounts;
 use crate::decision_log::DecisionLog;
+use crate::replica::Replica;
 use crate::snapshot::Registry;
 use crate::store::StoreCounts;
 
@@ -25,6 +26,8 @@ pub struct PortLoad {
     pub calls: usize,
     /// Feeds open now.
     pub feeds: usize,
+    /// Open streams of questions.
+    pub decision_streams: usize,
     /// Health watches open now.
     pub watches: usize,
     /// Reflection streams open now.
@@ -38,6 +41,19 @@ pub struct PortLoad {
 /// Reads the load of the port.
 pub type ReadPort = Box<dyn Fn() -> PortLoad + Send + Sync>;
 
+/// A server's part in a fleet.
+#[derive(Clone)]
+pub struct SharedLogSource {
+    pub replica: Arc<Replica>,
+    pub tails: Arc<Tails>,
+}
+
+impl std::fmt::Debug for SharedLogSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SharedLogSource").finish_non_exhaustive()
+    }
+}
+
 /// All that is read.
 pub struct Sources {
     pub port: ReadPort,
@@ -48,6 +64,8 @@ pub struct Sources {
     pub decision_log: Option<DecisionLog>,
     /// None when the state is in memory only.
     pub store: Option<Arc<StoreCounts>>,
+    /// None when no log is shared with others.
+    pub shared_log: Option<SharedLogSource>,
     pub security: Arc<SecurityCounts>,
     /// Feeds that run inside this process.
     pub feeds: Vec<Arc<FeedCounts>>,

@@ -77,16 +77,16 @@ impl Traces {
 pub struct Tracer(SdkTracer);
 
 /// What a span needs to know of the start of its call.
-pub struct Started {
+pub struct SpanStart {
     at: SystemTime,
     parent: Context,
 }
 
 impl Tracer {
     /// A call has arrived with these headers.
-    pub fn begin(&self, headers: &HeaderMap) -> Started {
+    pub fn begin(&self, headers: &HeaderMap) -> SpanStart {
         let propagator = TraceContextPropagator::new();
-        Started {
+        SpanStart {
             at: SystemTime::now(),
             parent: propagator.extract_with_context(&Context::new(), &Headers(headers)),
         }
@@ -95,13 +95,13 @@ impl Tracer {
     /// The call has ended.
     pub fn end(
         &self,
-        started: Started,
+        started: SpanStart,
         method: &str,
         arrived: Instant,
         code: Code,
         decision: Option<&Decision>,
     ) {
-        let Started { at, parent } = started;
+        let SpanStart { at, parent } = started;
         let call = SpanBuilder::from_name(format!("{SERVICE}/{method}"))
             .with_kind(SpanKind::Server)
             .with_start_time(at)

@@ -21,11 +21,12 @@ use super::connections::Peer;
 use super::decoded_size::DecodedSizes;
 use super::decoders::{DecodersHandle, LARGE};
 use super::identity::Guard;
-use super::kinds::{Kind, Kinds};
+use super::kinds::{CallKind, Kinds};
 use super::refusals::LibraryRefusals;
 use super::requests::{IncomingRequest, RequestTerms};
 use super::responses::{EncodedAnswer, OutgoingAnswer};
 use super::send_timeout::Answers;
+use super::turns::ArrivedCall;
 use crate::access::Caller;
 use crate::account::{Account, Charge, Part};
 use crate::api;
@@ -94,6 +95,16 @@ impl CallLimits {
         }
     }
 
+    /// Has the observer told of the questions of a stream of them.
+    fn observe_questions(&self, kind: CallKind, request: &mut Request<Body>) {
+        if kind == CallKind::Decisions
+            && let Some(observer) = &self.observer
+        {
+            let observer = api::QuestionObserver(Arc::clone(observer) as _);
+            request.extensions_mut().insert(observer);
+        }
+    }
+
     /// How many calls of each kind there are and may be.
     pub fn kinds(&self) -> &Kinds {
         &self.shared.kinds
@@ -102,7 +113,7 @@ impl CallLimits {
 
 impl SharedLimits {
     /// Identifies the caller, and takes a slot and memory for the call.
-    fn admit(&self, kind: Kind, request: &mut Request<Body>) -> Result<Admitted, api::Error> {
+    fn admit(&self, kind: CallKind, request: &mut Request<Body>) -> Result<Admitted, api::Error> {
         match &self.guard {
             Some(guard) if kind.is_spread() => guard.identify(request)?,
             // Open to everybody, but not about every snapshot.
@@ -120,7 +131,7 @@ impl SharedLimits {
             false => Part::Requests,
         };
         // Health checks have their own slots, which also limits their memory.
-        let base = (kind != Kind::Check).then(|| self.account.charge(part, CALL_BYTES));
+        let base = (kind != CallKind::Check).then(|| self.account.charge(part, CALL_BYTES));
         Ok(Admitted {
             who,
             slot,
@@ -128,7 +139,13 @@ impl SharedLimits {
         })
     }
 
-    fn terms(&self, kind: Kind) -> RequestTerms {
+    /// An answer that is an error alone.
+    fn refused(&self, status: Status) -> Response<EncodedAnswer> {
+        let head = status.into_http();
+        head.map(|body| EncodedAnswer::empty(body, Arc::clone(&self.account)))
+    }
+
+    fn terms(&self, kind: CallKind) -> RequestTerms {
         RequestTerms {
             kind,
             max_message_bytes: self.kinds.max_message_bytes(kind),
@@ -179,54 +196,60 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let kind = Kind::of(request.uri().path());
+        let peer = request.extensions().get::<Peer>();
+        let arrived = peer.map(|peer| peer.calls.arrive());
+        let kind = CallKind::of(request.uri().path());
         let observer = self.limits.observer.as_ref();
         let call = observer.map(|observer| observer.begin(&request, kind.is_spread()));
         // The one that is ready, for now.
         let ready = self.inner.clone();
         let inner = std::mem::replace(&mut self.inner, ready);
-        Box::pin(take(inner, self.limits.clone(), kind, call, request))
+        let limits = self.limits.clone();
+        Box::pin(take(inner, limits, kind, call, (request, arrived)))
     }
 }
 
-/// Takes a call, or refuses it. All checks begin when this is first polled, so
-/// of calls that arrive together, a refused one does not stop the others.
+/// The answer to a call that may not be made.
+fn unmade(error: api::Error, call: Option<ObservedCall>) -> Response<Body> {
+    let refused = Status::from(error).into_http();
+    if let Some(mut call) = call {
+        call.answered(&refused);
+    }
+    refused
+}
+
+/// Takes a call in a turn of its connection, or refuses it. All checks begin when this
+/// is first polled, so of calls that arrive together, a refused one does not stop the
+/// others.
 async fn take<S>(
     inner: S,
     limits: CallLimits,
-    kind: Kind,
-    mut call: Option<ObservedCall>,
-    mut request: Request<Body>,
+    kind: CallKind,
+    call: Option<ObservedCall>,
+    (mut request, arrived): (Request<Body>, Option<ArrivedCall>),
 ) -> Result<Response<Body>, Infallible>
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Send + 'static,
     S::Future: Send + 'static,
 {
+    limits.observe_questions(kind, &mut request);
     let shared = limits.shared;
+    let turns = match arrived {
+        Some(call) => Some(call.begin().await),
+        None => None,
+    };
     let Admitted { who, slot, base } = match shared.admit(kind, &mut request) {
         Ok(admitted) => admitted,
-        Err(error) => {
-            let refused = Status::from(error).into_http();
-            if let Some(call) = &mut call {
-                call.answered(&refused);
-            }
-            return Ok(refused);
-        }
+        Err(error) => return Ok(unmade(error, call)),
     };
     // Dropped before the slot: a call whose slot is free has been counted.
     let mut call = call;
-    let close = request.extensions().get::<Peer>();
-    let close = close.map(|peer| Arc::clone(&peer.close));
     let last_moment = api::last_moment(request.headers());
     // In place: what an answer waits for is large, and moving it would cost more
     // than most answers.
     let answer = pin!(answer(inner, request, kind, who, Arc::clone(&shared)));
     let answered = by(last_moment, answer).await;
-    let refused = |status: Status| {
-        let head = status.into_http();
-        head.map(|body| EncodedAnswer::empty(body, Arc::clone(&shared.account)))
-    };
-    let mut response = answered.unwrap_or_else(refused);
+    let mut response = answered.unwrap_or_else(|status| shared.refused(status));
     shared.refusals.amend(response.headers_mut());
     if let Some(call) = &mut call {
         call.answered(&response);
@@ -237,7 +260,7 @@ where
             chunks: Chunks::default(),
             refusals: shared.refusals,
             call,
-            watch: close.map(|close| limits.answers.watch(close)),
+            watch: turns.map(|turns| limits.answers.watch(Arc::clone(&turns.connection))),
             _slot: slot,
             _base: base,
             is_over: false,
@@ -249,7 +272,7 @@ where
 async fn answer<S>(
     inner: S,
     request: Request<Body>,
-    kind: Kind,
+    kind: CallKind,
     who: CallerKey,
     shared: Arc<SharedLimits>,
 ) -> Result<Response<EncodedAnswer>, Status>

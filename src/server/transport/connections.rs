@@ -17,8 +17,8 @@ use tokio_stream::Stream;
 use tonic::transport::server::Connected;
 use tracing::{debug, warn};
 
-use super::send_timeout::CloseSignal;
 use super::tls::{self, Tls};
+use super::turns::{CallTurns, ReadingTurn};
 use crate::access::CertificateName;
 use crate::account::{Account, Charge, Part};
 use crate::limits::Limit;
@@ -126,6 +126,7 @@ impl Listener {
         charge.set(CONNECTION_BYTES);
         Some(Accepted {
             stream: stream.ok()?,
+            counts: Arc::clone(counts),
             slot,
             charge,
         })
@@ -179,6 +180,7 @@ pub struct Handshake {
 /// An accepted connection that no runtime serves yet.
 pub struct Accepted {
     stream: std::net::TcpStream,
+    counts: Arc<ConnectionCounts>,
     slot: OwnedSemaphorePermit,
     charge: Charge,
 }
@@ -186,7 +188,7 @@ pub struct Accepted {
 impl Accepted {
     /// The connection, served by the runtime that this is called on, after the
     /// handshake if there is to be one.
-    pub async fn adopt(mut self, handshake: &Handshake) -> io::Result<Connection> {
+    pub async fn adopt(mut self, handshake: &Handshake) -> io::Result<AcceptedConnection> {
         let stream = TcpStream::from_std(self.stream)?;
         let address = stream.peer_addr()?;
         let (stream, names) = match &handshake.tls {
@@ -199,18 +201,20 @@ impl Accepted {
                 (Socket::Tls(Box::new(stream)), names)
             }
         };
-        Ok(Connection {
+        Ok(AcceptedConnection {
             stream,
             peer: Peer {
                 address,
                 certificate: names.map(Into::into),
-                close: Arc::default(),
+                calls: Arc::default(),
             },
             written: false,
             preface: Some(Preface {
                 missing: PREFACE_BYTES,
                 deadline: Box::pin(tokio::time::sleep(handshake.preface_timeout)),
             }),
+            turn: ReadingTurn::default(),
+            counts: self.counts,
             _slot: self.slot,
             _charge: self.charge,
         })
@@ -224,12 +228,12 @@ pub struct Peer {
     pub address: SocketAddr,
     /// The names of its certificate, if it has one that was verified.
     pub certificate: Option<Arc<[CertificateName]>>,
-    /// Ends the connection.
-    pub close: Arc<CloseSignal>,
+    /// When calls may begin, and what ends the connection.
+    pub calls: Arc<CallTurns>,
 }
 
 /// A connection, which gives its slot back when it is closed.
-pub struct Connection {
+pub struct AcceptedConnection {
     stream: Socket,
     peer: Peer,
     /// Whether anything was written to it.
@@ -237,6 +241,8 @@ pub struct Connection {
     /// The preface that has to come before HTTP/2's own pings watch the
     /// connection.
     preface: Option<Preface>,
+    turn: ReadingTurn,
+    counts: Arc<ConnectionCounts>,
     _slot: OwnedSemaphorePermit,
     _charge: Charge,
 }
@@ -255,7 +261,7 @@ struct Preface {
     deadline: Pin<Box<Sleep>>,
 }
 
-impl Connected for Connection {
+impl Connected for AcceptedConnection {
     type ConnectInfo = Peer;
 
     fn connect_info(&self) -> Peer {
@@ -279,7 +285,26 @@ macro_rules! on_transport {
     };
 }
 
-impl Connection {
+impl AcceptedConnection {
+    /// Reads what is there, until a turn is over.
+    fn poll_turn(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let (calls, connections) = (&self.peer.calls, self.counts.open());
+        let Some(most) = self.turn.next_piece(calls, connections, context) else {
+            return Poll::Pending;
+        };
+        let length = most.min(buffer.remaining());
+        let mut piece = ReadBuf::new(buffer.initialize_unfilled_to(length));
+        let read = on_transport!(self, stream => stream.poll_read(context, &mut piece));
+        let length = piece.filled().len();
+        buffer.advance(length);
+        self.turn.note(read.is_ready().then_some(length));
+        read
+    }
+
     /// Reads while the preface is not there yet.
     fn poll_preface(
         &mut self,
@@ -287,7 +312,7 @@ impl Connection {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        let read = on_transport!(self, stream => stream.poll_read(context, buffer));
+        let read = self.poll_turn(context, buffer);
         let Some(preface) = &mut self.preface else {
             return read;
         };
@@ -304,23 +329,23 @@ impl Connection {
     }
 }
 
-impl AsyncRead for Connection {
+impl AsyncRead for AcceptedConnection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.peer.close.is_raised() {
+        if self.peer.calls.connection.is_raised() {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         let read = match self.preface {
             Some(_) => self.poll_preface(context, buffer),
-            None => on_transport!(self, stream => stream.poll_read(context, buffer)),
+            None => self.poll_turn(context, buffer),
         };
         if read.is_pending() {
-            self.peer.close.wake(context);
+            self.peer.calls.connection.register(context);
             // It may have been raised meanwhile.
-            if self.peer.close.is_raised() {
+            if self.peer.calls.connection.is_raised() {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
         }
@@ -328,7 +353,7 @@ impl AsyncRead for Connection {
     }
 }
 
-impl AsyncWrite for Connection {
+impl AsyncWrite for AcceptedConnection {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

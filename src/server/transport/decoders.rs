@@ -20,7 +20,7 @@ use crate::limits::processors;
 
 /// Requests above this size are received and decoded here. 32 KiB are decoded and validated
 /// in some 100 µs, which a call may wait for another.
-pub const LARGE: usize = 32 << 10;
+pub const LARGE: usize = api::LARGE_REQUEST;
 
 /// By how much the priority of these threads is lower. Little: what they run may
 /// hold what a call waits for.
@@ -115,7 +115,7 @@ struct Turns(Mutex<Queue>);
 struct Queue {
     free: usize,
     /// Never with an empty line.
-    waiting: VecDeque<(CallerKey, VecDeque<oneshot::Sender<Turn>>)>,
+    waiting: VecDeque<(CallerKey, VecDeque<oneshot::Sender<DecoderTurn>>)>,
 }
 
 impl Turns {
@@ -126,13 +126,13 @@ impl Turns {
         }))
     }
 
-    async fn take(self: &Arc<Self>, who: CallerKey) -> Turn {
+    async fn take(self: &Arc<Self>, who: CallerKey) -> DecoderTurn {
         let (sender, receiver) = oneshot::channel();
         {
             let mut queue = self.0.lock();
             if queue.free > 0 {
                 queue.free -= 1;
-                return Turn(Arc::clone(self));
+                return DecoderTurn(Arc::clone(self));
             }
             match queue.waiting.iter_mut().find(|(other, _)| *other == who) {
                 Some((_, line)) => line.push_back(sender),
@@ -143,7 +143,7 @@ impl Turns {
     }
 
     /// The next in line; none when a turn is free now.
-    fn next(&self) -> Option<oneshot::Sender<Turn>> {
+    fn next(&self) -> Option<oneshot::Sender<DecoderTurn>> {
         let mut queue = self.0.lock();
         while let Some((who, mut line)) = queue.waiting.pop_front() {
             let next = line.pop_front().expect("lines are not empty");
@@ -160,13 +160,13 @@ impl Turns {
 }
 
 /// A turn. When it is dropped, the next caller has it.
-struct Turn(Arc<Turns>);
+struct DecoderTurn(Arc<Turns>);
 
-impl Drop for Turn {
+impl Drop for DecoderTurn {
     fn drop(&mut self) {
         if let Some(next) = self.0.next() {
             // A waiter that is gone drops it, and the next one gets it.
-            let _ = next.send(Turn(Arc::clone(&self.0)));
+            let _ = next.send(DecoderTurn(Arc::clone(&self.0)));
         }
     }
 }

@@ -9,11 +9,13 @@ pub const MAX_NAME_REQUEST_BYTES: usize = 8 << 10;
 
 /// What a call is to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum CallKind {
     /// One request to `SpreadService`.
     Call,
     /// A stream of batches.
     Feed,
+    /// A stream of questions.
+    Decisions,
     /// A health check.
     Check,
     /// A health watch.
@@ -22,7 +24,7 @@ pub enum Kind {
     Reflection,
 }
 
-impl Kind {
+impl CallKind {
     /// The kind of the calls of a path, such as
     /// `/evenkeel.v1.SpreadService/Filter`.
     pub fn of(path: &str) -> Self {
@@ -33,23 +35,29 @@ impl Kind {
             ("grpc.health.v1.Health", _) => Self::Check,
             (service, _) if service.starts_with("grpc.reflection.") => Self::Reflection,
             (_, "StreamSnapshot") => Self::Feed,
+            (_, "Decide") => Self::Decisions,
             _ => Self::Call,
         }
     }
 
     /// Whether it is a call of `SpreadService`, or of an unknown service.
     pub fn is_spread(self) -> bool {
-        matches!(self, Self::Call | Self::Feed)
+        matches!(self, Self::Call | Self::Feed | Self::Decisions)
     }
 
     /// Whether its client may send more than one message.
     pub fn is_stream(self) -> bool {
-        matches!(self, Self::Feed | Self::Reflection)
+        matches!(self, Self::Feed | Self::Decisions | Self::Reflection)
     }
 
     /// Whether it stays open for as long as its client likes.
     pub fn stays_open(self) -> bool {
-        matches!(self, Self::Feed | Self::Watch | Self::Reflection)
+        self.is_stream() || self == Self::Watch
+    }
+
+    /// Whether its client may be silent between messages for as long as it likes.
+    pub fn may_pause(self) -> bool {
+        matches!(self, Self::Feed | Self::Decisions)
     }
 }
 
@@ -58,6 +66,7 @@ impl Kind {
 pub struct Kinds {
     pub calls: CallSlots,
     pub feeds: CallSlots,
+    pub decisions: CallSlots,
     pub checks: CallSlots,
     pub watches: CallSlots,
     pub reflections: CallSlots,
@@ -70,6 +79,7 @@ impl Kinds {
         Self {
             calls: slots(Limit::ConcurrentCalls),
             feeds: slots(Limit::Feeds),
+            decisions: slots(Limit::DecisionStreams),
             checks: slots(Limit::HealthChecks),
             watches: slots(Limit::HealthWatches),
             reflections: slots(Limit::ReflectionStreams),
@@ -78,21 +88,22 @@ impl Kinds {
     }
 
     /// The slots of a kind.
-    pub fn slots(&self, kind: Kind) -> &CallSlots {
+    pub fn slots(&self, kind: CallKind) -> &CallSlots {
         match kind {
-            Kind::Call => &self.calls,
-            Kind::Feed => &self.feeds,
-            Kind::Check => &self.checks,
-            Kind::Watch => &self.watches,
-            Kind::Reflection => &self.reflections,
+            CallKind::Call => &self.calls,
+            CallKind::Feed => &self.feeds,
+            CallKind::Decisions => &self.decisions,
+            CallKind::Check => &self.checks,
+            CallKind::Watch => &self.watches,
+            CallKind::Reflection => &self.reflections,
         }
     }
 
     /// How long a message of a kind may be.
-    pub fn max_message_bytes(&self, kind: Kind) -> usize {
+    pub fn max_message_bytes(&self, kind: CallKind) -> usize {
         match kind {
-            Kind::Call | Kind::Feed => self.max_message_bytes,
-            Kind::Check | Kind::Watch | Kind::Reflection => {
+            CallKind::Call | CallKind::Feed | CallKind::Decisions => self.max_message_bytes,
+            CallKind::Check | CallKind::Watch | CallKind::Reflection => {
                 MAX_NAME_REQUEST_BYTES.min(self.max_message_bytes)
             }
         }

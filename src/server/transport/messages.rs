@@ -15,7 +15,7 @@ use tokio::time::{Sleep, sleep};
 use tonic::Status;
 use tonic::body::Body;
 
-use super::kinds::Kind;
+use super::kinds::CallKind;
 use super::message::{HEAD, Partial, WholeMessage};
 use super::request_charge::RequestCharge;
 use crate::api;
@@ -24,7 +24,7 @@ use crate::limits::{Exceeded, Limit};
 /// The messages of a request as they arrive.
 pub struct Messages {
     inner: Body,
-    kind: Kind,
+    kind: CallKind,
     max_message_bytes: usize,
     receive_timeout: Duration,
     /// What came last and belongs to no message yet.
@@ -40,7 +40,7 @@ pub struct Messages {
 impl Messages {
     pub fn new(
         inner: Body,
-        kind: Kind,
+        kind: CallKind,
         max_message_bytes: usize,
         receive_timeout: Duration,
     ) -> Self {
@@ -193,7 +193,7 @@ impl Messages {
     /// How the request ends when nothing comes for too long.
     fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Status>> {
         let is_between = self.count > 0 && self.head.1 == 0;
-        if is_between && self.kind == Kind::Feed {
+        if is_between && self.kind.may_pause() {
             return Poll::Pending;
         }
         let receive_timeout = self.receive_timeout;
@@ -202,7 +202,7 @@ impl Messages {
             .get_or_insert_with(|| Box::pin(sleep(receive_timeout)));
         ready!(late.as_mut().poll(context));
         // A client that asks nothing more has had all its answers.
-        if is_between && self.kind == Kind::Reflection {
+        if is_between && self.kind == CallKind::Reflection {
             return Poll::Ready(Ok(()));
         }
         Poll::Ready(Err(api::Error::NotReceived(receive_timeout).into()))

@@ -17,6 +17,8 @@ mod refusals;
 mod request_charge;
 mod requests;
 mod responses;
+mod rotation;
 pub(super) mod send_timeout;
 pub(super) mod threads;
 pub(super) mod tls;
+mod turns;

@@ -14,7 +14,7 @@ use tonic::Status;
 use tonic::body::Body;
 
 use super::decoded_size::{DecodedSizes, RequestLayout};
-use super::kinds::Kind;
+use super::kinds::CallKind;
 use super::message::WholeMessage;
 use super::messages::Messages;
 use super::request_charge::RequestCharge;
@@ -23,7 +23,7 @@ use crate::api;
 
 /// The limits of a request, and what charges it.
 pub struct RequestTerms {
-    pub kind: Kind,
+    pub kind: CallKind,
     pub max_message_bytes: usize,
     pub receive_timeout: Duration,
     pub account: Arc<Account>,
@@ -33,7 +33,7 @@ pub struct RequestTerms {
 /// The request of a call.
 pub struct IncomingRequest {
     messages: Messages,
-    kind: Kind,
+    kind: CallKind,
     sizes: Arc<DecodedSizes>,
     /// What its messages are, if they are of the service.
     request: Option<RequestLayout>,
@@ -100,7 +100,7 @@ impl IncomingRequest {
     /// When there is no memory for it.
     pub fn weigh(&mut self) -> Result<(), Status> {
         // Health checks have their own memory.
-        if self.kind == Kind::Check || self.current.is_empty() {
+        if self.kind == CallKind::Check || self.current.is_empty() {
             return Ok(());
         }
         let size = |request| self.sizes.of(request, &self.current);

@@ -15,7 +15,7 @@ use tracing::info;
 /// How often answers are checked. Their age is measured in these steps.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// Tells a connection that it must end.
+/// Tells a connection that it must end, or that it has something to do.
 #[derive(Debug, Default)]
 pub struct CloseSignal {
     is_raised: AtomicBool,
@@ -28,8 +28,8 @@ impl CloseSignal {
         self.is_raised.load(Ordering::Acquire)
     }
 
-    /// Wakes the connection's task when it must end.
-    pub fn wake(&self, context: &Context<'_>) {
+    /// Has the connection's task woken from now on.
+    pub fn register(&self, context: &Context<'_>) {
         let mut reader = self.reader.lock();
         match &mut *reader {
             Some(waker) => waker.clone_from(context.waker()),
@@ -37,11 +37,16 @@ impl CloseSignal {
         }
     }
 
+    /// Wakes the connection's task.
+    pub fn wake(&self) {
+        if let Some(waker) = &*self.reader.lock() {
+            waker.wake_by_ref();
+        }
+    }
+
     fn raise(&self) {
         self.is_raised.store(true, Ordering::Release);
-        if let Some(waker) = self.reader.lock().take() {
-            waker.wake();
-        }
+        self.wake();
     }
 }
 

@@ -17,12 +17,16 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::calls::Offered;
-use super::connections::{Accepted, Connection, Handshake, Listener};
+use super::connections::{Accepted, AcceptedConnection, Handshake, Listener};
 use crate::server::error::Error;
 use crate::server::telemetry::counts::Threads;
 
 /// Accepted connections that wait for a busy thread before accepting pauses.
 const MAX_WAITING_CONNECTIONS: usize = 64;
+
+/// Turns of tasks until a thread looks again which connections have something
+/// to read. Whoever asks while others keep it busy is not noticed before.
+const TURNS_BETWEEN_LOOKS: u32 = 16;
 
 /// The serving threads, and the task that gives them connections.
 pub struct Workers {
@@ -116,7 +120,11 @@ async fn accept(
 
 fn runtime() -> Result<Runtime, Error> {
     let mut builder = runtime::Builder::new_current_thread();
-    builder.enable_all().build().map_err(Error::Runtime)
+    builder
+        .event_interval(TURNS_BETWEEN_LOOKS)
+        .enable_all()
+        .build()
+        .map_err(Error::Runtime)
 }
 
 /// Serves connections until `stop`, then until they have ended.
@@ -139,7 +147,7 @@ fn serve(
 async fn begin(
     mut accepted: mpsc::Receiver<Accepted>,
     handshake: Handshake,
-    begun: mpsc::Sender<Connection>,
+    begun: mpsc::Sender<AcceptedConnection>,
 ) {
     while let Some(accepted) = accepted.recv().await {
         let (handshake, begun) = (handshake.clone(), begun.clone());

@@ -6,7 +6,7 @@ use fixedbitset::FixedBitSet;
 
 use super::domain::DomainId;
 use super::layout;
-use super::topology::{self, Topology};
+use super::topology::{DomainKey, Topology};
 use crate::account::heap;
 use crate::matching::{Effect, NodeAffinity, Tolerations};
 use crate::snapshot::budget::Budget;
@@ -38,7 +38,7 @@ pub struct Eligibility {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Key {
     /// What parts the nodes.
-    pub topology: topology::Key,
+    pub topology: DomainKey,
     /// Whether a node without the topology key is in the domain of the empty
     /// value rather than in none.
     pub missing_is_empty: bool,
@@ -81,7 +81,7 @@ pub struct Move {
 
 impl Key {
     /// The eligible nodes that `topology` puts into a domain.
-    pub fn of(topology: topology::Key, eligibility: Eligibility) -> Self {
+    pub fn of(topology: DomainKey, eligibility: Eligibility) -> Self {
         Self {
             topology,
             missing_is_empty: false,
@@ -90,7 +90,7 @@ impl Key {
     }
 
     /// All nodes that `topology` puts into a domain.
-    pub fn everywhere(topology: topology::Key) -> Self {
+    pub fn everywhere(topology: DomainKey) -> Self {
         Self::of(topology, Eligibility::default())
     }
 

@@ -12,7 +12,7 @@ use super::decision::DecisionId;
 use super::discarded::Discarded;
 use super::partition::{self, Move, Partition};
 use super::partition_in_use::{PartitionId, PartitionInUse, next_serial, unused_serial};
-use super::topology::{self, Topology};
+use super::topology::{DomainKey, Topology};
 use crate::snapshot::objects::node::NodeRef;
 use crate::snapshot::objects::slots::Slot;
 
@@ -33,7 +33,7 @@ pub struct Moves {
 /// change; the change then copies it first.
 #[derive(Debug, Clone, Default)]
 pub struct PartitionsInUse {
-    topologies: HashMap<topology::Key, usize>,
+    topologies: HashMap<DomainKey, usize>,
     topology: Slab<Arc<Topology>>,
     by_key: HashMap<Arc<partition::Key>, usize>,
     entries: Slab<TrackedPartition>,
@@ -136,7 +136,7 @@ impl PartitionsInUse {
     }
 
     /// The topology of a key, if it is in use.
-    pub fn topology(&self, key: &topology::Key) -> Option<Arc<Topology>> {
+    pub fn topology(&self, key: &DomainKey) -> Option<Arc<Topology>> {
         let index = self.topologies.get(key)?;
         Some(Arc::clone(&self.topology[*index]))
     }
@@ -302,12 +302,6 @@ impl PartitionsInUse {
         let entries = self.entries.iter();
         let partitions = entries.map(|(_, entry)| entry.partition.memory_bytes());
         self.bytes = partitions.sum();
-    }
-
-    /// The keys of all partitions.
-    pub fn key(&self, id: PartitionId) -> Option<&Arc<partition::Key>> {
-        let entry = self.entries.get(id.index)?;
-        (entry.serial == id.serial).then_some(&entry.key)
     }
 
     /// The same as [`Self::memory_bytes`], measured again.

@@ -17,7 +17,7 @@ const MIN_OVERGROWN: usize = 64;
 
 /// What parts nodes into domains.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Key {
+pub enum DomainKey {
     /// The values of a label.
     Label(Arc<str>),
     /// Every node is a domain of its own.
@@ -57,18 +57,18 @@ pub enum Ascending {
 
 impl Topology {
     /// Numbers the values that nodes have.
-    pub fn of(key: &Key, nodes: &Nodes) -> Self {
+    pub fn of(key: &DomainKey, nodes: &Nodes) -> Self {
         let mut topology = Self {
             domain_of: vec![DomainId::NONE; nodes.slot_count()],
             ..Self::default()
         };
         match key {
-            Key::Node => {
+            DomainKey::Node => {
                 for slot in nodes.order() {
                     topology.put(*slot, DomainId::at(slot.index()));
                 }
             }
-            Key::Label(label) => topology.number_values(label, nodes),
+            DomainKey::Label(label) => topology.number_values(label, nodes),
         }
         topology
     }

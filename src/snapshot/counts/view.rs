@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use super::decision::DecisionId;
 use super::domain::DomainId;
 use super::partition::{Move, Partition};
-use super::partition_in_use::PartitionId;
+use super::partition_in_use::{PartitionId, next_serial, unused_serial};
 use crate::account::heap;
 use crate::snapshot::objects::slots::Slot;
 
@@ -23,6 +24,12 @@ pub struct View {
     /// What it took when it was made, or last got more domains.
     bytes: usize,
     last_used: AtomicU64,
+    /// Which serial number was the next one when it was last asked: an order of those
+    /// that were asked in one tick.
+    found_at: AtomicU64,
+    /// The decision that it was made for.
+    made_for: DecisionId,
+    /// Whether another decision asked it after that.
     asked_again: AtomicBool,
 }
 
@@ -34,14 +41,21 @@ impl Clone for View {
             levels: self.levels.clone(),
             bytes: self.bytes,
             last_used: AtomicU64::new(self.last_used()),
+            found_at: AtomicU64::new(self.worth().2),
+            made_for: self.made_for,
             asked_again: AtomicBool::new(self.worth().0),
         }
     }
 }
 
 impl View {
-    /// A view of these counts, by domain.
-    pub fn of(id: PartitionId, partition: &Partition, counts: Vec<u32>, now: u64) -> Self {
+    /// A view of these counts, by domain, made for a decision at tick `now`.
+    pub fn of(
+        id: PartitionId,
+        partition: &Partition,
+        counts: Vec<u32>,
+        (now, by): (u64, DecisionId),
+    ) -> Self {
         let levels = (partition.domain_count() > MANY_DOMAINS).then(|| {
             let mut levels = BTreeMap::new();
             for domain in partition.domains() {
@@ -55,6 +69,8 @@ impl View {
             levels,
             bytes: 0,
             last_used: AtomicU64::new(now),
+            found_at: AtomicU64::new(next_serial()),
+            made_for: by,
             asked_again: AtomicBool::new(false),
         };
         view.measure();
@@ -73,7 +89,7 @@ impl View {
         nodes: impl Iterator<Item = (Slot, u32)>,
         id: PartitionId,
         partition: &Partition,
-        now: u64,
+        used: (u64, DecisionId),
     ) -> Self {
         let mut counts = vec![0; partition.id_bound()];
         for (slot, pods) in nodes {
@@ -82,7 +98,7 @@ impl View {
                 counts[domain.index()] += pods;
             }
         }
-        Self::of(id, partition, counts, now)
+        Self::of(id, partition, counts, used)
     }
 
     /// The partition that it is of.
@@ -208,11 +224,15 @@ impl View {
         self.levels.is_none() && domain_count > 4 * MANY_DOMAINS
     }
 
-    /// Notes that it was asked again, at tick `now`.
-    pub fn touch(&self, now: u64) {
+    /// Notes that a decision asked it again, at tick `now`.
+    pub fn touch(&self, now: u64, by: DecisionId) {
         // A store that changes nothing would still take the cache line away
         // from other readers.
-        if !self.asked_again.load(Ordering::Relaxed) {
+        let made = unused_serial();
+        if self.found_at.load(Ordering::Relaxed) != made {
+            self.found_at.store(made, Ordering::Relaxed);
+        }
+        if self.made_for != by && !self.asked_again.load(Ordering::Relaxed) {
             self.asked_again.store(true, Ordering::Relaxed);
         }
         if self.last_used() != now {
@@ -225,10 +245,12 @@ impl View {
         self.last_used.load(Ordering::Relaxed)
     }
 
-    /// A larger value is kept longer: first those asked more than once, then
+    /// A larger value is kept longer: first those that several decisions asked, then
     /// those asked last.
-    pub fn worth(&self) -> (bool, u64) {
-        (self.asked_again.load(Ordering::Relaxed), self.last_used())
+    pub fn worth(&self) -> (bool, u64, u64) {
+        let found_at = self.found_at.load(Ordering::Relaxed);
+        let asked_again = self.asked_again.load(Ordering::Relaxed);
+        (asked_again, self.last_used(), found_at)
     }
 
     /// What it takes in memory, in bytes.

@@ -13,7 +13,7 @@ use crate::proto::v1::change::Object;
 use crate::snapshot::clock::{Moment, Now};
 use crate::snapshot::objects::change::{Batch, Form};
 use crate::snapshot::objects::kept_answer::{KeptAnswer, Retryable};
-use crate::snapshot::objects::reservation::{Claim, Hold, Known, Reservation, Serial};
+use crate::snapshot::objects::reservation::{Claim, Hold, PodIdentity, Reservation, Serial};
 
 /// The live reservations of a snapshot.
 #[derive(Debug, Clone, Default)]
@@ -26,7 +26,7 @@ pub struct Reservations {
     answered: HashMap<[u8; 32], Serial>,
     by_expiry: BTreeSet<(Moment, Serial)>,
     /// Confirmed ones, by namespace and what their pod is known by.
-    claims: HashMap<(Box<str>, Known), Vec<Serial>>,
+    claims: HashMap<(Box<str>, PodIdentity), Vec<Serial>>,
     last: Serial,
     /// How many picks share a hold, by where its owner is.
     sharing: HashMap<usize, usize>,
@@ -116,6 +116,11 @@ impl Reservations {
     /// How many answers there are.
     pub fn answer_count(&self) -> usize {
         self.answers.len()
+    }
+
+    /// Whether a reservation is live.
+    pub fn holds(&self, serial: Serial) -> bool {
+        self.held.contains_key(&serial)
     }
 
     fn get(&self, serial: Serial) -> Option<&Reservation> {
@@ -208,13 +213,11 @@ impl Reservations {
         }
         let mut taken = Vec::new();
         for change in batch.changes() {
-            let Form::Pod(pod, _) = change.form else {
-                continue;
-            };
-            let on_node = pod.spec.as_ref().is_some_and(|s| !s.node_name.is_empty());
-            if let Some(metadata) = pod.metadata.as_ref().filter(|_| on_node) {
-                let namespace = change.id.namespace;
-                taken.extend(self.claimed(namespace, &metadata.name, &metadata.uid));
+            let id = change.id;
+            if let Form::Pod(pod) = change.form
+                && !pod.node_name().is_empty()
+            {
+                taken.extend(self.claimed(id.namespace, id.name, &pod.uid()));
             }
         }
         taken.sort_unstable();
@@ -224,7 +227,7 @@ impl Reservations {
 
     /// The reservations that were confirmed for a pod.
     fn claimed(&self, namespace: &str, name: &str, uid: &str) -> Vec<Serial> {
-        let known = [Known::Name(name.into()), Known::Uid(uid.into())];
+        let known = [PodIdentity::Name(name.into()), PodIdentity::Uid(uid.into())];
         let lists = known.map(|known| self.claims.get(&(namespace.into(), known)));
         let all = lists.into_iter().flatten().flatten().copied();
         let meant = |serial: &Serial| {
@@ -245,7 +248,7 @@ impl Reservations {
 
     /// How many of these are reservations, and not answers.
     pub fn count_held(&self, serials: &[Serial]) -> usize {
-        let held = |serial: &&Serial| self.held.contains_key(*serial);
+        let held = |serial: &&Serial| self.holds(**serial);
         serials.iter().filter(held).count()
     }
 
@@ -278,6 +281,11 @@ impl Reservations {
     /// The number of the last one ever made.
     pub fn last(&self) -> Serial {
         self.last
+    }
+
+    /// Has numbers up to this one count as given.
+    pub fn skip_to(&mut self, last: Serial) {
+        self.last = self.last.max(last);
     }
 
     /// The numbers of all reservations, ascending.

@@ -3,9 +3,10 @@
 
 use super::capacity::{check_room, is_roomy};
 use super::error::Error;
+use super::following::ATTEMPTS;
 use super::journal::{Change, Entry};
 use super::named::Snapshot;
-use super::offer::{Job, Offer, Outcomes, Update};
+use super::offer::{Fence, Job, Offer, Outcomes, Update, check_revision};
 use super::turn::WriteTurn;
 use crate::account::Charge;
 use crate::limits::Limits;
@@ -51,6 +52,10 @@ struct Commit<'s> {
     changes: usize,
     /// The results of each job.
     outcomes: Vec<Vec<Result<Update, Error>>>,
+    /// Whether nothing was missed that others had appended when the turn began.
+    knows_all: bool,
+    /// How often others came first since something was recorded.
+    attempts: usize,
 }
 
 impl Snapshot {
@@ -75,12 +80,17 @@ fn commit_all(snapshot: &Snapshot, jobs: &[Job], limits: &Limits) -> Vec<Outcome
         group: Vec::new(),
         changes: 0,
         outcomes: jobs.iter().map(|_| Vec::new()).collect(),
+        knows_all: !snapshot.is_shared(),
+        attempts: 0,
     };
+    // What arrived meanwhile is likely to be in the way of what comes now. Where
+    // that fails, so does what is recorded.
+    let _ = commit.turn.prepare();
     for (job, want) in wants(jobs) {
         commit.add(job, want);
     }
     commit.carry_out();
-    commit.outcomes.into_iter().map(Some).collect()
+    commit.finish(jobs)
 }
 
 /// What jobs want, in order, each with the index of its job.
@@ -116,7 +126,7 @@ impl Want<'_> {
 impl Commit<'_> {
     /// Adds what a job wants to the group, unless the job was refused before.
     fn add(&mut self, job: usize, want: Want<'_>) {
-        if self.is_refused(job) {
+        if self.is_refused(job) || self.turn.is_over() {
             return;
         }
         let changes = self.changes + want.len();
@@ -132,6 +142,16 @@ impl Commit<'_> {
             // What it holds of memory is looked for again.
             drop(planned);
             planned = self.plan(job, want);
+        }
+        // A refusal is final only where nothing was missed.
+        if planned.is_err() && !self.knows_all {
+            drop(planned);
+            planned = match self.turn.catch_up(true) {
+                Ok(()) if self.turn.is_over() => return,
+                Ok(()) => self.plan(job, want),
+                Err(error) => Err(error),
+            };
+            self.knows_all = true;
         }
         match planned {
             Ok(planned) => {
@@ -155,11 +175,12 @@ impl Commit<'_> {
         let mut room = None;
         let mut ended = match want {
             Want::Batch(offer) => {
-                snapshot.check_revision(before, offer.expected_revision)?;
+                Fence::check(offer.fence.as_ref(), snapshot.name())?;
+                check_revision(snapshot.name(), before, offer.expected_revision)?;
                 room = Some(check_room(live, &offer.batch, self.limits)?);
                 snapshot.book().taken_over(&offer.batch)
             }
-            Want::Ends => snapshot.book().expired(at.steady),
+            Want::Ends => snapshot.due(at.steady),
         };
         let is_planned = |serial: &Serial| {
             let mut planned = self.group.iter();
@@ -188,21 +209,67 @@ impl Commit<'_> {
         Ok(Some(planned))
     }
 
-    /// Records the group and applies it.
+    /// Records the group and applies it. Where others came first, their entries
+    /// are applied, and the group is planned again.
     fn carry_out(&mut self) {
-        let group = std::mem::take(&mut self.group);
-        self.changes = 0;
-        if let Err(error) = self.record(&group) {
-            for planned in group {
-                self.outcomes[planned.job].push(Err(error.clone()));
+        loop {
+            let group = std::mem::take(&mut self.group);
+            self.changes = 0;
+            match self.record(&group) {
+                Ok(()) => {
+                    self.attempts = 0;
+                    for planned in group {
+                        let job = planned.job;
+                        let update = self.apply(planned);
+                        self.outcomes[job].push(Ok(update));
+                    }
+                    return;
+                }
+                Err(error) if error.is_behind() => self.plan_again(group),
+                Err(error) => return self.refuse(group, &error),
             }
-            return;
         }
+    }
+
+    fn plan_again(&mut self, group: Vec<Planned>) {
+        self.attempts += 1;
+        if self.attempts > ATTEMPTS {
+            let name = self.turn.snapshot().name().to_owned();
+            return self.refuse(group, &Error::Contended(name));
+        }
+        if let Err(error) = self.turn.catch_up(false) {
+            return self.refuse(group, &error);
+        }
+        // What they hold of memory is looked for again.
+        let wants: Vec<_> = group.into_iter().map(|p| (p.job, p.offer)).collect();
+        for (job, offer) in &wants {
+            self.add(*job, offer.as_ref().map_or(Want::Ends, Want::Batch));
+        }
+    }
+
+    fn refuse(&mut self, group: Vec<Planned>, error: &Error) {
         for planned in group {
-            let job = planned.job;
-            let update = self.apply(planned);
-            self.outcomes[job].push(Ok(update));
+            self.outcomes[planned.job].push(Err(error.clone()));
         }
+    }
+
+    /// The outcomes. Where the snapshot is over, jobs that have not begun begin
+    /// with the next one of its name.
+    fn finish(self, jobs: &[Job]) -> Vec<Outcomes> {
+        let is_over = self.turn.is_over();
+        let name = self.turn.snapshot().name();
+        let outcome = |(job, mut outcomes): (&Job, Vec<Result<Update, Error>>)| {
+            let is_refused = outcomes.last().is_some_and(Result::is_err);
+            if !is_over || is_refused || outcomes.len() >= job.len() {
+                return Some(outcomes);
+            }
+            if outcomes.is_empty() {
+                return None;
+            }
+            outcomes.push(Err(Error::NotFound(name.to_owned())));
+            Some(outcomes)
+        };
+        jobs.iter().zip(self.outcomes).map(outcome).collect()
     }
 
     fn record(&mut self, group: &[Planned]) -> Result<(), Error> {
@@ -262,7 +329,7 @@ impl Planned {
     }
 
     fn entry<'e>(&'e self, synced: bool, before: Entry<'e>) -> Entry<'e> {
-        let objects = self.offer.as_ref().map(|offer| offer.batch.objects());
+        let batch = self.offer.as_ref().map(|offer| &*offer.batch);
         let defaults = self.offer.as_ref().and_then(|o| o.defaults.as_deref());
         Entry {
             revision: self.revision,
@@ -271,7 +338,7 @@ impl Planned {
                 false => before.updated,
             },
             synced,
-            change: Change::Batch(objects.unwrap_or_default()),
+            change: Change::Batch(batch),
             defaults,
             ended: &self.ended,
             ..before

@@ -56,9 +56,29 @@ pub enum Error {
     /// The journal did not take it; nothing was changed.
     #[error("{0}")]
     NotStored(JournalError),
+    /// Other servers changed the snapshot first, again and again; nothing was
+    /// changed.
+    #[error("snapshot {0:?} is changed by other servers all the time; try again")]
+    Contended(String),
+    /// The right to change the snapshot has ended: another server has it, or may
+    /// take it. Nothing was changed.
+    #[error("another server may feed snapshot {0:?} now")]
+    Superseded(String),
     /// Too much for a configured limit.
     #[error(transparent)]
     OverLimit(#[from] Exceeded),
+}
+
+impl Error {
+    /// Whether somebody else was first, and nothing else was wrong.
+    pub(super) fn is_behind(&self) -> bool {
+        *self == Self::NotStored(JournalError::Behind)
+    }
+
+    /// Whether it may have been recorded all the same.
+    pub(super) fn is_doubt(&self) -> bool {
+        matches!(self, Self::NotStored(JournalError::UnknownFate(_)))
+    }
 }
 
 impl From<Exhausted> for Error {

@@ -7,7 +7,7 @@ use super::named::Snapshot;
 use crate::proto::v1;
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::objects::node::CompiledNode;
-use crate::snapshot::objects::pod::{CompiledPod, Life};
+use crate::snapshot::objects::pod::CompiledPod;
 use crate::snapshot::objects::requested::Shifts;
 use crate::snapshot::state::memory::MemoryUse;
 
@@ -69,10 +69,8 @@ impl Snapshot {
                 let mut pod = v1::Pod::default();
                 pod.metadata.get_or_insert_default().name = "astray".to_owned();
                 pod.spec.get_or_insert_default().node_name = "elsewhere".to_owned();
-                let life = Life::of(&pod).expect("no phase is a known one");
-                let requests = None;
-                let compiled = CompiledPod { life, requests };
-                namespace.put_pod(&pod, &compiled, &others, &mut Shifts::default());
+                let pod = CompiledPod::trusted(&pod);
+                namespace.put_pod(&pod, &others, &mut Shifts::default());
             }
             InjectedFault::MemoryTotal => state.footprint.change(
                 MemoryUse::default(),

@@ -6,12 +6,18 @@
 //! decision sees can be read back, and applying the same entries in the same
 //! order gives the same state.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::proto::v1::change::Object;
+use uuid::Uuid;
+
+use super::new_state::NewState;
+use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
+use crate::snapshot::objects::held_row::HeldRow;
 use crate::snapshot::objects::kept_answer::KeptAnswer;
 use crate::snapshot::objects::reservation::{Reservation, Serial};
+use crate::snapshot::state::frozen::Frozen;
 
 /// Keeps what happens to snapshots. Its methods may wait for a disk, so threads
 /// that serve connections never call them.
@@ -34,10 +40,110 @@ pub trait Journal: Send + Sync {
     ///
     /// # Errors
     /// [`JournalError`]; the state aside is of no use then.
-    fn write_aside(&self, aside: Aside, objects: &[Object]) -> Result<(), JournalError>;
+    fn write_aside(&self, aside: Aside, changes: &Batch) -> Result<(), JournalError>;
 
     /// Gives a state aside up that was not made a snapshot's.
     fn drop_aside(&self, aside: Aside);
+
+    /// Whether others append entries too. Then a snapshot asks for these with
+    /// [`Self::missed`], and begins with the first entry of all.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// The entries of a snapshot that others have appended since it was there. The
+    /// caller has the turn of the snapshot, and applies them before anything
+    /// else. Those are returned that have arrived; with `all`, every one that
+    /// was acknowledged before this call.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    fn missed(&self, at: Standing<'_>, all: bool) -> Result<Missed, JournalError> {
+        let _ = (at, all);
+        Ok(Missed::default())
+    }
+
+    /// Waits for a moment if others are to append to a snapshot first. The caller has the
+    /// turn of the snapshot and wants to append.
+    fn let_others(&self, snapshot: &str) {
+        let _ = snapshot;
+    }
+
+    /// Is told where a snapshot stands before anything else is read or appended, by
+    /// whoever has its turn. `copy` makes a copy of it.
+    fn stands(&self, at: Standing<'_>, copy: &dyn Fn() -> Whole) {
+        let _ = (at, copy);
+    }
+
+    /// Is told that an entry which [`Self::missed`] returned does not fit the
+    /// snapshot, which must not be used any more.
+    fn diverged(&self, snapshot: &str, why: &str) {
+        let _ = (snapshot, why);
+    }
+}
+
+/// How far a snapshot has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing<'a> {
+    /// Its name.
+    pub snapshot: &'a str,
+    /// Its epoch; empty before its first entry.
+    pub epoch: &'a str,
+    /// The number of its last entry.
+    pub sequence: u64,
+}
+
+/// What a snapshot has missed.
+#[derive(Default)]
+pub struct Missed {
+    /// Entries to apply, in order.
+    pub entries: Vec<OwnedEntry>,
+    /// Whether there are more of those that were asked for.
+    pub has_more: bool,
+    /// Whether the snapshot is over after them: another one has its name now,
+    /// or none.
+    pub is_over: bool,
+}
+
+/// A step of a snapshot that somebody else took: what [`Entry`] says.
+pub struct OwnedEntry {
+    /// See [`Entry::epoch`].
+    pub epoch: String,
+    /// See [`Entry::revision`].
+    pub revision: i64,
+    /// See [`Entry::sequence`].
+    pub sequence: u64,
+    /// See [`Entry::created`].
+    pub created: SystemTime,
+    /// See [`Entry::updated`].
+    pub updated: SystemTime,
+    /// See [`Entry::synced`].
+    pub synced: bool,
+    /// What happens to its objects.
+    pub change: OwnedChange,
+    /// Default constraints, where they are set.
+    pub defaults: Option<Arc<Defaults>>,
+    /// See [`Entry::last_serial`].
+    pub last_serial: Serial,
+    /// Reservations as they are from now on.
+    pub held: Vec<(Serial, Reservation)>,
+    /// Answers that are kept from now on.
+    pub answers: Vec<(Serial, KeptAnswer)>,
+    /// Reservations that have ended, and answers that are forgotten, ascending.
+    pub ended: Vec<Serial>,
+    /// What [`Doubt::mark`] says of it, if it comes from this server; otherwise one that
+    /// no doubt has.
+    pub mark: Uuid,
+}
+
+/// What a step that somebody else took does to the objects of a snapshot.
+pub enum OwnedChange {
+    /// These changes, in order.
+    Batch(Batch),
+    /// The state becomes this one.
+    Replaced(Box<NewState>),
+    /// The snapshot ends.
+    Deleted,
 }
 
 /// A state that is written aside.
@@ -76,11 +182,58 @@ pub struct Entry<'a> {
     pub ended: &'a [Serial],
 }
 
+impl Entry<'_> {
+    /// Reservations and answers as they are stored, with their numbers.
+    pub fn rows(&self) -> impl Iterator<Item = (Serial, HeldRow)> {
+        let held = self.held.iter();
+        let held = held.map(|(serial, held)| (*serial, HeldRow::of(held)));
+        let answers = self.answers.iter();
+        let answers = answers.map(|(serial, answer)| (*serial, HeldRow::of_answer(answer)));
+        held.chain(answers)
+    }
+}
+
+/// Everything that a snapshot is, of one moment.
+pub struct Whole {
+    /// Its objects.
+    pub frozen: Frozen,
+    pub(super) name: String,
+    pub(super) epoch: String,
+    pub(super) sequence: u64,
+    pub(super) created: SystemTime,
+    pub(super) updated: SystemTime,
+    pub(super) synced: bool,
+    pub(super) last_serial: Serial,
+    pub(super) held: Vec<(Serial, Reservation)>,
+    pub(super) answers: Vec<(Serial, KeptAnswer)>,
+}
+
+impl Whole {
+    /// The entry that makes it anew with objects that were written aside.
+    pub fn entry<'w>(&'w self, change: Change<'w>) -> Entry<'w> {
+        Entry {
+            snapshot: &self.name,
+            epoch: &self.epoch,
+            revision: self.frozen.revision,
+            sequence: self.sequence,
+            created: self.created,
+            updated: self.updated,
+            synced: self.synced,
+            change,
+            defaults: Some(&self.frozen.defaults),
+            last_serial: self.last_serial,
+            held: &self.held,
+            answers: &self.answers,
+            ended: &[],
+        }
+    }
+}
+
 /// What a step does to the objects of a snapshot.
 #[derive(Debug, Clone, Copy)]
 pub enum Change<'a> {
-    /// These changes, in order; may be none.
-    Batch(&'a [Object]),
+    /// These changes, in order; `None` for none.
+    Batch(Option<&'a Batch>),
     /// The state becomes this one.
     Replaced(Aside),
     /// The snapshot becomes this one, whatever the journal holds, with only the
@@ -106,12 +259,39 @@ pub enum JournalError {
          put it back, or start the server anew"
     )]
     Gone,
+    /// Somebody else was first: the entry does not follow on what the others have
+    /// appended.
+    #[error("other servers changed the snapshot first")]
+    Behind,
+    /// The log of the servers cannot be reached. Nothing was appended.
+    #[error("the log of the servers cannot be written: {0}; the update was not applied")]
+    Unreachable(String),
+    /// What the log of the servers says cannot be true, or what was read of it
+    /// before was not: the snapshot must not be used any more.
+    #[error("the log of the servers cannot be followed: {0}; the update was not applied")]
+    Untrusted(String),
+    /// No answer came in time: the entry may still be appended.
+    #[error(transparent)]
+    UnknownFate(Doubt),
+    /// The log of the servers may not grow.
+    #[error("the log of the servers is full: the update was not applied")]
+    LogFull,
     /// The state aside was lost when the journal recovered from a fault.
     #[error("the replace was lost when the state directory failed; begin it again")]
     LostAside,
     /// Anything else.
     #[error("the state directory cannot be written: {0}; the update was not applied")]
     Failed(String),
+}
+
+/// That it is not known whether an entry is recorded.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the log of the servers did not answer: {why}; whether the update is applied is not known")]
+pub struct Doubt {
+    /// Why it is not known.
+    pub why: String,
+    /// What [`OwnedEntry::mark`] says of the entry if it is recorded after all.
+    pub mark: Uuid,
 }
 
 /// A snapshot as a journal restores it, without its objects.

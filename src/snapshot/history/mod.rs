@@ -3,15 +3,20 @@
 pub mod book;
 pub mod capacity;
 pub mod commit;
+pub mod ending;
 pub mod error;
 #[cfg(test)]
 pub mod fault_injection;
+pub mod following;
 pub mod freshness;
 pub mod group_commit;
+pub mod ids;
 pub mod journal;
 pub mod named;
+pub mod new_state;
 pub mod observer;
 pub mod offer;
+pub mod origin;
 pub mod reads;
 pub mod registry;
 pub mod replacing;
@@ -20,3 +25,5 @@ pub mod restoring;
 pub mod retired;
 pub mod staged;
 pub mod turn;
+pub mod unclaimed;
+pub mod whole;

@@ -1,13 +1,13 @@
 //! A named snapshot: the state that answers, and how it moves on.
 
+use std::any::Any;
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use event_listener::{Event, EventListener};
 use parking_lot::{Mutex, MutexGuard, RwLock};
-use uuid::Uuid;
 
 use super::book::Reservations;
 use super::error::Error;
@@ -16,8 +16,10 @@ use super::group_commit::GroupCommit;
 use super::journal::Journal;
 use super::observer::Observer;
 use super::offer::{Job, Outcomes, Update};
+use super::origin::Origin;
 use super::restoring::Restoring;
 use super::retired::Retired;
+use super::unclaimed::Unclaimed;
 use crate::account::{Account, Gauge, Part};
 use crate::snapshot::clock::{Clock, Moment, Now};
 use crate::snapshot::counters::{self, SnapshotCounters};
@@ -33,8 +35,10 @@ const FEW: usize = 1_000;
 /// A named snapshot.
 pub struct Snapshot {
     name: String,
-    epoch: String,
-    pub(super) created: SystemTime,
+    /// Unset until the first entry of a journal that others append to as well.
+    origin: OnceLock<Origin>,
+    /// What it begins with if its first entry is written here.
+    draft: Origin,
     /// Whether it is synced only from its first replace on.
     expected: bool,
     pub(super) synced: AtomicBool,
@@ -47,6 +51,7 @@ pub struct Snapshot {
     pub(super) clock: Clock,
     /// Changed only with the turn.
     book: Mutex<Arc<Reservations>>,
+    pub(super) unclaimed: Unclaimed,
     /// What the book takes.
     pub(super) held_bytes: Gauge,
     /// The [`Moment`] when the time of the next reservation is over.
@@ -62,6 +67,8 @@ pub struct Snapshot {
     /// Callers that wait for the journal.
     pub(super) group_commit: GroupCommit<Job, Outcomes>,
     pub(super) counters: Arc<SnapshotCounters>,
+    /// What [`Self::attached`] made.
+    attached: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
 // What a state takes includes the snapshot around it.
@@ -98,13 +105,17 @@ impl Snapshot {
     /// first replace on.
     pub(super) fn new(name: &str, expected: bool, around: Surroundings) -> Self {
         let at = (around.clock)();
+        let draft = Origin::at(at.wall);
         let mut live = State::on(&around.account, Part::Objects, around.max_view_bytes);
         live.upkeep.set_counters(Arc::clone(&around.counters));
         Self {
             freshness: Freshness::new(name, &around.max_ages, at.steady),
             name: name.to_owned(),
-            epoch: Uuid::new_v4().to_string(),
-            created: at.wall,
+            origin: match around.journal.as_ref().is_some_and(|j| j.is_shared()) {
+                true => OnceLock::new(),
+                false => draft.clone().into(),
+            },
+            draft,
             expected,
             observer: around.observer,
             synced: AtomicBool::new(false),
@@ -114,6 +125,7 @@ impl Snapshot {
             updated: Mutex::new(at),
             clock: around.clock,
             book: Mutex::default(),
+            unclaimed: Unclaimed::default(),
             held_bytes: around.account.gauge(Part::Objects),
             next_expiry: AtomicI64::new(Moment::NEVER.to_number()),
             ends_changed: around.ends_changed,
@@ -121,6 +133,7 @@ impl Snapshot {
             journal: around.journal,
             group_commit: GroupCommit::default(),
             counters: around.counters,
+            attached: OnceLock::new(),
         }
     }
 
@@ -146,8 +159,11 @@ impl Snapshot {
         };
         let snapshot = Self {
             freshness: Freshness::new(&saved.name, &around.max_ages, updated.steady),
-            epoch: saved.epoch,
-            created: saved.created,
+            origin: Origin {
+                epoch: saved.epoch,
+                created: saved.created,
+            }
+            .into(),
             synced: AtomicBool::new(saved.synced || !expected),
             live: RwLock::new(Arc::new(state)),
             retired: Retired::default(),
@@ -165,9 +181,29 @@ impl Snapshot {
         &self.name
     }
 
-    /// What identifies its history.
+    /// What those who ask keep with it, made when it is first asked for. It is
+    /// dropped with the snapshot, and a snapshot keeps one.
+    pub fn attached<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> &T {
+        let attached = self.attached.get_or_init(|| Box::new(make()));
+        attached.downcast_ref().expect("all attach the same type")
+    }
+
+    /// What identifies its history; empty as long as it has none.
     pub fn epoch(&self) -> &str {
-        &self.epoch
+        self.origin.get().map_or("", |origin| &origin.epoch)
+    }
+
+    /// Its origin, or that which it would begin with.
+    pub(super) fn origin(&self) -> &Origin {
+        self.origin.get().unwrap_or(&self.draft)
+    }
+
+    /// Begins its history, unless it has begun.
+    pub(super) fn begin(&self, epoch: &str, created: SystemTime) {
+        self.origin.get_or_init(|| Origin {
+            epoch: epoch.to_owned(),
+            created,
+        });
     }
 
     /// Whether decisions are answered.
@@ -202,17 +238,6 @@ impl Snapshot {
         self.live().sweep(idle_ticks);
     }
 
-    pub(super) fn check_revision(&self, actual: i64, expected: Option<i64>) -> Result<(), Error> {
-        match expected {
-            Some(expected) if expected != actual => Err(Error::RevisionMismatch {
-                snapshot: self.name.clone(),
-                expected,
-                actual,
-            }),
-            _ => Ok(()),
-        }
-    }
-
     /// Has a new state answer, which is returned.
     pub(super) fn put_live(&self, state: State) -> Arc<State> {
         let state = Arc::new(state);
@@ -232,9 +257,15 @@ impl Snapshot {
         counters::add(&self.counters.unchanged, applied.unchanged);
         Update {
             revision,
-            epoch: self.epoch.clone(),
+            epoch: self.epoch().to_owned(),
             applied,
         }
+    }
+
+    /// Wakes those that wait for it to move: another one has its name.
+    pub(super) fn note_replaced(&self) {
+        self.freshness.end();
+        self.moved.notify(usize::MAX);
     }
 
     /// Tells everybody that it is deleted.

@@ -85,6 +85,27 @@ impl Snapshot {
         live.read_overlaid(namespace, &overlay, is_given_up, decide)
     }
 
+    /// Runs a decision on each of some namespaces, on one revision of all of them,
+    /// until `is_given_up` says so. Batches wait while copies are made for that.
+    ///
+    /// # Errors
+    /// Those of [`Self::read_until`].
+    pub fn read_each(
+        &self,
+        namespaces: &[String],
+        is_given_up: &dyn Fn() -> bool,
+        mut decide: impl FnMut(usize, ReadView<'_>),
+    ) -> Result<(), Delay> {
+        let position = self.position.lock();
+        let live = self.live();
+        let forks = live.fork_each(&position, namespaces);
+        drop(position);
+        let mut forks = forks.iter().enumerate();
+        forks.try_for_each(|(at, fork)| {
+            live.read_fork(fork, is_given_up, |read_view| decide(at, read_view))
+        })
+    }
+
     /// The namespaces that hold something, ascending by name.
     pub fn namespace_names(&self) -> Vec<Box<str>> {
         self.live().namespace_names()
@@ -141,7 +162,7 @@ impl Snapshot {
                 reservations: self.held_bytes.bytes(),
                 ..live.memory()
             },
-            created: self.created,
+            created: self.origin().created,
             updated: updated.wall,
             unchanged_for: (self.clock)().steady.since(updated.steady),
             age: self.age(),

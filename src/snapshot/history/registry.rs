@@ -11,8 +11,9 @@ use super::error::Error;
 use super::freshness::MaxAges;
 use super::journal::{Journal, SavedSnapshot};
 use super::named::{Snapshot, Surroundings};
+use super::new_state::NewState;
 use super::observer::Observer;
-use super::offer::{Job, Offer, Update};
+use super::offer::{Fence, Job, Offer, Update};
 use super::restoring::Restoring;
 use super::retired::Retired;
 use super::staged::Staged;
@@ -115,6 +116,54 @@ impl Registry {
         let synced = snapshot.is_synced();
         self.snapshots.insert(name.clone(), Arc::new(snapshot));
         self.around.observer.snapshot_changed(&name, synced);
+    }
+
+    /// An empty state for objects that were accepted elsewhere.
+    pub fn new_state(&self) -> NewState {
+        NewState::new(&self.around.account, self.limits.max_view_bytes)
+    }
+
+    /// Whether others append to the journal too.
+    pub fn is_shared(&self) -> bool {
+        let journal = self.around.journal.as_ref();
+        journal.is_some_and(|journal| journal.is_shared())
+    }
+
+    /// Has a snapshot apply what others have appended; with `all` everything that was
+    /// acknowledged before. It is created if need be, and is gone afterwards if
+    /// they deleted it. Limits do not apply: they were kept where the entries
+    /// were accepted.
+    ///
+    /// # Errors
+    /// [`Error::NotStored`].
+    pub fn catch_up(&self, name: &str, all: bool) -> Result<(), Error> {
+        loop {
+            let entry = self.snapshots.entry(name.to_owned());
+            let snapshot = Arc::clone(&entry.or_insert_with(|| self.create(name)));
+            let mut turn = WriteTurn::take(&snapshot);
+            let caught_up = turn.catch_up(all);
+            let is_over = turn.is_over();
+            drop(turn);
+            if !is_over {
+                self.remove_if_unused(&snapshot);
+                return caught_up;
+            }
+            self.remove(&snapshot);
+        }
+    }
+
+    /// Puts a snapshot that was restored in the place of the one of its name, which
+    /// is over.
+    pub fn supersede(&self, restoring: Restoring) {
+        let name = restoring.saved.name.clone();
+        let old = self.get(&name).ok();
+        let turn = old.as_deref().map(WriteTurn::take);
+        self.restore(restoring);
+        if let Some(mut turn) = turn {
+            turn.end();
+            turn.snapshot().note_replaced();
+        }
+        self.retired.drop_unread();
     }
 
     /// A state to be built aside and swapped in by [`Self::replace`] as that of a
@@ -221,7 +270,7 @@ impl Registry {
     /// need be.
     ///
     /// # Errors
-    /// [`Error::RevisionMismatch`], [`Error::OverLimit`] and
+    /// [`Error::Superseded`], [`Error::RevisionMismatch`], [`Error::OverLimit`] and
     /// [`Error::NotStored`]; nothing was changed then.
     pub fn update(&self, name: &str, offer: Offer) -> Result<Update, Error> {
         let mut outcomes = self.update_in_order(name, Arc::new([offer]))?;
@@ -248,26 +297,28 @@ impl Registry {
                 }
                 return Ok(outcomes);
             }
+            // Another server may have deleted it, which nobody here removed.
+            self.remove(&snapshot);
         }
     }
 
     /// Swaps a new state in for that of a snapshot, which is created if need
-    /// be.
+    /// be, if it has this revision and the right to do so is held.
     ///
     /// # Errors
-    /// [`Error::RevisionMismatch`], [`Error::OverLimit`] and
+    /// [`Error::Superseded`], [`Error::RevisionMismatch`], [`Error::OverLimit`] and
     /// [`Error::NotStored`]; nothing was changed then.
     pub fn replace(
         &self,
         name: &str,
         staged: Staged,
-        expected_revision: Option<i64>,
+        only_if: (Option<i64>, Option<&Fence>),
         arrived: Moment,
     ) -> Result<Update, Error> {
         let mut staged = Some(staged);
         loop {
             let snapshot = self.get_or_create(name)?;
-            let replaced = snapshot.replace(&mut staged, expected_revision, arrived);
+            let replaced = snapshot.replace(&mut staged, only_if, arrived);
             if replaced.is_err() {
                 self.remove_if_unused(&snapshot);
             }
@@ -275,6 +326,7 @@ impl Registry {
             if let Some(replaced) = replaced.transpose() {
                 return replaced;
             }
+            self.remove(&snapshot);
         }
     }
 
@@ -309,11 +361,11 @@ impl Registry {
                 actual: snapshot.epoch().to_owned(),
             });
         }
-        match WriteTurn::take_unless_deleted(&snapshot) {
-            Some(turn) => turn.delete()?,
-            None => return Err(Error::NotFound(name.to_owned())),
-        }
+        let deleted = WriteTurn::take(&snapshot).attempt(WriteTurn::delete)?;
         self.remove(&snapshot);
+        if deleted.is_none() {
+            return Err(Error::NotFound(name.to_owned()));
+        }
         drop(snapshot);
         self.retired.drop_unread();
         Ok(())

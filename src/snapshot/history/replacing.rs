@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::error::Error;
 use super::journal::{Change, Entry};
 use super::named::Snapshot;
-use super::offer::Update;
+use super::offer::{Fence, Update, check_revision};
 use super::staged::Staged;
 use super::turn::WriteTurn;
 use crate::account::Part;
@@ -17,28 +17,39 @@ use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::reservation::Serial;
 use crate::snapshot::state::shards::State;
 
-/// How many objects of a rebuilt state are on the wire at a time.
-const CHUNK: usize = 10_000;
-
 impl Snapshot {
     /// Puts a new state in place. `None` when the snapshot was deleted
     /// meanwhile.
     ///
     /// # Errors
-    /// [`Error::RevisionMismatch`] and [`Error::NotStored`].
+    /// [`Error::Superseded`], [`Error::RevisionMismatch`], [`Error::Contended`] and
+    /// [`Error::NotStored`].
     pub(super) fn replace(
         &self,
         staged: &mut Option<Staged>,
-        expected_revision: Option<i64>,
+        (expected_revision, fence): (Option<i64>, Option<&Fence>),
         arrived: Moment,
     ) -> Result<Option<Update>, Error> {
         let Some(mut turn) = WriteTurn::take_unless_deleted(self) else {
             return Ok(None);
         };
+        turn.attempt(|turn| {
+            Fence::check(fence, self.name())?;
+            self.replace_in_turn(turn, staged, expected_revision, arrived)
+        })
+    }
+
+    fn replace_in_turn(
+        &self,
+        turn: &mut WriteTurn<'_>,
+        staged: &mut Option<Staged>,
+        expected_revision: Option<i64>,
+        arrived: Moment,
+    ) -> Result<Update, Error> {
         let now = (self.clock)();
         let before = turn.live().revision();
-        self.check_revision(before, expected_revision)?;
-        let new = staged.take().expect("a state is swapped in once");
+        check_revision(self.name(), before, expected_revision)?;
+        let new = staged.as_ref().expect("a state is swapped in once");
         let revision = before + 1;
         let defaults = new.defaults.clone();
         let defaults = defaults.unwrap_or_else(|| turn.live().defaults());
@@ -54,12 +65,13 @@ impl Snapshot {
                 ..turn.entry()
             }])?;
         }
+        let new = staged.take().expect("it was there");
         let (state, applied) = new.into_state();
-        swap_in(&mut turn, state, (revision, defaults), &taken);
+        swap_in(turn, state, (revision, defaults), &taken);
         self.forget(&taken);
         counters::add(&self.counters.replaces, 1);
         self.fed(now, arrived);
-        Ok(Some(self.moved_on(revision, applied, true)))
+        Ok(self.moved_on(revision, applied, true))
     }
 
     /// Rebuilds the live state from its nodes, pods, owners and reservations,
@@ -74,13 +86,8 @@ impl Snapshot {
         let live = turn.live();
         let account = live.footprint.account();
         let fresh = State::on(account, Part::Objects, live.upkeep.max_view_bytes());
-        let mut objects = frozen.changes().filter_map(|change| change.object);
-        loop {
-            let chunk = Batch::trusted(objects.by_ref().take(CHUNK));
-            if chunk.is_empty() {
-                break;
-            }
-            fresh.apply_unread(&chunk, 0);
+        for batch in frozen.batches() {
+            fresh.apply_unread(&batch, 0);
         }
         let place = (live.revision(), live.defaults());
         swap_in(&mut turn, fresh, place, &[]);
@@ -90,7 +97,7 @@ impl Snapshot {
 
 /// Replaces the live state with a new one. It gets the reservations, except
 /// those that its pods take over.
-fn swap_in(
+pub(super) fn swap_in(
     turn: &mut WriteTurn<'_>,
     mut state: State,
     (revision, defaults): (i64, Arc<Defaults>),

@@ -2,18 +2,16 @@
 //! takes over, by its owner's word, or by time.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use super::capacity::check_room;
 use super::error::Error;
-use super::journal::Entry;
+use super::journal::{Entry, JournalError};
 use super::named::Snapshot;
-use super::offer::{Job, Update};
 use super::turn::WriteTurn;
 use crate::account::{Charge, Part};
 use crate::limits::{Limit, Limits};
-use crate::snapshot::clock::{Moment, Now};
+use crate::snapshot::clock::Now;
 use crate::snapshot::counters;
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::kept_answer::{KeptAnswer, Retryable};
@@ -100,10 +98,12 @@ impl Snapshot {
     /// what was reserved into the answer. Of a request that may come again, the
     /// bytes of the answer that `tell` gives are kept in the same entry as the
     /// reservations, so both are there or neither. Waits for other writers and
-    /// for the journal.
+    /// for the journal. Where others append to the journal too, that nothing can be
+    /// held is said only of all that was acknowledged before.
     ///
     /// # Errors
-    /// Those of `again`, [`Error::OverLimit`], [`Error::NotStored`], and
+    /// Those of `again`, [`Error::OverLimit`], [`Error::NotStored`],
+    /// [`Error::Contended`], and
     /// [`Error::NotFound`] when the snapshot was deleted meanwhile. Then
     /// nothing is reserved.
     pub fn reserve<T, E: From<Error>>(
@@ -111,28 +111,32 @@ impl Snapshot {
         (hold, request): (&Hold, Option<Retryable>),
         limits: &Limits,
         decided: DecidedPicks<T>,
-        again: impl FnOnce() -> Result<DecidedPicks<T>, E>,
-        tell: impl FnOnce(&mut T, Reserved) -> Vec<u8>,
+        mut again: impl FnMut() -> Result<DecidedPicks<T>, E>,
+        mut tell: impl FnMut(&mut T, Reserved) -> Vec<u8>,
     ) -> Result<Reserving<T>, E> {
-        let Some(mut turn) = WriteTurn::take_unless_deleted(self) else {
-            return Err(Error::NotFound(self.name().to_owned()).into());
-        };
-        if let Some(answered) = request.and_then(|request| self.answered(&request)) {
-            return Ok(answered);
-        }
-        let DecidedPicks {
-            nodes, mut answer, ..
-        } = match decided.revision == self.revision() {
-            true => decided,
-            false => again()?,
-        };
-        let tell = |reserved| tell(&mut answer, reserved);
-        self.hold_in_turn(&mut turn, (hold, request), nodes, limits, tell)?;
-        Ok(Reserving::Done(answer))
+        let mut decided = Some(decided);
+        let mut turn = WriteTurn::take(self);
+        let held = turn.attempt(|turn| {
+            if let Some(answered) = request.and_then(|request| self.answered(&request)) {
+                return Ok(Ok(answered));
+            }
+            let is_current = |decided: &DecidedPicks<T>| decided.revision == self.revision();
+            let decided = decided.take().filter(is_current);
+            let DecidedPicks {
+                nodes, mut answer, ..
+            } = match decided.map_or_else(&mut again, Ok) {
+                Ok(decided) => decided,
+                Err(error) => return Ok(Err(error)),
+            };
+            let tell = |reserved| tell(&mut answer, reserved);
+            self.hold_in_turn(turn, (hold, request), nodes, limits, tell)?;
+            Ok(Ok(Reserving::Done(answer)))
+        })?;
+        held.unwrap_or_else(|| Err(Error::NotFound(self.name().to_owned()).into()))
     }
 
     /// Holds picks, and keeps the answer that `tell` makes of that for a request
-    /// that may come again, both by one entry.
+    /// that may come again, both by one entry if there is anything to record.
     fn hold_in_turn(
         &self,
         turn: &mut WriteTurn<'_>,
@@ -142,14 +146,8 @@ impl Snapshot {
         tell: impl FnOnce(Reserved) -> Vec<u8>,
     ) -> Result<(), Error> {
         let now = (self.clock)();
-        let (live, book) = (Arc::clone(turn.live()), self.book());
-        limits.check(Limit::Reservations, book.len() + nodes.len())?;
-        let answer_count = book.answer_count() + usize::from(request.is_some());
-        limits.check(Limit::Reservations, answer_count)?;
-
-        let held = book.draft(hold, nodes, now);
-        let last = held.last().map_or(book.last(), |(last, _)| *last);
-        drop(book);
+        let live = Arc::clone(turn.live());
+        let (held, last) = self.draft((hold, request.is_some()), nodes, limits, now)?;
         let pods = Batch::trusted(held.iter().map(|(serial, held)| held.pod(*serial)));
         let _room = check_room(&live, &pods, limits)?;
         let moves = !held.is_empty();
@@ -168,17 +166,21 @@ impl Snapshot {
         };
         let answers: Vec<_> = (last + 1..).zip(request.map(kept)).collect();
         let _book_room = self.check_book(&held, &answers)?;
-        if moves || !answers.is_empty() {
-            let before = turn.entry();
-            turn.record(vec![Entry {
+        if !moves && answers.is_empty() {
+            return Ok(());
+        }
+        let before = turn.entry();
+        self.record_held(
+            turn,
+            Entry {
                 revision,
                 updated: if moves { now.wall } else { before.updated },
                 last_serial: last + answers.len() as Serial,
                 held: &held,
                 answers: &answers,
                 ..before
-            }])?;
-        }
+            },
+        )?;
         counters::add(&self.counters.reserved, held.len());
         self.put(held, answers, now);
         if moves {
@@ -187,37 +189,74 @@ impl Snapshot {
         Ok(())
     }
 
+    /// Records the entry of reservations. Where it stays unknown whether it is recorded,
+    /// and nobody asks again, they are released if it is.
+    fn record_held(&self, turn: &mut WriteTurn<'_>, entry: Entry<'_>) -> Result<(), Error> {
+        let recorded = turn.record(vec![entry]);
+        // With an id the same request asks again what became of it.
+        if let Err(Error::NotStored(JournalError::UnknownFate(doubt))) = &recorded
+            && entry.answers.is_empty()
+        {
+            let serials = entry.held.iter().map(|(serial, _)| *serial).collect();
+            let number = turn.sequence() + 1;
+            self.unclaimed.doubt(number, doubt.mark, serials);
+        }
+        recorded
+    }
+
+    /// The reservations that picks become, and the last number after these. `hold`
+    /// says with whether an answer is kept, too.
+    fn draft(
+        &self,
+        (hold, is_kept): (&Hold, bool),
+        nodes: Vec<Box<str>>,
+        limits: &Limits,
+        now: Now,
+    ) -> Result<(Vec<(Serial, Reservation)>, Serial), Error> {
+        let book = self.book();
+        limits.check(Limit::Reservations, book.len() + nodes.len())?;
+        limits.check(
+            Limit::Reservations,
+            book.answer_count() + usize::from(is_kept),
+        )?;
+        let held = book.draft(hold, nodes, now);
+        let last = held.last().map_or(book.last(), |(last, _)| *last);
+        Ok((held, last))
+    }
+
     /// Notes which pods reservations became. Those whose pod is on a node
     /// already end.
     ///
     /// # Errors
-    /// [`Error::OverLimit`] and [`Error::NotStored`]; nothing was noted then.
+    /// [`Error::OverLimit`], [`Error::NotStored`], [`Error::Contended`], and
+    /// [`Error::NotFound`] when the snapshot was deleted meanwhile; nothing was noted then.
     pub fn confirm(&self, claims: Vec<(String, Claim)>) -> Result<Ended, Error> {
-        let turn = WriteTurn::take(self);
-        let now = (self.clock)();
-        let (mut confirmed, mut unknown) = (Vec::new(), Vec::new());
-        let book = self.book();
-        for (id, claim) in claims {
-            let serial = self.serial(&id);
-            let held = serial.and_then(|serial| book.confirmed_as(serial, claim, now));
-            match serial.zip(held) {
-                Some(held) => confirmed.push(held),
-                None => unknown.push(id),
+        self.in_turn(|turn| {
+            let now = (self.clock)();
+            let (mut confirmed, mut unknown) = (Vec::new(), Vec::new());
+            let book = self.book();
+            for (id, claim) in &claims {
+                let serial = self.serial(id);
+                let held = serial.and_then(|s| book.confirmed_as(s, claim.clone(), now));
+                match serial.zip(held) {
+                    Some(held) => confirmed.push(held),
+                    None => unknown.push(id.clone()),
+                }
             }
-        }
-        drop(book);
-        let claims = confirmed.iter().filter_map(|(serial, held)| {
-            let namespace = &*held.hold.namespace;
-            Some((*serial, namespace, held.claim.as_ref()?))
-        });
-        let arrived = turn.live().arrived(claims);
-        let kept = |(serial, _): &(Serial, Reservation)| arrived.binary_search(serial).is_err();
-        confirmed.retain(kept);
-        let _room = self.check_book(&confirmed, &[])?;
-        self.end_in_turn(turn, confirmed, &arrived, now)?;
-        Ok(Ended {
-            revision: self.revision(),
-            unknown,
+            drop(book);
+            let claims = confirmed.iter().filter_map(|(serial, held)| {
+                let namespace = &*held.hold.namespace;
+                Some((*serial, namespace, held.claim.as_ref()?))
+            });
+            let arrived = turn.live().arrived(claims);
+            let kept = |(serial, _): &(Serial, Reservation)| arrived.binary_search(serial).is_err();
+            confirmed.retain(kept);
+            let _room = self.check_book(&confirmed, &[])?;
+            self.end_in_turn(turn, confirmed, &arrived, now)?;
+            Ok(Ended {
+                revision: self.revision(),
+                unknown,
+            })
         })
     }
 
@@ -228,27 +267,28 @@ impl Snapshot {
     /// # Errors
     /// [`Error::OverLimit`] and [`Error::NotStored`]; nothing was renewed then.
     pub fn renew(&self, ids: Vec<String>, ttl: Option<Duration>) -> Result<Renewed, Error> {
-        let turn = WriteTurn::take(self);
-        let now = (self.clock)();
-        let (mut longer, mut unknown, mut until) = (Vec::new(), Vec::new(), None);
-        let book = self.book();
-        for id in ids {
-            let serial = self.serial(&id);
-            let renewed = serial.and_then(|serial| book.renewed(serial, ttl, now));
-            let Some((serial, (held, is_longer))) = serial.zip(renewed) else {
-                unknown.push(id);
-                continue;
-            };
-            until = Some(until.map_or(held.expires, |until: SystemTime| until.min(held.expires)));
-            longer.extend(is_longer.then_some((serial, held)));
-        }
-        drop(book);
-        let _room = self.check_book(&longer, &[])?;
-        self.end_in_turn(turn, longer, &[], now)?;
-        Ok(Renewed {
-            revision: self.revision(),
-            unknown,
-            until,
+        self.in_turn(|turn| {
+            let now = (self.clock)();
+            let (mut longer, mut unknown, mut until) = (Vec::new(), Vec::new(), None);
+            let book = self.book();
+            for id in &ids {
+                let serial = self.serial(id);
+                let renewed = serial.and_then(|serial| book.renewed(serial, ttl, now));
+                let Some((serial, (held, is_longer))) = serial.zip(renewed) else {
+                    unknown.push(id.clone());
+                    continue;
+                };
+                until = until.into_iter().chain([held.expires]).min();
+                longer.extend(is_longer.then_some((serial, held)));
+            }
+            drop(book);
+            let _room = self.check_book(&longer, &[])?;
+            self.end_in_turn(turn, longer, &[], now)?;
+            Ok(Renewed {
+                revision: self.revision(),
+                unknown,
+                until,
+            })
         })
     }
 
@@ -257,21 +297,22 @@ impl Snapshot {
     /// # Errors
     /// [`Error::NotStored`]. Then they still count.
     pub fn release(&self, ids: Vec<String>) -> Result<Ended, Error> {
-        let turn = WriteTurn::take(self);
-        let now = (self.clock)();
-        let mut serials = Vec::new();
-        let mut unknown = Vec::new();
-        let live = self.book().serials();
-        for id in ids {
-            match self.serial(&id).filter(|s| live.binary_search(s).is_ok()) {
-                Some(serial) => serials.push(serial),
-                None => unknown.push(id),
+        self.in_turn(|turn| {
+            let now = (self.clock)();
+            let mut serials = Vec::new();
+            let mut unknown = Vec::new();
+            let live = self.book().serials();
+            for id in &ids {
+                match self.serial(id).filter(|s| live.binary_search(s).is_ok()) {
+                    Some(serial) => serials.push(serial),
+                    None => unknown.push(id.clone()),
+                }
             }
-        }
-        self.end_in_turn(turn, Vec::new(), &serials, now)?;
-        Ok(Ended {
-            revision: self.revision(),
-            unknown,
+            self.end_in_turn(turn, Vec::new(), &serials, now)?;
+            Ok(Ended {
+                revision: self.revision(),
+                unknown,
+            })
         })
     }
 
@@ -289,33 +330,11 @@ impl Snapshot {
         asked.take(count).map(listed).collect()
     }
 
-    /// Ends all reservations that are due at this moment in one entry, together
-    /// with the batches of waiting callers. They count until that is recorded.
-    /// It waits for the journal, so that readers need not.
-    ///
-    /// # Errors
-    /// [`Error::NotStored`]. Then they still count.
-    pub fn end_expired(&self, limits: &Limits) -> Result<(), Error> {
-        if self.until_next_end() != Some(Duration::ZERO) {
-            return Ok(());
-        }
-        let outcomes = self.commit(Job::Ends, limits);
-        let ended: Result<Vec<Update>, Error> = outcomes.into_iter().flatten().collect();
-        ended.map(|_| ())
-    }
-
-    /// How long it is until the time of a reservation is over; nothing when it
-    /// is already. `None` when nothing is held.
-    pub fn until_next_end(&self) -> Option<Duration> {
-        let next = Moment::of_number(self.next_expiry.load(Ordering::Acquire));
-        (next != Moment::NEVER).then(|| next.since((self.clock)().steady))
-    }
-
     /// Ends reservations, and notes how others are from now on, once the
     /// journal knows.
     fn end_in_turn(
         &self,
-        mut turn: WriteTurn<'_>,
+        turn: &mut WriteTurn<'_>,
         held: Vec<(Serial, Reservation)>,
         ended: &[Serial],
         now: Now,
@@ -353,33 +372,5 @@ impl Snapshot {
         let bytes = each.sum::<usize>() + shared + kept.sum::<usize>();
         let account = self.held_bytes.account();
         Ok(account.charge(Part::Objects, bytes)?)
-    }
-
-    /// Notes reservations as they are from now on, and answers.
-    fn put(&self, held: Vec<(Serial, Reservation)>, answers: Vec<(Serial, KeptAnswer)>, now: Now) {
-        self.change_book(held.len() + answers.len(), |book| {
-            for (serial, held) in held {
-                book.put(serial, held, now);
-            }
-            for (serial, answer) in answers {
-                book.keep(serial, answer, now);
-            }
-        });
-    }
-
-    /// Ids are unique across restarts: an epoch is.
-    fn id(&self, serial: Serial) -> String {
-        format!("{}-{serial}", self.id_prefix())
-    }
-
-    fn serial(&self, id: &str) -> Option<Serial> {
-        id.strip_prefix(self.id_prefix())?
-            .strip_prefix('-')?
-            .parse()
-            .ok()
-    }
-
-    fn id_prefix(&self) -> &str {
-        self.epoch().split('-').next().unwrap_or_default()
     }
 }

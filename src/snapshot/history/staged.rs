@@ -21,11 +21,11 @@ pub struct Staged {
     /// What it will replace, if that is there: changes are counted against it.
     replaced: Weak<Snapshot>,
     /// The same state in the journal, if there is one.
-    written: Option<Written>,
+    written: Option<WrittenAside>,
 }
 
 /// A state aside in a journal, given up unless it is taken.
-struct Written {
+struct WrittenAside {
     journal: Arc<dyn Journal>,
     aside: Aside,
     is_kept: bool,
@@ -60,7 +60,7 @@ impl Staged {
     ) -> Result<Self, Error> {
         let staged = Self::new(limits, account)?;
         let aside = journal.open_aside().map_err(not_stored)?;
-        let written = Written {
+        let written = WrittenAside {
             journal: Arc::clone(journal),
             aside,
             is_kept: false,
@@ -105,8 +105,8 @@ impl Staged {
         limits: &Limits,
     ) -> Result<Applied, Error> {
         let _room = check_room(&self.state, batch, limits)?;
-        if let Some(Written { journal, aside, .. }) = &self.written {
-            let written = journal.write_aside(*aside, batch.objects());
+        if let Some(WrittenAside { journal, aside, .. }) = &self.written {
+            let written = journal.write_aside(*aside, batch);
             written.map_err(not_stored)?;
         }
         self.batches += 1;
@@ -120,7 +120,7 @@ impl Staged {
     }
 }
 
-impl Drop for Written {
+impl Drop for WrittenAside {
     fn drop(&mut self) {
         if !self.is_kept {
             self.journal.drop_aside(self.aside);

@@ -5,20 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
+use uuid::Uuid;
 
 use super::error::Error;
-use super::journal::{Change, Entry, Journal, JournalError};
+use super::journal::{Change, Entry, Journal, JournalError, Standing, Whole};
 use super::named::{JournalPosition, Snapshot};
 use super::offer::Update;
-use crate::proto::v1::change::Object;
+use super::origin::Origin;
 use crate::snapshot::clock::Now;
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::reservation::Serial;
 use crate::snapshot::state::frozen::Frozen;
 use crate::snapshot::state::shards::State;
-
-/// How many objects are copied at a time when a snapshot is rewritten.
-const REWRITE_OBJECTS: usize = 10_000;
 
 /// The right to change a snapshot. Nobody else changes it meanwhile.
 pub(super) struct WriteTurn<'s> {
@@ -58,17 +56,68 @@ impl<'s> WriteTurn<'s> {
         self.live.freeze(&self.position)
     }
 
+    /// The number of its last entry.
+    pub fn sequence(&self) -> u64 {
+        self.position.sequence
+    }
+
+    /// Notes the number of its last entry.
+    pub fn note_sequence(&mut self, sequence: u64) {
+        self.position.sequence = sequence;
+    }
+
+    /// Whether the snapshot is deleted.
+    pub fn is_over(&self) -> bool {
+        self.position.deleted
+    }
+
+    /// Has later updates look for another snapshot of the name.
+    pub fn end(&mut self) {
+        self.position.deleted = true;
+    }
+
+    /// How far the snapshot has come in its journal.
+    pub fn standing(&self) -> Standing<'s> {
+        Standing {
+            snapshot: self.snapshot.name(),
+            epoch: self.snapshot.epoch(),
+            sequence: self.position.sequence,
+        }
+    }
+
+    /// Tells a journal where the snapshot stands.
+    pub fn tell_standing(&self, journal: &dyn Journal) {
+        journal.stands(self.standing(), &|| self.whole());
+    }
+
+    /// A copy of everything.
+    pub fn whole(&self) -> Whole {
+        let (entry, book) = (self.entry(), self.snapshot.book());
+        Whole {
+            frozen: self.freeze(),
+            name: entry.snapshot.to_owned(),
+            epoch: entry.epoch.to_owned(),
+            sequence: self.position.sequence,
+            created: entry.created,
+            updated: entry.updated,
+            synced: entry.synced,
+            last_serial: entry.last_serial,
+            held: book.entries(),
+            answers: book.answers(),
+        }
+    }
+
     /// An entry that changes nothing. It has no number before it is recorded.
     pub fn entry(&self) -> Entry<'s> {
         Entry {
             snapshot: self.snapshot.name(),
-            epoch: self.snapshot.epoch(),
+            epoch: &self.snapshot.origin().epoch,
             revision: self.live.revision(),
             sequence: 0,
-            created: self.snapshot.created,
+            created: self.snapshot.origin().created,
             updated: self.snapshot.updated.lock().wall,
             synced: self.snapshot.synced.load(Ordering::Acquire),
-            change: Change::Batch(&[]),
+            change: Change::Batch(None),
             defaults: None,
             last_serial: self.snapshot.book().last(),
             held: &[],
@@ -92,6 +141,7 @@ impl<'s> WriteTurn<'s> {
         for (entry, sequence) in entries.iter_mut().zip(self.position.sequence + 1..) {
             entry.sequence = sequence;
         }
+        self.tell_standing(journal);
         let mut appended = journal.append(&entries);
         if appended == Err(JournalError::OutOfStep) {
             appended = self
@@ -100,8 +150,22 @@ impl<'s> WriteTurn<'s> {
         }
         if appended.is_ok() {
             self.position.sequence += entries.len() as u64;
+            // What had one of these numbers before is not recorded.
+            let unclaimed = &self.snapshot.unclaimed;
+            unclaimed.settle(self.position.sequence, Uuid::nil());
+            let Origin { epoch, created } = self.snapshot.origin();
+            self.snapshot.begin(epoch, *created);
         }
-        appended.map_err(Error::NotStored)
+        appended.map_err(|error| self.not_stored(error))
+    }
+
+    /// Why something was not recorded. A snapshot that cannot be trusted stops
+    /// answering.
+    pub fn not_stored(&self, error: JournalError) -> Error {
+        if matches!(error, JournalError::Untrusted(_)) {
+            self.snapshot.distrust();
+        }
+        Error::NotStored(error)
     }
 
     /// Writes the whole snapshot again, as it is after the last entry.
@@ -111,13 +175,8 @@ impl<'s> WriteTurn<'s> {
         let (held, answers) = (book.entries(), book.answers());
         let write = || {
             let frozen = self.freeze();
-            let mut objects = frozen.changes().filter_map(|change| change.object);
-            loop {
-                let part: Vec<Object> = objects.by_ref().take(REWRITE_OBJECTS).collect();
-                if part.is_empty() {
-                    break;
-                }
-                journal.write_aside(aside, &part)?;
+            for batch in frozen.batches() {
+                journal.write_aside(aside, &batch)?;
             }
             journal.append(&[Entry {
                 sequence: self.position.sequence,
@@ -155,12 +214,12 @@ impl<'s> WriteTurn<'s> {
     ///
     /// # Errors
     /// [`Error::NotStored`]; it is not deleted then.
-    pub fn delete(mut self) -> Result<(), Error> {
+    pub fn delete(&mut self) -> Result<(), Error> {
         self.record(vec![Entry {
             change: Change::Deleted,
             ..self.entry()
         }])?;
-        self.position.deleted = true;
+        self.end();
         self.snapshot.note_deleted();
         Ok(())
     }

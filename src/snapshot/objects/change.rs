@@ -3,31 +3,46 @@
 use std::sync::Arc;
 
 use hashbrown::HashSet;
+use prost::Message;
+use prost::bytes::Bytes;
 
 use super::compiled::Compiled;
-use super::kind::{ObjectKind, OwnerKind, metadata_of};
+use super::kind::{ObjectKind, OwnerKind, encode_object, metadata_of};
 use super::node::CompiledNode;
 use super::owners::Owner;
 use super::parts::Parts;
 use super::pod::CompiledPod;
+use super::pod_check::PodCheck;
+use super::pod_message::PodMessage;
+use super::received::{self, Received};
 use super::reservation::is_reservation;
 use super::size;
 use crate::limits::Limits;
 use crate::matching::{Path, Violations, names};
+use crate::proto::encoding::{Fields, Sink};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 
 /// Valid changes, at most one per object.
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
-    /// As they came: this is what a journal keeps.
-    objects: Vec<Object>,
-    /// The same changes, compiled.
-    compiled: Vec<Compiled>,
+    changes: Vec<CheckedChange>,
     /// What they take in memory where they are kept, at most.
     bytes: usize,
     /// How many things pods request of which most request none.
     requests: usize,
+    /// Whether there are changes of nodes.
+    has_nodes: bool,
+    /// Whether there are pods that are nominated to nodes.
+    nominates: bool,
+}
+
+/// A change that was checked.
+#[derive(Debug, Clone)]
+enum CheckedChange {
+    Pod(CompiledPod),
+    /// Anything else, with what is compiled of it.
+    Other(Box<(Object, Compiled)>),
 }
 
 /// What a change is about.
@@ -48,8 +63,7 @@ pub struct ValidChange<'a> {
     pub id: ObjectId<'a>,
     /// What happens to it.
     pub form: Form<'a>,
-    /// The change as it came.
-    pub object: &'a Object,
+    change: &'a CheckedChange,
 }
 
 /// What happens to an object.
@@ -57,8 +71,8 @@ pub struct ValidChange<'a> {
 pub enum Form<'a> {
     /// A node, with what is compiled of it.
     Node(&'a v1::Node, &'a CompiledNode),
-    /// A pod, with what is compiled of it.
-    Pod(&'a v1::Pod, &'a CompiledPod),
+    /// A pod.
+    Pod(&'a CompiledPod),
     /// A service or controller.
     Owner(OwnerKind, &'a Arc<Owner>),
     /// It is deleted if it has this uid, or if that is empty.
@@ -75,23 +89,60 @@ impl Batch {
         limits: &Limits,
         path: Path<'_>,
     ) -> Result<Self, Violations> {
+        let changes = changes.into_iter().map(|change| Ok(Received::of(change)));
+        Self::check_all(changes, limits, path)
+    }
+
+    /// Reads and checks the changes of a request, whose field is at `path`.
+    ///
+    /// # Errors
+    /// The first change that cannot be decoded, or every fault of every change.
+    pub fn read(changes: Vec<Bytes>, limits: &Limits, path: Path<'_>) -> Result<Self, Violations> {
+        Self::check_all(changes.into_iter().map(Received::read), limits, path)
+    }
+
+    /// Whether changes can be decoded, which are too many to be checked.
+    ///
+    /// # Errors
+    /// The first one that cannot.
+    pub fn can_be_read(changes: Vec<Bytes>, path: Path<'_>) -> Result<(), Violations> {
+        let each = changes.into_iter().enumerate();
+        let mut each = each.map(|(index, bytes)| (index, v1::Change::decode(bytes)));
+        each.try_for_each(|(index, change)| match change {
+            Ok(_) => Ok(()),
+            Err(error) => Err(unreadable(path.index(index), &error)),
+        })
+    }
+
+    fn check_all(
+        changes: impl ExactSizeIterator<Item = Result<Received, prost::DecodeError>>,
+        limits: &Limits,
+        path: Path<'_>,
+    ) -> Result<Self, Violations> {
         let mut faults = Violations::default();
-        let mut compiled = Vec::with_capacity(changes.len());
-        for (i, change) in changes.iter().enumerate() {
-            match &change.object {
-                Some(object) => {
-                    let path = path.index(i);
-                    compiled.extend(Compiled::check(object, limits, path, &mut faults));
+        let mut pods = PodCheck::new(limits);
+        let mut checked = Vec::with_capacity(changes.len());
+        for (index, change) in changes.enumerate() {
+            let path = path.index(index);
+            match change.map_err(|error| unreadable(path, &error))? {
+                Received::Pod(bytes) => {
+                    let pod = pods.check(&bytes, path.field("pod"), &mut faults);
+                    let pod = pod.map_err(|error| unreadable(path, &error))?;
+                    checked.extend(pod.map(CheckedChange::Pod));
                 }
-                None => faults.add(path.index(i), "must hold an object or a delete"),
+                Received::Other(object) => {
+                    let compiled = Compiled::check(&object, limits, path, &mut faults);
+                    let both = compiled.map(|compiled| Box::new((*object, compiled)));
+                    checked.extend(both.map(CheckedChange::Other));
+                }
+                Received::Nothing => faults.add(path, "must hold an object or a delete"),
             }
         }
         // Only valid changes have an identity to compare.
         if !faults.is_empty() {
             return faults.finish(Self::default());
         }
-        let objects = changes.into_iter().filter_map(|change| change.object);
-        let batch = Self::of(objects.collect(), compiled);
+        let batch = Self::of(checked);
         batch.check_unique(path, &mut faults);
         faults.finish(batch)
     }
@@ -113,50 +164,63 @@ impl Batch {
 
     /// Changes of the snapshot's own making, which need no check.
     pub(in crate::snapshot) fn trusted(objects: impl IntoIterator<Item = Object>) -> Self {
-        let objects: Vec<Object> = objects.into_iter().collect();
-        let compiled = objects.iter().map(Compiled::trusted).collect();
-        Self::of(objects, compiled)
+        let checked = |object: Object| match object {
+            Object::Pod(pod) => CheckedChange::Pod(CompiledPod::trusted(&pod)),
+            object => {
+                let compiled = Compiled::trusted(&object);
+                CheckedChange::Other(Box::new((object, compiled)))
+            }
+        };
+        Self::of(objects.into_iter().map(checked).collect())
     }
 
-    fn of(objects: Vec<Object>, compiled: Vec<Compiled>) -> Self {
+    fn of(changes: Vec<CheckedChange>) -> Self {
         Self {
-            bytes: objects.iter().map(size::most).sum(),
-            requests: compiled.iter().map(Compiled::rare_requests).sum(),
-            objects,
-            compiled,
+            bytes: changes.iter().map(CheckedChange::most_bytes).sum(),
+            requests: changes.iter().map(CheckedChange::rare_requests).sum(),
+            has_nodes: changes.iter().any(CheckedChange::is_node),
+            nominates: changes.iter().any(CheckedChange::is_nominated),
+            changes,
         }
     }
 
     /// The batch with more changes of the snapshot's own making.
     pub(in crate::snapshot) fn and(&self, objects: Vec<Object>) -> Self {
         let more = Self::trusted(objects);
-        let mut batch = self.clone();
-        batch.objects.extend(more.objects);
-        batch.compiled.extend(more.compiled);
-        batch.bytes += more.bytes;
-        batch.requests += more.requests;
-        batch
+        let mut changes = self.changes.clone();
+        changes.extend(more.changes);
+        Self {
+            changes,
+            bytes: self.bytes + more.bytes,
+            requests: self.requests + more.requests,
+            has_nodes: self.has_nodes || more.has_nodes,
+            nominates: self.nominates || more.nominates,
+        }
     }
 
     /// How many changes there are.
     pub fn len(&self) -> usize {
-        self.objects.len()
+        self.changes.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.objects.is_empty()
-    }
-
-    /// The changes as they came.
-    pub fn objects(&self) -> &[Object] {
-        &self.objects
+        self.changes.is_empty()
     }
 
     /// The changes.
     pub fn changes(&self) -> impl Iterator<Item = ValidChange<'_>> {
-        let pairs = self.objects.iter().zip(&self.compiled);
-        pairs.map(|(object, compiled)| ValidChange::of(object, compiled))
+        self.changes.iter().map(ValidChange::of)
+    }
+
+    /// Whether there are changes of nodes.
+    pub fn has_nodes(&self) -> bool {
+        self.has_nodes
+    }
+
+    /// Whether there are pods that are nominated to nodes.
+    pub fn nominates(&self) -> bool {
+        self.nominates
     }
 
     /// How many resources and ports pods request of which most request none.
@@ -170,19 +234,89 @@ impl Batch {
     }
 }
 
+/// That a change is none of the protocol. Other faults do not matter then.
+fn unreadable(path: Path<'_>, error: &prost::DecodeError) -> Violations {
+    let mut faults = Violations::default();
+    faults.add(path, format!("cannot be read: {error}"));
+    faults
+}
+
+impl CheckedChange {
+    /// What it takes in memory where it is kept, at most.
+    fn most_bytes(&self) -> usize {
+        match self {
+            Self::Pod(pod) => size::most_of_pod(pod),
+            Self::Other(other) => size::most(&other.0),
+        }
+    }
+
+    /// How many things a pod requests of which most pods request none.
+    fn rare_requests(&self) -> usize {
+        match self {
+            Self::Pod(pod) => pod.requests().map_or(0, |requests| requests.rare_len()),
+            Self::Other(_) => 0,
+        }
+    }
+
+    fn is_node(&self) -> bool {
+        match self {
+            Self::Pod(_) => false,
+            Self::Other(other) => other.1.kind() == ObjectKind::Node,
+        }
+    }
+
+    fn is_nominated(&self) -> bool {
+        match self {
+            Self::Pod(pod) => pod.nominated_to().is_some(),
+            Self::Other(_) => false,
+        }
+    }
+}
+
 impl<'a> ValidChange<'a> {
-    fn of(object: &'a Object, compiled: &'a Compiled) -> Self {
-        let form = match (object, compiled) {
-            (Object::Node(node), Compiled::Node(compiled)) => Form::Node(node, compiled),
-            (Object::Pod(pod), Compiled::Pod(compiled)) => Form::Pod(pod, compiled),
-            (Object::Delete(reference), _) => Form::Delete(&reference.uid),
-            (_, Compiled::Owner(kind, owner)) => Form::Owner(*kind, owner),
-            _ => unreachable!("a change is compiled as what it is"),
+    fn of(change: &'a CheckedChange) -> Self {
+        let (id, form) = match change {
+            CheckedChange::Pod(pod) => {
+                let id = ObjectId {
+                    kind: ObjectKind::Pod,
+                    namespace: pod.namespace(),
+                    name: pod.name(),
+                };
+                (id, Form::Pod(pod))
+            }
+            CheckedChange::Other(other) => {
+                let (object, compiled) = &**other;
+                let form = match (object, compiled) {
+                    (Object::Node(node), Compiled::Node(compiled)) => Form::Node(node, compiled),
+                    (Object::Delete(reference), _) => Form::Delete(&reference.uid),
+                    (_, Compiled::Owner(kind, owner)) => Form::Owner(*kind, owner),
+                    _ => unreachable!("a change is compiled as what it is"),
+                };
+                (ObjectId::of_kind(compiled.kind(), object), form)
+            }
         };
-        Self {
-            id: ObjectId::of_kind(compiled.kind(), object),
-            form,
-            object,
+        Self { id, form, change }
+    }
+
+    /// What it takes in memory where it is kept, at most.
+    pub fn most_bytes(&self) -> usize {
+        self.change.most_bytes()
+    }
+
+    /// Appends the message of the object to `bytes`, its names first; nothing of a
+    /// delete. Of a pod it says what is kept.
+    pub fn encode_object(&self, bytes: &mut Vec<u8>) {
+        match self.change {
+            CheckedChange::Pod(pod) => PodMessage::of(pod).put(bytes),
+            CheckedChange::Other(other) => encode_object(&other.0, bytes),
+        }
+    }
+
+    /// Appends it to `bytes` as a `Change`.
+    pub fn encode(&self, bytes: &mut Vec<u8>) {
+        match self.change {
+            CheckedChange::Pod(pod) => bytes.message(received::POD, &PodMessage::of(pod)),
+            CheckedChange::Other(other) => other.0.encode(bytes),
         }
     }
 }

@@ -1,14 +1,15 @@
 //! Objects in the form in which they are kept. Compiling is validating. It
-//! happens once; a compiled object is applied without another check.
+//! happens once; a compiled object is applied without another check. Pods have
+//! their own form (`pod.rs`).
 
 use std::sync::Arc;
 
+use super::asks;
 use super::kind::{ObjectKind, OwnerKind, metadata_of};
 use super::node::CompiledNode;
 use super::owners::Owner;
 use super::parts::Parts;
-use super::pod::{CompiledPod, Phase};
-use super::templates;
+use super::pod::Phase;
 use crate::limits::{Limit, Limits, NodeNames};
 use crate::matching::{Path, Violations, names, times};
 use crate::proto::v1;
@@ -19,8 +20,6 @@ use crate::proto::v1::change::Object;
 pub enum Compiled {
     /// What is compiled of a node.
     Node(Box<CompiledNode>),
-    /// What is compiled of a pod.
-    Pod(CompiledPod),
     /// A service or controller.
     Owner(OwnerKind, Arc<Owner>),
     /// The kind of an object that is deleted.
@@ -29,7 +28,7 @@ pub enum Compiled {
 
 impl Compiled {
     /// Checks a change, which is at `path`, and compiles it. `None` when it has a
-    /// fault that leaves nothing to compile.
+    /// fault that leaves nothing to compile, and of a pod.
     pub fn check(
         object: &Object,
         limits: &Limits,
@@ -45,12 +44,8 @@ impl Compiled {
         let kind = parts.kind()?;
         let path = path.field(kind.field());
         check_metadata(kind, metadata_of(object), limits, path, faults);
-        match parts {
-            Parts::Pod(pod) => check_pod(pod, limits, path, faults),
-            Parts::Owner(_, selects) => {
-                Owner::check(selects, path.field("spec").field("selector"), faults);
-            }
-            Parts::Node(_) | Parts::Delete(_) => {}
+        if let Parts::Owner(_, selects) = parts {
+            Owner::check(selects, path.field("spec").field("selector"), faults);
         }
         Self::of(object, path, faults)
     }
@@ -65,7 +60,7 @@ impl Compiled {
     fn of(object: &Object, path: Path<'_>, faults: &mut Violations) -> Option<Self> {
         Some(match Parts::of(object) {
             Parts::Node(node) => Self::Node(Box::new(CompiledNode::compile(node, path, faults))),
-            Parts::Pod(pod) => Self::Pod(CompiledPod::compile(pod, path, faults)?),
+            Parts::Pod => return None,
             Parts::Owner(kind, selects) => {
                 let uid = metadata_of(object).map_or("", |metadata| &metadata.uid);
                 let path = path.field("spec");
@@ -76,19 +71,10 @@ impl Compiled {
         })
     }
 
-    /// How many things a pod requests of which most pods request none.
-    pub fn rare_requests(&self) -> usize {
-        match self {
-            Self::Pod(pod) => pod.requests.as_ref().map_or(0, |r| r.rare_len()),
-            Self::Node(_) | Self::Owner(..) | Self::Delete(_) => 0,
-        }
-    }
-
     /// The kind of the object.
     pub fn kind(&self) -> ObjectKind {
         match self {
             Self::Node(_) => ObjectKind::Node,
-            Self::Pod(_) => ObjectKind::Pod,
             Self::Owner(kind, _) => ObjectKind::Owner(*kind),
             Self::Delete(kind) => *kind,
         }
@@ -127,7 +113,9 @@ fn check_name(
     }
 }
 
-fn check_pod(pod: &v1::Pod, limits: &Limits, path: Path<'_>, faults: &mut Violations) {
+/// Checks a pod, which is at `path`, without what it requests.
+pub fn check_pod(pod: &v1::Pod, limits: &Limits, path: Path<'_>, faults: &mut Violations) {
+    check_metadata(ObjectKind::Pod, pod.metadata.as_ref(), limits, path, faults);
     let node_name = pod.spec.as_ref().map_or("", |s| &s.node_name);
     if !node_name.is_empty() {
         let spec = path.field("spec");
@@ -141,10 +129,10 @@ fn check_pod(pod: &v1::Pod, limits: &Limits, path: Path<'_>, faults: &mut Violat
         let path = status.field("nominatedNodeName");
         names::check_node_name(nominated, limits.node_names, path, faults);
     }
-    let bytes = templates::size_bytes(pod);
+    let bytes = asks::size_bytes(pod);
     faults.within(path.field("spec"), limits, Limit::PodSpecBytes, bytes);
     let phase = status.map_or("", |s| &s.phase);
-    if Phase::parse(phase).is_none() {
+    if Phase::parse(phase.as_bytes()).is_none() {
         let known = "must be Pending, Running, Succeeded, Failed or Unknown";
         faults.add(path.field("status").field("phase"), known);
     }

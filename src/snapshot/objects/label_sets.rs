@@ -8,6 +8,7 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use hashbrown::HashMap;
 
 use super::interner::Interner;
+use super::pod_texts::Labels;
 use super::shrink;
 use super::slots::Slot;
 use super::symbols::{self, InternedLabels, Symbol, Symbols};
@@ -53,48 +54,59 @@ pub struct LabelSet {
 
 impl LabelSets {
     /// The id of a label set, if a pod has it.
-    pub fn find(&self, labels: &BTreeMap<String, String>) -> Option<LabelSetId> {
-        let texts = labels.iter().map(|(k, v)| (&**k, &**v));
-        let same = |number| self.is(LabelSetId(number), labels);
-        let found = self.sets.find(hash(self.sets.hasher(), texts), same);
-        found.map(LabelSetId)
+    pub fn find(&self, labels: Labels<'_>) -> Option<LabelSetId> {
+        self.find_bytes(labels.bytes())
+    }
+
+    /// The same of labels that were decoded.
+    pub fn find_texts(&self, labels: &BTreeMap<String, String>) -> Option<LabelSetId> {
+        let bytes = labels.iter().map(|(k, v)| (k.as_bytes(), v.as_bytes()));
+        self.find_bytes(bytes)
+    }
+
+    fn find_bytes<'a>(
+        &self,
+        labels: impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])> + Clone,
+    ) -> Option<LabelSetId> {
+        let same = |number| self.is(LabelSetId(number), labels.clone());
+        let hash = hash(self.sets.hasher(), labels.clone());
+        self.sets.find(hash, same).map(LabelSetId)
     }
 
     /// As [`Self::find`], where it is likely to be `guess`.
-    pub fn find_near(
-        &self,
-        guess: Option<LabelSetId>,
-        labels: &BTreeMap<String, String>,
-    ) -> Option<LabelSetId> {
+    pub fn find_near(&self, guess: Option<LabelSetId>, labels: Labels<'_>) -> Option<LabelSetId> {
         guess
-            .filter(|id| self.is(*id, labels))
+            .filter(|id| self.is(*id, labels.bytes()))
             .or_else(|| self.find(labels))
     }
 
     /// Whether a label set is of these labels.
-    fn is(&self, id: LabelSetId, labels: &BTreeMap<String, String>) -> bool {
-        self.texts(id).eq(labels.iter().map(|(k, v)| (&**k, &**v)))
+    fn is<'a>(
+        &self,
+        id: LabelSetId,
+        labels: impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> bool {
+        let set = &self.sets.get(id.0).labels;
+        let is_as_long = set.len() == labels.len();
+        let mut pairs = bytes_of(&self.symbols, set).zip(labels);
+        is_as_long && pairs.all(|(a, b)| a.0 == b.0 && a.1 == b.1)
     }
 
     /// The id of a label set that one more pod has, and whether it is the
     /// first; `known` is what it was found to be.
-    pub fn acquire(
-        &mut self,
-        known: Option<LabelSetId>,
-        labels: &BTreeMap<String, String>,
-    ) -> (LabelSetId, bool) {
+    pub fn acquire(&mut self, known: Option<LabelSetId>, labels: Labels<'_>) -> (LabelSetId, bool) {
         if let Some(id) = known {
             self.sets.get_mut(id.0).pods += 1;
             return (id, false);
         }
         let set = LabelSet {
-            labels: self.symbols.acquire_labels(labels),
+            labels: self.symbols.acquire_labels(labels.texts()),
             pods: 1,
             counted: HashMap::default(),
         };
         self.label_bytes += heap::block(size_of_val(&*set.labels));
         let hasher = self.sets.hasher().clone();
-        let hash_of = |set: &LabelSet| hash(&hasher, self.symbols.label_texts(&set.labels));
+        let hash_of = |set: &LabelSet| hash(&hasher, bytes_of(&self.symbols, &set.labels));
         let hash = hash_of(&set);
         (LabelSetId(self.sets.insert(hash, set, hash_of)), true)
     }
@@ -108,7 +120,7 @@ impl LabelSets {
         }
         let set = std::mem::take(set);
         let hasher = self.sets.hasher().clone();
-        let hash_of = |set: &LabelSet| hash(&hasher, self.symbols.label_texts(&set.labels));
+        let hash_of = |set: &LabelSet| hash(&hasher, bytes_of(&self.symbols, &set.labels));
         let is_used = |set: &LabelSet| set.pods > 0;
         self.sets.remove(hash_of(&set), id.0, is_used, hash_of);
         self.symbols.release_labels(&set.labels);
@@ -296,12 +308,21 @@ impl LabelSetId {
         self.0 as usize
     }
 
-    fn at(index: usize) -> Self {
+    pub(super) fn at(index: usize) -> Self {
         Self(u32::try_from(index).expect("fewer than 2^32 label sets"))
     }
 }
 
-fn hash<'a>(hasher: &impl BuildHasher, labels: impl Iterator<Item = (&'a str, &'a str)>) -> u64 {
+/// The texts of interned labels, as bytes.
+fn bytes_of<'a>(
+    symbols: &'a Symbols,
+    labels: &'a [(Symbol, Symbol)],
+) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+    let texts = symbols.label_texts(labels);
+    texts.map(|(key, value)| (key.as_bytes(), value.as_bytes()))
+}
+
+fn hash<'a>(hasher: &impl BuildHasher, labels: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> u64 {
     let mut state = hasher.build_hasher();
     for label in labels {
         label.hash(&mut state);

@@ -1,9 +1,11 @@
 //! What exists: nodes, pods, and the services and controllers that select them.
 
+pub mod asks;
 pub mod blocks;
 pub mod change;
 pub mod compiled;
 pub mod defaults;
+pub mod held_row;
 pub mod interner;
 pub mod kept_answer;
 pub mod kind;
@@ -15,7 +17,13 @@ pub mod nominated;
 pub mod owners;
 pub mod parts;
 pub mod pod;
+pub mod pod_block;
+pub mod pod_check;
+pub mod pod_message;
+pub mod pod_parts;
 pub mod pod_table;
+pub mod pod_texts;
+pub mod received;
 pub mod requested;
 pub mod reservation;
 pub mod shrink;

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use super::asks::Asks;
 use super::change::{Batch, Form, ObjectId, ValidChange};
 use super::kind::ObjectKind;
 use crate::account::heap;
 use crate::matching::Requests;
-use crate::proto::v1;
 
 /// A pod that is nominated to a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,46 +28,34 @@ pub struct NominatedPod {
 }
 
 /// Namespace and name of a pod.
-type Key = Arc<str>;
+type PodKey = Arc<str>;
 
 /// All nominated pods of a snapshot. There are few, as a rule none.
 #[derive(Debug, Clone, Default)]
 pub struct Nominations {
     /// By the name of the node, which may not exist, and by the key of the pod.
-    pods: BTreeMap<(Arc<str>, Key), Arc<NominatedPod>>,
+    pods: BTreeMap<(Arc<str>, PodKey), Arc<NominatedPod>>,
     /// The node of each pod.
-    nodes: HashMap<Key, Arc<str>>,
+    nodes: HashMap<PodKey, Arc<str>>,
     /// What the pods have on the heap.
     heap_bytes: usize,
-}
-
-/// The node that a pod is nominated to, if it is on none and has not finished.
-pub fn node_of(pod: &v1::Pod, is_finished: bool) -> Option<&str> {
-    let is_on_node = pod.spec.as_ref().is_some_and(|s| !s.node_name.is_empty());
-    let node = pod.status.as_ref().map(|s| &*s.nominated_node_name)?;
-    (!node.is_empty() && !is_on_node && !is_finished).then_some(node)
-}
-
-/// The priority that a pod has.
-pub fn priority_of(spec: &v1::PodSpec) -> i32 {
-    spec.priority.unwrap_or(0)
 }
 
 impl NominatedPod {
     /// The nominated pod of a change, if it is one, and its node.
     fn of(change: ValidChange<'_>) -> Option<(Arc<str>, Self)> {
-        let Form::Pod(wire, compiled) = change.form else {
+        let Form::Pod(compiled) = change.form else {
             return None;
         };
-        let node = node_of(wire, !compiled.life.takes_room())?;
-        let metadata = wire.metadata.as_ref();
+        let node = compiled.nominated_to()?;
+        let labels = compiled.labels().texts();
         let pod = Self {
             namespace: change.id.namespace.into(),
             name: change.id.name.into(),
-            uid: metadata.map_or("", |m| &m.uid).into(),
-            priority: wire.spec.as_ref().map_or(0, priority_of),
-            labels: metadata.map(|m| m.labels.clone()).unwrap_or_default(),
-            requests: compiled.requests.clone(),
+            uid: compiled.uid().into(),
+            priority: compiled.asks().map_or(0, Asks::priority),
+            labels: labels.map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
+            requests: compiled.requests().cloned(),
         };
         Some((node.into(), pod))
     }
@@ -112,13 +100,12 @@ impl Nominations {
 
     /// Whether a batch may change it.
     pub fn is_changed_by(&self, batch: &Batch) -> bool {
-        batch.changes().any(|change| match change.form {
-            Form::Pod(pod, compiled) => {
-                node_of(pod, !compiled.life.takes_room()).is_some() || self.has(change.id)
-            }
+        let is_there = |change: ValidChange<'_>| match change.form {
+            Form::Pod(_) => self.has(change.id),
             Form::Delete(_) => change.id.kind == ObjectKind::Pod && self.has(change.id),
             Form::Node(..) | Form::Owner(..) => false,
-        })
+        };
+        batch.nominates() || !self.is_empty() && batch.changes().any(is_there)
     }
 
     fn has(&self, id: ObjectId<'_>) -> bool {
@@ -143,7 +130,7 @@ impl Nominations {
         }
     }
 
-    fn add(&mut self, key: Key, node: Arc<str>, pod: NominatedPod) {
+    fn add(&mut self, key: PodKey, node: Arc<str>, pod: NominatedPod) {
         self.heap_bytes += pod.heap_bytes() + heap::shared(node.len());
         self.nodes.insert(Arc::clone(&key), Arc::clone(&node));
         self.pods.insert((node, key), Arc::new(pod));
@@ -177,12 +164,12 @@ impl Nominations {
     /// What it takes in memory: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.heap_bytes
-            + heap::table::<Key, Arc<str>>(self.nodes.capacity())
-            + heap::tree::<(Arc<str>, Key), Arc<NominatedPod>>(self.pods.len())
+            + heap::table::<PodKey, Arc<str>>(self.nodes.capacity())
+            + heap::tree::<(Arc<str>, PodKey), Arc<NominatedPod>>(self.pods.len())
     }
 }
 
 /// A namespace has no slash.
-fn key_of(id: ObjectId<'_>) -> Key {
+fn key_of(id: ObjectId<'_>) -> PodKey {
     format!("{}/{}", id.namespace, id.name).into()
 }

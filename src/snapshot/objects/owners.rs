@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::kind::{ObjectKind, OwnerKind};
 use super::parts::{self, owner_object};
@@ -21,6 +21,20 @@ pub struct Owners {
 }
 
 type ByName = BTreeMap<(OwnerKind, Box<str>), Arc<Owner>>;
+
+/// The services and controllers of a namespace as they were once. It does not
+/// keep them.
+#[derive(Debug, Clone)]
+pub struct OwnersVersion(Weak<ByName>);
+
+impl OwnersVersion {
+    /// Whether these are the same.
+    pub fn is_of(&self, owners: &Owners) -> bool {
+        // A change while there is a weak reference moves them elsewhere, and
+        // nothing else takes the place that is still referred to.
+        self.0.as_ptr() == Arc::as_ptr(&owners.by_name)
+    }
+}
 
 /// A service or a controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +75,11 @@ impl Controller {
             kind,
             name: reference.name.as_str().into(),
         })
+    }
+
+    /// What it takes on the heap, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        heap::block(self.name.len())
     }
 }
 
@@ -131,6 +150,11 @@ impl Owners {
         let old_bytes = old.map_or(0, |old| old.heap_bytes());
         self.heap_bytes -= heap::block(name.len()) + old_bytes;
         true
+    }
+
+    /// Them as they are now, to see later whether they changed.
+    pub fn version(&self) -> OwnersVersion {
+        OwnersVersion(Arc::downgrade(&self.by_name))
     }
 
     /// Whether one exists.

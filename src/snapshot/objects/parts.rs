@@ -11,8 +11,8 @@ use crate::proto::v1::change::Object;
 pub enum Parts<'a> {
     /// A node.
     Node(&'a v1::Node),
-    /// A pod.
-    Pod(&'a v1::Pod),
+    /// A pod, which is taken apart elsewhere (`pod_parts.rs`).
+    Pod,
     /// A service or controller, with what it selects.
     Owner(OwnerKind, Selects<'a>),
     /// An object that is deleted.
@@ -33,7 +33,7 @@ impl<'a> Parts<'a> {
     pub fn of(object: &'a Object) -> Self {
         match object {
             Object::Node(node) => Self::Node(node),
-            Object::Pod(pod) => Self::Pod(pod),
+            Object::Pod(_) => Self::Pod,
             Object::Service(it) => {
                 let labels = it.spec.as_ref().map(|spec| &spec.selector);
                 Self::Owner(OwnerKind::Service, Selects::Labels(labels))
@@ -58,7 +58,7 @@ impl<'a> Parts<'a> {
     pub fn kind(self) -> Option<ObjectKind> {
         match self {
             Self::Node(_) => Some(ObjectKind::Node),
-            Self::Pod(_) => Some(ObjectKind::Pod),
+            Self::Pod => Some(ObjectKind::Pod),
             Self::Owner(kind, _) => Some(ObjectKind::Owner(kind)),
             Self::Delete(reference) => ObjectKind::parse(&reference.kind),
         }

@@ -2,13 +2,18 @@
 
 use std::sync::Arc;
 
+use prost::Message;
 use uuid::Uuid;
+use uuid::fmt::Hyphenated;
 
+use super::asks::Asks;
 use super::label_sets::LabelSetId;
+use super::pod_parts::PodParts;
+use super::pod_texts::{Labels, PodTexts};
 use super::slots::Slot;
 use super::templates::TemplateId;
 use crate::account::heap;
-use crate::matching::{Path, Requests, Violations};
+use crate::matching::Requests;
 use crate::proto::v1;
 
 /// A pod that exists, without its name.
@@ -22,24 +27,78 @@ pub struct PodRecord {
     pub life: Life,
 }
 
-/// What is compiled of a pod on the wire.
+/// A pod of a change: its texts, and what is compiled of it.
 #[derive(Debug, Clone)]
 pub struct CompiledPod {
+    texts: PodTexts,
     /// Its identity and how far it has come, without its template.
     pub life: Life,
-    /// What it requests of its node, if anything.
-    pub requests: Option<Arc<Requests>>,
+    /// What it asks for, if anything.
+    asks: Option<Arc<Asks>>,
 }
 
 impl CompiledPod {
-    /// Checks and compiles a pod, which is at `path`. `None` when its phase is
-    /// unknown.
-    pub fn compile(wire: &v1::Pod, path: Path<'_>, faults: &mut Violations) -> Option<Self> {
-        let requests = Requests::compile_existing(wire, path, faults);
+    /// A valid pod that asks for this; `None` when its phase is unknown.
+    pub fn of(parts: &PodParts<'_>, asks: Option<Arc<Asks>>) -> Option<Self> {
         Some(Self {
-            life: Life::of(wire)?,
-            requests: (!requests.is_empty()).then(|| Arc::new(requests)),
+            life: Life::of(parts)?,
+            texts: PodTexts::of(parts),
+            asks,
         })
+    }
+
+    /// A pod of the snapshot's own making, which needs no check.
+    pub fn trusted(wire: &v1::Pod) -> Self {
+        let asks = Asks::of(wire, Requests::of_existing(wire)).map(Arc::new);
+        let pod = Self::of(&PodParts::of(&wire.encode_to_vec()), asks);
+        pod.expect("what the snapshot makes itself is valid")
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.texts.name()
+    }
+
+    /// Its namespace, by its name.
+    pub fn namespace(&self) -> &str {
+        self.texts.namespace()
+    }
+
+    /// Its uid; empty when unknown.
+    pub fn uid(&self) -> String {
+        self.life.uid()
+    }
+
+    /// The node that it is on; empty if it is on none.
+    pub fn node_name(&self) -> &str {
+        self.texts.node_name()
+    }
+
+    /// The node that it says it is nominated to; empty if it is to none.
+    pub fn nominated_node_name(&self) -> &str {
+        self.life.nominated_node()
+    }
+
+    /// The node that it is nominated to, if it is on none and has not finished.
+    pub fn nominated_to(&self) -> Option<&str> {
+        let node = self.nominated_node_name();
+        let may_be = !node.is_empty() && self.node_name().is_empty() && self.life.takes_room();
+        may_be.then_some(node)
+    }
+
+    /// Its labels.
+    pub fn labels(&self) -> Labels<'_> {
+        self.texts.labels()
+    }
+
+    /// What it asks for, if anything.
+    pub fn asks(&self) -> Option<&Asks> {
+        self.asks.as_deref()
+    }
+
+    /// What it requests of its node, if anything.
+    pub fn requests(&self) -> Option<&Arc<Requests>> {
+        self.asks.as_ref()?.requests()
     }
 }
 
@@ -47,16 +106,17 @@ impl CompiledPod {
 /// for when it was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Life {
-    uid: Uuid,
-    phase: Phase,
-    /// Here because it fits beside the phase.
+    pub(super) uid: Uuid,
+    pub(super) phase: Phase,
+    /// What it asked for.
     pub template: TemplateId,
     /// What few pods have.
-    rare: Option<Box<Rare>>,
+    pub(super) rare: Option<Arc<Rare>>,
 }
 
+/// What few pods have.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Rare {
+pub(super) struct Rare {
     /// A uid that is not a UUID in its usual form.
     uid: Box<str>,
     deletion_timestamp: Option<(i64, i32)>,
@@ -66,6 +126,7 @@ struct Rare {
 
 /// The phases of a pod (core/v1 PodPhase).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Phase {
     /// Not said.
     Unset,
@@ -81,6 +142,11 @@ pub enum Phase {
     Unknown,
 }
 
+/// A part of a valid pod.
+fn text(part: &[u8]) -> &str {
+    std::str::from_utf8(part).expect("the parts of a valid pod are texts")
+}
+
 impl Phase {
     const ALL: [(Self, &'static str); 6] = [
         (Self::Unset, ""),
@@ -92,14 +158,18 @@ impl Phase {
     ];
 
     /// The phase that Kubernetes calls so.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL
-            .iter()
-            .find(|(_, name)| *name == text)
-            .map(|(phase, _)| *phase)
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        let named = Self::ALL.iter().find(|(_, name)| name.as_bytes() == text);
+        named.map(|(phase, _)| *phase)
     }
 
-    fn as_str(self) -> &'static str {
+    /// The phase of a number that one was turned into.
+    pub(super) fn of_number(number: u8) -> Self {
+        Self::ALL[usize::from(number)].0
+    }
+
+    /// Kubernetes' word for it.
+    pub(super) fn as_str(self) -> &'static str {
         let name = Self::ALL.iter().find(|(phase, _)| *phase == self);
         name.expect("every phase has a name").1
     }
@@ -108,30 +178,29 @@ impl Phase {
 impl Life {
     /// Reads it from a pod, without the template; `None` when its phase is
     /// unknown.
-    pub fn of(wire: &v1::Pod) -> Option<Self> {
-        let metadata = wire.metadata.as_ref();
-        let status = wire.status.as_ref();
-        let phase = Phase::parse(status.map_or("", |s| &s.phase))?;
-        let uid_text = metadata.map_or("", |m| &m.uid);
-        let uid = Uuid::try_parse(uid_text).unwrap_or_default();
+    pub fn of(parts: &PodParts<'_>) -> Option<Self> {
+        let phase = Phase::parse(parts.phase())?;
+        let uid_text = parts.uid();
+        // Most have a UUID in its usual form.
+        let may_be_usual =
+            uid_text.len() == Hyphenated::LENGTH && !uid_text.iter().any(u8::is_ascii_uppercase);
+        let uid = Some(uid_text).filter(|_| may_be_usual);
+        let uid = uid.and_then(|text| Uuid::try_parse_ascii(text).ok());
         // Without a uid there is none, which is not the one of all zeros.
-        let usual = !uid.is_nil()
-            && *uid_text == *uid.as_hyphenated().encode_lower(&mut Uuid::encode_buffer());
-        let deletion = metadata.and_then(|m| m.deletion_timestamp.as_ref());
+        let uid = uid.filter(|uid| !uid.is_nil());
         let rare = Rare {
-            uid: if usual {
-                Box::default()
-            } else {
-                uid_text.into()
+            uid: match uid {
+                Some(_) => Box::default(),
+                None => text(uid_text).into(),
             },
-            deletion_timestamp: deletion.map(|t| (t.seconds, t.nanos)),
-            nominated_node: status.map_or("", |s| &s.nominated_node_name).into(),
+            deletion_timestamp: parts.deletion,
+            nominated_node: text(parts.nominated_node_name()).into(),
         };
         Some(Self {
-            uid: if usual { uid } else { Uuid::nil() },
+            uid: uid.unwrap_or_default(),
             phase,
             template: TemplateId::ABSENT,
-            rare: (rare != Rare::default()).then(|| Box::new(rare)),
+            rare: (rare != Rare::default()).then(|| Arc::new(rare)),
         })
     }
 
@@ -160,8 +229,12 @@ impl Life {
     }
 
     fn is_deleted(&self) -> bool {
-        let rare = self.rare.as_ref();
-        rare.is_some_and(|rare| rare.deletion_timestamp.is_some())
+        self.deletion().is_some()
+    }
+
+    /// When it is to be deleted: seconds and nanoseconds.
+    pub(super) fn deletion(&self) -> Option<(i64, i32)> {
+        self.rare.as_ref()?.deletion_timestamp
     }
 
     fn is_finished(&self) -> bool {
@@ -177,14 +250,27 @@ impl Life {
         }
     }
 
+    /// The node that the pod is nominated to; empty if it is to none.
+    pub fn nominated_node(&self) -> &str {
+        self.rare.as_ref().map_or("", |rare| &rare.nominated_node)
+    }
+
+    /// How long the uid is.
+    pub fn uid_length(&self) -> usize {
+        match &self.rare {
+            Some(rare) if !rare.uid.is_empty() => rare.uid.len(),
+            _ if self.uid.is_nil() => 0,
+            _ => Hyphenated::LENGTH,
+        }
+    }
+
     /// The pod for the wire, without what it asks for.
     pub fn to_wire(&self, metadata: v1::ObjectMeta, node_name: &str) -> v1::Pod {
-        let rare = self.rare.as_deref();
-        let deletion = rare.and_then(|rare| rare.deletion_timestamp);
         v1::Pod {
             metadata: Some(v1::ObjectMeta {
                 uid: self.uid(),
-                deletion_timestamp: deletion
+                deletion_timestamp: self
+                    .deletion()
                     .map(|(seconds, nanos)| pbjson_types::Timestamp { seconds, nanos }),
                 ..metadata
             }),
@@ -194,18 +280,27 @@ impl Life {
             }),
             status: Some(v1::PodStatus {
                 phase: self.phase.as_str().to_owned(),
-                nominated_node_name: rare.map_or("", |rare| &rare.nominated_node).to_owned(),
+                nominated_node_name: self.nominated_node().to_owned(),
                 ..Default::default()
             }),
         }
     }
+}
 
-    /// What it takes on the heap, in bytes.
-    pub fn heap_bytes(&self) -> usize {
-        self.rare.as_ref().map_or(0, |rare| {
-            heap::list::<Rare>(1)
-                + heap::block(rare.uid.len())
-                + heap::block(rare.nominated_node.len())
-        })
+impl Rare {
+    /// That of a pod that is nominated to a node and has nothing else.
+    #[cfg(test)]
+    pub(super) fn nominated_to(node: &str) -> Self {
+        Self {
+            nominated_node: node.into(),
+            ..Self::default()
+        }
+    }
+
+    /// What it takes in memory, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        heap::shared(size_of::<Self>())
+            + heap::block(self.uid.len())
+            + heap::block(self.nominated_node.len())
     }
 }

@@ -2,16 +2,17 @@
 //! anything else.
 
 use std::hash::BuildHasher;
+use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use super::blocks::Blocks;
 use super::pod::PodRecord;
+use super::pod_block::{PodBlock, PodName};
 use super::shrink;
 use crate::account::heap;
 
 /// Pods are kept in blocks of this many, so that growing moves none of them and
-/// wastes less than a block.
+/// wastes less than a block. Copies share blocks that do not change.
 const BLOCK: usize = 256;
 
 /// Pods by name.
@@ -19,22 +20,11 @@ const BLOCK: usize = 256;
 pub struct PodTable {
     /// Where each pod is, by its name.
     by_name: HashTable<u32>,
-    pods: Blocks<NamedPod, BLOCK>,
+    /// All but the last one are full.
+    blocks: Vec<Arc<PodBlock>>,
     hasher: DefaultHashBuilder,
-    /// What names and rare parts of pods take.
-    heap_bytes: usize,
-}
-
-#[derive(Debug, Clone)]
-struct NamedPod {
-    name: Box<str>,
-    pod: PodRecord,
-}
-
-impl NamedPod {
-    fn heap_bytes(&self) -> usize {
-        heap::block(self.name.len()) + self.pod.life.heap_bytes()
-    }
+    /// What blocks take.
+    block_bytes: usize,
 }
 
 /// Where a name is looked for, worked out once.
@@ -45,98 +35,143 @@ pub struct PodPlace {
     at: Option<u32>,
 }
 
+/// The block of a pod and its number there.
+fn place(at: u32) -> (usize, usize) {
+    (at as usize / BLOCK, at as usize % BLOCK)
+}
+
+fn hash(hasher: &DefaultHashBuilder, name: &[u8]) -> u64 {
+    hasher.hash_one(name)
+}
+
+fn hash_at(hasher: &DefaultHashBuilder, blocks: &[Arc<PodBlock>], at: u32) -> u64 {
+    let (block, number) = place(at);
+    blocks[block].name(number).with(|name| hash(hasher, name))
+}
+
 impl PodTable {
     /// A pod by name.
-    pub fn get(&self, name: &str) -> Option<&PodRecord> {
+    pub fn get(&self, name: &str) -> Option<PodRecord> {
         self.pod(self.find(name))
     }
 
     /// Where the pod of a name is or would be: good until the table changes.
     pub fn find(&self, name: &str) -> PodPlace {
-        let same = |at: &u32| *self.entry(*at).name == *name;
-        let hash = self.hasher.hash_one(name);
+        let hash = hash(&self.hasher, name.as_bytes());
+        let found = self.by_name.find(hash, |at| self.name(*at).is(name));
         PodPlace {
             hash,
-            at: self.by_name.find(hash, same).copied(),
+            at: found.copied(),
         }
     }
 
     /// The pod of a place.
-    pub fn pod(&self, place: PodPlace) -> Option<&PodRecord> {
-        Some(&self.entry(place.at?).pod)
+    pub fn pod(&self, place_of: PodPlace) -> Option<PodRecord> {
+        let (block, number) = place(place_of.at?);
+        Some(self.blocks[block].pod(number))
     }
 
-    fn entry(&self, at: u32) -> &NamedPod {
-        &self.pods[at as usize]
+    fn name(&self, at: u32) -> PodName<'_> {
+        let (block, number) = place(at);
+        self.blocks[block].name(number)
     }
 
-    fn entry_mut(&mut self, at: u32) -> &mut NamedPod {
-        self.pods.get_mut(at as usize)
+    /// Changes a block, which is copied if it is shared.
+    fn change<R>(&mut self, block: usize, change: impl FnOnce(&mut PodBlock) -> R) -> R {
+        let block = &mut self.blocks[block];
+        self.block_bytes -= block.memory_bytes();
+        let block = Arc::make_mut(block);
+        let done = change(block);
+        self.block_bytes += block.memory_bytes();
+        done
     }
 
-    /// Puts a pod in place of the one of its name, which is returned; `place`
-    /// is that of the name.
-    pub fn put(&mut self, place: PodPlace, name: &str, pod: PodRecord) -> Option<PodRecord> {
-        if let Some(at) = place.at {
-            self.heap_bytes += pod.life.heap_bytes();
-            let old = std::mem::replace(&mut self.entry_mut(at).pod, pod);
-            self.heap_bytes -= old.life.heap_bytes();
-            return Some(old);
+    /// Puts a pod in place of the one of its name; `place_of` is that of the name.
+    pub fn put(&mut self, place_of: PodPlace, name: &str, pod: PodRecord) {
+        if let Some(at) = place_of.at {
+            let (block, number) = place(at);
+            return self.change(block, |block| block.set(number, pod));
         }
         let at = u32::try_from(self.len()).expect("fewer than 2^32 pods");
-        let entry = NamedPod {
-            name: name.into(),
-            pod,
-        };
-        self.heap_bytes += entry.heap_bytes();
-        self.pods.push(entry);
+        let (block, number) = place(at);
+        if number == 0 {
+            // The first block grows: most namespaces have few pods.
+            let room = if block == 0 { 1 } else { BLOCK };
+            let block = PodBlock::with_capacity(room);
+            self.block_bytes += block.memory_bytes();
+            self.blocks.push(Arc::new(block));
+        }
+        self.change(block, |block| {
+            block.push(name, pod);
+            if block.len() == BLOCK {
+                block.fit();
+            }
+        });
         let Self {
             by_name,
-            pods,
+            blocks,
             hasher,
             ..
         } = self;
-        by_name.insert_unique(place.hash, at, |at| {
-            hasher.hash_one(&*pods[*at as usize].name)
-        });
-        None
+        by_name.insert_unique(place_of.hash, at, |at| hash_at(hasher, blocks, *at));
     }
 
     /// Takes a pod out.
     pub fn remove(&mut self, name: &str) -> Option<PodRecord> {
         let at = self.find(name).at?;
-        self.heap_bytes -= self.entry(at).heap_bytes();
         self.unlink(at);
         // The last pod moves into the gap.
-        let last = self.pods.pop().expect("a found pod is in the table");
+        let (block, number) = place(at);
+        let last = self.blocks.len() - 1;
+        let moved = self.change(last, PodBlock::pop);
+        let (moved_name, moved) = moved.expect("a found pod is in the table");
+        if self.blocks[last].len() == 0
+            && let Some(empty) = self.blocks.pop()
+        {
+            self.block_bytes -= empty.memory_bytes();
+            shrink::shrink_list(&mut self.blocks);
+        }
         let from = u32::try_from(self.by_name.len()).expect("fewer than 2^32 pods");
         if from == at {
-            return Some(last.pod);
+            return Some(moved);
         }
-        let hash = self.hasher.hash_one(&*last.name);
+        let hash = hash(&self.hasher, moved_name.as_bytes());
         let link = self.by_name.find_mut(hash, |other| *other == from);
         *link.expect("every pod is linked") = at;
-        Some(std::mem::replace(self.entry_mut(at), last).pod)
+        Some(self.change(block, |block| {
+            let old = block.pod(number);
+            block.replace(number, &moved_name, moved);
+            old
+        }))
     }
 
     fn unlink(&mut self, at: u32) {
-        let hash = self.hasher.hash_one(&*self.entry(at).name);
-        let link = self.by_name.find_entry(hash, |other| *other == at);
+        let Self {
+            by_name,
+            blocks,
+            hasher,
+            ..
+        } = self;
+        let link = by_name.find_entry(hash_at(hasher, blocks, at), |other| *other == at);
         link.expect("every pod is linked").remove();
-        if let Some(capacity) = shrink::shrunk(self.by_name.len(), self.by_name.capacity()) {
-            let Self {
-                by_name,
-                pods,
-                hasher,
-                ..
-            } = self;
-            by_name.shrink_to(capacity, |at| hasher.hash_one(&*pods[*at as usize].name));
+        if let Some(capacity) = shrink::shrunk(by_name.len(), by_name.capacity()) {
+            by_name.shrink_to(capacity, |at| hash_at(hasher, blocks, *at));
         }
     }
 
     /// All pods with their names, in no order.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &PodRecord)> {
-        self.pods.iter().map(|entry| (&*entry.name, &entry.pod))
+    pub fn iter(&self) -> impl Iterator<Item = (PodName<'_>, PodRecord)> {
+        self.blocks.iter().flat_map(|block| {
+            let all = 0..block.len();
+            all.map(|number| (block.name(number), block.pod(number)))
+        })
+    }
+
+    /// The names, ascending.
+    pub fn names(&self) -> impl Iterator<Item = PodName<'_>> {
+        let mut all: Vec<u32> = self.by_name.iter().copied().collect();
+        all.sort_unstable_by(|a, b| self.name(*a).order(self.name(*b)));
+        all.into_iter().map(|at| self.name(at))
     }
 
     /// How many pods there are.
@@ -157,12 +192,14 @@ impl PodTable {
 
     /// The same as [`Self::memory_bytes`], with every pod measured again.
     pub fn measured_bytes(&self) -> usize {
-        let pods = self.pods.iter().map(NamedPod::heap_bytes);
-        self.memory_bytes() - self.heap_bytes + pods.sum::<usize>()
+        let blocks = self.blocks.iter().map(|block| block.measured_bytes());
+        self.memory_bytes() - self.block_bytes + blocks.sum::<usize>()
     }
 
     /// What it takes in memory: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.heap_bytes + self.pods.memory_bytes() + heap::block(self.by_name.allocation_size())
+        self.block_bytes
+            + heap::list::<Arc<PodBlock>>(self.blocks.capacity())
+            + heap::block(self.by_name.allocation_size())
     }
 }

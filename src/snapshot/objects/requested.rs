@@ -70,12 +70,14 @@ impl RequestedTable {
             }
             let node = self.nodes.get_mut(shift.slot.index());
             let requests = shift.requests.as_deref();
-            let before = node.heap_bytes();
+            // A pod that requests nothing changes nothing on the heap.
+            let measure = |node: &Requested| requests.map_or(0, |_| node.heap_bytes());
+            let before = measure(node);
             match shift.comes {
                 true => node.add(requests),
                 false => node.remove(requests),
             }
-            self.heap_bytes = self.heap_bytes - before + node.heap_bytes();
+            self.heap_bytes = self.heap_bytes - before + measure(node);
         }
     }
 

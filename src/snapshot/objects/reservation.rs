@@ -58,7 +58,7 @@ pub type Serial = u64;
 
 /// What a confirmed reservation's pod is looked up by.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Known {
+pub enum PodIdentity {
     /// Its name.
     Name(Box<str>),
     /// Its uid.
@@ -91,11 +91,11 @@ impl Claim {
     }
 
     /// What its pod is looked up by.
-    pub fn known(&self) -> Known {
+    pub fn known(&self) -> PodIdentity {
         if self.name.is_empty() {
-            Known::Uid(self.uid.clone())
+            PodIdentity::Uid(self.uid.clone())
         } else {
-            Known::Name(self.name.clone())
+            PodIdentity::Name(self.name.clone())
         }
     }
 }
@@ -125,7 +125,7 @@ impl Reservation {
         let claim = self.claim.as_ref().map_or(0, |claim| {
             let (name, uid) = (heap::block(claim.name.len()), heap::block(claim.uid.len()));
             // It is found by one of them, in its namespace.
-            let list = heap::list::<Serial>(4) + 2 * size_of::<(Box<str>, Known)>();
+            let list = heap::list::<Serial>(4) + 2 * size_of::<(Box<str>, PodIdentity)>();
             2 * (name + uid) + heap::block(self.hold.namespace.len()) + list
         });
         PLACES + heap::block(self.node.len()) + claim

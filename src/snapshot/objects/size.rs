@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::asks::Asks;
 use super::kind::metadata_of;
 use super::parts::{Parts, Selects};
-use super::templates;
+use super::pod::CompiledPod;
 use crate::account::heap;
 use crate::matching::Requested;
 use crate::proto::v1;
@@ -27,31 +28,59 @@ const REQUEST_COPIES: usize = 12;
 /// The most memory of a namespace without its name and contents.
 pub const NEW_NAMESPACE: usize = 2_048;
 
-/// What an object takes in memory, at most, if nothing of it is known.
+/// What an object other than a pod takes in memory, at most, if nothing of it is
+/// known.
 pub fn most(object: &Object) -> usize {
     let Some(metadata) = metadata_of(object) else {
         return 0;
     };
     let own = match Parts::of(object) {
         Parts::Node(node) => node_bytes(node),
-        Parts::Pod(pod) => pod_bytes(pod),
         Parts::Owner(_, Selects::Labels(labels)) => labels.map_or(0, pairs),
         Parts::Owner(_, Selects::Selector(wire)) => selector(wire),
-        Parts::Delete(_) => 0,
+        Parts::Pod | Parts::Delete(_) => 0,
     };
-    own + names(metadata) + PLACES
+    let names = [&metadata.name, &metadata.uid, &metadata.namespace];
+    own + name_bytes(names.map(String::len)) + PLACES
 }
 
-pub fn names(metadata: &v1::ObjectMeta) -> usize {
+/// The same of a pod.
+pub fn most_of_pod(pod: &CompiledPod) -> usize {
+    let node_name = pod.node_name().len();
+    // A node that is known by name only has a slot too.
+    label_bytes(pod)
+        + 2 * heap::block(node_name)
+        + in_use_bytes(node_name)
+        + pod.asks().map_or(0, template_bytes)
+        + nominated_bytes(pod)
+        + names(pod)
+        + PLACES
+}
+
+/// What the names of a pod take.
+pub fn names(pod: &CompiledPod) -> usize {
+    name_bytes([
+        pod.name().len(),
+        pod.life.uid_length(),
+        pod.namespace().len(),
+    ])
+}
+
+fn name_bytes(lengths: [usize; 3]) -> usize {
     // The namespace may be new.
-    heap::block(metadata.name.len())
-        + heap::block(metadata.uid.len())
-        + NEW_NAMESPACE
-        + heap::block(metadata.namespace.len())
+    NEW_NAMESPACE + lengths.map(heap::block).iter().sum::<usize>()
 }
 
-pub fn pairs(labels: &BTreeMap<String, String>) -> usize {
+fn pairs(labels: &BTreeMap<String, String>) -> usize {
     heap::pairs(labels) + labels.len() * LABEL_PLACES
+}
+
+/// What the labels of a pod take.
+pub fn label_bytes(pod: &CompiledPod) -> usize {
+    let pair = |(key, value): (&[u8], &[u8])| {
+        heap::block(key.len()) + heap::block(value.len()) + LABEL_PLACES
+    };
+    pod.labels().bytes().map(pair).sum()
 }
 
 pub fn node_bytes(node: &v1::Node) -> usize {
@@ -68,32 +97,20 @@ pub fn node_bytes(node: &v1::Node) -> usize {
         + allocatable
 }
 
-fn pod_bytes(pod: &v1::Pod) -> usize {
-    let labels = pod.metadata.as_ref().map_or(0, |m| pairs(&m.labels));
-    // A node that is known by name only has a slot too.
-    let node_name = pod.spec.as_ref().map_or(0, |s| s.node_name.len());
-    labels
-        + 2 * heap::block(node_name)
-        + in_use_bytes(node_name)
-        + template_bytes(pod)
-        + nominated_bytes(pod)
-}
-
 /// What a pod takes beside the rest if it is nominated to a node.
-pub fn nominated_bytes(pod: &v1::Pod) -> usize {
-    let node = pod
-        .status
-        .as_ref()
-        .map_or(0, |s| s.nominated_node_name.len());
+pub fn nominated_bytes(pod: &CompiledPod) -> usize {
+    let node = pod.nominated_node_name().len();
     if node == 0 {
         return 0;
     }
-    let texts = |m: &v1::ObjectMeta| {
-        let names = m.namespace.len() + m.name.len() + m.uid.len();
-        2 * heap::block(names) + heap::texts(&m.labels)
-    };
-    let requests = REQUEST_COPIES * templates::requests_size_bytes(pod);
-    pod.metadata.as_ref().map_or(0, texts) + 3 * heap::block(node) + requests + 2 * PLACES
+    let names = pod.namespace().len() + pod.name().len() + pod.life.uid_length();
+    let texts = pod
+        .labels()
+        .bytes()
+        .map(|(k, v)| heap::block(k.len()) + heap::block(v.len()));
+    let labels = heap::tree::<String, String>(texts.len()) + texts.sum::<usize>();
+    let requests = pod.asks().map_or(0, request_bytes);
+    2 * heap::block(names) + labels + 3 * heap::block(node) + requests + 2 * PLACES
 }
 
 /// What is noted of a node for the pods that name it.
@@ -105,15 +122,15 @@ fn in_use_bytes(node_name: usize) -> usize {
     }
 }
 
-pub fn template_bytes(pod: &v1::Pod) -> usize {
-    match templates::size_bytes(pod) {
-        0 => 0,
-        // As it is encoded, with the lengths of its parts.
-        bytes => {
-            let requests = REQUEST_COPIES * templates::requests_size_bytes(pod);
-            heap::block(bytes + bytes / 8) + requests + PLACES
-        }
-    }
+/// What the template of pods takes that ask for this.
+pub fn template_bytes(asks: &Asks) -> usize {
+    let bytes = asks.size_bytes();
+    // As it is encoded, with the lengths of its parts.
+    heap::block(bytes + bytes / 8) + request_bytes(asks) + PLACES
+}
+
+fn request_bytes(asks: &Asks) -> usize {
+    REQUEST_COPIES * asks.request_bytes()
 }
 
 fn selector(wire: Option<&v1::LabelSelector>) -> usize {

@@ -156,12 +156,13 @@ where
 pub type InternedLabels = Box<[(Symbol, Symbol)]>;
 
 impl Symbols {
-    /// Interns a map of labels.
-    pub fn acquire_labels<'a>(
+    /// Interns labels, which are ascending by key.
+    pub fn acquire_labels<K: AsRef<str>>(
         &mut self,
-        labels: impl IntoIterator<Item = (&'a String, &'a String)>,
+        labels: impl IntoIterator<Item = (K, K)>,
     ) -> InternedLabels {
-        let pair = |(key, value): (&String, &String)| (self.acquire(key), self.acquire(value));
+        let pair =
+            |(key, value): (K, K)| (self.acquire(key.as_ref()), self.acquire(value.as_ref()));
         labels.into_iter().map(pair).collect()
     }
 

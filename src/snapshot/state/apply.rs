@@ -121,7 +121,7 @@ impl State {
         }
         let mut shared = self.shared.write();
         let nominates = shared.nominations.is_changed_by(batch);
-        let changes_answers = defaults.is_some() || has_nodes(batch) || nominates;
+        let changes_answers = defaults.is_some() || batch.has_nodes() || nominates;
         if nominates {
             Arc::make_mut(&mut shared.nominations).apply(batch);
         }
@@ -219,7 +219,7 @@ impl State {
     /// to are created. Changes of nodes touch all that have views.
     fn shards_of(&self, batch: &Batch) -> Shards {
         let mut all = self.named_shards(batch);
-        if has_nodes(batch) {
+        if batch.has_nodes() {
             let viewed = self
                 .namespaces
                 .iter()
@@ -267,13 +267,6 @@ impl State {
         count(&self.owners, sizes.owners, new_sizes.owners);
         self.footprint.change(before.1, after.1);
     }
-}
-
-/// Whether a batch changes nodes.
-fn has_nodes(batch: &Batch) -> bool {
-    batch
-        .changes()
-        .any(|change| change.id.kind == ObjectKind::Node)
 }
 
 /// What namespaces take, without their views.
@@ -348,6 +341,9 @@ pub fn apply_to_nodes<'b>(
     batch: &'b Batch,
     mut note: impl FnMut(ValidChange<'b>, bool),
 ) {
+    if !batch.has_nodes() {
+        return;
+    }
     for change in batch.changes() {
         match change.form {
             Form::Node(node, compiled) => note(change, nodes.put(node, compiled)),
@@ -362,11 +358,10 @@ pub fn apply_to_nodes<'b>(
 /// Gives slots out to the nodes that the pods of a batch name.
 pub fn reserve_slots(nodes: &mut Nodes, batch: &Batch) {
     for change in batch.changes() {
-        if let Form::Pod(pod, _) = change.form
-            && let Some(spec) = &pod.spec
-            && !spec.node_name.is_empty()
+        if let Form::Pod(pod) = change.form
+            && !pod.node_name().is_empty()
         {
-            nodes.reserve(&spec.node_name);
+            nodes.reserve(pod.node_name());
         }
     }
 }
@@ -380,7 +375,7 @@ pub fn apply_to_namespace(
 ) -> bool {
     let name = change.id.name;
     match (change.form, change.id.kind) {
-        (Form::Pod(pod, compiled), _) => namespace.put_pod(pod, compiled, nodes, shifts),
+        (Form::Pod(pod), _) => namespace.put_pod(pod, nodes, shifts),
         (Form::Owner(kind, owner), _) => namespace.put_owner(kind, name, owner),
         (Form::Delete(uid), ObjectKind::Pod) => namespace.remove_pod(name, uid, nodes, shifts),
         (Form::Delete(uid), ObjectKind::Owner(kind)) => namespace.remove_owner(kind, name, uid),

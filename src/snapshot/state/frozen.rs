@@ -1,5 +1,6 @@
 //! Copies of a state at one revision, for exports and for verification.
 
+use std::iter;
 use std::ops::AddAssign;
 use std::sync::Arc;
 
@@ -13,9 +14,11 @@ use crate::proto::v1::change::Object;
 use crate::snapshot::counts::partition_in_use::PartitionInUse;
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::counts::watched::SelectorViews;
+use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::nominated::Nominations;
+use crate::snapshot::objects::pod_block::PodName;
 use crate::snapshot::objects::requested::RequestedTable;
 use crate::snapshot::objects::reservation::is_reservation;
 use crate::snapshot::objects::slots::Slot;
@@ -23,6 +26,9 @@ use crate::snapshot::objects::slots::Slot;
 /// A copy shares everything with the state until that changes. One part in so
 /// many is taken to be its own.
 pub(in crate::snapshot) const COPY_SHARE: usize = 8;
+
+/// How many objects a batch of them has.
+const BATCH_OBJECTS: usize = 1_000;
 
 /// A copy of a state, without what it keeps up to date.
 #[derive(Debug)]
@@ -82,17 +88,27 @@ impl Frozen {
             object: Some(object),
         });
         nodes.chain(self.namespaces.iter().flat_map(|(name, namespace)| {
-            let pod = |pod: &str| {
-                let pod = namespace.pod_to_wire(name, pod, self.nodes())?;
+            let pod = |pod: PodName<'_>| {
+                let pod = namespace.pod_to_wire(name, &pod.to_string(), self.nodes())?;
                 Some(v1::Change {
                     object: Some(Object::Pod(pod)),
                 })
             };
             // What is reserved is for this server to hold, not for another.
-            let names = namespace.pod_names().into_iter();
-            let pods = names.filter(|name| !is_reservation(name)).filter_map(pod);
+            let names = namespace.pod_names();
+            let pods = names.filter(|name| !is_reservation(name.beginning()));
+            let pods = pods.filter_map(pod);
             namespace.owners().to_wire(name).chain(pods)
         }))
+    }
+
+    /// The same as batches of some of them each.
+    pub fn batches(&self) -> impl Iterator<Item = Batch> + '_ {
+        let mut objects = self.changes().filter_map(|change| change.object);
+        iter::from_fn(move || {
+            let batch = Batch::trusted(objects.by_ref().take(BATCH_OBJECTS));
+            (!batch.is_empty()).then_some(batch)
+        })
     }
 }
 

@@ -5,14 +5,13 @@ use std::collections::{BTreeSet, HashSet};
 use super::namespace::Namespace;
 use super::shards::{Sizes, State};
 use crate::account::{Charge, Exhausted, Part, heap};
-use crate::proto::v1;
-use crate::snapshot::objects::change::{Batch, Form, ObjectId, ValidChange};
+use crate::snapshot::objects::change::{Batch, Form, ValidChange};
 use crate::snapshot::objects::kind::ObjectKind;
 use crate::snapshot::objects::nodes::Nodes;
+use crate::snapshot::objects::pod::CompiledPod;
 use crate::snapshot::objects::size::{
-    LABEL_PLACES, PLACES, most, names, node_bytes, nominated_bytes, pairs, template_bytes,
+    LABEL_PLACES, PLACES, label_bytes, most, names, node_bytes, nominated_bytes, template_bytes,
 };
-use crate::snapshot::objects::templates;
 
 /// What one change has copied of a namespace, in bytes: a block of pods and one
 /// of label sets.
@@ -74,12 +73,11 @@ impl State {
                 ObjectKind::Pod => {
                     let known = shard.as_ref().is_some_and(|s| s.has_pod(id.name));
                     new.pods += usize::from(!known);
-                    if let Form::Pod(pod, _) = change.form
-                        && let Some(metadata) = &pod.metadata
-                    {
-                        let labels = &metadata.labels;
+                    if let Form::Pod(pod) = change.form {
+                        let labels = pod.labels();
                         let known = shard.is_some_and(|s| s.label_sets().find(labels).is_some());
-                        let fresh = !known && label_sets.insert((id.namespace, labels));
+                        let texts = || labels.bytes().collect::<Vec<_>>();
+                        let fresh = !known && label_sets.insert((id.namespace, texts()));
                         new.label_sets += usize::from(fresh);
                     }
                 }
@@ -98,7 +96,7 @@ impl State {
             let nodes = shared.nodes.nodes();
             match (change.form, namespace) {
                 (Form::Node(node, compiled), _) => !nodes.is_changed_by(node, compiled),
-                (Form::Pod(pod, compiled), Some(n)) => n.has_same_pod(pod, compiled, nodes),
+                (Form::Pod(pod), Some(n)) => n.has_same_pod(pod, nodes),
                 (Form::Owner(kind, owner), Some(n)) => n.owners().has_same(kind, id.name, owner),
                 (Form::Delete(_), _) | (_, None) => false,
             }
@@ -133,36 +131,38 @@ impl State {
                 (Form::Delete(_), _) => 0,
                 (Form::Node(node, _), _) => match nodes.find(id.name).and_then(|s| nodes.get(s)) {
                     Some(old) => node_bytes(node).saturating_sub(node_bytes(&old.to_wire())),
-                    None => most(change.object),
+                    None => change.most_bytes(),
                 },
-                (Form::Pod(pod, _), Some(namespace)) => of_pod(pod, id, &namespace, nodes),
+                (Form::Pod(pod), Some(namespace)) => of_pod(pod, &namespace, nodes),
                 (Form::Owner(kind, _), Some(namespace)) => {
                     let old = namespace.owners().get_wire(kind, id.namespace, id.name);
                     let old = old.and_then(|change| change.object);
-                    most(change.object).saturating_sub(old.map_or(0, |old| most(&old)))
+                    change
+                        .most_bytes()
+                        .saturating_sub(old.map_or(0, |old| most(&old)))
                 }
-                (_, None) => most(change.object),
+                (_, None) => change.most_bytes(),
             }
         };
         batch.changes().map(growth).sum()
     }
 }
 
-fn of_pod(pod: &v1::Pod, id: ObjectId<'_>, namespace: &Namespace, nodes: &Nodes) -> usize {
-    let metadata = pod.metadata.as_ref();
-    let labels = metadata.map_or(0, |m| match namespace.label_sets().find(&m.labels) {
+fn of_pod(pod: &CompiledPod, namespace: &Namespace, nodes: &Nodes) -> usize {
+    let labels = match namespace.label_sets().find(pod.labels()) {
         Some(_) => 0,
-        None => pairs(&m.labels) + PLACES,
-    });
-    let node_name = pod.spec.as_ref().map_or("", |s| &s.node_name);
+        None => label_bytes(pod) + PLACES,
+    };
+    let node_name = pod.node_name();
     let slot = match node_name.is_empty() || nodes.slot(node_name).is_some() {
         true => 0,
         false => 2 * heap::block(node_name.len()) + PLACES,
     };
-    let rest = match namespace.pod_to_wire(id.namespace, id.name, nodes) {
-        Some(old) if templates::are_same(&old, pod) => 0,
-        Some(_) => template_bytes(pod),
-        None => template_bytes(pod) + metadata.map_or(0, names) + PLACES,
+    let template = || pod.asks().map_or(0, template_bytes);
+    let rest = match namespace.asks_alike(pod) {
+        Some(true) => 0,
+        Some(false) => template(),
+        None => template() + names(pod) + PLACES,
     };
     labels + slot + rest + nominated_bytes(pod)
 }

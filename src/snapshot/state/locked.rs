@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use parking_lot::{RwLock, RwLockReadGuard};
+
 use super::namespace::Namespace;
 use super::shards::{Shard, SharedObjects, State};
 use crate::snapshot::budget::Delay;
@@ -21,6 +23,15 @@ pub struct LockedNamespace<'a> {
     pub requested: Option<Arc<RequestedTable>>,
     /// Where the namespace is; `None` if there is none of the name.
     pub shard: Option<&'a Arc<Shard>>,
+}
+
+/// Locks something to read it. [`Delay::Held`] instead of waiting for whoever
+/// changes it, unless it `waits`.
+fn read<T>(lock: &RwLock<T>, waits: bool) -> Result<RwLockReadGuard<'_, T>, Delay> {
+    match waits {
+        true => Ok(lock.read()),
+        false => lock.try_read().ok_or(Delay::Held),
+    }
 }
 
 /// How a namespace is locked.
@@ -75,19 +86,9 @@ impl State {
     ) -> Result<T, Delay> {
         loop {
             let shard = self.shard(name);
-            let locked = shard.as_ref().map(|shard| match waits {
-                true => Some(shard.namespace.read()),
-                false => shard.namespace.try_read(),
-            });
-            let locked = match locked {
-                Some(None) => return Err(Delay::Held),
-                Some(locked) => locked,
-                None => None,
-            };
-            let shared = match waits {
-                true => self.shared.read(),
-                false => self.shared.try_read().ok_or(Delay::Held)?,
-            };
+            let locked = shard.as_ref().map(|shard| read(&shard.namespace, waits));
+            let locked = locked.transpose()?;
+            let shared = read(&self.shared, waits)?;
             let now = || match has_requested || shared.nodes.nodes().know_room() {
                 true => {
                     let (revision, requested) = self.revision_and_requested();

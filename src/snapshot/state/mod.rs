@@ -8,6 +8,7 @@ pub mod growth;
 pub mod locked;
 pub mod memory;
 pub mod namespace;
+pub mod pod_change;
 pub mod pod_groups;
 pub mod publish;
 pub mod read_view;

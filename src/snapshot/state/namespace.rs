@@ -8,7 +8,6 @@ use parking_lot::RwLock;
 use super::memory::{Measured, MemoryUse};
 use crate::account::heap;
 use crate::proto::v1;
-use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::counts::partitions::Moves;
 use crate::snapshot::counts::upkeep::Upkeep;
 use crate::snapshot::counts::views::Views;
@@ -17,19 +16,19 @@ use crate::snapshot::objects::label_sets::LabelSets;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::owners::{Owner, Owners};
 use crate::snapshot::objects::pod::{CompiledPod, PodRecord};
+use crate::snapshot::objects::pod_block::PodName;
 use crate::snapshot::objects::pod_table::PodTable;
-use crate::snapshot::objects::requested::Shifts;
 use crate::snapshot::objects::reservation::{Claim, Serial};
 use crate::snapshot::objects::templates::Templates;
 
 /// The pods and owners of one namespace. Copies share them until they change.
 #[derive(Debug, Default)]
 pub struct Namespace {
-    pods: Arc<PodTable>,
-    label_sets: Arc<LabelSets>,
-    templates: Arc<Templates>,
+    pub(super) pods: Arc<PodTable>,
+    pub(super) label_sets: Arc<LabelSets>,
+    pub(super) templates: Arc<Templates>,
     owners: Owners,
-    views: RwLock<Views>,
+    pub(super) views: RwLock<Views>,
     /// Set when the namespace became empty and was removed from the snapshot. A
     /// caller that still finds it has to look again.
     pub retired: bool,
@@ -42,108 +41,23 @@ impl Namespace {
         + heap::shared(size_of::<Templates>())
         + Owners::EMPTY_BYTES;
 
-    /// Creates or updates a valid pod; whether that made a difference. The
-    /// node that it names has a slot.
-    pub fn put_pod(
-        &mut self,
-        wire: &v1::Pod,
-        compiled: &CompiledPod,
-        nodes: &PartitionedNodes,
-        shifts: &mut Shifts,
-    ) -> bool {
-        let metadata = wire
-            .metadata
-            .as_ref()
-            .expect("a validated pod has metadata");
-        let node_name = wire.spec.as_ref().map_or("", |s| &s.node_name);
-        let node = nodes.nodes().slot(node_name);
-        debug_assert!(node.is_some() || node_name.is_empty());
-        let templates = Arc::make_mut(&mut self.templates);
-        let template = templates.acquire(wire, compiled.requests.as_ref());
-        let life = compiled.life.with_template(template);
-
-        let place = self.pods.find(&metadata.name);
-        let old = self.pods.pod(place);
-        // Most pods keep their labels.
-        let guess = old.map(|old| old.labels);
-        let known = self.label_sets.find_near(guess, &metadata.labels);
-        if old.is_some_and(|old| old.node == node && old.life == life && Some(old.labels) == known)
-        {
-            Arc::make_mut(&mut self.templates).release(life.template);
-            return false;
-        }
-        let (labels, is_first) =
-            Arc::make_mut(&mut self.label_sets).acquire(known, &metadata.labels);
-        if is_first {
-            self.views.get_mut().add_set(labels, &self.label_sets);
-        }
-        let record = PodRecord { labels, node, life };
-        if let Some(slot) = node {
-            nodes.nodes().add_pod(slot);
-            if record.life.takes_room() {
-                shifts.add(slot, self.templates.requests(record.life.template));
-            }
-            if record.life.counts() {
-                Arc::make_mut(&mut self.label_sets).count(labels, slot);
-                self.views.get_mut().add_pod(labels, slot, nodes);
-            }
-        }
-        let old = Arc::make_mut(&mut self.pods).put(place, &metadata.name, record);
-        self.forget(old, nodes, shifts);
-        true
-    }
-
     /// Whether it has this valid pod already.
-    pub fn has_same_pod(&self, wire: &v1::Pod, compiled: &CompiledPod, nodes: &Nodes) -> bool {
-        let name = wire.metadata.as_ref().map_or("", |metadata| &metadata.name);
-        let old = self.pods.get(name);
-        old.is_some_and(|old| {
-            let node = wire.spec.as_ref().map_or("", |spec| &spec.node_name);
-            let labels = wire.metadata.as_ref().map(|metadata| &metadata.labels);
-            let known = labels.and_then(|l| self.label_sets.find_near(Some(old.labels), l));
-            let template = self.templates.find(wire, compiled.requests.as_ref());
-            let life = template.map(|template| compiled.life.with_template(template));
-            old.node == nodes.slot(node)
+    pub fn has_same_pod(&self, pod: &CompiledPod, nodes: &Nodes) -> bool {
+        self.pods.get(pod.name()).is_some_and(|old| {
+            let known = self.label_sets.find_near(Some(old.labels), pod.labels());
+            let template = self.templates.find(pod.asks());
+            let life = template.map(|template| pod.life.with_template(template));
+            old.node == nodes.slot(pod.node_name())
                 && Some(old.labels) == known
                 && Some(&old.life) == life.as_ref()
         })
     }
 
-    /// Deletes a pod, if it exists and `uid` is empty or its own. Returns
-    /// whether that made a difference.
-    pub fn remove_pod(
-        &mut self,
-        name: &str,
-        uid: &str,
-        nodes: &PartitionedNodes,
-        shifts: &mut Shifts,
-    ) -> bool {
-        let meant = |pod: &PodRecord| uid.is_empty() || pod.life.uid() == uid;
-        if !self.pods.get(name).is_some_and(meant) {
-            return false;
-        }
-        let old = Arc::make_mut(&mut self.pods).remove(name);
-        self.forget(old, nodes, shifts);
-        true
-    }
-
-    fn forget(&mut self, pod: Option<PodRecord>, nodes: &PartitionedNodes, shifts: &mut Shifts) {
-        let Some(pod) = pod else { return };
-        if let Some(slot) = pod.node {
-            if pod.life.takes_room() {
-                shifts.remove(slot, self.templates.requests(pod.life.template));
-            }
-            if pod.life.counts() {
-                Arc::make_mut(&mut self.label_sets).uncount(pod.labels, slot);
-                self.views.get_mut().remove_pod(pod.labels, slot, nodes);
-            }
-            nodes.nodes().remove_pod(slot);
-        }
-        Arc::make_mut(&mut self.templates).release(pod.life.template);
-        if Arc::make_mut(&mut self.label_sets).release(pod.labels) {
-            let slots = self.label_sets.slot_count();
-            self.views.get_mut().remove_set(pod.labels, slots);
-        }
+    /// Whether it has a pod of this name that asks for the same; `None` if it has
+    /// none of this name.
+    pub fn asks_alike(&self, pod: &CompiledPod) -> Option<bool> {
+        let old = self.pods.get(pod.name())?;
+        Some(self.templates.find(pod.asks()) == Some(old.life.template))
     }
 
     /// Creates or updates an owner; whether that made a difference.
@@ -165,11 +79,10 @@ impl Namespace {
     }
 
     /// How many views count a pod, as it is and as it was.
-    pub fn watching(&self, wire: &v1::Pod) -> usize {
+    pub fn watching(&self, pod: &CompiledPod) -> usize {
         let views = self.views.read();
-        let metadata = wire.metadata.as_ref();
-        let old = metadata.and_then(|m| self.pods.get(&m.name));
-        let new = metadata.and_then(|m| self.label_sets.find(&m.labels));
+        let old = self.pods.get(pod.name());
+        let new = self.label_sets.find(pod.labels());
         let sets = old.map(|pod| pod.labels).into_iter().chain(new);
         sets.map(|set| views.watching(set)).sum()
     }
@@ -218,7 +131,7 @@ impl Namespace {
     }
 
     /// Its pods with their names, in no order.
-    pub fn pods(&self) -> impl Iterator<Item = (&str, &PodRecord)> {
+    pub fn pods(&self) -> impl Iterator<Item = (PodName<'_>, PodRecord)> {
         self.pods.iter()
     }
 
@@ -263,10 +176,8 @@ impl Namespace {
     }
 
     /// The names of its pods, ascending.
-    pub fn pod_names(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = self.pods.iter().map(|(name, _)| name).collect();
-        names.sort_unstable();
-        names
+    pub fn pod_names(&self) -> impl Iterator<Item = PodName<'_>> {
+        self.pods.names()
     }
 
     /// A pod for the wire, whole.

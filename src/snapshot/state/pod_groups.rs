@@ -67,7 +67,7 @@ impl<'a> ReadView<'a> {
                 break;
             }
             // What is reserved is no pod yet.
-            if !pod.life.counts() || is_reservation(name) {
+            if !pod.life.counts() || is_reservation(name.beginning()) {
                 continue;
             }
             let (labels, template) = (pod.labels, pod.life.template);
@@ -138,7 +138,7 @@ impl<'a> PodGroups<'a> {
         nodes: impl Iterator<Item = (Slot, u32)>,
     ) -> DomainCounts<'a> {
         let in_use = self.read_view.in_use(partition);
-        let view = View::counting(nodes, in_use.id, &in_use.partition, 0);
+        let view = View::counting(nodes, in_use.id, &in_use.partition, (0, self.read_view.id));
         DomainCounts::of(in_use, Arc::new(view), self.read_view.nodes)
     }
 }

@@ -8,8 +8,9 @@ use std::sync::atomic::Ordering;
 use super::apply::{Shards, apply_to_namespaces, apply_to_shared, memory_of};
 use super::fork::catch_up;
 use super::growth::copied_bytes;
+use super::memory::MemoryUse;
 use super::namespace::Namespace;
-use super::shards::{Applied, Shard, Sizes, State};
+use super::shards::{Applied, Shard, SharedObjects, Sizes, State};
 use crate::account::{Charge, Part};
 use crate::snapshot::budget::Units;
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
@@ -45,6 +46,21 @@ const UNITS_PER_COPIED_NODE: Units = 20;
 
 /// The cost of copying a nomination that a reader holds.
 const UNITS_PER_COPIED_NOMINATION: Units = 60;
+
+/// Copies of what a batch touches, to which it was applied.
+struct Copies<'s> {
+    shared: SharedObjects,
+    /// Whether nodes or nominations are others now.
+    shared_changes: bool,
+    namespaces: Vec<(&'s str, Box<Namespace>)>,
+    /// What the views of each were noted as when it was copied.
+    noted: Vec<(usize, usize)>,
+    /// What the namespaces held, and took, when they were copied.
+    before: (Sizes, MemoryUse),
+    /// Whether views followed nodes that moved.
+    moved: bool,
+    requested: Arc<RequestedTable>,
+}
 
 impl State {
     /// Room in memory for copies of what a batch touches, if it should be applied
@@ -99,12 +115,13 @@ impl State {
     /// What it costs partitions and views to follow the nodes of a batch.
     fn cost_of_nodes(&self, batch: &Batch, shards: &Shards) -> Units {
         let shared = self.shared.read();
-        if !shared.has_other_nodes_after(batch) {
+        let is_shared = Arc::strong_count(&shared.nodes) > 1;
+        if !(is_shared || batch.has_nodes()) || !shared.has_other_nodes_after(batch) {
             return 0;
         }
-        let copied = match Arc::strong_count(&shared.nodes) {
-            1 => 0,
-            _ => shared.nodes.nodes().slot_count() as Units * UNITS_PER_COPIED_NODE,
+        let copied = match is_shared {
+            true => shared.nodes.nodes().slot_count() as Units * UNITS_PER_COPIED_NODE,
+            false => 0,
         };
         let moves = |change: &ValidChange<'_>| match change.form {
             Form::Node(node, compiled) => shared.nodes.nodes().is_changed_by(node, compiled),
@@ -135,7 +152,7 @@ impl State {
             let Ok(at) = at else { return 0 };
             let namespace = shards[at].1.namespace.read();
             match (change.form, id.kind) {
-                (Form::Pod(pod, _), _) => namespace.watching(pod),
+                (Form::Pod(pod), _) => namespace.watching(pod),
                 (_, ObjectKind::Pod) => namespace.watching_named(id.name),
                 (_, ObjectKind::Node | ObjectKind::Owner(_)) => 0,
             }
@@ -154,10 +171,8 @@ impl State {
         // Nothing else changes meanwhile, so these belong to one moment.
         let mut shared = self.shared.read().clone();
         let mut namespaces: Vec<(&str, Box<Namespace>)> = shards.iter().map(copy).collect();
-        let noted: Vec<_> = namespaces
-            .iter_mut()
-            .map(|(_, copy)| copy.views_mut().noted())
-            .collect();
+        let noted = |(_, copy): &mut (&str, Box<Namespace>)| copy.views_mut().noted();
+        let noted = namespaces.iter_mut().map(noted).collect();
         let before = (Sizes::of(&namespaces), memory_of(&namespaces));
 
         let mut applied = Applied::default();
@@ -176,48 +191,67 @@ impl State {
             shared.nodes = Arc::new(nodes);
         }
         let mut shifts = Shifts::default();
-        let next = shared.clone();
-        let nodes = &next.nodes;
+        let nodes = &shared.nodes;
         apply_to_namespaces(batch, &mut namespaces, nodes, &mut applied, &mut shifts);
         if !changes_nodes {
             self.take_views_along(shards, &mut namespaces, nodes);
         }
         let mut requested = Arc::clone(&self.requested.read());
         shifts.apply_to(&mut requested);
-        let after = (Sizes::of(&namespaces), memory_of(&namespaces));
+        let copies = Copies {
+            shared,
+            shared_changes: changes_nodes || nominates,
+            namespaces,
+            noted,
+            before,
+            moved,
+            requested,
+        };
+        self.swap_in(shards, copies, defaults, revision);
+        applied
+    }
 
+    /// Puts copies in the place of what they were made of.
+    fn swap_in(
+        &self,
+        shards: &Shards,
+        mut copies: Copies<'_>,
+        defaults: Option<Arc<Defaults>>,
+        revision: i64,
+    ) {
+        let next = copies.shared.clone();
+        let after = (Sizes::of(&copies.namespaces), memory_of(&copies.namespaces));
         let mut locked: Vec<_> = shards
             .iter()
             .map(|(name, shard)| (&**name, shard.namespace.write()))
             .collect();
         let mut live = None;
-        if changes_nodes || nominates || defaults.is_some() {
+        if copies.shared_changes || defaults.is_some() {
             let mut live_shared = self.shared.write();
             if let Some(defaults) = defaults {
                 *self.told_defaults.write() = Arc::clone(&defaults);
-                shared.defaults = defaults;
+                copies.shared.defaults = defaults;
             }
-            std::mem::swap(&mut *live_shared, &mut shared);
+            std::mem::swap(&mut *live_shared, &mut copies.shared);
             self.note_nodes(&live_shared.nodes);
             live = Some(live_shared);
         }
-        let mut swap = locked.iter_mut().zip(&mut namespaces).zip(&noted);
-        for (((_, live), (_, copy)), noted) in &mut swap {
+        let namespaces = copies.namespaces.iter_mut().zip(&copies.noted);
+        for ((_, live), ((_, copy), noted)) in locked.iter_mut().zip(namespaces) {
             self.upkeep.replace_views(live.views_mut().noted(), *noted);
             std::mem::swap(&mut **live, &mut **copy);
         }
-        if moved {
+        if copies.moved {
             self.move_views_on(&mut locked);
         }
-        let swap = |live: &mut Arc<RequestedTable>| std::mem::swap(live, &mut requested);
+        let swap = |live: &mut Arc<RequestedTable>| std::mem::swap(live, &mut copies.requested);
         self.move_on(swap, &next, revision);
-        self.note_namespaces(before, after);
+        self.note_namespaces(copies.before, after);
         self.settle(locked);
         drop(live);
         // Dropped once nothing is locked.
-        drop((namespaces, shared, next, requested));
+        drop((copies, next));
         self.upkeep.discarded().drop_all();
-        applied
     }
 
     /// Brings views that decisions kept since the copies were made up to date,

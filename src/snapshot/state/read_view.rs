@@ -2,7 +2,7 @@
 //! that it asks for.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use parking_lot::RwLock;
 
@@ -23,7 +23,7 @@ use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::nominated::{NominatedPod, Nominations};
-use crate::snapshot::objects::owners::Controller;
+use crate::snapshot::objects::owners::{Controller, OwnersVersion};
 use crate::snapshot::objects::requested::RequestedTable;
 use crate::snapshot::objects::slots::Slot;
 
@@ -48,7 +48,7 @@ pub struct ReadView<'a> {
     /// The nominated pods of all namespaces.
     pub(in crate::snapshot) nominations: &'a Nominations,
     /// The default constraints.
-    pub defaults: &'a Defaults,
+    pub defaults: &'a Arc<Defaults>,
     /// The namespace; an empty one if the snapshot has none of the name.
     pub(in crate::snapshot) namespace: &'a Namespace,
     pub(in crate::snapshot) upkeep: &'a Upkeep,
@@ -60,6 +60,23 @@ pub struct ReadView<'a> {
     pub(in crate::snapshot) views: Option<&'a dyn ViewStore>,
     /// The deletes of the overlay that hit nothing, in its order.
     pub unknown_deletes: &'a [v1::ObjectReference],
+}
+
+/// The defaults and the owners of a namespace, as they were at one revision. It
+/// keeps neither.
+#[derive(Debug, Clone)]
+pub struct DeducedFrom {
+    defaults: Weak<Defaults>,
+    owners: OwnersVersion,
+}
+
+impl DeducedFrom {
+    /// Whether a read view has the same.
+    pub fn holds_on(&self, read_view: &ReadView<'_>) -> bool {
+        // What a weak reference keeps allocated is at no other's address.
+        self.defaults.as_ptr() == Arc::as_ptr(read_view.defaults)
+            && self.owners.is_of(read_view.namespace.owners())
+    }
 }
 
 /// Where a decision finds views, and keeps those that it makes.
@@ -165,6 +182,14 @@ impl<'a> ReadView<'a> {
         self.namespace.owners().deduce(labels, controller)
     }
 
+    /// What [`Self::deduce`] and the defaults read here.
+    pub fn deduced_from(&self) -> DeducedFrom {
+        DeducedFrom {
+            defaults: Arc::downgrade(self.defaults),
+            owners: self.namespace.owners().version(),
+        }
+    }
+
     /// Takes the cost of a piece of work from the budget. The work may begin if
     /// this returns `true`. Otherwise the decision must be discarded.
     pub fn affords(&self, units: usize) -> bool {
@@ -213,7 +238,7 @@ impl<'a> ReadView<'a> {
             }
         };
         if let Some(view) = kept {
-            view.touch(self.upkeep.tick());
+            view.touch(self.upkeep.tick(), self.id);
             self.upkeep.counters().view_hits.count_one();
             return DomainCounts::of(in_use, view, self.nodes);
         }
@@ -240,7 +265,12 @@ impl<'a> ReadView<'a> {
 
     /// Counts nothing, for a decision that will be discarded.
     fn nothing(&self, in_use: PartitionInUse) -> DomainCounts<'a> {
-        let nothing = View::counting(std::iter::empty(), in_use.id, &in_use.partition, 0);
+        let nothing = View::counting(
+            std::iter::empty(),
+            in_use.id,
+            &in_use.partition,
+            (0, self.id),
+        );
         DomainCounts::of(in_use, Arc::new(nothing), self.nodes)
     }
 
@@ -268,6 +298,11 @@ impl<'a> ReadView<'a> {
     fn build(&self, matched: &[LabelSetId], in_use: &PartitionInUse) -> View {
         let sets = self.namespace.label_sets();
         let nodes = matched.iter().flat_map(|set| sets.counts(*set));
-        View::counting(nodes, in_use.id, &in_use.partition, self.upkeep.tick())
+        View::counting(
+            nodes,
+            in_use.id,
+            &in_use.partition,
+            (self.upkeep.tick(), self.id),
+        )
     }
 }

@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use super::fork::Fork;
+use super::frozen::NoBatch;
 use super::pod_groups::PodGroups;
 use super::read_view::{ReadView, ViewStore};
 use super::shards::State;
@@ -42,6 +43,29 @@ impl State {
         let budget = self.budget(is_given_up);
         let fork = self.overlaid_fork(namespace, overlay, &budget)?;
         self.decide_on(&fork, &budget, decide)
+    }
+
+    /// A fork of each of some namespaces, of one revision.
+    pub(in crate::snapshot) fn fork_each(
+        &self,
+        _no_batch: &impl NoBatch,
+        namespaces: &[String],
+    ) -> Vec<Fork<'_>> {
+        let forks = namespaces.iter().map(|name| self.fork(name, true));
+        forks.collect()
+    }
+
+    /// Runs a decision on a fork, until `is_given_up` says so.
+    ///
+    /// # Errors
+    /// Those of [`Self::read_until`].
+    pub(in crate::snapshot) fn read_fork<T>(
+        &self,
+        fork: &Fork<'_>,
+        is_given_up: &dyn Fn() -> bool,
+        decide: impl FnOnce(ReadView<'_>) -> T,
+    ) -> Result<T, Delay> {
+        self.decide_on(fork, &self.budget(is_given_up), decide)
     }
 
     /// Looks at all pods of one revision of a namespace, until `is_given_up`

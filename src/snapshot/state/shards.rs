@@ -23,7 +23,6 @@ use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::counts::upkeep::Upkeep;
 use crate::snapshot::objects::change::{Batch, Form};
 use crate::snapshot::objects::defaults::Defaults;
-use crate::snapshot::objects::kind::ObjectKind;
 use crate::snapshot::objects::nominated::Nominations;
 use crate::snapshot::objects::requested::RequestedTable;
 use crate::snapshot::objects::reservation::{Claim, Serial};
@@ -97,13 +96,13 @@ impl SharedObjects {
 
     /// Whether a batch changes nodes, or has pods that name unknown ones.
     pub fn has_other_nodes_after(&self, batch: &Batch) -> bool {
-        batch.changes().any(|change| match change.form {
-            Form::Pod(pod, _) => {
-                let node_name = pod.spec.as_ref().map_or("", |s| &s.node_name);
-                !node_name.is_empty() && self.nodes.nodes().slot(node_name).is_none()
-            }
-            _ => change.id.kind == ObjectKind::Node,
-        })
+        let nodes = self.nodes.nodes();
+        let is_unknown = |name: &str| !name.is_empty() && nodes.slot(name).is_none();
+        let names_unknown = |form: Form<'_>| match form {
+            Form::Pod(pod) => is_unknown(pod.node_name()),
+            Form::Node(..) | Form::Owner(..) | Form::Delete(_) => false,
+        };
+        batch.has_nodes() || batch.changes().any(|change| names_unknown(change.form))
     }
 }
 

@@ -9,6 +9,6 @@ mod workload;
 
 pub use balance::{Balance, Share};
 pub use keys::{TopologyKey, UnknownKey, ZONE, check_key, topology_keys};
-pub use standing::{Concentration, Standing};
+pub use standing::{Concentration, SpreadStanding};
 pub use survey::{By, JudgedWorkload, Survey};
-pub use workload::WorkloadId;
+pub use workload::{WorkloadId, controller, is_controlled_by};

@@ -2,7 +2,7 @@
 
 /// What holds a workload even.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum SpreadStanding {
     /// Constraints of its own.
     Constrained,
     /// Default constraints.

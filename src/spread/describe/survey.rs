@@ -7,11 +7,13 @@ use prost::Message;
 
 use super::balance::Balance;
 use super::keys::ZONE;
-use super::standing::{Concentration, Standing};
+use super::standing::{Concentration, SpreadStanding};
 use super::workload::{WorkloadId, is_controlled_by};
 use crate::matching::{Constraint, Path, Selector};
 use crate::proto::v1;
-use crate::snapshot::{Eligibility, Limits, PodGroup, PodGroups, Query, Slot, partition, topology};
+use crate::snapshot::{
+    DomainKey, Eligibility, Limits, PodGroup, PodGroups, Query, Slot, partition,
+};
 use crate::spread::{Active, Question};
 
 /// The cost of reading a group of pods, in units.
@@ -38,7 +40,6 @@ pub enum By {
 /// The workloads of a namespace.
 pub struct Survey<'c, 'a> {
     pod_groups: &'c PodGroups<'a>,
-    namespace: &'c str,
     limits: &'c Limits,
     /// How many domains to list.
     max_domains: usize,
@@ -61,7 +62,7 @@ pub struct JudgedWorkload {
     /// How many of these are on no node yet.
     pub pending: usize,
     /// What holds it even; `None` when it is judged by a key.
-    pub standing: Option<Standing>,
+    pub standing: Option<SpreadStanding>,
     /// One for each distinct constraint in force, or for the key. Pods of two
     /// revisions may have different constraints.
     pub balances: Vec<Balance>,
@@ -90,7 +91,7 @@ impl<'c, 'a> Survey<'c, 'a> {
     /// The workloads of a namespace.
     pub fn of(
         pod_groups: &'c PodGroups<'a>,
-        namespace: &'c str,
+        namespace: &str,
         limits: &'c Limits,
         max_domains: usize,
     ) -> Self {
@@ -115,7 +116,6 @@ impl<'c, 'a> Survey<'c, 'a> {
         }
         Self {
             pod_groups,
-            namespace,
             limits,
             max_domains,
             workloads,
@@ -130,11 +130,6 @@ impl<'c, 'a> Survey<'c, 'a> {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.workloads.is_empty()
-    }
-
-    /// The namespace.
-    pub fn namespace(&self) -> &str {
-        self.namespace
     }
 
     /// Judges every workload.
@@ -256,22 +251,22 @@ impl<'c, 'a> Survey<'c, 'a> {
     }
 
     /// What holds a workload even that was judged by its constraints.
-    fn standing(&self, members: &[&Member<'_>], judged: &JudgedWorkload) -> Standing {
+    fn standing(&self, members: &[&Member<'_>], judged: &JudgedWorkload) -> SpreadStanding {
         let constraints = judged.balances.iter();
         let mut constraints = constraints.filter_map(|balance| balance.constraint.as_ref());
         let is_pinned = |member: &&Member<'_>| self.pod_groups.is_pinned(member.group);
         if constraints.any(|active| !active.from_defaults) {
-            Standing::Constrained
+            SpreadStanding::Constrained
         } else if !judged.balances.is_empty() {
-            Standing::Defaulted
+            SpreadStanding::Defaulted
         } else if judged.fault.is_some() {
-            Standing::Faulty
+            SpreadStanding::Faulty
         } else if judged.workload.is_static() || members.iter().all(is_pinned) {
-            Standing::Fixed
+            SpreadStanding::Fixed
         } else if judged.pods == 1 {
-            Standing::Single
+            SpreadStanding::Single
         } else {
-            Standing::Unconstrained(self.concentration(members))
+            SpreadStanding::Unconstrained(self.concentration(members))
         }
     }
 
@@ -345,5 +340,5 @@ fn keyed(key: &Arc<str>, eligibility: Eligibility) -> partition::Key {
         required_keys: [Arc::clone(key)].into(),
         ..eligibility
     };
-    partition::Key::of(topology::Key::Label(Arc::clone(key)), eligibility)
+    partition::Key::of(DomainKey::Label(Arc::clone(key)), eligibility)
 }

@@ -62,12 +62,13 @@ impl WorkloadId {
 
 /// Whether the pod's own controller has this kind and name, such as a replica
 /// set of a deployment.
-pub(super) fn is_controlled_by(pod: &v1::Pod, kind: &str, name: &str) -> bool {
+pub fn is_controlled_by(pod: &v1::Pod, kind: &str, name: &str) -> bool {
     let controller = pod.metadata.as_ref().and_then(controller);
     controller.is_some_and(|owner| owner.kind == kind && owner.name == name)
 }
 
-fn controller(metadata: &v1::ObjectMeta) -> Option<&v1::OwnerReference> {
+/// The controller that made a pod, if one did.
+pub fn controller(metadata: &v1::ObjectMeta) -> Option<&v1::OwnerReference> {
     let owners = &metadata.owner_references;
     owners.iter().find(|owner| owner.controller == Some(true))
 }

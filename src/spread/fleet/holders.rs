@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::active::Active;
 use super::super::report::{DomainReport, DomainTally, Report};
 use super::super::verdict::Reason;
-use crate::snapshot::{DomainId, Query, ReadView, Slot, partition, topology};
+use crate::snapshot::{DomainId, DomainKey, Query, ReadView, Slot, partition};
 
 /// What a soft constraint subtracts from the score of a violating cluster.
 const SOFT_PENALTY: i64 = 1000;
@@ -240,7 +240,7 @@ pub fn holders(
     selector: &crate::matching::Selector,
     read_view: &ReadView<'_>,
 ) -> impl Fn(Slot) -> bool + use<> {
-    let by_cluster = partition::Key::everywhere(topology::Key::Node);
+    let by_cluster = partition::Key::everywhere(DomainKey::Node);
     let counted = read_view.count(Query {
         selector,
         partition: &by_cluster,

@@ -17,7 +17,7 @@ pub struct Judge<'a> {
 
 /// What keeps a placement off a cluster.
 #[derive(Debug, Clone)]
-pub enum Refused<'a> {
+pub enum RefusedBy<'a> {
     /// A check of the cluster itself.
     ByCheck(NodeRefusal),
     /// A hard constraint.
@@ -56,9 +56,9 @@ impl<'a> Judge<'a> {
     ///
     /// # Errors
     /// The refusal.
-    pub fn judge(&self, slot: Slot) -> Result<i64, Refused<'_>> {
-        self.check(slot).map_err(Refused::ByCheck)?;
-        self.score(slot).map_err(Refused::BySpread)
+    pub fn judge(&self, slot: Slot) -> Result<i64, RefusedBy<'_>> {
+        self.check(slot).map_err(RefusedBy::ByCheck)?;
+        self.score(slot).map_err(RefusedBy::BySpread)
     }
 
     /// The checks of a cluster itself, without the constraints.
@@ -117,7 +117,7 @@ pub fn score(spreads: &[HolderSpread], slot: Slot) -> Result<i64, OverSkew<'_>> 
     Ok(sum)
 }
 
-impl Refused<'_> {
+impl RefusedBy<'_> {
     /// What it says, apart from the constraint.
     pub fn refusal(&self) -> NodeRefusal {
         match self {

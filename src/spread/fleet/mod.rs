@@ -9,6 +9,6 @@ mod pick_n;
 mod placement;
 
 pub use holders::{Class, HolderSpread, PickEffect, holders};
-pub use judge::{Judge, OverSkew, Refused, score};
+pub use judge::{Judge, OverSkew, RefusedBy, score};
 pub use pick_n::PickN;
 pub use placement::{PlacementSpec, to_wire};

@@ -70,6 +70,15 @@ impl PlacementSpec {
             None => Err(faults),
         }
     }
+
+    /// What it takes in memory, in bytes, at most.
+    pub fn memory_bytes(&self) -> usize {
+        let constraints = self.constraints.iter().map(Active::memory_bytes);
+        size_of::<Self>()
+            + self.pod.memory_bytes()
+            + constraints.sum::<usize>()
+            + self.holders.heap_bytes()
+    }
 }
 
 /// A constraint in force: it counts over all clusters.
@@ -79,15 +88,8 @@ fn active(
     selector: Selector,
     labels: &BTreeMap<String, String>,
 ) -> Active {
-    Active {
-        index,
-        self_match: i64::from(selector.matches_labels(labels)),
-        from_defaults: false,
-        partition: partition::Key::everywhere(topology_of(&constraint)),
-        keyed: None,
-        constraint,
-        selector,
-    }
+    let everywhere = partition::Key::everywhere(topology_of(&constraint));
+    Active::of(index, constraint, selector, everywhere, labels)
 }
 
 fn compile(

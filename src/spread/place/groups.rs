@@ -16,6 +16,10 @@ pub struct Groups {
     live: Vec<usize>,
     /// By node: its group.
     group_of: Vec<Option<usize>>,
+    /// By node: when it is taken among equals.
+    turns: Vec<NodeTurn>,
+    /// That of the node that was looked at last.
+    key: GroupKey,
     /// Whether nodes that lack the key of a soft constraint are left out of
     /// scoring.
     all_keys_required: bool,
@@ -26,15 +30,15 @@ pub struct Groups {
 }
 
 /// What all nodes of a group have in common.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 struct GroupKey {
     /// By constraint; 0 where the group is not scored.
-    marks: Box<[u32]>,
+    marks: Vec<u32>,
     /// By constraint: whether it has the topology key.
-    keyed: Box<[bool]>,
+    keyed: Vec<bool>,
     /// By constraint: how many pods that are nominated to the node it counts there;
     /// nothing where it is none of any.
-    nominated: Box<[u32]>,
+    nominated: Vec<u32>,
     bonus: i64,
 }
 
@@ -42,7 +46,7 @@ struct GroupKey {
 struct NodeGroup {
     key: GroupKey,
     /// Each with its turn: the first of them is next.
-    nodes: BTreeSet<(Turn, u32)>,
+    nodes: BTreeSet<(NodeTurn, u32)>,
     /// Where it is among the live ones.
     at: usize,
     is_ignored: bool,
@@ -53,7 +57,7 @@ struct NodeGroup {
 /// When a node is taken among equals: the one with the smallest turn first, then
 /// the first in node order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Turn {
+pub struct NodeTurn {
     /// How often it was picked.
     pub picks: u32,
     /// How many of its pods the constraints counted before the first pick.
@@ -70,75 +74,94 @@ pub struct Best {
 }
 
 impl Groups {
-    /// No nodes yet, out of `nodes`.
-    pub fn of(nodes: usize, constraints: &[TrackedConstraint], all_keys_required: bool) -> Self {
+    /// Puts nodes into groups: those with a bonus, for the others take no pod.
+    pub fn of(
+        nodes: impl Iterator<Item = (NodeTurn, Option<i64>)>,
+        constraints: &[TrackedConstraint],
+        all_keys_required: bool,
+    ) -> Self {
         let seen = |tracked: &TrackedConstraint| {
             vec![0; if tracked.is_hard() { 0 } else { tracked.len() }]
         };
-        Self {
+        let mut all = Self {
             by_key: HashMap::new(),
             groups: Vec::new(),
             live: Vec::new(),
-            group_of: vec![None; nodes],
+            group_of: Vec::new(),
+            turns: Vec::new(),
+            key: GroupKey::default(),
             all_keys_required,
             seen: constraints.iter().map(seen).collect(),
             round: 0,
+        };
+        // A set is made of all its nodes at once: one after the other takes longer.
+        let mut members: Vec<Vec<(NodeTurn, u32)>> = Vec::new();
+        for (node, (turn, bonus)) in (0_u32..).zip(nodes) {
+            let index = bonus.map(|bonus| all.index_of(node, bonus, constraints));
+            if let Some(index) = index {
+                members.resize_with(all.groups.len(), Vec::new);
+                members[index].push((turn, node));
+            }
+            all.group_of.push(index);
+            all.turns.push(turn);
         }
+        for (index, (group, nodes)) in all.groups.iter_mut().zip(members).enumerate() {
+            group.nodes = nodes.into_iter().collect();
+            group.at = index;
+            all.live.push(index);
+        }
+        all
     }
 
     /// Puts a node into its group.
-    pub fn insert(&mut self, node: u32, turn: Turn, bonus: i64, constraints: &[TrackedConstraint]) {
-        let keyed: Box<[bool]> = constraints.iter().map(|t| t.has_key(node)).collect();
-        let soft_keyed = constraints
-            .iter()
-            .zip(&keyed)
-            .all(|(t, keyed)| t.is_hard() || *keyed);
-        let is_ignored = self.all_keys_required && !soft_keyed;
-        let mark = |tracked: &TrackedConstraint| match is_ignored && !tracked.is_hard() {
-            true => 0,
-            false => tracked.mark(node),
-        };
-        let nominated = constraints.iter().map(|t| t.nominated_on(node));
-        let has_any = nominated.clone().any(|pods| pods > 0);
-        let key = GroupKey {
-            nominated: match has_any {
-                true => nominated.collect(),
-                false => Box::default(),
-            },
-            marks: constraints.iter().map(mark).collect(),
-            keyed,
-            bonus,
-        };
-        let index = match self.by_key.get(&key) {
-            Some(index) => *index,
-            None => {
-                let index = self.groups.len();
-                self.by_key.insert(key.clone(), index);
-                self.groups.push(NodeGroup {
-                    key,
-                    nodes: BTreeSet::new(),
-                    at: 0,
-                    is_ignored,
-                    raw: None,
-                });
-                index
-            }
-        };
+    pub fn insert(&mut self, node: u32, bonus: i64, constraints: &[TrackedConstraint]) {
+        let index = self.index_of(node, bonus, constraints);
         let group = &mut self.groups[index];
         if group.nodes.is_empty() {
             group.at = self.live.len();
             self.live.push(index);
         }
-        group.nodes.insert((turn, node));
+        group.nodes.insert((self.turns[node as usize], node));
         self.group_of[node as usize] = Some(index);
     }
 
-    /// Takes a node out of its group, with the turn that it has there. Returns its
-    /// bonus, if it was in one.
-    pub fn remove(&mut self, node: u32, turn: Turn) -> Option<i64> {
+    /// The group of a node, made if need be.
+    fn index_of(&mut self, node: u32, bonus: i64, constraints: &[TrackedConstraint]) -> usize {
+        let is_ignored =
+            self.all_keys_required && !constraints.iter().all(|t| t.is_hard() || t.has_key(node));
+        self.key.describe(node, bonus, is_ignored, constraints);
+        if let Some(index) = self.by_key.get(&self.key) {
+            return *index;
+        }
+        let index = self.groups.len();
+        self.by_key.insert(self.key.clone(), index);
+        self.groups.push(NodeGroup {
+            key: self.key.clone(),
+            nodes: BTreeSet::new(),
+            at: 0,
+            is_ignored,
+            raw: None,
+        });
+        index
+    }
+
+    /// Counts a pick of a node, which stays in its group, behind others.
+    pub fn take_turn(&mut self, node: u32) {
+        let turn = &mut self.turns[node as usize];
+        let before = *turn;
+        turn.picks += 1;
+        if let Some(index) = self.group_of[node as usize] {
+            let nodes = &mut self.groups[index].nodes;
+            nodes.remove(&(before, node));
+            nodes.insert((*turn, node));
+        }
+    }
+
+    /// Takes a node out of its group. Returns its bonus, if it was in one.
+    pub fn remove(&mut self, node: u32) -> Option<i64> {
         let index = self.group_of[node as usize].take()?;
         let group = &mut self.groups[index];
-        group.nodes.remove(&(turn, node));
+        group.nodes.remove(&(self.turns[node as usize], node));
         let (bonus, at) = (group.key.bonus, group.at);
         if group.nodes.is_empty() {
             self.live.swap_remove(at);
@@ -233,6 +256,32 @@ impl Groups {
                 }
             }
             group.raw = Some(round_half_up(sum));
+        }
+    }
+}
+
+impl GroupKey {
+    /// Makes it that of a node.
+    fn describe(
+        &mut self,
+        node: u32,
+        bonus: i64,
+        is_ignored: bool,
+        constraints: &[TrackedConstraint],
+    ) {
+        self.bonus = bonus;
+        self.marks.clear();
+        self.keyed.clear();
+        self.nominated.clear();
+        for tracked in constraints {
+            let is_marked = tracked.is_hard() || !is_ignored;
+            self.marks
+                .push(if is_marked { tracked.mark(node) } else { 0 });
+            self.keyed.push(tracked.has_key(node));
+        }
+        let nominated = constraints.iter().map(|t| t.nominated_on(node));
+        if nominated.clone().any(|pods| pods > 0) {
+            self.nominated.extend(nominated);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What is placed where, pick by pick.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use super::super::active::Constraints;
 use super::super::filter::Filter;
@@ -8,9 +8,9 @@ use super::super::placement::{Outcome, Pick, Picker, Wish};
 use super::super::question::{NodeChecks, Question};
 use super::super::report::Report;
 use super::super::verdict::Reason;
-use super::groups::{Groups, Turn};
+use super::groups::{Groups, NodeTurn};
 use super::tracked::TrackedConstraint;
-use crate::snapshot::{Query, ReadView, Slot, partition, topology};
+use crate::snapshot::{DomainKey, Query, ReadView, Slot, partition};
 
 /// What the checks besides spread are made without.
 static NO_CONSTRAINTS: Constraints = Constraints {
@@ -39,7 +39,6 @@ pub struct Placer {
 #[derive(Debug)]
 struct Candidate {
     name: Box<str>,
-    turn: Turn,
     /// How many more fit.
     room: Option<u32>,
     /// Why no more than those.
@@ -62,18 +61,17 @@ impl Placer {
             TrackedConstraint::of(active, &slots, filter.nominated(), read_view)
         };
         let constraints: Vec<TrackedConstraint> = in_force.all.iter().map(track).collect();
-        let mut groups = Groups::of(slots.len(), &constraints, in_force.all_keys_required);
+        let candidate = |slot: &Slot| Candidate::of(*slot, &filter, wish, read_view);
+        let nodes: Vec<Candidate> = slots.iter().map(candidate).collect();
         let counted = counted_on(&slots, &in_force, read_view);
-        let mut nodes = Vec::with_capacity(slots.len());
-        for ((index, slot), counted) in (0_u32..).zip(&slots).zip(counted) {
-            let candidate = Candidate::of(*slot, counted, &filter, wish, read_view);
+        let waiting = (0_u32..).zip(&nodes).zip(counted);
+        let waiting = waiting.map(|((index, node), counted)| {
             let lacks_key = |t: &TrackedConstraint| t.is_hard() && !t.domain_of(index).is_some();
-            if candidate.room != Some(0) && !constraints.iter().any(lacks_key) {
-                let bonus = wish.bonuses.get(&*candidate.name).copied().unwrap_or(0);
-                groups.insert(index, candidate.turn, bonus, &constraints);
-            }
-            nodes.push(candidate);
-        }
+            let takes_pods = node.room != Some(0) && !constraints.iter().any(lacks_key);
+            let bonus = || wish.bonuses.get(&*node.name).copied().unwrap_or(0);
+            (NodeTurn { picks: 0, counted }, takes_pods.then(bonus))
+        });
+        let groups = Groups::of(waiting, &constraints, in_force.all_keys_required);
         Self {
             constraints,
             groups,
@@ -85,22 +83,23 @@ impl Placer {
 
     /// Counts a pick, and brings nodes into the groups where they belong now.
     fn pick(&mut self, picked: u32) {
-        let mut moved = BTreeSet::from([picked]);
+        let mut moved = Vec::new();
         for tracked in &mut self.constraints {
-            moved.extend(tracked.pick(picked));
+            moved.extend_from_slice(tracked.pick(picked));
         }
-        for node in moved {
-            let candidate = &mut self.nodes[node as usize];
-            let bonus = self.groups.remove(node, candidate.turn);
-            if node == picked {
-                candidate.turn.picks += 1;
-                candidate.room = candidate.room.map(|room| room - 1);
-            }
-            if let Some(bonus) = bonus
-                && candidate.room != Some(0)
-            {
-                let turn = candidate.turn;
-                self.groups.insert(node, turn, bonus, &self.constraints);
+        moved.sort_unstable();
+        moved.dedup();
+        let room = &mut self.nodes[picked as usize].room;
+        *room = room.map(|room| room - 1);
+        if *room == Some(0) {
+            self.groups.remove(picked);
+        }
+        let bonuses: Vec<Option<i64>> =
+            moved.iter().map(|node| self.groups.remove(*node)).collect();
+        self.groups.take_turn(picked);
+        for (node, bonus) in moved.into_iter().zip(bonuses) {
+            if let Some(bonus) = bonus {
+                self.groups.insert(node, bonus, &self.constraints);
             }
         }
     }
@@ -136,14 +135,8 @@ impl Placer {
 }
 
 impl Candidate {
-    /// A node on which the constraints count so many pods.
-    fn of(
-        slot: Slot,
-        counted: u32,
-        filter: &Filter<'_>,
-        wish: &Wish,
-        read_view: &ReadView<'_>,
-    ) -> Self {
+    /// A node that passes the checks besides spread.
+    fn of(slot: Slot, filter: &Filter<'_>, wish: &Wish, read_view: &ReadView<'_>) -> Self {
         let name = read_view.nodes.name(slot);
         let capacity = wish.capacities.get(name).copied();
         let capacity = capacity.map(|pods| (pods, vec![Reason::Capacity]));
@@ -155,7 +148,6 @@ impl Candidate {
         };
         Self {
             name: name.into(),
-            turn: Turn { picks: 0, counted },
             room,
             full,
         }
@@ -231,7 +223,7 @@ fn passing(
 
 /// How many pods on each node the constraints count, added up over them.
 fn counted_on(slots: &[Slot], in_force: &Constraints, read_view: &ReadView<'_>) -> Vec<u32> {
-    let by_node = partition::Key::everywhere(topology::Key::Node);
+    let by_node = partition::Key::everywhere(DomainKey::Node);
     let mut counted: Vec<u32> = vec![0; slots.len()];
     let mut left: Vec<_> = in_force.all.iter().map(|active| &active.selector).collect();
     while let Some(selector) = left.pop() {

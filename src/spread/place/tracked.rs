@@ -7,7 +7,7 @@ use super::super::nominated::Nominated;
 use super::super::report::{DomainTally, Report};
 use super::super::scoring::Weight;
 use super::super::skew::{GlobalMinimum, SkewRule};
-use crate::snapshot::{DomainId, ReadView, Slot, topology};
+use crate::snapshot::{DomainId, DomainKey, Partition, ReadView, Slot};
 
 /// A hard constraint with more domains than this may group nodes by count.
 const MANY_DOMAINS: usize = 32;
@@ -74,22 +74,15 @@ impl TrackedConstraint {
             values[id.index()] = topology.value(id, read_view.nodes).into();
             eligible_nodes[id.index()] = partition.eligible_nodes(id);
         }
-        let keyed_lens = active.keyed.as_ref().map(|key| read_view.in_use(key));
-        let keyed_topology = keyed_lens
+        let keyed_by = active.keyed.as_ref().map(|key| read_view.in_use(key));
+        let keyed_by = keyed_by
             .as_ref()
             .map_or(topology, |in_use| &in_use.topology);
-        let keyed = nodes
-            .iter()
-            .map(|slot| keyed_topology.domain_of(*slot).is_some());
-        let noted = nominated.places(nodes, read_view.nodes).into_iter();
-        let noted = noted.filter_map(|at| {
-            let on = nominated.on(nodes[at])?;
-            let counted = on.counted_by(active, nodes[at], partition);
-            (counted > 0).then_some((u32::try_from(at).ok()?, counted))
-        });
-        let levels = partition.domains().map(|id| counts[id.index()]);
-        let mut at_count = BTreeMap::new();
-        levels.for_each(|count| *at_count.entry(count).or_default() += 1);
+        let keyed = nodes.iter().map(|slot| keyed_by.domain_of(*slot).is_some());
+        let mut levels = BTreeMap::new();
+        for id in partition.domains() {
+            *levels.entry(counts[id.index()]).or_default() += 1;
+        }
         let judged_by = |slot: &Slot| match topology.domain_of(*slot) {
             // In Score, that of the empty value.
             DomainId::NONE if !active.constraint.is_hard() => DomainId::EMPTY,
@@ -98,8 +91,8 @@ impl TrackedConstraint {
         let mut tracked = Self {
             grain: Grain::Domain,
             weight: Weight::default(),
-            nominated: noted.collect(),
-            levels: at_count,
+            nominated: nominated_on(active, nodes, nominated, partition, read_view),
+            levels,
             counts,
             eligible_nodes,
             values,
@@ -120,7 +113,7 @@ impl TrackedConstraint {
         let by_count = if self.is_hard() {
             domains > MANY_DOMAINS && nodes / domains <= FEW_NODES
         } else {
-            self.active.partition.topology == topology::Key::Node
+            self.active.partition.topology == DomainKey::Node
         };
         if !by_count {
             return Grain::Domain;
@@ -247,4 +240,22 @@ impl TrackedConstraint {
             ..Report::of(&self.active, self.domain_count, listed, self.minimum())
         }
     }
+}
+
+/// The places in `nodes` that pods are nominated to, with how many of these a
+/// constraint counts there.
+fn nominated_on(
+    active: &Active,
+    nodes: &[Slot],
+    nominated: &Nominated<'_>,
+    partition: &Partition,
+    read_view: &ReadView<'_>,
+) -> HashMap<u32, u32> {
+    let places = nominated.places(nodes, read_view.nodes).into_iter();
+    let counted = places.filter_map(|at| {
+        let on = nominated.on(nodes[at])?;
+        let counted = on.counted_by(active, nodes[at], partition);
+        (counted > 0).then_some((u32::try_from(at).ok()?, counted))
+    });
+    counted.collect()
 }

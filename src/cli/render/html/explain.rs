@@ -6,7 +6,7 @@ use super::bar;
 use super::page::{Column, Page, more_domains, number_cell, table};
 use crate::cli::render::constraint;
 use crate::cli::render::explain::{bar as bar_of, is_hard, left_out_text, limit, minimum, verdict};
-use crate::cli::render::text::{Head, Origin, TAKEN_OUT, number, plural};
+use crate::cli::render::text::{Head, Provenance, TAKEN_OUT, number, plural};
 use crate::matching::selector_text;
 use crate::proto::v1::hint::Kind;
 use crate::proto::v1::{
@@ -15,7 +15,11 @@ use crate::proto::v1::{
 };
 
 /// The answer as a page.
-pub(crate) fn explain_html(head: &Head, origin: &Origin<'_>, answer: &ExplainResponse) -> String {
+pub(crate) fn explain_html(
+    head: &Head,
+    origin: &Provenance<'_>,
+    answer: &ExplainResponse,
+) -> String {
     let content = html! {
         (header(head, answer))
         (hints(&answer.hints))

@@ -3,7 +3,7 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use crate::cli::render::text::{Origin, defaults_text, plural};
+use crate::cli::render::text::{Provenance, defaults_text, plural};
 use crate::proto::v1::DefaultsKind;
 
 /// How a page looks, in light and in dark.
@@ -23,7 +23,7 @@ pub(super) struct Page<'a> {
     /// The command that wrote it.
     pub(super) command: &'static str,
     /// Where the answer is from.
-    pub(super) origin: &'a Origin<'a>,
+    pub(super) origin: &'a Provenance<'a>,
     /// The revision that it is about.
     pub(super) revision: i64,
     /// Which default constraints there are.

@@ -6,11 +6,11 @@ use super::page::{Column, Page, header, listed, number_cell};
 use super::spread::workload;
 use crate::cli::render::report::{FORMULA, counts, coverage_lines};
 use crate::cli::render::spread::SpreadOf;
-use crate::cli::render::text::{Origin, number};
-use crate::cli::report::{Report, Risk, Unbalanced};
+use crate::cli::render::text::{Provenance, number};
+use crate::cli::report::{ClusterReport, Risk, Unbalanced};
 
 /// The report as a page.
-pub(crate) fn report_html(origin: &Origin<'_>, report: &Report) -> String {
+pub(crate) fn report_html(origin: &Provenance<'_>, report: &ClusterReport) -> String {
     let good = report.constraints.violating_count == 0;
     let about = SpreadOf {
         snapshot: origin.snapshot,
@@ -64,7 +64,7 @@ fn risks(risks: &[Risk]) -> Markup {
     listed(&html! { "Risks" }, "Risks", &head, &rows)
 }
 
-fn unbalanced(report: &Report) -> Markup {
+fn unbalanced(report: &ClusterReport) -> Markup {
     let head = [
         Column::Text("Workload"),
         Column::Number("Pods"),

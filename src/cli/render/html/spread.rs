@@ -6,13 +6,13 @@ use super::bar;
 use super::page::{Column, Page, header, more_domains, number_cell, table};
 use crate::cli::render::bars::Bar;
 use crate::cli::render::spread::{SpreadOf, bar_of, facts, headline, over, title, value};
-use crate::cli::render::text::{Origin, number, plural};
+use crate::cli::render::text::{Provenance, number, plural};
 use crate::proto::v1::{DescribeSpreadResponse, DomainSpread, TopologySpread, WorkloadSpread};
 
 /// The answer as a page.
 pub(crate) fn spread_html(
     about: &SpreadOf<'_>,
-    origin: &Origin<'_>,
+    origin: &Provenance<'_>,
     answer: &DescribeSpreadResponse,
 ) -> String {
     let (verdict, more) = headline(about, answer);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::cli::render::text::{Head, Origin};
+use crate::cli::render::text::{Head, Provenance};
 use crate::proto::v1::ExplainResponse;
 
 const HEAD: Head<'static> = Head {
@@ -44,8 +44,8 @@ fn page() -> String {
     explain_html(&HEAD, &origin(), &answer)
 }
 
-fn origin() -> Origin<'static> {
-    Origin {
+fn origin() -> Provenance<'static> {
+    Provenance {
         snapshot: HOSTILE,
         asked: HOSTILE.to_owned(),
         at: "2026-01-02T03:04:05Z".to_owned(),

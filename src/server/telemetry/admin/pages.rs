@@ -89,6 +89,13 @@ async fn readyz(State(pages): PagesState) -> (StatusCode, String) {
         told.map(|what| format!("feed of snapshot {}: {what}", feed.snapshot()))
     });
     lines.extend(troubles);
+    let others = pages.feeds.iter().filter_map(|feed| {
+        let (snapshot, server) = (feed.snapshot(), feed.other_feeder()?);
+        Some(format!(
+            "feed of snapshot {snapshot}: {server} feeds, this server stands by"
+        ))
+    });
+    lines.extend(others);
     // Decisions continue, also when the disks of all servers are full.
     let trouble = pages.store.as_ref().and_then(|counts| counts.trouble());
     lines.extend(trouble.map(|why| format!("read-only: {why}")));

@@ -15,7 +15,7 @@ use tonic::Code;
 
 use super::family::{Family, plain, seconds};
 use super::histogram::{Histogram, Totals};
-use crate::api::Decision;
+use crate::api::{Decision, STREAMED_METHODS};
 use crate::server::telemetry::counts::Refusals;
 
 const CALLS: Family = plain("calls", "Calls that ended, by method and gRPC status code");
@@ -93,8 +93,9 @@ pub struct Recorder {
 }
 
 impl Calls {
-    /// Of a service with these methods.
-    pub fn new(methods: Vec<String>) -> Arc<Self> {
+    /// Of a service with these methods, and of the questions of streams.
+    pub fn new(mut methods: Vec<String>) -> Arc<Self> {
+        methods.extend(STREAMED_METHODS.map(str::to_owned));
         Arc::new(Self {
             methods,
             threads: Mutex::default(),

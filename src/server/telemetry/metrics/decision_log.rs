@@ -21,9 +21,9 @@ const WRITTEN: Family = bytes("decision_log_written", "Bytes written to the deci
 
 /// A server's decision log.
 #[derive(Debug)]
-pub(super) struct Log(pub(super) DecisionLog);
+pub(super) struct DecisionLogMetrics(pub(super) DecisionLog);
 
-impl Collector for Log {
+impl Collector for DecisionLogMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let counts = self.0.counts();
         LOGGED.counter(&mut encoder, counts.logged)?;

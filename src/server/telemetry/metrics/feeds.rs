@@ -39,6 +39,11 @@ const TROUBLES: Family = plain(
     "What is wrong with the feed now; /readyz says it in words",
 );
 
+const FEEDING: Family = plain(
+    "kubernetes_feeding",
+    "1 when this server feeds the snapshot, 0 while another one of its fleet does",
+);
+
 /// The feeds of this process.
 #[derive(Debug)]
 pub(super) struct FeedMetrics(pub(super) Vec<Arc<FeedCounts>>);
@@ -81,6 +86,14 @@ impl Collector for FeedMetrics {
         let troubles = self.0.iter();
         let troubles =
             troubles.map(|feed| ([("snapshot", feed.snapshot())], feed.troubles().len()));
-        TROUBLES.gauges(&mut encoder, troubles)
+        TROUBLES.gauges(&mut encoder, troubles)?;
+        let feeding = self.0.iter();
+        let feeding = feeding.map(|feed| {
+            (
+                [("snapshot", feed.snapshot())],
+                usize::from(feed.is_feeding()),
+            )
+        });
+        FEEDING.gauges(&mut encoder, feeding)
     }
 }

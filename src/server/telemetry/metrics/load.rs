@@ -15,6 +15,7 @@ use crate::server::telemetry::sources::{ReadPort, Readiness};
 const READY: Family = plain("ready", "Whether health says SERVING: 1 or 0");
 const IN_FLIGHT: Family = plain("calls_in_flight", "Calls under way, without feeds");
 const FEEDS: Family = plain("open_feeds", "Feeds open now");
+const DECISIONS: Family = plain("open_decision_streams", "Streams of questions open now");
 const WATCHES: Family = plain("open_health_watches", "Health watches open now");
 const REFLECTIONS: Family = plain("open_reflection_streams", "Reflection streams open now");
 const OPEN: Family = plain("open_connections", "Connections open now");
@@ -69,6 +70,7 @@ impl Collector for Load {
         let port = (self.port)();
         IN_FLIGHT.gauge(&mut encoder, port.calls)?;
         FEEDS.gauge(&mut encoder, port.feeds)?;
+        DECISIONS.gauge(&mut encoder, port.decision_streams)?;
         WATCHES.gauge(&mut encoder, port.watches)?;
         REFLECTIONS.gauge(&mut encoder, port.reflections)?;
         OPEN.gauge(&mut encoder, port.connections)?;

@@ -10,6 +10,7 @@ mod histogram;
 mod load;
 mod memory;
 mod process;
+mod shared_log;
 mod snapshots;
 mod store;
 mod work;
@@ -53,7 +54,7 @@ impl Metrics {
             threads: sources.threads,
             limits: config.limits.clone(),
         }));
-        own.register_collector(Box::new(snapshots::Snapshots {
+        own.register_collector(Box::new(snapshots::SnapshotMetrics {
             registry: Arc::clone(&sources.registry),
             labelled: config.admin.metrics_snapshots,
         }));
@@ -61,10 +62,16 @@ impl Metrics {
             sources.registry.account(),
         ))));
         if let Some(log) = sources.decision_log {
-            own.register_collector(Box::new(decision_log::Log(log)));
+            own.register_collector(Box::new(decision_log::DecisionLogMetrics(log)));
         }
         if let Some(counts) = sources.store {
             own.register_collector(Box::new(store::StoreMetrics(counts)));
+        }
+        if let Some(source) = sources.shared_log {
+            own.register_collector(Box::new(shared_log::SharedLogMetrics {
+                source,
+                labelled: config.admin.metrics_snapshots,
+            }));
         }
         if !sources.feeds.is_empty() {
             own.register_collector(Box::new(feeds::FeedMetrics(sources.feeds)));

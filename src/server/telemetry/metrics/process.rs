@@ -57,7 +57,7 @@ mod linux {
     const MAX_FDS: Family = plain("process_max_fds", "File descriptors that may be open");
     const THREADS: Family = plain("process_threads", "Threads of the process");
 
-    struct Reading {
+    struct ProcessReading {
         cpu: f64,
         resident: u64,
         virtual_size: u64,
@@ -66,11 +66,11 @@ mod linux {
         max_fds: Option<u64>,
     }
 
-    fn read() -> ProcResult<Reading> {
+    fn read() -> ProcResult<ProcessReading> {
         let process = process::Process::myself()?;
         let stat = process.stat()?;
         let ticks = (stat.utime + stat.stime) as f64;
-        Ok(Reading {
+        Ok(ProcessReading {
             cpu: ticks / procfs::ticks_per_second() as f64,
             resident: stat.rss_bytes().get(),
             virtual_size: stat.vsize,

@@ -40,15 +40,15 @@ const RESERVATIONS: Family = plain("snapshot_reservations", "Live reservations")
 const MEMORY: Family = bytes("snapshot_memory", "Estimated memory, by part");
 
 /// The snapshots of a registry.
-pub(super) struct Snapshots {
+pub(super) struct SnapshotMetrics {
     pub(super) registry: Arc<Registry>,
     /// How many have a label of their own.
     pub(super) labelled: usize,
 }
 
-impl fmt::Debug for Snapshots {
+impl fmt::Debug for SnapshotMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Snapshots").finish_non_exhaustive()
+        f.debug_struct("SnapshotMetrics").finish_non_exhaustive()
     }
 }
 
@@ -106,7 +106,7 @@ impl SnapshotFigures {
     }
 }
 
-impl Snapshots {
+impl SnapshotMetrics {
     fn told(&self) -> Vec<SnapshotFigures> {
         let mut all: Vec<_> = self.registry.list("");
         let size = |snapshot: &Summary| snapshot.sizes.nodes + snapshot.sizes.pods;
@@ -136,7 +136,7 @@ impl Snapshots {
     }
 }
 
-impl Collector for Snapshots {
+impl Collector for SnapshotMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let told = self.told();
         let each = |of: fn(&SnapshotFigures) -> f64| told.iter().map(move |t| (label(t), of(t)));

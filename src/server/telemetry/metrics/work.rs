@@ -14,6 +14,10 @@ const LOOKUPS: Family = plain(
     "view_lookups",
     "Counts that decisions asked for: answered by a kept view (hit), or by building one (built)",
 );
+const QUESTIONS: Family = plain(
+    "question_lookups",
+    "Questions about a pod: asked before and kept (hit), or decoded and checked (compiled)",
+);
 const DROPPED: Family = plain(
     "views_dropped",
     "Views dropped: idle, over the memory limit, or cheaper to rebuild than to update",
@@ -60,6 +64,12 @@ impl Collector for WorkMetrics {
         ];
         let lookups = lookups.map(|(result, count)| ([("result", result)], count.sum()));
         LOOKUPS.counters(&mut encoder, lookups)?;
+        let questions = [
+            ("hit", &counters.question_hits),
+            ("compiled", &counters.question_misses),
+        ];
+        let questions = questions.map(|(result, count)| ([("result", result)], count.sum()));
+        QUESTIONS.counters(&mut encoder, questions)?;
         DROPPED.counter(&mut encoder, read(&counters.views_dropped))?;
         BATCHES.counter(&mut encoder, read(&counters.batches))?;
         REPLACES.counter(&mut encoder, read(&counters.replaces))?;
