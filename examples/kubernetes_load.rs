@@ -1,24 +1,40 @@
-//! Fills an API server, and changes what it holds at a steady rate while it
-//! measures how far the server that watches it is behind. `bench/kubernetes` runs
-//! it.
+//! Fills an API server, lists it in one encoding or the other, and changes what it
+//! holds at a steady rate while it measures how far the server that watches it is
+//! behind. `bench/kubernetes` runs it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
+use data_encoding::BASE64;
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::{FilterRequest, Pod, View};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
+use http::header::ACCEPT;
 use http::{Method, Request};
+use http_body_util::BodyExt as _;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use prost::Message;
+use prost::bytes::Bytes;
+use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tonic::transport::Channel;
 
 /// The label of the pod that is changed to see when the server knows.
 const MARK: &str = "example.com/mark";
+
+/// The label of the others that are changed.
+const VERSION: &str = "version";
+
+/// The value of these labels for a number. All are as long as each other.
+fn value(number: usize) -> String {
+    format!("{number:07}")
+}
 
 #[derive(Parser)]
 struct Args {
@@ -46,6 +62,12 @@ struct Args {
 enum Command {
     /// Create nodes and running pods, and print the bytes of a pod
     Fill,
+    /// List all pods, and print what it took: bytes, and milliseconds of CPU here
+    List {
+        /// In which encoding they come
+        #[arg(long)]
+        encoding: Encoding,
+    },
     /// Relabel pods, and print the rate reached, p50, p99 and the largest lag in ms
     Events {
         /// The server that watches
@@ -54,10 +76,68 @@ enum Command {
         /// Changes a second
         #[arg(long, default_value_t = 1_000)]
         rate: usize,
+        /// Write the changes to the API server's etcd, past the API server, which only
+        /// tells of them then
+        #[arg(long)]
+        etcd: Option<http::Uri>,
         /// For how long
         #[arg(long, default_value = "60s", value_parser = humantime::parse_duration)]
         duration: Duration,
     },
+}
+
+/// How an API server writes objects.
+#[derive(Clone, Copy, ValueEnum)]
+enum Encoding {
+    Json,
+    Protobuf,
+}
+
+impl Encoding {
+    const fn mime(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Protobuf => "application/vnd.kubernetes.protobuf",
+        }
+    }
+
+    /// The pods of a page, and where the next begins. Fields that decisions do not
+    /// read are passed over, in both encodings.
+    fn read(self, page: &[u8]) -> Result<(Vec<Pod>, String)> {
+        let list: PodList = match self {
+            Self::Json => serde_json::from_slice(page)?,
+            Self::Protobuf => {
+                // Four bytes that say so, then an envelope.
+                let envelope = page.strip_prefix(b"k8s\0").context("no protobuf")?;
+                PodList::decode(Envelope::decode(envelope)?.raw)?
+            }
+        };
+        Ok((list.items, list.metadata.unwrap_or_default().next))
+    }
+}
+
+/// `k8s.io.apimachinery.pkg.runtime.Unknown`.
+#[derive(Message)]
+struct Envelope {
+    #[prost(bytes = "bytes", tag = "2")]
+    raw: Bytes,
+}
+
+/// `k8s.io.api.core.v1.PodList`.
+#[derive(Message, Deserialize)]
+struct PodList {
+    #[prost(message, optional, tag = "1")]
+    metadata: Option<ListMeta>,
+    #[prost(message, repeated, tag = "2")]
+    items: Vec<Pod>,
+}
+
+/// `k8s.io.apimachinery.pkg.apis.meta.v1.ListMeta`.
+#[derive(Message, Deserialize)]
+struct ListMeta {
+    #[prost(string, tag = "3")]
+    #[serde(rename = "continue", default)]
+    next: String,
 }
 
 #[tokio::main]
@@ -68,18 +148,25 @@ async fn main() -> Result<()> {
     let client = Client::try_from(config)?;
     match &args.command {
         Command::Fill => fill(&client, &args).await,
+        Command::List { encoding } => list(&client, *encoding, args.pods).await,
         Command::Events {
             server,
             rate,
+            etcd,
             duration,
         } => {
+            let pods = match etcd {
+                Some(etcd) => Pods::in_etcd(etcd.clone(), args.pods).await?,
+                None => Pods::InApi(client),
+            };
+            let pods = Arc::new(pods);
             let channel = Channel::from_shared(server.clone())?.connect().await?;
             let marks = tokio::spawn(lags(
-                client.clone(),
+                Arc::clone(&pods),
                 SpreadServiceClient::new(channel),
                 *duration,
             ));
-            let reached = relabel(&client, &args, *rate, *duration).await?;
+            let reached = relabel(&pods, &args, *rate, *duration).await?;
             let mut lags = marks.await??;
             lags.sort();
             let at =
@@ -88,6 +175,76 @@ async fn main() -> Result<()> {
             Ok(())
         }
     }
+}
+
+/// Pods whose labels are changed.
+enum Pods {
+    /// By patches.
+    InApi(Client),
+    /// Where the API server keeps them: the first of them, as they are kept.
+    InEtcd(Client, Vec<Mutex<Vec<u8>>>),
+}
+
+/// How many pods are changed in etcd: all of them would take gigabytes here.
+const IN_ETCD: usize = 5_000;
+
+impl Pods {
+    /// Reads the first pods from etcd, through its gateway for JSON.
+    async fn in_etcd(etcd: http::Uri, pods: usize) -> Result<Self> {
+        let client = Client::try_from(kube::Config::new(etcd))?;
+        let mut kept = Vec::new();
+        for index in 0..pods.min(IN_ETCD) {
+            let asked = json!({ "key": BASE64.encode(key(index).as_bytes()) });
+            let found = send(&client, Method::POST, "/v3/kv/range", &asked).await?;
+            let value = found["kvs"][0]["value"].as_str().context("no such pod")?;
+            kept.push(Mutex::new(BASE64.decode(value.as_bytes())?));
+        }
+        Ok(Self::InEtcd(client, kept))
+    }
+
+    /// How many of them are changed.
+    fn len(&self, args: &Args) -> usize {
+        match self {
+            Self::InApi(_) => args.pods,
+            Self::InEtcd(_, kept) => kept.len(),
+        }
+    }
+
+    /// Sets a label of a pod to a number.
+    async fn relabel(&self, index: usize, label: &str, number: usize) -> Result<()> {
+        let value = value(number);
+        match self {
+            Self::InApi(client) => {
+                let patch = json!({ "metadata": { "labels": { label: value } } });
+                let path = format!("/api/v1/namespaces/default/pods/pod-{index}");
+                send(client, Method::PATCH, &path, &patch).await?;
+            }
+            Self::InEtcd(client, kept) => {
+                let mut pod = kept[index].lock().await;
+                set_label(&mut pod, label, &value)?;
+                let put = json!({ "key": BASE64.encode(key(index).as_bytes()), "value": BASE64.encode(&pod) });
+                send(client, Method::POST, "/v3/kv/put", &put).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where a pod is in etcd.
+fn key(index: usize) -> String {
+    format!("/registry/pods/default/pod-{index}")
+}
+
+/// Sets a label of a pod in Kubernetes' protobuf, whose value is as long as before: an
+/// entry of a map is its key, then its value.
+fn set_label(pod: &mut [u8], label: &str, value: &str) -> Result<()> {
+    let mut before = label.as_bytes().to_vec();
+    before.extend([0x12, u8::try_from(value.len())?]);
+    let mut places = pod.windows(before.len());
+    let at = places.position(|place| place == before);
+    let begin = at.context("the pod has no such label")? + before.len();
+    pod[begin..begin + value.len()].copy_from_slice(value.as_bytes());
+    Ok(())
 }
 
 async fn send(client: &Client, method: Method, path: &str, body: &Value) -> Result<Value> {
@@ -136,8 +293,37 @@ async fn fill(client: &Client, args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// Lists pods page by page, as large as kubectl's.
+async fn list(client: &Client, encoding: Encoding, wanted: usize) -> Result<()> {
+    let (mut bytes, mut found, mut next) = (0, 0, String::new());
+    loop {
+        let path = format!("/api/v1/namespaces/default/pods?limit=500&continue={next}");
+        let request = Request::get(path).header(ACCEPT, encoding.mime());
+        let answer = client
+            .send(request.body(kube::client::Body::empty())?)
+            .await?;
+        let page = answer.into_body().collect().await?.to_bytes();
+        let pods;
+        (pods, next) = encoding.read(&page)?;
+        bytes += page.len();
+        found += pods.len();
+        if next.is_empty() {
+            break;
+        }
+    }
+    ensure!(found == wanted, "{found} pods of {wanted}");
+    println!("{bytes} {}", cpu_time().as_millis());
+    Ok(())
+}
+
+/// What this process has used of processors.
+fn cpu_time() -> Duration {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::try_from(used).expect("it is not negative")
+}
+
 /// Changes a label of pods in turns; how many a second it came to.
-async fn relabel(client: &Client, args: &Args, rate: usize, duration: Duration) -> Result<f64> {
+async fn relabel(pods: &Pods, args: &Args, rate: usize, duration: Duration) -> Result<f64> {
     let start = Instant::now();
     let mut clock = interval(Duration::from_secs(1) / rate as u32);
     clock.set_missed_tick_behavior(MissedTickBehavior::Burst);
@@ -146,10 +332,8 @@ async fn relabel(client: &Client, args: &Args, rate: usize, duration: Duration) 
         (start.elapsed() < duration).then_some((count, (clock, count + 1)))
     });
     let changes = ticks.map(|count: usize| async move {
-        let index = count * 7919 % args.pods;
-        let version = json!({ "metadata": { "labels": { "version": count.to_string() } } });
-        let path = format!("/api/v1/namespaces/default/pods/pod-{index}");
-        send(client, Method::PATCH, &path, &version).await
+        let index = 1 + count * 7919 % (pods.len(args) - 1);
+        pods.relabel(index, VERSION, count).await
     });
     let made = changes
         .buffer_unordered(args.parallel)
@@ -161,24 +345,17 @@ async fn relabel(client: &Client, args: &Args, rate: usize, duration: Duration) 
 /// Changes one pod again and again; how long after the API server's answer the
 /// server knows of each change.
 async fn lags(
-    client: Client,
+    pods: Arc<Pods>,
     mut server: SpreadServiceClient<Channel>,
     duration: Duration,
 ) -> Result<Vec<Duration>> {
     let start = Instant::now();
     let mut lags = Vec::new();
     while start.elapsed() < duration {
-        let mark = format!("{}", lags.len());
-        let label = json!({ "metadata": { "labels": { MARK: mark } } });
-        send(
-            &client,
-            Method::PATCH,
-            "/api/v1/namespaces/default/pods/pod-0",
-            &label,
-        )
-        .await?;
+        let mark = 1 + lags.len();
+        pods.relabel(0, MARK, mark).await?;
         let changed = Instant::now();
-        while !known(&mut server, &mark).await? {
+        while !known(&mut server, &value(mark)).await? {
             ensure!(
                 changed.elapsed() < Duration::from_secs(60),
                 "the server does not learn of a change"
@@ -247,7 +424,7 @@ fn pod(index: usize, nodes: usize) -> Value {
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
             "namespace": "default", "name": format!("pod-{index}"),
-            "labels": { "app": app, "pod-template-hash": "5d8f7c9b4", "version": "0" },
+            "labels": { "app": app, "pod-template-hash": "5d8f7c9b4", VERSION: value(0), MARK: value(0) },
             "annotations": { "example.com/checksum": format!("{:064x}", index), "example.com/note": "n".repeat(300) },
             "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("{app}-5d8f7c9b4"),
                 "uid": "0f0e0d0c-0b0a-0908-0706-050403020100", "controller": true, "blockOwnerDeletion": true }],

@@ -95,6 +95,25 @@ async fn what_is_asked_twice_goes_before_what_is_asked_often() {
 }
 
 #[tokio::test]
+async fn of_what_is_asked_often_that_stays_which_was_asked_last() {
+    // Room for some hundred.
+    let room = 32 << 10;
+    let server = server(room).await;
+    for _ in 0..3 {
+        builds(&server, incoming("hot")).await;
+    }
+    // All of it within one tick: nothing sweeps here.
+    for number in 0..ONCE {
+        for _ in 0..3 {
+            builds(&server, incoming(&format!("thrice-{number}"))).await;
+        }
+        let again = builds(&server, incoming("hot")).await;
+        assert!(!again, "pushed out by question {number}");
+    }
+    assert!(view_bytes(&server) <= room);
+}
+
+#[tokio::test]
 async fn nodes_looked_at_once_go_before_those_looked_at_often() {
     // Room for some hundreds of ways.
     let server = server(128 << 10).await;

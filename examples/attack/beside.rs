@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -15,7 +16,11 @@ use tonic::Status;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
-use crate::request::{channel, client, outcome, small};
+use crate::request::{channel_from, client_on, outcome, small};
+
+/// Where they ask from: all of 127.0.0.0/8 is this machine. The attackers ask
+/// from the first address of it, so they are other callers than these.
+const OWN_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
 /// How often each of them asks.
 const EVERY: Duration = Duration::from_millis(10);
@@ -65,12 +70,12 @@ impl Bystanders {
             let runtime = Builder::new_current_thread().enable_all().build();
             let runtime = runtime.expect("a runtime can be made");
             runtime.block_on(async {
-                let health = HealthClient::new(channel(&address));
+                let health = HealthClient::new(channel_from(OWN_ADDRESS, &address));
                 let healthy = ask(&stopped, || {
                     let mut health = health.clone();
                     async move { health.check(HealthCheckRequest::default()).await.map(drop) }
                 });
-                let asking = client(&address);
+                let asking = client_on(channel_from(OWN_ADDRESS, &address));
                 let filtered = ask(&stopped, || {
                     let mut asking = asking.clone();
                     async move { asking.filter(small()).await.map(drop) }

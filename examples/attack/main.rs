@@ -37,6 +37,10 @@ use table::{Row, Table};
 /// How long a server may take to be as it was before an attack.
 const RECOVERY: Duration = Duration::from_secs(20);
 
+/// How often what a server has in memory is looked at. What it frees after an attack
+/// was freed when that is the same twice.
+const LOOK: Duration = Duration::from_millis(250);
+
 /// The lowest priority, as of `nice(1)`.
 const LOWEST: i32 = 19;
 
@@ -131,7 +135,6 @@ async fn attack_all(args: Args) -> Result<ExitCode> {
     feed(&server, &args).await?;
     let mut table = Table::new(args.json);
     for attack in attacks {
-        recover(&server).await?;
         eprintln!("{}", attack.name());
         let row = run(attack, &mut server, &args).await?;
         table.add(row);
@@ -170,22 +173,32 @@ async fn feed(server: &Server, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the server answers at once again, ten times in a row.
-async fn recover(server: &Server) -> Result<()> {
+/// Waits until the server has freed what it frees after an attack, and answers at once
+/// again, ten times in a row.
+async fn recover(server: &mut Server) -> Result<()> {
     let begun = Instant::now();
     let mut health = HealthClient::new(server.channel());
-    let mut quick = 0;
-    while quick < 10 && begun.elapsed() < RECOVERY {
-        let asked = Instant::now();
-        let answer = health.check(HealthCheckRequest::default()).await;
-        let is_quick = answer.is_ok() && asked.elapsed() < Duration::from_millis(20);
-        quick = if is_quick { quick + 1 } else { 0 };
-        sleep(Duration::from_millis(20)).await;
+    let (mut quick, mut settled, mut before) = (0, false, 0);
+    while (quick < 10 || !settled) && begun.elapsed() < RECOVERY {
+        sleep(LOOK).await;
+        if let Some(Memory { resident, .. }) = server.memory().await? {
+            settled = resident.abs_diff(before) <= resident.unsigned_abs() / 100;
+            before = resident;
+        }
+        quick = 0;
+        while quick < 10 {
+            let asked = Instant::now();
+            let answer = health.check(HealthCheckRequest::default()).await;
+            if answer.is_err() || asked.elapsed() > Duration::from_millis(20) {
+                break;
+            }
+            quick += 1;
+        }
     }
     Ok(())
 }
 
-/// Runs one attack with everybody else beside it.
+/// Runs one attack with everybody else beside it, until the server has recovered.
 async fn run(attack: Attack, server: &mut Server, args: &Args) -> Result<Row> {
     let name = attack.name().to_owned();
     let before = server.memory().await?.context("what it takes")?;
@@ -193,7 +206,7 @@ async fn run(attack: Attack, server: &mut Server, args: &Args) -> Result<Row> {
     let lasts = Duration::from_secs(args.seconds);
     let it = Context::new(&server.address, args.scale(), lasts);
     let running = tokio::spawn(attack.run(it.clone(), args.clients));
-    let mut ticks = interval(Duration::from_millis(250));
+    let mut ticks = interval(LOOK);
     let mut most = before;
     while !running.is_finished() {
         ticks.tick().await;
@@ -206,6 +219,8 @@ async fn run(attack: Attack, server: &mut Server, args: &Args) -> Result<Row> {
     if let Err(error) = running.await? {
         it.note(&format!("{error:#}"));
     }
+    // What it costs to end an attack is a part of it.
+    recover(server).await?;
     let (health, filter) = bystanders.stop();
     Ok(Row {
         name,

@@ -26,6 +26,7 @@ pub fn all() -> Vec<Hostile> {
     let mut all = Vec::new();
     for (name, make) in PODS {
         all.extend(about_a_pod(name, make));
+        all.push(stream(name, make));
     }
     all.extend(names());
     all.extend(overlays());
@@ -43,6 +44,29 @@ fn hostile(
         name: name.into(),
         make: Box::new(make),
     }
+}
+
+/// How many questions a stream has.
+const STREAMED: usize = 16;
+
+/// Questions about so many pods over one stream.
+fn stream(name: &str, pod: pods::Make) -> Hostile {
+    use v1::decide_request::Step;
+    hostile(format!("Decide, {name}"), move |scale, salt| {
+        let question = |id: usize| v1::Question {
+            id: id as u64,
+            timeout: None,
+            ask: Some(v1::question::Ask::Filter(v1::FilterRequest {
+                pod: Some(pod(scale, salt * STREAMED + id)),
+                view: View::Domains as i32,
+                ..Default::default()
+            })),
+        };
+        let step = |id| v1::DecideRequest {
+            step: Some(Step::Question(question(id))),
+        };
+        Request::Decide((0..STREAMED).map(step).collect())
+    })
 }
 
 /// Every decision about a pod.

@@ -1,5 +1,7 @@
 //! A request of any method of the service.
 
+use std::net::IpAddr;
+
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::{self, View};
 use tonic::transport::{Channel, Endpoint};
@@ -30,6 +32,7 @@ pub enum Request {
     Verify(v1::VerifySnapshotRequest),
     Update(v1::UpdateSnapshotRequest),
     Feed(Vec<v1::StreamSnapshotRequest>),
+    Decide(Vec<v1::DecideRequest>),
 }
 
 impl Request {
@@ -56,6 +59,12 @@ impl Request {
                 while parts.message().await?.is_some() {}
                 Ok(())
             }
+            Self::Decide(steps) => {
+                let steps = tokio_stream::iter(steps);
+                let mut answers = client.decide(steps).await?.into_inner();
+                while answers.message().await?.is_some() {}
+                Ok(())
+            }
             Self::Feed(steps) => {
                 let steps = tokio_stream::iter(steps);
                 let mut answers = client.stream_snapshot(steps).await?.into_inner();
@@ -68,13 +77,28 @@ impl Request {
 
 /// A connection to an address, made when it is first used.
 pub fn channel(address: &str) -> Channel {
+    endpoint(address).connect_lazy()
+}
+
+/// As [`channel`], from another address of this machine: for the server another
+/// caller.
+pub fn channel_from(own: IpAddr, address: &str) -> Channel {
+    endpoint(address).local_address(Some(own)).connect_lazy()
+}
+
+fn endpoint(address: &str) -> Endpoint {
     let endpoint = Endpoint::from_shared(format!("http://{address}"));
-    endpoint.expect("the server's address").connect_lazy()
+    endpoint.expect("the server's address")
 }
 
 /// A client on a connection of its own.
 pub fn client(address: &str) -> Client {
-    Client::new(channel(address))
+    client_on(channel(address))
+}
+
+/// A client on a connection.
+pub fn client_on(channel: Channel) -> Client {
+    Client::new(channel)
         .max_decoding_message_size(1 << 30)
         .max_encoding_message_size(1 << 30)
 }

@@ -10,8 +10,10 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log"
 	"sort"
 	"strings"
@@ -214,19 +216,51 @@ func (o *orchestrator) start(ctx context.Context, name string, placement *evenke
 	return o.update(ctx, &evenkeel.Change{Object: &evenkeel.Change_Pod{Pod: running}})
 }
 
+// ask asks over one stream, which costs less than calls. It returns the answers by
+// id: they come in the order of completion. A program that asks often keeps its
+// stream open, and asks anew what was not answered when a stream ends.
+func (o *orchestrator) ask(ctx context.Context, questions ...*evenkeel.Question) (map[uint64]*evenkeel.DecideResponse, error) {
+	stream, err := o.questions.Decide(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, question := range questions {
+		step := &evenkeel.DecideRequest{Step: &evenkeel.DecideRequest_Question{Question: question}}
+		if err := stream.Send(step); err != nil {
+			break // Recv tells why.
+		}
+	}
+	if err := stream.CloseSend(); err != nil {
+		return nil, err
+	}
+	answers := make(map[uint64]*evenkeel.DecideResponse)
+	for {
+		answer, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return answers, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if refused := answer.GetError(); refused != nil {
+			return nil, errors.New(refused.Message)
+		}
+		answers[answer.Id] = answer
+	}
+}
+
 // look prints where a pod may and should run.
 func (o *orchestrator) look(ctx context.Context) error {
-	filtered, err := o.questions.Filter(ctx, &evenkeel.FilterRequest{
-		Snapshot: snapshot, Pod: pod("", "")})
+	answers, err := o.ask(ctx,
+		&evenkeel.Question{Id: 1, Ask: &evenkeel.Question_Filter{
+			Filter: &evenkeel.FilterRequest{Snapshot: snapshot, Pod: pod("", "")}}},
+		&evenkeel.Question{Id: 2, Ask: &evenkeel.Question_Score{
+			Score: &evenkeel.ScoreRequest{Snapshot: snapshot, Pod: pod("", ""), Top: 1}}})
 	if err != nil {
 		return err
 	}
+	filtered, scored := answers[1].GetFilter(), answers[2].GetScore()
 	fmt.Printf("feasible: %d of %d\n", filtered.FeasibleCount, filtered.NodeCount)
-	scored, err := o.questions.Score(ctx, &evenkeel.ScoreRequest{
-		Snapshot: snapshot, Pod: pod("", ""), Top: 1})
-	if err != nil {
-		return err
-	}
 	fmt.Println("best:", scored.Scores[0].Node)
 	return nil
 }

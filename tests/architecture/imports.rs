@@ -16,6 +16,8 @@ type Segments = Vec<String>;
 struct File {
     /// Items that it defines.
     defined: BTreeSet<String>,
+    /// Those of them that are types or traits.
+    types: BTreeSet<String>,
     /// Names that its `use` lines bring in, and what they stand for.
     imported: Vec<(String, Segments)>,
     /// Modules of which it takes all names.
@@ -57,6 +59,20 @@ impl Crate {
     /// The files, as paths under `src`.
     pub fn files(&self) -> impl Iterator<Item = &str> {
         self.files.values().map(|(name, _)| name.as_str())
+    }
+
+    /// The files that define each type or trait, as paths under `src`.
+    pub fn types(&self) -> BTreeMap<&str, Vec<&str>> {
+        let mut types = BTreeMap::<_, Vec<_>>::new();
+        for (name, file) in self.files.values() {
+            for defined in &file.types {
+                types
+                    .entry(defined.as_str())
+                    .or_default()
+                    .push(name.as_str());
+            }
+        }
+        types
     }
 
     pub fn imports(&self) -> Imports {
@@ -209,6 +225,14 @@ impl<'a> Visit<'a> for File {
             _ => return visit::visit_item(self, item),
         };
         if !is_for_tests(attributes) {
+            if let Item::Struct(_)
+            | Item::Enum(_)
+            | Item::Union(_)
+            | Item::Trait(_)
+            | Item::Type(_) = item
+            {
+                self.types.extend(name.map(ToString::to_string));
+            }
             self.defined.extend(name.map(ToString::to_string));
             visit::visit_item(self, item);
         }

@@ -1,5 +1,6 @@
 //! The files of `src` use each other in one direction: along the order that
-//! `docs/architecture.md` draws, and never in a circle.
+//! `docs/architecture.md` draws, and never in a circle. A type's name is found
+//! once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -101,6 +102,29 @@ fn no_imports_form_a_circle() {
         told.len(),
         told.join("\n")
     );
+}
+
+/// By Rust's convention a room calls what can go wrong in it `Error`, and others
+/// say whose it is: `log::Error`.
+const ONCE_A_ROOM: &str = "Error";
+
+#[test]
+fn a_type_has_a_name_of_its_own() {
+    let drawn = drawn();
+    let levels = levels(&drawn);
+    let source = Crate::read(&root().join("src"));
+    let mut shared = Vec::new();
+    for (name, files) in source.types() {
+        let rooms: BTreeSet<_> = files.iter().map(|file| room_of(&levels, file)).collect();
+        let names = match name {
+            ONCE_A_ROOM => rooms.len(),
+            _ => 1,
+        };
+        if files.len() > names {
+            shared.push(format!("{name} in {files:?}"));
+        }
+    }
+    assert!(shared.is_empty(), "{}: {shared:#?}", shared.len());
 }
 
 /// The sets of files each of which leads to all others of its set.

@@ -26,6 +26,18 @@ impl Outcome {
         self
     }
 
+    /// Fails unless standard error says this.
+    #[track_caller]
+    pub fn complains(&self, of: &str) {
+        assert!(self.err.contains(of), "{of:?} is not in\n{}", self.err);
+    }
+
+    /// Fails unless standard output says this.
+    #[track_caller]
+    pub fn says(&self, what: &str) {
+        assert!(self.out.contains(what), "{what:?} is not in\n{}", self.out);
+    }
+
     /// Standard output as JSON.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.out).expect("standard output is JSON")

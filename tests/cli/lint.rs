@@ -162,6 +162,69 @@ fn on_a_cluster_it_tells_what_holds_a_pod_back() {
     }
 }
 
+/// What a cluster's labels do to constraints that are right by themselves.
+#[test]
+fn on_a_cluster_it_tells_which_labels_are_in_the_way() {
+    let node = |name: &str, labels: &str| {
+        format!("kind: Node\nmetadata: {{name: {name}, labels: {{{labels}}}}}\n---\n")
+    };
+    let runs = |name: &str, node: &str| {
+        format!(
+            "kind: Pod\nmetadata: {{name: {name}, labels: {{app: web}}}}\n\
+             spec: {{nodeName: {node}}}\n---\n"
+        )
+    };
+    let zone = "topology.kubernetes.io/zone";
+    let named = node("a", &format!("{zone}: a, rack: r"));
+    // Zone a is the fuller one, and so is rack s: they leave different nodes.
+    let crossed = [
+        named.clone(),
+        node("b", &format!("{zone}: b, rack: s")),
+        runs("p", "a"),
+        runs("q", "a"),
+        node("c", &format!("{zone}: a, rack: s")),
+        runs("r", "c"),
+        runs("s", "c"),
+        runs("t", "c"),
+    ]
+    .concat();
+    let over = |key: &str| {
+        format!(
+            "{{maxSkew: 1, topologyKey: {key}, whenUnsatisfiable: DoNotSchedule, \
+             labelSelector: {{matchLabels: {{app: web}}}}}}"
+        )
+    };
+    let (one, both) = (over(zone), format!("{}, {}", over(zone), over("rack")));
+    let cases: [(String, &str, &[&str]); 4] = [
+        (named.clone(), &one, &[]),
+        (
+            named.clone() + &node("x", "rack: r"),
+            &one,
+            &["missing-key"],
+        ),
+        (
+            named.clone() + &node("e", &format!("{zone}: ''")),
+            &one,
+            &["empty-value"],
+        ),
+        (crossed, &both, &["conflict", "fits-nowhere"]),
+    ];
+    let directory = TempDir::new().expect("a directory");
+    for (cluster, constraints, rules) in cases {
+        let pod = format!(
+            "kind: Pod\nmetadata: {{name: new, labels: {{app: web}}}}\n\
+             spec: {{topologySpreadConstraints: [{constraints}]}}\n"
+        );
+        let pod = written(&directory, "pod.yaml", &pod);
+        let cluster_file = written(&directory, "cluster.yaml", &cluster);
+        let path = |path: &PathBuf| path.to_str().expect("UTF-8").to_owned();
+        let found = findings(&["-f", &path(&pod), "--load", &path(&cluster_file)]);
+        let mut found: Vec<&str> = found.iter().filter_map(|f| f["rule"].as_str()).collect();
+        found.sort_unstable();
+        assert_eq!(found, rules, "{cluster}");
+    }
+}
+
 /// A mistake that Explain tells of has one wording.
 #[test]
 fn it_words_a_mistake_as_explain_does() {

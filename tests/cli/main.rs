@@ -15,6 +15,7 @@ mod odds;
 mod place;
 #[path = "../support/process.rs"]
 mod process;
+mod reassuring;
 mod refused;
 mod remote;
 mod report;

@@ -200,11 +200,7 @@ fn pending_pods_are_explained_by_workload_worst_first() {
     let refused = files
         .run(&format!("explain --pending -o html {FILES}"))
         .expect(2);
-    assert!(
-        refused.err.contains("a page is of one explanation"),
-        "{}",
-        refused.err
-    );
+    refused.complains("a page is of one explanation");
 }
 
 #[test]
@@ -234,7 +230,7 @@ fn a_cluster_answers_as_a_file_of_its_objects_does() {
     // The namespace of the context, as kubectl has it.
     let named = desk.run(&format!("spread deploy/web {CLUSTER}")).expect(0);
     let title = "Deployment/web, namespace shop: ";
-    assert!(named.out.contains(title), "{}", named.out);
+    named.says(title);
     let named = desk.run(&format!("explain deploy/web {CLUSTER}")).expect(1);
     assert!(
         named.out.starts_with("Deployment shop/web\n"),
@@ -321,16 +317,12 @@ fn names_that_mean_nothing_are_refused() {
     ];
     for (line, why) in cases {
         let refused = desk.run(line).expect(2);
-        assert!(refused.err.contains(why), "{line}: {}", refused.err);
+        refused.complains(why);
     }
     let gone = desk
         .run("explain --pending --kubeconfig kube.yaml --context gone")
         .expect(3);
-    assert!(
-        gone.err.contains("cannot reach the API server of gone"),
-        "{}",
-        gone.err
-    );
+    gone.complains("cannot reach the API server of gone");
 }
 
 /// Pods of a server's snapshot stand for the workload that made them.
@@ -351,7 +343,7 @@ fn a_server_makes_the_next_pod_of_a_workload_like_those_that_it_has() {
                 "shop/web-new,"
             },
         );
-        assert!(outcome.out.contains(&like), "{}", outcome.out);
+        outcome.says(&like);
     }
     let pod = desk.run("filter pod/shop/web-new-1 -o name").expect(0);
     assert_eq!(pod.out, "a1\n");
@@ -369,7 +361,7 @@ fn what_an_account_may_not_list_is_named_with_the_rule_to_add() {
         "ClusterRole",
         "resources: [replicasets]",
     ] {
-        assert!(refused.err.contains(part), "{part}: {}", refused.err);
+        refused.complains(part);
     }
 }
 
@@ -410,6 +402,36 @@ fn lint_checks_what_a_cluster_has() {
         };
         assert_eq!(rules(&of_files.json()), rules(&found), "{names}");
     }
+}
+
+/// What is named and not there is no clean bill, nor is a kind without objects.
+#[test]
+fn lint_says_when_there_is_nothing_to_check() {
+    let desk = desk();
+    for (from, place) in [(CLUSTER, "cluster one"), (FILES, "cluster.json")] {
+        for (names, missing) in [
+            ("deploy/shop/web,deploy/shop/gone", "Deployment/shop/gone"),
+            ("deploy/default/web", "Deployment/default/web"),
+            ("deploy/gone -n shop", "Deployment/shop/gone"),
+            ("sts/web -n shop", "StatefulSet/shop/web"),
+        ] {
+            let refused = desk.run(&format!("lint {names} {from}")).expect(2);
+            let expected = format!("error: {place} has no {missing}\n");
+            assert!(refused.err.ends_with(&expected), "{names}: {}", refused.err);
+            assert_eq!(refused.out, "", "{names}");
+        }
+        let nothing = desk.run(&format!("lint sts,ds -n shop {from}")).expect(0);
+        let expected = "nothing to check: no pod template in ";
+        assert!(nothing.out.starts_with(expected), "{}", nothing.out);
+    }
+    let some = desk.run(&format!("lint deploy -A {CLUSTER}")).expect(1);
+    assert!(
+        some.out.ends_with("1 pod template in cluster one\n"),
+        "{}",
+        some.out
+    );
+    let which = desk.run("lint").expect(2);
+    which.complains("<--file <FILE>|KIND[/NAME]>");
 }
 
 /// The binary under another name, as kubectl finds plugins.
@@ -465,13 +487,9 @@ fn as_a_plugin_it_asks_the_current_context() {
         files.out
     );
     let server = run("explain --pending --server 127.0.0.1:1").expect(3);
-    assert!(
-        server.err.contains("cannot reach the server"),
-        "{}",
-        server.err
-    );
+    server.complains("cannot reach the server");
     let gone = run("explain --pending --context gone").expect(3);
-    assert!(gone.err.contains("API server of gone"), "{}", gone.err);
+    gone.complains("API server of gone");
 
     let help = run("--help").expect(0).out;
     assert!(help.contains("Usage: kubectl evenkeel "), "{help}");

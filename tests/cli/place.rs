@@ -109,7 +109,7 @@ fn bindings_of_a_fleet() {
     let refused = desk
         .run("place -f placement.yaml --load binding.yaml")
         .expect(2);
-    assert!(refused.err.contains("metadata.labels"), "{}", refused.err);
+    refused.complains("metadata.labels");
 }
 
 /// A full region keeps the others back.
@@ -232,18 +232,14 @@ fn what_is_not_supported_is_named() {
     ] {
         let desk = fleet_desk().file("policy.yaml", &placement(policy));
         let outcome = desk.run("place -f policy.yaml --load fleet.yaml").expect(2);
-        assert!(outcome.err.contains(named), "{named:?} in\n{}", outcome.err);
+        outcome.complains(named);
     }
     let desk = fleet_desk().file("policy.yaml", &placement("{}"));
     let (_runtime, server, _) = crate::remote::with_server();
     let desk = desk.with_server(&server.address);
     desk.run("load fleet.yaml").expect(0);
     let outcome = desk.run("place -f policy.yaml --reserve 5m").expect(2);
-    assert!(
-        outcome.err.contains("only a PickN policy reserves"),
-        "{}",
-        outcome.err
-    );
+    outcome.complains("only a PickN policy reserves");
 }
 
 #[test]
@@ -264,11 +260,7 @@ fn a_reservation_is_told() {
 fn files_reserve_nothing() {
     let line = "place -f placement.yaml --load fleet.yaml --reserve 5m";
     let outcome = fleet_desk().run(line).expect(2);
-    assert!(
-        outcome.err.contains("--reserve with --load"),
-        "{}",
-        outcome.err
-    );
+    outcome.complains("--reserve with --load");
     assert_eq!(outcome.out, "");
 }
 

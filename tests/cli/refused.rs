@@ -105,7 +105,7 @@ fn wrong_input_ends_with_2_and_says_where() {
     ];
     for (line, expected) in cases {
         let outcome = desk.run(line).expect(2);
-        assert!(outcome.err.contains(expected), "{line}\n{}", outcome.err);
+        outcome.complains(expected);
         assert_eq!(outcome.out, "", "{line}");
     }
 }

@@ -132,11 +132,7 @@ fn snapshots_are_listed_saved_restored_and_deleted() {
         "filter -f workloads.yaml --name web",
     ] {
         let outcome = desk.run(line).expect(2);
-        assert!(
-            outcome.err.contains("(NotFound)"),
-            "{line}\n{}",
-            outcome.err
-        );
+        outcome.complains("(NotFound)");
     }
     assert!(!desk.path("gone.json").exists());
 }
@@ -160,7 +156,7 @@ fn a_server_is_verified() {
         })
     );
     let outcome = desk.run("verify -s none").expect(2);
-    assert!(outcome.err.contains("(NotFound)"), "{}", outcome.err);
+    outcome.complains("(NotFound)");
 }
 
 #[test]
@@ -304,7 +300,7 @@ fn a_wrong_address_is_named() {
         for (address, code, said) in &cases {
             let outcome = desk.run(&format!("{command} --server {address}"));
             let outcome = outcome.expect(*code);
-            assert!(outcome.err.contains(said), "{command}: {}", outcome.err);
+            outcome.complains(said);
         }
     }
 }

@@ -55,11 +55,7 @@ fn a_server_reports_the_same() {
     let page = asking.run("report -o html").expect(1).out;
     assert!(page.contains(&format!("server {}", server.url())), "{page}");
     let refused = alone.run("report --by racks --load cluster.yaml").expect(2);
-    assert!(
-        refused.err.contains("no node has the label"),
-        "{}",
-        refused.err
-    );
+    refused.complains("no node has the label");
 }
 
 #[test]
@@ -123,28 +119,215 @@ fn pages_say_where_they_are_from_and_fold_what_is_long() {
     }
 }
 
-/// A terminal of 60 columns wraps sentences and tables; what is no terminal gets
-/// lines as they are.
+/// Sentences and tables are as wide as the terminal, sentences never wider than can
+/// be read; what is no terminal gets lines as they are.
 #[test]
 fn output_is_as_wide_as_the_terminal() {
-    let desk = desk();
-    let question = "-f workloads.yaml --name web --load cluster.yaml";
-    for command in ["filter", "explain", "place --replicas 3"] {
-        let line = format!("{command} {question}");
-        let narrow = desk.command(&line).env("COLUMNS", "60").output();
-        let narrow = String::from_utf8(narrow.expect("it runs").stdout).expect("it is text");
-        for shown in narrow.lines() {
-            assert!(shown.chars().count() <= 60, "{line}: {shown:?}");
+    let desk = desk().file("outage.yaml", AFTER_OUTAGE);
+    let web = "-f workloads.yaml --name web --load cluster.yaml";
+    let words = |text: &str| {
+        let mut words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+        words.sort();
+        words
+    };
+    let widest = |text: &str| text.lines().map(|line| line.chars().count()).max();
+    for line in [
+        format!("filter {web}"),
+        format!("explain {web}"),
+        format!("place --replicas 3 {web}"),
+        "spread --load outage.yaml".to_owned(),
+        "report --load outage.yaml".to_owned(),
+    ] {
+        let told = desk.run(&line).out;
+        assert!(widest(&told) > Some(80), "{line}: {told}");
+        for columns in [80, 100, 200] {
+            let command = desk
+                .command(&line)
+                .env("COLUMNS", columns.to_string())
+                .output();
+            let shown = String::from_utf8(command.expect("it runs").stdout).expect("it is text");
+            assert!(widest(&shown) <= Some(columns), "{line}: {shown}");
+            assert_eq!(words(&shown), words(&told), "{line}");
         }
-        let wide = desk.run(&line).out;
-        let words = |text: &str| {
-            let mut words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-            words.sort();
-            words
-        };
-        assert_eq!(words(&narrow), words(&wide), "{line}");
     }
-    let summary = desk.run(&format!("explain {question}")).out;
-    let longest = summary.lines().map(|line| line.chars().count()).max();
-    assert!(longest > Some(100), "{summary}");
+    let wide = desk
+        .command("report --load outage.yaml")
+        .env("COLUMNS", "200")
+        .output();
+    let wide = String::from_utf8(wide.expect("it runs").stdout).expect("it is text");
+    let formula = wide
+        .lines()
+        .filter(|line| line.starts_with("  score") || line.starts_with("  domains"));
+    assert!(
+        widest(&formula.collect::<Vec<_>>().join("\n")) <= Some(100),
+        "{wide}"
+    );
+}
+
+/// A workload: kind, name, whether its constraint on zones is `hard` or `soft`,
+/// and the nodes of its pods; `-` is none yet.
+type Placed = (&'static str, &'static str, &'static str, &'static str);
+
+/// Nodes a1 and a2 in zone a, b1 in zone b, x in none.
+fn placed(workloads: &[Placed]) -> String {
+    let mut file = "apiVersion: v1\nkind: List\nitems:\n".to_owned();
+    for (node, zone) in [("a1", "a"), ("a2", "a"), ("b1", "b"), ("x", "")] {
+        let zone = match zone {
+            "" => String::new(),
+            zone => format!("topology.kubernetes.io/zone: {zone}, "),
+        };
+        file += &format!(
+            "- {{kind: Node, metadata: {{name: {node}, labels: {{{zone}kubernetes.io/hostname: {node}}}}}}}\n"
+        );
+    }
+    for (kind, name, constraint, nodes) in workloads {
+        let action = match *constraint {
+            "hard" => "DoNotSchedule",
+            _ => "ScheduleAnyway",
+        };
+        let constraint = match *constraint {
+            "" => String::new(),
+            _ => format!(
+                "topologySpreadConstraints: [{{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, \
+                 whenUnsatisfiable: {action}, labelSelector: {{matchLabels: {{app: {name}}}}}}}]"
+            ),
+        };
+        for (index, node) in nodes.split_whitespace().enumerate() {
+            let node = match node {
+                "-" => String::new(),
+                node => format!("nodeName: {node}, "),
+            };
+            file += &format!(
+                "- {{kind: Pod, metadata: {{name: {name}-{index}, labels: {{app: {name}}}, \
+                 ownerReferences: [{{apiVersion: apps/v1, kind: {kind}, name: {name}, controller: true}}]}}, \
+                 spec: {{{node}{constraint}}}}}\n"
+            );
+        }
+    }
+    file
+}
+
+#[test]
+fn each_workload_counts_as_the_formula_says() {
+    const DB: &str = "StatefulSet";
+    let in_zone = |pods: usize| format!("all {pods} in topology.kubernetes.io/zone a");
+    let on_node = |pods: usize| format!("all {pods} in kubernetes.io/hostname a1");
+    // Of each: the score, then by workload the pods, those of the fullest domain,
+    // those if they were even and the percentage; and the risks.
+    type Case<'a> = (&'a [Placed], Option<i64>, serde_json::Value, Vec<String>);
+    let cases: [Case<'_>; 15] = [
+        (&[(DB, "db", "", "a1 b1")], Some(100), json!([]), vec![]),
+        (&[(DB, "db", "", "a1 a2 b1")], Some(100), json!([]), vec![]),
+        (
+            &[(DB, "db", "", "a1 a2")],
+            Some(50),
+            json!([["db", 2, 2, 1, 50]]),
+            vec![in_zone(2)],
+        ),
+        (
+            &[(DB, "db", "", "a1 a1")],
+            Some(50),
+            json!([["db", 2, 2, 1, 50]]),
+            vec![on_node(2)],
+        ),
+        (
+            &[(DB, "db", "", "a1 a2 a1")],
+            Some(66),
+            json!([["db", 3, 3, 2, 66]]),
+            vec![in_zone(3)],
+        ),
+        (
+            &[(DB, "db", "", "a1 a1 a2 b1")],
+            Some(66),
+            json!([["db", 4, 3, 2, 66]]),
+            vec![],
+        ),
+        (&[("DaemonSet", "db", "", "a1 a2")], None, json!([]), vec![]),
+        (&[(DB, "db", "", "a1")], None, json!([]), vec![]),
+        (&[(DB, "db", "", "a1 -")], None, json!([]), vec![]),
+        (&[(DB, "db", "", "a1 x")], None, json!([]), vec![]),
+        // Pods that wait, and those in no zone, are in no domain.
+        (&[(DB, "db", "", "a1 b1 - -")], Some(100), json!([]), vec![]),
+        (
+            &[(DB, "db", "", "a1 a2 x")],
+            Some(50),
+            json!([["db", 2, 2, 1, 50]]),
+            vec![in_zone(2)],
+        ),
+        (
+            &[(DB, "db", "hard", "a1 a2")],
+            Some(0),
+            json!([["db", 2, 2, 1, 50]]),
+            vec![in_zone(2)],
+        ),
+        (
+            &[(DB, "db", "soft", "a1 a2")],
+            Some(50),
+            json!([["db", 2, 2, 1, 50]]),
+            vec![in_zone(2)],
+        ),
+        // The average of 50, 66 and 100, rounded down. The least even comes first,
+        // and the risk of most pods.
+        (
+            &[
+                (DB, "even", "", "a1 b1"),
+                (DB, "large", "", "a1 a1 a1"),
+                (DB, "small", "", "a1 a2"),
+            ],
+            Some(72),
+            json!([["small", 2, 2, 1, 50], ["large", 3, 3, 2, 66]]),
+            vec![on_node(3), in_zone(2)],
+        ),
+    ];
+    for (workloads, score, unbalanced, risks) in cases {
+        let desk = Desk::new().file("cluster.yaml", &placed(workloads));
+        let line = "report --load cluster.yaml --default-constraints none -o json";
+        let answer = desk.run(line).json();
+        let list = |field: &str| answer[field].as_array().cloned().unwrap_or_default();
+        let found = list("unbalanced").into_iter().map(|one| {
+            let name = one["workload"].as_str().unwrap_or_default();
+            let name = name.rsplit('/').next().unwrap_or_default();
+            json!([name, one["pods"], one["most"], one["even"], one["percent"]])
+        });
+        let found: Vec<_> = found.collect();
+        let told: Vec<_> = list("risks")
+            .into_iter()
+            .map(|it| it["risk"].clone())
+            .collect();
+        assert_eq!(answer["score"]["value"], json!(score), "{workloads:?}");
+        assert_eq!(json!(found), unbalanced, "{workloads:?}");
+        assert_eq!(json!(told), json!(risks), "{workloads:?}");
+    }
+}
+
+#[test]
+fn a_report_in_words_leaves_nothing_out() {
+    let workloads = [
+        ("StatefulSet", "broken", "hard", "a1 a2"),
+        ("StatefulSet", "bent", "soft", "a1 a2"),
+        ("StatefulSet", "lonely", "", "b1 b1"),
+    ];
+    let desk = Desk::new().file("cluster.yaml", &placed(&workloads));
+    let line = "report --load cluster.yaml --default-constraints none -o";
+    // As the sections of the page and of the text name a workload.
+    let (text, page) = (
+        desk.run(&format!("{line} text")),
+        desk.run(&format!("{line} html")),
+    );
+    let sections = [
+        ("violations", vec!["broken", "bent"], "risks"),
+        ("risks", vec!["broken", "bent", "lonely"], "unbalanced"),
+        ("unbalanced", vec!["broken", "bent", "lonely"], "</main>"),
+    ];
+    for answer in [text.expect(1).out, page.expect(1).out] {
+        let lower = answer.to_lowercase();
+        for (from, names, to) in &sections {
+            let begin = lower.find(from).unwrap_or(lower.len());
+            let section = &lower[begin..];
+            let end = section.find(to).unwrap_or(section.len());
+            for name in names {
+                assert!(section[..end].contains(name), "{name} of {from}: {answer}");
+            }
+        }
+    }
 }

@@ -51,12 +51,8 @@ fn held_confirmed_and_released() {
         format!("reservation confirm {second}=web-2"),
     ] {
         let late = desk.run(&line).expect(1);
-        assert!(late.out.contains(" 0 of 1"), "{line}: {}", late.out);
-        assert!(
-            late.err.contains(&format!("ended before: {second}")),
-            "{}",
-            late.err
-        );
+        late.says(" 0 of 1");
+        late.complains(&format!("ended before: {second}"));
     }
     assert_eq!(list(""), "no reservations\n");
 }
@@ -106,7 +102,7 @@ fn a_request_id_reserves_once() {
         ),
     ] {
         let refused = outcome.expect(2);
-        assert!(refused.err.contains(why), "{why} in\n{}", refused.err);
+        refused.complains(why);
     }
     assert_eq!(held().lines().count(), 4);
 }

@@ -72,6 +72,6 @@ fn a_file_that_cannot_be_loaded_ends_the_server_and_says_why() {
         let outcome = desk
             .run(&format!("serve --listen 127.0.0.1:0 {flags}"))
             .expect(1);
-        assert!(outcome.err.contains(expected), "{flags}\n{}", outcome.err);
+        outcome.complains(expected);
     }
 }

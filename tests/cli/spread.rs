@@ -151,7 +151,7 @@ fn what_has_changed_is_shown_again() {
         ("spread -w --kubeconfig nowhere.yaml", "nowhere.yaml"),
     ] {
         let refused = desk.run(line).expect(2);
-        assert!(refused.err.contains(why), "{line}: {}", refused.err);
+        refused.complains(why);
     }
 }
 

@@ -34,11 +34,11 @@ fn a_cluster_with_resources_refuses_what_is_too_large() {
     desk.run(&format!("synth file.json {SHAPE} --resources"))
         .expect(0);
     let out = desk.run("filter -f large.yaml --load file.json").expect(1);
-    assert!(out.out.contains("10 Insufficient cpu"), "{}", out.out);
+    out.says("10 Insufficient cpu");
 
     desk.run(&format!("synth file.json {SHAPE}")).expect(0);
     let out = desk.run("filter -f large.yaml --load file.json").expect(0);
-    assert!(out.out.contains("feasible: 10 of 12"), "{}", out.out);
+    out.says("feasible: 10 of 12");
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn a_pod_that_runs_is_taken_out_first() {
         for file in ["runs.yaml", "manifest.yaml", "bound.yaml"] {
             for command in ["filter", "score", "explain", "place"] {
                 let table = desk.run(&format!("{command} -f {file} {source}")).expect(0);
-                assert!(table.out.contains(&format!("\n{SAID}\n")), "{}", table.out);
+                table.says(&format!("\n{SAID}\n"));
                 let line = format!("{command} -f {file} {source} -o json");
                 let json = desk.run(&line).expect(0);
                 assert_eq!(json.err, format!("warning: {SAID}\n"), "{line}");
@@ -99,6 +99,6 @@ fn a_reservation_supposes_nothing() {
     ] {
         let refused = desk.run(&format!("place {flags} --reserve 5m")).expect(2);
         let why = "--reserve: nothing is reserved on what is only supposed";
-        assert!(refused.err.contains(why), "{flags}: {}", refused.err);
+        refused.complains(why);
     }
 }

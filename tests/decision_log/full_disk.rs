@@ -3,41 +3,19 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
-
-use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 use super::{Logging, lines, texts};
-use crate::process::{command, until};
+use crate::process::{command, serve_on_a_full_disk, until};
 
 /// Files of the server may not grow beyond so much, which no line ends at.
 const ROOM: u64 = 20_001;
 
-/// A server whose files may grow only so far. Growing further is an error, as
-/// on a full disk, and not the end of the process.
-fn bounded() -> Command {
-    let serve = command(&["serve"]);
-    let mut shell = Command::new("sh");
-    let script = "trap '' XFSZ; exec \"$0\" serve \"$@\"";
-    shell.args(["-c", script]).arg(serve.get_program());
-    shell
-}
-
-fn limit(log: &Logging, most_bytes: u64) {
-    let pid = i32::try_from(log.server.id()).expect("a process has a small id");
-    let limit = Rlimit {
-        current: Some(most_bytes),
-        maximum: None,
-    };
-    prlimit(Pid::from_raw(pid), Resource::Fsize, limit).expect("it is our child");
-}
-
 #[tokio::test]
 async fn a_disk_that_fills_up_tears_no_line_and_is_written_again() {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let mut log = Logging::within(directory, "log.jsonl", &mut bounded(), &[]).await;
+    let mut log = Logging::within(directory, "log.jsonl", &mut serve_on_a_full_disk(""), &[]).await;
     let path = log.path("log.jsonl");
-    limit(&log, ROOM);
+    log.server.limit_files(ROOM);
     let mut ids = Vec::new();
     for _ in 0..200 {
         ids.push(log.filter().await.decision_id);
@@ -51,7 +29,7 @@ async fn a_disk_that_fills_up_tears_no_line_and_is_written_again() {
     assert!(0 < written && written < ids.len(), "{written} lines");
     assert_eq!(log.filter().await.feasible.len(), 3, "decisions go on");
 
-    limit(&log, 1 << 30);
+    log.server.limit_files(1 << 30);
     let whole = until("all of it is written", || {
         let lines = lines(&path);
         (lines.len() > ids.len()).then_some(lines)

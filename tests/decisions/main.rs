@@ -4,9 +4,11 @@
 //! One program, because each links all of the crate.
 
 mod conformance;
+mod decision_stream;
 mod describe_spread;
 mod fleet_conformance;
 mod interleavings;
+mod kept_questions;
 mod nominated_conformance;
 mod overlays;
 mod placing;

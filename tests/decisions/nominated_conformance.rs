@@ -3,24 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use super::room_conformance::Verdict;
+use super::room_conformance::{Case, Verdict, load};
 use crate::support::server::Server;
-use crate::support::{model, reasons, vectors};
-use evenkeel::proto::v1::{FilterRequest, Node, NodeChecks, NodeVerdict, Pod, View};
-use evenkeel::recount::Cluster;
+use crate::support::{model, reasons};
+use evenkeel::proto::v1::{FilterRequest, NodeChecks, NodeVerdict, View};
 use evenkeel::snapshot::Limits;
 use serde::Deserialize;
 
 const CASES: usize = 622;
 
-#[derive(Deserialize)]
-struct Case {
-    name: String,
-    nodes: Vec<Node>,
-    pods: Vec<Pod>,
-    pod: Pod,
-    want: BTreeMap<String, Judged>,
-}
+type NominatedCase = Case<BTreeMap<String, Judged>>;
 
 #[derive(Deserialize)]
 struct Judged {
@@ -38,42 +30,29 @@ impl Judged {
     }
 }
 
-impl Case {
-    fn cluster(&self) -> Cluster {
-        Cluster {
-            nodes: self.nodes.clone(),
-            pods: self.pods.clone(),
-            ..Cluster::default()
-        }
-    }
-
-    /// The verdicts that kube-scheduler gave, and on which nodes they are due to
-    /// nominated pods.
-    fn wanted(&self) -> BTreeMap<&str, (&Verdict, bool)> {
-        let wanted = self.want.iter();
-        wanted
-            .map(|(node, judged)| (&**node, (&judged.verdict, judged.is_by_nominated())))
-            .collect()
-    }
+/// The verdicts that kube-scheduler gave, and on which nodes they are due to nominated
+/// pods.
+fn wanted(case: &NominatedCase) -> BTreeMap<&str, (&Verdict, bool)> {
+    let wanted = case.want.iter();
+    wanted
+        .map(|(node, judged)| (&**node, (&judged.verdict, judged.is_by_nominated())))
+        .collect()
 }
 
-fn load() -> Vec<Case> {
-    let cases: Vec<Case> = vectors::lines("nominated.jsonl.gz")
-        .map(|line| serde_json::from_str(&line).expect("a case"))
-        .collect();
-    assert_eq!(cases.len(), CASES);
+fn cases() -> Vec<NominatedCase> {
+    let cases: Vec<NominatedCase> = load("nominated.jsonl.gz", CASES);
     // They would prove nothing otherwise.
     let judged = cases.iter().flat_map(|case| case.want.values());
     assert!(judged.filter(|judged| judged.is_by_nominated()).count() > 50);
     cases
 }
 
-fn check(case: &Case, got: &BTreeMap<String, (Verdict, bool)>) {
+fn check(case: &NominatedCase, got: &BTreeMap<String, (Verdict, bool)>) {
     let got: BTreeMap<&str, (&Verdict, bool)> = got
         .iter()
         .map(|(node, (verdict, by_nominated))| (&**node, (verdict, *by_nominated)))
         .collect();
-    assert_eq!(got, case.wanted(), "{}", case.name);
+    assert_eq!(got, wanted(case), "{}", case.name);
 }
 
 #[tokio::test]
@@ -83,7 +62,7 @@ async fn server_judges_with_nominated_pods_like_kube_scheduler() {
         ..Limits::default()
     })
     .await;
-    for case in load() {
+    for case in cases() {
         let snapshot = case.name.replace('/', "-");
         let changes = model::changes(&case.cluster());
         server.update(&snapshot, changes).await;
@@ -95,11 +74,8 @@ async fn server_judges_with_nominated_pods_like_kube_scheduler() {
         };
         let answer = server.filter(request(View::Full)).await;
         reasons::check(&answer.infeasible, &answer.reasons);
-        let judged = |verdict: &NodeVerdict| {
-            let reasons = verdict.reason.split(", ").map(str::to_owned).collect();
-            let by_nominated = verdict.nominated_pods > 0;
-            (Verdict::of(Some(verdict.code()), reasons), by_nominated)
-        };
+        let judged =
+            |verdict: &NodeVerdict| (Verdict::of_node(verdict), verdict.nominated_pods > 0);
         let passed = answer.feasible.iter().map(|name| {
             let verdict = Verdict::of(None, Vec::new());
             (name.clone(), (verdict, false))
@@ -117,21 +93,14 @@ async fn server_judges_with_nominated_pods_like_kube_scheduler() {
 /// The oracle, which judges the service elsewhere, is right itself.
 #[test]
 fn oracle_judges_with_nominated_pods_like_kube_scheduler() {
-    for case in load() {
+    for case in cases() {
         let answer = case
             .cluster()
             .filter(&case.pod, None, NodeChecks::Unspecified);
         let verdicts = answer.verdicts.into_iter().map(|verdict| {
-            let judged = match verdict.refusal {
-                None => (Verdict::of(None, Vec::new()), false),
-                Some(refusal) => {
-                    let by_nominated = refusal.nominated_pods > 0;
-                    (
-                        Verdict::of(Some(refusal.code), refusal.reasons),
-                        by_nominated,
-                    )
-                }
-            };
+            let refusal = verdict.refusal.as_ref();
+            let by_nominated = refusal.is_some_and(|refusal| refusal.nominated_pods > 0);
+            let judged = (Verdict::of_refusal(verdict.refusal), by_nominated);
             (verdict.node, judged)
         });
         check(&case, &verdicts.collect());

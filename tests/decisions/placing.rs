@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::support::build::{HOSTNAME, ZONE, hard, node, on, pod, soft, spread};
 use crate::support::generate;
 use crate::support::model::{self, Stored};
+use crate::support::reasons;
 use crate::support::server::Server;
 use evenkeel::proto::v1::{
     Change, ConstraintReport, DefaultConstraints, DeleteSnapshotRequest, FilterRequest,
@@ -136,6 +137,7 @@ async fn check(server: &Server, snapshot: &str, cluster: &Cluster, ask: &Ask) {
         placed.unplaced as usize,
         ask.replicas as usize - picks.len()
     );
+    reasons::check(&[], &placed.reasons);
 
     for (round, pick) in picks.iter().enumerate() {
         let filter = ask.filter(server, snapshot, &picks[..round]).await;

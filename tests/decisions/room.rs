@@ -160,6 +160,48 @@ async fn an_answer_names_what_was_not_checked() {
         ..FilterRequest::default()
     };
     assert!(server.filter(request).await.unchecked.is_empty());
+
+    let required =
+        json!({"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "z"}]});
+    let preferred = json!({"preferredDuringSchedulingIgnoredDuringExecution": [
+        {"weight": 1, "podAffinityTerm": {"topologyKey": "z"}},
+    ]});
+    let volume = |source: Value| json!({"volumes": [{"name": "none"}, source]});
+    for (spec, unchecked) in [
+        (
+            json!({"affinity": {"podAffinity": required}}),
+            vec!["spec.affinity.podAffinity"],
+        ),
+        (
+            json!({"affinity": {"podAntiAffinity": required}}),
+            vec!["spec.affinity.podAntiAffinity"],
+        ),
+        // These decide nothing.
+        (
+            json!({"affinity": {"podAffinity": preferred, "podAntiAffinity": preferred}}),
+            vec![],
+        ),
+        (
+            json!({"resourceClaims": [{"name": "gpu"}]}),
+            vec!["spec.resourceClaims"],
+        ),
+        (
+            volume(json!({"name": "v", "persistentVolumeClaim": {"claimName": "c"}})),
+            vec!["spec.volumes"],
+        ),
+        (
+            volume(json!({"name": "v", "csi": {"driver": "d"}})),
+            vec!["spec.volumes"],
+        ),
+        (
+            volume(json!({"name": "v", "ephemeral": {}})),
+            vec!["spec.volumes"],
+        ),
+        (volume(json!({"name": "v", "emptyDir": {}})), vec![]),
+    ] {
+        let answer = filter(&server, spec.clone(), json!([])).await;
+        assert_eq!(answer.unchecked, unchecked, "{spec}");
+    }
 }
 
 /// A spec that requests so much of one thing.

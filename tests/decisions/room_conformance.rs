@@ -5,20 +5,22 @@ use std::collections::BTreeMap;
 
 use crate::support::server::Server;
 use crate::support::{model, reasons, vectors};
-use evenkeel::proto::v1::{Code, FilterRequest, Node, NodeChecks, Pod, PodSpec, View};
-use evenkeel::recount::Cluster;
+use evenkeel::proto::v1::{Code, FilterRequest, Node, NodeChecks, NodeVerdict, Pod, PodSpec, View};
+use evenkeel::recount::{Cluster, NodeRecount, Rejection};
 use evenkeel::snapshot::Limits;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 const CASES: usize = 399;
 
+/// A case of kube-scheduler's Filter.
 #[derive(Deserialize)]
-struct Case {
-    name: String,
+pub(super) struct Case<W> {
+    pub(super) name: String,
     nodes: Vec<Node>,
     pods: Vec<Pod>,
-    pod: Pod,
-    want: Want,
+    pub(super) pod: Pod,
+    pub(super) want: W,
 }
 
 #[derive(Deserialize)]
@@ -46,18 +48,37 @@ impl Verdict {
             reasons,
         }
     }
+
+    /// Of a node that is refused.
+    pub(super) fn of_node(verdict: &NodeVerdict) -> Self {
+        let reasons = verdict.reason.split(", ").map(str::to_owned).collect();
+        Self::of(Some(verdict.code()), reasons)
+    }
+
+    /// Of what the oracle says.
+    pub(super) fn of_refusal(refusal: Option<Rejection>) -> Self {
+        match refusal {
+            None => Self::of(None, Vec::new()),
+            Some(refusal) => Self::of(Some(refusal.code), refusal.reasons),
+        }
+    }
 }
 
-fn load() -> Vec<Case> {
-    let cases: Vec<Case> = vectors::lines("room.jsonl.gz")
+/// The `count` cases of a file.
+pub(super) fn load<W: DeserializeOwned>(file: &str, count: usize) -> Vec<Case<W>> {
+    let cases: Vec<Case<W>> = vectors::lines(file)
         .map(|line| serde_json::from_str(&line).expect("a case"))
         .collect();
-    assert_eq!(cases.len(), CASES);
+    assert_eq!(cases.len(), count);
     cases
 }
 
-impl Case {
-    fn cluster(&self) -> Cluster {
+fn cases() -> Vec<Case<Want>> {
+    load("room.jsonl.gz", CASES)
+}
+
+impl<W> Case<W> {
+    pub(super) fn cluster(&self) -> Cluster {
         Cluster {
             nodes: self.nodes.clone(),
             pods: self.pods.clone(),
@@ -86,7 +107,7 @@ async fn server_finds_room_like_kube_scheduler() {
         ..Limits::default()
     })
     .await;
-    for case in load() {
+    for case in cases() {
         let snapshot = case.name.replace(['/', '_'], "-");
         let changes = model::changes(&case.cluster());
         server.update(&snapshot, changes).await;
@@ -106,13 +127,8 @@ async fn server_finds_room_like_kube_scheduler() {
             .feasible
             .iter()
             .map(|name| (name.clone(), Verdict::of(None, Vec::new())));
-        let refused = answer.infeasible.iter().map(|verdict| {
-            let reasons = verdict.reason.split(", ").map(str::to_owned).collect();
-            (
-                verdict.node.clone(),
-                Verdict::of(Some(verdict.code()), reasons),
-            )
-        });
+        let refused = answer.infeasible.iter();
+        let refused = refused.map(|verdict| (verdict.node.clone(), Verdict::of_node(verdict)));
         let got: BTreeMap<String, Verdict> = passed.chain(refused).collect();
         assert_eq!(got, case.want.nodes, "{}", case.name);
 
@@ -144,17 +160,11 @@ async fn server_finds_room_like_kube_scheduler() {
 /// The oracle, which judges the service elsewhere, is right itself.
 #[test]
 fn oracle_finds_room_like_kube_scheduler() {
-    for case in load() {
+    for case in cases() {
         let answer = case
             .cluster()
             .filter(&case.ungated(), None, NodeChecks::Unspecified);
-        let verdict = |verdict: evenkeel::recount::Verdict| match verdict.refusal {
-            None => (verdict.node, Verdict::of(None, Vec::new())),
-            Some(refusal) => (
-                verdict.node,
-                Verdict::of(Some(refusal.code), refusal.reasons),
-            ),
-        };
+        let verdict = |verdict: NodeRecount| (verdict.node, Verdict::of_refusal(verdict.refusal));
         let got: BTreeMap<String, Verdict> = answer.verdicts.into_iter().map(verdict).collect();
         assert_eq!(got, case.want.nodes, "{}", case.name);
     }

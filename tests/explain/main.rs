@@ -5,6 +5,7 @@ mod answers;
 mod fleet;
 mod hints;
 mod promises;
+mod shortages;
 mod stuck;
 #[path = "../support/mod.rs"]
 mod support;

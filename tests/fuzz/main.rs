@@ -3,6 +3,7 @@
 
 mod histories;
 mod manifests;
+mod questions;
 mod requests;
 mod selectors;
 #[path = "../support/mod.rs"]
@@ -18,9 +19,10 @@ use prost::Message;
 /// A fuzz target: its name, and what it does with an input.
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 4] = [
+const TARGETS: [Target; 5] = [
     ("histories", histories::check),
     ("manifests", manifests::check),
+    ("questions", questions::check),
     ("requests", requests::check),
     ("selectors", selectors::check),
 ];

@@ -1,10 +1,12 @@
 //! Bytes as the calls of a client: each is refused properly or answered, the
 //! answers are what a recount says, and what is left is sound.
 
-use std::sync::OnceLock;
+use std::time::Duration;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use evenkeel::api::Service;
+use evenkeel::matching::Path;
+use evenkeel::proto::received;
 use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::spread_service_server::SpreadServiceServer;
@@ -13,21 +15,19 @@ use evenkeel::proto::v1::{
     ScoreRequest, Snapshot, UpdateSnapshotRequest, VerifySnapshotRequest, View,
 };
 use evenkeel::recount::Cluster;
-use evenkeel::snapshot::Limits;
-use http_body_util::{BodyExt, Full};
+use evenkeel::snapshot::{Batch, Limits};
 use prost::Message;
-use tokio::runtime::Runtime;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
-use tower::ServiceExt;
 
 use crate::support::agree::{self, Question};
+use crate::support::calls::{Call, runtime};
 use crate::support::model;
 use crate::support::server::unobserved;
 
 /// All calls of the service, by the byte that stands for them in an input.
 /// New ones go to the end, so that the inputs that there are keep their meaning.
-pub const METHODS: [&str; 16] = [
+pub const METHODS: [&str; 17] = [
     "UpdateSnapshot",
     "StreamSnapshot",
     "Filter",
@@ -44,6 +44,7 @@ pub const METHODS: [&str; 16] = [
     "Explain",
     "DescribeSpread",
     "RenewReservations",
+    "Decide",
 ];
 
 /// Those that only read. What others do goes on when their client does not
@@ -58,6 +59,9 @@ const READING: [&str; 8] = [
     "Explain",
     "DescribeSpread",
 ];
+
+/// How long a call may take.
+const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Room for more methods. Bytes that stand for none are skipped.
 const SLOTS: usize = 32;
@@ -77,8 +81,11 @@ pub fn check(input: &[u8]) {
         let service = Service::new(unobserved(limits.clone()), Default::default());
         let server = SpreadServiceServer::new(service);
         for call in calls(input) {
+            if call.method == "UpdateSnapshot" {
+                fares_as_if_decoded(&call.messages[0], &limits);
+            }
             let client = SpreadServiceClient::new(server.clone());
-            let answer = call.send(server.clone()).await;
+            let answer = call.send(server.clone(), PATIENCE).await;
             if let Err(status) = &answer {
                 properly_refused(&call, status);
                 if status.code() == Code::DeadlineExceeded && !READING.contains(&call.method) {
@@ -96,22 +103,6 @@ pub fn check(input: &[u8]) {
     });
 }
 
-/// One thread is enough, and keeps runs alike.
-fn runtime() -> &'static Runtime {
-    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    RUNTIME.get_or_init(|| {
-        let mut builder = tokio::runtime::Builder::new_current_thread();
-        builder.enable_all().build().expect("a runtime")
-    })
-}
-
-/// One call.
-#[derive(Debug)]
-struct Call {
-    method: &'static str,
-    messages: Vec<Bytes>,
-}
-
 fn calls(mut input: &[u8]) -> Vec<Call> {
     let mut calls: Vec<Call> = Vec::new();
     while let [method, high, low, rest @ ..] = input {
@@ -123,7 +114,9 @@ fn calls(mut input: &[u8]) -> Vec<Call> {
         };
         let message = Bytes::copy_from_slice(message);
         match calls.last_mut() {
-            Some(last) if last.method == *method && *method == "StreamSnapshot" => {
+            Some(last)
+                if last.method == *method && ["StreamSnapshot", "Decide"].contains(method) =>
+            {
                 last.messages.push(message);
             }
             _ => calls.push(Call {
@@ -135,51 +128,41 @@ fn calls(mut input: &[u8]) -> Vec<Call> {
     calls
 }
 
-impl Call {
-    /// Sends it as a client does; the messages of the answer.
-    async fn send(&self, server: SpreadServiceServer<Service>) -> Result<Vec<Bytes>, Status> {
-        let mut body = BytesMut::new();
-        for message in &self.messages {
-            body.put_u8(0);
-            body.put_u32(u32::try_from(message.len()).expect("inputs are short"));
-            body.put_slice(message);
-        }
-        let request = http::Request::post(format!("/evenkeel.v1.SpreadService/{}", self.method))
-            .header("content-type", "application/grpc")
-            .header("grpc-timeout", "20m")
-            .body(tonic::body::Body::new(Full::new(body.freeze())))
-            .expect("a request");
-        let (head, body) = server
-            .oneshot(request)
-            .await
-            .expect("no error but a status")
-            .into_parts();
-        if let Some(status) =
-            Status::from_header_map(&head.headers).filter(|s| s.code() != Code::Ok)
-        {
-            return Err(status);
-        }
-        let body = body.collect().await.expect("a body ends with its trailers");
-        if let Some(status) = body.trailers().and_then(Status::from_header_map)
-            && status.code() != Code::Ok
-        {
-            return Err(status);
-        }
-        let mut bytes = body.to_bytes();
-        let mut messages = Vec::new();
-        while bytes.len() >= 5 {
-            let head = bytes.split_to(5);
-            let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]);
-            messages.push(bytes.split_to(usize::try_from(length).expect("it fits")));
-        }
-        Ok(messages)
+/// Changes that are checked in their bytes fare as those that were decoded first.
+fn fares_as_if_decoded(message: &[u8], limits: &Limits) {
+    let encoded = received::UpdateSnapshotRequest::decode(message);
+    let decoded = UpdateSnapshotRequest::decode(message);
+    let Ok(encoded) = encoded else {
+        assert!(decoded.is_err(), "it can be read");
+        return;
+    };
+    let path = Path::root("changes");
+    let checked = Batch::read(encoded.changes, limits, path);
+    let Ok(decoded) = decoded else {
+        assert!(checked.is_err(), "it cannot be read");
+        return;
+    };
+    match (checked, Batch::check(decoded.changes, limits, path)) {
+        (Ok(checked), Ok(same)) => assert_eq!(written(&checked), written(&same)),
+        (checked, same) => assert_eq!(
+            checked.map_err(|faults| faults.to_string()).err(),
+            same.map_err(|faults| faults.to_string()).err()
+        ),
     }
 }
 
+/// The changes of a batch as a journal keeps them.
+fn written(batch: &Batch) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    batch.changes().for_each(|change| change.encode(&mut bytes));
+    bytes
+}
+
 /// A refusal has one of the documented codes and says why in its details.
-/// Bytes that are no message are the transport's to refuse.
+/// Bytes that are no message have no faults to list.
 fn properly_refused(call: &Call, status: &Status) {
-    if status.code() == Code::Internal && status.message().contains("decode") {
+    let undecodable = [Code::Internal, Code::InvalidArgument].contains(&status.code());
+    if undecodable && status.message().contains("failed to decode") {
         return;
     }
     let known = [
@@ -242,6 +225,7 @@ macro_rules! recounted {
             request.view = View::Full as i32;
             request.max_domains = Some(0);
             request.min_revision = 0;
+            request.epoch.clear();
             $(request.$all = 0;)?
             let got = client.$rpc(request.clone()).await;
             let got = got.expect("it was answered").into_inner();

@@ -33,6 +33,9 @@ const SHARE: (usize, usize) = (6, 5);
 /// were not accounted.
 const HELD: usize = 40 << 20;
 
+/// One large page that the allocator takes before the program begins.
+const FIRST_PAGE: usize = 2 << 20;
+
 /// A limit that no attack can stay within.
 const SMALL: usize = 24 << 20;
 
@@ -71,11 +74,7 @@ type Feed = (
 impl Scene {
     async fn start(flags: &[&str]) -> Self {
         let flags = [&["--admin-listen", "127.0.0.1:0"], flags].concat();
-        // The allocator gives back at once what is free, else a second later
-        // and only if it is asked for something.
-        let mut command = command(&["serve"]);
-        command.args(&flags).env("MIMALLOC_PURGE_DELAY", "0");
-        let mut server = Server::spawn(&mut command);
+        let mut server = Server::spawn(command(&["serve"]).args(&flags));
         let admin = server.logged("admin listening", "address");
         let mut client = Client::new(server.channel());
         fill(&mut client, 20).await;
@@ -154,11 +153,20 @@ impl Scene {
     /// What is resident but for the program's own pages: how many of those are
     /// is up to the system.
     fn resident(&self) -> usize {
-        let status = format!("/proc/{}/status", self.server.id());
-        let status = std::fs::read_to_string(status).expect("it runs");
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("RssAnon:"));
+        self.proc("status", "RssAnon:")
+    }
+
+    /// What is resident in pages of 2 MiB. The system clears a whole one as soon
+    /// as a byte of it is used.
+    fn in_large_pages(&self) -> usize {
+        self.proc("smaps_rollup", "AnonHugePages:")
+    }
+
+    /// Bytes that a file of Linux about the server names.
+    fn proc(&self, file: &str, name: &str) -> usize {
+        let path = format!("/proc/{}/{file}", self.server.id());
+        let text = std::fs::read_to_string(path).expect("it runs");
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
         let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<usize>().ok());
         kilobytes.expect("Linux says so") * 1024
     }
@@ -203,6 +211,12 @@ impl Attack {
         scene.assert_resident(|| scene.accounted());
         let held = scene.resident() - scene.fresh;
         assert!(held > HELD, "only {} MiB are held", held >> 20);
+        let large = scene.in_large_pages();
+        assert!(
+            large <= FIRST_PAGE,
+            "{} MiB are in large pages",
+            large >> 20
+        );
         drop(scene);
 
         let small = SMALL.to_string();

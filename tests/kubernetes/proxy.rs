@@ -141,9 +141,15 @@ async fn forward(State((client, faults)): State<Shared>, request: Request) -> Re
         return refused;
     }
     let (mut head, _) = request.into_parts();
-    // Credentials and compression are between the proxy and the API server, and
-    // nobody sends a body.
-    for name in ["authorization", "accept-encoding", "host", "content-length"] {
+    // Credentials and compression are between the proxy and the API server, nobody
+    // sends a body, and the proxy reads JSON alone.
+    for name in [
+        "accept",
+        "accept-encoding",
+        "authorization",
+        "content-length",
+        "host",
+    ] {
         head.headers.remove(name);
     }
     let path = head.uri.path_and_query().expect("a request has a path");

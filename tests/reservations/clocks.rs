@@ -77,6 +77,7 @@ pub fn hold(registry: &Registry, seconds: u64) {
         batch: Arc::new(Batch::default()),
         defaults: None,
         expected_revision: None,
+        fence: None,
         arrived: registry.now().steady,
     };
     let updated = registry.update("default", offer);

@@ -57,6 +57,7 @@ async fn the_same_id_has_the_same_answer_in_both_dialects() {
             }
             let later = PlaceRequest {
                 min_revision: first.revision,
+                epoch: first.epoch.clone(),
                 ..asked.clone()
             };
             assert_eq!(place(&held, later).await.expect("it is repeated"), first);
@@ -68,6 +69,23 @@ async fn the_same_id_has_the_same_answer_in_both_dialects() {
             assert_eq!(held.counts().await, counts);
         }
     }
+}
+
+/// The time of an answer is over when it is, not when somebody cleans up.
+#[tokio::test]
+async fn an_answer_is_kept_for_its_time_alone() {
+    let held = Held::start().await;
+    let asked = under("once", 1);
+    let first = place(&held, asked.clone()).await.expect("it is placed");
+    held.pass_unnoticed(TTL_SECONDS - 1);
+    let again = place(&held, asked.clone()).await;
+    assert_eq!(again.expect("it is repeated"), first);
+    held.pass_unnoticed(1);
+    let anew = place(&held, asked).await.expect("it is placed");
+    assert_ne!(
+        anew.placements[0].reservation_id,
+        first.placements[0].reservation_id
+    );
 }
 
 #[tokio::test]
@@ -196,6 +214,35 @@ async fn a_renewed_reservation_never_ends_early() {
     let nothing = renew(&[&ids[0]], None).await;
     assert_eq!(nothing.unknown_ids, ids[..1]);
     assert_eq!(nothing.reserved_until, None);
+}
+
+/// The answer tells the first end of all; each is held for as long again as it was
+/// asked for last.
+#[tokio::test]
+async fn renewed_reservations_end_one_by_one() {
+    let held = Held::start().await;
+    let picks = held.reserve(2).await.placements.into_iter();
+    let ids: Vec<String> = picks.map(|pick| pick.reservation_id).collect();
+    let renew = async |ids: &[String], seconds: Option<u64>| {
+        let request = RenewReservationsRequest {
+            snapshot: String::new(),
+            ids: ids.to_vec(),
+            ttl: seconds.map(|seconds| Duration::from_secs(seconds).into()),
+        };
+        let renewed = held.server.client().renew_reservations(request).await;
+        end(renewed
+            .expect("a valid request")
+            .into_inner()
+            .reserved_until)
+    };
+    assert_eq!(renew(&ids[..1], Some(300)).await, Some(1_000_300));
+    let backward: Vec<String> = ids.iter().rev().cloned().collect();
+    for (ids, first) in [(&ids, 1_000_060), (&backward, 1_000_060)] {
+        assert_eq!(renew(ids, Some(1)).await, Some(first), "{ids:?}");
+    }
+    held.pass(10);
+    assert_eq!(renew(&ids[1..], None).await, Some(1_000_070));
+    assert_eq!(renew(&ids[..1], None).await, Some(1_000_310));
 }
 
 #[tokio::test]

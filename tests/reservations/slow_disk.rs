@@ -9,7 +9,7 @@ use evenkeel::proto::v1::{
     UpdateSnapshotRequest,
 };
 use evenkeel::snapshot::{
-    Aside, Entry, Journal, JournalError, Limits, Registry, Serial, Snapshot, Unobserved,
+    Aside, Batch, Entry, Journal, JournalError, Limits, Registry, Serial, Snapshot, Unobserved,
 };
 use evenkeel::store::{Durability, Store};
 use parking_lot::{Condvar, Mutex};
@@ -64,7 +64,7 @@ impl Disk {
     /// A registry on it, with what it keeps.
     pub fn registry(self: &Arc<Self>, registry: Registry) -> Registry {
         let registry = registry.with_journal(Arc::clone(self) as _);
-        let restored = self.store.restore(&registry, |_| {});
+        let restored = self.store.restore(&registry, |_| true, |_| {});
         restored.expect("it can be read");
         registry
     }
@@ -96,13 +96,9 @@ impl Journal for Disk {
         self.store.open_aside()
     }
 
-    fn write_aside(
-        &self,
-        aside: Aside,
-        objects: &[evenkeel::proto::v1::change::Object],
-    ) -> Result<(), JournalError> {
+    fn write_aside(&self, aside: Aside, changes: &Batch) -> Result<(), JournalError> {
         self.works()?;
-        self.store.write_aside(aside, objects)
+        self.store.write_aside(aside, changes)
     }
 
     fn drop_aside(&self, aside: Aside) {
@@ -236,6 +232,51 @@ async fn who_writes_nothing_waits_for_no_disk() {
     let ends: Vec<_> = entries.iter().filter(|(_, e)| !e.is_empty()).collect();
     assert_eq!(ends.len(), 1, "{ends:?}");
     assert_eq!(ends[0].1, [1]);
+}
+
+/// Copies that arrive while the first is written wait for it, and then have its
+/// answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_of_a_request_wait_for_the_first() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let disk = Disk::new(&directory);
+    let server = Server::with_registry(disk.registry(new_registry())).await;
+    server
+        .update("", vec![node("a", &[(ZONE, "a")]).change()])
+        .await;
+    let counters = server.registry.counters();
+    let counted = || counters.view_hits.sum() + counters.view_builds.sum();
+    let before = counted();
+    let plan = PlaceRequest {
+        reserve: None,
+        ..held::request(1)
+    };
+    server.client().place(plan).await.expect("it is planned");
+    let (planned, each) = (counted(), counted() - before);
+    assert!(each > 0, "deciding counts pods");
+
+    disk.set(Mood::StandsStill);
+    let mut copies = JoinSet::new();
+    for _ in 0..4 {
+        let mut client = server.another_client().await;
+        let request = PlaceRequest {
+            request_id: "once".into(),
+            ..hold(Duration::from_secs(600))
+        };
+        copies.spawn(async move { client.place(request).await });
+    }
+    let waits = || disk.waiting.load(Ordering::SeqCst) > 0;
+    wait_for("one is written", waits).await;
+    // The others decide meanwhile: none of them has found an answer to repeat.
+    let decided = || counted() >= planned + 4 * each;
+    wait_for("all have decided", decided).await;
+    disk.set(Mood::Works);
+    let answers = copies.join_all().await.into_iter();
+    let answers: Vec<_> = answers
+        .map(|answer| answer.expect("it is answered").into_inner())
+        .collect();
+    assert!(answers.iter().all(|answer| *answer == answers[0]));
+    assert_eq!(server.describe("").await.reservation_count, 1);
 }
 
 /// What the journal did not take has not happened: after a crash it is held

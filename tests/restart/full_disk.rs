@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use evenkeel::proto::v1::{Change, FilterRequest, UpdateSnapshotRequest};
-use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use tonic::{Code, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -15,18 +14,17 @@ use crate::directories::refused;
 use crate::home::{Home, Running, reserve};
 use crate::http::get;
 use crate::metrics::Page;
-use crate::process::{DEADLINE, Server, command, until};
+use crate::process::{DEADLINE, Server, serve_on_a_full_disk, until};
 use crate::support::build::{ZONE, node, on, pod};
 use crate::support::model::Stored;
 
 /// Files of the server may not grow beyond so much.
 const MOST_BYTES: u64 = 8 << 20;
 
-/// A server whose files may grow only so far. Growing further is an error, as
-/// on a full disk, and not the end of the process.
+/// A server whose files may grow only so far.
 fn start_limited(home: &Home, most_bytes: u64) -> Running {
     let running = Running::of(Server::spawn(&mut patient(home, "")));
-    limit(&running, most_bytes);
+    running.server.limit_files(most_bytes);
     running
 }
 
@@ -40,23 +38,10 @@ fn start_on_a_full_disk(home: &Home) -> (Running, String) {
     (running, admin)
 }
 
-/// A server that outlives the signal that comes with such an error.
 fn patient(home: &Home, before: &str) -> std::process::Command {
-    let serve = command(&["serve"]);
-    let mut shell = std::process::Command::new("sh");
-    let script = format!("trap '' XFSZ; {before} exec \"$0\" serve \"$@\"");
-    shell.args(["-c", &script]).arg(serve.get_program());
-    shell.args(home.flags());
-    shell
-}
-
-fn limit(running: &Running, most_bytes: u64) {
-    let pid = i32::try_from(running.server.id()).expect("a process has a small id");
-    let limit = Rlimit {
-        current: Some(most_bytes),
-        maximum: None,
-    };
-    prlimit(Pid::from_raw(pid), Resource::Fsize, limit).expect("it is our child");
+    let mut serve = serve_on_a_full_disk(before);
+    serve.args(home.flags());
+    serve
 }
 
 fn pods(batch: usize) -> Vec<Change> {
@@ -121,7 +106,7 @@ async fn updates_are_refused_while_there_is_no_room() {
     assert_eq!(status, ServingStatus::Serving);
 
     // There is room again, without a restart.
-    limit(&server, 1 << 30);
+    server.server.limit_files(1 << 30);
     let start = tokio::time::Instant::now();
     let next = loop {
         match try_update(&server, pods(batch)).await {
@@ -172,7 +157,7 @@ async fn a_server_starts_on_a_full_disk_and_writes_once_there_is_room() {
     assert!(refused(&home).contains("in use"));
 
     // There is room, and nobody asks for anything.
-    limit(&server, 1 << 30);
+    server.server.limit_files(1 << 30);
     until("it writes again", || {
         (get(&admin, "/readyz").body == "ready\n").then_some(())
     });

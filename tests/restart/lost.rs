@@ -71,7 +71,7 @@ fn when_free<T>(attempt: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreE
 fn start(state: &Path) -> Result<(Known, u64), StoreError> {
     let store = when_free(|| Store::open(state, Durability::Relaxed))?;
     let registry = unobserved(Limits::default());
-    store.restore(&registry, |_| ())?;
+    store.restore(&registry, |_| true, |_| ())?;
     Ok((known(&registry), store.counts().figures().lost_commits))
 }
 

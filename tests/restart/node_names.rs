@@ -1,11 +1,11 @@
 //! Names of nodes that are no DNS names, with and without the setting that
 //! accepts them.
 
-use evenkeel::proto::v1::{Change, UpdateSnapshotRequest};
+use evenkeel::proto::v1::{Change, FilterRequest, Pod, UpdateSnapshotRequest};
 use tonic::Code;
 
 use crate::home::{Home, Running};
-use crate::support::build::{ZONE, hard, node, on, pod, spread};
+use crate::support::build::{ZONE, hard, node, nominated, on, pod, spread};
 use crate::support::model::{Stored, delete};
 
 const WEB: [(&str, &str); 1] = [("app", "web")];
@@ -22,15 +22,23 @@ async fn refused(server: &Running, changes: Vec<Change>) -> String {
     status.message().to_owned()
 }
 
-/// Names of the nodes that a new pod may go to.
-async fn feasible(server: &Running) -> Vec<String> {
-    let pod = spread(pod("new", &WEB), vec![hard(1, ZONE, &WEB)]);
-    let request = evenkeel::proto::v1::FilterRequest {
+/// Names of the nodes that a pod may go to, or why that is not said.
+async fn decided(server: &Running, pod: Pod, overlay: Vec<Change>) -> Result<Vec<String>, String> {
+    let request = FilterRequest {
         pod: Some(pod),
+        overlay,
         ..Default::default()
     };
     let answer = server.client.clone().filter(request).await;
-    answer.expect("a decision").into_inner().feasible
+    let answer = answer.map_err(|refused| refused.message().to_owned())?;
+    Ok(answer.into_inner().feasible)
+}
+
+/// Names of the nodes that a new pod may go to.
+async fn feasible(server: &Running) -> Vec<String> {
+    let pod = spread(pod("new", &WEB), vec![hard(1, ZONE, &WEB)]);
+    let decided = decided(server, pod, Vec::new()).await;
+    decided.expect("a decision")
 }
 
 /// A node whose name is no label's value either.
@@ -53,6 +61,10 @@ async fn names_that_were_accepted_stay_whatever_is_accepted_now() {
             "changes[0].pod.spec.nodeName",
             vec![on(pod("a", &WEB), "host_01").change()],
         ),
+        (
+            "changes[0].pod.status.nominatedNodeName",
+            vec![nominated(pod("a", &WEB), "host_01", 0).change()],
+        ),
     ] {
         let said = refused(&strict, changes).await;
         assert!(
@@ -60,6 +72,9 @@ async fn names_that_were_accepted_stay_whatever_is_accepted_now() {
             "{said}"
         );
     }
+    let said = decided(&strict, on(pod("new", &WEB), "host_01"), Vec::new()).await;
+    let said = said.expect_err("a name that is not accepted");
+    assert!(said.contains("--node-names any"), "{said}");
     strict.stop().await;
 
     let lax = home.start(&["--node-names", "any"]);
@@ -74,6 +89,20 @@ async fn names_that_were_accepted_stay_whatever_is_accepted_now() {
     ];
     lax.update("default", changes).await;
     assert_eq!(feasible(&lax).await, ["Host 02 ä"]);
+    let bound = decided(&lax, on(pod("new", &WEB), "host_01"), Vec::new()).await;
+    assert_eq!(bound.expect("a decision"), ["host_01"]);
+    let promised = nominated(pod("b", &WEB), "host_01", 0).change();
+    lax.update("default", vec![promised]).await;
+    lax.update("default", vec![delete("Pod", "", "b")]).await;
+    // Of an overlay the same is accepted.
+    let supposed = vec![
+        node("host_03", &[(ZONE, "c")]).change(),
+        on(pod("c", &WEB), "host_03").change(),
+        nominated(pod("d", &WEB), "host_01", 0).change(),
+    ];
+    let web = spread(pod("new", &WEB), vec![hard(1, ZONE, &WEB)]);
+    let with = decided(&lax, web, supposed).await;
+    assert_eq!(with.expect("a decision"), ["Host 02 ä"]);
     lax.kill().await;
 
     let strict = home.start(&[]);

@@ -1,5 +1,6 @@
 //! Rules on snapshots: patterns, lists, streams, and names of certificates.
 
+use evenkeel::access::TokenHash;
 use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::stream_snapshot_request::Step;
 use evenkeel::proto::v1::{
@@ -93,6 +94,29 @@ fn sorted(names: &[&str]) -> Vec<String> {
     let mut names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     names.sort();
     names
+}
+
+#[tokio::test]
+async fn a_denied_call_is_logged_with_the_name_of_its_rule() {
+    let files = Files::new();
+    let who = format!(
+        "name = \"scheduler\"\ntoken_sha256 = \"{}\"",
+        TokenHash::of("token")
+    );
+    let access = files.write("access.toml", &rule_text(&who, Role::Reader, &["a"]));
+    let flags = [
+        "--access-file",
+        &access,
+        "--log-level",
+        "info,evenkeel=debug",
+    ];
+    let mut server = serve(&flags.map(str::to_owned));
+    let denied = with_token(&server, "token")
+        .update_snapshot(batch("a"))
+        .await;
+    let denied = denied.expect_err("it may only read");
+    assert_eq!(denied.code(), Code::PermissionDenied);
+    assert_eq!(server.logged("denied a call", "caller"), "scheduler");
 }
 
 /// All pages of a list, one snapshot each: what is left out leaves no hole.

@@ -112,6 +112,29 @@ const RPCS: &[(&str, Option<Role>, Call)] = &[
         Some(Role::Admin),
         unary!(verify_snapshot, VerifySnapshotRequest),
     ),
+    ("Decide", Some(Role::Reader), |mut client| {
+        Box::pin(async move {
+            let filter = v1::FilterRequest {
+                snapshot: "s".into(),
+                ..Default::default()
+            };
+            let question = v1::Question {
+                ask: Some(v1::question::Ask::Filter(filter)),
+                ..Default::default()
+            };
+            let step = v1::DecideRequest {
+                step: Some(v1::decide_request::Step::Question(question)),
+            };
+            let answers = client.decide(tokio_stream::iter([step])).await?;
+            let answer = answers.into_inner().message().await?;
+            match answer.expect("one answer").answer {
+                Some(v1::decide_response::Answer::Error(error)) => {
+                    Err(Status::new(Code::from_i32(error.code), error.message))
+                }
+                _ => Ok(()),
+            }
+        })
+    }),
     // Last: nothing is left of the snapshot.
     (
         "DeleteSnapshot",

@@ -11,16 +11,23 @@ use serde_json::{Map, Value, json};
 use crate::operations::serve;
 
 /// Settings that the chart makes from other values.
-const MADE_BY_THE_CHART: [&str; 13] = [
+const MADE_BY_THE_CHART: [&str; 20] = [
     "access-file",
     "admin-listen",
     "allow-plaintext",
     "durability",
     "expect-snapshot",
+    "fleet",
     "kubernetes",
     "kubernetes-scheduler-config",
     "kubernetes-snapshot",
     "listen",
+    "log",
+    "log-ca",
+    "log-certificate",
+    "log-credentials",
+    "log-key",
+    "log-replicas",
     "state-dir",
     "tls-cert",
     "tls-client-ca",

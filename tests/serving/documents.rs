@@ -31,11 +31,18 @@ fn the_tour_of_the_readme_is_real() {
         let arguments = command.strip_prefix("cargo run --release -- serve ")?;
         Some(arguments.split_whitespace().map(str::to_owned).collect())
     };
-    let start = tour.iter().find_map(|(command, _)| served(command));
-    let arguments = start.expect("the tour starts a server, with cargo");
+    let start = |(command, log): &(String, String)| Some((served(command)?, log.clone()));
+    let start = tour.iter().find_map(start);
+    let (arguments, log) = start.expect("the tour starts a server, with cargo");
     let mut serve = crate::process::command(&["serve"]);
     let mut server = crate::process::Server::spawn(serve.args(arguments).current_dir(root()));
-    server.logged("ready", "message");
+    for line in log.lines() {
+        let line = line.strip_prefix("INFO ").expect("nothing is wrong");
+        let (target, said) = line.split_once(": ").expect("a target and a message");
+        let words = said.split(' ').take_while(|word| !word.contains('='));
+        let message = words.collect::<Vec<_>>().join(" ");
+        assert_eq!(server.logged(&message, "target"), target, "{line}");
+    }
 
     let mut shown = 0;
     // What comes after tools from elsewhere may depend on what those did.

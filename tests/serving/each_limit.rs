@@ -8,8 +8,9 @@ use std::time::Duration;
 use evenkeel::limits::{Heading, Limit};
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::{
-    Change, Dialect, FilterRequest, Mode, Node, NodeNames, ObjectMeta, PlaceRequest, Pod, PodSpec,
-    Reservation, Service, TopologySpreadConstraint, UpdateSnapshotRequest, View, change,
+    Change, DecideRequest, Dialect, FilterRequest, Mode, Node, NodeNames, ObjectMeta, PlaceRequest,
+    Pod, PodSpec, Question, Reservation, Service, TopologySpreadConstraint, UpdateSnapshotRequest,
+    View, change, decide_request, decide_response, question,
 };
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -193,6 +194,18 @@ async fn exceed(limit: Limit, server: &Server) {
             let _open = streams::feed(channel).await;
             refusal(client.stream_snapshot(tokio_stream::pending()).await)
         }
+        Limit::DecisionStreams => {
+            let open = client.decide(tokio_stream::pending()).await;
+            let _open = open.expect("the first");
+            refusal(client.decide(tokio_stream::pending()).await)
+        }
+        Limit::StreamQuestions => {
+            client
+                .update_snapshot(batch([]))
+                .await
+                .expect("an empty batch");
+            unanswered(&mut client).await
+        }
         Limit::HealthWatches => {
             let _open = streams::watch(channel.clone(), "").await;
             let request = HealthCheckRequest::default();
@@ -217,11 +230,45 @@ async fn exceed(limit: Limit, server: &Server) {
             }
             first_refused(all).await
         }
-        Limit::ViewBytes | Limit::RunningDecisions | Limit::CallsPerConnection => {
+        Limit::ViewBytes
+        | Limit::QuestionBytes
+        | Limit::RunningDecisions
+        | Limit::CallsPerConnection => {
             panic!("nobody is refused for {limit:?}")
         }
     };
     assert_over(limit.name(), &status);
+}
+
+/// Asks two questions of a stream that wait; why the second one is refused.
+async fn unanswered(client: &mut SpreadServiceClient<tonic::transport::Channel>) -> Status {
+    let question = |id| {
+        let filter = FilterRequest {
+            min_revision: 1_000,
+            ..filter()
+        };
+        let question = Question {
+            id,
+            ask: Some(question::Ask::Filter(filter)),
+            ..Question::default()
+        };
+        DecideRequest {
+            step: Some(decide_request::Step::Question(question)),
+        }
+    };
+    let steps = tokio_stream::iter([question(1), question(2)]);
+    let steps = tokio_stream::StreamExt::chain(steps, tokio_stream::pending());
+    let mut answers = client.decide(steps).await.expect("a stream").into_inner();
+    let answer = timeout(DEADLINE, answers.message()).await;
+    let answer = answer.expect("an answer within the deadline");
+    match answer.expect("no end").expect("an answer").answer {
+        Some(decide_response::Answer::Error(error)) => {
+            let code = Code::from(error.code);
+            let details = prost::Message::encode_to_vec(&error);
+            Status::with_details(code, error.message, details.into())
+        }
+        other => panic!("{other:?} is no error"),
+    }
 }
 
 #[track_caller]

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::support::build::{HOSTNAME, ZONE, hard, node, on, pod, spread};
+use crate::support::in_process::update;
 use crate::support::model::{Stored, delete};
 use evenkeel::matching::Path;
 use evenkeel::proto::v1::{Change, Pod};
@@ -26,18 +27,6 @@ const NODES: usize = 20;
 
 /// Large batches, one after another.
 const BATCHES: usize = 12;
-
-fn update(registry: &Registry, changes: Vec<Change>) {
-    let batch = Batch::check(changes, registry.limits(), Path::root("changes"));
-    let offer = Offer {
-        batch: Arc::new(batch.expect("valid changes")),
-        defaults: None,
-        expected_revision: None,
-        arrived: registry.now().steady,
-    };
-    let updated = registry.update("default", offer);
-    updated.expect("it is applied");
-}
 
 /// A registry with nodes in two zones, and its snapshot.
 fn world() -> (Registry, Arc<Snapshot>) {
@@ -190,6 +179,7 @@ fn a_large_batch_holds_up_nobody() {
         ),
         defaults: None,
         expected_revision: None,
+        fence: None,
         arrived: registry.now().steady,
     };
     late("a batch", &mut || {

@@ -1,6 +1,9 @@
 //! Deltas: revisions, counts, expectations and deletes.
 
-use evenkeel::proto::v1::{FilterRequest, UpdateSnapshotRequest};
+use evenkeel::proto::v1::{
+    DeleteSnapshotRequest, DescribeSpreadRequest, ExplainRequest, FilterRequest, PlaceRequest,
+    ScoreRequest, UpdateSnapshotRequest,
+};
 use std::time::Duration;
 use tonic::Code;
 
@@ -107,6 +110,77 @@ async fn min_revision_waits_for_the_update() {
         .into_inner();
     assert_eq!(answer.revision, 3);
     assert_eq!(answer.feasible, ["a", "b", "c"]);
+}
+
+/// What every kind of question comes to with an epoch and a revision.
+async fn asked_at(server: &Server, epoch: &str, min_revision: i64) -> Vec<Code> {
+    let (pod, epoch) = (Some(pod("p", &[])), epoch.to_owned());
+    let filter = FilterRequest {
+        pod: pod.clone(),
+        epoch: epoch.clone(),
+        min_revision,
+        ..FilterRequest::default()
+    };
+    let score = ScoreRequest {
+        pod: pod.clone(),
+        epoch: epoch.clone(),
+        min_revision,
+        ..ScoreRequest::default()
+    };
+    let explain = ExplainRequest {
+        pod: pod.clone(),
+        epoch: epoch.clone(),
+        min_revision,
+        ..ExplainRequest::default()
+    };
+    let place = PlaceRequest {
+        pod,
+        replicas: 1,
+        epoch: epoch.clone(),
+        min_revision,
+        ..PlaceRequest::default()
+    };
+    let describe = DescribeSpreadRequest {
+        epoch,
+        min_revision,
+        ..DescribeSpreadRequest::default()
+    };
+    let mut client = server.client();
+    fn code<T>(answer: Result<T, tonic::Status>) -> Code {
+        answer.map_or_else(|status| status.code(), |_| Code::Ok)
+    }
+    vec![
+        code(client.filter(filter).await),
+        code(client.score(score).await),
+        code(client.explain(explain).await),
+        code(client.place(place).await),
+        code(client.describe_spread(describe).await),
+    ]
+}
+
+/// The revisions of another epoch say nothing about this one. Here nobody else can
+/// begin it, so there is nothing to wait for.
+#[tokio::test]
+async fn a_question_with_an_epoch_is_asked_of_that_one_alone() {
+    let server = Server::start().await;
+    let epoch = server.update("", nodes(&["a"])).await.epoch;
+    for (of, min_revision, expected) in [
+        (&*epoch, 0, Code::Ok),
+        (&*epoch, 1, Code::Ok),
+        ("", 1, Code::Ok),
+        ("another", 0, Code::Aborted),
+        ("another", 1, Code::Aborted),
+        ("another", 9, Code::Aborted),
+    ] {
+        let codes = asked_at(&server, of, min_revision).await;
+        assert_eq!(codes, [expected; 5], "{of} {min_revision}");
+    }
+    // Deleted and made anew, it is another one.
+    let mut client = server.client();
+    let deleted = client.delete_snapshot(DeleteSnapshotRequest::default());
+    deleted.await.expect("it is there");
+    server.update("", nodes(&["a"])).await;
+    assert_eq!(asked_at(&server, &epoch, 1).await, [Code::Aborted; 5]);
 }
 
 /// A delete means the incarnation with its uid.

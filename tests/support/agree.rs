@@ -107,7 +107,7 @@ impl std::fmt::Display for Question<'_> {
     }
 }
 
-fn refusal(verdict: &recount::Verdict) -> Option<NodeVerdict> {
+fn refusal(verdict: &recount::NodeRecount) -> Option<NodeVerdict> {
     let refusal = verdict.refusal.as_ref()?;
     Some(NodeVerdict {
         node: verdict.node.clone(),

@@ -3,7 +3,9 @@
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
 pub mod agree;
+pub mod asked;
 pub mod build;
+pub mod calls;
 pub mod generate;
 pub mod history;
 pub mod in_process;

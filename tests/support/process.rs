@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use tonic::transport::{Channel, Endpoint};
 
 /// How long anything may take before a test fails.
@@ -39,6 +40,16 @@ pub(crate) fn command(args: &[&str]) -> Command {
     }
     command.args(args);
     command
+}
+
+/// `evenkeel serve`, run by a shell after `before`. That its files may not grow any
+/// more is an error for it, as on a full disk, and not the end of the process.
+pub(crate) fn serve_on_a_full_disk(before: &str) -> Command {
+    let serve = command(&["serve"]);
+    let mut shell = Command::new("sh");
+    let script = format!("trap '' XFSZ; {before} exec \"$0\" serve \"$@\"");
+    shell.args(["-c", &script]).arg(serve.get_program());
+    shell
 }
 
 /// Runs a command that is to exit by itself.
@@ -148,6 +159,21 @@ impl Server {
             );
             found
         })
+    }
+
+    /// What it has logged.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.lines.lock().expect("no holder panics").clone()
+    }
+
+    /// Lets its files grow only so far.
+    pub(crate) fn limit_files(&self, most_bytes: u64) {
+        let pid = i32::try_from(self.id()).expect("a process has a small id");
+        let limit = Rlimit {
+            current: Some(most_bytes),
+            maximum: None,
+        };
+        prlimit(Pid::from_raw(pid), Resource::Fsize, limit).expect("it is our child");
     }
 
     /// The id of its process.

@@ -84,6 +84,7 @@ impl Cluster {
             batch: Arc::new(batch),
             defaults: None,
             expected_revision: None,
+            fence: None,
             arrived: self.registry.now().steady,
         };
         self.registry.update(SNAPSHOT, offer)?;

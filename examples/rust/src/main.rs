@@ -10,6 +10,8 @@ use anyhow::{Context, Result};
 use evenkeel::proto::Duration as Span;
 use evenkeel::proto::v1;
 use evenkeel::proto::v1::change::Object;
+use evenkeel::proto::v1::decide_response::Answer;
+use evenkeel::proto::v1::question::Ask;
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::stream_snapshot_request::Step;
 use tonic::transport::{Channel, Endpoint};
@@ -162,21 +164,51 @@ impl Orchestrator {
         }
     }
 
+    /// Asks over one stream, which costs less than calls. The answers come in the
+    /// order of completion, and are returned in that of the questions. A program that
+    /// asks often keeps its stream open, and asks anew what was not answered when a
+    /// stream ends.
+    async fn ask<const N: usize>(&mut self, asks: [Ask; N]) -> Result<[Answer; N]> {
+        let steps = asks.into_iter().enumerate().map(|(id, ask)| {
+            let question = v1::Question {
+                id: id as u64,
+                ask: Some(ask),
+                ..Default::default()
+            };
+            v1::DecideRequest {
+                step: Some(v1::decide_request::Step::Question(question)),
+            }
+        });
+        let steps: Vec<_> = steps.collect();
+        let stream = self.questions.decide(tokio_stream::iter(steps)).await;
+        let mut stream = stream?.into_inner();
+        let mut answers = std::array::from_fn(|_| None);
+        while let Some(answer) = stream.message().await? {
+            if let Some(Answer::Error(refused)) = &answer.answer {
+                anyhow::bail!("{}", refused.message);
+            }
+            answers[usize::try_from(answer.id)?] = answer.answer;
+        }
+        Ok(answers.map(|answer| answer.expect("every question is answered")))
+    }
+
     /// Prints where a pod may and should run.
     async fn look(&mut self) -> Result<()> {
-        let answer = self.questions.filter(Self::question()).await?.into_inner();
-        println!(
-            "feasible: {} of {}",
-            answer.feasible_count, answer.node_count
-        );
-        let request = v1::ScoreRequest {
+        let score = v1::ScoreRequest {
             snapshot: SNAPSHOT.into(),
             pod: Some(pod("", "")),
             top: 1,
             ..Default::default()
         };
-        let answer = self.questions.score(request).await?.into_inner();
-        println!("best: {}", answer.scores[0].node);
+        let asks = [Ask::Filter(Self::question()), Ask::Score(score)];
+        let [Answer::Filter(filtered), Answer::Score(scored)] = self.ask(asks).await? else {
+            anyhow::bail!("an answer is of the kind of its question");
+        };
+        println!(
+            "feasible: {} of {}",
+            filtered.feasible_count, filtered.node_count
+        );
+        println!("best: {}", scored.scores[0].node);
         Ok(())
     }
 

@@ -1,0 +1,9 @@
+//! `tests/fuzz/questions.rs`, guided by coverage.
+#![no_main]
+
+#[path = "../../tests/fuzz/questions.rs"]
+mod questions;
+#[path = "../../tests/support/mod.rs"]
+mod support;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| questions::check(input));

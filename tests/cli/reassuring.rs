@@ -1,0 +1,111 @@
+//! What a person has to know before trusting an answer: what was not checked, and
+//! what the files lack.
+
+use serde_json::json;
+
+use crate::evenkeel::Desk;
+use crate::kube_api;
+use crate::process::Server;
+
+#[test]
+fn every_answer_names_what_was_not_checked() {
+    let pod = |status: &str| {
+        format!(
+            "kind: Pod\nmetadata: {{name: p}}\nspec: {{resourceClaims: [{{name: gpu}}], \
+             volumes: [{{name: v, persistentVolumeClaim: {{claimName: v}}}}]}}\n{status}"
+        )
+    };
+    let desk = Desk::new()
+        .file("nodes.yaml", "kind: Node\nmetadata: {name: a}\n")
+        .file("pod.yaml", &pod(""))
+        .file("waiting.yaml", &pod("status: {phase: Pending}"));
+    for line in [
+        "filter -f pod.yaml",
+        "score -f pod.yaml",
+        "explain -f pod.yaml",
+        "explain -f pod.yaml -o html",
+        "place -f pod.yaml --replicas 1",
+        "explain --pending --load waiting.yaml",
+    ] {
+        let told = desk.run(&format!("{line} --load nodes.yaml")).expect(0);
+        let expected = "not checked: spec.resourceClaims, spec.volumes";
+        assert!(told.out.contains(expected), "{line}: {}", told.out);
+    }
+}
+
+/// A pod with a controller of this kind, on the only node.
+fn owned_by(kind: &str) -> String {
+    format!(
+        "kind: Node\nmetadata: {{name: a}}\n---\nkind: Pod\nmetadata: {{name: p, ownerReferences: \
+         [{{apiVersion: v1, kind: {kind}, name: o, controller: true}}]}}\nspec: {{nodeName: a}}\n---\n"
+    )
+}
+
+#[test]
+fn files_that_lack_what_default_constraints_need_say_so() {
+    let object = |kind: &str| format!("kind: {kind}\nmetadata: {{name: o}}\n---\n");
+    let nodes = "kind: Node\nmetadata: {name: a}\n";
+    // The files, and the kinds that they lack.
+    let mut cases = vec![
+        (nodes.to_owned(), String::new()),
+        (owned_by("Job"), "Service".to_owned()),
+        (owned_by("Job") + &object("Service"), String::new()),
+    ];
+    for kind in ["ReplicaSet", "StatefulSet", "ReplicationController"] {
+        cases.push((owned_by(kind), format!("Service, {kind}")));
+        cases.push((owned_by(kind) + &object(kind), "Service".to_owned()));
+        cases.push((owned_by(kind) + &object("Service"), kind.to_owned()));
+        cases.push((
+            owned_by(kind) + &object("Service") + &object(kind),
+            String::new(),
+        ));
+    }
+    let server = Server::start(&[]);
+    for (files, missing) in cases {
+        let desk = Desk::new()
+            .file("cluster.yaml", &files)
+            .with_server(server.url());
+        let warning = match &*missing {
+            "" => String::new(),
+            missing => format!(
+                "warning: no {missing} in the files: by these default constraints find which pods \
+                 belong together\n"
+            ),
+        };
+        let told = desk.run("spread --load cluster.yaml --default-constraints system");
+        assert_eq!(told.expect(0).err, warning, "{files}");
+        let told = desk.run("load cluster.yaml --default-constraints system");
+        assert_eq!(told.expect(0).err, warning, "{files}");
+        // Of a part of a cluster, or without such constraints, nothing is missing.
+        for line in [
+            "spread --load cluster.yaml --default-constraints none",
+            "load cluster.yaml --merge --default-constraints system",
+        ] {
+            assert_eq!(desk.run(line).expect(0).err, "", "{line}: {files}");
+        }
+    }
+    // A cluster that was asked has no others.
+    let owners = json!([{"apiVersion": "v1", "kind": "ReplicaSet", "name": "o", "uid": "u",
+        "controller": true}]);
+    let objects = vec![
+        json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": "a"}}),
+        json!({"kind": "Pod", "apiVersion": "v1", "spec": {"nodeName": "a"},
+            "metadata": {"name": "p", "namespace": "shop", "ownerReferences": owners}}),
+    ];
+    let address = kube_api::start(objects, "");
+    let desk = Desk::new().file("kube.yaml", &kube_api::kubeconfig(&address));
+    let told = desk.run("spread --kubeconfig kube.yaml --default-constraints system");
+    assert_eq!(told.expect(0).err, "");
+}
+
+#[test]
+fn any_names_of_nodes_are_taken_where_that_is_said() {
+    let desk = Desk::new()
+        .file("racks.yaml", "kind: Node\nmetadata: {name: host_01}\n")
+        .file("pod.yaml", "kind: Pod\nspec: {nodeName: host_01}\n");
+    let line = "filter -f pod.yaml --load racks.yaml -o name";
+    let refused = desk.run(line).expect(2);
+    refused.complains("--node-names any");
+    let told = desk.run(&format!("{line} --node-names any")).expect(0);
+    assert_eq!(told.out, "host_01\n");
+}

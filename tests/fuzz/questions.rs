@@ -1,0 +1,133 @@
+//! Bytes as questions about one pod, by calls and on a stream: however often one comes,
+//! it fares as it does where no question is kept, and that is as its message fares that
+//! was decoded first.
+
+use bytes::Bytes;
+use evenkeel::proto::v1::decide_response::Answer;
+use evenkeel::proto::v1::spread_service_server::SpreadServiceServer;
+use evenkeel::proto::v1::{
+    DecideResponse, ExplainRequest, FilterRequest, FilterResponse, ScoreRequest, ScoreResponse,
+};
+use prost::Message;
+use prost::encoding::{WireType, encode_key, encode_varint};
+use tonic::Code;
+
+use crate::support::asked::{Asked, Fate, PATIENCE, UNTIL_KEPT, cluster, said, same};
+use crate::support::calls::{Call, runtime};
+
+/// Asks a service by one way. The result is the answer, encoded.
+type Way = for<'a> fn(&'a Asked, Bytes) -> Asking<'a>;
+type Asking<'a> = std::pin::Pin<Box<dyn Future<Output = Fate<Bytes>> + 'a>>;
+
+/// What may be asked, by the byte that stands for it in an input: a call, whether its
+/// request can be decoded, and then alone, and the number of the question on a stream.
+struct Kind {
+    call: Way,
+    decoded: fn(&[u8]) -> Result<Bytes, prost::DecodeError>,
+    streamed: Option<Way>,
+}
+
+/// New ones go to the end, so that the inputs that there are keep their meaning.
+const KINDS: [Kind; 3] = [
+    Kind {
+        call: |asked, bytes| Box::pin(async move { encoded(asked.filter(bytes).await) }),
+        decoded: decoded::<FilterRequest>,
+        streamed: Some(|asked, bytes| Box::pin(on_stream(asked, 3, bytes))),
+    },
+    Kind {
+        call: |asked, bytes| Box::pin(async move { encoded(asked.score(bytes).await) }),
+        decoded: decoded::<ScoreRequest>,
+        streamed: Some(|asked, bytes| Box::pin(on_stream(asked, 4, bytes))),
+    },
+    Kind {
+        call: |asked, bytes| Box::pin(async move { encoded(asked.explain(bytes).await) }),
+        decoded: decoded::<ExplainRequest>,
+        streamed: None,
+    },
+];
+
+/// The input is questions: which kind, how long the request is (two bytes), the request.
+pub fn check(mut input: &[u8]) {
+    runtime().block_on(async {
+        let both = Asked::both();
+        for asked in &both {
+            asked.update(cluster(), None).await;
+        }
+        while let [kind, high, low, rest @ ..] = input {
+            let length = usize::from(u16::from_be_bytes([*high, *low])).min(rest.len());
+            let (request, rest) = rest.split_at(length);
+            input = rest;
+            let kind = &KINDS[usize::from(*kind) % KINDS.len()];
+            fares_alike(&both, kind, Bytes::copy_from_slice(request)).await;
+        }
+    });
+}
+
+async fn fares_alike([keeping, forgetful]: &[Asked; 2], kind: &Kind, request: Bytes) {
+    let fate = (kind.call)(forgetful, request.clone()).await;
+    match (kind.decoded)(&request) {
+        Ok(decoded) => same(&(kind.call)(forgetful, decoded).await, &fate, &request),
+        Err(fault) => {
+            let refusal = fate.as_ref().expect_err("it cannot be decoded");
+            assert!(
+                refusal.1.contains(&fault.to_string()),
+                "{fault}: {refusal:?}"
+            );
+        }
+    }
+    for _ in 0..UNTIL_KEPT {
+        same(
+            &(kind.call)(keeping, request.clone()).await,
+            &fate,
+            &request,
+        );
+    }
+    if let Some(streamed) = kind.streamed {
+        same(&streamed(keeping, request.clone()).await, &fate, &request);
+    }
+    assert_eq!(forgetful.hits(), 0, "it keeps nothing");
+}
+
+fn encoded(fate: Fate<impl Message>) -> Fate<Bytes> {
+    fate.map(|answer| answer.encode_to_vec().into())
+}
+
+fn decoded<M: Message + Default>(request: &[u8]) -> Result<Bytes, prost::DecodeError> {
+    Ok(M::decode(request)?.encode_to_vec().into())
+}
+
+/// Asks on a stream that has one question, with this tag.
+async fn on_stream(asked: &Asked, tag: u32, request: Bytes) -> Fate<Bytes> {
+    let message = |tag: u32, content: &[u8]| {
+        let mut bytes = Vec::new();
+        encode_key(tag, WireType::LengthDelimited, &mut bytes);
+        encode_varint(content.len() as u64, &mut bytes);
+        bytes.extend_from_slice(content);
+        bytes
+    };
+    let call = Call {
+        method: "Decide",
+        messages: vec![message(1, &message(tag, &request)).into()],
+    };
+    let server = SpreadServiceServer::new(asked.service.clone());
+    let answers = call.send(server, PATIENCE).await.map_err(said)?;
+    let [answer] = &answers[..] else {
+        panic!("{} answers to one question", answers.len());
+    };
+    let answer = DecideResponse::decode(&**answer).expect("an answer");
+    match answer.answer.expect("an answer says something") {
+        Answer::Filter(answer) => encoded(Ok(FilterResponse {
+            epoch: String::new(),
+            ..answer
+        })),
+        Answer::Score(answer) => encoded(Ok(ScoreResponse {
+            epoch: String::new(),
+            ..answer
+        })),
+        Answer::Place(answer) => panic!("{answer:?} was not asked for"),
+        Answer::Error(error) => Err((
+            Code::from(error.code),
+            format!("{} {:?}", error.message, error.encode_to_vec()),
+        )),
+    }
+}

@@ -1,0 +1,366 @@
+//! Real nats-servers, one or three, which tests stop, pause and damage.
+
+use std::fmt::Write as _;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_nats::jetstream::stream::Stream;
+use evenkeel::log::nats::{Access, ConnectError, FleetName, Keeping, Nats};
+use futures::TryStreamExt;
+
+use crate::process::DEADLINE;
+
+/// The nats-server of `deploy/tools.sh`; none where it was not installed, which a
+/// line tells.
+pub(crate) fn binary() -> Option<&'static Path> {
+    static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let find = || {
+        let script = ". deploy/tools.sh; find_nats";
+        let found = Command::new("bash")
+            .args(["-c", script])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .stderr(Stdio::inherit())
+            .output()
+            .expect("there is bash");
+        let path = String::from_utf8(found.stdout).expect("a path is text");
+        if found.status.success() {
+            return Some(PathBuf::from(path.trim()));
+        }
+        println!("skipped: no nats-server, as standard error says");
+        None
+    };
+    FOUND.get_or_init(find).as_deref()
+}
+
+/// Servers that form a cluster, or one alone. They end when this is dropped.
+pub(crate) struct Brokers {
+    directory: PathBuf,
+    servers: Vec<Broker>,
+    setup: Setup,
+    /// Clusters take turns: several at once on two processors and one disk are too
+    /// slow to elect leaders in time.
+    _turn: Option<MutexGuard<'static, ()>>,
+}
+
+/// How servers are set up.
+#[derive(Default)]
+pub(crate) struct Setup {
+    /// What the configuration of each holds besides.
+    pub(crate) more: String,
+    /// With this environment each has the configuration of `deploy/nats` instead.
+    pub(crate) deployed: Vec<(&'static str, String)>,
+    /// The flags with which they can be connected to.
+    pub(crate) access: Vec<String>,
+}
+
+/// The turn of clusters.
+static TURN: Mutex<()> = Mutex::new(());
+
+struct Broker {
+    name: String,
+    client: u16,
+    cluster: u16,
+    process: Option<Child>,
+}
+
+impl Brokers {
+    /// Starts one or three servers, and waits until they keep streams; `None`
+    /// where nats-server is absent.
+    pub(crate) fn start(count: usize) -> Option<Self> {
+        Self::start_with(count, Setup::default())
+    }
+
+    /// As [`Self::start`], set up otherwise.
+    pub(crate) fn start_with(count: usize, setup: Setup) -> Option<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        binary()?;
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR"))
+            .join(format!("brokers-{}-{number}", std::process::id()));
+        // Left by an earlier process of this id.
+        let _ = std::fs::remove_dir_all(&directory);
+        let mut ports = free_ports(2 * count).into_iter();
+        let mut port = || ports.next().expect("as many as asked for");
+        let servers = (1..=count).map(|number| Broker {
+            name: format!("n{number}"),
+            client: port(),
+            cluster: port(),
+            process: None,
+        });
+        let mut brokers = Self {
+            directory,
+            servers: servers.collect(),
+            setup,
+            // A test that failed has left nothing behind.
+            _turn: (count > 1).then(|| TURN.lock().unwrap_or_else(PoisonError::into_inner)),
+        };
+        for number in 0..count {
+            brokers.run(number);
+        }
+        Some(brokers)
+    }
+
+    /// Starts a server that does not run.
+    pub(crate) fn run(&mut self, number: usize) {
+        let directory = self.directory(number);
+        std::fs::create_dir_all(&directory).expect("a directory");
+        let path = match self.setup.deployed.is_empty() {
+            true => {
+                let path = directory.join("nats.conf");
+                std::fs::write(&path, self.config(number)).expect("it is written");
+                path
+            }
+            false => Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/nats/nats.conf"),
+        };
+        let log = directory.join("log");
+        let log = std::fs::File::options().create(true).append(true).open(log);
+        let process = Command::new(binary().expect("it was found"))
+            .arg("-c")
+            .arg(&path)
+            .envs(self.setup.deployed.iter().cloned())
+            .envs(self.environment(number))
+            .stdout(Stdio::null())
+            .stderr(log.expect("a file"))
+            .spawn()
+            .expect("nats-server starts");
+        self.servers[number].process = Some(process);
+    }
+
+    fn config(&self, number: usize) -> String {
+        let Broker {
+            name,
+            client,
+            cluster,
+            ..
+        } = &self.servers[number];
+        let store = self.store(number);
+        let mut config = format!(
+            "server_name: {name}\nlisten: 127.0.0.1:{client}\n\
+             jetstream {{ store_dir: {store:?}, sync_interval: always }}\n{}\n",
+            self.setup.more
+        );
+        if self.servers.len() > 1 {
+            let routes = self.servers.iter().map(|server| server.cluster);
+            let routes: Vec<_> = routes
+                .map(|port| format!("nats://127.0.0.1:{port}"))
+                .collect();
+            writeln!(
+                config,
+                "cluster {{ name: test, listen: 127.0.0.1:{cluster}, routes: {routes:?} }}"
+            )
+            .expect("a string takes all");
+        }
+        config
+    }
+
+    /// What differs between servers with the configuration of `deploy/nats`.
+    fn environment(&self, number: usize) -> [(&'static str, String); 5] {
+        let server = &self.servers[number];
+        let routes = self.servers.iter().map(|server| server.cluster);
+        let routes: Vec<_> = routes
+            .map(|port| format!("nats://localhost:{port}"))
+            .collect();
+        [
+            ("NATS_NAME", server.name.clone()),
+            ("NATS_LISTEN", format!("127.0.0.1:{}", server.client)),
+            ("NATS_CLUSTER", format!("127.0.0.1:{}", server.cluster)),
+            ("NATS_ROUTES", format!("[{}]", routes.join(", "))),
+            ("NATS_STORE", self.store(number).display().to_string()),
+        ]
+    }
+
+    fn directory(&self, number: usize) -> PathBuf {
+        self.directory.join(&self.servers[number].name)
+    }
+
+    /// Where a server keeps its streams.
+    pub(crate) fn store(&self, number: usize) -> PathBuf {
+        self.directory(number).join("store")
+    }
+
+    /// What a server has logged.
+    pub(crate) fn logged(&self, number: usize) -> String {
+        let log = std::fs::read(self.directory(number).join("log"));
+        String::from_utf8_lossy(&log.expect("a log")).into_owned()
+    }
+
+    /// Sends a signal to a server: `KILL` ends it, and is waited for.
+    pub(crate) fn signal(&mut self, number: usize, signal: &str) {
+        let Some(process) = &mut self.servers[number].process else {
+            return;
+        };
+        let kill = format!("kill -{signal} {}", process.id());
+        let sent = Command::new("sh").args(["-c", &kill]).status();
+        assert!(sent.expect("there is a shell").success(), "{kill}");
+        if ["KILL", "TERM"].contains(&signal) {
+            process.wait().expect("it ends");
+            self.servers[number].process = None;
+        }
+    }
+
+    /// How many servers there are.
+    pub(crate) fn count(&self) -> usize {
+        self.servers.len()
+    }
+
+    /// Waits until each server has all of each stream. Until then a server that was
+    /// away does not count where a leader has to be elected, and to fail another one
+    /// is to fail two.
+    pub(crate) async fn settle(&self) {
+        let start = Instant::now();
+        while !self.are_settled().await {
+            assert!(start.elapsed() < DEADLINE, "the copies are not current");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    async fn are_settled(&self) -> bool {
+        let Ok(client) = async_nats::connect(self.urls()).await else {
+            return false;
+        };
+        let streams = async_nats::jetstream::new(client);
+        let Ok(names) = streams.stream_names().try_collect::<Vec<_>>().await else {
+            return false;
+        };
+        for name in names {
+            let Ok(stream) = streams.get_stream(name).await else {
+                return false;
+            };
+            let cluster = stream.cached_info().cluster.as_ref();
+            let others = cluster.map(|cluster| &*cluster.replicas);
+            let mut others = others.unwrap_or_default().iter();
+            if !others.all(|peer| peer.current && !peer.offline) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The stream of a snapshot of the fleet `test`.
+    pub(crate) async fn stream(&self, snapshot: &str) -> Stream {
+        let client = async_nats::connect(self.urls()).await.expect("it runs");
+        let streams = async_nats::jetstream::new(client);
+        let stream = streams.get_stream(stream_name(snapshot)).await;
+        stream.expect("it is there")
+    }
+
+    /// Deletes that stream, as an administrator may by mistake.
+    pub(crate) async fn delete_stream(&self, snapshot: &str) {
+        let client = async_nats::connect(self.urls()).await.expect("it runs");
+        let streams = async_nats::jetstream::new(client);
+        let deleted = streams.delete_stream(stream_name(snapshot)).await;
+        deleted.expect("it was there");
+    }
+
+    /// Publishes something to a subject.
+    pub(crate) async fn publish(&self, subject: &str, message: &'static str) {
+        let client = async_nats::connect(self.urls()).await.expect("it runs");
+        let streams = async_nats::jetstream::new(client);
+        let sent = streams.publish(subject.to_owned(), message.into()).await;
+        sent.expect("it is sent").await.expect("it is taken");
+    }
+
+    /// Flips a bit in what a server that does not run keeps of a snapshot: with each
+    /// server in another message, so that one copy of each is left.
+    pub(crate) fn flip_bit(&self, number: usize, snapshot: &str) {
+        let streams = self.store(number).join("jetstream/$G/streams");
+        let messages = streams.join(stream_name(snapshot)).join("msgs");
+        let path = messages.join("1.blk");
+        let mut bytes = std::fs::read(&path).expect("it has some");
+        let place = bytes.len() * (number + 1) / 5;
+        bytes[place] ^= 1;
+        std::fs::write(&path, bytes).expect("it is written");
+    }
+
+    /// The addresses of all servers.
+    pub(crate) fn urls(&self) -> Vec<String> {
+        let host = match self.setup.deployed.is_empty() {
+            true => "nats://127.0.0.1",
+            // As its certificate names it.
+            false => "tls://localhost",
+        };
+        let url = |server: &Broker| format!("{host}:{}", server.client);
+        self.servers.iter().map(url).collect()
+    }
+
+    /// The flags of programs that connect to them.
+    pub(crate) fn flags(&self) -> Vec<String> {
+        let flags = [
+            ("--log", self.urls().join(",")),
+            ("--log-replicas", self.count().to_string()),
+            ("--log-max-bytes", self.keeping().max_bytes.to_string()),
+        ];
+        let flags = flags.map(|(name, value)| [name.to_owned(), value]);
+        flags
+            .into_iter()
+            .flatten()
+            .chain(self.setup.access.clone())
+            .collect()
+    }
+
+    /// How these servers keep streams: on all of them.
+    pub(crate) fn keeping(&self) -> Keeping {
+        Keeping {
+            replicas: self.servers.len(),
+            max_bytes: 64 << 20,
+        }
+    }
+
+    /// Connects, once the servers are ready.
+    pub(crate) async fn connect(&self, fleet: &str) -> Nats {
+        let connected = self.connect_with(fleet, self.keeping()).await;
+        connected.unwrap_or_else(|error| panic!("no connection: {error}; {}", self.logged(0)))
+    }
+
+    /// As [`Self::connect`], with other settings of streams, which may be refused.
+    pub(crate) async fn connect_with(
+        &self,
+        fleet: &str,
+        keeping: Keeping,
+    ) -> Result<Nats, ConnectError> {
+        let access = Access {
+            servers: self.urls(),
+            ..Access::default()
+        };
+        let fleet: FleetName = fleet.parse().expect("a name of a fleet");
+        let start = Instant::now();
+        loop {
+            match Nats::connect(access.clone(), fleet.clone(), keeping, "test").await {
+                Err(error) if error.is_temporary() && start.elapsed() < DEADLINE => {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+                connected => return connected,
+            }
+        }
+    }
+}
+
+impl Drop for Brokers {
+    fn drop(&mut self) {
+        for number in 0..self.servers.len() {
+            // A process that is paused ends too.
+            self.signal(number, "KILL");
+        }
+        if !std::thread::panicking() {
+            // The next run clears what is left.
+            let _ = std::fs::remove_dir_all(&self.directory);
+        }
+    }
+}
+
+/// The name of the stream of a snapshot of the fleet `test`.
+fn stream_name(snapshot: &str) -> String {
+    format!("EVK_test_LOG_{snapshot}")
+}
+
+/// Ports that nobody listens on.
+fn free_ports(count: usize) -> Vec<u16> {
+    let any = |_| TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let listeners: Vec<_> = (0..count).map(any).collect();
+    let port = |listener: &TcpListener| listener.local_addr().expect("it is bound").port();
+    listeners.iter().map(port).collect()
+}

@@ -1,0 +1,77 @@
+//! Of several servers that watch a cluster one feeds, and another one soon.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::api_server::ApiServer;
+use crate::fleet::Fleet;
+use crate::http::get;
+use crate::metrics::Page;
+use crate::process::until;
+
+fn node(name: &str) -> Value {
+    json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": name, "uid": name}})
+}
+
+/// Whether a server says that it feeds.
+fn is_feeding(admin: &str) -> bool {
+    let labels = ["snapshot=\"default\""];
+    Page::of(admin).value("evenkeel_kubernetes_feeding", &labels) > 0.0
+}
+
+/// Waits until all servers hold these nodes and nothing else.
+async fn hold(fleet: &Fleet, names: &[&str]) {
+    loop {
+        let held = fleet.agree("default").await.objects;
+        let has = |name: &&str| held.iter().any(|it| it.contains(&format!("\"{name}\"")));
+        if held.len() == names.len() && names.iter().all(has) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_server_feeds_and_another_takes_over() {
+    let cluster = ApiServer::start();
+    cluster.put("nodes", node("first"));
+    let kubeconfig = format!("--kubeconfig={}", cluster.kubeconfig().display());
+    let watching = ["--kubernetes", &kubeconfig, "--admin-listen", "127.0.0.1:0"];
+    let Some(mut fleet) = Fleet::start(1, 2, &watching) else {
+        return;
+    };
+    let admins = [fleet.admin(0), fleet.admin(1)];
+    let feeder = until("one feeds", || (0..2).find(|at| is_feeding(&admins[*at])));
+    let other = 1 - feeder;
+    hold(&fleet, &["first"]).await;
+    let told = until("the other one stands by", || {
+        let page = get(&admins[other], "/readyz");
+        (page.status == 200 && page.body.contains("stands by")).then_some(page.body)
+    });
+    assert!(told.contains("feed of snapshot default: "), "{told}");
+    assert!(!is_feeding(&admins[other]));
+
+    // It cannot say that it stops.
+    fleet.signal(feeder, "STOP");
+    cluster.put("nodes", node("second"));
+    cluster.delete("nodes", "first");
+    until("the other one feeds", || {
+        is_feeding(&admins[other]).then_some(())
+    });
+    until("it has what changed", || {
+        let lists = cluster.lists("nodes");
+        (lists >= 2).then_some(())
+    });
+    fleet.signal(feeder, "CONT");
+    until("it knows", || (!is_feeding(&admins[feeder])).then_some(()));
+    hold(&fleet, &["second"]).await;
+
+    fleet.signal(other, "KILL");
+    until("the first one feeds again", || {
+        is_feeding(&admins[feeder]).then_some(())
+    });
+    fleet.run(other);
+    cluster.put("nodes", node("third"));
+    hold(&fleet, &["second", "third"]).await;
+}

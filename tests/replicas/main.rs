@@ -1,0 +1,33 @@
+//! Several servers on one log: what engines of logs promise, and replicas on real
+//! nats-servers. `deploy/tools.sh` builds nats-server; where that is absent, the
+//! tests that need it print one line and pass.
+
+#[path = "../support/api_server.rs"]
+#[allow(dead_code)]
+mod api_server;
+mod brokers;
+#[path = "../support/build.rs"]
+#[allow(dead_code, unreachable_pub, missing_docs)]
+mod build;
+mod chaos;
+mod contract;
+mod engine;
+mod feeding;
+mod fleet;
+mod histories;
+mod history;
+#[path = "../support/http.rs"]
+mod http;
+mod lease;
+#[path = "../support/metrics.rs"]
+mod metrics;
+mod operators;
+mod outcomes;
+#[path = "../security/pki.rs"]
+#[allow(dead_code)]
+mod pki;
+#[path = "../support/process.rs"]
+mod process;
+mod secured;
+mod together;
+mod users;

@@ -1,0 +1,183 @@
+//! What becomes of a fleet when its log fails, is damaged, or is not what it was.
+
+use std::time::{Duration, Instant};
+
+use evenkeel::proto::v1::{FilterRequest, UpdateSnapshotRequest};
+use tonic::Status;
+use tonic_types::StatusExt;
+
+use crate::build::{node, pod};
+use crate::fleet::{Client, Fleet, batch, described, passes, put_node, update};
+use crate::process::DEADLINE;
+
+/// Puts nodes one by one, at any server that runs.
+async fn fill(clients: &[Client], snapshot: &str, names: impl IntoIterator<Item = usize>) {
+    for number in names {
+        update(clients, number, &put(snapshot, number)).await;
+    }
+}
+
+fn put(snapshot: &str, number: usize) -> UpdateSnapshotRequest {
+    batch(snapshot, vec![put_node(node(&format!("n{number}"), &[]))])
+}
+
+async fn filter(client: &mut Client, snapshot: &str) -> Result<i64, Status> {
+    let request = FilterRequest {
+        snapshot: snapshot.to_owned(),
+        pod: Some(pod("p", &[])),
+        ..FilterRequest::default()
+    };
+    Ok(client.filter(request).await?.into_inner().feasible_count)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn without_the_log_servers_answer_and_take_nothing() {
+    let Some(mut fleet) = Fleet::start(3, 2, &["--max-age", "1h"]) else {
+        return;
+    };
+    let clients = fleet.clients();
+    fill(&clients, "default", 0..3).await;
+    fleet.agree("default").await;
+    (0..3).for_each(|number| fleet.brokers.signal(number, "STOP"));
+
+    let start = Instant::now();
+    let refused = loop {
+        let refused = fleet.client(0).update_snapshot(put("default", 3)).await;
+        let refused = refused.expect_err("there is no log");
+        let details = refused.get_error_details();
+        if details.retry_info().is_some() {
+            break refused;
+        }
+        // Until it is known that nobody answers, the deadline of the call ends it.
+        assert!(passes(&refused) && start.elapsed() < DEADLINE, "{refused}");
+    };
+    assert_eq!(refused.code(), tonic::Code::Unavailable, "{refused}");
+    for client in &clients {
+        grows_old(client.clone()).await;
+    }
+
+    (0..3).for_each(|number| fleet.brokers.signal(number, "CONT"));
+    fill(&clients, "default", [4]).await;
+    let held = fleet.agree("default").await;
+    // What was refused may be there: its fate was unknown.
+    assert!([4, 5].contains(&held.objects.len()), "{held:?}");
+    fleet.verify_log();
+}
+
+/// Waits until a server says that what it answers from is seconds old. It answers all
+/// the time.
+async fn grows_old(mut client: Client) {
+    let start = Instant::now();
+    loop {
+        assert_eq!(filter(&mut client, "default").await.expect("it reads"), 3);
+        let described = described(&mut client, "default").await.expect("it reads");
+        let age = described.age.expect("it has a maximum age").seconds;
+        if age >= 3 {
+            return;
+        }
+        assert!(start.elapsed() < DEADLINE, "{age} s old");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// One fleet for all: to start it takes most of the time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_log_that_is_not_what_it_was_is_read_anew() {
+    let Some(mut fleet) = Fleet::start(3, 3, &[]) else {
+        return;
+    };
+    println!("a server sleeps for longer than the log keeps");
+    asleep_for_too_long(&mut fleet, "asleep").await;
+    println!("a log is purged while a server reads it");
+    purged_while_read(&mut fleet, "purged").await;
+    println!("a log is made anew");
+    made_anew(&mut fleet, "anew").await;
+    println!("a bit of a log is flipped");
+    flipped(&mut fleet, "flipped").await;
+}
+
+async fn asleep_for_too_long(fleet: &mut Fleet, name: &str) {
+    let clients = fleet.clients();
+    fill(&clients, name, 0..5).await;
+    fleet.agree(name).await;
+    fleet.signal(2, "STOP");
+    fill(&clients[..2], name, 5..15).await;
+    let written = fleet.log(&["checkpoint", name]);
+    assert!(written.status.success(), "{written:?}");
+    fill(&clients[..2], name, 15..17).await;
+    let stream = fleet.brokers.stream(name).await;
+    // Up to the checkpoint.
+    stream.purge().sequence(16).await.expect("it is there");
+    fleet.signal(2, "CONT");
+    let held = fleet.agree(name).await;
+    assert_eq!((held.revision, held.objects.len()), (17, 17));
+}
+
+async fn purged_while_read(fleet: &mut Fleet, name: &str) {
+    let clients = fleet.clients();
+    fill(&clients, name, 0..100).await;
+    let written = fleet.log(&["checkpoint", name]);
+    assert!(written.status.success(), "{written:?}");
+    fill(&clients, name, 100..105).await;
+    fleet.signal(2, "KILL");
+    let stream = fleet.brokers.stream(name).await;
+    let purging = tokio::spawn(async move {
+        for before in (1..=100).step_by(5) {
+            stream.purge().sequence(before).await.expect("it is there");
+        }
+    });
+    fleet.run(2);
+    purging.await.expect("it purges");
+    let held = fleet.agree(name).await;
+    assert_eq!((held.revision, held.objects.len()), (105, 105));
+}
+
+/// A log that was deleted is begun anew by a server that never read it. The others
+/// drop what they have.
+async fn made_anew(fleet: &mut Fleet, name: &str) {
+    let clients = fleet.clients();
+    fill(&clients, name, 0..8).await;
+    let before = fleet.agree(name).await;
+    fleet.signal(2, "KILL");
+    fleet.brokers.delete_stream(name).await;
+    fleet.run(2);
+    fill(&clients[2..], name, 20..22).await;
+    let held = fleet.agree(name).await;
+    assert_ne!(held.epoch, before.epoch);
+    assert_eq!((held.revision, held.objects.len()), (2, 2));
+}
+
+/// On each nats-server in turn, so that it is at times the leader of the log.
+async fn flipped(fleet: &mut Fleet, name: &str) {
+    let clients = fleet.clients();
+    fill(&clients, name, 0..20).await;
+    for number in 0..3 {
+        fleet.brokers.settle().await;
+        // One that was killed reads all that it has, and copies what is damaged.
+        fleet.brokers.signal(number, "TERM");
+        fleet.brokers.flip_bit(number, name);
+        fleet.brokers.run(number);
+        fleet.brokers.settle().await;
+        // What it makes of that differs: it is told of a test that fails.
+        let compared = fleet.log(&["verify", "--copies", name]);
+        println!("{}", String::from_utf8_lossy(&compared.stdout));
+        // All that begin read it whole, and two others go on.
+        fleet.signal(number, "KILL");
+        fleet.run(number);
+        let next = 20 + number;
+        fill(&clients, name, [next]).await;
+        let held = fleet.agree(name).await;
+        assert_eq!(held.objects.len(), next + 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_does_not_start_on_too_few_copies() {
+    let Some(fleet) = Fleet::start(1, 0, &[]) else {
+        return;
+    };
+    let refused = fleet.serve_with(&["--log-replicas", "3"]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    let text = String::from_utf8_lossy(&refused.stderr);
+    assert!(text.contains("with 3 replicas"), "{text}");
+}

@@ -1,0 +1,151 @@
+//! What nobody needs any more goes, and nothing else.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use evenkeel::limits::Limits;
+use evenkeel::log::Log;
+use evenkeel::log::fake::FakeLog;
+use evenkeel::snapshot::{Aside, Journal};
+use tokio::runtime::Runtime;
+
+use crate::alone::{Alone, offer};
+use crate::wishes::{batch, node, pod};
+use crate::world::NAME;
+
+const HOUR: u64 = 3_600;
+
+/// A log and servers, whose time passes when it is told to.
+struct Later {
+    runtime: Runtime,
+    log: FakeLog,
+    seconds: Arc<AtomicU64>,
+}
+
+impl Later {
+    fn new() -> Self {
+        let seconds = Arc::new(AtomicU64::new(1_000_000_000));
+        let clock = Arc::clone(&seconds);
+        Self {
+            runtime: Runtime::new().expect("a runtime"),
+            log: FakeLog::with_clock(move || at(&clock)),
+            seconds,
+        }
+    }
+
+    fn server(&self, name: &str) -> Alone {
+        let clock = Arc::clone(&self.seconds);
+        Alone::at(&self.log, name, &self.runtime, move || at(&clock).into())
+    }
+
+    fn pass(&self, seconds: u64) {
+        self.seconds.fetch_add(seconds, Ordering::Relaxed);
+    }
+
+    fn parts(&self) -> usize {
+        let listed = self.runtime.block_on(self.log.blobs().list("parts/"));
+        listed.expect("nothing goes wrong").len()
+    }
+}
+
+fn at(seconds: &AtomicU64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(seconds.load(Ordering::Relaxed))
+}
+
+fn update(server: &Alone, number: usize) {
+    let updated = server.registry.update(NAME, offer(number, None));
+    updated.expect("nobody is in the way");
+}
+
+/// Writes a state aside, which nobody makes a snapshot's yet.
+fn stage(server: &Alone) -> Aside {
+    let aside = server.replica.open_aside().expect("there is room");
+    // More than goes into one part.
+    let pods = (0..100_000).map(|number| pod(&format!("pod-{number:060}"), 0));
+    let objects: Vec<_> = pods.collect();
+    let written = server.replica.write_aside(aside, &batch(objects));
+    written.expect("there is room");
+    aside
+}
+
+#[test]
+fn parts_that_no_record_names_are_dropped_after_hours() {
+    let later = Later::new();
+    let server = later.server("a");
+    update(&server, 0);
+    // One is in a record, one in a checkpoint, and one was given up.
+    let mut staged = server.registry.stage(NAME).expect("there is room");
+    let applied = staged.apply(&batch(vec![node(0)]), None, &Limits::default());
+    applied.expect("there is room");
+    let arrived = server.registry.now().steady;
+    let replaced = server.registry.replace(NAME, staged, (None, None), arrived);
+    replaced.expect("nobody is in the way");
+    server.replica.checkpoint(NAME).expect("it is written");
+    let needed = later.parts();
+    let aside = stage(&server);
+    server.replica.drop_aside(aside);
+    assert!(later.parts() > needed, "it left parts behind");
+    later.pass(5 * HOUR);
+    assert_eq!(server.replica.drop_orphans(), Ok(0), "it may be in use");
+    later.pass(2 * HOUR);
+    assert!(
+        server
+            .replica
+            .drop_orphans()
+            .is_ok_and(|dropped| dropped > 0)
+    );
+    assert_eq!(later.parts(), needed);
+    // What is left is enough for a new server.
+    let new = later.server("b");
+    new.follow();
+    assert_eq!(new.snapshot().revision(), server.snapshot().revision());
+}
+
+#[test]
+fn what_takes_too_long_to_be_written_is_not_committed() {
+    let later = Later::new();
+    let server = later.server("a");
+    update(&server, 0);
+    let mut staged = server.registry.stage(NAME).expect("there is room");
+    let applied = staged.apply(&batch(vec![node(0)]), None, &Limits::default());
+    applied.expect("there is room");
+    later.pass(5 * HOUR);
+    let arrived = server.registry.now().steady;
+    let replaced = server.registry.replace(NAME, staged, (None, None), arrived);
+    assert!(replaced.is_err(), "{replaced:?}");
+}
+
+#[test]
+fn the_log_of_a_deleted_snapshot_goes_a_day_later() {
+    let later = Later::new();
+    let (server, other) = (later.server("a"), later.server("b"));
+    let names = || later.runtime.block_on(later.log.names());
+    update(&server, 0);
+    other.follow();
+    let remove = |may: bool| server.replica.remove_deleted(NAME, || may);
+    later.pass(30 * HOUR);
+    assert_eq!(remove(true), Ok(false), "it is not deleted");
+    server.registry.delete(NAME, "").expect("it is there");
+    other.follow();
+    later.pass(20 * HOUR);
+    assert_eq!(remove(true), Ok(false), "it is too early");
+    later.pass(5 * HOUR);
+    // Somebody else may have the right by now: the log is closed, and stays.
+    assert_eq!(remove(false), Ok(false));
+    assert_eq!(names(), Ok(vec![NAME.to_owned()]));
+    let refused = other.registry.update(NAME, offer(1, None));
+    assert!(
+        refused.is_err(),
+        "it would be lost with the log: {refused:?}"
+    );
+    assert_eq!(remove(true), Ok(true));
+    assert_eq!(names(), Ok(Vec::new()));
+    // It is made anew, by either server, and both follow.
+    update(&other, 2);
+    server.follow();
+    assert_eq!(server.snapshot().epoch(), other.snapshot().epoch());
+    update(&server, 3);
+    other.follow();
+    assert_eq!(other.snapshot().revision(), 2);
+}

@@ -1,0 +1,139 @@
+//! The logs that earlier versions wrote can be read by this one, and mean the same.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use evenkeel::limits::Limits;
+use evenkeel::log::Log;
+use evenkeel::log::fake::FakeLog;
+use evenkeel::snapshot::{Claim, Retryable};
+use tokio::runtime::Runtime;
+
+use crate::alone::{Alone, offer};
+use crate::unclaimed::reserve;
+use crate::wishes::{batch, node, pod};
+use crate::world::{NAME, digest};
+
+/// The logs, a file for each version that changed what is written. `GOLDEN=NAME` writes
+/// the one of this version; it is never written again.
+fn directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/simulation/golden")
+}
+
+/// Everything that records can say, and the blobs beside them.
+fn record(runtime: &Runtime) -> String {
+    let log = FakeLog::default();
+    let server = Alone::on(&log, "golden", runtime);
+    let update = |number| {
+        let updated = server.registry.update(NAME, offer(number, None));
+        updated.expect("it is applied");
+    };
+    update(0);
+    update(1);
+    let request = |key| Retryable {
+        key: [key; 32],
+        question: [7; 32],
+    };
+    // A batch, reservations with and without an answer, their claims and ends.
+    reserve(&server, None).expect("it is reserved");
+    reserve(&server, Some(request(1))).expect("it is reserved");
+    reserve(&server, Some(request(2))).expect("it is reserved");
+    let snapshot = server.snapshot();
+    let held = snapshot.reservations(0, "", 9);
+    let claim = Claim {
+        name: "claimed".into(),
+        uid: "u".into(),
+    };
+    snapshot
+        .confirm(vec![(held[0].id.clone(), claim)])
+        .expect("it is held");
+    snapshot
+        .release(vec![held[1].id.clone()])
+        .expect("it is held");
+    // A replace, whose objects are in blobs, and a checkpoint.
+    let mut staged = server.registry.stage(NAME).expect("there is room");
+    let objects = batch(vec![node(0), node(2), pod("replaced", 2)]);
+    staged
+        .apply(&objects, None, &Limits::default())
+        .expect("there is room");
+    let arrived = server.registry.now().steady;
+    let replaced = server.registry.replace(NAME, staged, (None, None), arrived);
+    replaced.expect("it is applied");
+    server.replica.checkpoint(NAME).expect("it is written");
+    update(1);
+
+    let mut text = String::new();
+    for message in log.messages(NAME) {
+        writeln!(text, "message {}", hex(&message.bytes)).expect("text has room");
+    }
+    let blobs = runtime.block_on(log.blobs().list(""));
+    for blob in blobs.expect("nothing goes wrong") {
+        let bytes = runtime.block_on(log.blobs().get(&blob.name));
+        let bytes = hex(&bytes.expect("it is there"));
+        writeln!(text, "blob {} {bytes}", blob.name).expect("text has room");
+    }
+    writeln!(text, "digest {}", digest(&snapshot)).expect("text has room");
+    text
+}
+
+/// The log of a file, and the digest of what it comes to.
+fn read(text: &str, runtime: &Runtime) -> (FakeLog, String) {
+    let log = FakeLog::default();
+    let mut digest = None;
+    for line in text.lines() {
+        match line.split_once(' ').expect("a line has a kind") {
+            ("message", bytes) => log.intrude(NAME, unhex(bytes).into()),
+            ("blob", rest) => {
+                let (name, bytes) = rest.split_once(' ').expect("a blob has a name");
+                let put = runtime.block_on(log.blobs().put(name, unhex(bytes).into()));
+                put.expect("nothing goes wrong");
+            }
+            ("digest", told) => digest = Some(told.to_owned()),
+            (kind, _) => panic!("{kind} is no kind of line"),
+        }
+    }
+    (log, digest.expect("there is a digest"))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    let pairs = text.as_bytes().chunks(2);
+    let byte = |pair| u8::from_str_radix(std::str::from_utf8(pair).expect("ASCII"), 16);
+    pairs
+        .map(|pair| byte(pair).expect("two digits of a byte"))
+        .collect()
+}
+
+#[test]
+fn logs_of_earlier_versions_come_to_the_same() {
+    let runtime = Runtime::new().expect("a runtime");
+    if let Ok(name) = std::env::var("GOLDEN") {
+        let file = directory().join(name);
+        assert!(!file.exists(), "{} is never written again", file.display());
+        fs::create_dir_all(directory()).expect("it can be made");
+        fs::write(file, record(&runtime)).expect("it can be written");
+    }
+    let files = fs::read_dir(directory()).expect("there are some");
+    let mut read_any = false;
+    for file in files {
+        let path = file.expect("it can be listed").path();
+        let text = fs::read_to_string(&path).expect("it is text");
+        let (log, told) = read(&text, &runtime);
+        let whole = Alone::on(&log, "whole", &runtime);
+        whole.follow();
+        assert_eq!(digest(&whole.snapshot()), told, "{}", path.display());
+        // Also from the checkpoint, and what came after it.
+        let last = log.messages(NAME).len() as u64;
+        let trimmed = runtime.block_on(log.trim(NAME, last));
+        trimmed.expect("it is there");
+        let late = Alone::on(&log, "late", &runtime);
+        late.follow();
+        assert_eq!(digest(&late.snapshot()), told, "{}", path.display());
+        read_any = true;
+    }
+    assert!(read_any, "no logs were read");
+}

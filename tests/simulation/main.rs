@@ -1,0 +1,22 @@
+//! Servers that share a log, in one process: every fault that the log's promise
+//! leaves room for, in an order that a seed decides.
+
+mod alone;
+mod cleaning;
+mod comparing;
+mod fairness;
+mod golden;
+mod gone;
+mod history;
+mod holding;
+mod local;
+mod records;
+mod rights;
+mod runs;
+mod schedule;
+mod server;
+mod unclaimed;
+mod versions;
+mod wire;
+mod wishes;
+mod world;

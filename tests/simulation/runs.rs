@@ -1,0 +1,83 @@
+//! Many runs, each of its seed.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use tokio::runtime::Runtime;
+
+use crate::schedule::Actor;
+use crate::server;
+use crate::world::World;
+
+/// How many seeds are tried. `SEEDS` says otherwise, and `.ci/run` tries more.
+const SEEDS: u64 = 1_000;
+
+/// How many servers there are.
+const SERVERS: usize = 3;
+
+/// How many steps a run has at most: one that goes on is stuck.
+const STEPS: usize = 100_000;
+
+/// Runs the servers of a seed until all have ended.
+fn run(seed: u64, runtime: &Runtime) {
+    let world = World::of(seed);
+    let mut actors: Vec<Actor> = (0..SERVERS)
+        .map(|number| {
+            let (world, handle) = (world.clone(), runtime.handle().clone());
+            Actor::begin(move |turns| server::run(number, &world, turns, &handle))
+        })
+        .collect();
+    let mut left: Vec<usize> = (0..SERVERS).collect();
+    for _ in 0..STEPS {
+        if world.finished.load(Ordering::Relaxed) == SERVERS {
+            // What is still on its way is lost.
+            world.calm.store(true, Ordering::Relaxed);
+        }
+        if left.is_empty() {
+            let checked = world.ledger().history.check();
+            return checked.unwrap_or_else(|what| world.fail(&what));
+        }
+        let next = world.dice.below(left.len());
+        if actors[left[next]].step() {
+            left.remove(next);
+        }
+    }
+    for actor in &mut actors {
+        actor.stop();
+    }
+    world.fail("it never ends");
+}
+
+/// The number in a variable, if it is set.
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().expect("it is a number"))
+}
+
+#[test]
+fn no_fault_breaks_a_promise() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .expect("a runtime starts");
+    if let Some(seed) = number("SEED") {
+        return run(seed, &runtime);
+    }
+    let seeds = number("SEEDS").unwrap_or(SEEDS);
+    let next = AtomicU64::new(number("FIRST_SEED").unwrap_or(0));
+    let end = next.load(Ordering::Relaxed) + seeds;
+    // A run waits for its own threads most of the time.
+    let workers = 4 * thread::available_parallelism().map_or(2, usize::from);
+    thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= end {
+                        return;
+                    }
+                    run(seed, &runtime);
+                }
+            });
+        }
+    });
+}

@@ -1,0 +1,231 @@
+//! A server with its clients: what they want, one after another.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
+use std::time::{Duration, SystemTime};
+
+use evenkeel::limits::Limits;
+use evenkeel::replica::{Replica, Waiting};
+use evenkeel::snapshot::{Now, Registry, Snapshot, Unobserved};
+use tokio::runtime::Handle;
+
+use crate::schedule::Turns;
+use crate::wire::{Crash, Wire};
+use crate::world::{NAME, World, pods};
+
+/// How much time is between what servers compare.
+const COMPARED: Duration = Duration::from_millis(200);
+
+/// How many things the clients of a server want.
+const WISHES: usize = 14;
+
+/// A server, until it crashes.
+pub struct Server {
+    pub number: usize,
+    pub world: Arc<World>,
+    pub wire: Arc<Wire>,
+    pub registry: Arc<Registry>,
+    pub replica: Arc<Replica>,
+    /// By how much its wall clock is wrong, in milliseconds.
+    pub skew: Arc<AtomicI64>,
+}
+
+/// Runs a server, and another one in its place whenever it crashes, until the end.
+pub fn run(number: usize, world: &Arc<World>, turns: &Turns, handle: &Handle) {
+    let mut wishes = WISHES;
+    let mut is_finished = false;
+    loop {
+        let ran = catch_unwind(AssertUnwindSafe(|| {
+            let server = Server::start(number, world, turns, handle);
+            while wishes > 0 {
+                wishes -= 1;
+                server.fulfil();
+            }
+            if !is_finished {
+                is_finished = true;
+                world.finished.fetch_add(1, Ordering::Relaxed);
+            }
+            while !world.calm.load(Ordering::Relaxed) {
+                turns.pass();
+            }
+            server.end();
+        }));
+        match ran {
+            Ok(()) => return,
+            Err(panic) if panic.is::<Crash>() => {
+                world.tell(|| format!("{number} crashed"));
+            }
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+}
+
+impl Server {
+    pub fn start(number: usize, world: &Arc<World>, turns: &Turns, handle: &Handle) -> Self {
+        let wire = Arc::new(Wire {
+            number,
+            world: Arc::clone(world),
+            turns: turns.clone(),
+            may_forge: AtomicBool::new(false),
+            forged: AtomicU8::new(0),
+        });
+        let skew = Arc::new(AtomicI64::new(0));
+        let clock = {
+            let (world, skew) = (Arc::clone(world), Arc::clone(&skew));
+            move || now(&world, &skew)
+        };
+        let pausing = Arc::clone(&wire);
+        let waiting = Waiting::pausing(handle.clone(), move |_| pausing.pass());
+        let log = Arc::new(world.log.seen_with(Arc::clone(&wire) as _));
+        let replica = Replica::new(log, format!("s{number}"), waiting, clock.clone());
+        let replica = Arc::new(replica.comparing_every(COMPARED));
+        let registry = Registry::with_clock(Limits::default(), Arc::new(Unobserved), clock);
+        let registry = Arc::new(registry.with_journal(Arc::clone(&replica) as _));
+        replica.serve(&registry);
+        Self {
+            number,
+            world: Arc::clone(world),
+            wire,
+            registry,
+            replica,
+            skew,
+        }
+    }
+
+    /// Its snapshot, if that answers.
+    pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
+        let found = self.registry.get(NAME).ok();
+        found.filter(|snapshot| snapshot.revision() > 0 && snapshot.is_synced())
+    }
+
+    /// Does one thing, and looks at what it answers with afterwards.
+    fn fulfil(&self) {
+        self.wire.pass();
+        let dice = &self.world.dice;
+        if self.wire.is_forged() {
+            self.follow();
+        } else {
+            match dice.below(100) {
+                0..=24 => self.follow(),
+                25..=44 => self.put(),
+                45..=64 => self.reserve(),
+                65..=74 => self.settle(),
+                75..=79 => self.end_expired(),
+                // A revision is that of one epoch: a replace at a revision would
+                // replace what was made anew.
+                80..=85 if self.world.seed % 2 == 1 => self.replace(),
+                86..=91 => self.keep(),
+                92..=93 if self.world.seed.is_multiple_of(2) => self.delete(),
+                94..=97 => self.jump(),
+                98 => resume_unwind(Box::new(Crash)),
+                _ => self.put(),
+            }
+        }
+        self.look();
+        self.replica.copy_for_comparing(NAME);
+        self.replica.compare_all();
+    }
+
+    fn look(&self) {
+        if self.wire.is_forged() {
+            return;
+        }
+        if let Ok(snapshot) = self.registry.get(NAME) {
+            self.world.look(self.number, &snapshot);
+        }
+    }
+
+    /// Notes what came of something.
+    pub fn told<T: std::fmt::Debug>(&self, what: &str, result: &T) {
+        self.world
+            .tell(|| format!("{} {what}: {result:?}", self.number));
+    }
+
+    fn follow(&self) {
+        // One server reads nothing forged, and so shows the others in the end.
+        let may_forge = self.world.seed.is_multiple_of(4) && self.number > 0;
+        self.wire.may_forge.store(may_forge, Ordering::Relaxed);
+        let followed = self.replica.follow(NAME, self.world.dice.happens(300));
+        self.wire.may_forge.store(false, Ordering::Relaxed);
+        self.told("follow", &followed);
+    }
+
+    /// Follows to the end, with one record more on the way that shows who has read
+    /// something else, and compares.
+    fn end(&self) {
+        for _ in 0..3 {
+            let mut followed = self.replica.follow(NAME, true);
+            for _ in 0..10 {
+                if followed.is_ok() {
+                    break;
+                }
+                followed = self.replica.follow(NAME, true);
+            }
+            if let Err(error) = followed {
+                self.world
+                    .fail(&format!("server {} does not heal: {error}", self.number));
+            }
+            if self.number == 0 {
+                self.put();
+            }
+            for _ in 0..20 {
+                self.wire.pass();
+            }
+        }
+        // What was acknowledged before is seen from now on.
+        let before = self.world.ledger().acknowledged.len();
+        if let Err(error) = self.replica.follow(NAME, true) {
+            self.world
+                .fail(&format!("server {} does not follow: {error}", self.number));
+        }
+        let Some(snapshot) = self.snapshot() else {
+            self.world
+                .fail(&format!("server {} has nothing", self.number));
+        };
+        self.world.look(self.number, &snapshot);
+        // Where nobody reads anything forged, nobody holds anything else.
+        let differences = self.replica.counts().differences.load(Ordering::Relaxed);
+        if differences > 0 && !self.world.seed.is_multiple_of(4) {
+            self.world
+                .fail(&format!("server {} differs from others", self.number));
+        }
+        let (epoch, pods) = (snapshot.epoch().to_owned(), pods(&snapshot));
+        let ledger = self.world.ledger();
+        let acknowledged = &ledger.acknowledged[..before];
+        let lost = acknowledged.iter().find(|(pod, of, _)| match *of == epoch {
+            true => !pods.contains(pod),
+            false => !ledger.deleted.contains(of),
+        });
+        let lost = lost.cloned();
+        let undead = ledger
+            .refused
+            .iter()
+            .find(|pod| pods.contains(*pod))
+            .cloned();
+        drop(ledger);
+        if let Some((pod, of, revision)) = lost {
+            self.world.fail(&format!(
+                "server {} has lost {pod} of revision {revision} of {of}",
+                self.number
+            ));
+        }
+        if let Some(pod) = undead {
+            self.world.fail(&format!(
+                "server {} has {pod}, which was refused",
+                self.number
+            ));
+        }
+    }
+}
+
+fn now(world: &World, skew: &AtomicI64) -> Now {
+    let real = world.now();
+    let skew = skew.load(Ordering::Relaxed);
+    let off = Duration::from_millis(skew.unsigned_abs());
+    let wall: SystemTime = if skew < 0 { real - off } else { real + off };
+    Now {
+        wall,
+        steady: Now::from(real).steady,
+    }
+}

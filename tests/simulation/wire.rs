@@ -1,0 +1,147 @@
+//! What goes wrong between a server and the log.
+
+use std::future::poll_fn;
+use std::panic::resume_unwind;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use evenkeel::log::fake::{Call, Fate, Faults};
+use event_listener::EventListener;
+
+use crate::schedule::Turns;
+use crate::world::World;
+
+/// Ends a server in the middle of what it does.
+pub struct Crash;
+
+/// The way of a server to the log.
+pub struct Wire {
+    pub number: usize,
+    pub world: Arc<World>,
+    pub turns: Turns,
+    /// Whether messages may be forged now: a server that has read one, and
+    /// appends before it reads another, is not noticed in time.
+    pub may_forge: AtomicBool,
+    /// Not 0 from a forged message on until it is known to be one.
+    pub forged: AtomicU8,
+}
+
+impl Wire {
+    pub fn is_calm(&self) -> bool {
+        self.world.calm.load(Ordering::Relaxed)
+    }
+
+    /// Whether what was read last may be forged.
+    pub fn is_forged(&self) -> bool {
+        self.forged.load(Ordering::Relaxed) > 0
+    }
+
+    /// Lets others run, and time pass.
+    pub fn pass(&self) {
+        if std::thread::panicking() {
+            return;
+        }
+        let dice = &self.world.dice;
+        let most = self.world.pace.load(Ordering::Relaxed);
+        self.world
+            .pass_time(Duration::from_micros(dice.below(most) as u64));
+        self.turns.pass();
+        if self.is_calm() {
+            return;
+        }
+        if dice.happens(100) && self.world.log.late() > 0 {
+            self.world.log.arrive(dice.below(self.world.log.late()));
+        }
+        if dice.happens(4) {
+            resume_unwind(Box::new(Crash));
+        }
+    }
+
+    fn of_append(&self) -> Fate {
+        match self.world.dice.below(40) {
+            0 | 1 => Fate::AnswerLost,
+            2 => Fate::Lost,
+            3 | 4 => Fate::Late,
+            5 => Fate::Twice,
+            6 => Fate::Unreachable,
+            7 => Fate::Full,
+            8 | 9 => Fate::Unchecked,
+            _ => Fate::Done,
+        }
+    }
+
+    fn of_next(&self) -> Fate {
+        let may_forge = self.may_forge.load(Ordering::Relaxed);
+        let forged = self.is_forged();
+        match self.world.dice.below(40) {
+            0..=5 => Fate::NotYet,
+            6 => Fate::Skipped,
+            7 => Fate::Flipped,
+            8 => Fate::Unreachable,
+            9 | 10 if may_forge && !forged => {
+                self.forged.store(2, Ordering::Relaxed);
+                Fate::Forged
+            }
+            _ => {
+                // This one shows whether the one before was forged; that is looked
+                // up, and is over when another one is read.
+                let before = self.forged.load(Ordering::Relaxed);
+                self.forged
+                    .store(before.saturating_sub(1), Ordering::Relaxed);
+                Fate::Done
+            }
+        }
+    }
+}
+
+impl Faults for Wire {
+    fn fate(&self, call: Call) -> Fate {
+        self.pass();
+        if self.is_calm() {
+            return Fate::Done;
+        }
+        let dice = &self.world.dice;
+        let fate = match call {
+            Call::Append => self.of_append(),
+            Call::Next => self.of_next(),
+            Call::Read if !self.is_forged() && dice.happens(40) => Fate::Unreachable,
+            Call::Write if dice.happens(30) => Fate::AnswerLost,
+            Call::Write if dice.happens(30) => Fate::Lost,
+            Call::Read | Call::Write => Fate::Done,
+        };
+        if fate != Fate::Done {
+            self.world
+                .tell(|| format!("    {}: {call:?} is {fate:?}", self.number));
+        }
+        fate
+    }
+
+    fn over(&self, call: Call) {
+        if call == Call::Append || self.world.dice.happens(200) {
+            self.pass();
+        }
+    }
+
+    fn wait<'a>(
+        &'a self,
+        mut changed: EventListener,
+        within: Duration,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+        Box::pin(async move {
+            let until = self.world.now() + within;
+            self.pass();
+            // Where nothing goes wrong it waits for as long as it is asked to.
+            while self.is_calm() && self.world.now() < until {
+                let is_over =
+                    |cx: &mut Context<'_>| Poll::Ready(Pin::new(&mut changed).poll(cx).is_ready());
+                if poll_fn(is_over).await {
+                    return;
+                }
+                self.pass();
+            }
+        })
+    }
+}

@@ -1,0 +1,169 @@
+//! What the clients of a server want.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use evenkeel::limits::Limits;
+use evenkeel::matching::Path;
+use evenkeel::proto::v1::change::Object;
+use evenkeel::proto::v1::{Change, Node, ObjectMeta, Pod, PodSpec};
+use evenkeel::snapshot::{Batch, Error, JournalError, Offer};
+
+use crate::server::Server;
+use crate::world::{NAME, NODES};
+
+/// A node.
+pub fn node(number: usize) -> Object {
+    Object::Node(Node {
+        metadata: Some(ObjectMeta {
+            name: format!("n{number}"),
+            ..ObjectMeta::default()
+        }),
+        ..Node::default()
+    })
+}
+
+/// A pod on a node.
+pub fn pod(name: &str, node: usize) -> Object {
+    Object::Pod(Pod {
+        metadata: Some(ObjectMeta {
+            name: name.to_owned(),
+            namespace: "default".to_owned(),
+            ..ObjectMeta::default()
+        }),
+        spec: Some(PodSpec {
+            node_name: format!("n{node}"),
+            ..PodSpec::default()
+        }),
+        ..Pod::default()
+    })
+}
+
+/// A batch that puts objects.
+pub fn batch(objects: Vec<Object>) -> Batch {
+    let changes = objects.into_iter().map(|object| Change {
+        object: Some(object),
+    });
+    let checked = Batch::check(changes.collect(), &Limits::none(), Path::root("changes"));
+    checked.expect("the objects are valid")
+}
+
+/// Whether what was wanted may have happened all the same.
+fn is_unknown(error: &Error) -> bool {
+    matches!(error, Error::NotStored(JournalError::UnknownFate(_)))
+}
+
+impl Server {
+    /// A feed: the nodes, and one more pod.
+    pub fn put(&self) {
+        let dice = &self.world.dice;
+        let name = {
+            let mut ledger = self.world.ledger();
+            ledger.named += 1;
+            format!("p{}", ledger.named)
+        };
+        let mut objects: Vec<Object> = (0..NODES).map(node).collect();
+        objects.push(pod(&name, dice.below(NODES)));
+        let expected = self.snapshot().map(|snapshot| snapshot.revision());
+        let offer = Offer {
+            batch: Arc::new(batch(objects)),
+            defaults: None,
+            expected_revision: expected.filter(|_| dice.happens(300)),
+            fence: None,
+            arrived: self.registry.now().steady,
+        };
+        let result = self.registry.update(NAME, offer);
+        self.told(&format!("put {name}"), &result);
+        match result {
+            Ok(update) => {
+                self.world
+                    .acknowledge(&name, &update.epoch, update.revision);
+                let mut ledger = self.world.ledger();
+                ledger
+                    .acknowledged
+                    .push((name, update.epoch, update.revision));
+            }
+            Err(error) if is_unknown(&error) => {}
+            Err(_) => {
+                self.world.ledger().refused.insert(name);
+            }
+        }
+    }
+
+    pub fn end_expired(&self) {
+        self.world.pass_time(Duration::from_secs(1));
+        let ended = self.registry.end_expired();
+        self.told("end", &ended);
+    }
+
+    /// Replaces the state by the same with one pod more.
+    pub fn replace(&self) {
+        let Some(snapshot) = self.snapshot() else {
+            return;
+        };
+        let name = {
+            let mut ledger = self.world.ledger();
+            ledger.named += 1;
+            format!("r{}", ledger.named)
+        };
+        let revision = snapshot.revision();
+        let objects: Vec<Object> = {
+            let frozen = snapshot.freeze();
+            let objects = frozen.changes().filter_map(|change| change.object);
+            objects.chain([pod(&name, 0)]).collect()
+        };
+        let replaced = (|| {
+            let mut staged = self.registry.stage(NAME)?;
+            staged.apply(&batch(objects), None, &Limits::default())?;
+            let arrived = self.registry.now().steady;
+            self.registry
+                .replace(NAME, staged, (Some(revision), None), arrived)
+        })();
+        self.told(&format!("replace {name}"), &replaced);
+        match replaced {
+            Ok(update) => {
+                self.world
+                    .acknowledge(&name, &update.epoch, update.revision);
+                let mut ledger = self.world.ledger();
+                ledger
+                    .acknowledged
+                    .push((name, update.epoch, update.revision));
+            }
+            Err(error) if is_unknown(&error) => {}
+            Err(_) => {
+                self.world.ledger().refused.insert(name);
+            }
+        }
+    }
+
+    /// Writes a checkpoint, and trims the log.
+    pub fn keep(&self) {
+        let written = self.replica.checkpoint(NAME);
+        self.told("checkpoint", &written);
+        self.world.pass_time(Duration::from_secs(400));
+        let trimmed = self.replica.trim(NAME);
+        self.told("trim", &trimmed);
+    }
+
+    pub fn delete(&self) {
+        let Some(snapshot) = self.snapshot() else {
+            return;
+        };
+        let epoch = snapshot.epoch().to_owned();
+        self.world.ledger().deleted.insert(epoch.clone());
+        let deleted = self.registry.delete(NAME, &epoch);
+        self.told("delete", &deleted);
+    }
+
+    /// Sets its clock.
+    pub fn jump(&self) {
+        let skew = [-3_600_000, -400, 0, 0, 300, 3_600_000];
+        let skew = skew[self.world.dice.below(skew.len())];
+        self.told("jump", &skew);
+        if skew != 0 {
+            self.world.ledger().history.note_wrong_clock();
+        }
+        self.skew.store(skew, Ordering::Relaxed);
+    }
+}

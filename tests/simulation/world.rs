@@ -1,0 +1,189 @@
+//! What all servers of a run share: the log, the time, and a ledger of what clients
+//! were told.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use evenkeel::log::fake::FakeLog;
+use evenkeel::snapshot::Snapshot;
+use prost::Message;
+
+use crate::history::History;
+use crate::schedule::Dice;
+
+/// The snapshot that all servers have.
+pub const NAME: &str = "fleet";
+
+/// How many reservations a node has room for.
+pub const ROOM: usize = 2;
+
+/// How many nodes there are.
+pub const NODES: usize = 3;
+
+/// What all servers share.
+pub struct World {
+    pub seed: u64,
+    pub dice: Dice,
+    pub log: FakeLog,
+    pub calm: AtomicBool,
+    /// Whether what happens is noted: `STORY` says so.
+    tells: bool,
+    pub finished: AtomicUsize,
+    /// How much time passes at most with each call to the log, in microseconds.
+    pub pace: AtomicUsize,
+    nanos: Arc<AtomicU64>,
+    ledger: Mutex<Ledger>,
+}
+
+/// What clients were told, and what was seen.
+#[derive(Default)]
+pub struct Ledger {
+    /// Pods that were acknowledged, with the epoch and the revision.
+    pub acknowledged: Vec<(String, String, i64)>,
+    /// The revisions that were acknowledged, each with whose it is.
+    revisions: HashMap<(String, i64), String>,
+    /// Pods that were refused for good.
+    pub refused: HashSet<String>,
+    /// Epochs that somebody tried to delete.
+    pub deleted: HashSet<String>,
+    /// What was seen at each revision of an epoch.
+    states: HashMap<(String, i64), String>,
+    /// Reservations that were told to clients.
+    pub ids: Vec<String>,
+    /// What clients were told of reservations.
+    pub history: History,
+    /// How many pods were named.
+    pub named: usize,
+    /// What happened, for those who look at a failed run.
+    pub story: Vec<String>,
+}
+
+impl World {
+    pub fn of(seed: u64) -> Arc<Self> {
+        let nanos = Arc::new(AtomicU64::new(1_000_000_000_000_000_000));
+        let clock = Arc::clone(&nanos);
+        let log = FakeLog::with_clock(move || {
+            UNIX_EPOCH + Duration::from_nanos(clock.load(Ordering::Relaxed))
+        });
+        Arc::new(Self {
+            seed,
+            dice: Dice::of(seed),
+            log,
+            calm: AtomicBool::new(false),
+            tells: std::env::var_os("STORY").is_some(),
+            finished: AtomicUsize::new(0),
+            pace: AtomicUsize::new(40_000),
+            nanos,
+            ledger: Mutex::default(),
+        })
+    }
+
+    pub fn now(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_nanos(self.nanos.load(Ordering::Relaxed))
+    }
+
+    pub fn pass_time(&self, span: Duration) {
+        let nanos = u64::try_from(span.as_nanos()).expect("spans are short");
+        self.nanos.fetch_add(nanos, Ordering::Relaxed);
+    }
+
+    pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        // A server that crashes may hold it.
+        self.ledger
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    pub fn tell(&self, what: impl FnOnce() -> String) {
+        if self.tells {
+            self.ledger().story.push(what());
+        }
+    }
+
+    /// Says what is wrong.
+    pub fn fail(&self, what: &str) -> ! {
+        let story = std::mem::take(&mut self.ledger().story).join("\n");
+        panic!("seed {}: {what}\n{story}", self.seed);
+    }
+
+    /// Notes a change that was acknowledged. No two have the same revision.
+    pub fn acknowledge(&self, who: &str, epoch: &str, revision: i64) {
+        let place = (epoch.to_owned(), revision);
+        let other = self.ledger().revisions.insert(place, who.to_owned());
+        if let Some(other) = other.filter(|other| other != who) {
+            self.fail(&format!(
+                "{who} and {other} were both given revision {revision}"
+            ));
+        }
+    }
+
+    /// Looks at what a server answers with.
+    pub fn look(&self, server: usize, snapshot: &Snapshot) {
+        if snapshot.revision() == 0 || !snapshot.is_synced() {
+            return;
+        }
+        let held = reserved(snapshot);
+        if let Some((node, count)) = held.iter().find(|(_, count)| **count > ROOM) {
+            self.fail(&format!(
+                "server {server} holds {count} reservations on {node}"
+            ));
+        }
+        let place = (snapshot.epoch().to_owned(), snapshot.revision());
+        let seen = digest(snapshot);
+        self.tell(|| format!("  {server} is at {} of {}", place.1, &place.0[..8]));
+        let before = self
+            .ledger()
+            .states
+            .entry(place.clone())
+            .or_insert(seen.clone())
+            .clone();
+        if before != seen {
+            self.fail(&format!(
+                "server {server} differs at revision {}:\n{before}\n{seen}",
+                place.1
+            ));
+        }
+    }
+}
+
+/// How many reservations each node has.
+pub fn reserved(snapshot: &Snapshot) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for listed in snapshot.reservations(0, "", usize::MAX) {
+        *counts.entry(listed.held.node.to_string()).or_default() += 1;
+    }
+    counts
+}
+
+/// Everything that decisions read of a snapshot.
+pub fn digest(snapshot: &Snapshot) -> String {
+    let frozen = snapshot.freeze();
+    let mut objects = Vec::new();
+    for change in frozen.changes() {
+        change.encode(&mut objects).expect("a vector has room");
+    }
+    let held = snapshot.reservations(0, "", usize::MAX);
+    let held: Vec<String> = held
+        .iter()
+        .map(|listed| format!("{}@{}", listed.serial, listed.held.node))
+        .collect();
+    let hash = evenkeel::log::record::digest(&[&objects]);
+    format!(
+        "{:02x?} pods {} held {held:?}",
+        &hash[..6],
+        snapshot.summary().sizes.pods
+    )
+}
+
+/// The names of all pods.
+pub fn pods(snapshot: &Snapshot) -> HashSet<String> {
+    use evenkeel::proto::v1::change::Object;
+    let frozen = snapshot.freeze();
+    let pods = frozen.changes().filter_map(|change| match change.object {
+        Some(Object::Pod(pod)) => Some(pod.metadata.unwrap_or_default().name),
+        _ => None,
+    });
+    pods.collect()
+}

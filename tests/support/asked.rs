@@ -1,0 +1,140 @@
+//! Services in this process that are asked in bytes: one that keeps questions, and one
+//! that keeps none.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use evenkeel::account::Account;
+use evenkeel::api::Service;
+use evenkeel::limits::Limits;
+use evenkeel::proto::encoded::Encoded;
+use evenkeel::proto::received;
+use evenkeel::proto::v1::spread_service_server::SpreadService;
+use evenkeel::proto::v1::{
+    Change, DefaultConstraints, ExplainResponse, FilterResponse, ScoreResponse,
+    UpdateSnapshotRequest,
+};
+use evenkeel::snapshot::{Registry, Unobserved};
+use prost::Message;
+use tonic::{Code, Request, Status};
+
+use super::build::{node, on, pod};
+use super::model::Stored;
+
+/// The key of the zones of [`cluster`].
+pub const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// How long a question may take.
+pub const PATIENCE: Duration = Duration::from_millis(200);
+
+/// How often a question comes until it is answered from what is kept.
+pub const UNTIL_KEPT: usize = 3;
+
+/// An answer, or what it was refused with.
+pub type Fate<A> = Result<A, (Code, String)>;
+
+/// A service and what is behind it.
+pub struct Asked {
+    pub service: Service,
+    pub registry: Arc<Registry>,
+}
+
+/// A request with these bytes. By chance it asks to wait for a revision that never
+/// comes.
+fn asking<M>(bytes: Bytes) -> Request<Encoded<M>> {
+    let mut request = Request::new(Encoded::new(bytes));
+    request.set_timeout(PATIENCE);
+    request
+}
+
+/// The answers to the calls about one pod, without the epoch, which each service has
+/// of its own.
+macro_rules! asks {
+    ($($method:ident: $answer:ident;)*) => {$(
+        pub async fn $method(&self, bytes: Bytes) -> Fate<$answer> {
+            let answer = self.service.$method(asking(bytes)).await;
+            let answer = answer.map_err(said)?.into_inner().decode();
+            Ok($answer {
+                epoch: String::new(),
+                ..answer.expect("an answer")
+            })
+        }
+    )*};
+}
+
+impl Asked {
+    /// A service that keeps questions of so many bytes.
+    pub fn with(max_question_bytes: usize) -> Self {
+        let limits = Limits {
+            max_question_bytes,
+            ..Limits::default()
+        };
+        let registry = Registry::new(limits, Arc::new(Unobserved));
+        let registry = Arc::new(registry.with_account(Account::new(1 << 30)));
+        let service = Service::new(Arc::clone(&registry), Default::default());
+        Self { service, registry }
+    }
+
+    /// One that keeps questions, and one that keeps none.
+    pub fn both() -> [Self; 2] {
+        [Self::with(1 << 20), Self::with(1)]
+    }
+
+    pub async fn update(&self, changes: Vec<Change>, defaults: Option<DefaultConstraints>) {
+        let request = UpdateSnapshotRequest {
+            changes,
+            default_constraints: defaults,
+            ..UpdateSnapshotRequest::default()
+        };
+        let request = received::UpdateSnapshotRequest::decode(&*request.encode_to_vec());
+        let request = Request::new(request.expect("the same bytes"));
+        let updated = self.service.update_snapshot(request).await;
+        updated.expect("valid changes");
+    }
+
+    asks! {
+        filter: FilterResponse;
+        score: ScoreResponse;
+        explain: ExplainResponse;
+    }
+
+    /// How many questions were answered from what is kept.
+    pub fn hits(&self) -> u64 {
+        self.registry.counters().question_hits.sum()
+    }
+}
+
+/// Asserts that two fates are one, of the same request. On a busy machine one of them may
+/// have been too late.
+pub fn same<A: Debug + PartialEq>(got: &Fate<A>, want: &Fate<A>, request: &[u8]) {
+    let is_late = |fate: &Fate<A>| {
+        let code = fate.as_ref().err().map(|refusal| refusal.0);
+        code == Some(Code::DeadlineExceeded)
+    };
+    if !is_late(got) && !is_late(want) {
+        assert_eq!(got, want, "{}", request.escape_ascii());
+    }
+}
+
+/// What a refusal says.
+pub fn said(status: Status) -> (Code, String) {
+    // That the epoch is another one names that of the service.
+    if status.code() == Code::Aborted {
+        return (Code::Aborted, String::new());
+    }
+    (
+        status.code(),
+        format!("{} {:?}", status.message(), status.details()),
+    )
+}
+
+/// A small cluster.
+pub fn cluster() -> Vec<Change> {
+    let zones = [("n1", "a"), ("n2", "a"), ("n3", "b"), ("n4", "c")];
+    let nodes = zones.map(|(name, zone)| node(name, &[(ZONE, zone)]).change());
+    let pods = [("p1", "n1"), ("p2", "n1"), ("p3", "n3")];
+    let pods = pods.map(|(name, at)| on(pod(name, &[("app", "web")]), at).change());
+    nodes.into_iter().chain(pods).collect()
+}
