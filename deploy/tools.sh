@@ -13,10 +13,11 @@ BUF_VERSION=1.75.0
 ETCD_VERSION=v3.6.5
 KREW_VERSION=v0.5.0
 KUBERNETES_VERSION=v1.35.4
+NATS_VERSION=v2.15.2
 PROMETHEUS_OPERATOR_VERSION=v0.82.0
 
 # For one tool, in seconds: some are built from source.
-INSTALL_TIMEOUT="${INSTALL_TIMEOUT:-240}"
+INSTALL_TIMEOUT="${INSTALL_TIMEOUT:-600}"
 KUBERNETES_TIMEOUT="${KUBERNETES_TIMEOUT:-1500}"
 
 # install_cargo_tool NAME VERSION. Unoptimized: it compiles in a third of the time,
@@ -149,6 +150,22 @@ install_etcd() {
         build_go_module "$directory" etcd "$module" "$ETCD_VERSION" || return 1
         find_etcd
     fi
+}
+
+# find_nats: the nats-server that was installed. The system's is not asked: the log
+# refuses those that are older.
+find_nats() {
+    local binary="$TOOLS/nats-server-$NATS_VERSION/nats-server"
+    if [ ! -x "$binary" ]; then
+        echo "nats-server $NATS_VERSION is not installed; install_nats in deploy/tools.sh" \
+            "builds it" >&2
+        return 1
+    fi
+    echo "$binary"
+}
+
+install_nats() {
+    install_go_tool nats-server "$NATS_VERSION" github.com/nats-io/nats-server/v2
 }
 
 # A directory with the definitions of ServiceMonitor and PrometheusRule.

@@ -1,6 +1,7 @@
 """Runs every query of the dashboard and the alerts against a real Prometheus.
 
-Starts a server and a Prometheus on free ports, makes calls of many kinds, and
+Starts a server and a Prometheus on free ports, and a server with a log where
+nats-server is installed; makes calls of many kinds, and
 fails if a query of the dashboard has no answer, if a rule fails, or if a metric
 that a query names is not one of the server's. With --draw FILE the answers of
 the dashboard are drawn.
@@ -27,7 +28,11 @@ BINARY = os.environ["EVENKEEL"]
 CONDITIONAL = {
     "evenkeel_tls_certificate_expiry_seconds": "with TLS",
     "process_memory_limit_bytes": "in a container with a limit",
+    "evenkeel_kubernetes_troubles": "with --kubernetes",
 }
+# Of metrics that only servers with --log have, which a nats-server is needed for.
+OF_LOGS = "evenkeel_log_"
+NATS = os.environ.get("NATS_SERVER")
 SCRAPE = 1
 WINDOW = 10
 
@@ -75,13 +80,13 @@ def until(what, probe, seconds=60):
 class Server:
     """A server with an admin port."""
 
-    def __init__(self, directory):
-        self.log = directory / "server.log"
+    def __init__(self, directory, name, *flags):
+        self.log = directory / f"{name}.log"
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(
                 [BINARY, "serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]
                 + ["--log-format", "json", "--drain-pause", "0s", "--max-replicas", "1000"]
-                + ["--state-dir", str(directory / "state")],
+                + list(flags),
                 stderr=log,
             )
         self.address = until("the server listens", lambda: self.logged("listening"))
@@ -102,14 +107,14 @@ class Server:
 
 
 class Prometheus:
-    """A Prometheus that scrapes a server."""
+    """A Prometheus that scrapes servers."""
 
-    def __init__(self, directory, admin):
+    def __init__(self, directory, admins):
         config = {
             "global": {"scrape_interval": f"{SCRAPE}s", "evaluation_interval": f"{SCRAPE}s"},
             "rule_files": [str(ALERTS.resolve())],
             "scrape_configs": [
-                {"job_name": "evenkeel", "static_configs": [{"targets": [admin]}]}
+                {"job_name": "evenkeel", "static_configs": [{"targets": admins}]}
             ],
         }
         # JSON is YAML.
@@ -142,6 +147,24 @@ class Prometheus:
     def is_scraping(self):
         targets = self.get("targets")["activeTargets"]
         return all(target["health"] == "up" for target in targets) and targets
+
+
+def start_servers(directory, processes):
+    """A server, and one of a fleet where there can be one."""
+    servers = [Server(directory, "server", "--state-dir", str(directory / "state"))]
+    processes.append(servers[0].process)
+    if NATS:
+        port = free_port()
+        command = [NATS, "--jetstream", "--addr", "127.0.0.1", "--port", str(port)]
+        command += ["--store_dir", str(directory / "nats")]
+        processes.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
+        flags = ["--log", f"nats://127.0.0.1:{port}", "--fleet", "check", "--log-replicas", "1"]
+        # It connects once the nats-server listens.
+        servers.append(Server(directory, "member", *flags))
+        processes.append(servers[1].process)
+    else:
+        print("no nats-server: queries of its metrics are not asked", file=sys.stderr)
+    return servers
 
 
 def make_calls(server, directory, seconds):
@@ -186,6 +209,8 @@ def check(server, prometheus):
     """What is wrong."""
     faults = []
     for panel, _, query in queries():
+        if OF_LOGS in query and not NATS:
+            continue
         if not prometheus.get("query", query=query)["result"]:
             faults.append(f"panel {panel['title']!r} shows nothing: {query}")
     # Each group is evaluated when its interval is over, not at the start.
@@ -197,7 +222,8 @@ def check(server, prometheus):
     # A query that names no metric there is would be silent for ever.
     known = set(prometheus.get("label/__name__/values")) | set(CONDITIONAL)
     known |= {rule["name"] for rule in rules}
-    for name in sorted(names("\n".join(rule["query"] for rule in rules)) - known):
+    unknown = names("\n".join(rule["query"] for rule in rules)) - known
+    for name in sorted(unknown if NATS else {n for n in unknown if not n.startswith(OF_LOGS)}):
         faults.append(f"an alert names {name}, which is no metric of the server")
     print(f"{len(list(queries()))} queries of the dashboard, {len(rules)} rules")
     return faults
@@ -210,12 +236,14 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         directory = pathlib.Path(directory)
         try:
-            server = Server(directory)
-            processes.append(server.process)
-            prometheus = Prometheus(directory, server.admin)
+            servers = start_servers(directory, processes)
+            server = servers[0]
+            prometheus = Prometheus(directory, [server.admin for server in servers])
             processes.append(prometheus.process)
             until("the server is scraped", prometheus.is_scraping)
             began = time.time()
+            for member in servers[1:]:
+                member.run("synth", "--into", "--nodes", "30", "--pods", "300", "--workloads", "5")
             make_calls(server, directory, seconds)
             time.sleep(2 * SCRAPE)
             faults = check(server, prometheus)
@@ -224,7 +252,8 @@ def main():
 
                 draw.dashboard(list(queries()), prometheus.get, began, draw_to)
         finally:
-            for process in processes:
+            # A server drains before its nats-server ends.
+            for process in reversed(processes):
                 process.send_signal(signal.SIGTERM)
                 process.wait(timeout=30)
     for fault in faults:

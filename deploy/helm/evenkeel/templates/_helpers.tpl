@@ -100,6 +100,24 @@ seccompProfile:
 {{- $_ := set $settings "durability" . }}
 {{- end }}
 {{- end }}
+{{- if .Values.log.enabled }}
+{{- if not .Values.log.servers }}
+{{- fail "log.enabled needs log.servers" }}
+{{- end }}
+{{- $_ := set $settings "log" .Values.log.servers }}
+{{- $_ := set $settings "fleet" (.Values.log.fleet | default .Release.Name) }}
+{{- $_ := set $settings "log-replicas" .Values.log.replicas }}
+{{- $keys := dict
+  "log-credentials" .Values.log.credentialsKey
+  "log-ca" .Values.log.caKey
+  "log-certificate" .Values.log.certificateKey
+  "log-key" .Values.log.keyKey }}
+{{- range $name, $key := $keys }}
+{{- if $key }}
+{{- $_ := set $settings $name (printf "/etc/evenkeel/log/%s" $key) }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- $settings = mergeOverwrite $settings .Values.settings }}
 {{- range $name, $value := $settings }}
 {{ $name }} = {{ toJson $value }}
