@@ -2,6 +2,7 @@
 //! on, and under the name that the refusal has. The documents tell its default.
 
 use std::collections::BTreeSet;
+use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -80,8 +81,9 @@ async fn exceed(limit: Limit, server: &Server) {
     let status: Status = match limit {
         Limit::Connections => {
             let open = || TcpStream::connect(server.address()).expect("the port is open");
-            drop([open(), open()]);
-            return;
+            // The first has to be there still when the second one comes.
+            let [_first, second] = [open(), open()];
+            return closed_by_the_server(second);
         }
         Limit::MessageBytes => refusal(client.update_snapshot(update(70)).await),
         Limit::MemoryBytes => refusal(client.update_snapshot(update(60)).await),
@@ -238,6 +240,18 @@ async fn exceed(limit: Limit, server: &Server) {
         }
     };
     assert_over(limit.name(), &status);
+}
+
+/// Waits until the server has closed a connection.
+fn closed_by_the_server(mut connection: TcpStream) {
+    let deadline = Some(DEADLINE);
+    connection.set_read_timeout(deadline).expect("not zero");
+    let read = connection.read(&mut [0; 64]);
+    let kind = read.as_ref().err().map(std::io::Error::kind);
+    assert!(
+        matches!(read, Ok(0)) || kind == Some(ErrorKind::ConnectionReset),
+        "{read:?}"
+    );
 }
 
 /// Asks two questions of a stream that wait; why the second one is refused.
