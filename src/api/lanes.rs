@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::background::Background;
 use super::error::Error;
-use super::slots::{CallSlots, CallerKey};
+use super::slots::{CallSlots, CallerKey, Seats};
 use crate::limits::{Limit, Limits};
 
 /// A batch with at least this many changes is applied beside the threads that
@@ -40,7 +40,7 @@ const NICENESS: i32 = 10;
 /// The lanes of a service.
 #[derive(Clone)]
 pub struct Lanes {
-    deciding: Arc<Semaphore>,
+    deciding: Seats,
     /// A slot for each decision that runs or waits.
     decisions: CallSlots,
     writes: Arc<Semaphore>,
@@ -64,7 +64,7 @@ impl Lanes {
     pub fn new(limits: &Limits) -> Self {
         let running = limits.max_running_decisions;
         Self {
-            deciding: Arc::new(Semaphore::new(running)),
+            deciding: Seats::new(running),
             decisions: CallSlots::and_more(Limit::WaitingDecisions, limits, running),
             writes: Arc::new(Semaphore::new(WRITES)),
             looks: Arc::new(Semaphore::new(LOOKS)),
@@ -100,9 +100,10 @@ impl Lanes {
     }
 
     /// Runs a decision, which can ask whether its deadline has passed or its
-    /// caller is gone. A decision over the limit, or over its
-    /// caller's share of it, is refused at once. A decision whose deadline passes while it
-    /// waits never runs.
+    /// caller is gone. A caller's decisions wait for one another rather than for
+    /// those of others. A decision over the limit, or
+    /// over its caller's share of it, is refused at once. A decision whose deadline
+    /// passes while it waits never runs.
     ///
     /// # Errors
     /// [`Error::OverLimit`], [`Error::Deadline`].
@@ -116,9 +117,9 @@ impl Lanes {
         // A cancelled call drops its guard.
         let gone = CancellationToken::new();
         let _guard = gone.clone().drop_guard();
-        let slot = slot(&self.deciding, deadline).await?;
+        let seat = until(deadline, place.seat(&self.deciding)).await??;
         let done = self.aside.run(move || {
-            let _held = (slot, place);
+            let _held = (seat, place);
             let is_late = || deadline.is_some_and(|at| Instant::now() > at);
             work(&|| gone.is_cancelled() || is_late())
         });

@@ -2,13 +2,15 @@
 //!
 //! A caller may hold no more slots than are left free, which is half of them
 //! when it is alone. So one caller never takes all, and later callers find
-//! some.
+//! some. The calls with a slot may have to wait for one of fewer seats; they are
+//! shared as well.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::error::Error;
 use crate::access::CallerIdentity;
@@ -60,7 +62,15 @@ struct LimitSlots {
 #[derive(Default)]
 struct HeldSlot {
     all: usize,
-    by_caller: HashMap<CallerKey, usize>,
+    by_caller: HashMap<CallerKey, CallerSlots>,
+}
+
+/// What one caller holds.
+#[derive(Default)]
+struct CallerSlots {
+    count: usize,
+    /// For the seats that it may have; made for the first call that needs one.
+    seats: Option<Arc<Semaphore>>,
 }
 
 impl CallSlots {
@@ -93,7 +103,7 @@ impl CallSlots {
     pub fn take(&self, who: &CallerKey) -> Result<CallSlot, Error> {
         let mut held = self.0.held.lock();
         let free = self.0.count - held.all;
-        let own = held.by_caller.get(who).copied().unwrap_or(0);
+        let own = held.by_caller.get(who).map_or(0, |own| own.count);
         // Whoever is nowhere may be many.
         let takes_too_many = own > free && *who != CallerKey::Nobody;
         if free == 0 || takes_too_many {
@@ -104,7 +114,7 @@ impl CallSlots {
             }));
         }
         held.all += 1;
-        held.by_caller.insert(who.clone(), own + 1);
+        held.by_caller.entry(who.clone()).or_default().count += 1;
         Ok(CallSlot {
             slots: Arc::clone(&self.0),
             who: who.clone(),
@@ -118,13 +128,65 @@ pub struct CallSlot {
     who: CallerKey,
 }
 
+impl CallSlot {
+    /// A seat, once there is one that the caller may have.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] when it cannot be waited for.
+    pub async fn seat(&self, seats: &Seats) -> Result<Seat, Error> {
+        let own = self.own(seats).acquire_owned().await;
+        let own = own.map_err(|_| Error::Internal)?;
+        let seat = Arc::clone(&seats.all).acquire_owned().await;
+        let seat = seat.map_err(|_| Error::Internal)?;
+        Ok(Seat { _both: (seat, own) })
+    }
+
+    /// For as many seats as the caller may have.
+    fn own(&self, seats: &Seats) -> Arc<Semaphore> {
+        let share = match self.who {
+            CallerKey::Nobody => seats.count,
+            _ => seats.count.div_ceil(2),
+        };
+        let mut held = self.slots.held.lock();
+        let own = held.by_caller.entry(self.who.clone()).or_default();
+        let seats = own
+            .seats
+            .get_or_insert_with(|| Semaphore::new(share).into());
+        Arc::clone(seats)
+    }
+}
+
+/// Seats for work that runs. A caller has at most half of them, and queues for
+/// those with one call at a time for each. So of what one caller asks a thousand
+/// times, no more than that is ever before another's question.
+#[derive(Clone)]
+pub struct Seats {
+    count: usize,
+    all: Arc<Semaphore>,
+}
+
+impl Seats {
+    /// So many, all free.
+    pub fn new(count: usize) -> Self {
+        Self {
+            count,
+            all: Arc::new(Semaphore::new(count)),
+        }
+    }
+}
+
+/// A seat that is held.
+pub struct Seat {
+    _both: (OwnedSemaphorePermit, OwnedSemaphorePermit),
+}
+
 impl Drop for CallSlot {
     fn drop(&mut self) {
         let mut held = self.slots.held.lock();
         held.all -= 1;
         if let Some(own) = held.by_caller.get_mut(&self.who) {
-            *own -= 1;
-            if *own == 0 {
+            own.count -= 1;
+            if own.count == 0 {
                 held.by_caller.remove(&self.who);
             }
         }
@@ -172,6 +234,76 @@ mod tests {
             assert_eq!(slots.held(), 0);
             assert!(slots.0.held.lock().by_caller.is_empty());
         }
+    }
+
+    /// How many of the calls of callers sit, when each caller has so many calls.
+    async fn seated(seats: usize, calls: &[(CallerKey, usize)]) -> Vec<usize> {
+        let slots = CallSlots::new(Limit::Feeds, &Limits::default());
+        let (seats, sat) = (Seats::new(seats), Arc::new(Mutex::new(Vec::new())));
+        for (number, (who, count)) in calls.iter().enumerate() {
+            for _ in 0..*count {
+                let slot = slots.take(who).expect("there is room");
+                let (seats, sat) = (seats.clone(), Arc::clone(&sat));
+                tokio::spawn(async move {
+                    let _seat = slot.seat(&seats).await;
+                    sat.lock().push(number);
+                    std::future::pending::<()>().await;
+                });
+            }
+        }
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        let sat = sat.lock();
+        let of = |number| sat.iter().filter(|sitting| **sitting == number).count();
+        (0..calls.len()).map(of).collect()
+    }
+
+    #[tokio::test]
+    async fn a_caller_leaves_half_of_the_seats() {
+        for (seats, calls, expected) in [
+            (1, &[(caller(1), 9)][..], &[1][..]),
+            (2, &[(caller(1), 9)], &[1]),
+            (2, &[(caller(1), 9), (caller(2), 9)], &[1, 1]),
+            (5, &[(caller(1), 9), (caller(2), 1)], &[3, 1]),
+            (
+                4,
+                &[(caller(1), 9), (caller(2), 9), (caller(3), 9)],
+                &[2, 2, 0],
+            ),
+            (4, &[(CallerKey::Nobody, 9)], &[4]),
+        ] {
+            assert_eq!(seated(seats, calls).await, expected, "{seats} {calls:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn callers_wait_for_seats_in_turn() {
+        let slots = CallSlots::new(Limit::Feeds, &Limits::default());
+        let seats = Seats::new(1);
+        let (first, second) = (caller(1), caller(2));
+        let slot = slots.take(&first).expect("there is room");
+        let seat = slot.seat(&seats).await.expect("it is free");
+        let (ran, mut order) = tokio::sync::mpsc::unbounded_channel();
+        for who in [&first, &first, &first, &second, &second] {
+            let slot = slots.take(who).expect("there is room");
+            let (seats, ran, who) = (seats.clone(), ran.clone(), who.clone());
+            tokio::spawn(async move {
+                let _seat = slot.seat(&seats).await.expect("in its turn");
+                ran.send(who).expect("somebody looks");
+            });
+            // It waits.
+            tokio::task::yield_now().await;
+        }
+        drop((ran, seat));
+        let mut seen = Vec::new();
+        while let Some(who) = order.recv().await {
+            seen.push(who);
+        }
+        assert_eq!(
+            seen,
+            [second.clone(), first.clone(), second, first.clone(), first]
+        );
     }
 
     #[test]

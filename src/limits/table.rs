@@ -273,7 +273,8 @@ table! {
 
     /// Long decisions that run at once.
     ///
-    /// The default is one per processor. Place, Explain and DescribeSpread may
+    /// The default is two per processor. One caller runs at most half of them, so
+    /// that another's need not wait for one of its to end. Place, Explain and DescribeSpread may
     /// take long, and Filter and Score with an overlay, many candidates, or on
     /// a very large snapshot. Other decisions run at once.
     RunningDecisions, max_running_decisions, "max-running-decisions", "decisions at work":
@@ -363,8 +364,8 @@ impl Limits {
 }
 
 impl Default for Limits {
-    /// The defaults of the table. Memory is not limited; as many long decisions
-    /// run as there are processors, and 16 times as many wait.
+    /// The defaults of the table. Memory is not limited; two long decisions for
+    /// each processor run, and 16 wait.
     fn default() -> Self {
         let mut limits = Self::all(usize::MAX, Duration::from_secs(3_600), NodeNames::Dns);
         for &limit in Limit::ALL {
@@ -372,7 +373,7 @@ impl Default for Limits {
                 limits.set(limit, default);
             }
         }
-        limits.max_running_decisions = processors();
+        limits.max_running_decisions = 2 * processors();
         limits.max_waiting_decisions = 16 * processors();
         limits
     }

@@ -115,6 +115,37 @@ async fn a_caller_leaves_room_for_decisions_of_others() {
     placed.expect("no panic").expect("it has room");
 }
 
+/// What one caller asks runs beside what another does, however much that is.
+#[tokio::test]
+async fn no_long_decision_waits_for_those_of_another_caller() {
+    let flags = [
+        "--max-running-decisions",
+        "2",
+        "--max-waiting-decisions",
+        "14",
+    ];
+    let server = Server::start(&flags);
+    let greedy = client_at(&server, [127, 0, 0, 2]).await;
+    fill(&mut greedy.clone(), NODES).await;
+    let mut places = JoinSet::new();
+    for _ in 0..8 {
+        let mut client = greedy.clone();
+        places.spawn(async move { client.place(long_place()).await.map(drop) });
+    }
+    // Until all of them wait.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let mut modest = client_at(&server, [127, 0, 0, 3]).await;
+    let mut small = long_place();
+    small.replicas = 1;
+    for _ in 0..3 {
+        let placed = timeout(DEADLINE, modest.place(small.clone())).await;
+        placed.expect("in time").expect("it has room");
+    }
+    let first = std::iter::from_fn(|| places.try_join_next()).count();
+    assert!(first <= 1, "{first} of another caller's came first");
+    places.shutdown().await;
+}
+
 /// Small decisions wait for a batch where they are, not among the long ones.
 #[tokio::test]
 async fn beside_a_feed_no_small_decision_is_refused() {
