@@ -9,6 +9,7 @@ mod clock;
 mod counters;
 mod counts;
 mod history;
+mod locks;
 mod objects;
 mod state;
 

@@ -13,6 +13,7 @@ use super::partitions::{Moves, PartitionsInUse};
 use super::topology::Topology;
 use super::upkeep::Upkeep;
 use crate::snapshot::budget::Budget;
+use crate::snapshot::locks::write_between_reads;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::slots::Slot;
 
@@ -112,7 +113,7 @@ impl PartitionedNodes {
                 Some(base) => self.follow_base(base, key, (upkeep, by), budget)?,
                 None => self.look(key, budget)?,
             };
-            let mut partitions = self.partitions.write();
+            let mut partitions = write_between_reads(&self.partitions);
             let bytes = partition.memory_bytes();
             // Those of an imagined copy go with the decision.
             let counts = self.base.is_none();
@@ -247,7 +248,7 @@ impl PartitionedNodes {
 
     /// Drops the partitions that were last used before tick `since`.
     pub fn drop_idle_partitions(&self, since: u64, upkeep: &Upkeep) {
-        let mut partitions = self.partitions.write();
+        let mut partitions = write_between_reads(&self.partitions);
         partitions.drop_idle(since, upkeep.discarded());
         if upkeep.is_process_full() {
             partitions.drop_half(upkeep.discarded());

@@ -174,12 +174,33 @@ impl WatchedSelectors {
         index
     }
 
-    fn unwatch(&mut self, index: usize) -> SelectorViews {
-        let watched = self.selectors.remove(index);
-        for set in &watched.sets {
-            self.watchers[set.index()].retain(|watcher| watcher.selector != index);
+    /// Takes selectors out. Looks at the watchers of each label set once, however
+    /// many of these selectors match it.
+    fn unwatch(&mut self, all: &[usize]) -> Vec<SelectorViews> {
+        let taken = all.iter().map(|index| self.selectors.remove(*index));
+        let taken: Vec<WatchedEntry> = taken.collect();
+        let mut watched = vec![false; self.watchers.len()];
+        for set in taken.iter().flat_map(|entry| &entry.sets) {
+            watched[set.index()] = true;
         }
-        match watched.selector.required_pair() {
+        let watched = self.watchers.iter_mut().zip(watched);
+        for (watchers, _) in watched.filter(|(_, is_watched)| *is_watched) {
+            watchers.retain(|watcher| self.selectors.contains(watcher.selector));
+        }
+        for (entry, index) in taken.iter().zip(all) {
+            self.forget(&entry.selector, *index);
+        }
+        let views = taken.into_iter().map(|entry| SelectorViews {
+            selector: entry.selector,
+            sets: entry.sets,
+            views: entry.views,
+        });
+        views.collect()
+    }
+
+    /// No longer finds a selector.
+    fn forget(&mut self, selector: &Selector, index: usize) {
+        match selector.required_pair() {
             Some((key, value)) => {
                 let pair = (key.into(), value.into());
                 let of_pair = self
@@ -193,12 +214,7 @@ impl WatchedSelectors {
             }
             None => self.unpaired.retain(|other| *other != index),
         }
-        self.by_selector.remove(&watched.selector);
-        SelectorViews {
-            selector: watched.selector,
-            sets: watched.sets,
-            views: watched.views,
-        }
+        self.by_selector.remove(selector);
     }
 
     /// Follows a label set that a first pod has.
@@ -283,8 +299,7 @@ impl WatchedSelectors {
             .iter()
             .filter(|(_, watched)| watched.views.is_empty());
         let unused: Vec<usize> = unused.map(|(index, _)| index).collect();
-        let unused = unused.into_iter().map(|index| self.unwatch(index));
-        let unused = unused.collect();
+        let unused = self.unwatch(&unused);
         if self.selectors.is_empty() {
             self.watchers = Vec::new();
             self.watcher_bytes = 0;

@@ -22,6 +22,7 @@ use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::counts::query::Query;
 use crate::snapshot::counts::upkeep::Upkeep;
 use crate::snapshot::counts::view::View;
+use crate::snapshot::locks::write_between_reads;
 use crate::snapshot::objects::change::{Batch, Form, ObjectId, ValidChange};
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::kind::ObjectKind;
@@ -228,7 +229,7 @@ impl Fork<'_> {
             );
         }
         let upkeep = &self.state.upkeep;
-        let mut views = namespace.views().write();
+        let mut views = write_between_reads(namespace.views());
         views.keep(upkeep, query, view, matched);
     }
 }

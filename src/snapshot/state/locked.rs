@@ -3,11 +3,10 @@
 
 use std::sync::Arc;
 
-use parking_lot::{RwLock, RwLockReadGuard};
-
 use super::namespace::Namespace;
 use super::shards::{Shard, SharedObjects, State};
 use crate::snapshot::budget::Delay;
+use crate::snapshot::locks::read;
 use crate::snapshot::objects::requested::RequestedTable;
 
 /// One revision of a namespace, which cannot change.
@@ -23,15 +22,6 @@ pub struct LockedNamespace<'a> {
     pub requested: Option<Arc<RequestedTable>>,
     /// Where the namespace is; `None` if there is none of the name.
     pub shard: Option<&'a Arc<Shard>>,
-}
-
-/// Locks something to read it. [`Delay::Held`] instead of waiting for whoever
-/// changes it, unless it `waits`.
-fn read<T>(lock: &RwLock<T>, waits: bool) -> Result<RwLockReadGuard<'_, T>, Delay> {
-    match waits {
-        true => Ok(lock.read()),
-        false => lock.try_read().ok_or(Delay::Held),
-    }
 }
 
 /// How a namespace is locked.

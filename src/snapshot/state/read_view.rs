@@ -19,6 +19,7 @@ use crate::snapshot::counts::query::Query;
 use crate::snapshot::counts::upkeep::Upkeep;
 use crate::snapshot::counts::view::View;
 use crate::snapshot::counts::views::Views;
+use crate::snapshot::locks;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
 use crate::snapshot::objects::nodes::Nodes;
@@ -104,15 +105,21 @@ pub trait ViewStore {
     ) -> Arc<View>;
 }
 
-/// The namespace of a state, which is locked for reading.
-impl ViewStore for RwLock<Views> {
+/// The views of a namespace of a state, which is locked for reading.
+pub(super) struct LockedViews<'a> {
+    pub views: &'a RwLock<Views>,
+    /// Whether to wait for who keeps one.
+    pub waits: bool,
+}
+
+impl ViewStore for LockedViews<'_> {
     fn find(
         &self,
         query: Query<'_>,
         id: PartitionId,
         upkeep: &Upkeep,
     ) -> Result<Option<Arc<View>>, Delay> {
-        let views = self.try_read().ok_or(Delay::Held)?;
+        let views = locks::read(self.views, self.waits)?;
         let is_current = views.version() == upkeep.version();
         let found = is_current.then(|| views.find(query.selector, id)).flatten();
         Ok(found.map(Arc::clone))
@@ -126,7 +133,7 @@ impl ViewStore for RwLock<Views> {
         _: &PartitionInUse,
         upkeep: &Upkeep,
     ) -> Arc<View> {
-        match self.try_write() {
+        match self.views.try_write() {
             Some(mut views) => views.keep(upkeep, query, view, matched),
             None => Arc::new(view),
         }

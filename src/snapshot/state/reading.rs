@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use super::fork::Fork;
 use super::frozen::NoBatch;
 use super::pod_groups::PodGroups;
-use super::read_view::{ReadView, ViewStore};
+use super::read_view::{LockedViews, ReadView, ViewStore};
 use super::shards::State;
 use crate::account::Part;
 use crate::snapshot::budget::{AT_ONCE, Budget, Delay};
@@ -119,6 +119,10 @@ impl State {
             {
                 shard.viewed.store(true, Ordering::Relaxed);
             }
+            let views = LockedViews {
+                views: locked.namespace.views(),
+                waits,
+            };
             decide(ReadView {
                 revision: locked.revision,
                 nodes: locked.shared.nodes.nodes(),
@@ -130,9 +134,7 @@ impl State {
                 upkeep: &self.upkeep,
                 id: DecisionId::next(),
                 budget: &budget,
-                views: locked
-                    .shard
-                    .map(|_| locked.namespace.views() as &dyn ViewStore),
+                views: locked.shard.map(|_| &views as &dyn ViewStore),
                 unknown_deletes: &[],
             })
         })?;

@@ -21,6 +21,7 @@ use crate::account::{Account, Part, heap};
 use crate::limits::processors;
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::counts::upkeep::Upkeep;
+use crate::snapshot::locks::write_between_reads;
 use crate::snapshot::objects::change::{Batch, Form};
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::nominated::Nominations;
@@ -237,7 +238,7 @@ impl State {
         for shard in viewed.collect::<Vec<_>>() {
             let namespace = shard.namespace.read();
             let shared = self.shared.read();
-            let mut views = namespace.views().write();
+            let mut views = write_between_reads(namespace.views());
             let version = self.upkeep.version();
             views.change(&self.upkeep, |views| {
                 views.sync(version);
