@@ -14,7 +14,7 @@ use super::error::Error;
 use super::lanes::Lanes;
 use super::measured::{MeasuredAnswer, try_measured};
 use super::slots::CallerKey;
-use crate::snapshot::{Batch, Delay, ReadView, Snapshot};
+use crate::snapshot::{Attempt, Batch, Delay, ReadView, Snapshot};
 
 /// How long a decision waits here for a lock that is held, each time in
 /// milliseconds. Most batches take no longer. A decision that has to wait
@@ -26,9 +26,7 @@ const HELD_WAITS_MS: [u64; 5] = [1, 2, 4, 8, 16];
 enum DecisionPace<'a> {
     /// It must be so short that other calls can wait for it. A longer decision
     /// is not answered.
-    AtOnce,
-    /// As short, and it may wait for the lock of a change under way.
-    Soon,
+    Short(Attempt),
     /// As long as it needs, until this says that nobody waits for the answer.
     Aside(&'a dyn Fn() -> bool),
 }
@@ -65,7 +63,7 @@ impl<A: MeasuredAnswer + AboutPod + Send + 'static> Deciding<A> {
     /// # Errors
     /// Why that is not possible.
     pub fn at_once(&mut self) -> Result<Response<A>, Delay> {
-        self.answer(DecisionPace::AtOnce)
+        self.answer(DecisionPace::Short(Attempt::First))
     }
 
     /// Decides what was not possible [at once](Self::at_once).
@@ -87,12 +85,12 @@ impl<A: MeasuredAnswer + AboutPod + Send + 'static> Deciding<A> {
             // Start to listen before looking, so that no move is missed.
             let on = Arc::clone(&self.on);
             let moved = on.moved();
-            answered = self.answer(DecisionPace::AtOnce);
-            if answered.is_err() {
+            answered = self.answer(DecisionPace::Short(Attempt::Repeated));
+            if answered.as_ref().err() == Some(&Delay::Held) {
                 // The lock may be held by a change that does not move the
                 // snapshot.
                 let _ = timeout(Duration::from_millis(wait), moved).await;
-                answered = self.answer(DecisionPace::AtOnce);
+                answered = self.answer(DecisionPace::Short(Attempt::Repeated));
             }
         }
         match answered {
@@ -111,7 +109,7 @@ impl<A: MeasuredAnswer + AboutPod + Send + 'static> Deciding<A> {
         deadline: Option<Instant>,
     ) -> Result<Response<A>, Error> {
         let run = move || {
-            let answered = self.answer(DecisionPace::Soon);
+            let answered = self.answer(DecisionPace::Short(Attempt::Waiting));
             answered.map_err(|_| Box::new(self))
         };
         match lanes.wait(deadline, run).await? {
@@ -182,16 +180,13 @@ impl<A: MeasuredAnswer + AboutPod + Send + 'static> Deciding<A> {
                 })
             }
             // A decision with an overlay takes long.
-            DecisionPace::AtOnce | DecisionPace::Soon if !request.overlay.is_empty() => {
-                Err(Delay::Long)
-            }
-            DecisionPace::AtOnce | DecisionPace::Soon => {
+            DecisionPace::Short(_) if !request.overlay.is_empty() => Err(Delay::Long),
+            DecisionPace::Short(attempt) => {
                 let afforded = |read_view: ReadView<'_>| {
                     let affords = read_view.affords(request.units(&read_view));
                     affords.then(|| answer(&read_view))
                 };
-                let waits = matches!(pace, DecisionPace::Soon);
-                let answered = on.read_at_once(namespace, waits, afforded)?;
+                let answered = on.read_at_once(namespace, attempt, afforded)?;
                 answered.ok_or(Delay::Long)
             }
         }

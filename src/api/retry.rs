@@ -9,7 +9,7 @@ use super::request;
 use crate::access::Caller;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
-use crate::snapshot::{Limits, Reserving, Retryable};
+use crate::snapshot::{Limits, Reserving, Retryable, Snapshot};
 
 /// Checks the id of a request.
 pub fn check(wire: &v1::PlaceRequest, limits: &Limits, faults: &mut Violations) {
@@ -55,11 +55,13 @@ fn hash(bytes: &[u8]) -> [u8; 32] {
 }
 
 /// The answer that came of reserving: the one that was made, or that of the
-/// first time.
+/// first time, with the ids that its reservations have now. A server that may
+/// have lost updates begins a new epoch, and ids are of an epoch.
 ///
 /// # Errors
 /// The id is that of another request.
 pub fn answer<T>(
+    snapshot: &Snapshot,
     reserving: Reserving<T>,
     repeated: impl FnOnce(v1::PlaceResponse) -> T,
 ) -> Result<T, Error> {
@@ -67,7 +69,11 @@ pub fn answer<T>(
         Reserving::Done(answer) => Ok(answer),
         Reserving::Repeated(bytes) => {
             let kept = v1::PlaceResponse::decode(&*bytes);
-            Ok(repeated(kept.map_err(|_| Error::Internal)?))
+            let mut kept = kept.map_err(|_| Error::Internal)?;
+            for placement in &mut kept.placements {
+                placement.reservation_id = snapshot.current_id(&placement.reservation_id);
+            }
+            Ok(repeated(kept))
         }
         Reserving::KeyTaken => {
             let mut faults = Violations::default();

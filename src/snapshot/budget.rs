@@ -23,8 +23,38 @@ pub enum Delay {
 /// ns.
 pub type Units = u64;
 
-/// What a decision costs at most on a thread that serves others: about 5 ms.
-pub const AT_ONCE: Units = 1_000_000;
+/// What a decision costs at most on a thread that serves others: about 2 ms.
+const AT_ONCE: Units = 400_000;
+
+/// What it costs at most where it is made again and again until nobody holds a
+/// lock that it needs: about 0.5 ms.
+const AGAIN: Units = 100_000;
+
+/// An attempt to decide where others wait for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attempt {
+    /// The first one.
+    First,
+    /// One more, after a lock was held.
+    Repeated,
+    /// One that waits for locks.
+    Waiting,
+}
+
+impl Attempt {
+    /// What it may cost.
+    pub fn budget<'a>(self) -> Budget<'a> {
+        Budget::of(match self {
+            Self::First => AT_ONCE,
+            Self::Repeated | Self::Waiting => AGAIN,
+        })
+    }
+
+    /// Whether it waits for locks.
+    pub fn waits(self) -> bool {
+        self == Self::Waiting
+    }
+}
 
 /// How much work is done between two checks whether to continue: about 1 ms.
 const SLICE: Units = 200_000;

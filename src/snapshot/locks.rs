@@ -38,3 +38,43 @@ pub fn write_between_reads<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
     }
     lock.write()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_writer_that_waits_holds_up_no_reader() {
+        let lock = RwLock::new(0);
+        thread::scope(|scope| {
+            let reading = lock.read();
+            let writer = scope.spawn(|| *write_between_reads(&lock) += 1);
+            // It waits; one that queues is there by now as well.
+            thread::sleep(PAUSE * 20);
+            assert!(!writer.is_finished());
+            assert!(lock.try_read().is_some(), "readers are held up");
+            drop(reading);
+        });
+        assert_eq!(*lock.read(), 1);
+    }
+
+    #[test]
+    fn a_writer_gets_its_turn_among_readers_that_never_end() {
+        let (lock, done) = (RwLock::new(0), RwLock::new(false));
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !*done.read() {
+                        let _reading = lock.read();
+                        thread::sleep(PAUSE);
+                    }
+                });
+            }
+            for _ in 0..10 {
+                *write_between_reads(&lock) += 1;
+            }
+            *done.write() = true;
+        });
+        assert_eq!(*lock.read(), 10);
+    }
+}

@@ -14,7 +14,7 @@ mod objects;
 mod state;
 
 pub use crate::limits::Limits;
-pub use budget::{Budget, Delay, Units};
+pub use budget::{Attempt, Budget, Delay, Units};
 pub use clock::{Clock, Moment, Now, system as system_clock};
 pub use counters::{SnapshotCounters, Striped};
 pub use counts::domain::DomainId;

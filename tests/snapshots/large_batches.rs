@@ -11,7 +11,8 @@ use crate::support::model::{Stored, delete};
 use evenkeel::matching::Path;
 use evenkeel::proto::v1::{Change, Pod};
 use evenkeel::snapshot::{
-    Batch, DecidedPicks, Hold, Limits, Offer, ReadView, Registry, Reserved, Snapshot, Unobserved,
+    Attempt, Batch, DecidedPicks, Hold, Limits, Offer, ReadView, Registry, Reserved, Snapshot,
+    Unobserved,
 };
 use evenkeel::spread::{Filter, NodeChecks, Question};
 use evenkeel::verify::verify;
@@ -105,7 +106,9 @@ fn a_large_batch_is_seen_whole() {
     };
     let read = || {
         // In turn as small questions and as long ones do.
-        if let Ok(found) = snapshot.read_at_once("default", true, |cut| counts(&cut, &by_zone)) {
+        if let Ok(found) =
+            snapshot.read_at_once("default", Attempt::Waiting, |cut| counts(&cut, &by_zone))
+        {
             check(found);
         }
         snapshot.read("default", Batch::default(), |cut| {
@@ -158,7 +161,8 @@ fn a_large_batch_holds_up_nobody() {
         let longest = parking_lot::Mutex::new(Duration::ZERO);
         let read = || {
             let start = Instant::now();
-            let found = snapshot.read_at_once("default", true, |cut| counts(&cut, &by_zone));
+            let found =
+                snapshot.read_at_once("default", Attempt::Waiting, |cut| counts(&cut, &by_zone));
             found.expect("it costs little");
             snapshot.summary();
             let mut longest = longest.lock();

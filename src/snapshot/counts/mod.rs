@@ -12,6 +12,7 @@ pub mod partitioned_nodes;
 pub mod partitions;
 pub mod query;
 pub mod recent_queries;
+pub mod selector_index;
 pub mod topology;
 pub mod upkeep;
 pub mod view;

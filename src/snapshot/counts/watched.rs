@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
 use slab::Slab;
 
 use super::partition_in_use::PartitionId;
+use super::selector_index::SelectorIndex;
 use super::view::View;
 use crate::account::heap;
 use crate::matching::Selector;
@@ -17,11 +17,7 @@ use crate::snapshot::objects::shrink;
 #[derive(Debug, Clone, Default)]
 pub struct WatchedSelectors {
     selectors: Slab<WatchedEntry>,
-    by_selector: HashMap<Arc<Selector>, usize>,
-    /// Selectors by a pair that they require; each has one key here.
-    by_pair: HashMap<(Box<str>, Box<str>), Vec<usize>>,
-    /// Selectors that require no pair.
-    unpaired: Vec<usize>,
+    index: SelectorIndex,
     /// By label set: the selectors that match it.
     watchers: Vec<Vec<Watcher>>,
     /// How many views there are.
@@ -84,14 +80,7 @@ impl WatchedEntry {
 /// What a selector takes, with all that it is found by.
 fn key_bytes(selector: &Selector) -> usize {
     let shared = heap::shared(size_of::<Selector>() + selector.heap_bytes());
-    let by_selector = heap::entry::<(Arc<Selector>, usize)>();
-    let by_pair = selector.required_pair().map_or(0, |(key, value)| {
-        let place = heap::entry::<((Box<str>, Box<str>), Vec<usize>)>();
-        // The least that a list has room for.
-        let list = heap::list::<usize>(4);
-        place + heap::block(key.len()) + heap::block(value.len()) + list
-    });
-    size_of::<WatchedEntry>() * 3 / 2 + shared + by_selector + by_pair
+    size_of::<WatchedEntry>() * 3 / 2 + shared + SelectorIndex::bytes_of(selector)
 }
 
 fn view_list(views: &Vec<Arc<View>>) -> usize {
@@ -111,7 +100,7 @@ fn push<T>(list: &mut Vec<T>, item: T, bytes: &mut usize) {
 impl WatchedSelectors {
     /// A view that is kept.
     pub fn find(&self, selector: &Selector, id: PartitionId) -> Option<&Arc<View>> {
-        let watched = &self.selectors[*self.by_selector.get(selector)?];
+        let watched = &self.selectors[self.index.find(selector)?];
         watched.views.iter().find(|view| view.partition() == id)
     }
 
@@ -126,10 +115,8 @@ impl WatchedSelectors {
         if let Some(view) = self.find(selector, view.partition()) {
             return Arc::clone(view);
         }
-        let index = match self.by_selector.get(selector) {
-            Some(index) => *index,
-            None => self.watch(selector, matched),
-        };
+        let found = self.index.find(selector);
+        let index = found.unwrap_or_else(|| self.watch(selector, matched));
         let view = Arc::new(view);
         self.bytes += view.memory_bytes();
         self.count += 1;
@@ -161,16 +148,7 @@ impl WatchedSelectors {
             push(watchers, watcher, &mut self.watcher_bytes);
         }
         self.bytes += self.selectors[index].memory_bytes();
-        match selector.required_pair() {
-            Some((key, value)) => {
-                self.by_pair
-                    .entry((key.into(), value.into()))
-                    .or_default()
-                    .push(index);
-            }
-            None => self.unpaired.push(index),
-        }
-        self.by_selector.insert(selector, index);
+        self.index.add(selector, index);
         index
     }
 
@@ -188,7 +166,7 @@ impl WatchedSelectors {
             watchers.retain(|watcher| self.selectors.contains(watcher.selector));
         }
         for (entry, index) in taken.iter().zip(all) {
-            self.forget(&entry.selector, *index);
+            self.index.remove(&entry.selector, *index);
         }
         let views = taken.into_iter().map(|entry| SelectorViews {
             selector: entry.selector,
@@ -196,25 +174,6 @@ impl WatchedSelectors {
             views: entry.views,
         });
         views.collect()
-    }
-
-    /// No longer finds a selector.
-    fn forget(&mut self, selector: &Selector, index: usize) {
-        match selector.required_pair() {
-            Some((key, value)) => {
-                let pair = (key.into(), value.into());
-                let of_pair = self
-                    .by_pair
-                    .get_mut(&pair)
-                    .expect("a paired selector is there");
-                of_pair.retain(|other| *other != index);
-                if of_pair.is_empty() {
-                    self.by_pair.remove(&pair);
-                }
-            }
-            None => self.unpaired.retain(|other| *other != index),
-        }
-        self.by_selector.remove(selector);
     }
 
     /// Follows a label set that a first pod has.
@@ -225,11 +184,7 @@ impl WatchedSelectors {
         if self.watchers.len() <= set.index() {
             self.watchers.resize_with(set.index() + 1, Vec::new);
         }
-        let by_pair = &self.by_pair;
-        let paired = sets
-            .texts(set)
-            .filter_map(|pair| by_pair.get(&PairRef(pair)));
-        let candidates: Vec<usize> = paired.flatten().chain(&self.unpaired).copied().collect();
+        let candidates = self.index.candidates(sets.texts(set));
         for index in candidates {
             let watched = &mut self.selectors[index];
             if sets.matches(set, &watched.selector) {
@@ -392,21 +347,11 @@ impl WatchedSelectors {
     /// What a view would take that is kept here, in bytes.
     pub fn cost(&self, selector: &Selector, view: &View, matched: &Vec<LabelSetId>) -> usize {
         let view = view.memory_bytes() + size_of::<Arc<View>>();
-        if self.by_selector.contains_key(selector) {
+        if self.index.find(selector).is_some() {
             return view;
         }
         let watcher = heap::list::<Watcher>(1) + size_of::<Vec<Watcher>>();
         let sets = heap::list::<LabelSetId>(matched.capacity()) + matched.len() * watcher;
         view + key_bytes(selector) + sets
-    }
-}
-
-/// A borrowed pair that finds an owned one.
-#[derive(Hash)]
-struct PairRef<'a>((&'a str, &'a str));
-
-impl hashbrown::Equivalent<(Box<str>, Box<str>)> for PairRef<'_> {
-    fn equivalent(&self, key: &(Box<str>, Box<str>)) -> bool {
-        self.0 == (&*key.0, &*key.1)
     }
 }

@@ -17,6 +17,13 @@ impl Snapshot {
             .ok()
     }
 
+    /// The id that a reservation has now which got this one, in this epoch of the
+    /// snapshot or an earlier one.
+    pub fn current_id(&self, id: &str) -> String {
+        let serial = id.rsplit('-').next().and_then(|serial| serial.parse().ok());
+        serial.map_or_else(|| id.to_owned(), |serial| self.id(serial))
+    }
+
     fn id_prefix(&self) -> &str {
         self.epoch().split('-').next().unwrap_or_default()
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use super::error::Error;
 use super::named::Snapshot;
 use crate::account::Part;
-use crate::snapshot::budget::Delay;
+use crate::snapshot::budget::{Attempt, Delay};
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::state::frozen::{COPY_SHARE, Frozen, Kept};
@@ -125,19 +125,19 @@ impl Snapshot {
         self.live().survey(namespace, is_given_up, look)
     }
 
-    /// As [`Self::read`], if it costs little. Unless it `waits`, it also gives
-    /// up when a batch holds a lock that it needs. `decide` may have run in
-    /// vain then.
+    /// As [`Self::read`], if it costs no more than this attempt may. Unless that
+    /// waits, it also gives up when somebody holds a lock that it needs. `decide`
+    /// may have run in vain then.
     ///
     /// # Errors
     /// Why it was not possible.
     pub fn read_at_once<T>(
         &self,
         namespace: &str,
-        waits: bool,
+        attempt: Attempt,
         decide: impl FnOnce(ReadView<'_>) -> T,
     ) -> Result<T, Delay> {
-        self.live().read_at_once(namespace, waits, decide)
+        self.live().read_at_once(namespace, attempt, decide)
     }
 
     /// What it is about.

@@ -313,3 +313,41 @@ impl<'a> ReadView<'a> {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::account::Account;
+    use crate::snapshot::counts::topology::DomainKey;
+
+    #[test]
+    fn who_waits_for_locks_waits_for_views_as_well() {
+        let (views, upkeep) = (RwLock::default(), Upkeep::new(0, &Account::new(0)));
+        let partition = partition::Key {
+            topology: DomainKey::Node,
+            missing_is_empty: false,
+            eligibility: partition::Eligibility::default(),
+        };
+        let query = Query {
+            selector: &Selector::Nothing,
+            partition: &partition,
+        };
+        let id = PartitionInUse::none(&partition).id;
+        let find = |waits| {
+            let views = &views;
+            let found = LockedViews { views, waits }.find(query, id, &upkeep);
+            found.map(|view| view.is_some())
+        };
+        thread::scope(|scope| {
+            let keeping = views.write();
+            assert_eq!(find(false), Err(Delay::Held));
+            let waiting = scope.spawn(|| find(true));
+            thread::sleep(Duration::from_millis(1));
+            drop(keeping);
+            assert_eq!(waiting.join().expect("no panic"), Ok(false));
+        });
+    }
+}

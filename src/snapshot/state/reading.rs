@@ -9,7 +9,7 @@ use super::pod_groups::PodGroups;
 use super::read_view::{LockedViews, ReadView, ViewStore};
 use super::shards::State;
 use crate::account::Part;
-use crate::snapshot::budget::{AT_ONCE, Budget, Delay};
+use crate::snapshot::budget::{Attempt, Budget, Delay};
 use crate::snapshot::counts::decision::DecisionId;
 use crate::snapshot::objects::change::Batch;
 
@@ -100,19 +100,19 @@ impl State {
         Budget::until(is_given_up, self.footprint.account().open(Part::Requests))
     }
 
-    /// As [`Self::read_until`], if it costs little. Unless it `waits`, it also
-    /// gives up when a batch holds a lock that it needs. `decide` may have run
-    /// in vain then.
+    /// As [`Self::read_until`], if it costs no more than this attempt may. Unless
+    /// that waits, it also gives up when somebody holds a lock that it needs.
+    /// `decide` may have run in vain then.
     ///
     /// # Errors
     /// Why it was not possible.
     pub fn read_at_once<T>(
         &self,
         namespace: &str,
-        waits: bool,
+        attempt: Attempt,
         decide: impl FnOnce(ReadView<'_>) -> T,
     ) -> Result<T, Delay> {
-        let budget = Budget::of(AT_ONCE);
+        let (budget, waits) = (attempt.budget(), attempt.waits());
         let decided = self.try_locked(namespace, waits, |locked| {
             if let Some(shard) = locked.shard
                 && !shard.viewed.load(Ordering::Relaxed)
