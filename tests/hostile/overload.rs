@@ -16,18 +16,21 @@ use crate::world::{Client, assert_healthy, fill, limit_of, long_place, question}
 /// Nodes on which a long `Place` takes long.
 const NODES: usize = 5_000;
 
+/// A server where so many long decisions run and so many wait.
+fn server_for(running: usize, waiting: usize, flags: &[&str]) -> Server {
+    let (running, waiting) = (running.to_string(), waiting.to_string());
+    let decisions = [
+        "--max-running-decisions",
+        &running,
+        "--max-waiting-decisions",
+        &waiting,
+    ];
+    Server::start(&[&decisions, flags].concat())
+}
+
 /// A server with a cluster, where one long decision runs and one waits.
 async fn busy_server(flags: &[&str]) -> Server {
-    let flags = [
-        &[
-            "--max-running-decisions",
-            "1",
-            "--max-waiting-decisions",
-            "1",
-        ],
-        flags,
-    ];
-    let server = Server::start(&flags.concat());
+    let server = server_for(1, 1, flags);
     fill(&mut Client::new(server.channel()), NODES).await;
     server
 }
@@ -78,13 +81,7 @@ async fn client_at(server: &Server, address: [u8; 4]) -> Client {
 /// A caller that asks for more than its share leaves some to others.
 #[tokio::test]
 async fn a_caller_leaves_room_for_decisions_of_others() {
-    let flags = [
-        "--max-running-decisions",
-        "1",
-        "--max-waiting-decisions",
-        "7",
-    ];
-    let server = Server::start(&flags);
+    let server = server_for(1, 7, &[]);
     let greedy = client_at(&server, [127, 0, 0, 2]).await;
     fill(&mut greedy.clone(), NODES).await;
     let mut places = JoinSet::new();
@@ -118,13 +115,7 @@ async fn a_caller_leaves_room_for_decisions_of_others() {
 /// What one caller asks runs beside what another does, however much that is.
 #[tokio::test]
 async fn no_long_decision_waits_for_those_of_another_caller() {
-    let flags = [
-        "--max-running-decisions",
-        "2",
-        "--max-waiting-decisions",
-        "14",
-    ];
-    let server = Server::start(&flags);
+    let server = server_for(2, 14, &[]);
     let greedy = client_at(&server, [127, 0, 0, 2]).await;
     fill(&mut greedy.clone(), NODES).await;
     let mut places = JoinSet::new();
@@ -149,13 +140,7 @@ async fn no_long_decision_waits_for_those_of_another_caller() {
 /// Small decisions wait for a batch where they are, not among the long ones.
 #[tokio::test]
 async fn beside_a_feed_no_small_decision_is_refused() {
-    let flags = [
-        "--max-running-decisions",
-        "1",
-        "--max-waiting-decisions",
-        "8",
-    ];
-    let server = Server::start(&flags);
+    let server = server_for(1, 8, &[]);
     let mut feeder = Client::new(server.channel());
     fill(&mut feeder, 10).await;
     let mut asking = JoinSet::new();

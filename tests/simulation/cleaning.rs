@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use evenkeel::limits::Limits;
 use evenkeel::log::Log;
 use evenkeel::log::fake::FakeLog;
-use evenkeel::snapshot::{Aside, Journal};
+use evenkeel::snapshot::{Aside, Error, Journal, Update};
 use tokio::runtime::Runtime;
 
 use crate::alone::{Alone, offer};
@@ -69,18 +69,23 @@ fn stage(server: &Alone) -> Aside {
     aside
 }
 
+/// Replaces the state by one with a node; `meanwhile` happens before it is committed.
+fn replace(server: &Alone, meanwhile: impl FnOnce()) -> Result<Update, Error> {
+    let mut staged = server.registry.stage(NAME).expect("there is room");
+    let applied = staged.apply(&batch(vec![node(0)]), None, &Limits::default());
+    applied.expect("there is room");
+    meanwhile();
+    let arrived = server.registry.now().steady;
+    server.registry.replace(NAME, staged, (None, None), arrived)
+}
+
 #[test]
 fn parts_that_no_record_names_are_dropped_after_hours() {
     let later = Later::new();
     let server = later.server("a");
     update(&server, 0);
     // One is in a record, one in a checkpoint, and one was given up.
-    let mut staged = server.registry.stage(NAME).expect("there is room");
-    let applied = staged.apply(&batch(vec![node(0)]), None, &Limits::default());
-    applied.expect("there is room");
-    let arrived = server.registry.now().steady;
-    let replaced = server.registry.replace(NAME, staged, (None, None), arrived);
-    replaced.expect("nobody is in the way");
+    replace(&server, || ()).expect("nobody is in the way");
     server.replica.checkpoint(NAME).expect("it is written");
     let needed = later.parts();
     let aside = stage(&server);
@@ -107,12 +112,7 @@ fn what_takes_too_long_to_be_written_is_not_committed() {
     let later = Later::new();
     let server = later.server("a");
     update(&server, 0);
-    let mut staged = server.registry.stage(NAME).expect("there is room");
-    let applied = staged.apply(&batch(vec![node(0)]), None, &Limits::default());
-    applied.expect("there is room");
-    later.pass(5 * HOUR);
-    let arrived = server.registry.now().steady;
-    let replaced = server.registry.replace(NAME, staged, (None, None), arrived);
+    let replaced = replace(&server, || later.pass(5 * HOUR));
     assert!(replaced.is_err(), "{replaced:?}");
 }
 

@@ -8,7 +8,7 @@ use evenkeel::limits::Limits;
 use evenkeel::matching::Path;
 use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::{Change, Node, ObjectMeta, Pod, PodSpec};
-use evenkeel::snapshot::{Batch, Error, JournalError, Offer};
+use evenkeel::snapshot::{Batch, Error, JournalError, Offer, Update};
 
 use crate::server::Server;
 use crate::world::{NAME, NODES};
@@ -58,11 +58,7 @@ impl Server {
     /// A feed: the nodes, and one more pod.
     pub fn put(&self) {
         let dice = &self.world.dice;
-        let name = {
-            let mut ledger = self.world.ledger();
-            ledger.named += 1;
-            format!("p{}", ledger.named)
-        };
+        let name = self.new_name('p');
         let mut objects: Vec<Object> = (0..NODES).map(node).collect();
         objects.push(pod(&name, dice.below(NODES)));
         let expected = self.snapshot().map(|snapshot| snapshot.revision());
@@ -75,7 +71,19 @@ impl Server {
         };
         let result = self.registry.update(NAME, offer);
         self.told(&format!("put {name}"), &result);
-        match result {
+        self.note_pod(name, result);
+    }
+
+    /// A name that no pod had yet.
+    fn new_name(&self, kind: char) -> String {
+        let mut ledger = self.world.ledger();
+        ledger.named += 1;
+        format!("{kind}{}", ledger.named)
+    }
+
+    /// Notes whether a pod of this name is there now.
+    fn note_pod(&self, name: String, updated: Result<Update, Error>) {
+        match updated {
             Ok(update) => {
                 self.world
                     .acknowledge(&name, &update.epoch, update.revision);
@@ -102,11 +110,7 @@ impl Server {
         let Some(snapshot) = self.snapshot() else {
             return;
         };
-        let name = {
-            let mut ledger = self.world.ledger();
-            ledger.named += 1;
-            format!("r{}", ledger.named)
-        };
+        let name = self.new_name('r');
         let revision = snapshot.revision();
         let objects: Vec<Object> = {
             let frozen = snapshot.freeze();
@@ -121,20 +125,7 @@ impl Server {
                 .replace(NAME, staged, (Some(revision), None), arrived)
         })();
         self.told(&format!("replace {name}"), &replaced);
-        match replaced {
-            Ok(update) => {
-                self.world
-                    .acknowledge(&name, &update.epoch, update.revision);
-                let mut ledger = self.world.ledger();
-                ledger
-                    .acknowledged
-                    .push((name, update.epoch, update.revision));
-            }
-            Err(error) if is_unknown(&error) => {}
-            Err(_) => {
-                self.world.ledger().refused.insert(name);
-            }
-        }
+        self.note_pod(name, replaced);
     }
 
     /// Writes a checkpoint, and trims the log.
