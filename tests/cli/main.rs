@@ -13,6 +13,8 @@ mod lint_written;
 mod named;
 mod odds;
 mod place;
+#[path = "../support/ports.rs"]
+mod ports;
 #[path = "../support/process.rs"]
 mod process;
 mod reassuring;

@@ -1,6 +1,7 @@
 //! `serve` with files to load first.
 
 use crate::desk;
+use crate::ports::free_ports;
 use crate::process::{Server, until};
 
 #[test]
@@ -28,9 +29,7 @@ fn a_server_is_ready_once_its_files_are_loaded() {
 /// Whatever reads the logs may end before the server does.
 #[test]
 fn a_server_outlives_the_reader_of_its_logs() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = free.local_addr().expect("it is bound").to_string();
-    drop(free);
+    let address = format!("127.0.0.1:{}", free_ports(1));
     let desk = desk().with_server(&address);
     let mut server = desk
         .command(&format!("serve --listen {address}"))

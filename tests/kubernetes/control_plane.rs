@@ -1,13 +1,14 @@
 //! The control plane of these tests: one for all of them, used in turns.
 
 use std::io::{BufRead, BufReader, Lines, Write};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard};
+
+use crate::ports::free_ports;
 
 /// A running `tests/kubernetes/control-plane`. It ends with this process,
 /// however that ends, because its standard input does.
@@ -35,7 +36,7 @@ impl ControlPlane {
             env!("CARGO_MANIFEST_DIR"),
             "/tests/kubernetes/control-plane"
         );
-        let api = free_ports();
+        let api = free_ports(4);
         let mut child = Command::new(script)
             .arg(&directory)
             .arg(api.to_string())
@@ -105,18 +106,5 @@ impl ControlPlane {
     /// The API server.
     pub(crate) fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.api)
-    }
-}
-
-/// The first of four ports in a row that nobody listens on.
-fn free_ports() -> u16 {
-    let free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
-    loop {
-        let any = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let first = any.local_addr().expect("it is bound").port();
-        drop(any);
-        if first < u16::MAX - 3 && (first..first + 4).all(free) {
-            return first;
-        }
     }
 }

@@ -12,6 +12,8 @@ mod filled;
 #[path = "../support/http.rs"]
 mod http;
 mod objects;
+#[path = "../support/ports.rs"]
+mod ports;
 #[path = "../support/process.rs"]
 mod process;
 mod proxy;

@@ -1,7 +1,6 @@
 //! Real nats-servers, one or three, which tests stop, pause and damage.
 
 use std::fmt::Write as _;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,6 +11,7 @@ use async_nats::jetstream::stream::Stream;
 use evenkeel::log::nats::{Access, ConnectError, FleetName, Keeping, Nats};
 use futures::TryStreamExt;
 
+use crate::ports::free_ports;
 use crate::process::DEADLINE;
 
 /// The nats-server of `deploy/tools.sh`; none where it was not installed, which a
@@ -83,8 +83,7 @@ impl Brokers {
             .join(format!("brokers-{}-{number}", std::process::id()));
         // Left by an earlier process of this id.
         let _ = std::fs::remove_dir_all(&directory);
-        let mut ports = free_ports(2 * count).into_iter();
-        let mut port = || ports.next().expect("as many as asked for");
+        let port = || free_ports(1);
         let servers = (1..=count).map(|number| Broker {
             name: format!("n{number}"),
             client: port(),
@@ -355,12 +354,4 @@ impl Drop for Brokers {
 /// The name of the stream of a snapshot of the fleet `test`.
 fn stream_name(snapshot: &str) -> String {
     format!("EVK_test_LOG_{snapshot}")
-}
-
-/// Ports that nobody listens on.
-fn free_ports(count: usize) -> Vec<u16> {
-    let any = |_| TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let listeners: Vec<_> = (0..count).map(any).collect();
-    let port = |listener: &TcpListener| listener.local_addr().expect("it is bound").port();
-    listeners.iter().map(port).collect()
 }

@@ -2,7 +2,6 @@
 //! them.
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 use std::process::Output;
 use std::time::{Duration, Instant};
 
@@ -16,6 +15,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
 use crate::brokers::Brokers;
+use crate::ports::free_ports;
 use crate::process::{self, DEADLINE};
 
 pub(crate) type Client = SpreadServiceClient<Channel>;
@@ -41,11 +41,8 @@ impl Fleet {
 
     /// As [`Self::start`], on these nats-servers.
     pub(crate) fn on(brokers: Brokers, servers: usize, more: &[&str]) -> Self {
-        let any = |_| TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let ports: Vec<_> = (0..servers).map(any).collect();
-        let address = |port: &TcpListener| port.local_addr().expect("it is bound").to_string();
-        let addresses: Vec<String> = ports.iter().map(address).collect();
-        drop(ports);
+        let address = |_| format!("127.0.0.1:{}", free_ports(1));
+        let addresses: Vec<String> = (0..servers).map(address).collect();
         let client = |address: &String| {
             let endpoint = Endpoint::from_shared(format!("http://{address}"));
             let endpoint = endpoint

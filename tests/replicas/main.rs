@@ -26,6 +26,8 @@ mod outcomes;
 #[path = "../security/pki.rs"]
 #[allow(dead_code)]
 mod pki;
+#[path = "../support/ports.rs"]
+mod ports;
 #[path = "../support/process.rs"]
 mod process;
 mod secured;

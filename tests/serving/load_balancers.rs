@@ -5,7 +5,6 @@
 //! These need the balancers: `deploy/load-balancers/check` runs them.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -21,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 
+use crate::ports::free_ports;
 use crate::process::{DEADLINE, Server};
 
 /// Connections of the load, and calls under way on each.
@@ -99,10 +99,7 @@ impl Balancer {
     /// Starts it before the servers, with the configuration that users get
     /// but for addresses, and waits until calls reach every one of them.
     async fn start(kind: &Kind, servers: &[Fed; 2]) -> Self {
-        // The port may be taken in between; nothing but a new attempt helps.
-        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = free.local_addr().expect("it is bound").port().to_string();
-        drop(free);
+        let port = free_ports(1).to_string();
 
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/load-balancers");
         let mut config = fs::read_to_string(source.join(kind.file)).expect("the file is there");

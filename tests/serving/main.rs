@@ -26,6 +26,8 @@ mod api_server;
 mod http;
 #[path = "../support/metrics.rs"]
 mod metrics;
+#[path = "../support/ports.rs"]
+mod ports;
 #[path = "../support/process.rs"]
 mod process;
 #[path = "../support/streams.rs"]
