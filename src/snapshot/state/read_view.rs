@@ -316,6 +316,7 @@ impl<'a> ReadView<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
     use std::thread;
     use std::time::Duration;
 
@@ -341,11 +342,16 @@ mod tests {
             let found = LockedViews { views, waits }.find(query, id, &upkeep);
             found.map(|view| view.is_some())
         };
+        let begun = Barrier::new(2);
         thread::scope(|scope| {
             let keeping = views.write();
             assert_eq!(find(false), Err(Delay::Held));
-            let waiting = scope.spawn(|| find(true));
-            thread::sleep(Duration::from_millis(1));
+            let waiting = scope.spawn(|| {
+                begun.wait();
+                find(true)
+            });
+            begun.wait();
+            thread::sleep(Duration::from_millis(20));
             drop(keeping);
             assert_eq!(waiting.join().expect("no panic"), Ok(false));
         });
