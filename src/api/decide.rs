@@ -90,8 +90,10 @@ impl<A: MeasuredAnswer + AboutPod + Send + 'static> Deciding<A> {
                 // The lock may be held by a change that does not move the
                 // snapshot.
                 let _ = timeout(Duration::from_millis(wait), moved).await;
-                answered = self.answer(DecisionPace::Short(Attempt::Repeated));
             }
+        }
+        if answered.as_ref().err() == Some(&Delay::Held) {
+            answered = self.answer(DecisionPace::Short(Attempt::Repeated));
         }
         match answered {
             Ok(answered) => Ok(answered),

@@ -101,9 +101,9 @@ impl Lanes {
 
     /// Runs a decision, which can ask whether its deadline has passed or its
     /// caller is gone. A caller's decisions wait for one another rather than for
-    /// those of others. A decision over the limit, or
-    /// over its caller's share of it, is refused at once. A decision whose deadline
-    /// passes while it waits never runs.
+    /// those of others. A decision over the limit, or over its caller's share of
+    /// it, is refused at once. A decision whose deadline passes while it waits
+    /// never runs.
     ///
     /// # Errors
     /// [`Error::OverLimit`], [`Error::Deadline`].

@@ -78,17 +78,23 @@ async fn client_at(server: &Server, address: [u8; 4]) -> Client {
     Client::new(endpoint.connect().await.expect("it is this machine"))
 }
 
-/// A caller that asks for more than its share leaves some to others.
-#[tokio::test]
-async fn a_caller_leaves_room_for_decisions_of_others() {
-    let server = server_for(1, 7, &[]);
-    let greedy = client_at(&server, [127, 0, 0, 2]).await;
+/// What a caller asks that fills a server and has eight long decisions made at once.
+async fn greedy_caller(server: &Server) -> JoinSet<Result<(), Status>> {
+    let greedy = client_at(server, [127, 0, 0, 2]).await;
     fill(&mut greedy.clone(), NODES).await;
     let mut places = JoinSet::new();
     for _ in 0..8 {
         let mut client = greedy.clone();
         places.spawn(async move { client.place(long_place()).await.map(drop) });
     }
+    places
+}
+
+/// A caller that asks for more than its share leaves some to others.
+#[tokio::test]
+async fn a_caller_leaves_room_for_decisions_of_others() {
+    let server = server_for(1, 7, &[]);
+    let mut places = greedy_caller(&server).await;
     // As many as it leaves free, and one: three of eight are refused.
     for _ in 0..3 {
         let refused = timeout(DEADLINE, places.join_next());
@@ -116,13 +122,7 @@ async fn a_caller_leaves_room_for_decisions_of_others() {
 #[tokio::test]
 async fn no_long_decision_waits_for_those_of_another_caller() {
     let server = server_for(2, 14, &[]);
-    let greedy = client_at(&server, [127, 0, 0, 2]).await;
-    fill(&mut greedy.clone(), NODES).await;
-    let mut places = JoinSet::new();
-    for _ in 0..8 {
-        let mut client = greedy.clone();
-        places.spawn(async move { client.place(long_place()).await.map(drop) });
-    }
+    let mut places = greedy_caller(&server).await;
     // Until all of them wait.
     tokio::time::sleep(Duration::from_millis(200)).await;
     let mut modest = client_at(&server, [127, 0, 0, 3]).await;
