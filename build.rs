@@ -169,7 +169,7 @@ fn stub(method: &MethodDescriptorProto, same: &[String]) -> manual::Method {
         .codec_path(match (is_encoded, has_encoded_answers) {
             (true, _) => "crate::proto::encoded::EncodedCodec",
             (false, true) => "crate::proto::encoded::EncodedAnswersCodec",
-            (false, false) => "tonic_prost::ProstCodec",
+            (false, false) => "crate::proto::encoded::MessageCodec",
         });
     let stub = match method.client_streaming() {
         true => stub.client_streaming(),
