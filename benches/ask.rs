@@ -116,7 +116,7 @@ impl Compiled {
     }
 
     /// Score of the nodes that pass Filter.
-    pub fn score(&self) -> Vec<i32> {
+    pub fn score(&self) -> Vec<u8> {
         self.scored(|scores| scores.packed())
     }
 

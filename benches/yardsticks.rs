@@ -162,7 +162,7 @@ impl Plain {
 
     /// Score: a score for every node that the pod may go to, all of them
     /// having every key.
-    pub fn score(&self, asked: &Asked) -> Vec<i32> {
+    pub fn score(&self, asked: &Asked) -> Vec<u8> {
         let counts = self.count(asked);
         let candidates: Vec<&Node> = self.nodes.iter().filter(|n| asked.may_go_to(n)).collect();
         let weight = |constraint: &v1::TopologySpreadConstraint| {
@@ -195,7 +195,7 @@ impl Plain {
                 100 * (max + min - raw) / max
             }
         };
-        raws.into_iter().map(|raw| score(raw) as i32).collect()
+        raws.into_iter().map(|raw| score(raw) as u8).collect()
     }
 }
 

@@ -132,7 +132,7 @@ impl Dialect for PlacementSpec {
             v1::View::Bitmap => {
                 let packed = |(_, score): &(Slot, i64)| i32::try_from(*score);
                 let packed = scored.iter().map(|s| packed(s).unwrap_or(i32::MIN));
-                answer.packed(&packed.collect::<Vec<_>>());
+                answer.packed_wide(&packed.collect::<Vec<_>>());
                 let is_scored: Vec<bool> = all.iter().map(Option::is_some).collect();
                 answer.bitmap(&candidates.bitmap(&bits(&is_scored, |scored| *scored)));
             }

@@ -191,8 +191,20 @@ impl Written<v1::ScoreResponse> {
         self.note_scored(1);
     }
 
-    /// Writes scores without the nodes.
-    pub fn packed(&mut self, scores: &[i32]) {
+    /// Writes scores of 0 to 100 without the nodes.
+    pub fn packed(&mut self, scores: &[u8]) {
+        if !scores.is_empty() {
+            // For them and for the bits that say whose they are, at once.
+            let bytes = scores.len() + scores.len().div_ceil(8) + USUAL_BYTES;
+            self.bytes.reserve(bytes);
+            // Numbers below 128 are bytes of a packed field as they stand.
+            self.bytes.item(6, scores);
+        }
+        self.note_scored(scores.len());
+    }
+
+    /// Writes scores of any size without the nodes.
+    pub fn packed_wide(&mut self, scores: &[i32]) {
         if !scores.is_empty() {
             prost::encoding::int32::encode_packed(6, scores, &mut self.bytes);
         }

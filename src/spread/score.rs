@@ -16,7 +16,7 @@ pub struct Scores<'a> {
     /// The candidates, grouped by cells.
     cells: ScoreCells,
     /// By cell: 0 to 100.
-    scores: Vec<i32>,
+    scores: Vec<u8>,
 }
 
 /// How good a node is.
@@ -75,7 +75,7 @@ impl<'a> Scores<'a> {
     }
 
     /// The scores of all candidates, in their order: 0 to 100.
-    pub fn packed(&self) -> Vec<i32> {
+    pub fn packed(&self) -> Vec<u8> {
         let score = |cell: &u32| self.scores[*cell as usize];
         self.cells.of_candidates().iter().map(score).collect()
     }
@@ -98,7 +98,7 @@ impl<'a> Scores<'a> {
         // noted.
         let mut at_score = [0_usize; MAX_SCORE as usize + 1];
         let (mut wanted, mut at_wanted_or_above) = (0, 0);
-        let mut best: Vec<(i32, usize)> = Vec::new();
+        let mut best: Vec<(u8, usize)> = Vec::new();
         for (index, cell) in self.cells.of_candidates().iter().enumerate() {
             let score = self.scores[*cell as usize];
             if score < wanted {
@@ -111,7 +111,7 @@ impl<'a> Scores<'a> {
                 at_wanted_or_above -= at_score[wanted as usize];
                 wanted += 1;
             }
-            if wanted > MAX_SCORE as i32 {
+            if i64::from(wanted) > MAX_SCORE {
                 break;
             }
         }
@@ -136,15 +136,15 @@ fn keyless(soft: &[Soft<'_>], candidates: &[Slot]) -> Option<Vec<bool>> {
 }
 
 /// Normalizes raw scores to 0..100, the lowest being the best; by cell.
-fn normalize(cells: &ScoreCells) -> Vec<i32> {
+fn normalize(cells: &ScoreCells) -> Vec<u8> {
     let taken = cells.raw_scores().iter().copied().filter(|raw| *raw >= 0);
     let range = RawRange::of(taken);
-    // A score is 0 to 100, so it fits into an `i32`.
-    let score = |raw: i64| range.score(raw) as i32;
+    // A score is 0 to 100, so it fits into a byte.
+    let score = |raw: i64| range.score(raw) as u8;
     let width = usize::try_from(range.max - range.min).unwrap_or(usize::MAX);
     // With fewer scores than cells, one division per score is cheaper than one
     // per cell.
-    let table: Option<Vec<i32>> =
+    let table: Option<Vec<u8>> =
         (width < cells.raw_scores().len()).then(|| (range.min..=range.max).map(score).collect());
     let score = |raw: &i64| match &table {
         // A cell without a score is below the start.
