@@ -285,7 +285,7 @@ where
     let is_large = !kind.is_stream() && incoming.expected().await? > LARGE;
     if is_large {
         let receive = async move { incoming.first().await.map(|()| incoming) };
-        incoming = Box::pin(shared.decoders.wait(receive)).await??;
+        incoming = Box::pin(shared.decoders.receive(receive)).await??;
     } else if !kind.is_stream() {
         incoming.first().await?;
     }

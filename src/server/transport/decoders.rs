@@ -22,26 +22,33 @@ use crate::limits::processors;
 /// in some 100 µs, which a call may wait for another.
 pub const LARGE: usize = api::LARGE_REQUEST;
 
-/// By how much the priority of these threads is lower. Little: what they run may
-/// hold what a call waits for.
+/// By how much the priority of the threads that decode is lower. Little: what they
+/// run may hold what a call waits for.
 const NICENESS: i32 = 4;
+
+/// By how much that of the threads that receive is lower. They hold nothing, and use
+/// memory for the first time, which takes more time than all else: as much as a
+/// client can send, for as long as it likes.
+const RECEIVING_NICENESS: i32 = 10;
 
 /// The threads. They stop when this is dropped.
 pub struct Decoders {
+    receiving: Background,
     threads: Background,
     turns: Arc<Turns>,
 }
 
 impl Decoders {
-    /// Starts them. Half as many as there are processors decode at once, which
-    /// leaves the other processors to the serving threads. One more thread runs
-    /// what only waits.
+    /// Starts them. Half as many as there are processors receive, and as many decode
+    /// at once, which leaves the other processors to the serving threads. One more
+    /// thread runs feeds meanwhile.
     ///
     /// # Errors
     /// When the threads cannot be started.
     pub fn start() -> io::Result<Self> {
         let at_once = (processors() / 2).max(1);
         Ok(Self {
+            receiving: Background::for_tasks("receive", at_once, RECEIVING_NICENESS)?,
             threads: Background::for_tasks("decode", at_once + 1, NICENESS)?,
             turns: Arc::new(Turns::new(at_once)),
         })
@@ -55,7 +62,8 @@ impl Decoders {
     /// A handle for calls.
     pub fn handle(&self) -> DecodersHandle {
         DecodersHandle {
-            runtime: self.runtime(),
+            receiving: self.receiving.handle().clone(),
+            decoding: self.runtime(),
             turns: Arc::clone(&self.turns),
         }
     }
@@ -64,7 +72,8 @@ impl Decoders {
 /// A handle to the threads.
 #[derive(Clone)]
 pub struct DecodersHandle {
-    runtime: Handle,
+    receiving: Handle,
+    decoding: Handle,
     turns: Arc<Turns>,
 }
 
@@ -80,7 +89,7 @@ impl DecodersHandle {
         F::Output: Send,
     {
         let turns = Arc::clone(&self.turns);
-        self.wait(async move {
+        let run = async move {
             let mut work = pin!(work);
             let turn = turns.take(who).await;
             let begun = poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await;
@@ -89,23 +98,32 @@ impl DecodersHandle {
                 Poll::Ready(done) => done,
                 Poll::Pending => work.await,
             }
-        })
-        .await
+        };
+        joined(&self.decoding, run).await
     }
 
-    /// Runs work that waits again and again, without a turn. It ends with this
-    /// future.
+    /// Runs what receives a request, and waits for the client again and again. It ends
+    /// with this future.
     ///
     /// # Errors
     /// When it panicked.
-    pub async fn wait<F>(&self, work: F) -> Result<F::Output, api::Error>
+    pub async fn receive<F>(&self, work: F) -> Result<F::Output, api::Error>
     where
         F: Future + Send + 'static,
         F::Output: Send,
     {
-        let done = AbortOnDropHandle::new(self.runtime.spawn(work)).await;
-        done.map_err(|_| api::Error::Internal)
+        joined(&self.receiving, work).await
     }
+}
+
+/// What `work` comes to on the threads of a runtime. It ends with this future.
+async fn joined<F>(on: &Handle, work: F) -> Result<F::Output, api::Error>
+where
+    F: Future + Send + 'static,
+    F::Output: Send,
+{
+    let done = AbortOnDropHandle::new(on.spawn(work)).await;
+    done.map_err(|_| api::Error::Internal)
 }
 
 /// Turns for decoding. Waiting callers take turns one after another, however

@@ -106,20 +106,8 @@ async fn usher() {
 mod tests {
     use std::sync::atomic::AtomicUsize;
 
+    use super::super::turns::tests::next_turn;
     use super::*;
-
-    /// Goes on when all others had their turn.
-    async fn next_turn() {
-        let mut is_over = false;
-        poll_fn(move |context| match std::mem::replace(&mut is_over, true) {
-            true => Poll::Ready(()),
-            false => {
-                context.waker().wake_by_ref();
-                Poll::Pending
-            }
-        })
-        .await;
-    }
 
     #[tokio::test(flavor = "current_thread")]
     async fn few_connections_read_at_a_time_and_all_as_often() {

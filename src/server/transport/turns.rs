@@ -159,7 +159,7 @@ impl Drop for ArrivedCall {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::future::poll_fn;
     use std::task::{Poll, Waker};
 
@@ -167,7 +167,7 @@ mod tests {
 
     /// Goes on when all others had their turn, as a connection does. Tokio's own lets
     /// them have several.
-    async fn next_turn() {
+    pub(in super::super) async fn next_turn() {
         let mut is_over = false;
         poll_fn(move |context| match std::mem::replace(&mut is_over, true) {
             true => Poll::Ready(()),
