@@ -282,8 +282,9 @@ table! {
 
     /// Long decisions that wait.
     ///
-    /// The default is 16 per processor. One more is refused at once, so that
-    /// its client can ask another server.
+    /// The default is 128 per processor. One more is refused at once, so that
+    /// its client can ask another server. Those of one caller wait for one
+    /// another rather than for others', so a long queue is its own.
     WaitingDecisions, max_waiting_decisions, "max-waiting-decisions", "decisions that wait for a processor":
         Row { ..SHARED };
 
@@ -365,7 +366,7 @@ impl Limits {
 
 impl Default for Limits {
     /// The defaults of the table. Memory is not limited; two long decisions for
-    /// each processor run, and 16 wait.
+    /// each processor run, and 128 wait.
     fn default() -> Self {
         let mut limits = Self::all(usize::MAX, Duration::from_secs(3_600), NodeNames::Dns);
         for &limit in Limit::ALL {
@@ -374,7 +375,7 @@ impl Default for Limits {
             }
         }
         limits.max_running_decisions = 2 * processors();
-        limits.max_waiting_decisions = 16 * processors();
+        limits.max_waiting_decisions = 128 * processors();
         limits
     }
 }

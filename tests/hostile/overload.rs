@@ -90,6 +90,25 @@ async fn greedy_caller(server: &Server) -> JoinSet<Result<(), Status>> {
     places
 }
 
+/// A client with 64 calls open, as load tests have, whose questions all take long: as
+/// they do when a server has just begun, and looks at all nodes for the first time.
+#[tokio::test]
+async fn the_questions_of_one_client_may_all_take_long() {
+    let server = Server::start(&[]);
+    let client = client_at(&server, [127, 0, 0, 2]).await;
+    fill(&mut client.clone(), NODES).await;
+    let mut small = long_place();
+    small.replicas = 1;
+    let mut places = JoinSet::new();
+    for _ in 0..64 {
+        let (mut client, place) = (client.clone(), small.clone());
+        places.spawn(async move { client.place(place).await.map(drop) });
+    }
+    while let Some(placed) = places.join_next().await {
+        placed.expect("no panic").expect("there is room for it");
+    }
+}
+
 /// A caller that asks for more than its share leaves some to others.
 #[tokio::test]
 async fn a_caller_leaves_room_for_decisions_of_others() {
