@@ -59,6 +59,8 @@ pub struct Reading {
     pub follower: Arc<dyn Follower>,
     /// Whether it is closed, and will be removed: nothing is appended to it.
     pub is_closed: bool,
+    /// Whether it is not known what became of the last record that was sent.
+    pub is_unanswered: bool,
     /// Who else has appended since this server did.
     pub others: Vec<String>,
     /// Whom this server lets append before it does so again: how many, and until when.
@@ -155,6 +157,7 @@ impl Reading {
             condition: Condition::Following,
             follower,
             is_closed: false,
+            is_unanswered: false,
             others: Vec::new(),
             owed: None,
         }

@@ -21,9 +21,10 @@ const TRY: Duration = Duration::from_secs(2);
 /// How long to wait before what may be lost is sent again.
 const AGAIN: Duration = Duration::from_millis(250);
 
-/// How often the same is sent. With the waits in between this is longer than an
-/// election of the broker, which takes up to 9 s.
+/// How often and for how long the same is sent. This is longer than an election of
+/// the broker, which takes up to 9 s.
 const SENDS: usize = 24;
+const SENDING: Duration = Duration::from_secs(12);
 
 /// By how much the clock here may differ from that of the log where the time of
 /// reservations is told.
@@ -62,9 +63,22 @@ impl Replica {
             let why = "the log of the snapshot that was deleted is being removed".to_owned();
             return Err(JournalError::Unreachable(why));
         }
+        self.check_answered(track, reading)?;
         let (nonce, body) = self.body(reading, entries);
         let message = self.message(body)?;
         self.land(track, reading, &message, nonce)
+    }
+
+    /// Refuses at once what would not be answered either, once a record was not: while
+    /// the nats-servers that are left are too few, each change would wait in vain.
+    fn check_answered(&self, track: &Track, reading: &mut Reading) -> Result<(), JournalError> {
+        if reading.is_unanswered {
+            match self.waiting.until(self.log.bounds(&track.name)) {
+                Ok(_) | Err(Error::NotFound(_)) => reading.is_unanswered = false,
+                Err(error) => return Err(JournalError::Unreachable(error.to_string())),
+            }
+        }
+        Ok(())
     }
 
     /// Appends that nothing is appended any more.
@@ -115,17 +129,20 @@ impl Replica {
         message: &Bytes,
         nonce: Uuid,
     ) -> Result<(), JournalError> {
-        let (after, from) = (reading.place.sequence, (self.clock)().wall);
+        let (after, from) = (reading.place.sequence, (self.clock)());
         // Why it is not known whether it has landed, once it may have.
         let mut unknown = None;
         for _ in 0..SENDS {
+            if (self.clock)().steady.since(from.steady) > SENDING {
+                break;
+            }
             let append = self.log.append_if(&track.name, after, message.clone(), TRY);
             let within = self.wait_after(self.waiting.until(append), &mut unknown)?;
             match self.look(track, reading, nonce, within) {
                 Ok(AppendOutcome::Ours(at)) => {
                     note(&self.counts.appended);
                     reading.note_own((self.clock)().steady);
-                    self.note_skew(at, from, (self.clock)());
+                    self.note_skew(at, from.wall, (self.clock)());
                     return Ok(());
                 }
                 Ok(AppendOutcome::Others) => {
@@ -143,6 +160,7 @@ impl Replica {
                 Err(error) => return Err(error),
             }
         }
+        reading.is_unanswered = true;
         Err(match unknown {
             Some(why) => doubt(why, nonce),
             None => JournalError::Unreachable("its end was not read in time".to_owned()),

@@ -247,6 +247,15 @@ impl Brokers {
         stream.expect("it is there")
     }
 
+    /// Has that stream hold so many bytes at most, as an administrator may.
+    pub(crate) async fn limit(&self, snapshot: &str, max_bytes: u64) {
+        let client = async_nats::connect(self.urls()).await.expect("it runs");
+        let mut config = self.stream(snapshot).await.cached_info().config.clone();
+        config.max_bytes = max_bytes.cast_signed();
+        let streams = async_nats::jetstream::new(client);
+        streams.update_stream(config).await.expect("it is taken");
+    }
+
     /// Deletes that stream, as an administrator may by mistake.
     pub(crate) async fn delete_stream(&self, snapshot: &str) {
         let client = async_nats::connect(self.urls()).await.expect("it runs");

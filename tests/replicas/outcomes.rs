@@ -1,5 +1,6 @@
 //! What becomes of a fleet when its log fails, is damaged, or is not what it was.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use evenkeel::proto::v1::{FilterRequest, UpdateSnapshotRequest};
@@ -35,14 +36,27 @@ async fn without_the_log_servers_answer_and_take_nothing() {
     let Some(mut fleet) = Fleet::start(3, 2, &["--max-age", "1h"]) else {
         return;
     };
+    for (snapshot, away) in [("no-broker", 0..3), ("no-majority", 1..3)] {
+        println!("{snapshot}");
+        without_a_majority(&mut fleet, snapshot, away).await;
+        fleet.brokers.settle().await;
+    }
+    fleet.verify_log();
+}
+
+/// Pauses these nats-servers, which leaves none or too few.
+async fn without_a_majority(fleet: &mut Fleet, snapshot: &str, away: Range<usize>) {
     let clients = fleet.clients();
-    fill(&clients, "default", 0..3).await;
-    fleet.agree("default").await;
-    (0..3).for_each(|number| fleet.brokers.signal(number, "STOP"));
+    fill(&clients, snapshot, 0..3).await;
+    fleet.agree(snapshot).await;
+    let signal = |fleet: &mut Fleet, signal| {
+        (away.clone()).for_each(|number| fleet.brokers.signal(number, signal));
+    };
+    signal(fleet, "STOP");
 
     let start = Instant::now();
     let refused = loop {
-        let refused = fleet.client(0).update_snapshot(put("default", 3)).await;
+        let refused = fleet.client(0).update_snapshot(put(snapshot, 3)).await;
         let refused = refused.expect_err("there is no log");
         let details = refused.get_error_details();
         if details.retry_info().is_some() {
@@ -53,24 +67,23 @@ async fn without_the_log_servers_answer_and_take_nothing() {
     };
     assert_eq!(refused.code(), tonic::Code::Unavailable, "{refused}");
     for client in &clients {
-        grows_old(client.clone()).await;
+        grows_old(client.clone(), snapshot).await;
     }
 
-    (0..3).for_each(|number| fleet.brokers.signal(number, "CONT"));
-    fill(&clients, "default", [4]).await;
-    let held = fleet.agree("default").await;
+    signal(fleet, "CONT");
+    fill(&clients, snapshot, [4]).await;
+    let held = fleet.agree(snapshot).await;
     // What was refused may be there: its fate was unknown.
     assert!([4, 5].contains(&held.objects.len()), "{held:?}");
-    fleet.verify_log();
 }
 
 /// Waits until a server says that what it answers from is seconds old. It answers all
 /// the time.
-async fn grows_old(mut client: Client) {
+async fn grows_old(mut client: Client, snapshot: &str) {
     let start = Instant::now();
     loop {
-        assert_eq!(filter(&mut client, "default").await.expect("it reads"), 3);
-        let described = described(&mut client, "default").await.expect("it reads");
+        assert_eq!(filter(&mut client, snapshot).await.expect("it reads"), 3);
+        let described = described(&mut client, snapshot).await.expect("it reads");
         let age = described.age.expect("it has a maximum age").seconds;
         if age >= 3 {
             return;
@@ -78,6 +91,36 @@ async fn grows_old(mut client: Client) {
         assert!(start.elapsed() < DEADLINE, "{age} s old");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_log_takes_nothing_until_there_is_room() {
+    let Some(fleet) = Fleet::start(1, 2, &[]) else {
+        return;
+    };
+    let clients = fleet.clients();
+    fill(&clients, "default", 0..3).await;
+    fleet.agree("default").await;
+    let taken = fleet.brokers.stream("default").await;
+    let taken = taken.cached_info().state.bytes;
+    fleet.brokers.limit("default", taken + 1).await;
+
+    for mut client in clients.clone() {
+        let refused = client.update_snapshot(put("default", 3)).await;
+        let refused = refused.expect_err("there is no room");
+        assert_eq!(refused.code(), tonic::Code::ResourceExhausted, "{refused}");
+        let details = refused.get_error_details();
+        let reason = details.error_info().map(|info| &*info.reason);
+        assert_eq!(reason, Some("STORAGE_FULL"), "{refused}");
+        let answered = filter(&mut client, "default").await;
+        assert_eq!(answered.expect("it reads"), 3);
+    }
+
+    fleet.brokers.limit("default", 64 << 20).await;
+    fill(&clients, "default", [3]).await;
+    let held = fleet.agree("default").await;
+    assert_eq!(held.objects.len(), 4, "{held:?}");
+    fleet.verify_log();
 }
 
 /// One fleet for all: to start it takes most of the time.

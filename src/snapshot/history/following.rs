@@ -76,8 +76,28 @@ impl WriteTurn<'_> {
     ///
     /// # Errors
     /// Those of the attempt, [`Error::NotStored`], and [`Error::Contended`]
-    /// when others came first too often.
+    /// when others came first too often. What one attempt has sent may be recorded
+    /// whatever the next one comes to, so the doubt of it stays: an update that was
+    /// recorded after all makes the next attempt fail for its own revision.
     pub fn attempt<T>(
+        &mut self,
+        mut attempt: impl FnMut(&mut Self) -> Result<T, Error>,
+    ) -> Result<Option<T>, Error> {
+        let mut doubt = None;
+        let attempted = self.attempt_until_known(|turn| {
+            let result = attempt(turn);
+            doubt = result
+                .as_ref()
+                .err()
+                .filter(|it| it.is_doubt())
+                .cloned()
+                .or(doubt.take());
+            result
+        });
+        attempted.map_err(|error| doubt.unwrap_or(error))
+    }
+
+    fn attempt_until_known<T>(
         &mut self,
         mut attempt: impl FnMut(&mut Self) -> Result<T, Error>,
     ) -> Result<Option<T>, Error> {
@@ -92,11 +112,7 @@ impl WriteTurn<'_> {
             if matches!(&result, Err(error) if error.is_behind()) {
                 self.catch_up(false)?;
             } else if !knows_all && self.sequence() == before {
-                let caught_up = self.catch_up(true);
-                caught_up.map_err(|error| match result {
-                    Err(doubt) if doubt.is_doubt() => doubt,
-                    _ => error,
-                })?;
+                self.catch_up(true)?;
                 knows_all = true;
             } else {
                 return result.map(Some);
