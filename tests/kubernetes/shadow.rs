@@ -40,6 +40,29 @@ struct Findings {
     wrong_reasons: Vec<String>,
 }
 
+/// What is placed under one configuration of the scheduler.
+struct Round {
+    defaults: Defaults,
+    pods: usize,
+    /// It goes on, for four times as many pods at most, until so many of all rounds
+    /// were nominated: how many there are is chance.
+    nominated: usize,
+}
+
+impl Round {
+    const fn of(defaults: Defaults, pods: usize) -> Self {
+        Self {
+            defaults,
+            pods,
+            nominated: 0,
+        }
+    }
+
+    fn goes_on(&self, placed: usize, findings: &Findings) -> bool {
+        placed < self.pods || findings.nominated < self.nominated && placed < 4 * self.pods
+    }
+}
+
 struct Shadow<'a> {
     plane: &'a mut ControlPlane,
     api: &'a Api,
@@ -52,12 +75,13 @@ struct Shadow<'a> {
 
 impl Shadow<'_> {
     /// Places pods under one configuration of the scheduler.
-    async fn round(&mut self, defaults: Defaults, pods: usize) {
+    async fn round(&mut self, round: &Round) {
         for _ in 0..4 {
             changes::to_an_owner(self.api, &mut self.rng).await;
         }
-        let mut scheduler = Scheduler::start(self.plane, defaults);
-        for _ in 0..pods {
+        let mut scheduler = Scheduler::start(self.plane, round.defaults);
+        let before = self.pods.len();
+        while round.goes_on(self.pods.len() - before, &self.findings) {
             for _ in 0..self.rng.usize(..3) {
                 match self.rng.bool() {
                     true => changes::to_a_node(self.api, &mut self.rng).await,
@@ -252,7 +276,7 @@ async fn make(api: &Api, rng: &mut Rng) {
 async fn shadow(
     plane: &mut ControlPlane,
     seed: u64,
-    rounds: &[(Defaults, usize)],
+    rounds: &[Round],
     lose_one_in: Option<usize>,
 ) -> Findings {
     println!("seed {seed}");
@@ -261,14 +285,14 @@ async fn shadow(
     make(&api, &mut rng).await;
     let mut findings = Findings::default();
     let mut pods = Vec::new();
-    for (round, (defaults, count)) in rounds.iter().enumerate() {
+    for (number, round) in rounds.iter().enumerate() {
         let proxy = Proxy::start(api.client(), seed).await;
         proxy.faults().lose_one_in = lose_one_in;
         let kubeconfig = match lose_one_in {
             Some(_) => plane.kubeconfig_for(&proxy.url(), &json!({})),
             None => plane.kubeconfig(),
         };
-        let config = Scheduler::configure(plane, *defaults);
+        let config = Scheduler::configure(plane, round.defaults);
         let config = config.to_str().expect("it is text");
         let evenkeel = Evenkeel::start(&kubeconfig, &["--kubernetes-scheduler-config", config]);
         let mut run = Shadow {
@@ -276,11 +300,11 @@ async fn shadow(
             api: &api,
             evenkeel: &evenkeel,
             rng: rng.fork(),
-            mark: (round * 1_000_000) as u64,
+            mark: (number * 1_000_000) as u64,
             pods,
             findings,
         };
-        run.round(*defaults, *count).await;
+        run.round(round).await;
         (pods, findings) = (run.pods, run.findings);
         println!("{}, {} events lost", findings.summary(), proxy.lost());
         if lose_one_in.is_none() {
@@ -335,15 +359,18 @@ async fn every_set_and_every_score_is_kube_schedulers() {
         return;
     };
     let rounds = [
-        (Defaults::System, 100),
-        (Defaults::Listed, 100),
-        (Defaults::System, 100),
+        Round::of(Defaults::System, 100),
+        Round::of(Defaults::Listed, 100),
+        Round {
+            nominated: 6,
+            ..Round::of(Defaults::System, 100)
+        },
     ];
     let findings = shadow(&mut plane, seed(), &rounds, None).await;
     findings.agree();
     // It was no idle comparison.
     assert!(findings.scored > 30, "{}", findings.summary());
-    assert!(findings.nominated > 5, "{}", findings.summary());
+    assert!(findings.nominated >= 6, "{}", findings.summary());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -351,7 +378,13 @@ async fn lost_events_are_found_out() {
     let Some(mut plane) = turn().await else {
         return;
     };
-    let findings = shadow(&mut plane, seed(), &[(Defaults::System, 100)], Some(6)).await;
+    let findings = shadow(
+        &mut plane,
+        seed(),
+        &[Round::of(Defaults::System, 100)],
+        Some(6),
+    )
+    .await;
     assert!(!findings.wrong_sets.is_empty(), "{}", findings.summary());
     assert!(!findings.wrong_scores.is_empty(), "{}", findings.summary());
 }
