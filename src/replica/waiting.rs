@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use tokio::runtime::Handle;
 
 use crate::log::{Error, Wait};
@@ -15,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Waits for calls to the log, on threads that may wait.
 #[derive(Clone)]
 pub struct Waiting {
-    runtime: Handle,
+    runtime: Option<Handle>,
     pause: Arc<dyn Fn(Duration) + Send + Sync>,
 }
 
@@ -28,14 +29,25 @@ impl Waiting {
     /// Waits on this runtime, and lets time pass in another way.
     pub fn pausing(runtime: Handle, pause: impl Fn(Duration) + Send + Sync + 'static) -> Self {
         Self {
-            runtime,
+            runtime: Some(runtime),
+            pause: Arc::new(pause),
+        }
+    }
+
+    /// Waits for a log that answers at once, and lets time pass in another way.
+    pub fn at_once(pause: impl Fn(Duration) + Send + Sync + 'static) -> Self {
+        Self {
+            runtime: None,
             pause: Arc::new(pause),
         }
     }
 
     /// Waits for a call.
     pub fn until<T>(&self, call: Wait<'_, T>) -> Result<T, Error> {
-        self.runtime.block_on(call)
+        match &self.runtime {
+            Some(runtime) => runtime.block_on(call),
+            None => call.now_or_never().expect("this log answers at once"),
+        }
     }
 
     /// Lets time pass.

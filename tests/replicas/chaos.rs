@@ -31,7 +31,7 @@ fn duration() -> Duration {
     Duration::from_secs(seconds.and_then(|text| text.parse().ok()).unwrap_or(30))
 }
 
-fn seed() -> u64 {
+pub(crate) fn seed() -> u64 {
     let seed = std::env::var("SEED").ok();
     let seed = seed.and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| fastrand::u64(..));
@@ -53,7 +53,18 @@ async fn nothing_acknowledged_is_lost_whatever_is_killed() {
     let Some(mut fleet) = Fleet::start(3, 3, &[]) else {
         return;
     };
-    let (seed, rules) = (seed(), rules());
+    let seed = seed();
+    nothing_is_lost(&mut fleet, seed, async |fleet| harm(fleet, seed).await).await;
+}
+
+/// Has clients ask while something is done to the servers or the log, and checks that
+/// nothing that was acknowledged is lost or done twice.
+pub(crate) async fn nothing_is_lost(
+    fleet: &mut Fleet,
+    seed: u64,
+    meanwhile: impl AsyncFnOnce(&mut Fleet),
+) {
+    let rules = rules();
     let room = ROOM.to_string();
     let nodes = rules.zones.iter().map(|(name, zone)| {
         let node = node(name, &[(ZONE, zone)]);
@@ -71,12 +82,12 @@ async fn nothing_acknowledged_is_lost_whatever_is_killed() {
         Arc::clone(&notes),
         Arc::clone(&is_over),
     );
-    harm(&mut fleet, seed).await;
+    meanwhile(fleet).await;
     is_over.store(true, Ordering::Relaxed);
     let known = ask.await.expect("no client fails");
     let history = notes.take();
-    let written = write_down(&history);
-    check(&fleet, &known).await;
+    let written = write_down(&history, seed);
+    check(fleet, &known).await;
     let faults = history::faults(&history, &rules);
     assert!(faults.is_empty(), "{written}: {faults:#?}");
     let repeated = history.iter().filter(|event| event.repeated).count();
@@ -107,12 +118,12 @@ fn ask(
 }
 
 /// Keeps the history in a file, to look at.
-fn write_down(history: &[Event]) -> String {
+fn write_down(history: &[Event], seed: u64) -> String {
     let mut text = String::new();
     for event in history {
         writeln!(text, "{event:?}").expect("a string takes all");
     }
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("history.txt");
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("history-{seed}.txt"));
     std::fs::write(&path, text).expect("it is written");
     path.display().to_string()
 }

@@ -2,7 +2,7 @@
 //! them.
 
 use std::collections::BTreeMap;
-use std::process::Output;
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use evenkeel::proto::v1::change::Object;
@@ -64,7 +64,11 @@ impl Fleet {
 
     /// Starts a server that does not run, and waits until it listens.
     pub(crate) fn run(&mut self, number: usize) {
-        let mut command = process::command(&["serve"]);
+        self.run_with(number, process::command(&["serve"]));
+    }
+
+    /// As [`Self::run`], by the `serve` of another version's binary.
+    pub(crate) fn run_with(&mut self, number: usize, mut command: Command) {
         command
             .args(self.log_flags())
             .args(["--drain-pause", "0s", "--log-level", "info,evenkeel=debug"])

@@ -32,4 +32,5 @@ mod ports;
 mod process;
 mod secured;
 mod together;
+mod upgrade;
 mod users;

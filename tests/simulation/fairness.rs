@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use evenkeel::snapshot::Error;
-use tokio::runtime::Runtime;
 
 use crate::alone::offer;
 use crate::schedule::Actor;
@@ -16,7 +15,7 @@ const SERVERS: usize = 4;
 const CHANGES: usize = 40;
 
 /// How often each change lost against others before it was recorded, ascending.
-fn losses(seed: u64, runtime: &Runtime) -> Vec<u64> {
+fn losses(seed: u64) -> Vec<u64> {
     let world = World::of(seed);
     // Nothing goes wrong, and a call takes half a millisecond.
     world.calm.store(true, Ordering::Relaxed);
@@ -24,10 +23,10 @@ fn losses(seed: u64, runtime: &Runtime) -> Vec<u64> {
     let losses = Arc::new(Mutex::new(Vec::new()));
     let mut actors: Vec<Actor> = (0..SERVERS)
         .map(|number| {
-            let (world, handle) = (Arc::clone(&world), runtime.handle().clone());
+            let world = Arc::clone(&world);
             let losses = Arc::clone(&losses);
-            Actor::begin(move |turns| {
-                let server = Server::start(number, &world, turns, &handle);
+            Actor::begin(move || {
+                let server = Server::start(number, &world);
                 let conflicts = || server.replica.counts().conflicts.load(Ordering::Relaxed);
                 for change in 0..CHANGES {
                     let before = conflicts();
@@ -54,8 +53,7 @@ fn losses(seed: u64, runtime: &Runtime) -> Vec<u64> {
 
 #[test]
 fn no_server_loses_again_and_again() {
-    let runtime = Runtime::new().expect("a runtime");
-    let mut all: Vec<u64> = (0..20).flat_map(|seed| losses(seed, &runtime)).collect();
+    let mut all: Vec<u64> = (0..20).flat_map(losses).collect();
     all.sort_unstable();
     let at = |share: usize| all[all.len() * share / 1_000];
     let mean = all.iter().sum::<u64>() as f64 / all.len() as f64;

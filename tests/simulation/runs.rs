@@ -3,8 +3,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use tokio::runtime::Runtime;
-
 use crate::schedule::Actor;
 use crate::server;
 use crate::world::World;
@@ -19,12 +17,12 @@ const SERVERS: usize = 3;
 const STEPS: usize = 100_000;
 
 /// Runs the servers of a seed until all have ended.
-fn run(seed: u64, runtime: &Runtime) {
+fn run(seed: u64) {
     let world = World::of(seed);
     let mut actors: Vec<Actor> = (0..SERVERS)
         .map(|number| {
-            let (world, handle) = (world.clone(), runtime.handle().clone());
-            Actor::begin(move |turns| server::run(number, &world, turns, &handle))
+            let world = world.clone();
+            Actor::begin(move || server::run(number, &world))
         })
         .collect();
     let mut left: Vec<usize> = (0..SERVERS).collect();
@@ -56,17 +54,13 @@ fn number(name: &str) -> Option<u64> {
 
 #[test]
 fn no_fault_breaks_a_promise() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .expect("a runtime starts");
     if let Some(seed) = number("SEED") {
-        return run(seed, &runtime);
+        return run(seed);
     }
     let seeds = number("SEEDS").unwrap_or(SEEDS);
     let next = AtomicU64::new(number("FIRST_SEED").unwrap_or(0));
     let end = next.load(Ordering::Relaxed) + seeds;
-    // A run waits for its own threads most of the time.
-    let workers = 4 * thread::available_parallelism().map_or(2, usize::from);
+    let workers = thread::available_parallelism().map_or(2, usize::from);
     thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
@@ -75,7 +69,7 @@ fn no_fault_breaks_a_promise() {
                     if seed >= end {
                         return;
                     }
-                    run(seed, &runtime);
+                    run(seed);
                 }
             });
         }

@@ -1,10 +1,15 @@
-//! Threads of which one runs at a time. Which one is next, a seed decides: so
-//! a run can be repeated.
+//! Actors of one thread, of which one runs at a time: each has a stack of its own, and
+//! runs until it lets others run. Which one is next, a seed decides: so a run can be
+//! repeated.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
+use std::thread;
+
+use generator::{Generator, Gn};
+
+/// The stack of an actor, in words of eight bytes.
+const STACK_WORDS: usize = 1 << 18;
 
 /// Random numbers of a seed.
 #[derive(Clone)]
@@ -29,96 +34,45 @@ impl Dice {
 /// Ends an actor that stops in the middle of what it does.
 struct Stopped;
 
-/// What an actor knows of its thread.
-#[derive(Clone)]
-pub struct Turns {
-    resume: Arc<Mutex<Receiver<bool>>>,
-    paused: SyncSender<bool>,
-}
-
-impl Turns {
-    /// Lets others run.
-    pub fn pass(&self) {
-        if thread::panicking() {
-            return;
-        }
-        let _ = self.paused.send(false);
-        self.wait();
+/// Lets other actors run. An actor that is stopped meanwhile ends here.
+pub fn pass() {
+    if thread::panicking() {
+        return;
     }
-
-    fn wait(&self) {
-        let resume = self.resume.lock().expect("one thread waits");
-        if resume.recv() != Ok(true) {
-            drop(resume);
-            resume_unwind(Box::new(Stopped));
-        }
+    #[expect(deprecated, reason = "what all actors share cannot hold a scope")]
+    let goes_on = generator::yield_::<bool, ()>(());
+    if goes_on != Some(true) {
+        resume_unwind(Box::new(Stopped));
     }
 }
 
-/// A thread that runs when it is told to.
-pub struct Actor {
-    resume: SyncSender<bool>,
-    paused: Receiver<bool>,
-    thread: Option<JoinHandle<thread::Result<()>>>,
-}
+/// What runs when it is told to.
+pub struct Actor(Generator<'static, bool, ()>);
 
 impl Actor {
     /// Waits to be told to begin.
-    pub fn begin(run: impl FnOnce(&Turns) + Send + 'static) -> Self {
-        let (resume, resumed) = sync_channel(1);
-        let (pause, paused) = sync_channel(1);
-        let turns = Turns {
-            resume: Arc::new(Mutex::new(resumed)),
-            paused: pause,
+    pub fn begin(run: impl FnOnce() + Send + 'static) -> Self {
+        let run = move || match catch_unwind(AssertUnwindSafe(run)) {
+            Err(panic) if !panic.is::<Stopped>() => resume_unwind(panic),
+            _ => {}
         };
-        let thread = thread::spawn(move || {
-            let ran = catch_unwind(AssertUnwindSafe(|| {
-                turns.wait();
-                run(&turns);
-            }));
-            let _ = turns.paused.send(true);
-            ran
-        });
-        Self {
-            resume,
-            paused,
-            thread: Some(thread),
-        }
+        Self(Gn::new_opt(STACK_WORDS, run))
     }
 
-    /// Runs it up to its next call to somebody else; whether it has ended.
+    /// Runs it until it lets others run; whether it has ended.
     ///
     /// # Panics
     /// As it did.
     pub fn step(&mut self) -> bool {
-        if self.thread.is_none() {
-            return true;
-        }
-        let _ = self.resume.send(true);
-        let is_over = self.paused.recv().unwrap_or(true);
-        if is_over {
-            self.join();
-        }
-        is_over
-    }
-
-    fn join(&mut self) {
-        let Some(thread) = self.thread.take() else {
-            return;
-        };
-        match thread.join() {
-            Ok(Err(panic)) if !panic.is::<Stopped>() => resume_unwind(panic),
-            _ => {}
-        }
+        self.0.raw_send(Some(true));
+        self.0.is_done()
     }
 
     /// Stops it where it is: it crashes.
     pub fn stop(&mut self) {
-        let _ = self.resume.send(false);
         // It may call others while it unwinds.
-        while let Ok(false) = self.paused.recv() {
-            let _ = self.resume.send(false);
+        while !self.0.is_done() {
+            self.0.raw_send(Some(false));
         }
-        self.join();
     }
 }

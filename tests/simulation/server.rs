@@ -8,9 +8,8 @@ use std::time::{Duration, SystemTime};
 use evenkeel::limits::Limits;
 use evenkeel::replica::{Replica, Waiting};
 use evenkeel::snapshot::{Now, Registry, Snapshot, Unobserved};
-use tokio::runtime::Handle;
 
-use crate::schedule::Turns;
+use crate::schedule;
 use crate::wire::{Crash, Wire};
 use crate::world::{NAME, World, pods};
 
@@ -32,12 +31,12 @@ pub struct Server {
 }
 
 /// Runs a server, and another one in its place whenever it crashes, until the end.
-pub fn run(number: usize, world: &Arc<World>, turns: &Turns, handle: &Handle) {
+pub fn run(number: usize, world: &Arc<World>) {
     let mut wishes = WISHES;
     let mut is_finished = false;
     loop {
         let ran = catch_unwind(AssertUnwindSafe(|| {
-            let server = Server::start(number, world, turns, handle);
+            let server = Server::start(number, world);
             while wishes > 0 {
                 wishes -= 1;
                 server.fulfil();
@@ -47,7 +46,7 @@ pub fn run(number: usize, world: &Arc<World>, turns: &Turns, handle: &Handle) {
                 world.finished.fetch_add(1, Ordering::Relaxed);
             }
             while !world.calm.load(Ordering::Relaxed) {
-                turns.pass();
+                schedule::pass();
             }
             server.end();
         }));
@@ -62,11 +61,10 @@ pub fn run(number: usize, world: &Arc<World>, turns: &Turns, handle: &Handle) {
 }
 
 impl Server {
-    pub fn start(number: usize, world: &Arc<World>, turns: &Turns, handle: &Handle) -> Self {
+    pub fn start(number: usize, world: &Arc<World>) -> Self {
         let wire = Arc::new(Wire {
             number,
             world: Arc::clone(world),
-            turns: turns.clone(),
             may_forge: AtomicBool::new(false),
             forged: AtomicU8::new(0),
         });
@@ -76,7 +74,7 @@ impl Server {
             move || now(&world, &skew)
         };
         let pausing = Arc::clone(&wire);
-        let waiting = Waiting::pausing(handle.clone(), move |_| pausing.pass());
+        let waiting = Waiting::at_once(move |_| pausing.pass());
         let log = Arc::new(world.log.seen_with(Arc::clone(&wire) as _));
         let replica = Replica::new(log, format!("s{number}"), waiting, clock.clone());
         let replica = Arc::new(replica.comparing_every(COMPARED));

@@ -11,7 +11,7 @@ use std::time::Duration;
 use evenkeel::log::fake::{Call, Fate, Faults};
 use event_listener::EventListener;
 
-use crate::schedule::Turns;
+use crate::schedule;
 use crate::world::World;
 
 /// Ends a server in the middle of what it does.
@@ -21,7 +21,6 @@ pub struct Crash;
 pub struct Wire {
     pub number: usize,
     pub world: Arc<World>,
-    pub turns: Turns,
     /// Whether messages may be forged now: a server that has read one, and
     /// appends before it reads another, is not noticed in time.
     pub may_forge: AtomicBool,
@@ -48,7 +47,7 @@ impl Wire {
         let most = self.world.pace.load(Ordering::Relaxed);
         self.world
             .pass_time(Duration::from_micros(dice.below(most) as u64));
-        self.turns.pass();
+        schedule::pass();
         if self.is_calm() {
             return;
         }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex};
@@ -31,7 +32,12 @@ pub(crate) fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
 
 /// The binary, without settings from the environment of the tests.
 pub(crate) fn command(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
+    command_of(OsStr::new(env!("CARGO_BIN_EXE_evenkeel")), args)
+}
+
+/// As [`command`], of another version's binary.
+pub(crate) fn command_of(program: &OsStr, args: &[&str]) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy().into_owned();
         if name.starts_with("EVENKEEL_") || ["RUST_LOG", "COLUMNS"].contains(&&*name) {
