@@ -170,7 +170,7 @@ impl Service {
     /// kept. That one was decoded and checked, so what is refused, and why, does
     /// not depend on what is kept.
     fn read<'e, M: AboutOnePod>(&self, encoded: &'e Encoded<M>) -> Result<ReadRequest<'e>, Error> {
-        let outline = Outline::of(encoded.bytes());
+        let outline = Outline::of(&encoded.bytes);
         let keeps = outline.and_then(|outline| Some((self.snapshot_of(outline)?, outline)));
         if let Some((snapshot, outline)) = &keeps
             && let Some(question) = self.kept_with(snapshot).find(*outline)

@@ -238,7 +238,7 @@ impl DecisionStream {
         M: AboutOnePod + 'static,
         A: Writable + 'static,
     {
-        if encoded.bytes().len() > LARGE_REQUEST {
+        if encoded.bytes.len() > LARGE_REQUEST {
             let (service, by) = (self.service.clone(), by.clone());
             return Ok(self.aside(async move {
                 let answered = service.ask(&encoded, &by, answer)?;
@@ -255,7 +255,7 @@ impl DecisionStream {
 
     fn place(&self, encoded: Encoded<v1::PlaceRequest>, by: &Asker) -> Begun {
         let (service, by) = (self.service.clone(), by.clone());
-        let is_large = encoded.bytes().len() > LARGE_REQUEST;
+        let is_large = encoded.bytes.len() > LARGE_REQUEST;
         let place = async move {
             let answer = service.placed(decode(&encoded)?, by).await?;
             Ok(Done::of(answer))
