@@ -29,7 +29,7 @@ use super::stream_steps::{Ask, Step, StreamedQuestion};
 use super::written::{Done, Writable, Written};
 use crate::account::{Charge, Part};
 use crate::limits::{Exceeded, Limit};
-use crate::matching::{Path, Violations};
+use crate::matching::Path;
 use crate::proto::encoded::Encoded;
 use crate::proto::encoding::Sink;
 use crate::proto::v1;
@@ -188,9 +188,8 @@ impl DecisionStream {
         question: StreamedQuestion,
     ) -> Result<(Ask, Option<Duration>), Error> {
         if self.unanswered.contains_key(&question.id) {
-            let mut faults = Violations::default();
-            faults.add(Path::root("id"), "is that of an unanswered question");
-            return Err(faults.into());
+            let rule = "is that of an unanswered question";
+            return Err(Error::fault(Path::root("id"), rule));
         }
         let timeout = question.check()?;
         Ok((question.ask.ok_or(Error::Internal)?, timeout))

@@ -153,7 +153,7 @@ impl Feed {
             Some(Step::CommitReplace(wire)) => return Ok(ValidStep::Commit(wire)),
             None => {
                 let rule = "must be an update, a beginReplace or a commitReplace";
-                return Err(fault(Path::root("step"), rule));
+                return Err(Error::fault(Path::root("step"), rule));
             }
         };
         let path = Path::root("update");
@@ -183,14 +183,12 @@ impl Feed {
             return Ok(update::response(&checked.apply(&self.registry)?));
         };
         if checked.replaces {
-            return Err(fault(
-                path.field("mode"),
-                "must be a delta inside a replace",
-            ));
+            let rule = "must be a delta inside a replace";
+            return Err(Error::fault(path.field("mode"), rule));
         }
         if checked.expected_revision.is_some() {
             let rule = "belongs on commitReplace inside a replace";
-            return Err(fault(path.field("expectedRevision"), rule));
+            return Err(Error::fault(path.field("expectedRevision"), rule));
         }
         let applied = staged.apply(&checked.batch, checked.defaults, self.registry.limits())?;
         let (revision, epoch) = self.live(&checked.snapshot);
@@ -250,10 +248,4 @@ fn snapshot_of(step: &Step) -> &str {
         Step::BeginReplace(begin) => &begin.snapshot,
         Step::CommitReplace(commit) => &commit.snapshot,
     }
-}
-
-fn fault(path: Path<'_>, description: &str) -> Error {
-    let mut faults = Violations::default();
-    faults.add(path, description);
-    faults.into()
 }

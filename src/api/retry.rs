@@ -78,8 +78,7 @@ pub fn answer<T>(
         Reserving::KeyTaken => {
             let mut faults = Violations::default();
             let rule = "is the id of another request, which was answered already";
-            faults.add(Path::root("requestId"), rule);
-            Err(faults.into())
+            Err(Error::fault(Path::root("requestId"), rule))
         }
     }
 }

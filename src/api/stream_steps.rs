@@ -64,11 +64,7 @@ impl Step {
                 Ok(Self::Together(questions.collect()))
             }
             Some(Step::Cancel(id)) => Ok(Self::Cancel(id)),
-            None => {
-                let mut faults = Violations::default();
-                faults.add(Path::root("step"), "is required");
-                Err(faults.into())
-            }
+            None => Err(Error::fault(Path::root("step"), "is required")),
         }
     }
 }
