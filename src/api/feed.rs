@@ -60,14 +60,6 @@ struct Run {
     offers: Vec<Offer>,
 }
 
-impl Run {
-    fn add(&mut self, update: ValidUpdate) {
-        let (snapshot, offer) = update.into_offer();
-        self.snapshot = snapshot;
-        self.offers.push(offer);
-    }
-}
-
 type Acknowledged = Result<v1::UpdateSnapshotResponse, Error>;
 
 impl Feed {
@@ -117,7 +109,11 @@ impl Feed {
                 break;
             }
             match step {
-                Ok(ValidStep::Update(update)) if offers => run.add(update),
+                Ok(ValidStep::Update(update)) if offers => {
+                    let (snapshot, offer) = update.into_offer();
+                    run.snapshot = snapshot;
+                    run.offers.push(offer);
+                }
                 Ok(ValidStep::Update(update)) => answers.push(self.update(update)),
                 Ok(ValidStep::Begin(wire)) => answers.push(self.begin(&wire)),
                 Ok(ValidStep::Commit(wire)) => answers.push(self.commit(&wire, arrived)),
@@ -158,7 +154,10 @@ impl Feed {
         };
         let path = Path::root("update");
         let checked = ValidUpdate::of(wire, Some(&path), arrived, self.registry.limits())?;
-        Ok(ValidStep::Update(checked.with_fence(self.fence.clone())))
+        Ok(ValidStep::Update(ValidUpdate {
+            fence: self.fence.clone(),
+            ..checked
+        }))
     }
 
     /// Applies a run of batches.

@@ -46,8 +46,8 @@ impl SpreadService for Service {
         let (limits, deadline) = (Arc::clone(&registry), call.by.deadline);
         let is_large = call.request.changes.len() >= LARGE_BATCH;
         let check = move || ValidUpdate::of(call.request, None, arrived, limits.limits());
-        let valid = self.lanes.unlocked(is_large, deadline, check).await??;
-        let valid = valid.with_fence(fence);
+        let mut valid = self.lanes.unlocked(is_large, deadline, check).await??;
+        valid.fence = fence;
         let is_large = is_large || registry.is_journaled();
         let apply = move || Ok::<_, Error>(update::response(&valid.apply(&registry)?));
         let updated = self.lanes.change_soon(is_large, deadline, apply);
