@@ -18,7 +18,7 @@ use super::feeding::run_feed;
 use super::lanes::{LARGE_BATCH, slot};
 use super::logged::logged;
 use super::measured::try_measured;
-use super::opening::{open, open_later, open_list, open_stream};
+use super::opening::{open, open_later, open_stream};
 use super::streamed::Streamed;
 use super::update::ValidUpdate;
 use super::written::finished;
@@ -40,7 +40,7 @@ impl SpreadService for Service {
         &self,
         request: Request<received::UpdateSnapshotRequest>,
     ) -> Result<Response<v1::UpdateSnapshotResponse>, Status> {
-        let call = open(request, Role::Feeder)?;
+        let call = open(request, Role::Feeder, |asked| &asked.snapshot)?;
         let (registry, fence) = (Arc::clone(&self.registry), self.fence());
         let arrived = registry.now().steady;
         let (limits, deadline) = (Arc::clone(&registry), call.by.deadline);
@@ -148,7 +148,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::DescribeSpreadRequest>,
     ) -> Result<Response<Encoded<v1::DescribeSpreadResponse>>, Status> {
-        let call = open(request, Role::Reader)?;
+        let call = open(request, Role::Reader, |asked| &asked.snapshot)?;
         let valid = ValidDescription::of(call.request, self.registry.limits())?;
         let snapshot = self
             .reach(&valid.snapshot, &valid.at_least, call.by.deadline)
@@ -167,7 +167,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ConfirmReservationsRequest>,
     ) -> Result<Response<v1::ConfirmReservationsResponse>, Status> {
-        let call = open(request, Role::Feeder)?;
+        let call = open(request, Role::Feeder, |asked| &asked.snapshot)?;
         let snapshot = self.named(&call.request.snapshot)?;
         let limits = self.registry.limits().clone();
         let confirm = move || reservations::confirm(call.request, &snapshot, &limits);
@@ -180,7 +180,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::RenewReservationsRequest>,
     ) -> Result<Response<v1::RenewReservationsResponse>, Status> {
-        let call = open(request, Role::Feeder)?;
+        let call = open(request, Role::Feeder, |asked| &asked.snapshot)?;
         let snapshot = self.named(&call.request.snapshot)?;
         let limits = self.registry.limits().clone();
         let renew = move || reservations::renew(call.request, &snapshot, &limits);
@@ -193,7 +193,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ReleaseReservationsRequest>,
     ) -> Result<Response<v1::ReleaseReservationsResponse>, Status> {
-        let call = open(request, Role::Feeder)?;
+        let call = open(request, Role::Feeder, |asked| &asked.snapshot)?;
         let snapshot = self.named(&call.request.snapshot)?;
         let limits = self.registry.limits().clone();
         let release = move || reservations::release(call.request, &snapshot, &limits);
@@ -206,7 +206,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ListReservationsRequest>,
     ) -> Result<Response<v1::ListReservationsResponse>, Status> {
-        let call = open(request, Role::Reader)?;
+        let call = open(request, Role::Reader, |asked| &asked.snapshot)?;
         let snapshot = self.named(&call.request.snapshot)?;
         let list = move || reservations::list(&call.request, &snapshot);
         let listed = self.lanes.look(call.by.deadline, list).await??;
@@ -217,7 +217,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::GetSnapshotRequest>,
     ) -> Result<Response<v1::GetSnapshotResponse>, Status> {
-        let call = open(request, Role::Reader)?;
+        let call = open(request, Role::Reader, |asked| &asked.snapshot)?;
         let snapshot = self.named(&call.request.snapshot)?;
         let get = move || Some(export::summary(&snapshot.summary()));
         let snapshot = self.lanes.look(call.by.deadline, get).await?;
@@ -228,7 +228,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ListSnapshotsRequest>,
     ) -> Result<Response<v1::ListSnapshotsResponse>, Status> {
-        let call = open_list(request);
+        let call = open_later(request);
         let mut faults = Violations::default();
         let size = request::page_size(call.request.page_size, &mut faults);
         // A token is the last name of the page before.
@@ -253,7 +253,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::DeleteSnapshotRequest>,
     ) -> Result<Response<v1::DeleteSnapshotResponse>, Status> {
-        let call = open(request, Role::Admin)?;
+        let call = open(request, Role::Admin, |asked| &asked.snapshot)?;
         let snapshot = self.named(&call.request.snapshot)?;
         let registry = Arc::clone(&self.registry);
         // Dropping a large state takes long.
@@ -269,7 +269,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ExportSnapshotRequest>,
     ) -> Result<Response<Self::ExportSnapshotStream>, Status> {
-        let call = open(request, Role::Feeder)?;
+        let call = open(request, Role::Feeder, |asked| &asked.snapshot)?;
         let snapshot = self.named(&call.request.snapshot)?;
         let turn = self.lanes.export_slot(call.by.deadline).await?;
         snapshot.check_copy().map_err(Error::from)?;
@@ -289,7 +289,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::VerifySnapshotRequest>,
     ) -> Result<Response<v1::VerifySnapshotResponse>, Status> {
-        let call = open(request, Role::Admin)?;
+        let call = open(request, Role::Admin, |asked| &asked.snapshot)?;
         let snapshot = self.named(&call.request.snapshot)?;
         let turn = slot(&self.verifying, call.by.deadline).await?;
         // Cancelled when this future is dropped, because nobody waits any more.
