@@ -1,10 +1,8 @@
 //! The calls of the gRPC service, each from its request to its answer.
 
-use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
-use tokio_stream::Stream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::asking::{FILTER, SCORE, ValidQuestion};
@@ -19,7 +17,7 @@ use super::lanes::{LARGE_BATCH, slot};
 use super::logged::logged;
 use super::measured::try_measured;
 use super::opening::{open, open_later, open_stream};
-use super::streamed::Streamed;
+use super::streamed::{BoxStream, streamed};
 use super::update::ValidUpdate;
 use super::written::finished;
 use super::{export, permission, request, reservations, update, verify};
@@ -31,8 +29,6 @@ use crate::proto::{received, v1};
 
 /// Acknowledgements that wait for a slow reader before its feed pauses.
 pub(super) const MAX_WAITING_ANSWERS: usize = 16;
-
-type BoxStream<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 #[tonic::async_trait]
 impl SpreadService for Service {
@@ -77,7 +73,7 @@ impl SpreadService for Service {
             run.await;
             Ok(())
         });
-        Ok(Response::new(Box::pin(Streamed::new(receiver, feeder))))
+        Ok(Response::new(streamed(receiver, feeder)))
     }
 
     async fn filter(
@@ -276,13 +272,11 @@ impl SpreadService for Service {
         let freeze = move || (snapshot.freeze(), snapshot);
         let (frozen, snapshot) = self.lanes.copy(call.by.deadline, freeze).await?;
         let (parts, receiver) = mpsc::channel(export::MAX_WAITING_PARTS);
-        let sender = export::Sender::new(parts, self.draining.clone(), call.by.deadline);
+        let send = export::sender(parts, self.draining.clone(), call.by.deadline);
         let feeder = self.lanes.export(turn, move || {
-            export::parts(snapshot.name(), snapshot.epoch(), &frozen, |part| {
-                sender.send(part)
-            })
+            export::parts(snapshot.name(), snapshot.epoch(), &frozen, send)
         });
-        Ok(Response::new(Box::pin(Streamed::new(receiver, feeder))))
+        Ok(Response::new(streamed(receiver, feeder)))
     }
 
     async fn verify_snapshot(
