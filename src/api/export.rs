@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use super::answer::{self, count};
+use super::answer::count;
 use super::error::Error;
 use super::sum::ExportSum;
 use crate::proto::encoded::Encoded;
@@ -116,7 +116,7 @@ pub fn summary(summary: &Summary) -> v1::Snapshot {
         memory_bytes: count(summary.memory.total()),
         create_time: Some(timestamp(summary.created)),
         update_time: Some(timestamp(summary.updated)),
-        age: answer::age(summary.age),
+        age: summary.age.map(Into::into),
         stale: summary.stale,
         label_set_count: count(summary.sizes.label_sets),
     }

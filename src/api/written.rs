@@ -165,17 +165,13 @@ impl Written<v1::FilterResponse> {
 
     /// Writes how many nodes were judged, and came to what.
     pub fn tallies(&mut self, tallies: &Tallies) {
-        self.reasons(&tallies.refused);
+        for tally in reason_tallies(&tallies.refused) {
+            self.bytes.message(6, &tally);
+        }
         self.size.feasible = count(tallies.feasible);
         self.size.nodes = count(tallies.judged);
         self.bytes.int(8, self.size.feasible);
         self.bytes.int(9, self.size.nodes);
-    }
-
-    fn reasons(&mut self, refused: &BTreeMap<Reason, usize>) {
-        for tally in reason_tallies(refused) {
-            self.bytes.message(6, &tally);
-        }
     }
 }
 
@@ -231,7 +227,8 @@ impl<M: Writable> MeasuredAnswer for Written<M> {
 
     fn note(&mut self, snapshot: &Snapshot) {
         self.bytes.text(2, snapshot.epoch());
-        if let Some(age) = answer::age(snapshot.age()) {
+        if let Some(age) = snapshot.age() {
+            let age = pbjson_types::Duration::from(age);
             self.bytes.item(15, &age.encode_to_vec());
         }
     }
