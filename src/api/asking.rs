@@ -24,24 +24,21 @@ use crate::proto::encoded::Encoded;
 use crate::proto::v1;
 use crate::snapshot::{ReadView, Snapshot};
 
-/// An answer that is not there yet.
-pub type Later<A> = Pin<Box<dyn Future<Output = Result<Response<A>, Error>> + Send>>;
-
 /// How a question is answered.
-pub enum Answered<A> {
+pub enum Answered<T> {
     /// At once, as most are.
-    Now(Response<A>),
+    Now(T),
     /// Once the snapshot has reached the revision, or on another thread.
-    Later(Later<A>),
+    Later(Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>),
 }
 
-impl<A> Answered<A> {
+impl<T> Answered<T> {
     /// The answer, waited for if need be.
     ///
     /// # Errors
     /// [`Error::OverLimit`], [`Error::Deadline`] and those of waiting for a
     /// revision.
-    pub async fn wait(self) -> Result<Response<A>, Error> {
+    pub async fn wait(self) -> Result<T, Error> {
         match self {
             Self::Now(answer) => Ok(answer),
             Self::Later(answer) => answer.await,
@@ -92,7 +89,7 @@ impl Service {
         encoded: &Encoded<M>,
         by: &Asker,
         answer: AnswerBy<A>,
-    ) -> Result<Answered<A>, Error>
+    ) -> Result<Answered<Response<A>>, Error>
     where
         M: AboutOnePod,
         A: MeasuredAnswer + AboutPod + Loggable + Send + 'static,

@@ -147,10 +147,9 @@ impl DecisionStream {
     /// Asks a question. Returns the answer if it is there at once.
     fn ask(&mut self, question: StreamedQuestion) -> Option<Encoded<v1::DecideResponse>> {
         let slip = self.slip(&question);
-        let begun = self.begin(question);
-        let later = match begun {
-            Ok(Begun::Now(done)) => return Some(self.answer(slip, Ok(done))),
-            Ok(Begun::Later(later)) => later,
+        let later = match self.begin(question) {
+            Ok(Answered::Now(done)) => return Some(self.answer(slip, Ok(done))),
+            Ok(Answered::Later(later)) => later,
             Err(error) => return Some(self.answer(slip, Err(error.into()))),
         };
         let (sender, cancelled) = oneshot::channel();
@@ -159,9 +158,9 @@ impl DecisionStream {
             let outcome = tokio::select! {
                 biased;
                 outcome = later => outcome,
-                _ = cancelled => Err(Error::Cancelled.into()),
+                _ = cancelled => Err(Error::Cancelled),
             };
-            vec![(slip, outcome)]
+            vec![(slip, outcome.map_err(Status::from))]
         }));
         None
     }
@@ -204,7 +203,7 @@ impl DecisionStream {
         }
     }
 
-    fn begin(&self, question: StreamedQuestion) -> Result<Begun, Error> {
+    fn begin(&self, question: StreamedQuestion) -> Result<Answered<Done>, Error> {
         let (ask, timeout) = self.check(question)?;
         let bytes = ask.len();
         let own = timeout.map(|timeout| self.asker_within(timeout));
@@ -215,15 +214,15 @@ impl DecisionStream {
             Ask::Place(encoded) => self.place(encoded, by),
         };
         match begun {
-            Begun::Now(done) => Ok(Begun::Now(done)),
-            Begun::Later(later) => {
+            Answered::Later(later) => {
                 let (charge, deadline) = (self.admit(1, bytes)?, by.deadline);
-                Ok(Begun::Later(Box::pin(async move {
+                Ok(Answered::Later(Box::pin(async move {
                     let _charge = charge;
-                    until(deadline, later).await.map_err(Status::from)?
+                    until(deadline, later).await?
                 })))
             }
         }
+            now => Ok(now),
     }
 
     /// Asks about one pod.
@@ -232,7 +231,7 @@ impl DecisionStream {
         encoded: Encoded<M>,
         by: &Asker,
         answer: AnswerBy<Written<A>>,
-    ) -> Result<Begun, Error>
+    ) -> Result<Answered<Done>, Error>
     where
         M: AboutOnePod + 'static,
         A: Writable + 'static,
@@ -245,14 +244,14 @@ impl DecisionStream {
             }));
         }
         Ok(match self.service.ask(&encoded, by, answer)? {
-            Answered::Now(answer) => Begun::Now(Done::of(answer.map(Written::finish))),
-            Answered::Later(later) => Begun::Later(Box::pin(async move {
+            Answered::Now(answer) => Answered::Now(Done::of(answer.map(Written::finish))),
+            Answered::Later(later) => Answered::Later(Box::pin(async move {
                 Ok(Done::of(later.await?.map(Written::finish)))
             })),
         })
     }
 
-    fn place(&self, encoded: Encoded<v1::PlaceRequest>, by: &Asker) -> Begun {
+    fn place(&self, encoded: Encoded<v1::PlaceRequest>, by: &Asker) -> Answered<Done> {
         let (service, by) = (self.service.clone(), by.clone());
         let is_large = encoded.bytes.len() > LARGE_REQUEST;
         let place = async move {
@@ -261,15 +260,18 @@ impl DecisionStream {
         };
         match is_large {
             true => self.aside(place),
-            false => Begun::Later(Box::pin(place)),
+            false => Answered::Later(Box::pin(place)),
         }
     }
 
     /// Has a large request decoded, and answered, where that holds nobody up.
-    fn aside(&self, asked: impl Future<Output = QuestionOutcome> + Send + 'static) -> Begun {
+    fn aside(
+        &self,
+        asked: impl Future<Output = Result<Done, Error>> + Send + 'static,
+    ) -> Answered<Done> {
         let task = AbortOnDropHandle::new(self.service.spawn_feed(asked));
-        Begun::Later(Box::pin(async move {
-            task.await.unwrap_or_else(|_| Err(Error::Internal.into()))
+        Answered::Later(Box::pin(async move {
+            task.await.unwrap_or(Err(Error::Internal))
         }))
     }
 
@@ -381,12 +383,4 @@ impl Stream for DecisionStream {
             }
         }
     }
-}
-
-type LaterOutcome = Pin<Box<dyn Future<Output = QuestionOutcome> + Send>>;
-
-/// How a question goes on.
-enum Begun {
-    Now(Done),
-    Later(LaterOutcome),
 }
