@@ -19,7 +19,7 @@ use super::measured::try_measured;
 use super::opening::{open, open_later, open_stream};
 use super::streamed::{BoxStream, streamed};
 use super::update::ValidUpdate;
-use super::written::finished;
+use super::written::Written;
 use super::{export, permission, request, reservations, update, verify};
 use crate::access::Role;
 use crate::matching::{Path, Violations};
@@ -82,7 +82,7 @@ impl SpreadService for Service {
     ) -> Result<Response<Encoded<v1::FilterResponse>>, Status> {
         let call = open_later(request);
         let answered = self.ask(&call.request, &call.by, FILTER)?;
-        Ok(finished(answered.wait().await?))
+        Ok(answered.wait().await?.map(Written::finish))
     }
 
     async fn score(
@@ -91,7 +91,7 @@ impl SpreadService for Service {
     ) -> Result<Response<Encoded<v1::ScoreResponse>>, Status> {
         let call = open_later(request);
         let answered = self.ask(&call.request, &call.by, SCORE)?;
-        Ok(finished(answered.wait().await?))
+        Ok(answered.wait().await?.map(Written::finish))
     }
 
     async fn explain(
