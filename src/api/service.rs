@@ -267,7 +267,7 @@ impl SpreadService for Service {
     ) -> Result<Response<Self::ExportSnapshotStream>, Status> {
         let call = open(request, Role::Feeder, |asked| &asked.snapshot)?;
         let snapshot = self.named(&call.request.snapshot)?;
-        let turn = self.lanes.export_slot(call.by.deadline).await?;
+        let turn = slot(&self.lanes.exporting, call.by.deadline).await?;
         snapshot.check_copy().map_err(Error::from)?;
         let freeze = move || (snapshot.freeze(), snapshot);
         let (frozen, snapshot) = self.lanes.copy(call.by.deadline, freeze).await?;
