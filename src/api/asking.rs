@@ -10,7 +10,7 @@ use super::asked::{AboutOnePod, DecisionFields, Outline, decode, fields_of};
 use super::base::Service;
 use super::decide::Deciding;
 use super::decision::ValidDecision;
-use super::dialect::{AboutPod, Checker, DecisionTerms, Dialect};
+use super::dialect::{Checker, DecisionTerms, Dialect};
 use super::error::Error;
 use super::kept_questions::{CompiledQuestion, KeptQuestions};
 use super::logged::{Loggable, logged};
@@ -92,7 +92,7 @@ impl Service {
     ) -> Result<Answered<Response<A>>, Error>
     where
         M: AboutOnePod,
-        A: MeasuredAnswer + AboutPod + Loggable + Send + 'static,
+        A: MeasuredAnswer + Loggable + Send + 'static,
     {
         let ValidQuestion { request, pending } = self.question(encoded, by)?;
         let deadline = by.deadline;

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout};
 use tonic::Response;
 
 use super::decision::ValidDecision;
-use super::dialect::{AboutPod, DecisionTerms, Dialect};
+use super::dialect::{DecisionTerms, Dialect};
 use super::error::Error;
 use super::lanes::Lanes;
 use super::measured::{MeasuredAnswer, try_measured};
@@ -41,7 +41,7 @@ pub struct Deciding<A> {
     pub answer: fn(&dyn Dialect, &DecisionTerms, &ReadView<'_>) -> A,
 }
 
-impl<A: MeasuredAnswer + AboutPod + Send + 'static> Deciding<A> {
+impl<A: MeasuredAnswer + Send + 'static> Deciding<A> {
     /// Decides here if that is short, which most decisions are.
     ///
     /// # Errors
@@ -156,9 +156,7 @@ impl<A: MeasuredAnswer + AboutPod + Send + 'static> Deciding<A> {
 
     fn write(&self, read_view: &ReadView<'_>) -> A {
         let (question, terms) = (&**self.request.question, &self.request.terms);
-        let mut answer = (self.answer)(question, terms, read_view);
-        answer.note_terms(question.pod(), terms.checks, read_view);
-        answer
+        (self.answer)(question, terms, read_view)
     }
 
     fn answer(&mut self, pace: DecisionPace<'_>) -> Result<Response<A>, Delay> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use prost::Message;
 use tonic::Response;
 
-use super::dialect::{AboutPod, Checker, Dialect};
+use super::dialect::{Checker, Dialect};
 use super::error::Error;
 use super::export::timestamp;
 use super::measured::try_measured;
@@ -207,13 +207,15 @@ impl ValidPlacement {
         let picker = self.question.plan(self.checks, &self.wish, read_view);
         let names = self.wish.candidates.iter().flatten();
         let unknown = names.filter(|name| read_view.nodes.find(name).is_none());
-        let mut response = v1::PlaceResponse {
+        let response = v1::PlaceResponse {
             revision: read_view.revision,
             constraints_before: self.reports(&*picker),
             unknown_candidates: unknown.cloned().collect(),
+            unchecked: self.question.pod().unchecked(self.checks, read_view),
+            unknown_deletes: read_view.unknown_deletes.to_vec(),
+            defaults: answer::defaults_kind(read_view.defaults),
             ..Default::default()
         };
-        response.note_terms(self.question.pod(), self.checks, read_view);
         (picker, response)
     }
 

@@ -17,7 +17,9 @@ use crate::proto::encoded::Encoded;
 use crate::proto::encoding::{Fields, Sink};
 use crate::proto::v1;
 use crate::snapshot::{ReadView, Snapshot};
-use crate::spread::{Active, DomainReport, NodeRefusal, NodeScore, Reason, Report, Tallies};
+use crate::spread::{
+    Active, DomainReport, NodeChecks, NodeRefusal, NodeScore, Question, Reason, Report, Tallies,
+};
 
 /// What most answers without node names fit in.
 const USUAL_BYTES: usize = 512;
@@ -96,8 +98,8 @@ impl<M: Writable> Written<M> {
 
     /// Writes what the decision did not look at: fields of the pod, and deletes of
     /// the overlay that hit nothing; and which default constraints there are.
-    pub fn terms(&mut self, unchecked: &[String], read_view: &ReadView<'_>) {
-        for field in unchecked {
+    pub fn terms(&mut self, pod: &Question, checks: NodeChecks, read_view: &ReadView<'_>) {
+        for field in pod.unchecked(checks, read_view) {
             self.bytes.item(16, field.as_bytes());
         }
         for object in read_view.unknown_deletes {
