@@ -110,7 +110,7 @@ impl ValidPlacement {
         snapshot: &Snapshot,
     ) -> Result<Option<Response<v1::PlaceResponse>>, Error> {
         let answered = self.retry.and_then(|request| snapshot.answered(&request));
-        let answer = |reserving| retry::answer(snapshot, reserving, Response::new);
+        let answer = |reserving| retry::answer(snapshot, reserving);
         answered.map(answer).transpose()
     }
 
@@ -159,7 +159,7 @@ impl ValidPlacement {
         };
         let hold = (hold, self.retry);
         let reserved = snapshot.reserve(hold, &self.limits, decided(answer), again, tell);
-        let answer = retry::answer(snapshot, reserved?, Response::new)?;
+        let answer = retry::answer(snapshot, reserved?)?;
         if cancelled() && self.retry.is_none() {
             // Nobody is left to learn what is held.
             if snapshot.release(ids.clone()).is_err() {
