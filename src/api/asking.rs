@@ -8,9 +8,8 @@ use tonic::Response;
 
 use super::asked::{AboutOnePod, DecisionFields, Outline, decode, fields_of};
 use super::base::Service;
-use super::decide::Deciding;
-use super::decision::ValidDecision;
-use super::dialect::{Checker, DecisionTerms, Dialect};
+use super::decide::{AnswerBy, Deciding, ValidDecision};
+use super::dialect::Checker;
 use super::error::Error;
 use super::kept_questions::{CompiledQuestion, KeptQuestions};
 use super::logged::{Loggable, logged};
@@ -22,7 +21,7 @@ use crate::access::Role;
 use crate::decision_log::Pending;
 use crate::proto::encoded::Encoded;
 use crate::proto::v1;
-use crate::snapshot::{ReadView, Snapshot};
+use crate::snapshot::{Attempt, Snapshot};
 
 /// How a question is answered.
 pub enum Answered<T> {
@@ -45,9 +44,6 @@ impl<T> Answered<T> {
         }
     }
 }
-
-/// What writes an answer.
-pub type AnswerBy<A> = fn(&dyn Dialect, &DecisionTerms, &ReadView<'_>) -> A;
 
 /// Writes the answer to `Filter`.
 pub const FILTER: AnswerBy<Written<v1::FilterResponse>> =
@@ -95,32 +91,31 @@ impl Service {
         A: MeasuredAnswer + Loggable + Send + 'static,
     {
         let ValidQuestion { request, pending } = self.question(encoded, by)?;
-        let deadline = by.deadline;
         let Some(on) = self.reached(&request.snapshot, &request.at_least)? else {
-            let (service, who) = (self.clone(), by.who.clone());
+            let (service, by) = (self.clone(), by.clone());
             return Ok(Answered::Later(Box::pin(async move {
                 let (name, at_least) = (&request.snapshot, &request.at_least);
-                let on = service.reach(name, at_least, deadline).await?;
+                let on = service.reach(name, at_least, by.deadline).await?;
                 let deciding = Deciding {
                     request,
                     on,
                     answer,
                 };
-                let answer = deciding.decide(&service.lanes, &who, deadline).await?;
+                let answer = deciding.decide(&service.lanes, &by).await?;
                 Ok(logged(pending, answer))
             })));
         };
-        let mut deciding = Deciding {
+        let deciding = Deciding {
             request,
             on,
             answer,
         };
-        Ok(match deciding.at_once() {
+        Ok(match deciding.at_once(Attempt::First) {
             Ok(answer) => Answered::Now(logged(pending, answer)),
             Err(delay) => {
-                let (lanes, who) = (self.lanes.clone(), by.who.clone());
+                let (lanes, by) = (self.lanes.clone(), by.clone());
                 Answered::Later(Box::pin(async move {
-                    let answer = deciding.decide_after(delay, &lanes, &who, deadline).await?;
+                    let answer = deciding.decide_after(delay, &lanes, &by).await?;
                     Ok(logged(pending, answer))
                 }))
             }

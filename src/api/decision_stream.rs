@@ -19,8 +19,9 @@ use tokio_util::task::AbortOnDropHandle;
 use tonic::{Status, Streaming};
 
 use super::asked::{AboutOnePod, decode};
-use super::asking::{AnswerBy, Answered, FILTER, SCORE};
+use super::asking::{Answered, FILTER, SCORE};
 use super::base::Service;
+use super::decide::AnswerBy;
 use super::error::Error;
 use super::lanes::until;
 use super::measured::Decision;
@@ -221,8 +222,8 @@ impl DecisionStream {
                     until(deadline, later).await?
                 })))
             }
-        }
             now => Ok(now),
+        }
     }
 
     /// Asks about one pod.

@@ -13,7 +13,8 @@ use tokio_util::task::TaskTracker;
 
 use super::background::Background;
 use super::error::Error;
-use super::slots::{CallSlots, CallerKey, Seats};
+use super::opening::Asker;
+use super::slots::{CallSlots, Seats};
 use crate::limits::{Limit, Limits};
 
 /// A batch with at least this many changes is applied beside the threads that
@@ -103,11 +104,10 @@ impl Lanes {
     /// [`Error::OverLimit`], [`Error::Deadline`].
     pub async fn decide<T: Send + 'static>(
         &self,
-        who: &CallerKey,
-        deadline: Option<Instant>,
+        by: &Asker,
         work: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
     ) -> Result<T, Error> {
-        let place = self.decisions.take(who)?;
+        let (place, deadline) = (self.decisions.take(&by.who)?, by.deadline);
         // A cancelled call drops its guard.
         let gone = CancellationToken::new();
         let _guard = gone.clone().drop_guard();

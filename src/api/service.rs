@@ -100,10 +100,8 @@ impl SpreadService for Service {
     ) -> Result<Response<Encoded<v1::ExplainResponse>>, Status> {
         let call = open_later(request);
         let ValidQuestion { request, pending } = self.question(&call.request, &call.by)?;
-        let deadline = call.by.deadline;
-        let on = self
-            .reach(&request.snapshot, &request.at_least, deadline)
-            .await?;
+        let on = self.reach(&request.snapshot, &request.at_least, call.by.deadline);
+        let on = on.await?;
         let deciding = Deciding {
             request,
             on,
@@ -112,9 +110,7 @@ impl SpreadService for Service {
         // Explain decides several times, so it runs beside the threads that
         // serve.
         let write = |answer| logged(pending, answer).map(Encoded::from);
-        Ok(deciding
-            .decide_and_write_aside(&self.lanes, &call.by.who, deadline, write)
-            .await?)
+        Ok(deciding.decide_aside(&self.lanes, &call.by, write).await?)
     }
 
     async fn place(
@@ -146,17 +142,13 @@ impl SpreadService for Service {
     ) -> Result<Response<Encoded<v1::DescribeSpreadResponse>>, Status> {
         let call = open(request, Role::Reader, |asked| &asked.snapshot)?;
         let valid = ValidDescription::of(call.request, self.registry.limits())?;
-        let snapshot = self
-            .reach(&valid.snapshot, &valid.at_least, call.by.deadline)
-            .await?;
+        let snapshot = self.reach(&valid.snapshot, &valid.at_least, call.by.deadline);
+        let snapshot = snapshot.await?;
         let run = move |is_given_up: &dyn Fn() -> bool| {
             let answer = try_measured(&snapshot, || valid.answer(&snapshot, is_given_up));
             answer.map(|answer| answer.map(Encoded::from))
         };
-        Ok(self
-            .lanes
-            .decide(&call.by.who, call.by.deadline, run)
-            .await??)
+        Ok(self.lanes.decide(&call.by, run).await??)
     }
 
     async fn confirm_reservations(

@@ -31,7 +31,8 @@ type ConstraintWords = fn(&Active) -> v1::TopologySpreadConstraint;
 #[derive(Debug)]
 pub struct Written<M> {
     bytes: Vec<u8>,
-    revision: i64,
+    /// The revision that it saw.
+    pub revision: i64,
     size: Size,
     message: PhantomData<fn() -> M>,
 }
@@ -69,11 +70,6 @@ impl<M: Writable> Written<M> {
             size: Size::default(),
             message: PhantomData,
         }
-    }
-
-    /// The revision that it saw.
-    pub fn revision(&self) -> i64 {
-        self.revision
     }
 
     /// Writes the numbers behind constraints.
