@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::io;
+use std::iter::successors;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -173,8 +174,7 @@ fn style_len(text: &str) -> usize {
 /// The messages of an error and its causes, without those that only repeat.
 pub fn causes(error: &dyn std::error::Error) -> String {
     let mut text = String::new();
-    let mut next = Some(error);
-    while let Some(error) = next {
+    for error in successors(Some(error), |error| error.source()) {
         let message = error.to_string();
         if !text.contains(&message) {
             if !text.is_empty() {
@@ -182,7 +182,6 @@ pub fn causes(error: &dyn std::error::Error) -> String {
             }
             text.push_str(&message);
         }
-        next = error.source();
     }
     text
 }

@@ -134,22 +134,13 @@ impl AccessRules {
     /// The name of a caller, if any rule matches it. All rules are checked, so
     /// that the time taken does not reveal which tokens exist.
     pub fn find(&self, identity: &CallerIdentity) -> Option<&str> {
-        let mut found: Option<&AccessRule> = None;
-        for rule in &self.0 {
-            let is_better = rule.is_about(identity)
-                && found.is_none_or(|other| other.who == Whom::Anyone && rule.who != Whom::Anyone);
-            if is_better {
-                found = Some(rule);
-            }
-        }
+        let rules = self.0.iter().filter(|rule| rule.is_about(identity));
+        // The first rule about this caller in particular, if there is one.
+        let found = rules.min_by_key(|rule| rule.who == Whom::Anyone)?;
         // A wrong token is refused even where everybody may read, because its
         // sender expects it to count.
-        let is_stranger = |rule: &&AccessRule| {
-            rule.who == Whom::Anyone && matches!(identity, CallerIdentity::Token(_))
-        };
-        found
-            .filter(|rule| !is_stranger(rule))
-            .map(|rule| &*rule.name)
+        let is_stranger = found.who == Whom::Anyone && matches!(identity, CallerIdentity::Token(_));
+        (!is_stranger).then_some(&*found.name)
     }
 
     /// Whether a caller has a role on any snapshot.

@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use fixedbitset::FixedBitSet;
 use prost::bytes::Bytes;
@@ -212,12 +211,4 @@ pub fn defaults_kind(defaults: &Defaults) -> i32 {
         (false, false) => v1::DefaultsKind::List,
     };
     kind.into()
-}
-
-/// An age for the wire.
-pub fn age(age: Option<Duration>) -> Option<pbjson_types::Duration> {
-    age.map(|age| pbjson_types::Duration {
-        seconds: i64::try_from(age.as_secs()).unwrap_or(i64::MAX),
-        nanos: i32::try_from(age.subsec_nanos()).unwrap_or(0),
-    })
 }

@@ -143,7 +143,7 @@ enum Value<'a> {
 /// The fields besides the pod, of a request whose pod is known to be one.
 /// `None`: decoding it will tell what is wrong.
 pub fn fields_of<M: AboutOnePod>(encoded: &Encoded<M>) -> Option<DecisionFields> {
-    let mut fields = DecisionFields::decode(&**encoded.bytes()).ok()?;
+    let mut fields = DecisionFields::decode(&*encoded.bytes).ok()?;
     if !M::HAS_TOP {
         fields.top = 0;
     }

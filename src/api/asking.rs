@@ -8,9 +8,8 @@ use tonic::Response;
 
 use super::asked::{AboutOnePod, DecisionFields, Outline, decode, fields_of};
 use super::base::Service;
-use super::decide::Deciding;
-use super::decision::ValidDecision;
-use super::dialect::{AboutPod, Checker, DecisionTerms, Dialect};
+use super::decide::{AnswerBy, Deciding, ValidDecision};
+use super::dialect::Checker;
 use super::error::Error;
 use super::kept_questions::{CompiledQuestion, KeptQuestions};
 use super::logged::{Loggable, logged};
@@ -22,35 +21,29 @@ use crate::access::Role;
 use crate::decision_log::Pending;
 use crate::proto::encoded::Encoded;
 use crate::proto::v1;
-use crate::snapshot::{ReadView, Snapshot};
-
-/// An answer that is not there yet.
-pub type Later<A> = Pin<Box<dyn Future<Output = Result<Response<A>, Error>> + Send>>;
+use crate::snapshot::{Attempt, Snapshot};
 
 /// How a question is answered.
-pub enum Answered<A> {
+pub enum Answered<T> {
     /// At once, as most are.
-    Now(Response<A>),
+    Now(T),
     /// Once the snapshot has reached the revision, or on another thread.
-    Later(Later<A>),
+    Later(Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>),
 }
 
-impl<A> Answered<A> {
+impl<T> Answered<T> {
     /// The answer, waited for if need be.
     ///
     /// # Errors
     /// [`Error::OverLimit`], [`Error::Deadline`] and those of waiting for a
     /// revision.
-    pub async fn wait(self) -> Result<Response<A>, Error> {
+    pub async fn wait(self) -> Result<T, Error> {
         match self {
             Self::Now(answer) => Ok(answer),
             Self::Later(answer) => answer.await,
         }
     }
 }
-
-/// What writes an answer.
-pub type AnswerBy<A> = fn(&dyn Dialect, &DecisionTerms, &ReadView<'_>) -> A;
 
 /// Writes the answer to `Filter`.
 pub const FILTER: AnswerBy<Written<v1::FilterResponse>> =
@@ -92,38 +85,37 @@ impl Service {
         encoded: &Encoded<M>,
         by: &Asker,
         answer: AnswerBy<A>,
-    ) -> Result<Answered<A>, Error>
+    ) -> Result<Answered<Response<A>>, Error>
     where
         M: AboutOnePod,
-        A: MeasuredAnswer + AboutPod + Loggable + Send + 'static,
+        A: MeasuredAnswer + Loggable + Send + 'static,
     {
         let ValidQuestion { request, pending } = self.question(encoded, by)?;
-        let deadline = by.deadline;
         let Some(on) = self.reached(&request.snapshot, &request.at_least)? else {
-            let (service, who) = (self.clone(), by.who.clone());
+            let (service, by) = (self.clone(), by.clone());
             return Ok(Answered::Later(Box::pin(async move {
                 let (name, at_least) = (&request.snapshot, &request.at_least);
-                let on = service.reach(name, at_least, deadline).await?;
+                let on = service.reach(name, at_least, by.deadline).await?;
                 let deciding = Deciding {
                     request,
                     on,
                     answer,
                 };
-                let answer = deciding.decide(&service.lanes, &who, deadline).await?;
+                let answer = deciding.decide(&service.lanes, &by).await?;
                 Ok(logged(pending, answer))
             })));
         };
-        let mut deciding = Deciding {
+        let deciding = Deciding {
             request,
             on,
             answer,
         };
-        Ok(match deciding.at_once() {
+        Ok(match deciding.at_once(Attempt::First) {
             Ok(answer) => Answered::Now(logged(pending, answer)),
             Err(delay) => {
-                let (lanes, who) = (self.lanes.clone(), by.who.clone());
+                let (lanes, by) = (self.lanes.clone(), by.clone());
                 Answered::Later(Box::pin(async move {
-                    let answer = deciding.decide_after(delay, &lanes, &who, deadline).await?;
+                    let answer = deciding.decide_after(delay, &lanes, &by).await?;
                     Ok(logged(pending, answer))
                 }))
             }
@@ -170,7 +162,7 @@ impl Service {
     /// kept. That one was decoded and checked, so what is refused, and why, does
     /// not depend on what is kept.
     fn read<'e, M: AboutOnePod>(&self, encoded: &'e Encoded<M>) -> Result<ReadRequest<'e>, Error> {
-        let outline = Outline::of(encoded.bytes());
+        let outline = Outline::of(&encoded.bytes);
         let keeps = outline.and_then(|outline| Some((self.snapshot_of(outline)?, outline)));
         if let Some((snapshot, outline)) = &keeps
             && let Some(question) = self.kept_with(snapshot).find(*outline)

@@ -1,35 +1,114 @@
-//! How `Filter`, `Score` and `Explain` are decided: at once where that is
-//! short, as it usually is, otherwise on a thread beside those that serve.
+//! A valid `Filter`, `Score` or `Explain` request, and how it is decided: at once
+//! where that is short, as it usually is, otherwise on a thread beside those that
+//! serve.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tonic::Response;
 
-use super::decision::ValidDecision;
-use super::dialect::{AboutPod, DecisionTerms, Dialect};
+use super::asked::DecisionFields;
+use super::dialect::{DecisionTerms, Dialect};
 use super::error::Error;
+use super::kept_questions::CompiledQuestion;
 use super::lanes::Lanes;
 use super::measured::{MeasuredAnswer, try_measured};
-use super::slots::CallerKey;
-use crate::snapshot::{Attempt, Batch, Delay, ReadView, Snapshot};
+use super::opening::Asker;
+use super::reaching::AtLeast;
+use super::request;
+use crate::matching::{Path, Violations};
+use crate::proto::v1;
+use crate::snapshot::{Attempt, Batch, Delay, Limits, ReadView, Snapshot};
 
 /// How long a decision waits here for a lock that is held, each time in
 /// milliseconds. Most batches take no longer. A decision that has to wait
 /// longer gets a thread of its own.
 const HELD_WAITS_MS: [u64; 5] = [1, 2, 4, 8, 16];
 
-/// How long a decision may take.
-#[derive(Clone, Copy)]
-enum DecisionPace<'a> {
-    /// It must be so short that other calls can wait for it. A longer decision
-    /// is not answered.
-    Short(Attempt),
-    /// As long as it needs, until this says that nobody waits for the answer.
-    Aside(&'a dyn Fn() -> bool),
+/// What it costs to look a candidate up, in units.
+const UNITS_PER_CANDIDATE: usize = 40;
+
+/// What it costs to list a node or a domain.
+const UNITS_PER_NAME: usize = 8;
+
+/// A valid request about one pod.
+#[derive(Debug)]
+pub struct ValidDecision {
+    /// The snapshot that it means.
+    pub snapshot: String,
+    /// What to wait for.
+    pub at_least: AtLeast,
+    /// The pod.
+    pub question: Arc<CompiledQuestion>,
+    /// What to decide about, and how much to write.
+    pub terms: DecisionTerms,
+    /// Changes to decide with, as if they had been made.
+    pub overlay: Batch,
 }
+
+impl ValidDecision {
+    /// Checks a request about a pod that was checked.
+    ///
+    /// # Errors
+    /// Every fault of the request, with those of the pod.
+    pub fn of(
+        wire: DecisionFields,
+        question: Result<Arc<CompiledQuestion>, Violations>,
+        limits: &Limits,
+    ) -> Result<Self, Error> {
+        let mut faults = Violations::default();
+        let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
+        let question = faults.collect(question);
+        request::check_candidates(wire.candidates.as_ref(), limits, &mut faults);
+        let checks = request::node_checks(wire.node_checks, &mut faults);
+        let view = request::known(wire.view, Path::root("view"), &mut faults);
+        let _: v1::Dialect = request::known(wire.dialect, Path::root("dialect"), &mut faults);
+        let at_least = AtLeast::of(wire.min_revision, wire.epoch, limits, &mut faults);
+        request::check_not_negative(wire.top.into(), Path::root("top"), &mut faults);
+        let max_domains = request::max_domains(wire.max_domains, &mut faults);
+        let overlay = request::overlay(wire.overlay, limits, &mut faults);
+        let Some(question) = question else {
+            return Err(faults.into());
+        };
+        let terms = DecisionTerms {
+            checks,
+            view,
+            max_domains,
+            top: usize::try_from(wire.top).ok().filter(|top| *top > 0),
+            candidates: wire.candidates,
+        };
+        Ok(faults.finish(Self {
+            snapshot,
+            at_least,
+            question,
+            terms,
+            overlay,
+        })?)
+    }
+
+    /// What an answer costs once all is counted, in units.
+    pub fn units(&self, read_view: &ReadView<'_>) -> usize {
+        let nodes = read_view.nodes.len();
+        let (named, judged) = match &self.terms.candidates {
+            Some(candidates) => (candidates.names.len(), candidates.names.len()),
+            None => (0, nodes),
+        };
+        let constraints = self.question.constraint_count(read_view);
+        let listed = match self.terms.view {
+            v1::View::Full => 3 * judged,
+            _ if self.terms.lists_nodes() => judged,
+            _ => judged / usize::BITS as usize,
+        };
+        let domains = constraints * self.terms.max_domains.min(nodes);
+        let verdicts = judged * constraints * self.question.units_per_verdict() / 8;
+        named * UNITS_PER_CANDIDATE + (listed + domains) * UNITS_PER_NAME + verdicts
+    }
+}
+
+/// What writes an answer.
+pub type AnswerBy<A> = fn(&dyn Dialect, &DecisionTerms, &ReadView<'_>) -> A;
 
 /// A decision to be made.
 pub struct Deciding<A> {
@@ -38,32 +117,39 @@ pub struct Deciding<A> {
     /// What it is asked of.
     pub on: Arc<Snapshot>,
     /// How it is answered.
-    pub answer: fn(&dyn Dialect, &DecisionTerms, &ReadView<'_>) -> A,
+    pub answer: AnswerBy<A>,
 }
 
-impl<A: MeasuredAnswer + AboutPod + Send + 'static> Deciding<A> {
+impl<A: MeasuredAnswer + Send + 'static> Deciding<A> {
     /// Decides here if that is short, which most decisions are.
     ///
     /// # Errors
     /// [`Error::OverLimit`], [`Error::Deadline`].
-    pub async fn decide(
-        mut self,
-        lanes: &Lanes,
-        who: &CallerKey,
-        deadline: Option<Instant>,
-    ) -> Result<Response<A>, Error> {
-        match self.at_once() {
+    pub async fn decide(self, lanes: &Lanes, by: &Asker) -> Result<Response<A>, Error> {
+        match self.at_once(Attempt::First) {
             Ok(answered) => Ok(answered),
-            Err(delay) => self.decide_after(delay, lanes, who, deadline).await,
+            Err(delay) => self.decide_after(delay, lanes, by).await,
         }
     }
 
-    /// Decides here and now.
+    /// Decides here and now, if nothing has to be waited for and the decision is so
+    /// short that other calls can wait for it.
     ///
     /// # Errors
     /// Why that is not possible.
-    pub fn at_once(&mut self) -> Result<Response<A>, Delay> {
-        self.answer(DecisionPace::Short(Attempt::First))
+    pub fn at_once(&self, attempt: Attempt) -> Result<Response<A>, Delay> {
+        // A decision with an overlay takes long.
+        if !self.request.overlay.is_empty() {
+            return Err(Delay::Long);
+        }
+        try_measured(&self.on, || {
+            let afforded = |read_view: ReadView<'_>| {
+                let affords = read_view.affords(self.request.units(&read_view));
+                affords.then(|| self.write(&read_view))
+            };
+            let answered = self.on.read_at_once(self.namespace(), attempt, afforded)?;
+            answered.ok_or(Delay::Long)
+        })
     }
 
     /// Decides what was not possible [at once](Self::at_once).
@@ -71,81 +157,65 @@ impl<A: MeasuredAnswer + AboutPod + Send + 'static> Deciding<A> {
     /// # Errors
     /// As for [`Self::decide`].
     pub async fn decide_after(
-        mut self,
-        delay: Delay,
+        self,
+        mut delay: Delay,
         lanes: &Lanes,
-        who: &CallerKey,
-        deadline: Option<Instant>,
+        by: &Asker,
     ) -> Result<Response<A>, Error> {
-        let mut answered = Err(delay);
-        for wait in HELD_WAITS_MS {
-            if answered.as_ref().err() != Some(&Delay::Held) {
-                break;
-            }
+        let mut waits = HELD_WAITS_MS.into_iter();
+        while delay == Delay::Held {
             // Start to listen before looking, so that no move is missed.
-            let on = Arc::clone(&self.on);
-            let moved = on.moved();
-            answered = self.answer(DecisionPace::Short(Attempt::Repeated));
-            if answered.as_ref().err() == Some(&Delay::Held) {
-                // The lock may be held by a change that does not move the
-                // snapshot.
-                let _ = timeout(Duration::from_millis(wait), moved).await;
+            let moved = self.on.moved();
+            match self.at_once(Attempt::Repeated) {
+                Ok(answered) => return Ok(answered),
+                Err(again) => delay = again,
             }
+            let (Delay::Held, Some(wait)) = (&delay, waits.next()) else {
+                break;
+            };
+            // The lock may be held by a change that does not move the snapshot.
+            let _ = timeout(Duration::from_millis(wait), moved).await;
         }
-        if answered.as_ref().err() == Some(&Delay::Held) {
-            answered = self.answer(DecisionPace::Short(Attempt::Repeated));
-        }
-        match answered {
-            Ok(answered) => Ok(answered),
-            Err(Delay::Held) => self.decide_soon(lanes, who, deadline).await,
-            Err(Delay::Long | Delay::Full(_)) => self.decide_aside(lanes, who, deadline).await,
+        match delay {
+            Delay::Held => self.decide_soon(lanes, by).await,
+            Delay::Long | Delay::Full(_) => self.decide_aside(lanes, by, |answer| answer).await,
         }
     }
 
     /// Decides after the change that holds the lock. The decision is small, so
     /// it does not queue behind long ones.
-    async fn decide_soon(
-        mut self,
-        lanes: &Lanes,
-        who: &CallerKey,
-        deadline: Option<Instant>,
-    ) -> Result<Response<A>, Error> {
+    async fn decide_soon(self, lanes: &Lanes, by: &Asker) -> Result<Response<A>, Error> {
         let run = move || {
-            let answered = self.answer(DecisionPace::Short(Attempt::Waiting));
+            let answered = self.at_once(Attempt::Waiting);
             answered.map_err(|_| Box::new(self))
         };
-        match lanes.wait(deadline, run).await? {
+        match lanes.wait(by.deadline, run).await? {
             Ok(answered) => Ok(answered),
-            Err(left) => left.decide_aside(lanes, who, deadline).await,
+            Err(left) => left.decide_aside(lanes, by, |answer| answer).await,
         }
     }
 
-    async fn decide_aside(
-        self,
-        lanes: &Lanes,
-        who: &CallerKey,
-        deadline: Option<Instant>,
-    ) -> Result<Response<A>, Error> {
-        self.decide_and_write_aside(lanes, who, deadline, |answer| answer)
-            .await
-    }
-
-    /// Decides on a thread for long work, and writes the answer there.
+    /// Decides on a thread for long work, with the overlay applied, and writes the
+    /// answer there.
     ///
     /// # Errors
     /// As for [`Self::decide`].
-    pub async fn decide_and_write_aside<W: Send + 'static>(
+    pub async fn decide_aside<W: Send + 'static>(
         mut self,
         lanes: &Lanes,
-        who: &CallerKey,
-        deadline: Option<Instant>,
+        by: &Asker,
         write: impl FnOnce(Response<A>) -> W + Send + 'static,
     ) -> Result<W, Error> {
         let run = move |is_given_up: &dyn Fn() -> bool| {
-            let answered = self.answer(DecisionPace::Aside(is_given_up));
+            let overlay = std::mem::take(&mut self.request.overlay);
+            let answered = try_measured(&self.on, || {
+                let answer = |read_view: ReadView<'_>| self.write(&read_view);
+                let (on, namespace) = (&self.on, self.namespace());
+                on.read_until(namespace, overlay, is_given_up, answer)
+            });
             answered.map(write).map_err(Error::of_aside)
         };
-        lanes.decide(who, deadline, run).await?
+        lanes.decide(by, run).await?
     }
 
     /// Decides on a read view of the snapshot.
@@ -154,43 +224,12 @@ impl<A: MeasuredAnswer + AboutPod + Send + 'static> Deciding<A> {
         answer
     }
 
+    /// The namespace of the pod.
+    pub fn namespace(&self) -> &str {
+        &self.request.question.pod().namespace
+    }
+
     fn write(&self, read_view: &ReadView<'_>) -> A {
-        let (question, terms) = (&**self.request.question, &self.request.terms);
-        let mut answer = (self.answer)(question, terms, read_view);
-        answer.note_terms(question.pod(), terms.checks, read_view);
-        answer
-    }
-
-    fn answer(&mut self, pace: DecisionPace<'_>) -> Result<Response<A>, Delay> {
-        let on = Arc::clone(&self.on);
-        try_measured(&on, || self.read(&on, pace))
-    }
-
-    /// Answers on one read view of the snapshot, with the overlay applied.
-    fn read(&mut self, on: &Snapshot, pace: DecisionPace<'_>) -> Result<A, Delay> {
-        let overlay = match pace {
-            DecisionPace::Aside(_) => std::mem::take(&mut self.request.overlay),
-            _ => Batch::default(),
-        };
-        let request = &self.request;
-        let namespace = &request.question.pod().namespace;
-        let answer = |read_view: &ReadView<'_>| self.write(read_view);
-        match pace {
-            DecisionPace::Aside(is_given_up) => {
-                on.read_until(namespace, overlay, is_given_up, |read_view| {
-                    answer(&read_view)
-                })
-            }
-            // A decision with an overlay takes long.
-            DecisionPace::Short(_) if !request.overlay.is_empty() => Err(Delay::Long),
-            DecisionPace::Short(attempt) => {
-                let afforded = |read_view: ReadView<'_>| {
-                    let affords = read_view.affords(request.units(&read_view));
-                    affords.then(|| answer(&read_view))
-                };
-                let answered = on.read_at_once(namespace, attempt, afforded)?;
-                answered.ok_or(Delay::Long)
-            }
-        }
+        (self.answer)(&**self.request.question, &self.request.terms, read_view)
     }
 }

@@ -19,8 +19,9 @@ use tokio_util::task::AbortOnDropHandle;
 use tonic::{Status, Streaming};
 
 use super::asked::{AboutOnePod, decode};
-use super::asking::{AnswerBy, Answered, FILTER, SCORE};
+use super::asking::{Answered, FILTER, SCORE};
 use super::base::Service;
+use super::decide::AnswerBy;
 use super::error::Error;
 use super::lanes::until;
 use super::measured::Decision;
@@ -29,7 +30,7 @@ use super::stream_steps::{Ask, Step, StreamedQuestion};
 use super::written::{Done, Writable, Written};
 use crate::account::{Charge, Part};
 use crate::limits::{Exceeded, Limit};
-use crate::matching::{Path, Violations};
+use crate::matching::Path;
 use crate::proto::encoded::Encoded;
 use crate::proto::encoding::Sink;
 use crate::proto::v1;
@@ -147,10 +148,9 @@ impl DecisionStream {
     /// Asks a question. Returns the answer if it is there at once.
     fn ask(&mut self, question: StreamedQuestion) -> Option<Encoded<v1::DecideResponse>> {
         let slip = self.slip(&question);
-        let begun = self.begin(question);
-        let later = match begun {
-            Ok(Begun::Now(done)) => return Some(self.answer(slip, Ok(done))),
-            Ok(Begun::Later(later)) => later,
+        let later = match self.begin(question) {
+            Ok(Answered::Now(done)) => return Some(self.answer(slip, Ok(done))),
+            Ok(Answered::Later(later)) => later,
             Err(error) => return Some(self.answer(slip, Err(error.into()))),
         };
         let (sender, cancelled) = oneshot::channel();
@@ -159,9 +159,9 @@ impl DecisionStream {
             let outcome = tokio::select! {
                 biased;
                 outcome = later => outcome,
-                _ = cancelled => Err(Error::Cancelled.into()),
+                _ = cancelled => Err(Error::Cancelled),
             };
-            vec![(slip, outcome)]
+            vec![(slip, outcome.map_err(Status::from))]
         }));
         None
     }
@@ -188,9 +188,8 @@ impl DecisionStream {
         question: StreamedQuestion,
     ) -> Result<(Ask, Option<Duration>), Error> {
         if self.unanswered.contains_key(&question.id) {
-            let mut faults = Violations::default();
-            faults.add(Path::root("id"), "is that of an unanswered question");
-            return Err(faults.into());
+            let rule = "is that of an unanswered question";
+            return Err(Error::fault(Path::root("id"), rule));
         }
         let timeout = question.check()?;
         Ok((question.ask.ok_or(Error::Internal)?, timeout))
@@ -205,7 +204,7 @@ impl DecisionStream {
         }
     }
 
-    fn begin(&self, question: StreamedQuestion) -> Result<Begun, Error> {
+    fn begin(&self, question: StreamedQuestion) -> Result<Answered<Done>, Error> {
         let (ask, timeout) = self.check(question)?;
         let bytes = ask.len();
         let own = timeout.map(|timeout| self.asker_within(timeout));
@@ -216,14 +215,14 @@ impl DecisionStream {
             Ask::Place(encoded) => self.place(encoded, by),
         };
         match begun {
-            Begun::Now(done) => Ok(Begun::Now(done)),
-            Begun::Later(later) => {
+            Answered::Later(later) => {
                 let (charge, deadline) = (self.admit(1, bytes)?, by.deadline);
-                Ok(Begun::Later(Box::pin(async move {
+                Ok(Answered::Later(Box::pin(async move {
                     let _charge = charge;
-                    until(deadline, later).await.map_err(Status::from)?
+                    until(deadline, later).await?
                 })))
             }
+            now => Ok(now),
         }
     }
 
@@ -233,12 +232,12 @@ impl DecisionStream {
         encoded: Encoded<M>,
         by: &Asker,
         answer: AnswerBy<Written<A>>,
-    ) -> Result<Begun, Error>
+    ) -> Result<Answered<Done>, Error>
     where
         M: AboutOnePod + 'static,
         A: Writable + 'static,
     {
-        if encoded.bytes().len() > LARGE_REQUEST {
+        if encoded.bytes.len() > LARGE_REQUEST {
             let (service, by) = (self.service.clone(), by.clone());
             return Ok(self.aside(async move {
                 let answered = service.ask(&encoded, &by, answer)?;
@@ -246,31 +245,34 @@ impl DecisionStream {
             }));
         }
         Ok(match self.service.ask(&encoded, by, answer)? {
-            Answered::Now(answer) => Begun::Now(Done::of(answer.map(Written::finish))),
-            Answered::Later(later) => Begun::Later(Box::pin(async move {
+            Answered::Now(answer) => Answered::Now(Done::of(answer.map(Written::finish))),
+            Answered::Later(later) => Answered::Later(Box::pin(async move {
                 Ok(Done::of(later.await?.map(Written::finish)))
             })),
         })
     }
 
-    fn place(&self, encoded: Encoded<v1::PlaceRequest>, by: &Asker) -> Begun {
+    fn place(&self, encoded: Encoded<v1::PlaceRequest>, by: &Asker) -> Answered<Done> {
         let (service, by) = (self.service.clone(), by.clone());
-        let is_large = encoded.bytes().len() > LARGE_REQUEST;
+        let is_large = encoded.bytes.len() > LARGE_REQUEST;
         let place = async move {
             let answer = service.placed(decode(&encoded)?, by).await?;
             Ok(Done::of(answer))
         };
         match is_large {
             true => self.aside(place),
-            false => Begun::Later(Box::pin(place)),
+            false => Answered::Later(Box::pin(place)),
         }
     }
 
     /// Has a large request decoded, and answered, where that holds nobody up.
-    fn aside(&self, asked: impl Future<Output = QuestionOutcome> + Send + 'static) -> Begun {
+    fn aside(
+        &self,
+        asked: impl Future<Output = Result<Done, Error>> + Send + 'static,
+    ) -> Answered<Done> {
         let task = AbortOnDropHandle::new(self.service.spawn_feed(asked));
-        Begun::Later(Box::pin(async move {
-            task.await.unwrap_or_else(|_| Err(Error::Internal.into()))
+        Answered::Later(Box::pin(async move {
+            task.await.unwrap_or(Err(Error::Internal))
         }))
     }
 
@@ -382,12 +384,4 @@ impl Stream for DecisionStream {
             }
         }
     }
-}
-
-type LaterOutcome = Pin<Box<dyn Future<Output = QuestionOutcome> + Send>>;
-
-/// How a question goes on.
-enum Begun {
-    Now(Done),
-    Later(LaterOutcome),
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt::Debug;
 
 use super::answer::{self, Candidates};
-use super::written::{Writable, Written};
+use super::written::Written;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::snapshot::{Limits, ReadView};
@@ -58,38 +58,6 @@ pub trait Dialect: Debug + Send + Sync {
     fn report(&self, report: &Report<'_>) -> v1::ConstraintReport;
 }
 
-/// An answer about one pod, in any dialect.
-pub trait AboutPod {
-    /// Notes what the decision did not look at: fields of the pod, and deletes of
-    /// the overlay that hit nothing; and which default constraints there are.
-    fn note_terms(&mut self, pod: &Question, checks: NodeChecks, read_view: &ReadView<'_>);
-}
-
-macro_rules! about_pod {
-    ($($answer:ident)*) => {$(
-        impl AboutPod for v1::$answer {
-            fn note_terms(
-                &mut self,
-                pod: &Question,
-                checks: NodeChecks,
-                read_view: &ReadView<'_>,
-            ) {
-                self.unchecked = pod.unchecked(checks, read_view);
-                self.unknown_deletes = read_view.unknown_deletes.to_vec();
-                self.defaults = answer::defaults_kind(read_view.defaults);
-            }
-        }
-    )*};
-}
-
-about_pod! { ExplainResponse PlaceResponse }
-
-impl<M: Writable> AboutPod for Written<M> {
-    fn note_terms(&mut self, pod: &Question, checks: NodeChecks, read_view: &ReadView<'_>) {
-        self.terms(&pod.unchecked(checks, read_view), read_view);
-    }
-}
-
 /// What to decide about, and how much of the answer to write.
 #[derive(Debug)]
 pub struct DecisionTerms {
@@ -119,14 +87,22 @@ impl DecisionTerms {
         )
     }
 
-    /// What an answer to `Explain` says of each node, by name, with why it is
-    /// refused.
+    /// What an answer to `Explain` about a pod says of each node, by name, with why
+    /// it is refused, and of what was decided on.
     pub fn explain_nodes<'n>(
         &self,
+        pod: &Question,
+        read_view: &ReadView<'_>,
         nodes: impl Iterator<Item = (&'n str, Option<Cow<'n, NodeRefusal>>)>,
     ) -> v1::ExplainResponse {
         let lists_infeasible = matches!(self.view, v1::View::Unspecified | v1::View::Full);
-        let mut response = v1::ExplainResponse::default();
+        let mut response = v1::ExplainResponse {
+            revision: read_view.revision,
+            unchecked: pod.unchecked(self.checks, read_view),
+            unknown_deletes: read_view.unknown_deletes.to_vec(),
+            defaults: answer::defaults_kind(read_view.defaults),
+            ..Default::default()
+        };
         let mut tallies = Tallies::default();
         for (name, refused) in nodes {
             response.node_count += 1;

@@ -10,7 +10,7 @@ use tonic_types::{ErrorDetails, StatusExt};
 use crate::access::Role;
 use crate::account;
 use crate::limits::{Exceeded, Limit};
-use crate::matching::Violations;
+use crate::matching::{Path, Violations};
 use crate::snapshot::{self, Delay, JournalError};
 use crate::spread::describe::UnknownKey;
 
@@ -113,6 +113,13 @@ impl From<account::Exhausted> for Error {
 }
 
 impl Error {
+    /// What is wrong with a single field.
+    pub(super) fn fault(path: Path<'_>, description: &str) -> Self {
+        let mut faults = Violations::default();
+        faults.add(path, description);
+        faults.into()
+    }
+
     /// Why a decision aside was not made.
     pub fn of_aside(delay: Delay) -> Self {
         match delay {
@@ -166,28 +173,26 @@ impl Error {
             Self::Internal => (Code::Internal, "INTERNAL"),
         }
     }
-}
 
-impl Error {
     /// What programs may want to know of it.
-    fn metadata(&self) -> Vec<(String, String)> {
+    fn metadata(&self) -> HashMap<String, String> {
         let limit = |limit: Limit| ("limit".to_owned(), limit.name().to_owned());
         match self {
-            Self::OverLimit(exceeded) => vec![
+            Self::OverLimit(exceeded) => HashMap::from([
                 limit(exceeded.limit),
                 ("value".to_owned(), exceeded.most.to_string()),
-            ],
+            ]),
             // Of several limits the first; the violations name all.
             Self::Invalid(violations) if violations.are_limits() => {
                 let first = violations.iter().find_map(|v| v.limit);
                 first.map(limit).into_iter().collect()
             }
-            Self::DeniedAnywhere(role) => vec![("role".to_owned(), role.to_string())],
-            Self::Denied { role, snapshot } => vec![
+            Self::DeniedAnywhere(role) => HashMap::from([("role".to_owned(), role.to_string())]),
+            Self::Denied { role, snapshot } => HashMap::from([
                 ("role".to_owned(), role.to_string()),
                 ("snapshot".to_owned(), snapshot.clone()),
-            ],
-            _ => Vec::new(),
+            ]),
+            _ => HashMap::new(),
         }
     }
 }
@@ -195,8 +200,7 @@ impl Error {
 impl From<Error> for Status {
     fn from(error: Error) -> Self {
         let (code, reason) = error.code_and_reason();
-        let metadata: HashMap<String, String> = error.metadata().into_iter().collect();
-        let mut details = ErrorDetails::with_error_info(reason, DOMAIN, metadata);
+        let mut details = ErrorDetails::with_error_info(reason, DOMAIN, error.metadata());
         let retry_after = match &error {
             Error::OverLimit(exceeded) if exceeded.limit.row().passes => Some(LIMIT_RETRY),
             Error::Snapshot(snapshot::Error::NotStored(_) | snapshot::Error::Contended(_)) => {

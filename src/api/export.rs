@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use super::answer::{self, count};
+use super::answer::count;
 use super::error::Error;
 use super::sum::ExportSum;
 use crate::proto::encoded::Encoded;
@@ -30,42 +30,24 @@ pub const MAX_WAITING_PARTS: usize = 1;
 /// copy of the whole snapshot waits with it.
 const MAX_UNREAD: Duration = Duration::from_secs(60);
 
-/// Where the parts of an export go, from a thread for blocking work.
-pub struct Sender {
+/// Encodes and sends the parts of an export from a thread for blocking work, on the
+/// runtime that this is called on. It fails when no more parts are wanted, and the
+/// export ends with this error.
+pub fn sender(
     parts: mpsc::Sender<Result<Encoded<v1::ExportSnapshotResponse>, Status>>,
     draining: CancellationToken,
     deadline: Option<Instant>,
-    runtime: Handle,
-}
-
-impl Sender {
-    /// A sender on the runtime that this is called on.
-    pub fn new(
-        parts: mpsc::Sender<Result<Encoded<v1::ExportSnapshotResponse>, Status>>,
-        draining: CancellationToken,
-        deadline: Option<Instant>,
-    ) -> Self {
-        Self {
-            parts,
-            draining,
-            deadline,
-            runtime: Handle::current(),
-        }
-    }
-
-    /// Encodes and sends a part.
-    ///
-    /// # Errors
-    /// Why no more parts are wanted. The export ends with this error.
-    pub fn send(&self, part: v1::ExportSnapshotResponse) -> Result<(), Error> {
+) -> impl FnMut(v1::ExportSnapshotResponse) -> Result<(), Error> {
+    let runtime = Handle::current();
+    move |part| {
         let part = Encoded::from(part);
         let patience = Instant::now() + MAX_UNREAD;
-        let latest = self.deadline.map_or(patience, |at| at.min(patience));
-        self.runtime.block_on(async {
+        let latest = deadline.map_or(patience, |at| at.min(patience));
+        runtime.block_on(async {
             tokio::select! {
                 // A client that is gone does not read the error either.
-                sent = self.parts.send(Ok(part)) => sent.map_err(|_| Error::Internal),
-                () = self.draining.cancelled() => Err(Error::Draining),
+                sent = parts.send(Ok(part)) => sent.map_err(|_| Error::Internal),
+                () = draining.cancelled() => Err(Error::Draining),
                 () = sleep_until(latest) => Err(Error::Deadline),
             }
         })
@@ -134,7 +116,7 @@ pub fn summary(summary: &Summary) -> v1::Snapshot {
         memory_bytes: count(summary.memory.total()),
         create_time: Some(timestamp(summary.created)),
         update_time: Some(timestamp(summary.updated)),
-        age: answer::age(summary.age),
+        age: summary.age.map(Into::into),
         stale: summary.stale,
         label_set_count: count(summary.sizes.label_sets),
     }

@@ -60,14 +60,6 @@ struct Run {
     offers: Vec<Offer>,
 }
 
-impl Run {
-    fn add(&mut self, update: ValidUpdate) {
-        let (snapshot, offer) = update.into_offer();
-        self.snapshot = snapshot;
-        self.offers.push(offer);
-    }
-}
-
 type Acknowledged = Result<v1::UpdateSnapshotResponse, Error>;
 
 impl Feed {
@@ -117,7 +109,11 @@ impl Feed {
                 break;
             }
             match step {
-                Ok(ValidStep::Update(update)) if offers => run.add(update),
+                Ok(ValidStep::Update(update)) if offers => {
+                    let (snapshot, offer) = update.into_offer();
+                    run.snapshot = snapshot;
+                    run.offers.push(offer);
+                }
                 Ok(ValidStep::Update(update)) => answers.push(self.update(update)),
                 Ok(ValidStep::Begin(wire)) => answers.push(self.begin(&wire)),
                 Ok(ValidStep::Commit(wire)) => answers.push(self.commit(&wire, arrived)),
@@ -153,12 +149,15 @@ impl Feed {
             Some(Step::CommitReplace(wire)) => return Ok(ValidStep::Commit(wire)),
             None => {
                 let rule = "must be an update, a beginReplace or a commitReplace";
-                return Err(fault(Path::root("step"), rule));
+                return Err(Error::fault(Path::root("step"), rule));
             }
         };
         let path = Path::root("update");
         let checked = ValidUpdate::of(wire, Some(&path), arrived, self.registry.limits())?;
-        Ok(ValidStep::Update(checked.with_fence(self.fence.clone())))
+        Ok(ValidStep::Update(ValidUpdate {
+            fence: self.fence.clone(),
+            ..checked
+        }))
     }
 
     /// Applies a run of batches.
@@ -183,14 +182,12 @@ impl Feed {
             return Ok(update::response(&checked.apply(&self.registry)?));
         };
         if checked.replaces {
-            return Err(fault(
-                path.field("mode"),
-                "must be a delta inside a replace",
-            ));
+            let rule = "must be a delta inside a replace";
+            return Err(Error::fault(path.field("mode"), rule));
         }
         if checked.expected_revision.is_some() {
             let rule = "belongs on commitReplace inside a replace";
-            return Err(fault(path.field("expectedRevision"), rule));
+            return Err(Error::fault(path.field("expectedRevision"), rule));
         }
         let applied = staged.apply(&checked.batch, checked.defaults, self.registry.limits())?;
         let (revision, epoch) = self.live(&checked.snapshot);
@@ -250,10 +247,4 @@ fn snapshot_of(step: &Step) -> &str {
         Step::BeginReplace(begin) => &begin.snapshot,
         Step::CommitReplace(commit) => &commit.snapshot,
     }
-}
-
-fn fault(path: Path<'_>, description: &str) -> Error {
-    let mut faults = Violations::default();
-    faults.add(path, description);
-    faults.into()
 }

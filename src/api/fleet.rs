@@ -97,6 +97,7 @@ impl Dialect for PlacementSpec {
             }
         }
         answer.unknown_candidates(&candidates.unknown);
+        answer.terms(&self.pod, terms.checks, read_view);
         answer
     }
 
@@ -144,6 +145,7 @@ impl Dialect for PlacementSpec {
             answer.constraints(&reports, fleet::to_wire);
         }
         answer.unknown_candidates(&candidates.unknown);
+        answer.terms(&self.pod, terms.checks, read_view);
         answer
     }
 
@@ -161,14 +163,12 @@ impl Dialect for PlacementSpec {
             (name, refused.map(|refused| Cow::Owned(refused.refusal())))
         });
         v1::ExplainResponse {
-            revision: read_view.revision,
             constraints: reports.iter().map(constraint_report).collect(),
-            unchecked: self.pod.unchecked(terms.checks, read_view),
             summary: explanation.summary,
             hints: explanation.hints,
             insights: explanation.insights,
             unknown_candidates: candidates.unknown,
-            ..terms.explain_nodes(nodes)
+            ..terms.explain_nodes(&self.pod, read_view, nodes)
         }
     }
 

@@ -6,7 +6,7 @@
 //! limits of the process. The default constraints that hold for a pod depend on
 //! more, and say so themselves ([`crate::spread::Question::constraints_on`]).
 
-use std::hash::{BuildHasher, Hash};
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -63,23 +63,15 @@ struct QuestionKey {
     pod: Box<[u8]>,
 }
 
-/// A [`QuestionKey`] that is looked for.
-#[derive(Hash)]
-struct Sought<'a> {
-    dialect: i32,
-    pod: &'a [u8],
-}
-
-impl<'a> From<Outline<'a>> for Sought<'a> {
-    fn from(outline: Outline<'a>) -> Self {
-        Self {
-            dialect: outline.dialect,
-            pod: outline.pod,
-        }
+/// Hashed like the [`QuestionKey`] that it looks for.
+impl Hash for Outline<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.dialect.hash(state);
+        self.pod.hash(state);
     }
 }
 
-impl Equivalent<QuestionKey> for Sought<'_> {
+impl Equivalent<QuestionKey> for Outline<'_> {
     fn equivalent(&self, key: &QuestionKey) -> bool {
         self.dialect == key.dialect && *self.pod == *key.pod
     }
@@ -128,14 +120,13 @@ impl KeptQuestions {
 
     /// The question with this outline, if it is kept.
     pub fn find(&self, outline: Outline<'_>) -> Option<Arc<CompiledQuestion>> {
-        self.cache.get(&Sought::from(outline))
+        self.cache.get(&outline)
     }
 
     /// Keeps a question with this outline, if it was asked before and there is
     /// memory for it.
     pub fn offer(&self, outline: Outline<'_>, question: &Arc<CompiledQuestion>) {
-        let sought = Sought::from(outline);
-        if !self.note(&sought) {
+        if !self.was_asked(outline) {
             return;
         }
         let bytes = ENTRY_BYTES
@@ -151,15 +142,15 @@ impl KeptQuestions {
         // Nobody else keeps a question that was just compiled.
         let _ = question.charge.set(charge);
         let key = QuestionKey {
-            dialect: sought.dialect,
-            pod: sought.pod.into(),
+            dialect: outline.dialect,
+            pod: outline.pod.into(),
         };
         self.cache.insert(key, Arc::clone(question));
     }
 
     /// Notes a question. Returns whether it was asked before.
-    fn note(&self, sought: &Sought<'_>) -> bool {
-        let hash = self.seed.hash_one(sought);
+    fn was_asked(&self, outline: Outline<'_>) -> bool {
+        let hash = self.seed.hash_one(outline);
         let (place, mark) = (hash as usize % PLACES, (hash >> 32) as u32 | 1);
         self.recent[place].swap(mark, Ordering::Relaxed) == mark
     }

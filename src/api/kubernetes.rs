@@ -69,6 +69,7 @@ impl Dialect for Question {
             judge_candidates(&filter, terms, read_view, &mut answer)
         };
         answer.tallies(&tallies);
+        answer.terms(self, terms.checks, read_view);
         answer
     }
 
@@ -108,6 +109,7 @@ impl Dialect for Question {
             (v1::View::Domains, _) => {}
         }
         answer.unknown_candidates(&candidates.unknown);
+        answer.terms(self, terms.checks, read_view);
         answer
     }
 
@@ -129,13 +131,12 @@ impl Dialect for Question {
             (node.name, refused)
         });
         v1::ExplainResponse {
-            revision: read_view.revision,
             constraints: all,
             summary: explanation.summary,
             hints: explanation.hints,
             insights: explanation.insights,
             unknown_candidates: candidates.unknown,
-            ..terms.explain_nodes(nodes)
+            ..terms.explain_nodes(self, read_view, nodes)
         }
     }
 

@@ -3,17 +3,18 @@
 //! how much of it runs at once.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::runtime::{Handle, Id};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::background::Background;
 use super::error::Error;
-use super::slots::{CallSlots, CallerKey, Seats};
+use super::opening::Asker;
+use super::slots::{CallSlots, Seats};
 use crate::limits::{Limit, Limits};
 
 /// A batch with at least this many changes is applied beside the threads that
@@ -48,13 +49,14 @@ pub struct Lanes {
     held: Arc<Semaphore>,
     copies: Arc<Semaphore>,
     /// Held by each export: it keeps a copy until its client has read it.
-    exporting: Arc<Semaphore>,
+    pub(super) exporting: Arc<Semaphore>,
     /// Where decisions run.
     aside: Arc<Background>,
     /// Where exports are written.
     exports: Arc<Background>,
-    /// Changes and copies that are running now.
-    running: Arc<AtomicUsize>,
+    /// Changes and copies that are running now. They may hold locks for long, so
+    /// small calls run in a lane too then, and do not wait on a thread that serves.
+    running: TaskTracker,
     /// Where changes run, and the runtime whose threads they must not run on.
     apart: Option<(Handle, Id)>,
 }
@@ -73,7 +75,7 @@ impl Lanes {
             exporting: Arc::new(Semaphore::new(EXPORTS)),
             aside: Arc::new(Background::for_work("decide", running, NICENESS)),
             exports: Arc::new(Background::for_work("export", EXPORTS, NICENESS)),
-            running: Arc::default(),
+            running: TaskTracker::new(),
             apart: None,
         }
     }
@@ -92,13 +94,6 @@ impl Lanes {
         self.apart.as_ref().is_some_and(|(_, id)| is_here(*id))
     }
 
-    /// Whether work is running that may hold locks for long. Small calls should
-    /// then run in a lane too, so that they do not wait on a thread that
-    /// serves.
-    pub fn are_busy(&self) -> bool {
-        self.running.load(Ordering::Relaxed) > 0
-    }
-
     /// Runs a decision, which can ask whether its deadline has passed or its
     /// caller is gone. A caller's decisions wait for one another rather than for
     /// those of others. A decision over the limit, or over its caller's share of
@@ -109,11 +104,10 @@ impl Lanes {
     /// [`Error::OverLimit`], [`Error::Deadline`].
     pub async fn decide<T: Send + 'static>(
         &self,
-        who: &CallerKey,
-        deadline: Option<Instant>,
+        by: &Asker,
         work: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
     ) -> Result<T, Error> {
-        let place = self.decisions.take(who)?;
+        let (place, deadline) = (self.decisions.take(&by.who)?, by.deadline);
         // A cancelled call drops its guard.
         let gone = CancellationToken::new();
         let _guard = gone.clone().drop_guard();
@@ -151,7 +145,7 @@ impl Lanes {
         deadline: Option<Instant>,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
-        if self.are_busy() {
+        if !self.running.is_empty() {
             return self.run(&self.looks, deadline, work).await;
         }
         Ok(work())
@@ -182,17 +176,6 @@ impl Lanes {
         self.run(&self.copies, deadline, work).await
     }
 
-    /// A slot for an export.
-    ///
-    /// # Errors
-    /// [`Error::Deadline`].
-    pub async fn export_slot(
-        &self,
-        deadline: Option<Instant>,
-    ) -> Result<OwnedSemaphorePermit, Error> {
-        slot(&self.exporting, deadline).await
-    }
-
     /// Starts to write an export, which keeps its slot until it ends. It reads a
     /// copy, so it holds no lock and its priority may be low.
     pub fn export<T: Send + 'static>(
@@ -200,7 +183,7 @@ impl Lanes {
         slot: OwnedSemaphorePermit,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
-        self.exports.handle().spawn_blocking(in_turn(slot, work))
+        self.exports.handle().spawn_blocking(holding(slot, work))
     }
 
     /// As [`Self::change`], but in place if the change is small and no long
@@ -214,7 +197,7 @@ impl Lanes {
         deadline: Option<Instant>,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
-        if is_large || self.are_busy() || self.is_in_background() {
+        if is_large || !self.running.is_empty() || self.is_in_background() {
             return self.change(deadline, work).await;
         }
         Ok(work())
@@ -236,7 +219,7 @@ impl Lanes {
             return Ok(work());
         }
         let slot = slot(&self.writes, deadline).await?;
-        done(deadline, spawn_blocking(in_turn(slot, work))).await
+        done(deadline, spawn_blocking(holding(slot, work))).await
     }
 
     async fn run<T: Send + 'static>(
@@ -245,11 +228,7 @@ impl Lanes {
         deadline: Option<Instant>,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
-        let running = RunningWork::one(&self.running);
-        let work = move || {
-            let _running = running;
-            work()
-        };
+        let work = holding(self.running.token(), work);
         self.in_slot(slots, deadline, work).await
     }
 
@@ -260,7 +239,7 @@ impl Lanes {
         deadline: Option<Instant>,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
-        let work = in_turn(slot(slots, deadline).await?, work);
+        let work = holding(slot(slots, deadline).await?, work);
         match &self.apart {
             // A thread has the priority of the one that starts it, so those of
             // the other runtime have to.
@@ -274,10 +253,10 @@ impl Lanes {
     }
 }
 
-/// `work` that has a slot until it is done.
-fn in_turn<T>(slot: OwnedSemaphorePermit, work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+/// `work` that has a slot, or counts as running, until it is done.
+fn holding<H, T>(held: H, work: impl FnOnce() -> T) -> impl FnOnce() -> T {
     move || {
-        let _slot = slot;
+        let _held = held;
         work()
     }
 }
@@ -297,22 +276,6 @@ pub async fn slot(
 ) -> Result<OwnedSemaphorePermit, Error> {
     let slot = Arc::clone(slots).acquire_owned();
     until(deadline, slot).await?.map_err(|_| Error::Internal)
-}
-
-/// Counts as running work until it is dropped.
-struct RunningWork(Arc<AtomicUsize>);
-
-impl RunningWork {
-    fn one(all: &Arc<AtomicUsize>) -> Self {
-        all.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(all))
-    }
-}
-
-impl Drop for RunningWork {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// Waits for `future` until the deadline, if there is one.
@@ -354,7 +317,7 @@ mod tests {
                 let small = lanes.change_soon(false, None, priority).await?;
                 let large = lanes.change_soon(true, None, priority).await?;
                 let staged = lanes.unlocked(true, None, priority).await?;
-                let export = lanes.export(lanes.export_slot(None).await?, priority);
+                let export = lanes.export(slot(&lanes.exporting, None).await?, priority);
                 let exported = export.await.map_err(|_| Error::Internal)?;
                 Ok::<_, Error>([small, large, staged, exported])
             }));

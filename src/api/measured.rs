@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tonic::Response;
 
-use super::answer::{age, count};
+use super::answer::count;
 use crate::proto::v1;
 use crate::snapshot::Snapshot;
 
@@ -51,7 +51,7 @@ macro_rules! answers {
 
             fn note(&mut self, snapshot: &Snapshot) {
                 snapshot.epoch().clone_into(&mut self.epoch);
-                self.age = age(snapshot.age());
+                self.age = snapshot.age().map(Into::into);
             }
         }
     )*};

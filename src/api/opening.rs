@@ -8,7 +8,6 @@ use super::error::Error;
 use super::slots::CallerKey;
 use super::{deadline, permission};
 use crate::access::{Caller, Role};
-use crate::proto::{received, v1};
 
 /// A call whose caller may make it.
 pub struct OpenedCall<M> {
@@ -29,56 +28,32 @@ pub struct Asker {
     pub who: CallerKey,
 }
 
-/// A request about one snapshot.
-pub trait AboutSnapshot {
-    /// The name that it gives; empty for the default one.
-    fn snapshot(&self) -> &str;
-}
-
-macro_rules! named {
-    ($($package:ident::$request:ident,)*) => {$(
-        impl AboutSnapshot for $package::$request {
-            fn snapshot(&self) -> &str {
-                &self.snapshot
-            }
-        }
-    )*};
-}
-
-named! {
-    received::UpdateSnapshotRequest,
-    v1::DescribeSpreadRequest,
-    v1::ConfirmReservationsRequest,
-    v1::RenewReservationsRequest,
-    v1::ReleaseReservationsRequest,
-    v1::ListReservationsRequest,
-    v1::GetSnapshotRequest,
-    v1::DeleteSnapshotRequest,
-    v1::ExportSnapshotRequest,
-    v1::VerifySnapshotRequest,
-}
-
-impl<M> OpenedCall<M> {
-    fn of(request: Request<M>) -> Self {
-        let (metadata, mut extensions, request) = request.into_parts();
-        Self {
-            request,
-            by: Asker {
-                deadline: deadline::given(metadata.as_ref()),
-                caller: extensions.remove(),
-                who: extensions.remove().unwrap_or_default(),
-            },
-        }
+/// Opens a call whose permission is asked for later: once its request is read, or
+/// for each snapshot that it lists.
+pub fn open_later<M>(request: Request<M>) -> OpenedCall<M> {
+    let (metadata, mut extensions, request) = request.into_parts();
+    OpenedCall {
+        request,
+        by: Asker {
+            deadline: deadline::given(metadata.as_ref()),
+            caller: extensions.remove(),
+            who: extensions.remove().unwrap_or_default(),
+        },
     }
 }
 
-/// Opens a call that needs a role on the snapshot that it names.
+/// Opens a call that needs a role on the snapshot whose name `snapshot` finds in the
+/// request; an empty name is the default one.
 ///
 /// # Errors
 /// [`Error::Denied`].
-pub fn open<M: AboutSnapshot>(request: Request<M>, role: Role) -> Result<OpenedCall<M>, Error> {
-    let call = OpenedCall::of(request);
-    permission::allow(call.by.caller.as_ref(), role, call.request.snapshot())?;
+pub fn open<M>(
+    request: Request<M>,
+    role: Role,
+    snapshot: fn(&M) -> &str,
+) -> Result<OpenedCall<M>, Error> {
+    let call = open_later(request);
+    permission::allow(call.by.caller.as_ref(), role, snapshot(&call.request))?;
     Ok(call)
 }
 
@@ -88,17 +63,7 @@ pub fn open<M: AboutSnapshot>(request: Request<M>, role: Role) -> Result<OpenedC
 /// # Errors
 /// [`Error::DeniedAnywhere`].
 pub fn open_stream<M>(request: Request<M>, role: Role) -> Result<OpenedCall<M>, Error> {
-    let call = OpenedCall::of(request);
+    let call = open_later(request);
     permission::allow_somewhere(call.by.caller.as_ref(), role)?;
     Ok(call)
-}
-
-/// Opens a call whose permission is asked for later, once its request is read.
-pub fn open_later<M>(request: Request<M>) -> OpenedCall<M> {
-    OpenedCall::of(request)
-}
-
-/// Opens a call that shows each caller only what it may read.
-pub fn open_list<M>(request: Request<M>) -> OpenedCall<M> {
-    OpenedCall::of(request)
 }

@@ -1,39 +1,100 @@
-//! `Place`: a request becomes a plan, which is run and answered.
+//! `Place`: a request becomes a plan, which is run and answered. The call and the
+//! questions of a stream are all placed here.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use prost::Message;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tonic::Response;
 
-use super::dialect::{AboutPod, Checker, Dialect};
+use super::base::Service;
+use super::dialect::{Checker, Dialect};
 use super::error::Error;
 use super::export::timestamp;
+use super::logged::logged;
 use super::measured::try_measured;
+use super::opening::Asker;
 use super::reaching::AtLeast;
-use super::{answer, request, retry, wish};
+use super::{answer, permission, request, retry, wish};
 use crate::access::{Caller, Role};
 use crate::limits::Limit;
 use crate::matching::{Path, Violations};
+use crate::proto::encoded::Encoded;
 use crate::proto::v1;
 use crate::snapshot::{Batch, DecidedPicks, Hold, Limits, ReadView, Reserved, Retryable, Snapshot};
 use crate::spread::{NodeChecks, Pick, PickStep, Picker, Question, Wish};
 
-/// The role that a request needs: reserving changes a snapshot.
-pub fn role(wire: &v1::PlaceRequest) -> Role {
-    match wire.reserve {
-        Some(_) => Role::Feeder,
-        None => Role::Reader,
+impl Service {
+    /// Places what a request asks for.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub(super) async fn placed(
+        &self,
+        request: v1::PlaceRequest,
+        by: Asker,
+    ) -> Result<Response<Encoded<v1::PlaceResponse>>, Error> {
+        let caller = by.caller.as_ref();
+        // Reserving changes a snapshot.
+        let role = match request.reserve {
+            Some(_) => Role::Feeder,
+            None => Role::Reader,
+        };
+        permission::allow(caller, role, &request.snapshot)?;
+        let pending = self.begin(|| Some(request.clone()));
+        let deadline = by.deadline;
+        let limits = self.registry.limits();
+        let mut valid = ValidPlacement::of(request, caller, limits)?;
+        let snapshot = self
+            .reach(&valid.snapshot, &valid.at_least, deadline)
+            .await?;
+        // The answer of the first time, if the request comes again.
+        if let Some(retry) = &valid.retry
+            && let Some(reserving) = snapshot.answered(retry)
+        {
+            return Ok(retry::answer(&snapshot, reserving)?.map(Encoded::from));
+        }
+        let lists_placements = valid.lists_placements();
+        let write = move |mut answer: Response<v1::PlaceResponse>| {
+            if !lists_placements {
+                // Only now: the measured size counts the placements.
+                answer.get_mut().placements.clear();
+            }
+            logged(pending, answer).map(Encoded::from)
+        };
+        // A cancelled call drops its guard, which stops the placing.
+        let given_up = CancellationToken::new();
+        let _guard = given_up.clone().drop_guard();
+        let stop = move || {
+            let is_late = || deadline.is_some_and(|at| Instant::now() > at);
+            given_up.is_cancelled() || is_late()
+        };
+        if valid.reserve.is_none() {
+            let run = move |_: &dyn Fn() -> bool| {
+                try_measured(&snapshot, || valid.answer(&snapshot, &stop)).map(write)
+            };
+            return self.lanes.decide(&by, run).await?;
+        }
+        let run = move |_: &dyn Fn() -> bool| {
+            let answer = try_measured(&snapshot, || valid.answer(&snapshot, &stop));
+            answer.map(|answer| (answer, valid, snapshot, stop))
+        };
+        let (answer, valid, snapshot, stop) = self.lanes.decide(&by, run).await??;
+        // Work that waits for a disk must not take a slot from decisions.
+        let hold = move || valid.hold(answer, &snapshot, &stop).map(write);
+        self.lanes.change(deadline, hold).await?
     }
 }
 
 /// A valid `Place` request.
 #[derive(Debug)]
-pub struct ValidPlacement {
+struct ValidPlacement {
     /// The snapshot that it means.
-    pub snapshot: String,
+    snapshot: String,
     /// What to wait for.
-    pub at_least: AtLeast,
+    at_least: AtLeast,
     question: Box<dyn Dialect>,
     wish: Wish,
     checks: NodeChecks,
@@ -50,7 +111,7 @@ impl ValidPlacement {
     ///
     /// # Errors
     /// Every fault of the request.
-    pub fn of(
+    fn of(
         mut wire: v1::PlaceRequest,
         caller: Option<&Caller>,
         limits: &Limits,
@@ -96,30 +157,12 @@ impl ValidPlacement {
         })?)
     }
 
-    /// Whether the picks are to be held.
-    pub fn reserves(&self) -> bool {
-        self.reserve.is_some()
-    }
-
-    /// The answer of the first time, if the request comes again.
-    ///
-    /// # Errors
-    /// The id is that of another request.
-    pub fn repeated(
-        &self,
-        snapshot: &Snapshot,
-    ) -> Result<Option<Response<v1::PlaceResponse>>, Error> {
-        let answered = self.retry.and_then(|request| snapshot.answered(&request));
-        let answer = |reserving| retry::answer(snapshot, reserving, Response::new);
-        answered.map(answer).transpose()
-    }
-
     /// Places and answers, without holding anything.
     ///
     /// # Errors
     /// [`Error::Deadline`] when `cancelled` said so, and
     /// [`Error::OverLimit`] for too many steps to list.
-    pub fn answer(
+    fn answer(
         &mut self,
         snapshot: &Snapshot,
         cancelled: &dyn Fn() -> bool,
@@ -129,7 +172,7 @@ impl ValidPlacement {
     }
 
     /// Whether the answer lists the placements.
-    pub fn lists_placements(&self) -> bool {
+    fn lists_placements(&self) -> bool {
         self.view != v1::View::Domains
     }
 
@@ -139,7 +182,7 @@ impl ValidPlacement {
     ///
     /// # Errors
     /// As for [`Self::answer`], and those of [`Snapshot::reserve`].
-    pub fn hold(
+    fn hold(
         &self,
         answer: Response<v1::PlaceResponse>,
         snapshot: &Snapshot,
@@ -159,7 +202,7 @@ impl ValidPlacement {
         };
         let hold = (hold, self.retry);
         let reserved = snapshot.reserve(hold, &self.limits, decided(answer), again, tell);
-        let answer = retry::answer(snapshot, reserved?, Response::new)?;
+        let answer = retry::answer(snapshot, reserved?)?;
         if cancelled() && self.retry.is_none() {
             // Nobody is left to learn what is held.
             if snapshot.release(ids.clone()).is_err() {
@@ -198,37 +241,18 @@ impl ValidPlacement {
         let planned = snapshot.read_until(namespace, overlay, cancelled, |read_view| {
             self.plan(&read_view)
         });
-        let (picker, response) = planned.map_err(Error::of_aside)?;
-        self.run(picker, response, cancelled)
-    }
-
-    /// What is gathered from a read view: a picker, and what can be answered already.
-    fn plan(&self, read_view: &ReadView<'_>) -> (Box<dyn Picker>, v1::PlaceResponse) {
-        let picker = self.question.plan(self.checks, &self.wish, read_view);
-        let names = self.wish.candidates.iter().flatten();
-        let unknown = names.filter(|name| read_view.nodes.find(name).is_none());
-        let mut response = v1::PlaceResponse {
-            revision: read_view.revision,
-            constraints_before: self.reports(&*picker),
-            unknown_candidates: unknown.cloned().collect(),
-            ..Default::default()
-        };
-        response.note_terms(self.question.pod(), self.checks, read_view);
-        (picker, response)
-    }
-
-    fn run(
-        &self,
-        mut picker: Box<dyn Picker>,
-        response: v1::PlaceResponse,
-        cancelled: &dyn Fn() -> bool,
-    ) -> Result<v1::PlaceResponse, Error> {
+        let (mut picker, response) = planned.map_err(Error::of_aside)?;
         let with_steps = self.view == v1::View::Full;
         if with_steps {
             let scores = picker.step_scores();
             self.limits.check(Limit::StepScores, scores)?;
         }
         let outcome = picker.run(with_steps, cancelled).ok_or(Error::Deadline)?;
+        let placement = |pick: Pick| v1::Placement {
+            node: pick.node.into(),
+            score: pick.score,
+            reservation_id: String::new(),
+        };
         Ok(v1::PlaceResponse {
             placements: outcome.picks.into_iter().map(placement).collect(),
             unplaced: i32::try_from(outcome.unplaced).unwrap_or(i32::MAX),
@@ -238,6 +262,23 @@ impl ValidPlacement {
             constraints: self.reports(&*picker),
             ..response
         })
+    }
+
+    /// What is gathered from a read view: a picker, and what can be answered already.
+    fn plan(&self, read_view: &ReadView<'_>) -> (Box<dyn Picker>, v1::PlaceResponse) {
+        let picker = self.question.plan(self.checks, &self.wish, read_view);
+        let names = self.wish.candidates.iter().flatten();
+        let unknown = names.filter(|name| read_view.nodes.find(name).is_none());
+        let response = v1::PlaceResponse {
+            revision: read_view.revision,
+            constraints_before: self.reports(&*picker),
+            unknown_candidates: unknown.cloned().collect(),
+            unchecked: self.question.pod().unchecked(self.checks, read_view),
+            unknown_deletes: read_view.unknown_deletes.to_vec(),
+            defaults: answer::defaults_kind(read_view.defaults),
+            ..Default::default()
+        };
+        (picker, response)
     }
 
     fn reports(&self, picker: &dyn Picker) -> Vec<v1::ConstraintReport> {
@@ -253,14 +294,6 @@ fn decided(answer: Response<v1::PlaceResponse>) -> DecidedPicks<Response<v1::Pla
         revision: answer.get_ref().revision,
         nodes: picks.map(|pick| pick.node.as_str().into()).collect(),
         answer,
-    }
-}
-
-fn placement(pick: Pick) -> v1::Placement {
-    v1::Placement {
-        node: pick.node.into(),
-        score: pick.score,
-        reservation_id: String::new(),
     }
 }
 

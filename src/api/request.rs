@@ -109,14 +109,6 @@ pub fn page_size(value: i32, faults: &mut Violations) -> usize {
     }
 }
 
-/// Checks the name of an owner of reservations.
-pub fn check_owner(owner: &str, path: Path<'_>, limits: &Limits, faults: &mut Violations) {
-    if owner.is_empty() {
-        faults.add(path, "is required");
-    }
-    check_length(owner, path, limits, faults);
-}
-
 /// How long something is to be held, if the request says so.
 pub fn ttl(
     wire: Option<pbjson_types::Duration>,

@@ -3,6 +3,7 @@
 
 use prost::Message;
 use ring::digest::{Context, SHA256, digest};
+use tonic::Response;
 
 use super::error::Error;
 use super::request;
@@ -60,11 +61,10 @@ fn hash(bytes: &[u8]) -> [u8; 32] {
 ///
 /// # Errors
 /// The id is that of another request.
-pub fn answer<T>(
+pub fn answer(
     snapshot: &Snapshot,
-    reserving: Reserving<T>,
-    repeated: impl FnOnce(v1::PlaceResponse) -> T,
-) -> Result<T, Error> {
+    reserving: Reserving<Response<v1::PlaceResponse>>,
+) -> Result<Response<v1::PlaceResponse>, Error> {
     match reserving {
         Reserving::Done(answer) => Ok(answer),
         Reserving::Repeated(bytes) => {
@@ -73,13 +73,11 @@ pub fn answer<T>(
             for placement in &mut kept.placements {
                 placement.reservation_id = snapshot.current_id(&placement.reservation_id);
             }
-            Ok(repeated(kept))
+            Ok(Response::new(kept))
         }
         Reserving::KeyTaken => {
-            let mut faults = Violations::default();
             let rule = "is the id of another request, which was answered already";
-            faults.add(Path::root("requestId"), rule);
-            Err(faults.into())
+            Err(Error::fault(Path::root("requestId"), rule))
         }
     }
 }

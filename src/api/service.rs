@@ -1,10 +1,8 @@
 //! The calls of the gRPC service, each from its request to its answer.
 
-use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
-use tokio_stream::Stream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::asking::{FILTER, SCORE, ValidQuestion};
@@ -18,10 +16,10 @@ use super::feeding::run_feed;
 use super::lanes::{LARGE_BATCH, slot};
 use super::logged::logged;
 use super::measured::try_measured;
-use super::opening::{open, open_later, open_list, open_stream};
-use super::streamed::Streamed;
+use super::opening::{open, open_later, open_stream};
+use super::streamed::{BoxStream, streamed};
 use super::update::ValidUpdate;
-use super::written::finished;
+use super::written::Written;
 use super::{export, permission, request, reservations, update, verify};
 use crate::access::Role;
 use crate::matching::{Path, Violations};
@@ -32,22 +30,20 @@ use crate::proto::{received, v1};
 /// Acknowledgements that wait for a slow reader before its feed pauses.
 pub(super) const MAX_WAITING_ANSWERS: usize = 16;
 
-type BoxStream<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
-
 #[tonic::async_trait]
 impl SpreadService for Service {
     async fn update_snapshot(
         &self,
         request: Request<received::UpdateSnapshotRequest>,
     ) -> Result<Response<v1::UpdateSnapshotResponse>, Status> {
-        let call = open(request, Role::Feeder)?;
+        let call = open(request, Role::Feeder, |asked| &asked.snapshot)?;
         let (registry, fence) = (Arc::clone(&self.registry), self.fence());
         let arrived = registry.now().steady;
         let (limits, deadline) = (Arc::clone(&registry), call.by.deadline);
         let is_large = call.request.changes.len() >= LARGE_BATCH;
         let check = move || ValidUpdate::of(call.request, None, arrived, limits.limits());
-        let valid = self.lanes.unlocked(is_large, deadline, check).await??;
-        let valid = valid.with_fence(fence);
+        let mut valid = self.lanes.unlocked(is_large, deadline, check).await??;
+        valid.fence = fence;
         let is_large = is_large || registry.is_journaled();
         let apply = move || Ok::<_, Error>(update::response(&valid.apply(&registry)?));
         let updated = self.lanes.change_soon(is_large, deadline, apply);
@@ -77,7 +73,7 @@ impl SpreadService for Service {
             run.await;
             Ok(())
         });
-        Ok(Response::new(Box::pin(Streamed::new(receiver, feeder))))
+        Ok(Response::new(streamed(receiver, feeder)))
     }
 
     async fn filter(
@@ -86,7 +82,7 @@ impl SpreadService for Service {
     ) -> Result<Response<Encoded<v1::FilterResponse>>, Status> {
         let call = open_later(request);
         let answered = self.ask(&call.request, &call.by, FILTER)?;
-        Ok(finished(answered.wait().await?))
+        Ok(answered.wait().await?.map(Written::finish))
     }
 
     async fn score(
@@ -95,7 +91,7 @@ impl SpreadService for Service {
     ) -> Result<Response<Encoded<v1::ScoreResponse>>, Status> {
         let call = open_later(request);
         let answered = self.ask(&call.request, &call.by, SCORE)?;
-        Ok(finished(answered.wait().await?))
+        Ok(answered.wait().await?.map(Written::finish))
     }
 
     async fn explain(
@@ -104,10 +100,8 @@ impl SpreadService for Service {
     ) -> Result<Response<Encoded<v1::ExplainResponse>>, Status> {
         let call = open_later(request);
         let ValidQuestion { request, pending } = self.question(&call.request, &call.by)?;
-        let deadline = call.by.deadline;
-        let on = self
-            .reach(&request.snapshot, &request.at_least, deadline)
-            .await?;
+        let on = self.reach(&request.snapshot, &request.at_least, call.by.deadline);
+        let on = on.await?;
         let deciding = Deciding {
             request,
             on,
@@ -116,9 +110,7 @@ impl SpreadService for Service {
         // Explain decides several times, so it runs beside the threads that
         // serve.
         let write = |answer| logged(pending, answer).map(Encoded::from);
-        Ok(deciding
-            .decide_and_write_aside(&self.lanes, &call.by.who, deadline, write)
-            .await?)
+        Ok(deciding.decide_aside(&self.lanes, &call.by, write).await?)
     }
 
     async fn place(
@@ -148,26 +140,22 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::DescribeSpreadRequest>,
     ) -> Result<Response<Encoded<v1::DescribeSpreadResponse>>, Status> {
-        let call = open(request, Role::Reader)?;
+        let call = open(request, Role::Reader, |asked| &asked.snapshot)?;
         let valid = ValidDescription::of(call.request, self.registry.limits())?;
-        let snapshot = self
-            .reach(&valid.snapshot, &valid.at_least, call.by.deadline)
-            .await?;
+        let snapshot = self.reach(&valid.snapshot, &valid.at_least, call.by.deadline);
+        let snapshot = snapshot.await?;
         let run = move |is_given_up: &dyn Fn() -> bool| {
             let answer = try_measured(&snapshot, || valid.answer(&snapshot, is_given_up));
             answer.map(|answer| answer.map(Encoded::from))
         };
-        Ok(self
-            .lanes
-            .decide(&call.by.who, call.by.deadline, run)
-            .await??)
+        Ok(self.lanes.decide(&call.by, run).await??)
     }
 
     async fn confirm_reservations(
         &self,
         request: Request<v1::ConfirmReservationsRequest>,
     ) -> Result<Response<v1::ConfirmReservationsResponse>, Status> {
-        let call = open(request, Role::Feeder)?;
+        let call = open(request, Role::Feeder, |asked| &asked.snapshot)?;
         let snapshot = self.named(&call.request.snapshot)?;
         let limits = self.registry.limits().clone();
         let confirm = move || reservations::confirm(call.request, &snapshot, &limits);
@@ -180,7 +168,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::RenewReservationsRequest>,
     ) -> Result<Response<v1::RenewReservationsResponse>, Status> {
-        let call = open(request, Role::Feeder)?;
+        let call = open(request, Role::Feeder, |asked| &asked.snapshot)?;
         let snapshot = self.named(&call.request.snapshot)?;
         let limits = self.registry.limits().clone();
         let renew = move || reservations::renew(call.request, &snapshot, &limits);
@@ -193,7 +181,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ReleaseReservationsRequest>,
     ) -> Result<Response<v1::ReleaseReservationsResponse>, Status> {
-        let call = open(request, Role::Feeder)?;
+        let call = open(request, Role::Feeder, |asked| &asked.snapshot)?;
         let snapshot = self.named(&call.request.snapshot)?;
         let limits = self.registry.limits().clone();
         let release = move || reservations::release(call.request, &snapshot, &limits);
@@ -206,7 +194,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ListReservationsRequest>,
     ) -> Result<Response<v1::ListReservationsResponse>, Status> {
-        let call = open(request, Role::Reader)?;
+        let call = open(request, Role::Reader, |asked| &asked.snapshot)?;
         let snapshot = self.named(&call.request.snapshot)?;
         let list = move || reservations::list(&call.request, &snapshot);
         let listed = self.lanes.look(call.by.deadline, list).await??;
@@ -217,7 +205,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::GetSnapshotRequest>,
     ) -> Result<Response<v1::GetSnapshotResponse>, Status> {
-        let call = open(request, Role::Reader)?;
+        let call = open(request, Role::Reader, |asked| &asked.snapshot)?;
         let snapshot = self.named(&call.request.snapshot)?;
         let get = move || Some(export::summary(&snapshot.summary()));
         let snapshot = self.lanes.look(call.by.deadline, get).await?;
@@ -228,7 +216,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ListSnapshotsRequest>,
     ) -> Result<Response<v1::ListSnapshotsResponse>, Status> {
-        let call = open_list(request);
+        let call = open_later(request);
         let mut faults = Violations::default();
         let size = request::page_size(call.request.page_size, &mut faults);
         // A token is the last name of the page before.
@@ -253,7 +241,7 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::DeleteSnapshotRequest>,
     ) -> Result<Response<v1::DeleteSnapshotResponse>, Status> {
-        let call = open(request, Role::Admin)?;
+        let call = open(request, Role::Admin, |asked| &asked.snapshot)?;
         let snapshot = self.named(&call.request.snapshot)?;
         let registry = Arc::clone(&self.registry);
         // Dropping a large state takes long.
@@ -269,27 +257,25 @@ impl SpreadService for Service {
         &self,
         request: Request<v1::ExportSnapshotRequest>,
     ) -> Result<Response<Self::ExportSnapshotStream>, Status> {
-        let call = open(request, Role::Feeder)?;
+        let call = open(request, Role::Feeder, |asked| &asked.snapshot)?;
         let snapshot = self.named(&call.request.snapshot)?;
-        let turn = self.lanes.export_slot(call.by.deadline).await?;
+        let turn = slot(&self.lanes.exporting, call.by.deadline).await?;
         snapshot.check_copy().map_err(Error::from)?;
         let freeze = move || (snapshot.freeze(), snapshot);
         let (frozen, snapshot) = self.lanes.copy(call.by.deadline, freeze).await?;
         let (parts, receiver) = mpsc::channel(export::MAX_WAITING_PARTS);
-        let sender = export::Sender::new(parts, self.draining.clone(), call.by.deadline);
+        let send = export::sender(parts, self.draining.clone(), call.by.deadline);
         let feeder = self.lanes.export(turn, move || {
-            export::parts(snapshot.name(), snapshot.epoch(), &frozen, |part| {
-                sender.send(part)
-            })
+            export::parts(snapshot.name(), snapshot.epoch(), &frozen, send)
         });
-        Ok(Response::new(Box::pin(Streamed::new(receiver, feeder))))
+        Ok(Response::new(streamed(receiver, feeder)))
     }
 
     async fn verify_snapshot(
         &self,
         request: Request<v1::VerifySnapshotRequest>,
     ) -> Result<Response<v1::VerifySnapshotResponse>, Status> {
-        let call = open(request, Role::Admin)?;
+        let call = open(request, Role::Admin, |asked| &asked.snapshot)?;
         let snapshot = self.named(&call.request.snapshot)?;
         let turn = slot(&self.verifying, call.by.deadline).await?;
         // Cancelled when this future is dropped, because nobody waits any more.

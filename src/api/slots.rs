@@ -51,9 +51,8 @@ impl CallerKey {
 pub struct CallSlots(Arc<LimitSlots>);
 
 struct LimitSlots {
-    limit: Limit,
-    /// What the limit says.
-    most: usize,
+    /// Why there is no other one.
+    over: Exceeded,
     /// How many there are.
     count: usize,
     held: Mutex<HeldSlot>,
@@ -83,8 +82,11 @@ impl CallSlots {
     pub fn and_more(limit: Limit, limits: &Limits, more: usize) -> Self {
         let most = limits.get(limit);
         Self(Arc::new(LimitSlots {
-            limit,
-            most,
+            over: Exceeded {
+                limit,
+                most,
+                actual: None,
+            },
             count: most.saturating_add(more),
             held: Mutex::default(),
         }))
@@ -107,11 +109,7 @@ impl CallSlots {
         // Whoever is nowhere may be many.
         let takes_too_many = own > free && *who != CallerKey::Nobody;
         if free == 0 || takes_too_many {
-            return Err(Error::OverLimit(Exceeded {
-                limit: self.0.limit,
-                most: self.0.most,
-                actual: None,
-            }));
+            return Err(self.0.over.into());
         }
         held.all += 1;
         held.by_caller.entry(who.clone()).or_default().count += 1;
@@ -138,7 +136,7 @@ impl CallSlot {
         let own = own.map_err(|_| Error::Internal)?;
         let seat = Arc::clone(&seats.all).acquire_owned().await;
         let seat = seat.map_err(|_| Error::Internal)?;
-        Ok(Seat { _both: (seat, own) })
+        Ok((seat, own))
     }
 
     /// For as many seats as the caller may have.
@@ -175,10 +173,8 @@ impl Seats {
     }
 }
 
-/// A seat that is held.
-pub struct Seat {
-    _both: (OwnedSemaphorePermit, OwnedSemaphorePermit),
-}
+/// A seat that is held, of all and of the caller's own.
+pub type Seat = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
 impl Drop for CallSlot {
     fn drop(&mut self) {

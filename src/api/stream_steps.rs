@@ -54,7 +54,7 @@ impl Step {
     /// answer.
     pub fn read(encoded: &Encoded<v1::DecideRequest>) -> Result<Self, Error> {
         use v1::decide_request::Step;
-        if let Some(question) = StreamedQuestion::outlined(encoded.bytes()) {
+        if let Some(question) = StreamedQuestion::outlined(&encoded.bytes) {
             return Ok(Self::Ask(question));
         }
         match decode(encoded)?.step {
@@ -64,11 +64,7 @@ impl Step {
                 Ok(Self::Together(questions.collect()))
             }
             Some(Step::Cancel(id)) => Ok(Self::Cancel(id)),
-            None => {
-                let mut faults = Violations::default();
-                faults.add(Path::root("step"), "is required");
-                Err(faults.into())
-            }
+            None => Err(Error::fault(Path::root("step"), "is required")),
         }
     }
 }
@@ -156,9 +152,9 @@ impl Ask {
     /// How many bytes it has.
     pub fn len(&self) -> usize {
         match self {
-            Self::Filter(encoded) => encoded.bytes().len(),
-            Self::Score(encoded) => encoded.bytes().len(),
-            Self::Place(encoded) => encoded.bytes().len(),
+            Self::Filter(encoded) => encoded.bytes.len(),
+            Self::Score(encoded) => encoded.bytes.len(),
+            Self::Place(encoded) => encoded.bytes.len(),
         }
     }
 }
@@ -219,7 +215,7 @@ mod tests {
             step.extend(question);
             step.extend(more);
             let encoded = Encoded::<v1::DecideRequest>::new(step.into());
-            let Some(outlined) = StreamedQuestion::outlined(encoded.bytes()) else {
+            let Some(outlined) = StreamedQuestion::outlined(&encoded.bytes) else {
                 return Ok(());
             };
             let asked = match &outlined.ask {

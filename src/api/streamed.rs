@@ -2,58 +2,36 @@
 //! did.
 
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
 
+use futures::stream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio_stream::Stream;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
 use tonic::Status;
 
 use super::error::Error;
 
-/// What a task hands out, then how the task ended: well, with an error of its
-/// own, or by a panic, which is an error too.
-pub struct Streamed<T> {
+/// A stream of answers.
+pub type BoxStream<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+/// What `feeder` sends, then how it ended: well, with an error of its own, or by a
+/// panic, which is an error too.
+pub fn streamed<T: Send + 'static>(
     answers: mpsc::Receiver<Result<T, Status>>,
-    /// None once it has been joined.
-    feeder: Option<JoinHandle<Result<(), Error>>>,
-}
-
-impl<T> Streamed<T> {
-    /// A stream of what `feeder` sends.
-    pub fn new(
-        answers: mpsc::Receiver<Result<T, Status>>,
-        feeder: JoinHandle<Result<(), Error>>,
-    ) -> Self {
-        Self {
-            answers,
-            feeder: Some(feeder),
-        }
-    }
-}
-
-impl<T> Stream for Streamed<T> {
-    type Item = Result<T, Status>;
-
-    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let this = self.get_mut();
-        // The channel is open for as long as its feeder runs.
-        if let Some(answer) = ready!(this.answers.poll_recv(context)) {
-            return Poll::Ready(Some(answer));
-        }
-        let Some(feeder) = &mut this.feeder else {
-            return Poll::Ready(None);
-        };
-        let ended = ready!(Pin::new(feeder).poll(context)).unwrap_or(Err(Error::Internal));
-        this.feeder = None;
-        Poll::Ready(ended.err().map(|error| Err(error.into())))
-    }
+    feeder: JoinHandle<Result<(), Error>>,
+) -> BoxStream<T> {
+    let ended = stream::once(feeder).filter_map(|ended| {
+        let ended = ended.unwrap_or(Err(Error::Internal));
+        ended.err().map(|error| Err(error.into()))
+    });
+    // The channel is open for as long as its feeder runs.
+    Box::pin(ReceiverStream::new(answers).chain(ended))
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use tokio_stream::StreamExt;
     use tonic::{Code, Request};
 
     use super::*;
@@ -91,7 +69,7 @@ mod tests {
                 }
                 end()
             });
-            assert_eq!(read(Streamed::new(receiver, feeder)).await, (3, code));
+            assert_eq!(read(streamed(receiver, feeder)).await, (3, code));
         }
     }
 

@@ -76,12 +76,6 @@ impl ValidUpdate {
         })?)
     }
 
-    /// The same request, which needs a right.
-    #[must_use]
-    pub fn with_fence(self, fence: Option<Fence>) -> Self {
-        Self { fence, ..self }
-    }
-
     /// Applies it to the live state of its snapshot.
     ///
     /// # Errors

@@ -22,7 +22,10 @@ pub fn hold(
 ) -> Option<(String, Duration)> {
     let wire = wire?;
     let path = Path::root("reserve");
-    request::check_owner(&wire.owner, path.field("owner"), limits, faults);
+    if wire.owner.is_empty() {
+        faults.add(path.field("owner"), "is required");
+    }
+    request::check_length(&wire.owner, path.field("owner"), limits, faults);
     if wire.ttl.is_none() {
         faults.add(path.field("ttl"), "is required, and must be positive");
     }

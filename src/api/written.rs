@@ -2,23 +2,24 @@
 //! their encoding. This runs while the read view is open, because a decision
 //! borrows names from it.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use prost::Message;
 use prost::bytes::Bytes;
 use tonic::Response;
 
-use super::answer::{ReasonTally, count, index, reason_tallies};
+use super::answer::{self, ReasonTally, count, index, reason_tallies};
+use super::logged::Loggable;
 use super::measured::{Decision, MeasuredAnswer, Size};
-use super::{answer, logged};
-use crate::decision_log::Brief;
+use crate::decision_log::Pending;
 use crate::proto::encoded::Encoded;
 use crate::proto::encoding::{Fields, Sink};
 use crate::proto::v1;
 use crate::snapshot::{ReadView, Snapshot};
-use crate::spread::{Active, DomainReport, NodeRefusal, NodeScore, Reason, Report, Tallies};
+use crate::spread::{
+    Active, DomainReport, NodeChecks, NodeRefusal, NodeScore, Question, Reason, Report, Tallies,
+};
 
 /// What most answers without node names fit in.
 const USUAL_BYTES: usize = 512;
@@ -30,52 +31,32 @@ type ConstraintWords = fn(&Active) -> v1::TopologySpreadConstraint;
 #[derive(Debug)]
 pub struct Written<M> {
     bytes: Vec<u8>,
-    revision: i64,
+    /// The revision that it saw.
+    pub revision: i64,
     size: Size,
     message: PhantomData<fn() -> M>,
 }
 
 /// A message whose answers can be written.
-pub trait Writable: Message + Default {
+pub trait Writable: Message + Default + Loggable {
     /// The tag of its constraints.
     const CONSTRAINTS: u32;
     /// The tag of the candidates that the snapshot does not hold.
     const UNKNOWN_CANDIDATES: u32;
     /// The tag of its id in the decision log.
     const DECISION_ID: u32;
-
-    /// The answer in brief.
-    fn brief(&self) -> Brief;
-    /// Epoch and revision that it saw.
-    fn seen(self) -> (String, i64);
 }
 
 impl Writable for v1::FilterResponse {
     const CONSTRAINTS: u32 = 5;
     const UNKNOWN_CANDIDATES: u32 = 10;
     const DECISION_ID: u32 = 11;
-
-    fn brief(&self) -> Brief {
-        Brief::of_filter(self)
-    }
-
-    fn seen(self) -> (String, i64) {
-        (self.epoch, self.revision)
-    }
 }
 
 impl Writable for v1::ScoreResponse {
     const CONSTRAINTS: u32 = 5;
     const UNKNOWN_CANDIDATES: u32 = 7;
     const DECISION_ID: u32 = 9;
-
-    fn brief(&self) -> Brief {
-        Brief::of_score(self)
-    }
-
-    fn seen(self) -> (String, i64) {
-        (self.epoch, self.revision)
-    }
 }
 
 impl<M: Writable> Written<M> {
@@ -89,11 +70,6 @@ impl<M: Writable> Written<M> {
             size: Size::default(),
             message: PhantomData,
         }
-    }
-
-    /// The revision that it saw.
-    pub fn revision(&self) -> i64 {
-        self.revision
     }
 
     /// Writes the numbers behind constraints.
@@ -118,8 +94,8 @@ impl<M: Writable> Written<M> {
 
     /// Writes what the decision did not look at: fields of the pod, and deletes of
     /// the overlay that hit nothing; and which default constraints there are.
-    pub fn terms(&mut self, unchecked: &[String], read_view: &ReadView<'_>) {
-        for field in unchecked {
+    pub fn terms(&mut self, pod: &Question, checks: NodeChecks, read_view: &ReadView<'_>) {
+        for field in pod.unchecked(checks, read_view) {
             self.bytes.item(16, field.as_bytes());
         }
         for object in read_view.unknown_deletes {
@@ -136,8 +112,7 @@ impl<M: Writable> Written<M> {
 }
 
 impl Written<v1::FilterResponse> {
-    /// Writes the names of nodes that pass. There are `names` of them, with some
-    /// `bytes` each.
+    /// Writes the names of nodes that pass.
     pub fn feasible<'n>(&mut self, names: impl Iterator<Item = &'n str>) {
         for name in names {
             self.bytes.item(3, name.as_bytes());
@@ -165,17 +140,13 @@ impl Written<v1::FilterResponse> {
 
     /// Writes how many nodes were judged, and came to what.
     pub fn tallies(&mut self, tallies: &Tallies) {
-        self.reasons(&tallies.refused);
+        for tally in reason_tallies(&tallies.refused) {
+            self.bytes.message(6, &tally);
+        }
         self.size.feasible = count(tallies.feasible);
         self.size.nodes = count(tallies.judged);
         self.bytes.int(8, self.size.feasible);
         self.bytes.int(9, self.size.nodes);
-    }
-
-    fn reasons(&mut self, refused: &BTreeMap<Reason, usize>) {
-        for tally in reason_tallies(refused) {
-            self.bytes.message(6, &tally);
-        }
     }
 }
 
@@ -231,22 +202,16 @@ impl<M: Writable> MeasuredAnswer for Written<M> {
 
     fn note(&mut self, snapshot: &Snapshot) {
         self.bytes.text(2, snapshot.epoch());
-        if let Some(age) = answer::age(snapshot.age()) {
+        if let Some(age) = snapshot.age() {
+            let age = pbjson_types::Duration::from(age);
             self.bytes.item(15, &age.encode_to_vec());
         }
     }
 }
 
-impl<M: Writable> logged::Loggable for Written<M> {
-    fn record(&self) -> Option<logged::AnswerRecord> {
-        let message = M::decode(&*self.bytes).ok()?;
-        let brief = message.brief();
-        let (epoch, revision) = message.seen();
-        Some(logged::AnswerRecord {
-            brief,
-            epoch,
-            revision,
-        })
+impl<M: Writable> Loggable for Written<M> {
+    fn record(&self, pending: Pending, took: Option<Duration>) -> Option<String> {
+        M::decode(&*self.bytes).ok()?.record(pending, took)
     }
 
     fn set_id(&mut self, id: String) {
@@ -270,11 +235,6 @@ impl Done {
             bytes: answer.into_inner().into_bytes(),
         }
     }
-}
-
-/// An answer for the wire.
-pub fn finished<M: Writable>(response: Response<Written<M>>) -> Response<Encoded<M>> {
-    response.map(Written::finish)
 }
 
 /// A `ConstraintReport`.
@@ -331,10 +291,9 @@ struct RefusalFields<'a> {
 impl Fields for RefusalFields<'_> {
     fn put<S: Sink>(&self, to: &mut S) {
         let refusal = self.refusal;
-        let text: Cow<'_, str> = refusal.text();
         to.text(1, self.node);
         to.int(2, i32::from(answer::code(refusal)).into());
-        to.text(3, &text);
+        to.text(3, &refusal.text());
         to.int(4, index(refusal.constraint_index).into());
         to.int(5, refusal.matching_pods);
         to.int(6, refusal.skew);

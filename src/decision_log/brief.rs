@@ -2,6 +2,7 @@
 //! show where not.
 
 use std::hash::Hasher;
+use std::iter::zip;
 
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
@@ -147,46 +148,38 @@ impl Brief {
     /// The differences from another answer, a line for each part with both
     /// values.
     pub fn differences(&self, other: &Self) -> Vec<AnswerDifference> {
-        let mut found = Vec::new();
-        let mut compare = |part: &str, here: String, there: String| {
-            if here != there {
-                let part = part.to_owned();
-                found.push(AnswerDifference { part, here, there });
-            }
-        };
-        let number = |number: i64| number.to_string();
-        compare("nodes", number(self.node_count), number(other.node_count));
-        compare(
-            "judged nodes",
-            number(self.judged_count),
-            number(other.judged_count),
-        );
-        compare("unplaced", number(self.unplaced), number(other.unplaced));
-        let reasons = |brief: &Self| {
-            let all = brief.reasons.iter();
-            // The words say all that the code does.
-            let all = all.map(|ReasonBrief(reason, count, _)| format!("{count} {reason}"));
-            all.collect::<Vec<_>>().join(", ")
-        };
-        compare("reasons", reasons(self), reasons(other));
         let constraints = self.constraints.len().max(other.constraints.len());
-        for at in 0..constraints {
-            let text = |brief: &Self| {
-                let one = brief.constraints.get(at);
-                one.map_or_else(|| "none".to_owned(), ConstraintBrief::to_string)
-            };
-            compare(&format!("constraint {at}"), text(self), text(other));
-        }
-        let names = |brief: &Self| {
-            let all = brief.nodes.iter().map(|(node, score)| match score {
-                Some(score) => format!("{node} {score}"),
-                None => node.clone(),
-            });
-            all.collect::<Vec<_>>().join(", ")
+        let parts = zip(self.parts(constraints), other.parts(constraints));
+        let parts = parts.filter(|(here, there)| here != there);
+        let difference = |((part, here), (_, there))| AnswerDifference { part, here, there };
+        parts.map(difference).collect()
+    }
+
+    /// What it says, in words, of so many constraints: each part with its name.
+    fn parts(&self, constraints: usize) -> Vec<(String, String)> {
+        // The words say all that the code does.
+        let reasons = self.reasons.iter();
+        let reasons = reasons.map(|ReasonBrief(reason, count, _)| format!("{count} {reason}"));
+        let names = self.nodes.iter().map(|(node, score)| match score {
+            Some(score) => format!("{node} {score}"),
+            None => node.clone(),
+        });
+        let constraint = |at| {
+            let one = self.constraints.get(at).map(ConstraintBrief::to_string);
+            let text = one.unwrap_or_else(|| "none".to_owned());
+            (format!("constraint {at}"), text)
         };
-        compare("first nodes", names(self), names(other));
-        compare("digest", self.digest.clone(), other.digest.clone());
-        found
+        let mut parts = vec![
+            ("nodes".to_owned(), self.node_count.to_string()),
+            ("judged nodes".to_owned(), self.judged_count.to_string()),
+            ("unplaced".to_owned(), self.unplaced.to_string()),
+            ("reasons".to_owned(), reasons.collect::<Vec<_>>().join(", ")),
+        ];
+        parts.extend((0..constraints).map(constraint));
+        let names = names.collect::<Vec<_>>().join(", ");
+        parts.push(("first nodes".to_owned(), names));
+        parts.push(("digest".to_owned(), self.digest.clone()));
+        parts
     }
 }
 
@@ -222,15 +215,11 @@ impl ConstraintBrief {
 
 impl std::fmt::Display for ConstraintBrief {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self {
-            index,
-            domain_count,
-            global_minimum,
-            digest,
-        } = self;
+        let (index, domains, minimum) = (self.index, self.domain_count, self.global_minimum);
+        let counts = &self.digest;
         write!(
             f,
-            "index {index}, {domain_count} domains, minimum {global_minimum}, counts {digest}"
+            "index {index}, {domains} domains, minimum {minimum}, counts {counts}"
         )
     }
 }

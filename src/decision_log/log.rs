@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant, SystemTime};
 
 use uuid::Uuid;
 
 use super::brief::Brief;
 use super::files::FileSettings;
-use super::queue::{LogCounters, LogCounts, LogQueue, MAX_WAITING, QueuedRecord};
 use super::record::{DecisionRecord, LoggedRequest};
-use super::writer::Writer;
+use super::writer::{LogCounters, LogCounts, LogQueue, MAX_WAITING, Writer};
 
 /// What is logged, and where.
 #[derive(Debug, Clone)]
@@ -41,7 +40,7 @@ impl DecisionLog {
     /// When the thread cannot be started. A file that cannot be opened is no
     /// error: that is tried again.
     pub fn start(settings: Settings) -> std::io::Result<(Self, Writer)> {
-        let (queue, receiver): (_, Receiver<QueuedRecord>) = sync_channel(MAX_WAITING);
+        let (queue, receiver) = sync_channel(MAX_WAITING);
         let prefix = Uuid::new_v4().simple().to_string();
         let log = Self(Arc::new(LogQueue {
             queue,
@@ -72,7 +71,14 @@ impl DecisionLog {
 
     /// What it has done.
     pub fn counts(&self) -> LogCounts {
-        self.0.counts.read()
+        let counts = &self.0.counts;
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        LogCounts {
+            logged: read(&counts.logged),
+            dropped: read(&counts.dropped),
+            write_errors: read(&counts.write_errors),
+            bytes: read(&counts.bytes),
+        }
     }
 }
 

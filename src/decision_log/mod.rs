@@ -7,13 +7,11 @@
 mod brief;
 mod files;
 mod log;
-mod queue;
 mod record;
 mod writer;
 
 pub use brief::{AnswerDifference, Brief, ConstraintBrief};
 pub use files::FileSettings;
 pub use log::{DecisionLog, Pending, Settings};
-pub use queue::LogCounts;
 pub use record::{DecisionRecord, Line, LineError, LoggedRequest};
-pub use writer::Writer;
+pub use writer::{LogCounts, Writer};

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use prost::Message;
 use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::brief::Brief;
 use crate::proto::v1;
@@ -36,7 +36,8 @@ const MEMORY_PER_BYTE: usize = 16;
 macro_rules! requests {
     ($($(#[$doc:meta])* $rpc:ident $request:ident;)*) => {
         /// What was asked.
-        #[derive(Debug, Clone)]
+        #[derive(Debug, Clone, Serialize)]
+        #[serde(tag = "rpc", content = "request")]
         pub enum LoggedRequest {
             $($(#[$doc])* $rpc(v1::$request),)*
         }
@@ -90,15 +91,6 @@ macro_rules! requests {
                 Self::$rpc(request)
             }
         })*
-
-        impl Serialize for LoggedRequest {
-            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-                let rpc = self.rpc();
-                match self {
-                    $(Self::$rpc(request) => Tagged { rpc, request }.serialize(to),)*
-                }
-            }
-        }
 
         impl<'de> Deserialize<'de> for LoggedRequest {
             fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -183,13 +175,7 @@ impl Line {
     }
 }
 
-/// `rpc` and `request`, side by side.
-#[derive(Serialize)]
-struct Tagged<'r, R> {
-    rpc: &'static str,
-    request: &'r R,
-}
-
+/// A request, and which one it is. Reading it in two steps says what is wrong.
 #[derive(Deserialize)]
 struct Untagged {
     rpc: String,

@@ -1,16 +1,21 @@
-//! The thread that writes.
+//! The bounded queue of records, and the thread that writes them.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tracing::warn;
 
 use super::files::{FileSettings, RotatedFiles};
-use super::queue::{LogQueue, QueuedRecord};
-use super::record::Line;
+use super::record::{DecisionRecord, Line};
+
+/// Records that wait for the writer, at most.
+pub(super) const MAX_WAITING: usize = 16_384;
+
+/// Bytes that waiting records may take.
+const MAX_WAITING_BYTES: usize = 64 << 20;
 
 /// How many bytes are gathered before they are written.
 const GATHERED_BYTES: usize = 64 << 10;
@@ -24,6 +29,68 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// How often to say that the log is incomplete, at most.
 const WARN_EVERY: Duration = Duration::from_secs(60);
+
+/// What decisions and the writer share.
+#[derive(Debug)]
+pub(super) struct LogQueue {
+    pub(super) queue: SyncSender<QueuedRecord>,
+    pub(super) sample: f64,
+    /// Tells the ids of this process from those of others.
+    pub(super) prefix: String,
+    pub(super) next: AtomicU64,
+    pub(super) waiting_bytes: AtomicUsize,
+    pub(super) closed: AtomicBool,
+    pub(super) counts: LogCounters,
+}
+
+/// What has been done so far.
+#[derive(Debug, Default)]
+pub(super) struct LogCounters {
+    pub(super) logged: AtomicU64,
+    pub(super) dropped: AtomicU64,
+    pub(super) write_errors: AtomicU64,
+    pub(super) bytes: AtomicU64,
+}
+
+/// What a log has done since the process started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LogCounts {
+    /// Decisions written to the file.
+    pub logged: u64,
+    /// Decisions that were to be logged and are not: the queue was full, or
+    /// the file could not be written until the end.
+    pub dropped: u64,
+    /// Attempts to open, write or rotate a file that failed. Each is made
+    /// again.
+    pub write_errors: u64,
+    /// Bytes written.
+    pub bytes: u64,
+}
+
+/// A record on its way to the writer.
+#[derive(Debug)]
+pub(super) struct QueuedRecord {
+    pub(super) decided: DecisionRecord,
+    pub(super) bytes: usize,
+}
+
+impl LogQueue {
+    /// Puts a record into the queue, or drops and counts it.
+    pub(super) fn hand_over(&self, decided: DecisionRecord) {
+        let bytes = decided.request.memory_bytes() + size_of::<QueuedRecord>();
+        let waiting = self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let fits = waiting + bytes <= MAX_WAITING_BYTES && !self.closed.load(Ordering::Relaxed);
+        if !fits
+            || self
+                .queue
+                .try_send(QueuedRecord { decided, bytes })
+                .is_err()
+        {
+            self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
 
 /// The thread that writes the log.
 #[derive(Debug)]
@@ -89,13 +156,10 @@ impl WriterLoop {
             // Records handed over before the close are still read below.
             let closed = self.shared.closed.load(Ordering::Acquire);
             let mut rests = false;
-            while self.lines.len() < GATHERED_BYTES {
+            while !rests && self.lines.len() < GATHERED_BYTES {
                 match self.queue.try_recv() {
                     Ok(waiting) => self.gather(waiting),
-                    Err(TryRecvError::Empty | TryRecvError::Disconnected) => {
-                        rests = true;
-                        break;
-                    }
+                    Err(_) => rests = true,
                 }
             }
             let written = self.write();
@@ -111,7 +175,8 @@ impl WriterLoop {
     }
 
     fn gather(&mut self, waiting: QueuedRecord) {
-        self.shared.taken(waiting.bytes);
+        let waiting_bytes = &self.shared.waiting_bytes;
+        waiting_bytes.fetch_sub(waiting.bytes, Ordering::Relaxed);
         let line = Line::from(waiting.decided);
         let before = self.lines.len();
         if serde_json::to_writer(&mut self.lines, &line).is_ok() {
@@ -140,38 +205,26 @@ impl WriterLoop {
             .logged
             .fetch_add(self.whole - left, Ordering::Relaxed);
         self.whole = left;
-        match result {
-            Ok(()) => {
-                if std::mem::take(&mut self.failing) {
-                    self.resume();
-                }
-                true
-            }
-            Err(error) => {
-                counts.write_errors.fetch_add(1, Ordering::Relaxed);
-                self.failing = true;
-                self.warn_of(&error);
-                false
-            }
-        }
-    }
-
-    /// Says that the log cannot be written, and how many decisions are missing.
-    /// While that lasts, nothing else is said about it.
-    fn warn_of(&mut self, error: &std::io::Error) {
-        if self.may_warn() {
-            let dropped = self.dropped();
-            self.told = dropped;
-            warn!(file = %self.path, %error, dropped, "cannot write the decision log, trying again");
-        }
-    }
-
-    /// Logs that the log is written again, and how much is missing.
-    fn resume(&mut self) {
+        let was_failing = std::mem::replace(&mut self.failing, result.is_err());
         let dropped = self.dropped();
-        self.told = dropped;
-        self.warned = Some(Instant::now());
-        warn!(file = %self.path, dropped, "the decision log is written again");
+        match &result {
+            Ok(()) if was_failing => {
+                self.told = dropped;
+                self.warned = Some(Instant::now());
+                warn!(file = %self.path, dropped, "the decision log is written again");
+            }
+            Ok(()) => {}
+            // While that lasts, nothing else is said about it.
+            Err(error) => {
+                let errors = &self.shared.counts.write_errors;
+                errors.fetch_add(1, Ordering::Relaxed);
+                if self.may_warn() {
+                    self.told = dropped;
+                    warn!(file = %self.path, %error, dropped, "cannot write the decision log, trying again");
+                }
+            }
+        }
+        result.is_ok()
     }
 
     fn dropped(&self) -> u64 {

@@ -24,8 +24,10 @@ fn buffers() -> BufferSettings {
 }
 
 /// The encoding of a message. What was received may be no message.
+#[derive(Default)]
 pub struct Encoded<M> {
-    bytes: Bytes,
+    /// Its bytes.
+    pub(crate) bytes: Bytes,
     message: PhantomData<fn() -> M>,
 }
 
@@ -38,12 +40,7 @@ impl<M> Encoded<M> {
         }
     }
 
-    /// Its bytes.
-    pub fn bytes(&self) -> &Bytes {
-        &self.bytes
-    }
-
-    /// The same bytes as the encoding of another message.
+    /// Its bytes, also as the encoding of another message.
     pub fn into_bytes(self) -> Bytes {
         self.bytes
     }
@@ -72,13 +69,8 @@ impl<M> fmt::Debug for Encoded<M> {
 }
 
 /// Passes messages of a call on in their encoding.
+#[derive(Default)]
 pub struct EncodedCodec<E, D>(PhantomData<fn() -> (E, D)>);
-
-impl<E, D> Default for EncodedCodec<E, D> {
-    fn default() -> Self {
-        Self(PhantomData)
-    }
-}
 
 impl<E: 'static, D: 'static> Codec for EncodedCodec<Encoded<E>, Encoded<D>> {
     type Encode = Encoded<E>;
@@ -87,22 +79,17 @@ impl<E: 'static, D: 'static> Codec for EncodedCodec<Encoded<E>, Encoded<D>> {
     type Decoder = Self;
 
     fn encoder(&mut self) -> Self {
-        Self::default()
+        Self(PhantomData)
     }
 
     fn decoder(&mut self) -> Self {
-        Self::default()
+        Self(PhantomData)
     }
 }
 
 /// Decodes requests, and passes answers on in their encoding.
+#[derive(Default)]
 pub struct EncodedAnswersCodec<E, D>(PhantomData<fn() -> (E, D)>);
-
-impl<E, D> Default for EncodedAnswersCodec<E, D> {
-    fn default() -> Self {
-        Self(PhantomData)
-    }
-}
 
 impl<E, D> Codec for EncodedAnswersCodec<Encoded<E>, D>
 where
@@ -115,7 +102,7 @@ where
     type Decoder = ProstDecoder<D>;
 
     fn encoder(&mut self) -> Self::Encoder {
-        EncodedCodec::default()
+        EncodedCodec(PhantomData)
     }
 
     fn decoder(&mut self) -> Self::Decoder {
@@ -124,13 +111,8 @@ where
 }
 
 /// Decodes requests and encodes answers.
+#[derive(Default)]
 pub struct MessageCodec<E, D>(PhantomData<fn() -> (E, D)>);
-
-impl<E, D> Default for MessageCodec<E, D> {
-    fn default() -> Self {
-        Self(PhantomData)
-    }
-}
 
 impl<E, D> Codec for MessageCodec<E, D>
 where
