@@ -34,7 +34,8 @@ pub(crate) struct Server {
 impl Server {
     /// A client of the server, connected.
     pub(crate) async fn client(&self) -> Result<Client> {
-        Client::connect(&self.endpoint, Some(self.timeout)).await
+        let transport = self.endpoint.connect(self.timeout).await?;
+        Ok(Client::on(transport, Some(self.timeout)))
     }
 }
 

@@ -11,14 +11,13 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::runtime::Builder;
 
-use super::backend::{Client, rpc};
+use super::backend::Client;
 use crate::explain::number;
 use crate::kubernetes::{
     ApiResource, ClusterClient, ClusterFeed, DefaultsSource, ListProgress, Selection, SnapshotSink,
     Target,
 };
 use crate::manifest::{LoadedObjects, ObjectName, WorkloadFinder, WorkloadPod};
-use crate::proto::v1::GetSnapshotRequest;
 use crate::snapshot::{ObjectKind, OwnerKind};
 
 /// How often the progress that is shown moves.
@@ -110,10 +109,7 @@ pub(crate) async fn follow(
         .spawn(move || match runtime.block_on(feed.run()) {})?;
     let bar = bar(cluster);
     loop {
-        let request = GetSnapshotRequest {
-            snapshot: snapshot.to_owned(),
-        };
-        if client.call(request, rpc!(get_snapshot)).await.is_ok() {
+        if client.describe(snapshot).await.is_ok() {
             bar.finish_and_clear();
             return Ok(());
         }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tonic::{Request, Response, Status};
 
-use super::backend::{Client, Rpc, rpc};
+use super::backend::{Client, Rpc};
 use super::errors::Unreachable;
 use super::output::{self, AnswerFormat};
 use super::render;
@@ -188,7 +188,7 @@ impl LoadedQuestion {
             ..Default::default()
         };
         let names = || itself.names.clone();
-        let answer = self.client.call_about(request, names, rpc!(filter)).await;
+        let answer = self.client.call_about(request, names, Rpc::filter).await;
         let answer = answer.map_err(|error| question.explain(error))?;
         self.taken_out = answer.unknown_deletes.is_empty();
         if self.taken_out {
@@ -283,31 +283,23 @@ impl QuestionArgs {
     }
 
     /// Asks what the question is asked about.
-    pub(crate) async fn ask<M, R, F>(
+    pub(crate) async fn ask<M, R: Answer>(
         &self,
         asked: &LoadedQuestion,
         request: M,
-        rpc: impl FnOnce(Rpc, Request<M>) -> F,
-    ) -> Result<R>
-    where
-        R: Answer,
-        F: Future<Output = Result<Response<R>, Status>>,
-    {
+        rpc: impl AsyncFnOnce(&mut Rpc, Request<M>) -> Result<Response<R>, Status>,
+    ) -> Result<R> {
         self.call(&asked.client, &asked.overlay, request, rpc).await
     }
 
     /// Asks `client` about a pod.
-    pub(crate) async fn call<M, R, F>(
+    pub(crate) async fn call<M, R: Answer>(
         &self,
         client: &Client,
         overlay: &Overlay,
         request: M,
-        rpc: impl FnOnce(Rpc, Request<M>) -> F,
-    ) -> Result<R>
-    where
-        R: Answer,
-        F: Future<Output = Result<Response<R>, Status>>,
-    {
+        rpc: impl AsyncFnOnce(&mut Rpc, Request<M>) -> Result<Response<R>, Status>,
+    ) -> Result<R> {
         let names = || overlay.names.clone();
         let answer = client.call_about(request, names, rpc).await;
         let answer = answer.map_err(|error| self.explain(error))?;

@@ -19,12 +19,11 @@ use super::{output, probe};
 use crate::api::Transport;
 use crate::visible::causes;
 
-/// How long to wait for a connection, in seconds; less with a shorter
-/// `--timeout`.
-const CONNECT_TIMEOUT_S: u64 = 5;
+/// How long to wait for a connection; less with a shorter `--timeout`.
+const LONGEST_CONNECT: Duration = Duration::from_secs(5);
 
-/// How often to ping a silent server, in seconds: a load has no timeout.
-const KEEP_ALIVE_S: u64 = 20;
+/// How often to ping a silent server: a load has no timeout.
+const KEEP_ALIVE: Duration = Duration::from_secs(20);
 
 /// Heading of the flags in `--help`.
 const SECURITY: &str = "Security";
@@ -79,7 +78,7 @@ impl Endpoint {
     }
 
     /// Connects.
-    pub(crate) async fn connect(&self, timeout: Option<Duration>) -> Result<Transport> {
+    pub(crate) async fn connect(&self, timeout: Duration) -> Result<Transport> {
         let address = &self.address;
         let endpoint = tonic::transport::Endpoint::from_shared(self.uri()?)
             .map_err(|error| anyhow::anyhow!("--server {address}: {}", causes(&error)))?;
@@ -94,10 +93,9 @@ impl Endpoint {
         if authorization.is_some() && !is_encrypted && !is_local(endpoint.uri().host()) {
             output::warn("the token is sent in plain text; use https://");
         }
-        let longest = Duration::from_secs(CONNECT_TIMEOUT_S);
         let endpoint = endpoint
-            .connect_timeout(timeout.map_or(longest, |timeout| timeout.min(longest)))
-            .http2_keep_alive_interval(Duration::from_secs(KEEP_ALIVE_S))
+            .connect_timeout(timeout.min(LONGEST_CONNECT))
+            .http2_keep_alive_interval(KEEP_ALIVE)
             .tcp_nodelay(true);
         let uri = endpoint.uri().clone();
         let channel = match endpoint.connect().await {

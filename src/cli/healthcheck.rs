@@ -53,12 +53,11 @@ pub(crate) struct Healthcheck {
 impl Healthcheck {
     /// Checks once.
     pub(crate) async fn run(self) -> Result<Exit> {
-        let timeout = Some(self.timeout);
-        let mut health = HealthClient::new(self.endpoint.connect(timeout).await?);
+        let mut health = HealthClient::new(self.endpoint.connect(self.timeout).await?);
         let request = Request::new(HealthCheckRequest {
-            service: self.service.clone(),
+            service: self.service,
         });
-        let status = match within(timeout, health.check(request)).await? {
+        let status = match within(Some(self.timeout), health.check(request)).await? {
             Ok(answer) => answer.into_inner().status(),
             Err(status) if status.code() == Code::NotFound => ServingStatus::ServiceUnknown,
             Err(status) => return Err(RefusedCall::or_unreachable(status, Vec::new())),

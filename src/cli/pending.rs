@@ -8,7 +8,7 @@ use indicatif::ProgressBar;
 use prost::Message;
 use serde::{Deserialize, Serialize};
 
-use super::backend::rpc;
+use super::backend::Rpc;
 use super::decide::QuestionArgs;
 use super::exit::Exit;
 use super::input;
@@ -152,7 +152,7 @@ impl Asking<'_> {
         let (question, changes) = (self.question, &self.overlay.changes);
         let request = question.explain_request(worst, changes, self.for_person);
         let client = &self.opened.client;
-        let explanation = question.call(client, &self.overlay, request, rpc!(explain));
+        let explanation = question.call(client, &self.overlay, request, Rpc::explain);
         let explanation = explanation.await?;
         let explained_pod = stored::name_of(worst).to_owned();
         let mut pods: Vec<String> = alike.into_iter().flat_map(|pods| pods.names).collect();
@@ -177,7 +177,7 @@ impl Asking<'_> {
             ..question.filter_request(pod, changes)
         };
         let client = &self.opened.client;
-        let answer = question.call(client, &self.overlay, request, rpc!(filter));
+        let answer = question.call(client, &self.overlay, request, Rpc::filter);
         Ok(answer.await?.feasible_count)
     }
 }

@@ -9,7 +9,7 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 
 use super::args;
-use super::backend::rpc;
+use super::backend::Rpc;
 use super::decide::{ANSWER, LoadedQuestion, QuestionArgs};
 use super::exit::Exit;
 use super::output::AnswerFormat;
@@ -159,7 +159,7 @@ impl PlaceCommand {
             max_domains,
             ..Default::default()
         };
-        self.question.ask(asked, request, rpc!(place)).await
+        self.question.ask(asked, request, Rpc::place).await
     }
 
     /// PickAll and PickFixed: nothing is spread.
@@ -194,7 +194,7 @@ impl PlaceCommand {
             view: View::Basic.into(),
             ..question.filter_request(&pod, &asked.overlay.changes)
         };
-        let answer = self.question.ask(asked, request, rpc!(filter)).await?;
+        let answer = self.question.ask(asked, request, Rpc::filter).await?;
         let placement = |node| Placement {
             node,
             ..Default::default()
@@ -226,7 +226,7 @@ impl PlaceCommand {
                 view: View::Basic.into(),
                 ..Default::default()
             };
-            let answer = self.question.ask(asked, request, rpc!(filter)).await?;
+            let answer = self.question.ask(asked, request, Rpc::filter).await?;
             for node in answer.feasible {
                 *bonuses.entry(node).or_default() += weight;
             }

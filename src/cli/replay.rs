@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use super::args;
-use super::backend::{Client, rpc};
+use super::backend::{Client, Rpc};
 use super::errors::Unreachable;
 use super::exit::Exit;
 use super::output;
@@ -198,8 +198,7 @@ fn open(log: &Path) -> Result<Box<dyn Iterator<Item = io::Result<String>>>> {
 async fn ask(client: &Client, request: LoggedRequest) -> Result<ReplayedAnswer> {
     macro_rules! asked {
         ($request:ident, $rpc:ident, $brief:ident) => {{
-            let answer = client.call($request, rpc!($rpc));
-            let answer = answer.await?;
+            let answer = client.call($request, Rpc::$rpc).await?;
             ReplayedAnswer {
                 brief: Brief::$brief(&answer),
                 epoch: answer.epoch,

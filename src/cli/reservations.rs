@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use super::args;
-use super::backend::{all_pages, rpc};
+use super::backend::{Rpc, all_pages};
 use super::exit::Exit;
 use super::output;
 use super::render;
@@ -74,7 +74,7 @@ impl ListReservations {
                 page_token,
                 owner: self.owner.clone(),
             };
-            let page = client.call(request, rpc!(list_reservations)).await?;
+            let page = client.call(request, Rpc::list_reservations).await?;
             Ok((page.reservations, page.next_page_token))
         });
         let all = ListReservationsResponse {
@@ -129,7 +129,7 @@ impl Confirm {
             snapshot: self.name.snapshot,
             confirmations: self.confirmations.into_iter().map(|c| c.0).collect(),
         };
-        let answer = client.call(request, rpc!(confirm_reservations)).await?;
+        let answer = client.call(request, Rpc::confirm_reservations).await?;
         report("confirmed", total, &answer.unknown_ids, answer.revision)
     }
 }
@@ -172,7 +172,7 @@ impl Renew {
             ids: self.ids,
             ttl: self.ttl.map(Into::into),
         };
-        let answer = client.call(request, rpc!(renew_reservations)).await?;
+        let answer = client.call(request, Rpc::renew_reservations).await?;
         report("renewed", total, &answer.unknown_ids, answer.revision)
     }
 }
@@ -205,7 +205,7 @@ impl Release {
             snapshot: self.name.snapshot,
             ids: self.ids,
         };
-        let answer = client.call(request, rpc!(release_reservations)).await?;
+        let answer = client.call(request, Rpc::release_reservations).await?;
         report("released", total, &answer.unknown_ids, answer.revision)
     }
 }

@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Args;
 
 use super::args;
-use super::backend::rpc;
+use super::backend::Rpc;
 use super::decide::{ANSWER, QuestionArgs};
 use super::exit::Exit;
 use super::render;
@@ -62,7 +62,7 @@ impl ScoreCommand {
                 top => top,
             },
         };
-        let answer = question.ask(&asked, request, rpc!(score)).await?;
+        let answer = question.ask(&asked, request, Rpc::score).await?;
         let node = |score: &NodeScore| score.node.clone();
         question.print(&asked, format, &answer, render::score, |answer| {
             answer.scores.iter().map(node).collect()

@@ -49,57 +49,45 @@ impl Serve {
                 return ExitCode::from(server::config::BAD_CONFIGURATION);
             }
         };
-        let preload = Preload {
-            files: self.config.load.clone(),
-            snapshot: self.snapshot,
-            defaults: self.defaults,
-        };
+        let files = self.config.load.clone();
+        let (snapshot, defaults) = (self.snapshot, self.defaults);
         server::run(self.config, watching.counts(), |server| async {
             watching.start(&server)?;
             // The server prints an error without its causes.
-            let loaded = preload.apply(server.service).await;
+            let loaded = preload(server.service, files, &snapshot, defaults).await;
             loaded.map_err(|error| anyhow::anyhow!("{error:#}"))
         })
     }
 }
 
-/// What a server loads before it is ready.
-struct Preload {
+/// Replaces the snapshot of `service` with what the files hold, as
+/// `evenkeel load` does. Without files and default constraints it does
+/// nothing.
+async fn preload(
+    service: api::Service,
     files: Vec<PathBuf>,
-    snapshot: String,
+    snapshot: &str,
     defaults: args::DefaultConstraintsFlag,
-}
-
-impl Preload {
-    /// Replaces the snapshot of `service` with what the files hold, as
-    /// `evenkeel load` does. Without files and default constraints it does
-    /// nothing.
-    async fn apply(self, service: api::Service) -> Result<()> {
-        let Preload {
-            files,
-            snapshot,
-            defaults,
-        } = self;
-        if files.is_empty() && defaults.argument().is_none() {
-            return Ok(());
-        }
-        // Reading takes seconds for a large cluster: not on a thread that
-        // answers health checks.
-        let read = move || Input::read_cluster(&files, defaults.argument(), None);
-        let input = tokio::task::spawn_blocking(read).await??;
-        for warning in input.warnings(true) {
-            warn!("{warning}");
-        }
-        let (loaded, skipped) = (input.loaded(), input.skipped());
-        let client = Client::of_service(service, None);
-        let answer = input::send(&client, input, &snapshot, true).await?;
-        info!(
-            snapshot,
-            revision = answer.revision,
-            loaded,
-            skipped,
-            "loaded files"
-        );
-        Ok(())
+) -> Result<()> {
+    if files.is_empty() && defaults.argument().is_none() {
+        return Ok(());
     }
+    // Reading takes seconds for a large cluster: not on a thread that
+    // answers health checks.
+    let read = move || Input::read_cluster(&files, defaults.argument(), None);
+    let input = tokio::task::spawn_blocking(read).await??;
+    for warning in input.warnings(true) {
+        warn!("{warning}");
+    }
+    let (loaded, skipped) = (input.loaded(), input.skipped());
+    let client = Client::on(service.in_process(), None);
+    let answer = input::send(&client, input, snapshot, true).await?;
+    info!(
+        snapshot,
+        revision = answer.revision,
+        loaded,
+        skipped,
+        "loaded files"
+    );
+    Ok(())
 }

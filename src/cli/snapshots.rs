@@ -4,16 +4,14 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use super::args;
-use super::backend::{all_pages, rpc};
+use super::backend::{Rpc, all_pages};
 use super::exit::Exit;
 use super::load::Restore;
 use super::output;
 use super::render;
 use super::save::Save;
 use super::source;
-use crate::proto::v1::{
-    DeleteSnapshotRequest, GetSnapshotRequest, ListSnapshotsRequest, ListSnapshotsResponse,
-};
+use crate::proto::v1::{DeleteSnapshotRequest, ListSnapshotsRequest, ListSnapshotsResponse};
 
 /// What to do with snapshots.
 #[derive(Debug, Subcommand)]
@@ -61,7 +59,7 @@ impl ListSnapshots {
                 page_size: 0,
                 page_token,
             };
-            let page = client.call(request, rpc!(list_snapshots)).await?;
+            let page = client.call(request, Rpc::list_snapshots).await?;
             Ok((page.snapshots, page.next_page_token))
         });
         let all = ListSnapshotsResponse {
@@ -94,16 +92,9 @@ pub(crate) struct Get {
 impl Get {
     async fn run(self) -> Result<Exit> {
         let state = self.state.named(self.name);
-        let client = state.client().await?;
-        let request = GetSnapshotRequest {
-            snapshot: state.snapshot().to_owned(),
-        };
-        let answer = client.call(request, rpc!(get_snapshot)).await?;
-        self.output.print(
-            &answer.snapshot.unwrap_or_default(),
-            render::snapshot,
-            |snapshot| vec![snapshot.name.clone()],
-        )?;
+        let snapshot = state.client().await?.describe(state.snapshot()).await?;
+        self.output
+            .print(&snapshot, render::snapshot, |it| vec![it.name.clone()])?;
         Ok(Exit::Success)
     }
 }
@@ -133,7 +124,7 @@ impl Delete {
             snapshot: name.clone(),
             epoch: String::new(),
         };
-        client.call(request, rpc!(delete_snapshot)).await?;
+        client.call(request, Rpc::delete_snapshot).await?;
         output::print(&format!("snapshot {name:?} deleted\n"))?;
         Ok(Exit::Success)
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
-use super::backend::{Client, all_pages, rpc};
+use super::backend::{Client, Rpc, all_pages};
 use super::exit::Exit;
 use super::output::{self, AnswerFormat};
 use super::render;
@@ -13,9 +13,7 @@ use super::selector::SelectorFlag;
 use super::source;
 use crate::manifest::ObjectName;
 use crate::proto::v1::describe_spread_request::Subject;
-use crate::proto::v1::{
-    DescribeSpreadRequest, DescribeSpreadResponse, GetSnapshotRequest, WorkloadName,
-};
+use crate::proto::v1::{DescribeSpreadRequest, DescribeSpreadResponse, WorkloadName};
 
 /// Workloads asked for at a time.
 pub(super) const PAGE_SIZE: i32 = 1_000;
@@ -157,17 +155,21 @@ impl SpreadCommand {
             "--watch: a page is written once; leave out -o html"
         );
         let client = self.state.follow().await?;
-        let mut shown = None;
+        let mut shown: Option<DescribeSpreadResponse> = None;
         loop {
-            let mut answer = ask_all(&client, self.request()).await?;
-            let told = Told::of(&mut answer);
-            if shown.as_ref() != Some(&answer) {
-                let text = self.text(&told.of_again(&answer))?;
-                output::replace(&text)?;
+            let answer = ask_all(&client, self.request()).await?;
+            // When it was given changes though nothing else does.
+            let unchanged = shown.map(|shown| DescribeSpreadResponse {
+                epoch: answer.epoch.clone(),
+                revision: answer.revision,
+                age: answer.age,
+                ..shown
+            });
+            if unchanged.as_ref() != Some(&answer) {
+                output::replace(&self.text(&answer)?)?;
             }
+            wait_for_another(&client, self.state.snapshot(), &answer).await?;
             shown = Some(answer);
-            told.wait_for_another(&client, self.state.snapshot())
-                .await?;
         }
     }
 
@@ -235,45 +237,17 @@ impl SpreadCommand {
     }
 }
 
-/// When an answer was given, which changes though nothing else does.
-struct Told {
-    epoch: String,
-    revision: i64,
-    age: Option<pbjson_types::Duration>,
-}
-
-impl Told {
-    /// Takes it out of an answer.
-    fn of(answer: &mut DescribeSpreadResponse) -> Self {
-        Self {
-            epoch: std::mem::take(&mut answer.epoch),
-            revision: std::mem::take(&mut answer.revision),
-            age: answer.age.take(),
-        }
-    }
-
-    /// The answer with it.
-    fn of_again(&self, answer: &DescribeSpreadResponse) -> DescribeSpreadResponse {
-        DescribeSpreadResponse {
-            epoch: self.epoch.clone(),
-            revision: self.revision,
-            age: self.age,
-            ..answer.clone()
-        }
-    }
-
-    /// Waits until the snapshot has another revision.
-    async fn wait_for_another(&self, client: &Client, snapshot: &str) -> Result<()> {
-        loop {
-            tokio::time::sleep(LOOK_AGAIN).await;
-            let request = GetSnapshotRequest {
-                snapshot: snapshot.to_owned(),
-            };
-            let answer = client.call(request, rpc!(get_snapshot)).await?;
-            let now = answer.snapshot.unwrap_or_default();
-            if (now.revision, &*now.epoch) != (self.revision, &*self.epoch) {
-                return Ok(());
-            }
+/// Waits until the snapshot has another revision than that of an answer.
+async fn wait_for_another(
+    client: &Client,
+    snapshot: &str,
+    answer: &DescribeSpreadResponse,
+) -> Result<()> {
+    loop {
+        tokio::time::sleep(LOOK_AGAIN).await;
+        let now = client.describe(snapshot).await?;
+        if (now.revision, &now.epoch) != (answer.revision, &answer.epoch) {
+            return Ok(());
         }
     }
 }
@@ -286,7 +260,7 @@ pub(crate) async fn ask_all(
     let mut last = DescribeSpreadResponse::default();
     let workloads = all_pages(async |page_token| {
         request.page_token = page_token;
-        last = client.call(request.clone(), rpc!(describe_spread)).await?;
+        last = client.call(request.clone(), Rpc::describe_spread).await?;
         Ok((
             std::mem::take(&mut last.workloads),
             std::mem::take(&mut last.next_page_token),

@@ -7,13 +7,13 @@ use clap::{Args, ValueEnum};
 
 pub(crate) use judge::{ClusterReport, Risk, Unbalanced};
 
-use super::backend::{Client, rpc};
+use super::backend::Client;
 use super::exit::Exit;
 use super::output::{self, AnswerFormat};
 use super::render;
 use super::source;
 use super::spread::{PAGE_SIZE, ask_all};
-use crate::proto::v1::{DescribeSpreadRequest, DescribeSpreadResponse, GetSnapshotRequest};
+use crate::proto::v1::{DescribeSpreadRequest, DescribeSpreadResponse};
 
 /// The label of nodes by which they are told apart.
 const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -101,11 +101,7 @@ impl ReportCommand {
     }
 
     async fn gather(&self, client: &Client) -> Result<ClusterReport> {
-        let request = GetSnapshotRequest {
-            snapshot: self.state.snapshot().to_owned(),
-        };
-        let snapshot = client.call(request, rpc!(get_snapshot)).await?;
-        let snapshot = snapshot.snapshot.unwrap_or_default();
+        let snapshot = client.describe(self.state.snapshot()).await?;
         let constraints = self.describe(client, "").await?;
         let key = self.by.as_deref();
         let key = key
