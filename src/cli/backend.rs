@@ -8,7 +8,7 @@ use anyhow::Result;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
-use super::errors::{RefusedCall, Unreachable};
+use super::exit::{RefusedCall, Unreachable};
 use crate::api::{self, MAX_MESSAGE_BYTES, Transport};
 use crate::limits::NodeNames;
 use crate::proto::v1::spread_service_client::SpreadServiceClient;

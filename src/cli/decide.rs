@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use tonic::{Request, Response, Status};
 
 use super::backend::{Client, Rpc};
-use super::errors::Unreachable;
+use super::exit::Unreachable;
 use super::output::{self, AnswerFormat};
 use super::render;
 use super::source;

@@ -14,7 +14,7 @@ use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 use tower::ServiceExt;
 use tower::util::BoxCloneSyncService;
 
-use super::errors::Unreachable;
+use super::exit::Unreachable;
 use super::{output, probe};
 use crate::api::Transport;
 use crate::visible::causes;

@@ -126,6 +126,6 @@ impl ExplainCommand {
                 answer.feasible.clone()
             })?,
         }
-        Ok(Exit::of_nodes(answer.feasible_count > 0))
+        Ok(Exit::of(answer.feasible_count > 0))
     }
 }

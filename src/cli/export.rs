@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use tonic::codec::Streaming;
 
 use super::backend::Client;
-use super::errors::RefusedCall;
+use super::exit::RefusedCall;
 use crate::api::ExportSum;
 use crate::proto::v1::{
     ExportSnapshotRequest, ExportSnapshotResponse, ExportSummary, UpdateSnapshotRequest,

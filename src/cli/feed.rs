@@ -9,7 +9,7 @@ use indicatif::ProgressBar;
 use prost::Message;
 
 use super::backend::Client;
-use super::errors::RefusedCall;
+use super::exit::RefusedCall;
 use crate::manifest::LoadedObjects;
 use crate::proto::v1::stream_snapshot_request::Step;
 use crate::proto::v1::{

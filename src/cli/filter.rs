@@ -52,6 +52,6 @@ impl FilterCommand {
         question.print(&asked, format, &answer, render::filter, |answer| {
             answer.feasible.clone()
         })?;
-        Ok(Exit::of_nodes(answer.feasible_count > 0))
+        Ok(Exit::of(answer.feasible_count > 0))
     }
 }

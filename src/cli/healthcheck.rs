@@ -11,8 +11,7 @@ use tonic_health::pb::health_client::HealthClient;
 
 use super::backend::within;
 use super::endpoint::Endpoint;
-use super::errors::RefusedCall;
-use super::exit::Exit;
+use super::exit::{Exit, RefusedCall};
 use super::output;
 
 /// Flags of `evenkeel healthcheck`.
@@ -63,9 +62,6 @@ impl Healthcheck {
             Err(status) => return Err(RefusedCall::or_unreachable(status, Vec::new())),
         };
         output::print(&format!("{}\n", status.as_str_name()))?;
-        Ok(match status {
-            ServingStatus::Serving => Exit::Success,
-            _ => Exit::Negative,
-        })
+        Ok(Exit::of(status == ServingStatus::Serving))
     }
 }

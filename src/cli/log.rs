@@ -7,8 +7,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use tokio::runtime::Handle;
 
-use super::errors::Unreachable;
-use super::exit::Exit;
+use super::exit::{Exit, Unreachable};
 use super::{output, render};
 use crate::log::audit::audit;
 use crate::log::nats::Nats;
@@ -133,10 +132,7 @@ async fn verify(settings: &Verify) -> Result<Exit> {
         is_whole &= found.faulty == 0;
         output::print(&render::audited(&name, &found))?;
     }
-    Ok(match is_whole {
-        true => Exit::Success,
-        false => Exit::Negative,
-    })
+    Ok(Exit::of(is_whole))
 }
 
 /// A replica inside this process, for a command.

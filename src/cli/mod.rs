@@ -9,7 +9,6 @@ mod completions;
 mod decide;
 mod descriptor;
 mod endpoint;
-mod errors;
 mod exit;
 mod explain;
 mod export;

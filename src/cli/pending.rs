@@ -106,7 +106,7 @@ pub(super) async fn explain(
     let title = question.state.title();
     let table = |pending: &_| render::pending(&title, pending);
     output::print(&format.render(&pending, table, |_| Vec::new())?)?;
-    Ok(Exit::of_nodes(pending.stuck_count == 0))
+    Ok(Exit::of(pending.stuck_count == 0))
 }
 
 /// What all pending pods are asked with.

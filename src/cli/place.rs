@@ -120,7 +120,7 @@ impl PlaceCommand {
             render::place,
             |answer| answer.placements.iter().map(node).collect(),
         )?;
-        Ok(Exit::of_nodes(answer.unplaced == 0))
+        Ok(Exit::of(answer.unplaced == 0))
     }
 
     async fn place(

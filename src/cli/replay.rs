@@ -10,8 +10,7 @@ use clap::Args;
 
 use super::args;
 use super::backend::{Client, Rpc};
-use super::errors::Unreachable;
-use super::exit::Exit;
+use super::exit::{Exit, Unreachable};
 use super::output;
 use super::render;
 use super::replayed::{Different, Replayed};
@@ -92,10 +91,7 @@ impl ReplayCommand {
             different.map(|different| different.id.clone()).collect()
         };
         self.output.print(&replayed, render::replayed, names)?;
-        Ok(match replayed.different.is_empty() {
-            true => Exit::Success,
-            false => Exit::Negative,
-        })
+        Ok(Exit::of(replayed.different.is_empty()))
     }
 
     /// Decides every decision about the snapshot again; which other snapshots

@@ -67,6 +67,6 @@ impl ScoreCommand {
         question.print(&asked, format, &answer, render::score, |answer| {
             answer.scores.iter().map(node).collect()
         })?;
-        Ok(Exit::of_nodes(!answer.scores.is_empty()))
+        Ok(Exit::of(!answer.scores.is_empty()))
     }
 }

@@ -144,7 +144,7 @@ impl SpreadCommand {
             SpreadFormat::Html => output::print_bytes(text.as_bytes())?,
             _ => output::print(&text)?,
         }
-        Ok(Exit::of_violations(answer.violating_count))
+        Ok(Exit::of(answer.violating_count == 0))
     }
 
     /// Asks and prints whenever the snapshot has changed; on a terminal in the place

@@ -56,10 +56,7 @@ async fn ask(client: &Client, snapshot: &str) -> Result<VerifySnapshotResponse> 
 }
 
 fn exit(answer: &VerifySnapshotResponse) -> Exit {
-    match answer.mismatch_count {
-        0 => Exit::Success,
-        _ => Exit::Negative,
-    }
+    Exit::of(answer.mismatch_count == 0)
 }
 
 #[cfg(test)]

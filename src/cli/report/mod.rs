@@ -91,13 +91,13 @@ impl ReportCommand {
                 let origin = self.state.origin();
                 let page = output::shown(&report, |report| render::report_html(&origin, report));
                 output::print_bytes(page.as_bytes())?;
-                return Ok(Exit::of_violations(report.constraints.violating_count));
+                return Ok(Exit::of(report.constraints.violating_count == 0));
             }
         };
         let title = self.state.title();
         let table = |report: &_| render::report(&title, report);
         output::print(&format.render(&report, table, |_| Vec::new())?)?;
-        Ok(Exit::of_violations(report.constraints.violating_count))
+        Ok(Exit::of(report.constraints.violating_count == 0))
     }
 
     async fn gather(&self, client: &Client) -> Result<ClusterReport> {
