@@ -1,8 +1,6 @@
 //! The numbers behind a constraint.
 
-use super::style::{BAD, GOOD, HEADING, styled};
-use super::table::table;
-use super::text::{and_more, number, plural};
+use super::text::{BAD, GOOD, HEADING, and_more, number, plural, styled, table};
 use crate::matching::selector_text;
 use crate::proto::v1::{ConstraintReport, Domain, TopologySpreadConstraint};
 

@@ -1,9 +1,7 @@
 //! The answer of Filter.
 
 use super::constraint;
-use super::style::{BAD, GOOD, styled};
-use super::table::table;
-use super::text::{Head, and_more, not_checked, number, plural};
+use super::text::{BAD, GOOD, Head, and_more, not_checked, number, plural, styled, table};
 use crate::proto::v1::{Code, FilterResponse, NodeVerdict};
 
 /// The answer as text: summary, nodes, constraints.

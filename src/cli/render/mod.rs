@@ -22,8 +22,6 @@ mod score;
 mod snapshot;
 mod spread;
 mod state;
-mod style;
-mod table;
 #[cfg(test)]
 mod tests;
 mod text;

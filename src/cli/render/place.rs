@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use super::bars::BarScale;
 use super::constraint::value_text;
-use super::style::{BAD, GOOD, HEADING, styled};
-use super::table::table;
-use super::text::{Head, and_more, not_checked, number};
+use super::text::{BAD, GOOD, HEADING, Head, and_more, not_checked, number, styled, table};
 use crate::proto::v1::{ConstraintReport, PlaceResponse};
 
 /// The answer as text: summary, picks by node, constraints before and after.

@@ -1,7 +1,6 @@
 //! What a replay came to.
 
-use super::style::{BAD, GOOD, HEADING, styled};
-use super::text::number;
+use super::text::{BAD, GOOD, HEADING, number, styled};
 use crate::cli::replayed::{Different, Replayed};
 
 /// A summary, and each decision that differs with both values.

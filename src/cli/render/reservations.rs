@@ -1,7 +1,7 @@
 //! Reservations.
 
 use super::snapshot::time;
-use super::table::table;
+use super::text::table;
 use crate::proto::v1::HeldPlacement;
 
 /// A line for each reservation.

@@ -1,8 +1,7 @@
 //! The answer of Score.
 
 use super::constraint;
-use super::table::table;
-use super::text::{Head, and_more, not_checked, number};
+use super::text::{Head, and_more, not_checked, number, table};
 use crate::proto::v1::{NodeScore, ScoreResponse};
 
 /// The answer as text: nodes in the order of the answer, constraints.

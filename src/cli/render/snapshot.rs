@@ -5,8 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use indicatif::HumanBytes;
 use pbjson_types::Timestamp;
 
-use super::table::table;
-use super::text::number;
+use super::text::{number, table};
 use crate::proto::v1::{DefaultConstraints, Snapshot};
 
 /// A line for each snapshot.

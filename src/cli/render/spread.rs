@@ -7,9 +7,7 @@ use anstyle::Style;
 use super::bars::{Bar, BarScale};
 use super::coverage;
 use super::layout::paragraph;
-use super::style::{BAD, GOOD, HEADING, styled};
-use super::table::table;
-use super::text::{and_more, number, plural, source_line};
+use super::text::{BAD, GOOD, HEADING, and_more, number, plural, source_line, styled, table};
 use crate::matching::selector_text;
 use crate::proto::v1::{
     DescribeSpreadResponse, DomainSpread, LabelSelector, TopologySpread, WorkloadSpread,

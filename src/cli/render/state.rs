@@ -1,8 +1,7 @@
 //! State directories.
 
 use super::snapshot::yes_no;
-use super::table::table;
-use super::text::number;
+use super::text::{number, table};
 use crate::store::{Described, Loss, Repaired};
 
 /// A line for each snapshot of a state directory.
