@@ -10,8 +10,8 @@ use super::exit::Exit;
 use super::output::{self, AnswerFormat};
 use super::pending;
 use super::render;
-use super::selector::SelectorFlag;
-use crate::proto::v1::ExplainRequest;
+use super::selector;
+use crate::proto::v1::{ExplainRequest, LabelSelector};
 
 /// Flags of `evenkeel explain`.
 #[derive(Debug, Args)]
@@ -54,10 +54,11 @@ pub(crate) struct ExplainCommand {
         short = 'l',
         long,
         value_name = "SELECTOR",
+        value_parser = selector::parse,
         requires = "pending",
         help_heading = "The pod"
     )]
-    selector: Option<SelectorFlag>,
+    selector: Option<LabelSelector>,
 
     /// How to write the answer
     #[arg(

@@ -14,13 +14,13 @@ use super::exit::Exit;
 use super::input;
 use super::output::{self, AnswerFormat};
 use super::render;
-use super::selector::SelectorFlag;
+use super::selector;
 use super::source::Opened;
 use super::stored;
 use super::what_if::Overlay;
 use crate::matching::Selector;
 use crate::proto::v1::change::Object;
-use crate::proto::v1::{ExplainResponse, FilterRequest, Pod, View};
+use crate::proto::v1::{ExplainResponse, FilterRequest, LabelSelector, Pod, View};
 use crate::spread::describe::WorkloadId;
 
 /// Different pods from which on a progress bar is shown.
@@ -75,7 +75,7 @@ struct Alike {
 /// As for a single question.
 pub(super) async fn explain(
     question: &QuestionArgs,
-    selector: Option<&SelectorFlag>,
+    selector: Option<&LabelSelector>,
     format: AnswerFormat,
 ) -> Result<Exit> {
     let is_meant = meant(question.namespace.as_deref(), selector)?;
@@ -185,10 +185,10 @@ impl Asking<'_> {
 /// Which pods are asked about.
 fn meant(
     namespace: Option<&str>,
-    selector: Option<&SelectorFlag>,
+    selector: Option<&LabelSelector>,
 ) -> Result<impl Fn(&Pod) -> bool> {
     let namespace = namespace.map(str::to_owned);
-    let selector = selector.map(SelectorFlag::compile).transpose()?;
+    let selector = selector.map(selector::compile).transpose()?;
     Ok(move |pod: &Pod| {
         let labels = pod.metadata.as_ref().map(|metadata| &metadata.labels);
         let matches =

@@ -1,6 +1,5 @@
 //! `evenkeel reservation`: reservations for replicas that will come.
 
-use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -111,8 +110,8 @@ Exit codes:
   3  the server could not be reached, or did not answer in time")]
 pub(crate) struct Confirm {
     /// A reservation and the name of the pod that it became
-    #[arg(value_name = "ID=POD", required = true)]
-    confirmations: Vec<Became>,
+    #[arg(value_name = "ID=POD", required = true, value_parser = confirmation)]
+    confirmations: Vec<Confirmation>,
 
     #[command(flatten)]
     server: args::Server,
@@ -127,7 +126,7 @@ impl Confirm {
         let total = self.confirmations.len();
         let request = ConfirmReservationsRequest {
             snapshot: self.name.snapshot,
-            confirmations: self.confirmations.into_iter().map(|c| c.0).collect(),
+            confirmations: self.confirmations,
         };
         let answer = client.call(request, Rpc::confirm_reservations).await?;
         report("confirmed", total, &answer.unknown_ids, answer.revision)
@@ -222,21 +221,14 @@ fn report(done: &str, total: usize, unknown: &[String], revision: i64) -> Result
 }
 
 /// What one reservation became, as `confirm` names it.
-#[derive(Debug, Clone)]
-struct Became(Confirmation);
-
-impl FromStr for Became {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let parts = text.split_once('=').filter(|(id, _)| !id.is_empty());
-        let (id, pod) = parts.ok_or("want ID=POD")?;
-        Ok(Self(Confirmation {
-            id: id.to_owned(),
-            pod: Some(ReservedPod {
-                name: ObjectName::name_of("Pod", pod)?,
-                uid: String::new(),
-            }),
-        }))
-    }
+fn confirmation(text: &str) -> Result<Confirmation, String> {
+    let parts = text.split_once('=').filter(|(id, _)| !id.is_empty());
+    let (id, pod) = parts.ok_or("want ID=POD")?;
+    Ok(Confirmation {
+        id: id.to_owned(),
+        pod: Some(ReservedPod {
+            name: ObjectName::name_of("Pod", pod)?,
+            uid: String::new(),
+        }),
+    })
 }

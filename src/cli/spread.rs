@@ -9,11 +9,13 @@ use super::backend::{Client, Rpc, all_pages};
 use super::exit::Exit;
 use super::output::{self, AnswerFormat};
 use super::render;
-use super::selector::SelectorFlag;
+use super::selector;
 use super::source;
 use crate::manifest::ObjectName;
 use crate::proto::v1::describe_spread_request::Subject;
-use crate::proto::v1::{DescribeSpreadRequest, DescribeSpreadResponse, WorkloadName};
+use crate::proto::v1::{
+    DescribeSpreadRequest, DescribeSpreadResponse, LabelSelector, WorkloadName,
+};
 
 /// Workloads asked for at a time.
 pub(super) const PAGE_SIZE: i32 = 1_000;
@@ -71,8 +73,8 @@ pub(crate) struct SpreadCommand {
     workload: Option<ObjectName>,
 
     /// Pods that match, in kubectl's syntax: app=web,tier in (a,b),!legacy
-    #[arg(short = 'l', long, value_name = "SELECTOR")]
-    selector: Option<SelectorFlag>,
+    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = selector::parse)]
+    selector: Option<LabelSelector>,
 
     /// Label key of nodes whose values are the domains
     ///
@@ -181,10 +183,7 @@ impl SpreadCommand {
             all,
             snapshot: &title,
             by: self.by.as_deref(),
-            selector: self
-                .selector
-                .as_ref()
-                .map(|SelectorFlag(selector)| selector),
+            selector: self.selector.as_ref(),
             bars: self.output == SpreadFormat::Wide || !all,
             loaded: self.state.is_local(),
         };
@@ -217,22 +216,19 @@ impl SpreadCommand {
             })
         });
         let namespace = named.and_then(|named| named.namespace.as_ref());
-        let namespace = namespace.or(self.namespace.as_ref());
         let of_some = named.is_some() || self.selector.is_some();
         let own = self.state.own_namespace().filter(|_| of_some);
-        let namespace = namespace.or(own);
-        let selector = self.selector.clone();
+        let namespace = namespace.or(self.namespace.as_ref()).or(own);
+        let selector = self.selector.clone().map(Subject::Selector);
         DescribeSpreadRequest {
             snapshot: self.state.snapshot().to_owned(),
             namespace: namespace.cloned().unwrap_or_default(),
-            subject: workload
-                .or(selector.map(|SelectorFlag(selector)| Subject::Selector(selector))),
+            subject: workload.or(selector),
             topology_key: self.by.clone().unwrap_or_default(),
             min_revision: self.min_revision,
             max_domains: Some(self.max_domains),
             page_size: PAGE_SIZE,
-            page_token: String::new(),
-            epoch: String::new(),
+            ..Default::default()
         }
     }
 }
