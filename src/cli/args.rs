@@ -53,6 +53,16 @@ pub(crate) struct SnapshotName {
     pub(crate) snapshot: String,
 }
 
+/// Which snapshot of which server.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ServedSnapshot {
+    #[command(flatten)]
+    pub(crate) server: Server,
+
+    #[command(flatten)]
+    pub(crate) name: SnapshotName,
+}
+
 /// Default constraints to set.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DefaultConstraintsFlag {
@@ -65,14 +75,7 @@ pub(crate) struct DefaultConstraintsFlag {
     /// input) holds a list of constraints, the arguments of
     /// PodTopologySpread, or a whole KubeSchedulerConfiguration.
     #[arg(long, value_name = "FILE|system|none")]
-    default_constraints: Option<String>,
-}
-
-impl DefaultConstraintsFlag {
-    /// What was given.
-    pub(crate) fn argument(&self) -> Option<&str> {
-        self.default_constraints.as_deref()
-    }
+    pub(crate) default_constraints: Option<String>,
 }
 
 /// How to write the answer.

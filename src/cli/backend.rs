@@ -27,14 +27,14 @@ pub(crate) struct Client {
 
 impl Client {
     /// A client of an empty service inside this process.
-    pub(crate) fn in_process(timeout: Option<Duration>, node_names: NodeNames) -> Self {
+    pub(crate) fn in_process(timeout: Duration, node_names: NodeNames) -> Self {
         let limits = Limits {
             node_names,
             ..Limits::default()
         };
         let registry = Arc::new(Registry::new(limits, Arc::new(Unobserved)));
         let service = api::Service::new(registry, CancellationToken::new());
-        Self::on(service.in_process(), timeout)
+        Self::on(service.in_process(), Some(timeout))
     }
 
     /// A client on `transport`. `timeout` limits each call.

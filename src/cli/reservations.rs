@@ -54,10 +54,7 @@ pub(crate) struct ListReservations {
     owner: String,
 
     #[command(flatten)]
-    server: args::Server,
-
-    #[command(flatten)]
-    name: args::SnapshotName,
+    target: args::ServedSnapshot,
 
     #[command(flatten)]
     output: args::OutputFlag,
@@ -65,10 +62,10 @@ pub(crate) struct ListReservations {
 
 impl ListReservations {
     async fn run(self) -> Result<Exit> {
-        let client = self.server.client().await?;
+        let client = self.target.server.client().await?;
         let reservations = all_pages(async |page_token| {
             let request = ListReservationsRequest {
-                snapshot: self.name.snapshot.clone(),
+                snapshot: self.target.name.snapshot.clone(),
                 page_size: 0,
                 page_token,
                 owner: self.owner.clone(),
@@ -114,18 +111,15 @@ pub(crate) struct Confirm {
     confirmations: Vec<Confirmation>,
 
     #[command(flatten)]
-    server: args::Server,
-
-    #[command(flatten)]
-    name: args::SnapshotName,
+    target: args::ServedSnapshot,
 }
 
 impl Confirm {
     async fn run(self) -> Result<Exit> {
-        let client = self.server.client().await?;
+        let client = self.target.server.client().await?;
         let total = self.confirmations.len();
         let request = ConfirmReservationsRequest {
-            snapshot: self.name.snapshot,
+            snapshot: self.target.name.snapshot,
             confirmations: self.confirmations,
         };
         let answer = client.call(request, Rpc::confirm_reservations).await?;
@@ -156,18 +150,15 @@ pub(crate) struct Renew {
     ttl: Option<Duration>,
 
     #[command(flatten)]
-    server: args::Server,
-
-    #[command(flatten)]
-    name: args::SnapshotName,
+    target: args::ServedSnapshot,
 }
 
 impl Renew {
     async fn run(self) -> Result<Exit> {
-        let client = self.server.client().await?;
+        let client = self.target.server.client().await?;
         let total = self.ids.len();
         let request = RenewReservationsRequest {
-            snapshot: self.name.snapshot,
+            snapshot: self.target.name.snapshot,
             ids: self.ids,
             ttl: self.ttl.map(Into::into),
         };
@@ -190,18 +181,15 @@ pub(crate) struct Release {
     ids: Vec<String>,
 
     #[command(flatten)]
-    server: args::Server,
-
-    #[command(flatten)]
-    name: args::SnapshotName,
+    target: args::ServedSnapshot,
 }
 
 impl Release {
     async fn run(self) -> Result<Exit> {
-        let client = self.server.client().await?;
+        let client = self.target.server.client().await?;
         let total = self.ids.len();
         let request = ReleaseReservationsRequest {
-            snapshot: self.name.snapshot,
+            snapshot: self.target.name.snapshot,
             ids: self.ids,
         };
         let answer = client.call(request, Rpc::release_reservations).await?;

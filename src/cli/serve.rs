@@ -40,7 +40,7 @@ pub(crate) struct Serve {
 impl Serve {
     /// Runs the server until it is stopped.
     pub(crate) fn run(mut self) -> ExitCode {
-        let loads = !self.config.load.is_empty() || self.defaults.argument().is_some();
+        let loads = !self.config.load.is_empty() || self.defaults.default_constraints.is_some();
         let loaded = loads.then_some(&*self.snapshot);
         let watching = match self.watch.plan(&mut self.config, loaded) {
             Ok(watching) => watching,
@@ -50,7 +50,7 @@ impl Serve {
             }
         };
         let files = self.config.load.clone();
-        let (snapshot, defaults) = (self.snapshot, self.defaults);
+        let (snapshot, defaults) = (self.snapshot, self.defaults.default_constraints);
         server::run(self.config, watching.counts(), |server| async {
             watching.start(&server)?;
             // The server prints an error without its causes.
@@ -67,14 +67,14 @@ async fn preload(
     service: api::Service,
     files: Vec<PathBuf>,
     snapshot: &str,
-    defaults: args::DefaultConstraintsFlag,
+    default_constraints: Option<String>,
 ) -> Result<()> {
-    if files.is_empty() && defaults.argument().is_none() {
+    if files.is_empty() && default_constraints.is_none() {
         return Ok(());
     }
     // Reading takes seconds for a large cluster: not on a thread that
     // answers health checks.
-    let read = move || Input::read_cluster(&files, defaults.argument(), None);
+    let read = move || Input::read_cluster(&files, default_constraints.as_deref(), None);
     let input = tokio::task::spawn_blocking(read).await??;
     for warning in input.warnings(true) {
         warn!("{warning}");
