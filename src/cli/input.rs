@@ -1,6 +1,6 @@
 //! Files as the content of a snapshot: read, sent, and summed up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::backend::Client;
 use super::feed::{self, FeedTarget};
 use super::output;
+use super::stored;
 use crate::explain::number;
 use crate::manifest::{self, InputSource, LoadedObjects, WorkloadFinder};
-use crate::proto::v1::change::Object;
 use crate::proto::v1::{DefaultConstraints, UpdateSnapshotResponse};
 use crate::snapshot::ObjectKind;
 use crate::visible;
@@ -138,26 +138,15 @@ impl Input {
     fn missing_kinds(&self) -> Vec<&'static str> {
         let defaults = self.default_constraints.as_ref();
         let kinds = self.objects.kinds();
-        let pods = || {
-            let objects = self.objects.changes.iter();
-            objects.filter_map(|change| match &change.object {
-                Some(Object::Pod(pod)) => pod.metadata.as_ref(),
-                _ => None,
-            })
-        };
         if !defaults.is_some_and(|it| it.system || !it.constraints.is_empty()) {
             return Vec::new();
         }
-        let is_named = |kind: &str| {
-            pods().any(|pod| {
-                let mut owners = pod.owner_references.iter();
-                owners.any(|owner| owner.controller == Some(true) && owner.kind == kind)
-            })
-        };
-        let any_named = || {
-            let mut owners = ObjectKind::all().map(ObjectKind::as_str);
-            owners.any(is_named)
-        };
+        let pods = stored::pods_of(&self.objects.changes);
+        let metadata = pods.filter_map(|pod| pod.metadata.as_ref());
+        let owners = metadata.flat_map(|metadata| &metadata.owner_references);
+        let controllers = owners.filter(|owner| owner.controller == Some(true));
+        let named: BTreeSet<&str> = controllers.map(|owner| &*owner.kind).collect();
+        let any_named = || ObjectKind::all().any(|kind| named.contains(kind.as_str()));
         ObjectKind::all()
             .filter(|kind| matches!(kind, ObjectKind::Owner(_)))
             .map(ObjectKind::as_str)
@@ -166,8 +155,8 @@ impl Input {
                 // Nobody asked for these default constraints, and a few pods by
                 // themselves are no cluster that lacks its services.
                 "Service" if self.is_supposed => any_named(),
-                "Service" => pods().next().is_some(),
-                kind => is_named(kind),
+                "Service" => kinds.contains_key("Pod"),
+                kind => named.contains(kind),
             })
             .collect()
     }

@@ -68,40 +68,9 @@ impl LoadCommand {
     }
 }
 
-/// Flags of `evenkeel snapshot restore`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Example:
-  evenkeel snapshot save saved.json && evenkeel snapshot restore saved.json --snapshot copy")]
-pub(crate) struct Restore {
-    /// File that `evenkeel snapshot save` wrote, or - for standard input
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
-
-    #[command(flatten)]
-    target: args::ServedSnapshot,
-
-    #[command(flatten)]
-    output: args::OutputFlag,
-}
-
-impl Restore {
-    /// Replaces the snapshot with the saved one.
-    pub(crate) async fn run(self) -> Result<Exit> {
-        let input = Input::read(std::slice::from_ref(&self.file), None, None)?;
-        anyhow::ensure!(
-            input.default_constraints.is_some(),
-            "{}: no saved snapshot (it has no DefaultConstraints in it); use `evenkeel load` for \
-             other files",
-            self.file.display()
-        );
-        send(&self.target, input, true, &self.output).await
-    }
-}
-
 /// Sends `input` as the whole snapshot (`replace`) or a part of it, and reports
 /// the result.
-async fn send(
+pub(super) async fn send(
     target: &args::ServedSnapshot,
     input: Input,
     replace: bool,

@@ -19,7 +19,6 @@ use super::source::Opened;
 use super::stored;
 use super::what_if::Overlay;
 use crate::matching::Selector;
-use crate::proto::v1::change::Object;
 use crate::proto::v1::{ExplainResponse, FilterRequest, LabelSelector, Pod, View};
 use crate::spread::describe::WorkloadId;
 
@@ -125,12 +124,8 @@ impl Asking<'_> {
             let snapshot = self.question.state.snapshot();
             return stored::pods(&self.opened.client, snapshot, is_meant).await;
         };
-        let pods = objects.changes.iter();
-        let pods = pods.filter_map(|change| match &change.object {
-            Some(Object::Pod(pod)) if is_meant(pod) => Some(pod.clone()),
-            _ => None,
-        });
-        Ok(pods.collect())
+        let pods = stored::pods_of(&objects.changes);
+        Ok(pods.filter(|pod| is_meant(pod)).cloned().collect())
     }
 
     /// Explains the pod of a workload that has the fewest nodes to go to.

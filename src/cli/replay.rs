@@ -12,11 +12,12 @@ use super::args;
 use super::backend::{Client, Rpc};
 use super::exit::{Exit, Unreachable};
 use super::output;
-use super::render;
-use super::replayed::{Different, Replayed};
+use super::render::{self, Different, Replayed};
 use super::source;
+use super::stored;
 use crate::decision_log::{Brief, Line, LoggedRequest};
 use crate::manifest::SavedOrigin;
+use crate::proto::v1::Pod;
 
 /// Flags of `evenkeel replay`.
 #[derive(Debug, Args)]
@@ -215,12 +216,7 @@ async fn ask(client: &Client, request: LoggedRequest) -> Result<ReplayedAnswer> 
 }
 
 fn pod_name(request: &LoggedRequest) -> String {
-    let metadata = request.pod().and_then(|pod| pod.metadata.as_ref());
-    let field = |text: Option<&str>, default: &str| match text {
-        None | Some("") => default.to_owned(),
-        Some(text) => text.to_owned(),
-    };
-    let namespace = field(metadata.map(|m| m.namespace.as_str()), "default");
-    let name = field(metadata.map(|m| m.name.as_str()), "");
-    format!("{namespace}/{name}")
+    let nameless = Pod::default();
+    let pod = request.pod().unwrap_or(&nameless);
+    format!("{}/{}", stored::namespace_of(pod), stored::name_of(pod))
 }

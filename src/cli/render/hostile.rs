@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::cli::output::{AnswerFormat, json as as_json, shown};
-use crate::cli::replayed::Replayed;
 use crate::proto::v1::{ListReservationsResponse, ListSnapshotsResponse};
 use crate::visible;
 

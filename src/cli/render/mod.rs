@@ -36,7 +36,7 @@ pub(crate) use lint::lint;
 pub(crate) use log::{audited, logs};
 pub(crate) use pending::pending;
 pub(crate) use place::place;
-pub(crate) use replay::replayed;
+pub(crate) use replay::{Different, Replayed, replayed};
 pub(crate) use report::report;
 pub(crate) use reservations::reservations;
 pub(crate) use score::score;
