@@ -17,15 +17,12 @@ mod pending;
 mod place;
 mod replay;
 mod report;
-mod reservations;
 mod score;
 mod snapshot;
 mod spread;
-mod state;
 #[cfg(test)]
 mod tests;
 mod text;
-mod verified;
 
 pub(crate) use coverage::suggested_key;
 pub(crate) use explain::explain;
@@ -38,10 +35,7 @@ pub(crate) use pending::pending;
 pub(crate) use place::place;
 pub(crate) use replay::{Different, Replayed, replayed};
 pub(crate) use report::report;
-pub(crate) use reservations::reservations;
 pub(crate) use score::score;
-pub(crate) use snapshot::{snapshot, snapshots};
+pub(crate) use snapshot::{loss, repaired, reservations, snapshot, snapshots, states, verified};
 pub(crate) use spread::{SpreadOf, full_name, spread};
-pub(crate) use state::{loss, repaired, states};
 pub(crate) use text::{Head, Provenance, TAKEN_OUT};
-pub(crate) use verified::verified;

@@ -59,7 +59,23 @@ impl Head<'_> {
         )
     }
 
-    /// How many of `count` nodes to list.
+    /// A table of `count` nodes, cut unless all are wanted; `how` to see the others.
+    pub(super) fn nodes<const N: usize>(
+        &self,
+        headings: [&str; N],
+        count: usize,
+        rows: impl Iterator<Item = [String; N]>,
+        how: &str,
+    ) -> String {
+        if count == 0 {
+            return String::new();
+        }
+        let listed = self.listed(count);
+        let rest = and_more("", count - listed, "nodes", how);
+        format!("\n{}{rest}", table("", headings, rows.take(listed)))
+    }
+
+    /// How many of `count` to list.
     pub(super) fn listed(&self, count: usize) -> usize {
         if self.all {
             count

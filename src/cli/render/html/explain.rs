@@ -7,6 +7,7 @@ use super::page::{Column, Page, more_domains, number_cell, table};
 use crate::cli::render::constraint;
 use crate::cli::render::explain::{bar as bar_of, is_hard, left_out_text, limit, minimum, verdict};
 use crate::cli::render::text::{Head, Provenance, TAKEN_OUT, number, plural};
+use crate::explain::quoted;
 use crate::matching::selector_text;
 use crate::proto::v1::hint::Kind;
 use crate::proto::v1::{
@@ -183,12 +184,10 @@ fn domains(
         Column::Bars(legend(constraint)),
         Column::Text("Verdict"),
     ];
-    let rows: Vec<Markup> = pairs()
-        .map(|(domain, insight)| row(report, domain, insight, constraint, longest))
-        .collect();
+    let rows = pairs().map(|(domain, insight)| row(report, domain, insight, constraint, longest));
     let label = format!("Domains of {}", constraint.topology_key);
     html! {
-        (table("domains", &label, "domain", &head, &rows))
+        (table("domains", &label, "domain", &head, rows))
         (more_domains(more, "--all"))
     }
 }
@@ -226,7 +225,7 @@ fn row(
     );
     html! {
         tr.good[good].bad[!good] {
-            th scope="row" { (constraint::value_text(domain)) }
+            th scope="row" { (quoted(&domain.value)) }
             (number_cell("pods", &number(domain.matching_pods)))
             (number_cell("after", &number(insight.matching_pods_after)))
             (number_cell("usable nodes", &usable))
@@ -254,7 +253,6 @@ fn nodes(answer: &ExplainResponse) -> Markup {
             }
         }
     });
-    let infeasible: Vec<Markup> = infeasible.collect();
     html! {
         @if !answer.feasible.is_empty() {
             details {
@@ -265,7 +263,7 @@ fn nodes(answer: &ExplainResponse) -> Markup {
         @if !answer.infeasible.is_empty() {
             details {
                 summary { (plural(answer.infeasible.len(), "infeasible node")) }
-                (table("list", "Infeasible nodes", "node", &head, &infeasible))
+                (table("list", "Infeasible nodes", "node", &head, infeasible))
             }
         }
     }

@@ -105,10 +105,11 @@ pub(super) fn listed(
     heading: &Markup,
     label: &str,
     head: &[Column<'_>],
-    rows: &[Markup],
+    rows: impl Iterator<Item = Markup>,
 ) -> Markup {
+    let mut rows = rows.peekable();
     html! {
-        @if !rows.is_empty() {
+        @if rows.peek().is_some() {
             section {
                 h2 { (heading) }
                 (table("list", label, "workload", head, rows))
@@ -133,8 +134,9 @@ pub(super) fn table(
     label: &str,
     what: &str,
     head: &[Column<'_>],
-    rows: &[Markup],
+    rows: impl Iterator<Item = Markup>,
 ) -> Markup {
+    let rows: Vec<Markup> = rows.collect();
     let shown = match rows.len() {
         few if few <= SHOWN + FEW => few,
         _ => SHOWN,
