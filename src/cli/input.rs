@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::backend::Client;
 use super::feed::{self, FeedTarget};
@@ -17,9 +16,8 @@ use crate::proto::v1::{DefaultConstraints, UpdateSnapshotResponse};
 use crate::snapshot::ObjectKind;
 use crate::visible;
 
-/// Files and transfers below these sizes are over before a bar is read.
+/// Files below this size are read before a bar is.
 const BAR_FROM_BYTES: u64 = 4 << 20;
-const BAR_FROM_CHANGES: u64 = 5_000;
 /// How many repeated objects are named.
 const NAMED_REPEATS: usize = 5;
 
@@ -45,11 +43,8 @@ impl Input {
     ) -> Result<Self> {
         let sources = manifest::expand(files)?;
         let bytes = sources.iter().filter_map(InputSource::size_bytes).sum();
-        let progress = bar(
-            bytes,
-            BAR_FROM_BYTES,
-            "reading {bar:30} {binary_bytes}/{binary_total_bytes} {eta}",
-        );
+        let template = "reading {bar:30} {binary_bytes}/{binary_total_bytes} {eta}";
+        let progress = output::bar(bytes, BAR_FROM_BYTES, template);
         let mut objects = manifest::read_objects(sources, finder, &progress)?;
         progress.finish_and_clear();
         let of_flag = of_flag(default_constraints)?;
@@ -176,40 +171,20 @@ pub(crate) async fn send(
     replace: bool,
 ) -> Result<UpdateSnapshotResponse> {
     let objects = input.objects;
-    let progress = transfer_bar(objects.changes.len());
     let target = FeedTarget {
         snapshot: snapshot.to_owned(),
         replace,
         default_constraints: input.default_constraints,
     };
     let ranges = Arc::new(feed::ranges(&objects.changes));
-    let batches = feed::batches_of(&objects, Arc::clone(&ranges));
+    let (sent, cuts) = (Arc::clone(&objects), Arc::clone(&ranges));
+    // A batch is copied when its turn comes.
+    let batches = (0..cuts.len()).map(move |batch| sent.changes[cuts[batch].clone()].to_vec());
     let describe = |batch: usize| {
         let range = ranges.get(batch).cloned().unwrap_or_default();
         range.map(|index| objects.describe(index)).collect()
     };
-    let answer = feed::send(client, batches, describe, &target, &progress).await;
-    progress.finish_and_clear();
-    answer.with_context(|| format!("loading snapshot {snapshot:?}"))
-}
-
-/// A progress bar for sending this many changes.
-pub(crate) fn transfer_bar(changes: usize) -> ProgressBar {
-    bar(
-        changes as u64,
-        BAR_FROM_CHANGES,
-        "loading {bar:30} {human_pos}/{human_len} objects {eta}",
-    )
-}
-
-/// A progress bar that is seen from so much work on.
-pub(crate) fn bar(length: u64, seen_from: u64, template: &str) -> ProgressBar {
-    let progress = ProgressBar::new(length);
-    if length < seen_from {
-        progress.set_draw_target(ProgressDrawTarget::hidden());
-    }
-    let style = ProgressStyle::with_template(template);
-    progress.with_style(style.expect("the template is valid"))
+    feed::send(client, batches, objects.changes.len(), describe, &target).await
 }
 
 /// What a load did, for a person.

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use super::backend::Rpc;
 use super::decide::QuestionArgs;
 use super::exit::Exit;
-use super::input;
 use super::output::{self, AnswerFormat};
 use super::render;
 use super::selector;
@@ -87,7 +86,7 @@ pub(super) async fn explain(
     let groups = grouped(asking.pods(is_meant).await?);
     let count = groups.values().map(Vec::len).sum::<usize>() as u64;
     let template = "explaining {bar:30} {human_pos}/{human_len} pods {eta}";
-    let progress = input::bar(count, BAR_FROM_PODS, template);
+    let progress = output::bar(count, BAR_FROM_PODS, template);
     let mut pending = PendingPods::default();
     for ((namespace, id), alike) in groups {
         let workload = asking.explain(namespace, id, alike, &progress).await?;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 
 use super::args;
@@ -137,18 +137,9 @@ impl Synth {
             replace: true,
             default_constraints: None,
         };
-        let progress = input::transfer_bar(nodes + pods);
         let batches = cluster.into_batches(BATCH_CHANGES);
-        let answer = feed::send(&client, batches, |_| Vec::new(), &target, &progress).await;
-        progress.finish_and_clear();
-        let answer =
-            answer.with_context(|| format!("loading snapshot {:?}", self.target.name.snapshot))?;
+        let answer = feed::send(&client, batches, nodes + pods, |_| Vec::new(), &target).await?;
         let loaded = format!("{} Node, {} Pod", number(nodes), number(pods));
-        output::print(&input::summary(
-            &self.target.name.snapshot,
-            &loaded,
-            "",
-            &answer,
-        ))
+        output::print(&input::summary(&target.snapshot, &loaded, "", &answer))
     }
 }
