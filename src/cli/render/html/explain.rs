@@ -2,8 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::bar;
-use super::page::{Column, Page, more_domains, number_cell, table};
+use super::page::{Column, Page, bar_cell, longest_bar, more_domains, number_cell, table};
 use crate::cli::render::constraint;
 use crate::cli::render::explain::{bar as bar_of, is_hard, left_out_text, limit, minimum, verdict};
 use crate::cli::render::text::{Head, Provenance, TAKEN_OUT, number, plural};
@@ -173,7 +172,7 @@ fn domains(
 ) -> Markup {
     let pairs = || report.domains.iter().zip(&insight.domains);
     let bars = pairs().map(|(domain, insight)| bar_of(report, domain, insight, constraint));
-    let longest = bar::longest(bars);
+    let longest = longest_bar(bars);
     let more = report.domain_count - report.domains.len() as i64;
     let usable = "nodes that the pod could use, of those that count";
     let head = [
@@ -229,7 +228,7 @@ fn row(
             (number_cell("pods", &number(domain.matching_pods)))
             (number_cell("after", &number(insight.matching_pods_after)))
             (number_cell("usable nodes", &usable))
-            (bar::cell(shown, longest, &said_of_bar))
+            (bar_cell(shown, longest, &said_of_bar))
             td.said { (said) }
         }
     }

@@ -2,8 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::bar;
-use super::page::{Column, Page, header, more_domains, number_cell, table};
+use super::page::{Column, Page, bar_cell, header, longest_bar, more_domains, number_cell, table};
 use crate::cli::render::bars::Bar;
 use crate::cli::render::spread::{SpreadOf, bar_of, facts, headline, over, title};
 use crate::cli::render::text::{Provenance, number, plural};
@@ -55,7 +54,7 @@ fn balance(topology: &TopologySpread) -> Markup {
     let max_skew = topology.constraint.as_ref().map(|c| i64::from(c.max_skew));
     let limit = max_skew.map(|max| topology.global_minimum.saturating_add(max));
     let bars = || topology.domains.iter().map(|domain| bar_of(domain, limit));
-    let longest = bar::longest(bars());
+    let longest = longest_bar(bars());
     let rows = topology.domains.iter().zip(bars());
     let rows = rows.map(|(domain, bar)| row(domain, max_skew, bar, longest));
     let head = [
@@ -86,7 +85,7 @@ fn row(domain: &DomainSpread, max_skew: Option<i64>, bar: Bar, longest: i64) -> 
             (number_cell("pods", &number(domain.matching_pods)))
             (number_cell("skew", &number(domain.skew)))
             (number_cell("nodes", &number(domain.eligible_nodes)))
-            (bar::cell(bar, longest, &plural(domain.matching_pods, "pod")))
+            (bar_cell(bar, longest, &plural(domain.matching_pods, "pod")))
         }
     }
 }
