@@ -58,35 +58,28 @@ pub(crate) struct Different {
 
 /// A summary, and each decision that differs with both values.
 pub(crate) fn replayed(replayed: &Replayed) -> String {
-    let count = |count: usize| number(i64::try_from(count).unwrap_or(i64::MAX));
     let state = match replayed.revision {
         Some(revision) => format!("revision {revision}"),
         None => "of which the revision is not known".to_owned(),
     };
     let different = replayed.different.len();
     let all = replayed.same + different;
-    let verdict = match different {
-        0 => styled(
-            GOOD.bold(),
-            &format!("same: all of {} decisions", count(all)),
-        ),
+    let (style, verdict) = match different {
+        0 => (GOOD, format!("same: all of {} decisions", number(all))),
         _ => {
-            let line = format!(
-                "different: {} of {} decisions",
-                count(different),
-                count(all)
-            );
-            styled(BAD.bold(), &line)
+            let (different, all) = (number(different), number(all));
+            (BAD, format!("different: {different} of {all} decisions"))
         }
     };
+    let verdict = styled(style.bold(), &verdict);
     let mut text = format!("snapshot {:?}, {state}\n{verdict}\n", replayed.snapshot);
     let aside = [
         (replayed.left_out, "left out, of other revisions"),
         (replayed.of_other_snapshots, "left out, of other snapshots"),
         (replayed.unreadable, "lines that are no decision"),
     ];
-    for (number, what) in aside.into_iter().filter(|(number, _)| *number > 0) {
-        text.push_str(&format!("  {} {what}\n", count(number)));
+    for (count, what) in aside.into_iter().filter(|(count, _)| *count > 0) {
+        text.push_str(&format!("  {} {what}\n", number(count)));
     }
     text.extend(replayed.different.iter().map(one));
     text

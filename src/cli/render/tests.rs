@@ -12,7 +12,7 @@ const HEAD: Head<'static> = Head {
     taken_out: false,
 };
 
-fn answer<T: DeserializeOwned>(json: Value) -> T {
+pub(super) fn answer<T: DeserializeOwned>(json: Value) -> T {
     serde_json::from_value(json).expect("the fixture is an answer")
 }
 

@@ -113,14 +113,11 @@ pub(super) fn and_more(indent: &str, count: usize, what: &str, how: &str) -> Str
 
 /// A line that names the fields of a pod that nobody checked, if there are any.
 pub(crate) fn not_checked(fields: &[String]) -> String {
-    match fields {
-        [] => String::new(),
-        fields => paragraph(
-            &format!("not checked: {}", fields.join(", ")),
-            "",
-            str::to_owned,
-        ),
+    if fields.is_empty() {
+        return String::new();
     }
+    let fields = fields.join(", ");
+    paragraph(&format!("not checked: {fields}"), "", str::to_owned)
 }
 
 /// `text` in `style`; nothing stays nothing.

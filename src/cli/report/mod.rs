@@ -36,14 +36,8 @@ Exit codes:
   3  the server could not be reached, or did not answer in time")]
 pub(crate) struct ReportCommand {
     /// Namespace; by default all
-    #[arg(
-        short,
-        long,
-        value_name = "NAMESPACE",
-        default_value = "",
-        hide_default_value = true
-    )]
-    namespace: String,
+    #[arg(short, long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
 
     /// All namespaces, which is the default
     #[arg(short = 'A', long, conflicts_with = "namespace")]
@@ -108,24 +102,24 @@ impl ReportCommand {
             .or(render::suggested_key(&constraints))
             .map(str::to_owned);
         let by_key = match &key {
-            Some(key) => Some(self.describe(client, key).await?),
-            None => None,
+            Some(key) => self.describe(client, key).await?.workloads,
+            None => Vec::new(),
         };
         let has_names = constraints
             .topology_keys
             .iter()
             .any(|it| it.key == HOSTNAME);
         let by_node = match has_names && key.as_deref() != Some(HOSTNAME) {
-            true => Some(self.describe(client, HOSTNAME).await?),
-            false => None,
+            true => self.describe(client, HOSTNAME).await?.workloads,
+            false => Vec::new(),
         };
         let key = key.unwrap_or_default();
         Ok(judge::report(
             &snapshot,
             constraints,
-            &key,
-            by_key.as_ref(),
-            by_node.as_ref(),
+            key,
+            &by_key,
+            &by_node,
         ))
     }
 
@@ -133,7 +127,7 @@ impl ReportCommand {
     async fn describe(&self, client: &Client, key: &str) -> Result<DescribeSpreadResponse> {
         let request = DescribeSpreadRequest {
             snapshot: self.state.snapshot().to_owned(),
-            namespace: self.namespace.clone(),
+            namespace: self.namespace.clone().unwrap_or_default(),
             topology_key: key.to_owned(),
             page_size: PAGE_SIZE,
             max_domains: match key {
