@@ -33,7 +33,7 @@ pub(crate) struct ClusterArgs {
     /// Needs the permission to list nodes, pods, services, replication
     /// controllers, replica sets and stateful sets.
     #[arg(id = Self::FROM_CLUSTER, long = "from-cluster")]
-    from_cluster: bool,
+    pub(super) from_cluster: bool,
 
     /// Context of the kubeconfig whose cluster to list, as --from-cluster does
     #[arg(id = "context", long, value_name = "NAME")]
@@ -52,17 +52,6 @@ impl ClusterArgs {
     /// Whether a cluster is asked about.
     pub(crate) fn is_asked(&self) -> bool {
         self.from_cluster || self.context.is_some() || self.kubeconfig.is_some()
-    }
-
-    /// The same, for a cluster in any case.
-    pub(crate) fn asked(mut self) -> Self {
-        self.from_cluster = true;
-        self
-    }
-
-    /// Finds the cluster; nothing is asked of it yet.
-    pub(crate) async fn connect(&self) -> Result<ClusterClient> {
-        Ok(self.target().connect().await?)
     }
 
     /// Which cluster is meant.
@@ -186,9 +175,7 @@ fn bar(cluster: &ClusterClient) -> ProgressBar {
 }
 
 fn tell(bar: &ProgressBar, progress: ListProgress) {
-    let ListProgress {
-        resource, objects, ..
-    } = progress;
+    let (resource, objects) = (progress.resource, progress.objects);
     let all = progress.remaining.map_or_else(String::new, |remaining| {
         format!(" of {}", number(objects + remaining))
     });

@@ -158,11 +158,6 @@ macro_rules! answers {
 answers! { FilterResponse ScoreResponse ExplainResponse PlaceResponse }
 
 impl LoadedQuestion {
-    /// Whether the overlay changes anything.
-    pub(crate) fn has_overlay(&self) -> bool {
-        !self.overlay.changes.is_empty()
-    }
-
     /// Takes the pod out of the snapshot, if it has one of that name: one more
     /// of it is never asked about, and it must not count against itself.
     async fn take_out(&mut self, question: &QuestionArgs) -> Result<()> {

@@ -41,7 +41,7 @@ pub(crate) struct Endpoint {
         value_name = "ADDRESS",
         default_value = "http://127.0.0.1:50051"
     )]
-    address: String,
+    pub(super) address: String,
 
     /// Certificates to trust instead of the system's, in PEM
     #[arg(long, env = "EVENKEEL_SERVER_CA", value_name = "FILE", help_heading = SECURITY)]
@@ -71,11 +71,6 @@ pub(crate) struct Endpoint {
 impl Endpoint {
     /// What the flag of the address is called in a parsed command line.
     pub(crate) const ADDRESS: &'static str = "address of the server";
-
-    /// The address, as it was given.
-    pub(crate) fn address(&self) -> &str {
-        &self.address
-    }
 
     /// Connects.
     pub(crate) async fn connect(&self, timeout: Duration) -> Result<Transport> {

@@ -31,13 +31,8 @@ pub(crate) struct Healthcheck {
     endpoint: Endpoint,
 
     /// What to check: evenkeel.v1.SpreadService, a snapshot, or (empty) the whole server
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "",
-        hide_default_value = true
-    )]
-    service: String,
+    #[arg(long, value_name = "NAME")]
+    service: Option<String>,
 
     /// How long to wait for the answer
     #[arg(
@@ -54,7 +49,7 @@ impl Healthcheck {
     pub(crate) async fn run(self) -> Result<Exit> {
         let mut health = HealthClient::new(self.endpoint.connect(self.timeout).await?);
         let request = Request::new(HealthCheckRequest {
-            service: self.service,
+            service: self.service.unwrap_or_default(),
         });
         let status = match within(Some(self.timeout), health.check(request)).await? {
             Ok(answer) => answer.into_inner().status(),

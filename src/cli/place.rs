@@ -21,9 +21,6 @@ use crate::proto::v1::{
     Toleration, View,
 };
 
-/// The default owner of reservations.
-const OWNER: &str = "evenkeel-place";
-
 /// Flags of `evenkeel place`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -66,7 +63,12 @@ pub(crate) struct PlaceCommand {
     reserve: Option<Duration>,
 
     /// Owner of the reservations
-    #[arg(long, value_name = "NAME", default_value = OWNER, requires = "reserve")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "evenkeel-place",
+        requires = "reserve"
+    )]
     owner: String,
 
     /// Id of this request, e.g. a UUID, that makes it safe to send again
@@ -130,7 +132,7 @@ impl PlaceCommand {
         replicas: i32,
     ) -> Result<PlaceResponse> {
         anyhow::ensure!(
-            self.reserve.is_none() || !asked.has_overlay(),
+            self.reserve.is_none() || asked.overlay.changes.is_empty(),
             "--reserve: nothing is reserved on what is only supposed; leave out --overlay and \
              --overlay-delete, and pods that are in the snapshot already"
         );

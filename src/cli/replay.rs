@@ -66,14 +66,17 @@ impl ReplayCommand {
         let readers = readers.count() + usize::from(self.state.reads_standard_input());
         anyhow::ensure!(readers <= 1, "standard input can be read once only");
         let opened = self.state.open().await?;
-        let (client, saved) = (&opened.client, opened.saved());
+        let saved = opened.objects.as_ref();
+        let saved = saved.and_then(|objects| objects.saved.as_ref());
         let mut replayed = Replayed {
             snapshot: self.state.snapshot().to_owned(),
             epoch: saved.map(|saved| saved.epoch.clone()),
             revision: saved.map(|saved| saved.revision),
             ..Replayed::default()
         };
-        let others = self.replay_all(client, saved, &mut replayed).await?;
+        let others = self
+            .replay_all(&opened.client, saved, &mut replayed)
+            .await?;
         let read = replayed.same + replayed.left_out + replayed.different.len();
         anyhow::ensure!(
             read > 0,

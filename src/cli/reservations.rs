@@ -45,13 +45,8 @@ impl ReservationCommand {
 #[derive(Debug, Args)]
 pub(crate) struct ListReservations {
     /// Only reservations of this owner
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "",
-        hide_default_value = true
-    )]
-    owner: String,
+    #[arg(long, value_name = "NAME")]
+    owner: Option<String>,
 
     #[command(flatten)]
     target: args::ServedSnapshot,
@@ -68,7 +63,7 @@ impl ListReservations {
                 snapshot: self.target.name.snapshot.clone(),
                 page_size: 0,
                 page_token,
-                owner: self.owner.clone(),
+                owner: self.owner.clone().unwrap_or_default(),
             };
             let page = client.call(request, Rpc::list_reservations).await?;
             Ok((page.reservations, page.next_page_token))

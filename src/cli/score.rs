@@ -53,7 +53,6 @@ impl ScoreCommand {
             node_checks: question.node_checks().into(),
             view: View::Basic.into(),
             min_revision: question.min_revision,
-            epoch: String::new(),
             overlay: asked.overlay.changes.clone(),
             max_domains: question.max_domains(format.is_table()),
             // The service sorts when it has a number; all nodes are few enough.
@@ -61,6 +60,7 @@ impl ScoreCommand {
                 0 => i32::MAX,
                 top => top,
             },
+            ..Default::default()
         };
         let answer = question.ask(&asked, request, Rpc::score).await?;
         let node = |score: &NodeScore| score.node.clone();

@@ -18,7 +18,7 @@ use super::render::Provenance;
 use super::stored;
 use crate::kubernetes::ClusterClient;
 use crate::limits::NodeNames;
-use crate::manifest::{LoadedObjects, ObjectName, SavedOrigin, WorkloadFinder, WorkloadPod};
+use crate::manifest::{LoadedObjects, ObjectName, WorkloadFinder, WorkloadPod};
 use crate::matching::names;
 use crate::server::config::NodeNamesSetting;
 
@@ -56,13 +56,6 @@ pub(crate) struct Opened {
     pub(crate) client: Client,
     /// The objects, where this process has read them.
     pub(crate) objects: Option<Arc<LoadedObjects>>,
-}
-
-impl Opened {
-    /// Where the files were saved from, if they say so.
-    pub(crate) fn saved(&self) -> Option<&SavedOrigin> {
-        self.objects.as_ref()?.saved.as_ref()
-    }
 }
 
 impl SnapshotSource {
@@ -151,7 +144,7 @@ impl SnapshotSource {
 
     /// Finds the cluster.
     pub(super) async fn connect(&self) -> Result<ClusterClient> {
-        let cluster = self.cluster.connect().await?;
+        let cluster = self.cluster.target().connect().await?;
         // Whoever asks twice asks the same one.
         let names = (cluster.name().to_owned(), cluster.namespace().to_owned());
         let _ = self.context_names.set(names);
@@ -231,7 +224,7 @@ impl SnapshotSource {
         match (self.asks_cluster(), self.load.is_empty()) {
             (true, _) => self.cluster_title(),
             (false, false) => format!("files {}", self.files()),
-            (false, true) => format!("server {}", self.target.server.endpoint.address()),
+            (false, true) => format!("server {}", self.target.server.endpoint.address),
         }
     }
 

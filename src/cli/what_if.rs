@@ -8,7 +8,7 @@ use clap::Args;
 use indicatif::ProgressBar;
 
 use super::output;
-use crate::manifest::{self, LoadedObjects, ObjectName};
+use crate::manifest::{self, ObjectName};
 use crate::proto::v1::change::Object;
 use crate::proto::v1::{Change, ObjectReference, Pod};
 use crate::snapshot::{ObjectId, ObjectKind};
@@ -51,7 +51,16 @@ impl WhatIf {
 
     /// Reads the files.
     pub(crate) fn read(&self) -> Result<Overlay> {
-        let objects = self.read_files()?;
+        let sources = manifest::expand(&self.overlay)?;
+        let objects = manifest::read_objects(sources, None, &ProgressBar::hidden())?;
+        for line in &objects.repeated {
+            output::warn(line);
+        }
+        if !objects.skipped.is_empty() {
+            let kinds: Vec<&str> = objects.skipped.keys().map(String::as_str).collect();
+            let kinds = kinds.join(", ");
+            output::warn(&format!("--overlay: no decision reads {kinds}"));
+        }
         let names = (0..objects.changes.len()).map(|index| objects.describe(index));
         let mut overlay = Overlay {
             names: names.collect(),
@@ -61,22 +70,6 @@ impl WhatIf {
             overlay.delete(object.clone());
         }
         Ok(overlay)
-    }
-
-    fn read_files(&self) -> Result<LoadedObjects> {
-        let sources = manifest::expand(&self.overlay)?;
-        let objects = manifest::read_objects(sources, None, &ProgressBar::hidden())?;
-        for line in &objects.repeated {
-            output::warn(line);
-        }
-        if !objects.skipped.is_empty() {
-            let kinds: Vec<&str> = objects.skipped.keys().map(String::as_str).collect();
-            output::warn(&format!(
-                "--overlay: no decision reads {}",
-                kinds.join(", ")
-            ));
-        }
-        Ok(objects)
     }
 }
 

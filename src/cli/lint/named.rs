@@ -89,7 +89,7 @@ impl NamedObjects {
             };
             return sources.into_iter().map(read).collect();
         }
-        state.cluster = state.cluster.clone().asked();
+        state.cluster.from_cluster = true;
         let cluster = state.connect().await?;
         let own = || cluster.namespace().to_owned();
         self.namespace.get_or_insert_with(own);
