@@ -158,12 +158,9 @@ macro_rules! answers {
 answers! { FilterResponse ScoreResponse ExplainResponse PlaceResponse }
 
 impl LoadedQuestion {
-    /// Takes the pod out of the snapshot, if it has one of that name: one more
-    /// of it is never asked about, and it must not count against itself.
-    async fn take_out(&mut self, question: &QuestionArgs) -> Result<()> {
-        let Some(pod) = what_if::named_pod(&self.workload.pod) else {
-            return Ok(());
-        };
+    /// Takes the pod out of the snapshot, if that has it: one more of it is never
+    /// asked about, and it must not count against itself.
+    async fn take_out(&mut self, pod: ObjectReference, question: &QuestionArgs) -> Result<()> {
         let mut itself = Overlay::default();
         itself.delete(pod.clone());
         let nobody = Pod {
@@ -217,8 +214,6 @@ impl QuestionArgs {
                  give a file with -f"
             ),
         };
-        let itself = what_if::named_pod(&workload.pod);
-        let is_told = itself.is_none_or(|pod| overlay.mentions(&pod));
         let mut asked = LoadedQuestion {
             workload,
             overlay,
@@ -226,8 +221,10 @@ impl QuestionArgs {
             title: self.state.title(),
             taken_out: false,
         };
-        if !is_told {
-            asked.take_out(self).await?;
+        if let Some(pod) = what_if::named_pod(&asked.workload.pod)
+            && !asked.overlay.mentions(&pod)
+        {
+            asked.take_out(pod, self).await?;
         }
         Ok(asked)
     }

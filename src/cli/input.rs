@@ -56,33 +56,23 @@ impl Input {
         })
     }
 
-    /// The same, of files that are all there is of a cluster. What begins with them
-    /// begins where kube-scheduler does: unless somebody says otherwise,
-    /// Kubernetes' own default constraints hold.
-    pub(crate) fn read_cluster(
-        files: &[PathBuf],
-        default_constraints: Option<&str>,
-        finder: Option<&mut WorkloadFinder>,
-    ) -> Result<Self> {
-        let input = Self::read(files, default_constraints, finder)?;
-        Ok(input.or_system_defaults())
-    }
-
-    /// The same, of a cluster that was listed.
+    /// What was listed of a cluster.
     pub(crate) fn of_cluster(
         objects: LoadedObjects,
         default_constraints: Option<&str>,
     ) -> Result<Self> {
-        let input = Self {
+        Ok(Self {
             default_constraints: of_flag(default_constraints)?,
             objects: Arc::new(objects),
             is_supposed: false,
             is_complete: true,
-        };
-        Ok(input.or_system_defaults())
+        })
     }
 
-    fn or_system_defaults(mut self) -> Self {
+    /// The same, of all that there is of a cluster. What begins with it begins where
+    /// kube-scheduler does: unless somebody says otherwise, Kubernetes' own default
+    /// constraints hold.
+    pub(crate) fn or_system_defaults(mut self) -> Self {
         if !self.objects.is_fleet && self.default_constraints.is_none() {
             self.is_supposed = true;
             self.default_constraints = Some(manifest::system_default_constraints());

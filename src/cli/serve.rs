@@ -74,8 +74,9 @@ async fn preload(
     }
     // Reading takes seconds for a large cluster: not on a thread that
     // answers health checks.
-    let read = move || Input::read_cluster(&files, default_constraints.as_deref(), None);
+    let read = move || Input::read(&files, default_constraints.as_deref(), None);
     let input = tokio::task::spawn_blocking(read).await??;
+    let input = input.or_system_defaults();
     for warning in input.warnings(true) {
         warn!("{warning}");
     }

@@ -134,7 +134,7 @@ impl SnapshotSource {
                 objects: None,
             });
         }
-        let input = Input::read_cluster(
+        let input = Input::read(
             &self.load,
             self.defaults.default_constraints.as_deref(),
             finder,
@@ -159,6 +159,7 @@ impl SnapshotSource {
     }
 
     async fn decide_on(&self, input: Input) -> Result<Opened> {
+        let input = input.or_system_defaults();
         input.warn(true);
         let client = self.in_process();
         let objects = Some(Arc::clone(&input.objects));
