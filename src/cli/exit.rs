@@ -135,6 +135,24 @@ impl RefusedCall {
             .into(),
         }
     }
+
+    /// Takes `changes[3].node.metadata.name` (of a feed: after `update.`) apart into the object's name and
+    /// `metadata.name`. Other fields have no object.
+    fn locate<'f>(&self, field: &'f str) -> (String, &'f str) {
+        let located = ["changes[", "overlay["].iter().find_map(|list| {
+            let field = field.strip_prefix("update.").unwrap_or(field);
+            let (index, rest) = field.strip_prefix(list)?.split_once(']')?;
+            let object = self.objects.get(index.parse::<usize>().ok()?)?;
+            let rest = rest.trim_start_matches('.');
+            let inner = rest.split_once('.').map_or("", |(_, inner)| inner);
+            Some((object, inner))
+        });
+        match located {
+            Some((object, "")) => (object.clone(), ""),
+            Some((object, inner)) => (format!("{object}: "), inner),
+            None => (String::new(), field),
+        }
+    }
 }
 
 impl Error for RefusedCall {}
@@ -164,26 +182,6 @@ impl fmt::Display for RefusedCall {
                 write!(f, "\n  ... and more: {}", cut.trim_end_matches(')'))
             }
             _ => Ok(()),
-        }
-    }
-}
-
-impl RefusedCall {
-    /// Takes `changes[3].node.metadata.name` (of a feed: after `update.`) apart into the object's name and
-    /// `metadata.name`. Other fields have no object.
-    fn locate<'f>(&self, field: &'f str) -> (String, &'f str) {
-        let located = ["changes[", "overlay["].iter().find_map(|list| {
-            let field = field.strip_prefix("update.").unwrap_or(field);
-            let (index, rest) = field.strip_prefix(list)?.split_once(']')?;
-            let object = self.objects.get(index.parse::<usize>().ok()?)?;
-            let rest = rest.trim_start_matches('.');
-            let inner = rest.split_once('.').map_or("", |(_, inner)| inner);
-            Some((object, inner))
-        });
-        match located {
-            Some((object, "")) => (object.clone(), ""),
-            Some((object, inner)) => (format!("{object}: "), inner),
-            None => (String::new(), field),
         }
     }
 }

@@ -53,9 +53,12 @@ pub(super) fn soft(report: &ConstraintReport) -> String {
 }
 
 pub(super) fn heading(report: &ConstraintReport, constraint: &TopologySpreadConstraint) -> String {
-    let from = match report.from_defaults {
-        true => "default constraint",
-        false => "constraint",
+    let (from, deduced) = match report.from_defaults {
+        true => (
+            "default constraint",
+            ", deduced from services and the pod's owner",
+        ),
+        false => ("constraint", ""),
     };
     let title = format!(
         "{from} {}: {}",
@@ -67,10 +70,6 @@ pub(super) fn heading(report: &ConstraintReport, constraint: &TopologySpreadCons
             "no pods (kube-scheduler counts none for an empty selector)".to_owned()
         }
         Some(selector) => format!("pods with {selector}"),
-    };
-    let deduced = match report.from_defaults {
-        true => ", deduced from services and the pod's owner",
-        false => "",
     };
     let self_match = match report.self_match {
         0 => "no: the pod does not count for itself",
