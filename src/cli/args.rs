@@ -34,7 +34,8 @@ pub(crate) struct Server {
 impl Server {
     /// A client of the server, connected.
     pub(crate) async fn client(&self) -> Result<Client> {
-        Client::connect(&self.endpoint, Some(self.timeout)).await
+        let transport = self.endpoint.connect(self.timeout).await?;
+        Ok(Client::on(transport, Some(self.timeout)))
     }
 }
 
@@ -52,6 +53,16 @@ pub(crate) struct SnapshotName {
     pub(crate) snapshot: String,
 }
 
+/// Which snapshot of which server.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ServedSnapshot {
+    #[command(flatten)]
+    pub(crate) server: Server,
+
+    #[command(flatten)]
+    pub(crate) name: SnapshotName,
+}
+
 /// Default constraints to set.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DefaultConstraintsFlag {
@@ -64,14 +75,7 @@ pub(crate) struct DefaultConstraintsFlag {
     /// input) holds a list of constraints, the arguments of
     /// PodTopologySpread, or a whole KubeSchedulerConfiguration.
     #[arg(long, value_name = "FILE|system|none")]
-    default_constraints: Option<String>,
-}
-
-impl DefaultConstraintsFlag {
-    /// What was given.
-    pub(crate) fn argument(&self) -> Option<&str> {
-        self.default_constraints.as_deref()
-    }
+    pub(crate) default_constraints: Option<String>,
 }
 
 /// How to write the answer.

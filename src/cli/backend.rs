@@ -1,7 +1,6 @@
 //! The backend of a command: a server, or a service inside this process.
 //! Commands use both through the same client.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,24 +8,15 @@ use anyhow::Result;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
-use super::endpoint::Endpoint;
-use super::errors::{RefusedCall, Unreachable};
-use crate::api;
-use crate::api::{MAX_MESSAGE_BYTES, Transport};
+use super::exit::{RefusedCall, Unreachable};
+use crate::api::{self, MAX_MESSAGE_BYTES, Transport};
 use crate::limits::NodeNames;
 use crate::proto::v1::spread_service_client::SpreadServiceClient;
+use crate::proto::v1::{GetSnapshotRequest, Snapshot};
 use crate::snapshot::{Limits, Registry, Unobserved};
 
 /// The generated client on either transport.
 pub(crate) type Rpc = SpreadServiceClient<Transport>;
-
-/// A method of the service, for [`Client::call`].
-macro_rules! rpc {
-    ($method:ident) => {
-        |mut rpc: $crate::cli::backend::Rpc, request| async move { rpc.$method(request).await }
-    };
-}
-pub(crate) use rpc;
 
 /// A way to ask.
 #[derive(Clone)]
@@ -36,30 +26,19 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A client of a server, connected. `timeout` limits each call.
-    pub(crate) async fn connect(endpoint: &Endpoint, timeout: Option<Duration>) -> Result<Self> {
-        Ok(Self::on(endpoint.connect(timeout).await?, timeout))
-    }
-
     /// A client of an empty service inside this process.
-    pub(crate) fn in_process(timeout: Option<Duration>, node_names: NodeNames) -> Self {
+    pub(crate) fn in_process(timeout: Duration, node_names: NodeNames) -> Self {
         let limits = Limits {
             node_names,
             ..Limits::default()
         };
         let registry = Arc::new(Registry::new(limits, Arc::new(Unobserved)));
-        Self::of_service(
-            api::Service::new(registry, CancellationToken::new()),
-            timeout,
-        )
+        let service = api::Service::new(registry, CancellationToken::new());
+        Self::on(service.in_process(), Some(timeout))
     }
 
-    /// A client of `service`, without a socket in between.
-    pub(crate) fn of_service(service: api::Service, timeout: Option<Duration>) -> Self {
-        Self::on(service.in_process(), timeout)
-    }
-
-    fn on(transport: Transport, timeout: Option<Duration>) -> Self {
+    /// A client on `transport`. `timeout` limits each call.
+    pub(crate) fn on(transport: Transport, timeout: Option<Duration>) -> Self {
         let rpc = SpreadServiceClient::new(transport)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES);
@@ -72,36 +51,40 @@ impl Client {
     }
 
     /// One call with one answer, within the timeout.
-    pub(crate) async fn call<M, R, F>(
+    pub(crate) async fn call<M, R>(
         &self,
         message: M,
-        rpc: impl FnOnce(Rpc, Request<M>) -> F,
-    ) -> Result<R>
-    where
-        F: Future<Output = Result<Response<R>, Status>>,
-    {
+        rpc: impl AsyncFnOnce(&mut Rpc, Request<M>) -> Result<Response<R>, Status>,
+    ) -> Result<R> {
         self.call_about(message, Vec::new, rpc).await
     }
 
     /// [`Client::call`] with a request that holds changes; `objects` names
     /// them for an error.
-    pub(crate) async fn call_about<M, R, F>(
+    pub(crate) async fn call_about<M, R>(
         &self,
         message: M,
         objects: impl FnOnce() -> Vec<String>,
-        rpc: impl FnOnce(Rpc, Request<M>) -> F,
-    ) -> Result<R>
-    where
-        F: Future<Output = Result<Response<R>, Status>>,
-    {
+        rpc: impl AsyncFnOnce(&mut Rpc, Request<M>) -> Result<Response<R>, Status>,
+    ) -> Result<R> {
         let mut request = Request::new(message);
         if let Some(timeout) = self.timeout {
             request.set_timeout(timeout);
         }
-        let answer = within(self.timeout, rpc(self.rpc(), request)).await?;
+        let mut client = self.rpc();
+        let answer = within(self.timeout, rpc(&mut client, request)).await?;
         answer
             .map(Response::into_inner)
             .map_err(|status| RefusedCall::or_unreachable(status, objects()))
+    }
+
+    /// Describes a snapshot.
+    pub(crate) async fn describe(&self, snapshot: &str) -> Result<Snapshot> {
+        let request = GetSnapshotRequest {
+            snapshot: snapshot.to_owned(),
+        };
+        let answer = self.call(request, Rpc::get_snapshot).await?;
+        Ok(answer.snapshot.unwrap_or_default())
     }
 }
 

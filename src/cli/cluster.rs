@@ -11,14 +11,13 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::runtime::Builder;
 
-use super::backend::{Client, rpc};
+use super::backend::Client;
 use crate::explain::number;
 use crate::kubernetes::{
     ApiResource, ClusterClient, ClusterFeed, DefaultsSource, ListProgress, Selection, SnapshotSink,
     Target,
 };
 use crate::manifest::{LoadedObjects, ObjectName, WorkloadFinder, WorkloadPod};
-use crate::proto::v1::GetSnapshotRequest;
 use crate::snapshot::{ObjectKind, OwnerKind};
 
 /// How often the progress that is shown moves.
@@ -34,7 +33,7 @@ pub(crate) struct ClusterArgs {
     /// Needs the permission to list nodes, pods, services, replication
     /// controllers, replica sets and stateful sets.
     #[arg(id = Self::FROM_CLUSTER, long = "from-cluster")]
-    from_cluster: bool,
+    pub(super) from_cluster: bool,
 
     /// Context of the kubeconfig whose cluster to list, as --from-cluster does
     #[arg(id = "context", long, value_name = "NAME")]
@@ -53,17 +52,6 @@ impl ClusterArgs {
     /// Whether a cluster is asked about.
     pub(crate) fn is_asked(&self) -> bool {
         self.from_cluster || self.context.is_some() || self.kubeconfig.is_some()
-    }
-
-    /// The same, for a cluster in any case.
-    pub(crate) fn asked(mut self) -> Self {
-        self.from_cluster = true;
-        self
-    }
-
-    /// Finds the cluster; nothing is asked of it yet.
-    pub(crate) async fn connect(&self) -> Result<ClusterClient> {
-        Ok(self.target().connect().await?)
     }
 
     /// Which cluster is meant.
@@ -110,10 +98,7 @@ pub(crate) async fn follow(
         .spawn(move || match runtime.block_on(feed.run()) {})?;
     let bar = bar(cluster);
     loop {
-        let request = GetSnapshotRequest {
-            snapshot: snapshot.to_owned(),
-        };
-        if client.call(request, rpc!(get_snapshot)).await.is_ok() {
+        if client.describe(snapshot).await.is_ok() {
             bar.finish_and_clear();
             return Ok(());
         }
@@ -190,9 +175,7 @@ fn bar(cluster: &ClusterClient) -> ProgressBar {
 }
 
 fn tell(bar: &ProgressBar, progress: ListProgress) {
-    let ListProgress {
-        resource, objects, ..
-    } = progress;
+    let (resource, objects) = (progress.resource, progress.objects);
     let all = progress.remaining.map_or_else(String::new, |remaining| {
         format!(" of {}", number(objects + remaining))
     });

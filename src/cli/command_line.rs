@@ -51,9 +51,14 @@ pub fn parse<C: clap::Parser>(args: impl IntoIterator<Item = OsString>) -> Resul
     let args: Vec<OsString> = args.into_iter().collect();
     let program = args.first().map_or(OsStr::new(""), |program| program);
     let mut command = plugin::named(C::command(), program);
-    let draft = Draft::new(command.clone(), &args);
-    if let Some((subcommand, path)) = draft.config() {
-        command = apply_file(command, subcommand, &path)?;
+    // What can be read before the settings file is known.
+    let draft = command.clone().ignore_errors(true);
+    let draft = draft.try_get_matches_from(&args).ok();
+    let subcommand = draft.as_ref().and_then(ArgMatches::subcommand);
+    if let Some((name, matches)) = subcommand
+        && let Ok(Some(path)) = matches.try_get_one::<PathBuf>("config")
+    {
+        command = apply_file(command, name, path)?;
     }
     // One that was used is not to be changed any more.
     let unused = command.clone();
@@ -70,32 +75,12 @@ pub fn parse<C: clap::Parser>(args: impl IntoIterator<Item = OsString>) -> Resul
             check_source(&mut command, &matches)?;
             C::from_arg_matches(&matches)
         })
-        .map_err(|error| match draft.subcommand() {
-            Some("serve") if error.use_stderr() => {
+        .map_err(|error| match subcommand {
+            Some(("serve", _)) if error.use_stderr() => {
                 ParseError::Serve(one_line(&command, &args, &error))
             }
             _ => error.into(),
         })
-}
-
-/// What can be read of a command line before its settings file is known.
-struct Draft(Option<ArgMatches>);
-
-impl Draft {
-    fn new(command: Command, args: &[OsString]) -> Self {
-        Self(command.ignore_errors(true).try_get_matches_from(args).ok())
-    }
-
-    fn subcommand(&self) -> Option<&str> {
-        self.0.as_ref()?.subcommand_name()
-    }
-
-    /// The subcommand, and the settings file for it.
-    fn config(&self) -> Option<(&str, PathBuf)> {
-        let (subcommand, matches) = self.0.as_ref()?.subcommand()?;
-        let path = matches.try_get_one::<PathBuf>("config").ok()??;
-        Some((subcommand, path.clone()))
-    }
 }
 
 /// clap's message without its usage lines, on one line, with the environment

@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tonic::{Request, Response, Status};
 
-use super::backend::{Client, Rpc, rpc};
-use super::errors::Unreachable;
+use super::backend::{Client, Rpc};
+use super::exit::Unreachable;
 use super::output::{self, AnswerFormat};
 use super::render;
 use super::source;
@@ -158,17 +158,9 @@ macro_rules! answers {
 answers! { FilterResponse ScoreResponse ExplainResponse PlaceResponse }
 
 impl LoadedQuestion {
-    /// Whether the overlay changes anything.
-    pub(crate) fn has_overlay(&self) -> bool {
-        !self.overlay.changes.is_empty()
-    }
-
-    /// Takes the pod out of the snapshot, if it has one of that name: one more
-    /// of it is never asked about, and it must not count against itself.
-    async fn take_out(&mut self, question: &QuestionArgs) -> Result<()> {
-        let Some(pod) = what_if::named_pod(&self.workload.pod) else {
-            return Ok(());
-        };
+    /// Takes the pod out of the snapshot, if that has it: one more of it is never
+    /// asked about, and it must not count against itself.
+    async fn take_out(&mut self, pod: ObjectReference, question: &QuestionArgs) -> Result<()> {
         let mut itself = Overlay::default();
         itself.delete(pod.clone());
         let nobody = Pod {
@@ -188,7 +180,7 @@ impl LoadedQuestion {
             ..Default::default()
         };
         let names = || itself.names.clone();
-        let answer = self.client.call_about(request, names, rpc!(filter)).await;
+        let answer = self.client.call_about(request, names, Rpc::filter).await;
         let answer = answer.map_err(|error| question.explain(error))?;
         self.taken_out = answer.unknown_deletes.is_empty();
         if self.taken_out {
@@ -222,8 +214,6 @@ impl QuestionArgs {
                  give a file with -f"
             ),
         };
-        let itself = what_if::named_pod(&workload.pod);
-        let is_told = itself.is_none_or(|pod| overlay.mentions(&pod));
         let mut asked = LoadedQuestion {
             workload,
             overlay,
@@ -231,8 +221,10 @@ impl QuestionArgs {
             title: self.state.title(),
             taken_out: false,
         };
-        if !is_told {
-            asked.take_out(self).await?;
+        if let Some(pod) = what_if::named_pod(&asked.workload.pod)
+            && !asked.overlay.mentions(&pod)
+        {
+            asked.take_out(pod, self).await?;
         }
         Ok(asked)
     }
@@ -283,31 +275,23 @@ impl QuestionArgs {
     }
 
     /// Asks what the question is asked about.
-    pub(crate) async fn ask<M, R, F>(
+    pub(crate) async fn ask<M, R: Answer>(
         &self,
         asked: &LoadedQuestion,
         request: M,
-        rpc: impl FnOnce(Rpc, Request<M>) -> F,
-    ) -> Result<R>
-    where
-        R: Answer,
-        F: Future<Output = Result<Response<R>, Status>>,
-    {
+        rpc: impl AsyncFnOnce(&mut Rpc, Request<M>) -> Result<Response<R>, Status>,
+    ) -> Result<R> {
         self.call(&asked.client, &asked.overlay, request, rpc).await
     }
 
     /// Asks `client` about a pod.
-    pub(crate) async fn call<M, R, F>(
+    pub(crate) async fn call<M, R: Answer>(
         &self,
         client: &Client,
         overlay: &Overlay,
         request: M,
-        rpc: impl FnOnce(Rpc, Request<M>) -> F,
-    ) -> Result<R>
-    where
-        R: Answer,
-        F: Future<Output = Result<Response<R>, Status>>,
-    {
+        rpc: impl AsyncFnOnce(&mut Rpc, Request<M>) -> Result<Response<R>, Status>,
+    ) -> Result<R> {
         let names = || overlay.names.clone();
         let answer = client.call_about(request, names, rpc).await;
         let answer = answer.map_err(|error| self.explain(error))?;

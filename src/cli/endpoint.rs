@@ -14,17 +14,16 @@ use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 use tower::ServiceExt;
 use tower::util::BoxCloneSyncService;
 
-use super::errors::Unreachable;
+use super::exit::Unreachable;
 use super::{output, probe};
 use crate::api::Transport;
 use crate::visible::causes;
 
-/// How long to wait for a connection, in seconds; less with a shorter
-/// `--timeout`.
-const CONNECT_TIMEOUT_S: u64 = 5;
+/// How long to wait for a connection; less with a shorter `--timeout`.
+const LONGEST_CONNECT: Duration = Duration::from_secs(5);
 
-/// How often to ping a silent server, in seconds: a load has no timeout.
-const KEEP_ALIVE_S: u64 = 20;
+/// How often to ping a silent server: a load has no timeout.
+const KEEP_ALIVE: Duration = Duration::from_secs(20);
 
 /// Heading of the flags in `--help`.
 const SECURITY: &str = "Security";
@@ -42,7 +41,7 @@ pub(crate) struct Endpoint {
         value_name = "ADDRESS",
         default_value = "http://127.0.0.1:50051"
     )]
-    address: String,
+    pub(super) address: String,
 
     /// Certificates to trust instead of the system's, in PEM
     #[arg(long, env = "EVENKEEL_SERVER_CA", value_name = "FILE", help_heading = SECURITY)]
@@ -73,13 +72,8 @@ impl Endpoint {
     /// What the flag of the address is called in a parsed command line.
     pub(crate) const ADDRESS: &'static str = "address of the server";
 
-    /// The address, as it was given.
-    pub(crate) fn address(&self) -> &str {
-        &self.address
-    }
-
     /// Connects.
-    pub(crate) async fn connect(&self, timeout: Option<Duration>) -> Result<Transport> {
+    pub(crate) async fn connect(&self, timeout: Duration) -> Result<Transport> {
         let address = &self.address;
         let endpoint = tonic::transport::Endpoint::from_shared(self.uri()?)
             .map_err(|error| anyhow::anyhow!("--server {address}: {}", causes(&error)))?;
@@ -94,10 +88,9 @@ impl Endpoint {
         if authorization.is_some() && !is_encrypted && !is_local(endpoint.uri().host()) {
             output::warn("the token is sent in plain text; use https://");
         }
-        let longest = Duration::from_secs(CONNECT_TIMEOUT_S);
         let endpoint = endpoint
-            .connect_timeout(timeout.map_or(longest, |timeout| timeout.min(longest)))
-            .http2_keep_alive_interval(Duration::from_secs(KEEP_ALIVE_S))
+            .connect_timeout(timeout.min(LONGEST_CONNECT))
+            .http2_keep_alive_interval(KEEP_ALIVE)
             .tcp_nodelay(true);
         let uri = endpoint.uri().clone();
         let channel = match endpoint.connect().await {

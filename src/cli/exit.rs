@@ -1,12 +1,17 @@
-//! How a command runs to its end, and what its exit code says.
+//! How a command runs to its end: failed calls as a person reads them, and what its
+//! exit code says.
 
+use std::error::Error;
+use std::fmt;
 use std::io::{self, Write};
+use std::iter::successors;
 use std::pin::Pin;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
 
-use super::errors::Unreachable;
 use crate::kubernetes;
 use crate::visible;
 
@@ -25,19 +30,18 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// The code for a decision that found a node, or none.
-    pub(crate) fn of_nodes(found: bool) -> Self {
-        if found { Exit::Success } else { Exit::Negative }
-    }
-
-    /// The code for a look at constraints of which `count` are violated.
-    pub(crate) fn of_violations(count: i64) -> Self {
-        Self::of_nodes(count == 0)
+    /// The code for what came out well, or did not.
+    pub(crate) fn of(is_well: bool) -> Self {
+        if is_well {
+            Exit::Success
+        } else {
+            Exit::Negative
+        }
     }
 
     /// The code for a command that failed.
     pub(crate) fn of_error(error: &anyhow::Error) -> Self {
-        let is_unreachable = |cause: &(dyn std::error::Error + 'static)| {
+        let is_unreachable = |cause: &(dyn Error + 'static)| {
             let of_cluster = cause.downcast_ref::<kubernetes::Error>();
             cause.is::<Unreachable>()
                 || matches!(of_cluster, Some(kubernetes::Error::Unreachable { .. }))
@@ -69,7 +73,7 @@ pub(super) fn wait_for(command: impl Future<Output = Result<Exit>>) -> Result<Ex
 /// Writes the error for a person, and answers its exit code. A reader of
 /// standard output that has seen enough, such as `head`, is no error.
 pub(super) fn report(error: &anyhow::Error) -> Exit {
-    let seen_enough = |cause: &(dyn std::error::Error + 'static)| {
+    let seen_enough = |cause: &(dyn Error + 'static)| {
         let cause = cause.downcast_ref::<io::Error>();
         cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
     };
@@ -82,4 +86,102 @@ pub(super) fn report(error: &anyhow::Error) -> Exit {
     // If standard error is closed, there is no way left to report it.
     let _ = writeln!(anstream::stderr(), "{style}error:{style:#} {text}");
     Exit::of_error(error)
+}
+
+/// The server could not be reached or did not answer in time.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Unreachable(pub String);
+
+/// A request was refused.
+#[derive(Debug)]
+pub(crate) struct RefusedCall {
+    status: Box<Status>,
+    /// Names of the objects that were sent, by their index.
+    objects: Vec<String>,
+}
+
+impl RefusedCall {
+    /// Sorts a failed call into [`RefusedCall`] and [`Unreachable`]. `objects`
+    /// names the changes of the request, so that a violation of `changes[3]` or
+    /// `overlay[3]` can name the object.
+    pub(crate) fn or_unreachable(status: Status, objects: Vec<String>) -> anyhow::Error {
+        match status.code() {
+            Code::Unavailable | Code::DeadlineExceeded => Unreachable(format!(
+                "the server did not answer: {}",
+                visible::text(status.message())
+            ))
+            .into(),
+            Code::Cancelled if status.message().contains("Timeout expired") => {
+                Unreachable("no answer from the server in time (see --timeout)".to_owned()).into()
+            }
+            // The transport's own errors have a source, a server's have none.
+            _ if status.source().is_some() => {
+                let mut sources = successors(status.source(), |&error| error.source());
+                let of_address = sources.find_map(|error| error.downcast_ref());
+                Unreachable(match of_address {
+                    Some(Unreachable(fault)) => format!("cannot reach the server: {fault}"),
+                    None => {
+                        let causes = visible::causes(&status);
+                        format!("the connection to the server failed: {causes}")
+                    }
+                })
+                .into()
+            }
+            _ => RefusedCall {
+                status: Box::new(status),
+                objects,
+            }
+            .into(),
+        }
+    }
+
+    /// Takes `changes[3].node.metadata.name` (of a feed: after `update.`) apart into the object's name and
+    /// `metadata.name`. Other fields have no object.
+    fn locate<'f>(&self, field: &'f str) -> (String, &'f str) {
+        let located = ["changes[", "overlay["].iter().find_map(|list| {
+            let field = field.strip_prefix("update.").unwrap_or(field);
+            let (index, rest) = field.strip_prefix(list)?.split_once(']')?;
+            let object = self.objects.get(index.parse::<usize>().ok()?)?;
+            let rest = rest.trim_start_matches('.');
+            let inner = rest.split_once('.').map_or("", |(_, inner)| inner);
+            Some((object, inner))
+        });
+        match located {
+            Some((object, "")) => (object.clone(), ""),
+            Some((object, inner)) => (format!("{object}: "), inner),
+            None => (String::new(), field),
+        }
+    }
+}
+
+impl Error for RefusedCall {}
+
+impl fmt::Display for RefusedCall {
+    /// The message and code; with violations, a line for each of them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The server's text may contain what other clients sent.
+        let (message, code) = (visible::text(self.status.message()), self.status.code());
+        let details = self.status.get_error_details();
+        let violations = details
+            .bad_request()
+            .map_or(&[][..], |bad| &bad.field_violations);
+        if violations.is_empty() {
+            return write!(f, "{message} ({code:?})");
+        }
+        write!(f, "the request was refused ({code:?})")?;
+        for violation in violations {
+            let (object, field) = self.locate(&violation.field);
+            let place = format!("{object}{field}");
+            let description = visible::text(&violation.description);
+            write!(f, "\n  {}: {description}", visible::text(&place))?;
+        }
+        // A long list is cut; the message says so.
+        match message.rsplit_once(", ") {
+            Some((_, cut)) if cut.ends_with("too many to list)") => {
+                write!(f, "\n  ... and more: {}", cut.trim_end_matches(')'))
+            }
+            _ => Ok(()),
+        }
+    }
 }

@@ -4,14 +4,14 @@
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
-use super::backend::rpc;
+use super::backend::Rpc;
 use super::decide::{ANSWER, QuestionArgs};
 use super::exit::Exit;
 use super::output::{self, AnswerFormat};
 use super::pending;
 use super::render;
-use super::selector::SelectorFlag;
-use crate::proto::v1::ExplainRequest;
+use super::selector;
+use crate::proto::v1::{ExplainRequest, LabelSelector};
 
 /// Flags of `evenkeel explain`.
 #[derive(Debug, Args)]
@@ -54,10 +54,11 @@ pub(crate) struct ExplainCommand {
         short = 'l',
         long,
         value_name = "SELECTOR",
+        value_parser = selector::parse,
         requires = "pending",
         help_heading = "The pod"
     )]
-    selector: Option<SelectorFlag>,
+    selector: Option<LabelSelector>,
 
     /// How to write the answer
     #[arg(
@@ -112,7 +113,7 @@ impl ExplainCommand {
             dialect: asked.workload.dialect().into(),
             ..question.explain_request(pod, overlay, for_person)
         };
-        let answer = question.ask(&asked, request, rpc!(explain)).await?;
+        let answer = question.ask(&asked, request, Rpc::explain).await?;
         match format.answer_format() {
             None => {
                 let head = question.head(&asked);
@@ -126,6 +127,6 @@ impl ExplainCommand {
                 answer.feasible.clone()
             })?,
         }
-        Ok(Exit::of_nodes(answer.feasible_count > 0))
+        Ok(Exit::of(answer.feasible_count > 0))
     }
 }

@@ -4,13 +4,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use indicatif::ProgressBar;
 use prost::Message;
 
 use super::backend::Client;
-use super::errors::RefusedCall;
-use crate::manifest::LoadedObjects;
+use super::exit::RefusedCall;
+use super::output;
 use crate::proto::v1::stream_snapshot_request::Step;
 use crate::proto::v1::{
     BeginReplace, Change, CommitReplace, DefaultConstraints, StreamSnapshotRequest,
@@ -20,6 +20,8 @@ use crate::proto::v1::{
 /// Changes in a batch: few enough for a server's limits, and for a progress
 /// bar that moves.
 pub(crate) const BATCH_CHANGES: usize = 1_000;
+/// Changes below which a transfer is over before a bar is read.
+const BAR_FROM_CHANGES: u64 = 5_000;
 /// Bytes in a batch, well below gRPC's default limit of 4 MiB a message.
 const BATCH_BYTES: usize = 1 << 20;
 
@@ -34,20 +36,30 @@ pub(crate) struct FeedTarget {
     pub(crate) default_constraints: Option<DefaultConstraints>,
 }
 
-/// Sends `batches` and answers the last acknowledgement, with the counts of
-/// all of them. With `replace` they become visible at once; without, each
-/// batch by itself. `describe` names the changes of a batch that is refused.
-/// `progress` counts changes.
-pub(crate) async fn send<B>(
+/// Sends `batches` of `count` changes and answers the last acknowledgement, with
+/// the counts of all of them. With `replace` they become visible at once; without,
+/// each batch by itself. `describe` names the changes of a batch that is refused.
+pub(crate) async fn send(
     client: &Client,
-    batches: B,
+    batches: impl Iterator<Item = Vec<Change>> + Send + 'static,
+    count: usize,
+    describe: impl Fn(usize) -> Vec<String>,
+    target: &FeedTarget,
+) -> Result<UpdateSnapshotResponse> {
+    let template = "loading {bar:30} {human_pos}/{human_len} objects {eta}";
+    let progress = output::bar(count as u64, BAR_FROM_CHANGES, template);
+    let answer = transfer(client, batches, describe, target, &progress).await;
+    progress.finish_and_clear();
+    answer.with_context(|| format!("loading snapshot {:?}", target.snapshot))
+}
+
+async fn transfer(
+    client: &Client,
+    batches: impl Iterator<Item = Vec<Change>> + Send + 'static,
     describe: impl Fn(usize) -> Vec<String>,
     target: &FeedTarget,
     progress: &ProgressBar,
-) -> Result<UpdateSnapshotResponse>
-where
-    B: Iterator<Item = Vec<Change>> + Send + 'static,
-{
+) -> Result<UpdateSnapshotResponse> {
     let steps_before_batches = usize::from(target.replace);
     // Steps are acknowledged in order: the first one that is not is at fault.
     let refused = |status, step: usize| {
@@ -75,7 +87,11 @@ where
         // Of a replace the last one is the commit's, which counts them all.
         total = match target.replace {
             true => update,
-            false => with_counts(update, &total),
+            false => UpdateSnapshotResponse {
+                changed_count: total.changed_count + update.changed_count,
+                unchanged_count: total.unchanged_count + update.unchanged_count,
+                ..update
+            },
         };
         done += 1;
     }
@@ -85,28 +101,6 @@ where
         "the server ended the stream after {done} of {sent} steps"
     );
     Ok(total)
-}
-
-/// `update` with the counts of those before it.
-fn with_counts(
-    update: UpdateSnapshotResponse,
-    before: &UpdateSnapshotResponse,
-) -> UpdateSnapshotResponse {
-    UpdateSnapshotResponse {
-        changed_count: before.changed_count + update.changed_count,
-        unchanged_count: before.unchanged_count + update.unchanged_count,
-        ..update
-    }
-}
-
-/// The changes of `objects` in batches, cut by number and size. A batch is
-/// copied when its turn comes.
-pub(crate) fn batches_of(
-    objects: &Arc<LoadedObjects>,
-    ranges: Arc<Vec<Range<usize>>>,
-) -> impl Iterator<Item = Vec<Change>> + Send + use<> {
-    let objects = Arc::clone(objects);
-    (0..ranges.len()).map(move |number| objects.changes[ranges[number].clone()].to_vec())
 }
 
 /// Where to cut the changes into batches. At least one, perhaps empty: the

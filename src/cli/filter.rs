@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Args;
 
 use super::args;
-use super::backend::rpc;
+use super::backend::Rpc;
 use super::decide::{ANSWER, QuestionArgs};
 use super::exit::Exit;
 use super::output::AnswerFormat;
@@ -48,10 +48,10 @@ impl FilterCommand {
             max_domains: question.max_domains(format.is_table()),
             ..question.filter_request(&asked.workload.pod, &asked.overlay.changes)
         };
-        let answer = question.ask(&asked, request, rpc!(filter)).await?;
+        let answer = question.ask(&asked, request, Rpc::filter).await?;
         question.print(&asked, format, &answer, render::filter, |answer| {
             answer.feasible.clone()
         })?;
-        Ok(Exit::of_nodes(answer.feasible_count > 0))
+        Ok(Exit::of(answer.feasible_count > 0))
     }
 }

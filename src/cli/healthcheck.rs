@@ -11,8 +11,7 @@ use tonic_health::pb::health_client::HealthClient;
 
 use super::backend::within;
 use super::endpoint::Endpoint;
-use super::errors::RefusedCall;
-use super::exit::Exit;
+use super::exit::{Exit, RefusedCall};
 use super::output;
 
 /// Flags of `evenkeel healthcheck`.
@@ -32,13 +31,8 @@ pub(crate) struct Healthcheck {
     endpoint: Endpoint,
 
     /// What to check: evenkeel.v1.SpreadService, a snapshot, or (empty) the whole server
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "",
-        hide_default_value = true
-    )]
-    service: String,
+    #[arg(long, value_name = "NAME")]
+    service: Option<String>,
 
     /// How long to wait for the answer
     #[arg(
@@ -53,20 +47,16 @@ pub(crate) struct Healthcheck {
 impl Healthcheck {
     /// Checks once.
     pub(crate) async fn run(self) -> Result<Exit> {
-        let timeout = Some(self.timeout);
-        let mut health = HealthClient::new(self.endpoint.connect(timeout).await?);
+        let mut health = HealthClient::new(self.endpoint.connect(self.timeout).await?);
         let request = Request::new(HealthCheckRequest {
-            service: self.service.clone(),
+            service: self.service.unwrap_or_default(),
         });
-        let status = match within(timeout, health.check(request)).await? {
+        let status = match within(Some(self.timeout), health.check(request)).await? {
             Ok(answer) => answer.into_inner().status(),
             Err(status) if status.code() == Code::NotFound => ServingStatus::ServiceUnknown,
             Err(status) => return Err(RefusedCall::or_unreachable(status, Vec::new())),
         };
         output::print(&format!("{}\n", status.as_str_name()))?;
-        Ok(match status {
-            ServingStatus::Serving => Exit::Success,
-            _ => Exit::Negative,
-        })
+        Ok(Exit::of(status == ServingStatus::Serving))
     }
 }

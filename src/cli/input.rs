@@ -1,25 +1,23 @@
 //! Files as the content of a snapshot: read, sent, and summed up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::backend::Client;
 use super::feed::{self, FeedTarget};
 use super::output;
+use super::stored;
 use crate::explain::number;
 use crate::manifest::{self, InputSource, LoadedObjects, WorkloadFinder};
-use crate::proto::v1::change::Object;
 use crate::proto::v1::{DefaultConstraints, UpdateSnapshotResponse};
 use crate::snapshot::ObjectKind;
 use crate::visible;
 
-/// Files and transfers below these sizes are over before a bar is read.
+/// Files below this size are read before a bar is.
 const BAR_FROM_BYTES: u64 = 4 << 20;
-const BAR_FROM_CHANGES: u64 = 5_000;
 /// How many repeated objects are named.
 const NAMED_REPEATS: usize = 5;
 
@@ -45,11 +43,8 @@ impl Input {
     ) -> Result<Self> {
         let sources = manifest::expand(files)?;
         let bytes = sources.iter().filter_map(InputSource::size_bytes).sum();
-        let progress = bar(
-            bytes,
-            BAR_FROM_BYTES,
-            "reading {bar:30} {binary_bytes}/{binary_total_bytes} {eta}",
-        );
+        let template = "reading {bar:30} {binary_bytes}/{binary_total_bytes} {eta}";
+        let progress = output::bar(bytes, BAR_FROM_BYTES, template);
         let mut objects = manifest::read_objects(sources, finder, &progress)?;
         progress.finish_and_clear();
         let of_flag = of_flag(default_constraints)?;
@@ -61,33 +56,23 @@ impl Input {
         })
     }
 
-    /// The same, of files that are all there is of a cluster. What begins with them
-    /// begins where kube-scheduler does: unless somebody says otherwise,
-    /// Kubernetes' own default constraints hold.
-    pub(crate) fn read_cluster(
-        files: &[PathBuf],
-        default_constraints: Option<&str>,
-        finder: Option<&mut WorkloadFinder>,
-    ) -> Result<Self> {
-        let input = Self::read(files, default_constraints, finder)?;
-        Ok(input.or_system_defaults())
-    }
-
-    /// The same, of a cluster that was listed.
+    /// What was listed of a cluster.
     pub(crate) fn of_cluster(
         objects: LoadedObjects,
         default_constraints: Option<&str>,
     ) -> Result<Self> {
-        let input = Self {
+        Ok(Self {
             default_constraints: of_flag(default_constraints)?,
             objects: Arc::new(objects),
             is_supposed: false,
             is_complete: true,
-        };
-        Ok(input.or_system_defaults())
+        })
     }
 
-    fn or_system_defaults(mut self) -> Self {
+    /// The same, of all that there is of a cluster. What begins with it begins where
+    /// kube-scheduler does: unless somebody says otherwise, Kubernetes' own default
+    /// constraints hold.
+    pub(crate) fn or_system_defaults(mut self) -> Self {
         if !self.objects.is_fleet && self.default_constraints.is_none() {
             self.is_supposed = true;
             self.default_constraints = Some(manifest::system_default_constraints());
@@ -138,26 +123,15 @@ impl Input {
     fn missing_kinds(&self) -> Vec<&'static str> {
         let defaults = self.default_constraints.as_ref();
         let kinds = self.objects.kinds();
-        let pods = || {
-            let objects = self.objects.changes.iter();
-            objects.filter_map(|change| match &change.object {
-                Some(Object::Pod(pod)) => pod.metadata.as_ref(),
-                _ => None,
-            })
-        };
         if !defaults.is_some_and(|it| it.system || !it.constraints.is_empty()) {
             return Vec::new();
         }
-        let is_named = |kind: &str| {
-            pods().any(|pod| {
-                let mut owners = pod.owner_references.iter();
-                owners.any(|owner| owner.controller == Some(true) && owner.kind == kind)
-            })
-        };
-        let any_named = || {
-            let mut owners = ObjectKind::all().map(ObjectKind::as_str);
-            owners.any(is_named)
-        };
+        let pods = stored::pods_of(&self.objects.changes);
+        let metadata = pods.filter_map(|pod| pod.metadata.as_ref());
+        let owners = metadata.flat_map(|metadata| &metadata.owner_references);
+        let controllers = owners.filter(|owner| owner.controller == Some(true));
+        let named: BTreeSet<&str> = controllers.map(|owner| &*owner.kind).collect();
+        let any_named = || ObjectKind::all().any(|kind| named.contains(kind.as_str()));
         ObjectKind::all()
             .filter(|kind| matches!(kind, ObjectKind::Owner(_)))
             .map(ObjectKind::as_str)
@@ -166,8 +140,8 @@ impl Input {
                 // Nobody asked for these default constraints, and a few pods by
                 // themselves are no cluster that lacks its services.
                 "Service" if self.is_supposed => any_named(),
-                "Service" => pods().next().is_some(),
-                kind => is_named(kind),
+                "Service" => kinds.contains_key("Pod"),
+                kind => named.contains(kind),
             })
             .collect()
     }
@@ -187,40 +161,20 @@ pub(crate) async fn send(
     replace: bool,
 ) -> Result<UpdateSnapshotResponse> {
     let objects = input.objects;
-    let progress = transfer_bar(objects.changes.len());
     let target = FeedTarget {
         snapshot: snapshot.to_owned(),
         replace,
         default_constraints: input.default_constraints,
     };
     let ranges = Arc::new(feed::ranges(&objects.changes));
-    let batches = feed::batches_of(&objects, Arc::clone(&ranges));
+    let (sent, cuts) = (Arc::clone(&objects), Arc::clone(&ranges));
+    // A batch is copied when its turn comes.
+    let batches = (0..cuts.len()).map(move |batch| sent.changes[cuts[batch].clone()].to_vec());
     let describe = |batch: usize| {
         let range = ranges.get(batch).cloned().unwrap_or_default();
         range.map(|index| objects.describe(index)).collect()
     };
-    let answer = feed::send(client, batches, describe, &target, &progress).await;
-    progress.finish_and_clear();
-    answer.with_context(|| format!("loading snapshot {snapshot:?}"))
-}
-
-/// A progress bar for sending this many changes.
-pub(crate) fn transfer_bar(changes: usize) -> ProgressBar {
-    bar(
-        changes as u64,
-        BAR_FROM_CHANGES,
-        "loading {bar:30} {human_pos}/{human_len} objects {eta}",
-    )
-}
-
-/// A progress bar that is seen from so much work on.
-pub(crate) fn bar(length: u64, seen_from: u64, template: &str) -> ProgressBar {
-    let progress = ProgressBar::new(length);
-    if length < seen_from {
-        progress.set_draw_target(ProgressDrawTarget::hidden());
-    }
-    let style = ProgressStyle::with_template(template);
-    progress.with_style(style.expect("the template is valid"))
+    feed::send(client, batches, objects.changes.len(), describe, &target).await
 }
 
 /// What a load did, for a person.

@@ -26,10 +26,7 @@ pub(crate) struct LoadCommand {
     files: Vec<PathBuf>,
 
     #[command(flatten)]
-    server: args::Server,
-
-    #[command(flatten)]
-    name: args::SnapshotName,
+    target: args::ServedSnapshot,
 
     #[command(flatten)]
     defaults: args::DefaultConstraintsFlag,
@@ -52,7 +49,11 @@ pub(crate) struct LoadCommand {
 impl LoadCommand {
     /// Reads the files and sends them.
     pub(crate) async fn run(self) -> Result<Exit> {
-        let input = Input::read(&self.files, self.defaults.argument(), None)?;
+        let input = Input::read(
+            &self.files,
+            self.defaults.default_constraints.as_deref(),
+            None,
+        )?;
         let nothing = input.objects.changes.is_empty() && input.default_constraints.is_none();
         anyhow::ensure!(
             self.allow_empty || !nothing,
@@ -63,61 +64,26 @@ impl LoadCommand {
                 skipped => skipped,
             }
         );
-        send(&self.server, &self.name, input, !self.merge, &self.output).await
-    }
-}
-
-/// Flags of `evenkeel snapshot restore`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Example:
-  evenkeel snapshot save saved.json && evenkeel snapshot restore saved.json --snapshot copy")]
-pub(crate) struct Restore {
-    /// File that `evenkeel snapshot save` wrote, or - for standard input
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
-
-    #[command(flatten)]
-    server: args::Server,
-
-    #[command(flatten)]
-    name: args::SnapshotName,
-
-    #[command(flatten)]
-    output: args::OutputFlag,
-}
-
-impl Restore {
-    /// Replaces the snapshot with the saved one.
-    pub(crate) async fn run(self) -> Result<Exit> {
-        let input = Input::read(std::slice::from_ref(&self.file), None, None)?;
-        anyhow::ensure!(
-            input.default_constraints.is_some(),
-            "{}: no saved snapshot (it has no DefaultConstraints in it); use `evenkeel load` for \
-             other files",
-            self.file.display()
-        );
-        send(&self.server, &self.name, input, true, &self.output).await
+        send(&self.target, input, !self.merge, &self.output).await
     }
 }
 
 /// Sends `input` as the whole snapshot (`replace`) or a part of it, and reports
 /// the result.
-async fn send(
-    server: &args::Server,
-    name: &args::SnapshotName,
+pub(super) async fn send(
+    target: &args::ServedSnapshot,
     input: Input,
     replace: bool,
     output: &args::OutputFlag,
 ) -> Result<Exit> {
-    let client = server.client().await?;
+    let (client, snapshot) = (target.server.client().await?, &target.name.snapshot);
     input.warn(replace);
     let (loaded, skipped) = (input.loaded(), input.skipped());
-    let answer = input::send(&client, input, &name.snapshot, replace).await?;
+    let answer = input::send(&client, input, snapshot, replace).await?;
     output.print(
         &answer,
-        |answer| input::summary(&name.snapshot, &loaded, &skipped, answer),
-        |_| vec![name.snapshot.clone()],
+        |answer| input::summary(snapshot, &loaded, &skipped, answer),
+        |_| vec![snapshot.clone()],
     )?;
     Ok(Exit::Success)
 }

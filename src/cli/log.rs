@@ -7,8 +7,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use tokio::runtime::Handle;
 
-use super::errors::Unreachable;
-use super::exit::Exit;
+use super::exit::{Exit, Unreachable};
 use super::{output, render};
 use crate::log::audit::audit;
 use crate::log::nats::Nats;
@@ -133,14 +132,14 @@ async fn verify(settings: &Verify) -> Result<Exit> {
         is_whole &= found.faulty == 0;
         output::print(&render::audited(&name, &found))?;
     }
-    Ok(match is_whole {
-        true => Exit::Success,
-        false => Exit::Negative,
-    })
+    Ok(Exit::of(is_whole))
 }
 
-/// A replica inside this process, for a command.
-fn replica(log: &Arc<dyn Log>) -> (Arc<Registry>, Arc<Replica>) {
+/// Lets a replica inside this process `work`.
+async fn with_replica<T: Send + 'static>(
+    log: &Arc<dyn Log>,
+    work: impl FnOnce(&Replica) -> Result<T> + Send + 'static,
+) -> Result<T> {
     let waiting = Waiting::on(Handle::current());
     let name = format!("evenkeel-log-{}", std::process::id());
     let replica = Replica::new(Arc::clone(log), name, waiting, system_clock());
@@ -148,22 +147,23 @@ fn replica(log: &Arc<dyn Log>) -> (Arc<Registry>, Arc<Replica>) {
     let registry = Registry::new(Limits::none(), Arc::new(Unobserved));
     let registry = Arc::new(registry.with_journal(Arc::clone(&replica) as _));
     replica.serve(&registry);
-    (registry, replica)
+    let work = move || {
+        let done = work(&replica);
+        drop(registry);
+        done
+    };
+    tokio::task::spawn_blocking(work).await?
 }
 
 async fn checkpoint(settings: &Snapshots) -> Result<Exit> {
     let log = connect(&settings.replication).await?;
     for name in named(&*log, &settings.snapshots).await? {
-        let (registry, replica) = replica(&log);
         let named = name.clone();
-        let write = move || -> Result<Option<u64>> {
+        let write = move |replica: &Replica| -> Result<_> {
             replica.follow(&named, true)?;
-            let written = replica.checkpoint(&named)?;
-            drop(registry);
-            Ok(written)
+            Ok(replica.checkpoint(&named)?)
         };
-        let sequence = tokio::task::spawn_blocking(write).await??;
-        let told = match sequence {
+        let told = match with_replica(&log, write).await? {
             Some(sequence) => format!("{name}: the checkpoint covers {sequence}\n"),
             None => format!("{name}: nothing is new since the last checkpoint\n"),
         };
@@ -175,14 +175,8 @@ async fn checkpoint(settings: &Snapshots) -> Result<Exit> {
 async fn trim(settings: &Snapshots) -> Result<Exit> {
     let log = connect(&settings.replication).await?;
     for name in named(&*log, &settings.snapshots).await? {
-        let (registry, replica) = replica(&log);
         let named = name.clone();
-        let trim = move || {
-            let trimmed = replica.trim(&named);
-            drop(registry);
-            trimmed
-        };
-        tokio::task::spawn_blocking(trim).await??;
+        with_replica(&log, move |replica| Ok(replica.trim(&named)?)).await?;
         let bounds = log.bounds(&name).await.map_err(failed)?;
         output::print(&format!(
             "{name}: begins at {}, ends at {}\n",

@@ -1,9 +1,10 @@
-//! Writing answers to standard output.
+//! Writing answers to standard output, and what is beside them to standard error.
 
 use std::io::{self, IsTerminal, Write};
 
 use anyhow::Result;
 use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -96,13 +97,23 @@ pub(crate) fn print_bytes(bytes: &[u8]) -> Result<()> {
 }
 
 /// A reader that has seen enough, such as `head`, is no error.
-pub(crate) fn finish(written: io::Result<()>) -> Result<()> {
+fn finish(written: io::Result<()>) -> Result<()> {
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(anyhow::Error::new(error).context("writing to standard output"))
         }
         _ => Ok(()),
     }
+}
+
+/// A progress bar on standard error that is seen from so much work on.
+pub(crate) fn bar(length: u64, seen_from: u64, template: &str) -> ProgressBar {
+    let progress = ProgressBar::new(length);
+    if length < seen_from {
+        progress.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    let style = ProgressStyle::with_template(template);
+    progress.with_style(style.expect("the template is valid"))
 }
 
 /// A line for a person beside the answer: on standard error.

@@ -8,19 +8,17 @@ use indicatif::ProgressBar;
 use prost::Message;
 use serde::{Deserialize, Serialize};
 
-use super::backend::rpc;
+use super::backend::Rpc;
 use super::decide::QuestionArgs;
 use super::exit::Exit;
-use super::input;
 use super::output::{self, AnswerFormat};
 use super::render;
-use super::selector::SelectorFlag;
+use super::selector;
 use super::source::Opened;
 use super::stored;
 use super::what_if::Overlay;
 use crate::matching::Selector;
-use crate::proto::v1::change::Object;
-use crate::proto::v1::{ExplainResponse, FilterRequest, Pod, View};
+use crate::proto::v1::{ExplainResponse, FilterRequest, LabelSelector, Pod, View};
 use crate::spread::describe::WorkloadId;
 
 /// Different pods from which on a progress bar is shown.
@@ -75,7 +73,7 @@ struct Alike {
 /// As for a single question.
 pub(super) async fn explain(
     question: &QuestionArgs,
-    selector: Option<&SelectorFlag>,
+    selector: Option<&LabelSelector>,
     format: AnswerFormat,
 ) -> Result<Exit> {
     let is_meant = meant(question.namespace.as_deref(), selector)?;
@@ -88,7 +86,7 @@ pub(super) async fn explain(
     let groups = grouped(asking.pods(is_meant).await?);
     let count = groups.values().map(Vec::len).sum::<usize>() as u64;
     let template = "explaining {bar:30} {human_pos}/{human_len} pods {eta}";
-    let progress = input::bar(count, BAR_FROM_PODS, template);
+    let progress = output::bar(count, BAR_FROM_PODS, template);
     let mut pending = PendingPods::default();
     for ((namespace, id), alike) in groups {
         let workload = asking.explain(namespace, id, alike, &progress).await?;
@@ -106,7 +104,7 @@ pub(super) async fn explain(
     let title = question.state.title();
     let table = |pending: &_| render::pending(&title, pending);
     output::print(&format.render(&pending, table, |_| Vec::new())?)?;
-    Ok(Exit::of_nodes(pending.stuck_count == 0))
+    Ok(Exit::of(pending.stuck_count == 0))
 }
 
 /// What all pending pods are asked with.
@@ -125,12 +123,8 @@ impl Asking<'_> {
             let snapshot = self.question.state.snapshot();
             return stored::pods(&self.opened.client, snapshot, is_meant).await;
         };
-        let pods = objects.changes.iter();
-        let pods = pods.filter_map(|change| match &change.object {
-            Some(Object::Pod(pod)) if is_meant(pod) => Some(pod.clone()),
-            _ => None,
-        });
-        Ok(pods.collect())
+        let pods = stored::pods_of(&objects.changes);
+        Ok(pods.filter(|pod| is_meant(pod)).cloned().collect())
     }
 
     /// Explains the pod of a workload that has the fewest nodes to go to.
@@ -152,7 +146,7 @@ impl Asking<'_> {
         let (question, changes) = (self.question, &self.overlay.changes);
         let request = question.explain_request(worst, changes, self.for_person);
         let client = &self.opened.client;
-        let explanation = question.call(client, &self.overlay, request, rpc!(explain));
+        let explanation = question.call(client, &self.overlay, request, Rpc::explain);
         let explanation = explanation.await?;
         let explained_pod = stored::name_of(worst).to_owned();
         let mut pods: Vec<String> = alike.into_iter().flat_map(|pods| pods.names).collect();
@@ -177,7 +171,7 @@ impl Asking<'_> {
             ..question.filter_request(pod, changes)
         };
         let client = &self.opened.client;
-        let answer = question.call(client, &self.overlay, request, rpc!(filter));
+        let answer = question.call(client, &self.overlay, request, Rpc::filter);
         Ok(answer.await?.feasible_count)
     }
 }
@@ -185,10 +179,10 @@ impl Asking<'_> {
 /// Which pods are asked about.
 fn meant(
     namespace: Option<&str>,
-    selector: Option<&SelectorFlag>,
+    selector: Option<&LabelSelector>,
 ) -> Result<impl Fn(&Pod) -> bool> {
     let namespace = namespace.map(str::to_owned);
-    let selector = selector.map(SelectorFlag::compile).transpose()?;
+    let selector = selector.map(selector::compile).transpose()?;
     Ok(move |pod: &Pod| {
         let labels = pod.metadata.as_ref().map(|metadata| &metadata.labels);
         let matches =

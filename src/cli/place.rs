@@ -9,7 +9,7 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 
 use super::args;
-use super::backend::rpc;
+use super::backend::Rpc;
 use super::decide::{ANSWER, LoadedQuestion, QuestionArgs};
 use super::exit::Exit;
 use super::output::AnswerFormat;
@@ -20,9 +20,6 @@ use crate::proto::v1::{
     NodeSelectorTerm, PlaceRequest, PlaceResponse, Placement, Pod, PodSpec, Reservation,
     Toleration, View,
 };
-
-/// The default owner of reservations.
-const OWNER: &str = "evenkeel-place";
 
 /// Flags of `evenkeel place`.
 #[derive(Debug, Args)]
@@ -66,7 +63,12 @@ pub(crate) struct PlaceCommand {
     reserve: Option<Duration>,
 
     /// Owner of the reservations
-    #[arg(long, value_name = "NAME", default_value = OWNER, requires = "reserve")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "evenkeel-place",
+        requires = "reserve"
+    )]
     owner: String,
 
     /// Id of this request, e.g. a UUID, that makes it safe to send again
@@ -120,7 +122,7 @@ impl PlaceCommand {
             render::place,
             |answer| answer.placements.iter().map(node).collect(),
         )?;
-        Ok(Exit::of_nodes(answer.unplaced == 0))
+        Ok(Exit::of(answer.unplaced == 0))
     }
 
     async fn place(
@@ -130,7 +132,7 @@ impl PlaceCommand {
         replicas: i32,
     ) -> Result<PlaceResponse> {
         anyhow::ensure!(
-            self.reserve.is_none() || !asked.has_overlay(),
+            self.reserve.is_none() || asked.overlay.changes.is_empty(),
             "--reserve: nothing is reserved on what is only supposed; leave out --overlay and \
              --overlay-delete, and pods that are in the snapshot already"
         );
@@ -159,7 +161,7 @@ impl PlaceCommand {
             max_domains,
             ..Default::default()
         };
-        self.question.ask(asked, request, rpc!(place)).await
+        self.question.ask(asked, request, Rpc::place).await
     }
 
     /// PickAll and PickFixed: nothing is spread.
@@ -194,7 +196,7 @@ impl PlaceCommand {
             view: View::Basic.into(),
             ..question.filter_request(&pod, &asked.overlay.changes)
         };
-        let answer = self.question.ask(asked, request, rpc!(filter)).await?;
+        let answer = self.question.ask(asked, request, Rpc::filter).await?;
         let placement = |node| Placement {
             node,
             ..Default::default()
@@ -226,7 +228,7 @@ impl PlaceCommand {
                 view: View::Basic.into(),
                 ..Default::default()
             };
-            let answer = self.question.ask(asked, request, rpc!(filter)).await?;
+            let answer = self.question.ask(asked, request, Rpc::filter).await?;
             for node in answer.feasible {
                 *bonuses.entry(node).or_default() += weight;
             }

@@ -9,15 +9,15 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use super::args;
-use super::backend::{Client, rpc};
-use super::errors::Unreachable;
-use super::exit::Exit;
+use super::backend::{Client, Rpc};
+use super::exit::{Exit, Unreachable};
 use super::output;
-use super::render;
-use super::replayed::{Different, Replayed};
+use super::render::{self, Different, Replayed};
 use super::source;
+use super::stored;
 use crate::decision_log::{Brief, Line, LoggedRequest};
 use crate::manifest::SavedOrigin;
+use crate::proto::v1::Pod;
 
 /// Flags of `evenkeel replay`.
 #[derive(Debug, Args)]
@@ -66,14 +66,17 @@ impl ReplayCommand {
         let readers = readers.count() + usize::from(self.state.reads_standard_input());
         anyhow::ensure!(readers <= 1, "standard input can be read once only");
         let opened = self.state.open().await?;
-        let (client, saved) = (&opened.client, opened.saved());
+        let saved = opened.objects.as_ref();
+        let saved = saved.and_then(|objects| objects.saved.as_ref());
         let mut replayed = Replayed {
             snapshot: self.state.snapshot().to_owned(),
             epoch: saved.map(|saved| saved.epoch.clone()),
             revision: saved.map(|saved| saved.revision),
             ..Replayed::default()
         };
-        let others = self.replay_all(client, saved, &mut replayed).await?;
+        let others = self
+            .replay_all(&opened.client, saved, &mut replayed)
+            .await?;
         let read = replayed.same + replayed.left_out + replayed.different.len();
         anyhow::ensure!(
             read > 0,
@@ -92,10 +95,7 @@ impl ReplayCommand {
             different.map(|different| different.id.clone()).collect()
         };
         self.output.print(&replayed, render::replayed, names)?;
-        Ok(match replayed.different.is_empty() {
-            true => Exit::Success,
-            false => Exit::Negative,
-        })
+        Ok(Exit::of(replayed.different.is_empty()))
     }
 
     /// Decides every decision about the snapshot again; which other snapshots
@@ -198,8 +198,7 @@ fn open(log: &Path) -> Result<Box<dyn Iterator<Item = io::Result<String>>>> {
 async fn ask(client: &Client, request: LoggedRequest) -> Result<ReplayedAnswer> {
     macro_rules! asked {
         ($request:ident, $rpc:ident, $brief:ident) => {{
-            let answer = client.call($request, rpc!($rpc));
-            let answer = answer.await?;
+            let answer = client.call($request, Rpc::$rpc).await?;
             ReplayedAnswer {
                 brief: Brief::$brief(&answer),
                 epoch: answer.epoch,
@@ -220,12 +219,7 @@ async fn ask(client: &Client, request: LoggedRequest) -> Result<ReplayedAnswer> 
 }
 
 fn pod_name(request: &LoggedRequest) -> String {
-    let metadata = request.pod().and_then(|pod| pod.metadata.as_ref());
-    let field = |text: Option<&str>, default: &str| match text {
-        None | Some("") => default.to_owned(),
-        Some(text) => text.to_owned(),
-    };
-    let namespace = field(metadata.map(|m| m.namespace.as_str()), "default");
-    let name = field(metadata.map(|m| m.name.as_str()), "");
-    format!("{namespace}/{name}")
+    let nameless = Pod::default();
+    let pod = request.pod().unwrap_or(&nameless);
+    format!("{}/{}", stored::namespace_of(pod), stored::name_of(pod))
 }

@@ -1,13 +1,12 @@
 //! `evenkeel reservation`: reservations for replicas that will come.
 
-use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use super::args;
-use super::backend::{all_pages, rpc};
+use super::backend::{Rpc, all_pages};
 use super::exit::Exit;
 use super::output;
 use super::render;
@@ -46,19 +45,11 @@ impl ReservationCommand {
 #[derive(Debug, Args)]
 pub(crate) struct ListReservations {
     /// Only reservations of this owner
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "",
-        hide_default_value = true
-    )]
-    owner: String,
+    #[arg(long, value_name = "NAME")]
+    owner: Option<String>,
 
     #[command(flatten)]
-    server: args::Server,
-
-    #[command(flatten)]
-    name: args::SnapshotName,
+    target: args::ServedSnapshot,
 
     #[command(flatten)]
     output: args::OutputFlag,
@@ -66,15 +57,15 @@ pub(crate) struct ListReservations {
 
 impl ListReservations {
     async fn run(self) -> Result<Exit> {
-        let client = self.server.client().await?;
+        let client = self.target.server.client().await?;
         let reservations = all_pages(async |page_token| {
             let request = ListReservationsRequest {
-                snapshot: self.name.snapshot.clone(),
+                snapshot: self.target.name.snapshot.clone(),
                 page_size: 0,
                 page_token,
-                owner: self.owner.clone(),
+                owner: self.owner.clone().unwrap_or_default(),
             };
-            let page = client.call(request, rpc!(list_reservations)).await?;
+            let page = client.call(request, Rpc::list_reservations).await?;
             Ok((page.reservations, page.next_page_token))
         });
         let all = ListReservationsResponse {
@@ -111,25 +102,22 @@ Exit codes:
   3  the server could not be reached, or did not answer in time")]
 pub(crate) struct Confirm {
     /// A reservation and the name of the pod that it became
-    #[arg(value_name = "ID=POD", required = true)]
-    confirmations: Vec<Became>,
+    #[arg(value_name = "ID=POD", required = true, value_parser = confirmation)]
+    confirmations: Vec<Confirmation>,
 
     #[command(flatten)]
-    server: args::Server,
-
-    #[command(flatten)]
-    name: args::SnapshotName,
+    target: args::ServedSnapshot,
 }
 
 impl Confirm {
     async fn run(self) -> Result<Exit> {
-        let client = self.server.client().await?;
+        let client = self.target.server.client().await?;
         let total = self.confirmations.len();
         let request = ConfirmReservationsRequest {
-            snapshot: self.name.snapshot,
-            confirmations: self.confirmations.into_iter().map(|c| c.0).collect(),
+            snapshot: self.target.name.snapshot,
+            confirmations: self.confirmations,
         };
-        let answer = client.call(request, rpc!(confirm_reservations)).await?;
+        let answer = client.call(request, Rpc::confirm_reservations).await?;
         report("confirmed", total, &answer.unknown_ids, answer.revision)
     }
 }
@@ -157,22 +145,19 @@ pub(crate) struct Renew {
     ttl: Option<Duration>,
 
     #[command(flatten)]
-    server: args::Server,
-
-    #[command(flatten)]
-    name: args::SnapshotName,
+    target: args::ServedSnapshot,
 }
 
 impl Renew {
     async fn run(self) -> Result<Exit> {
-        let client = self.server.client().await?;
+        let client = self.target.server.client().await?;
         let total = self.ids.len();
         let request = RenewReservationsRequest {
-            snapshot: self.name.snapshot,
+            snapshot: self.target.name.snapshot,
             ids: self.ids,
             ttl: self.ttl.map(Into::into),
         };
-        let answer = client.call(request, rpc!(renew_reservations)).await?;
+        let answer = client.call(request, Rpc::renew_reservations).await?;
         report("renewed", total, &answer.unknown_ids, answer.revision)
     }
 }
@@ -191,21 +176,18 @@ pub(crate) struct Release {
     ids: Vec<String>,
 
     #[command(flatten)]
-    server: args::Server,
-
-    #[command(flatten)]
-    name: args::SnapshotName,
+    target: args::ServedSnapshot,
 }
 
 impl Release {
     async fn run(self) -> Result<Exit> {
-        let client = self.server.client().await?;
+        let client = self.target.server.client().await?;
         let total = self.ids.len();
         let request = ReleaseReservationsRequest {
-            snapshot: self.name.snapshot,
+            snapshot: self.target.name.snapshot,
             ids: self.ids,
         };
-        let answer = client.call(request, rpc!(release_reservations)).await?;
+        let answer = client.call(request, Rpc::release_reservations).await?;
         report("released", total, &answer.unknown_ids, answer.revision)
     }
 }
@@ -222,21 +204,14 @@ fn report(done: &str, total: usize, unknown: &[String], revision: i64) -> Result
 }
 
 /// What one reservation became, as `confirm` names it.
-#[derive(Debug, Clone)]
-struct Became(Confirmation);
-
-impl FromStr for Became {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let parts = text.split_once('=').filter(|(id, _)| !id.is_empty());
-        let (id, pod) = parts.ok_or("want ID=POD")?;
-        Ok(Self(Confirmation {
-            id: id.to_owned(),
-            pod: Some(ReservedPod {
-                name: ObjectName::name_of("Pod", pod)?,
-                uid: String::new(),
-            }),
-        }))
-    }
+fn confirmation(text: &str) -> Result<Confirmation, String> {
+    let parts = text.split_once('=').filter(|(id, _)| !id.is_empty());
+    let (id, pod) = parts.ok_or("want ID=POD")?;
+    Ok(Confirmation {
+        id: id.to_owned(),
+        pod: Some(ReservedPod {
+            name: ObjectName::name_of("Pod", pod)?,
+            uid: String::new(),
+        }),
+    })
 }

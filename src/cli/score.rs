@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Args;
 
 use super::args;
-use super::backend::rpc;
+use super::backend::Rpc;
 use super::decide::{ANSWER, QuestionArgs};
 use super::exit::Exit;
 use super::render;
@@ -53,7 +53,6 @@ impl ScoreCommand {
             node_checks: question.node_checks().into(),
             view: View::Basic.into(),
             min_revision: question.min_revision,
-            epoch: String::new(),
             overlay: asked.overlay.changes.clone(),
             max_domains: question.max_domains(format.is_table()),
             // The service sorts when it has a number; all nodes are few enough.
@@ -61,12 +60,13 @@ impl ScoreCommand {
                 0 => i32::MAX,
                 top => top,
             },
+            ..Default::default()
         };
-        let answer = question.ask(&asked, request, rpc!(score)).await?;
+        let answer = question.ask(&asked, request, Rpc::score).await?;
         let node = |score: &NodeScore| score.node.clone();
         question.print(&asked, format, &answer, render::score, |answer| {
             answer.scores.iter().map(node).collect()
         })?;
-        Ok(Exit::of_nodes(!answer.scores.is_empty()))
+        Ok(Exit::of(!answer.scores.is_empty()))
     }
 }

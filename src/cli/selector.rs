@@ -1,48 +1,37 @@
 //! Label selectors as kubectl writes them: `app=web,tier in (a, b),!legacy`.
 
-use std::str::FromStr;
-
 use anyhow::Result;
 
 use crate::matching::{Path, Selector, Violations};
 use crate::proto::v1::{LabelSelector, LabelSelectorRequirement};
 
-/// A label selector of the command line. The server checks keys and values.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct SelectorFlag(pub(crate) LabelSelector);
-
-impl SelectorFlag {
-    /// It, to be matched in this process.
-    ///
-    /// # Errors
-    /// Every key and value that is none.
-    pub(crate) fn compile(&self) -> Result<Selector> {
-        let mut faults = Violations::default();
-        let compiled = Selector::compile(Some(&self.0), Path::root("--selector"), &mut faults);
-        anyhow::ensure!(faults.is_empty(), "{faults}");
-        Ok(compiled.or_everything())
-    }
+/// A selector of the command line, to be matched in this process.
+///
+/// # Errors
+/// Every key and value that is none.
+pub(crate) fn compile(selector: &LabelSelector) -> Result<Selector> {
+    let mut faults = Violations::default();
+    let compiled = Selector::compile(Some(selector), Path::root("--selector"), &mut faults);
+    anyhow::ensure!(faults.is_empty(), "{faults}");
+    Ok(compiled.or_everything())
 }
 
-impl FromStr for SelectorFlag {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let mut selector = LabelSelector::default();
-        for part in parts(text) {
-            let expression = requirement(part.trim())?;
-            match &expression.values[..] {
-                [value]
-                    if expression.operator == "In"
-                        && !selector.match_labels.contains_key(&expression.key) =>
-                {
-                    selector.match_labels.insert(expression.key, value.clone());
-                }
-                _ => selector.match_expressions.push(expression),
+/// Reads a selector. The server checks keys and values.
+pub(crate) fn parse(text: &str) -> Result<LabelSelector, String> {
+    let mut selector = LabelSelector::default();
+    for part in parts(text) {
+        let expression = requirement(part.trim())?;
+        match &expression.values[..] {
+            [value]
+                if expression.operator == "In"
+                    && !selector.match_labels.contains_key(&expression.key) =>
+            {
+                selector.match_labels.insert(expression.key, value.clone());
             }
+            _ => selector.match_expressions.push(expression),
         }
-        Ok(Self(selector))
     }
+    Ok(selector)
 }
 
 /// Splits at commas outside of parentheses.
@@ -130,12 +119,11 @@ mod tests {
             ),
         ];
         for (text, expected) in cases {
-            let SelectorFlag(selector) = text.parse().expect(text);
-            let got = serde_json::to_value(selector).expect("it can be written");
+            let got = serde_json::to_value(parse(text).expect(text)).expect("it can be written");
             assert_eq!(got, expected, "{text}");
         }
         for bad in [",", "a=b,", "=web", "a b", "a within (b)"] {
-            assert!(bad.parse::<SelectorFlag>().is_err(), "{bad}");
+            assert!(parse(bad).is_err(), "{bad}");
         }
     }
 }

@@ -40,7 +40,7 @@ pub(crate) struct Serve {
 impl Serve {
     /// Runs the server until it is stopped.
     pub(crate) fn run(mut self) -> ExitCode {
-        let loads = !self.config.load.is_empty() || self.defaults.argument().is_some();
+        let loads = !self.config.load.is_empty() || self.defaults.default_constraints.is_some();
         let loaded = loads.then_some(&*self.snapshot);
         let watching = match self.watch.plan(&mut self.config, loaded) {
             Ok(watching) => watching,
@@ -49,57 +49,46 @@ impl Serve {
                 return ExitCode::from(server::config::BAD_CONFIGURATION);
             }
         };
-        let preload = Preload {
-            files: self.config.load.clone(),
-            snapshot: self.snapshot,
-            defaults: self.defaults,
-        };
+        let files = self.config.load.clone();
+        let (snapshot, defaults) = (self.snapshot, self.defaults.default_constraints);
         server::run(self.config, watching.counts(), |server| async {
             watching.start(&server)?;
             // The server prints an error without its causes.
-            let loaded = preload.apply(server.service).await;
+            let loaded = preload(server.service, files, &snapshot, defaults).await;
             loaded.map_err(|error| anyhow::anyhow!("{error:#}"))
         })
     }
 }
 
-/// What a server loads before it is ready.
-struct Preload {
+/// Replaces the snapshot of `service` with what the files hold, as
+/// `evenkeel load` does. Without files and default constraints it does
+/// nothing.
+async fn preload(
+    service: api::Service,
     files: Vec<PathBuf>,
-    snapshot: String,
-    defaults: args::DefaultConstraintsFlag,
-}
-
-impl Preload {
-    /// Replaces the snapshot of `service` with what the files hold, as
-    /// `evenkeel load` does. Without files and default constraints it does
-    /// nothing.
-    async fn apply(self, service: api::Service) -> Result<()> {
-        let Preload {
-            files,
-            snapshot,
-            defaults,
-        } = self;
-        if files.is_empty() && defaults.argument().is_none() {
-            return Ok(());
-        }
-        // Reading takes seconds for a large cluster: not on a thread that
-        // answers health checks.
-        let read = move || Input::read_cluster(&files, defaults.argument(), None);
-        let input = tokio::task::spawn_blocking(read).await??;
-        for warning in input.warnings(true) {
-            warn!("{warning}");
-        }
-        let (loaded, skipped) = (input.loaded(), input.skipped());
-        let client = Client::of_service(service, None);
-        let answer = input::send(&client, input, &snapshot, true).await?;
-        info!(
-            snapshot,
-            revision = answer.revision,
-            loaded,
-            skipped,
-            "loaded files"
-        );
-        Ok(())
+    snapshot: &str,
+    default_constraints: Option<String>,
+) -> Result<()> {
+    if files.is_empty() && default_constraints.is_none() {
+        return Ok(());
     }
+    // Reading takes seconds for a large cluster: not on a thread that
+    // answers health checks.
+    let read = move || Input::read(&files, default_constraints.as_deref(), None);
+    let input = tokio::task::spawn_blocking(read).await??;
+    let input = input.or_system_defaults();
+    for warning in input.warnings(true) {
+        warn!("{warning}");
+    }
+    let (loaded, skipped) = (input.loaded(), input.skipped());
+    let client = Client::on(service.in_process(), None);
+    let answer = input::send(&client, input, snapshot, true).await?;
+    info!(
+        snapshot,
+        revision = answer.revision,
+        loaded,
+        skipped,
+        "loaded files"
+    );
+    Ok(())
 }

@@ -1,18 +1,24 @@
 //! `evenkeel snapshot`: what a server holds.
 
-use anyhow::Result;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 
 use super::args;
-use super::backend::{all_pages, rpc};
+use super::backend::{Client, Rpc, all_pages};
 use super::exit::Exit;
-use super::load::Restore;
+use super::input::Input;
+use super::load;
 use super::output;
 use super::render;
-use super::save::Save;
 use super::source;
+use super::stored;
+use crate::explain::number;
+use crate::manifest::{ListFile, SavedOrigin};
 use crate::proto::v1::{
-    DeleteSnapshotRequest, GetSnapshotRequest, ListSnapshotsRequest, ListSnapshotsResponse,
+    DeleteSnapshotRequest, ExportSnapshotResponse, ExportSummary, ListSnapshotsRequest,
+    ListSnapshotsResponse,
 };
 
 /// What to do with snapshots.
@@ -61,7 +67,7 @@ impl ListSnapshots {
                 page_size: 0,
                 page_token,
             };
-            let page = client.call(request, rpc!(list_snapshots)).await?;
+            let page = client.call(request, Rpc::list_snapshots).await?;
             Ok((page.snapshots, page.next_page_token))
         });
         let all = ListSnapshotsResponse {
@@ -94,17 +100,101 @@ pub(crate) struct Get {
 impl Get {
     async fn run(self) -> Result<Exit> {
         let state = self.state.named(self.name);
-        let client = state.client().await?;
-        let request = GetSnapshotRequest {
-            snapshot: state.snapshot().to_owned(),
-        };
-        let answer = client.call(request, rpc!(get_snapshot)).await?;
-        self.output.print(
-            &answer.snapshot.unwrap_or_default(),
-            render::snapshot,
-            |snapshot| vec![snapshot.name.clone()],
-        )?;
+        let snapshot = state.client().await?.describe(state.snapshot()).await?;
+        self.output
+            .print(&snapshot, render::snapshot, |it| vec![it.name.clone()])?;
         Ok(Exit::Success)
+    }
+}
+
+/// Flags of `evenkeel snapshot save`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The file is a JSON list: Kubernetes objects with the fields that decisions read, one object per
+line, the default constraints and the revision. It ends with the number of objects and a SHA-256. A
+file without them is refused. The file appears only when it is complete. `snapshot restore`, `load`,
+`serve --load` and --load read it.
+
+Examples:
+  evenkeel snapshot save saved.json
+  evenkeel snapshot save - --snapshot staging | gzip > staging.json.gz
+  evenkeel snapshot save lean.json --load cluster.json")]
+pub(crate) struct Save {
+    /// File to write, or - for standard output
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    #[command(flatten)]
+    state: source::SnapshotSource,
+}
+
+impl Save {
+    /// Exports and writes the list as its parts arrive.
+    pub(crate) async fn run(self) -> Result<Exit> {
+        let client = self.state.client().await?;
+        let mut file = ListFile::create(&self.file)?;
+        let summary = self.save(&client, &mut file).await;
+        let (summary, revision) = summary.context("nothing was saved")?;
+        file.add_end(&summary)?;
+        let (objects, is_file) = file.finish()?;
+        if is_file {
+            output::print(&format!(
+                "snapshot {:?}, revision {revision}: {} objects written to {}\n",
+                self.state.snapshot(),
+                number(objects),
+                self.file.display()
+            ))?;
+        }
+        Ok(Exit::Success)
+    }
+
+    /// Writes all objects: what they are in all, and their revision.
+    async fn save(&self, client: &Client, file: &mut ListFile) -> Result<(ExportSummary, i64)> {
+        let (snapshot, mut revision) = (self.state.snapshot(), None);
+        let take = |part: ExportSnapshotResponse| {
+            if revision.is_none() {
+                file.add_origin(&SavedOrigin {
+                    snapshot: snapshot.to_owned(),
+                    epoch: part.epoch,
+                    revision: part.revision,
+                })?;
+                revision = Some(part.revision);
+            }
+            Ok(file.add(&part.update.unwrap_or_default())?)
+        };
+        let summary = stored::export(client, snapshot, take).await?;
+        Ok((summary, revision.unwrap_or(0)))
+    }
+}
+
+/// Flags of `evenkeel snapshot restore`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  evenkeel snapshot save saved.json && evenkeel snapshot restore saved.json --snapshot copy")]
+pub(crate) struct Restore {
+    /// File that `evenkeel snapshot save` wrote, or - for standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    #[command(flatten)]
+    target: args::ServedSnapshot,
+
+    #[command(flatten)]
+    output: args::OutputFlag,
+}
+
+impl Restore {
+    /// Replaces the snapshot with the saved one.
+    pub(crate) async fn run(self) -> Result<Exit> {
+        let input = Input::read(std::slice::from_ref(&self.file), None, None)?;
+        anyhow::ensure!(
+            input.default_constraints.is_some(),
+            "{}: no saved snapshot (it has no DefaultConstraints in it); use `evenkeel load` for \
+             other files",
+            self.file.display()
+        );
+        load::send(&self.target, input, true, &self.output).await
     }
 }
 
@@ -133,7 +223,7 @@ impl Delete {
             snapshot: name.clone(),
             epoch: String::new(),
         };
-        client.call(request, rpc!(delete_snapshot)).await?;
+        client.call(request, Rpc::delete_snapshot).await?;
         output::print(&format!("snapshot {name:?} deleted\n"))?;
         Ok(Exit::Success)
     }

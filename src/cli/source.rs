@@ -9,7 +9,7 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command};
 
-use super::args::{DefaultConstraintsFlag, Server, SnapshotName};
+use super::args::{DefaultConstraintsFlag, ServedSnapshot};
 use super::backend::Client;
 use super::cluster::{self, ClusterArgs};
 use super::endpoint::Endpoint;
@@ -18,7 +18,7 @@ use super::render::Provenance;
 use super::stored;
 use crate::kubernetes::ClusterClient;
 use crate::limits::NodeNames;
-use crate::manifest::{LoadedObjects, ObjectName, SavedOrigin, WorkloadFinder, WorkloadPod};
+use crate::manifest::{LoadedObjects, ObjectName, WorkloadFinder, WorkloadPod};
 use crate::matching::names;
 use crate::server::config::NodeNamesSetting;
 
@@ -26,10 +26,7 @@ use crate::server::config::NodeNamesSetting;
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SnapshotSource {
     #[command(flatten)]
-    server: Server,
-
-    #[command(flatten)]
-    name: SnapshotName,
+    target: ServedSnapshot,
 
     /// Decide in this process on these objects, without a server
     ///
@@ -61,13 +58,6 @@ pub(crate) struct Opened {
     pub(crate) objects: Option<Arc<LoadedObjects>>,
 }
 
-impl Opened {
-    /// Where the files were saved from, if they say so.
-    pub(crate) fn saved(&self) -> Option<&SavedOrigin> {
-        self.objects.as_ref()?.saved.as_ref()
-    }
-}
-
 impl SnapshotSource {
     /// A client that answers about the snapshot, connected or loaded.
     pub(crate) async fn client(&self) -> Result<Client> {
@@ -88,16 +78,10 @@ impl SnapshotSource {
             return self.client().await;
         }
         let cluster = self.connect().await?;
-        let defaults = self.defaults.argument();
-        let client = Client::in_process(Some(self.server.timeout), self.node_names());
-        cluster::follow(
-            &cluster,
-            self.cluster.target(),
-            &client,
-            self.snapshot(),
-            defaults,
-        )
-        .await?;
+        let defaults = self.defaults.default_constraints.as_deref();
+        let client = self.in_process();
+        let target = self.cluster.target();
+        cluster::follow(&cluster, target, &client, self.snapshot(), defaults).await?;
         Ok(client)
     }
 
@@ -140,23 +124,27 @@ impl SnapshotSource {
         }
         if self.load.is_empty() {
             anyhow::ensure!(
-                self.defaults.argument().is_none(),
+                self.defaults.default_constraints.is_none(),
                 "--default-constraints needs --load here, or a cluster; for a server's snapshot give \
                  them to `evenkeel load`"
             );
-            let client = self.server.client().await?;
+            let client = self.target.server.client().await?;
             return Ok(Opened {
                 client,
                 objects: None,
             });
         }
-        let input = Input::read_cluster(&self.load, self.defaults.argument(), finder)?;
+        let input = Input::read(
+            &self.load,
+            self.defaults.default_constraints.as_deref(),
+            finder,
+        )?;
         self.decide_on(input).await
     }
 
     /// Finds the cluster.
     pub(super) async fn connect(&self) -> Result<ClusterClient> {
-        let cluster = self.cluster.connect().await?;
+        let cluster = self.cluster.target().connect().await?;
         // Whoever asks twice asks the same one.
         let names = (cluster.name().to_owned(), cluster.namespace().to_owned());
         let _ = self.context_names.set(names);
@@ -166,22 +154,27 @@ impl SnapshotSource {
     /// Lists the cluster.
     pub(super) async fn open_cluster(&self, cluster: &ClusterClient) -> Result<Opened> {
         let objects = cluster::load(cluster).await?;
-        let input = Input::of_cluster(objects, self.defaults.argument())?;
+        let input = Input::of_cluster(objects, self.defaults.default_constraints.as_deref())?;
         self.decide_on(input).await
     }
 
     async fn decide_on(&self, input: Input) -> Result<Opened> {
+        let input = input.or_system_defaults();
         input.warn(true);
-        let client = Client::in_process(Some(self.server.timeout), self.node_names());
+        let client = self.in_process();
         let objects = Some(Arc::clone(&input.objects));
-        input::send(&client, input, &self.name.snapshot, true).await?;
+        input::send(&client, input, self.snapshot(), true).await?;
         Ok(Opened { client, objects })
+    }
+
+    fn in_process(&self) -> Client {
+        Client::in_process(self.target.server.timeout, self.node_names())
     }
 
     /// The same, of another snapshot if one is named.
     pub(crate) fn named(mut self, name: Option<String>) -> Self {
         if let Some(name) = name {
-            self.name.snapshot = name;
+            self.target.name.snapshot = name;
         }
         self
     }
@@ -203,7 +196,7 @@ impl SnapshotSource {
 
     /// Name of the snapshot.
     pub(crate) fn snapshot(&self) -> &str {
-        &self.name.snapshot
+        &self.target.name.snapshot
     }
 
     /// Where an answer is from, if it is asked for now.
@@ -232,7 +225,7 @@ impl SnapshotSource {
         match (self.asks_cluster(), self.load.is_empty()) {
             (true, _) => self.cluster_title(),
             (false, false) => format!("files {}", self.files()),
-            (false, true) => format!("server {}", self.server.endpoint.address()),
+            (false, true) => format!("server {}", self.target.server.endpoint.address),
         }
     }
 

@@ -5,16 +5,16 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
-use super::backend::{Client, all_pages, rpc};
+use super::backend::{Client, Rpc, all_pages};
 use super::exit::Exit;
 use super::output::{self, AnswerFormat};
 use super::render;
-use super::selector::SelectorFlag;
+use super::selector;
 use super::source;
 use crate::manifest::ObjectName;
 use crate::proto::v1::describe_spread_request::Subject;
 use crate::proto::v1::{
-    DescribeSpreadRequest, DescribeSpreadResponse, GetSnapshotRequest, WorkloadName,
+    DescribeSpreadRequest, DescribeSpreadResponse, LabelSelector, WorkloadName,
 };
 
 /// Workloads asked for at a time.
@@ -73,8 +73,8 @@ pub(crate) struct SpreadCommand {
     workload: Option<ObjectName>,
 
     /// Pods that match, in kubectl's syntax: app=web,tier in (a,b),!legacy
-    #[arg(short = 'l', long, value_name = "SELECTOR")]
-    selector: Option<SelectorFlag>,
+    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = selector::parse)]
+    selector: Option<LabelSelector>,
 
     /// Label key of nodes whose values are the domains
     ///
@@ -146,7 +146,7 @@ impl SpreadCommand {
             SpreadFormat::Html => output::print_bytes(text.as_bytes())?,
             _ => output::print(&text)?,
         }
-        Ok(Exit::of_violations(answer.violating_count))
+        Ok(Exit::of(answer.violating_count == 0))
     }
 
     /// Asks and prints whenever the snapshot has changed; on a terminal in the place
@@ -157,17 +157,21 @@ impl SpreadCommand {
             "--watch: a page is written once; leave out -o html"
         );
         let client = self.state.follow().await?;
-        let mut shown = None;
+        let mut shown: Option<DescribeSpreadResponse> = None;
         loop {
-            let mut answer = ask_all(&client, self.request()).await?;
-            let told = Told::of(&mut answer);
-            if shown.as_ref() != Some(&answer) {
-                let text = self.text(&told.of_again(&answer))?;
-                output::replace(&text)?;
+            let answer = ask_all(&client, self.request()).await?;
+            // When it was given changes though nothing else does.
+            let unchanged = shown.map(|shown| DescribeSpreadResponse {
+                epoch: answer.epoch.clone(),
+                revision: answer.revision,
+                age: answer.age,
+                ..shown
+            });
+            if unchanged.as_ref() != Some(&answer) {
+                output::replace(&self.text(&answer)?)?;
             }
+            wait_for_another(&client, self.state.snapshot(), &answer).await?;
             shown = Some(answer);
-            told.wait_for_another(&client, self.state.snapshot())
-                .await?;
         }
     }
 
@@ -179,10 +183,7 @@ impl SpreadCommand {
             all,
             snapshot: &title,
             by: self.by.as_deref(),
-            selector: self
-                .selector
-                .as_ref()
-                .map(|SelectorFlag(selector)| selector),
+            selector: self.selector.as_ref(),
             bars: self.output == SpreadFormat::Wide || !all,
             loaded: self.state.is_local(),
         };
@@ -215,65 +216,34 @@ impl SpreadCommand {
             })
         });
         let namespace = named.and_then(|named| named.namespace.as_ref());
-        let namespace = namespace.or(self.namespace.as_ref());
         let of_some = named.is_some() || self.selector.is_some();
         let own = self.state.own_namespace().filter(|_| of_some);
-        let namespace = namespace.or(own);
-        let selector = self.selector.clone();
+        let namespace = namespace.or(self.namespace.as_ref()).or(own);
+        let selector = self.selector.clone().map(Subject::Selector);
         DescribeSpreadRequest {
             snapshot: self.state.snapshot().to_owned(),
             namespace: namespace.cloned().unwrap_or_default(),
-            subject: workload
-                .or(selector.map(|SelectorFlag(selector)| Subject::Selector(selector))),
+            subject: workload.or(selector),
             topology_key: self.by.clone().unwrap_or_default(),
             min_revision: self.min_revision,
             max_domains: Some(self.max_domains),
             page_size: PAGE_SIZE,
-            page_token: String::new(),
-            epoch: String::new(),
+            ..Default::default()
         }
     }
 }
 
-/// When an answer was given, which changes though nothing else does.
-struct Told {
-    epoch: String,
-    revision: i64,
-    age: Option<pbjson_types::Duration>,
-}
-
-impl Told {
-    /// Takes it out of an answer.
-    fn of(answer: &mut DescribeSpreadResponse) -> Self {
-        Self {
-            epoch: std::mem::take(&mut answer.epoch),
-            revision: std::mem::take(&mut answer.revision),
-            age: answer.age.take(),
-        }
-    }
-
-    /// The answer with it.
-    fn of_again(&self, answer: &DescribeSpreadResponse) -> DescribeSpreadResponse {
-        DescribeSpreadResponse {
-            epoch: self.epoch.clone(),
-            revision: self.revision,
-            age: self.age,
-            ..answer.clone()
-        }
-    }
-
-    /// Waits until the snapshot has another revision.
-    async fn wait_for_another(&self, client: &Client, snapshot: &str) -> Result<()> {
-        loop {
-            tokio::time::sleep(LOOK_AGAIN).await;
-            let request = GetSnapshotRequest {
-                snapshot: snapshot.to_owned(),
-            };
-            let answer = client.call(request, rpc!(get_snapshot)).await?;
-            let now = answer.snapshot.unwrap_or_default();
-            if (now.revision, &*now.epoch) != (self.revision, &*self.epoch) {
-                return Ok(());
-            }
+/// Waits until the snapshot has another revision than that of an answer.
+async fn wait_for_another(
+    client: &Client,
+    snapshot: &str,
+    answer: &DescribeSpreadResponse,
+) -> Result<()> {
+    loop {
+        tokio::time::sleep(LOOK_AGAIN).await;
+        let now = client.describe(snapshot).await?;
+        if (now.revision, &now.epoch) != (answer.revision, &answer.epoch) {
+            return Ok(());
         }
     }
 }
@@ -286,7 +256,7 @@ pub(crate) async fn ask_all(
     let mut last = DescribeSpreadResponse::default();
     let workloads = all_pages(async |page_token| {
         request.page_token = page_token;
-        last = client.call(request.clone(), rpc!(describe_spread)).await?;
+        last = client.call(request.clone(), Rpc::describe_spread).await?;
         Ok((
             std::mem::take(&mut last.workloads),
             std::mem::take(&mut last.next_page_token),

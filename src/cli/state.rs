@@ -51,10 +51,7 @@ impl StateCommand {
                 Ok(found) => {
                     output::print(&render::states(&found.snapshots))?;
                     output::print(&render::loss(found.loss))?;
-                    Ok(match found.loss {
-                        None => Exit::Success,
-                        Some(_) => Exit::Negative,
-                    })
+                    Ok(Exit::of(found.loss.is_none()))
                 }
                 Err(error @ StoreError::Damaged { .. }) => {
                     output::print(&format!("{error}\n"))?;
@@ -65,10 +62,11 @@ impl StateCommand {
             Self::Repair(it) => {
                 let repaired = store::repair(&it.directory)?;
                 output::print(&render::repaired(&repaired))?;
-                let lost = !repaired.lost.is_empty()
-                    || repaired.unreadable.is_some()
-                    || repaired.loss.is_some();
-                Ok(if lost { Exit::Negative } else { Exit::Success })
+                Ok(Exit::of(
+                    repaired.lost.is_empty()
+                        && repaired.unreadable.is_none()
+                        && repaired.loss.is_none(),
+                ))
             }
         }
     }

@@ -1,16 +1,16 @@
-//! The pods that a snapshot holds, found by what they are called.
-
-use std::collections::BTreeSet;
+//! What a snapshot holds: its export, read to its end and checked, and its pods,
+//! found by what they are called.
 
 use anyhow::{Context, Result};
 
 use super::backend::Client;
-use super::export::Export;
+use super::exit::RefusedCall;
+use crate::api::ExportSum;
 use crate::explain::{among, plural};
 use crate::manifest::{ObjectName, WorkloadPod};
 use crate::matching::names;
 use crate::proto::v1::change::Object;
-use crate::proto::v1::{Change, Pod};
+use crate::proto::v1::{Change, ExportSnapshotRequest, ExportSnapshotResponse, ExportSummary, Pod};
 use crate::spread::describe::{WorkloadId, controller, is_controlled_by};
 
 /// Labels that a controller gives to one pod alone: its number.
@@ -20,27 +20,66 @@ const POD_LABELS: [&str; 3] = [
     "statefulset.kubernetes.io/pod-name",
 ];
 
+/// Reads the export of a snapshot, part by part, and answers what the server says
+/// that it sent.
+///
+/// # Errors
+/// It is not whole, or a call or `take` failed.
+pub(crate) async fn export(
+    client: &Client,
+    snapshot: &str,
+    mut take: impl FnMut(ExportSnapshotResponse) -> Result<()>,
+) -> Result<ExportSummary> {
+    let failed = |status| RefusedCall::or_unreachable(status, Vec::new());
+    let request = ExportSnapshotRequest {
+        snapshot: snapshot.to_owned(),
+    };
+    let answer = client.rpc().export_snapshot(request).await;
+    let mut parts = answer.map_err(failed)?.into_inner();
+    let (mut sum, mut summary) = (ExportSum::default(), None);
+    while let Some(mut part) = parts.message().await.map_err(failed)? {
+        if let Some(update) = &part.update {
+            sum.add_update(update);
+        }
+        summary = part.summary.take();
+        take(part)?;
+    }
+    let summary = summary.context(
+        "the export was cut short: the server did not sum it up (one of an earlier version cannot)",
+    )?;
+    anyhow::ensure!(
+        summary == sum.finish(),
+        "the export is not what the server says that it sent. It may know fields that this \
+         version does not"
+    );
+    Ok(summary)
+}
+
 /// All pods of a snapshot that `keep` wants.
 pub(crate) async fn pods(
     client: &Client,
     snapshot: &str,
     mut keep: impl FnMut(&Pod) -> bool,
 ) -> Result<Vec<Pod>> {
-    let mut export = Export::of(client, snapshot).await?;
     let mut pods = Vec::new();
-    while let Some(part) = export.next().await? {
-        let changes = part.update.changes.into_iter();
-        pods.extend(changes.filter_map(pod_of).filter(|pod| keep(pod)));
-    }
+    let take = |part: ExportSnapshotResponse| {
+        let changes = part.update.unwrap_or_default().changes.into_iter();
+        pods.extend(changes.filter_map(|change| match change.object {
+            Some(Object::Pod(pod)) if keep(&pod) => Some(pod),
+            _ => None,
+        }));
+        Ok(())
+    };
+    export(client, snapshot, take).await?;
     Ok(pods)
 }
 
-/// The pod that a change is about, if it is about one.
-fn pod_of(change: Change) -> Option<Pod> {
-    match change.object {
+/// The pods among changes.
+pub(crate) fn pods_of(changes: &[Change]) -> impl Iterator<Item = &Pod> {
+    changes.iter().filter_map(|change| match &change.object {
         Some(Object::Pod(pod)) => Some(pod),
         _ => None,
-    }
+    })
 }
 
 /// The namespace that a pod is in.
@@ -69,41 +108,30 @@ pub(crate) async fn workload(
     let kind = name.kind.as_deref().unwrap_or_default();
     let is_it = |pod: &Pod| is_of(pod, kind, name);
     let found = pods(client, snapshot, is_it).await?;
-    let first = found.first().cloned();
-    let first = first.with_context(|| {
+    let first = found.first().with_context(|| {
         format!("snapshot {snapshot:?} has no {name}, nor a pod that it made: give a file with -f")
     })?;
-    let full_name = format!("{kind} {}/{}", namespace_of(&first), name.name);
+    let mut workload = WorkloadPod {
+        name: format!("{kind} {}/{}", namespace_of(first), name.name),
+        pod: first.clone(),
+        replicas: 1,
+        policy: None,
+    };
     if kind == "Pod" {
-        return Ok(of(full_name, first));
+        return Ok(workload);
     }
-    let makers: BTreeSet<&str> = found.iter().filter_map(maker).collect();
+    let mut makers: Vec<&str> = found.iter().filter_map(maker).collect();
+    makers.sort_unstable();
+    makers.dedup();
     anyhow::ensure!(
         makers.len() <= 1,
         "the pods of {name} are of {}: say which with rs/NAME, one of {}",
         plural(makers.len(), "revision"),
-        among(
-            &makers
-                .iter()
-                .copied()
-                .map(str::to_owned)
-                .collect::<Vec<_>>()
-        )
+        among(&makers)
     );
-    let alike = name_of(&first).to_owned();
-    Ok(of(
-        format!("{full_name}, a pod like {alike}"),
-        new_pod(first),
-    ))
-}
-
-fn of(name: String, pod: Pod) -> WorkloadPod {
-    WorkloadPod {
-        name,
-        pod,
-        replicas: 1,
-        policy: None,
-    }
+    workload.name += &format!(", a pod like {}", name_of(first));
+    make_new(&mut workload.pod);
+    Ok(workload)
 }
 
 /// Whether a pod is called so, or is one of the workload that is.
@@ -124,9 +152,8 @@ fn maker(pod: &Pod) -> Option<&str> {
     controller(metadata).map(|owner| &*owner.name)
 }
 
-/// The next pod of the workload that made `pod`: without what is of that one
-/// alone.
-fn new_pod(mut pod: Pod) -> Pod {
+/// Makes a pod the next one of its workload: without what is of that one alone.
+fn make_new(pod: &mut Pod) {
     if let Some(metadata) = &mut pod.metadata {
         metadata.name.clear();
         metadata.uid.clear();
@@ -140,5 +167,4 @@ fn new_pod(mut pod: Pod) -> Pod {
         spec.node_name.clear();
     }
     pod.status = None;
-    pod
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 
 use super::args;
@@ -46,10 +46,7 @@ pub(crate) struct Synth {
     into: bool,
 
     #[command(flatten)]
-    server: args::Server,
-
-    #[command(flatten)]
-    name: args::SnapshotName,
+    target: args::ServedSnapshot,
 }
 
 /// How large the cluster is.
@@ -133,20 +130,16 @@ impl Synth {
     }
 
     async fn send(&self, cluster: SyntheticCluster) -> Result<()> {
-        let client = self.server.client().await?;
+        let client = self.target.server.client().await?;
         let Shape { nodes, pods, .. } = *cluster.shape();
         let target = FeedTarget {
-            snapshot: self.name.snapshot.clone(),
+            snapshot: self.target.name.snapshot.clone(),
             replace: true,
             default_constraints: None,
         };
-        let progress = input::transfer_bar(nodes + pods);
         let batches = cluster.into_batches(BATCH_CHANGES);
-        let answer = feed::send(&client, batches, |_| Vec::new(), &target, &progress).await;
-        progress.finish_and_clear();
-        let answer =
-            answer.with_context(|| format!("loading snapshot {:?}", self.name.snapshot))?;
+        let answer = feed::send(&client, batches, nodes + pods, |_| Vec::new(), &target).await?;
         let loaded = format!("{} Node, {} Pod", number(nodes), number(pods));
-        output::print(&input::summary(&self.name.snapshot, &loaded, "", &answer))
+        output::print(&input::summary(&target.snapshot, &loaded, "", &answer))
     }
 }

@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Args;
 
 use super::args;
-use super::backend::{Client, rpc};
+use super::backend::{Client, Rpc};
 use super::exit::Exit;
 use super::render;
 use super::source;
@@ -52,14 +52,11 @@ async fn ask(client: &Client, snapshot: &str) -> Result<VerifySnapshotResponse> 
     let request = VerifySnapshotRequest {
         snapshot: snapshot.to_owned(),
     };
-    client.call(request, rpc!(verify_snapshot)).await
+    client.call(request, Rpc::verify_snapshot).await
 }
 
 fn exit(answer: &VerifySnapshotResponse) -> Exit {
-    match answer.mismatch_count {
-        0 => Exit::Success,
-        _ => Exit::Negative,
-    }
+    Exit::of(answer.mismatch_count == 0)
 }
 
 #[cfg(test)]
@@ -75,7 +72,7 @@ mod tests {
     async fn drift_is_an_error_with_both_values() {
         let registry = registry();
         let service = api::Service::new(registry.clone(), CancellationToken::new());
-        let client = Client::of_service(service, None);
+        let client = Client::on(service.in_process(), None);
         let answer = ask(&client, "default").await.expect("an answer");
         assert_eq!(exit(&answer), Exit::Success);
         assert_eq!(

@@ -166,7 +166,7 @@ impl Watching {
         for (target, counts) in self.feeds {
             let (service, lease) = server.feeding(counts.snapshot());
             let draining = service.draining();
-            let client = Client::of_service(service, None);
+            let client = Client::on(service.in_process(), None);
             let sink = SnapshotSink::new(client.rpc(), counts.snapshot());
             let defaults = self.defaults.clone();
             let feed = ClusterFeed::new(target, sink, defaults, counts, lease.clone());

@@ -2,14 +2,13 @@
 //! itself, which must not count where it already runs.
 
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use anyhow::Result;
 use clap::Args;
 use indicatif::ProgressBar;
 
 use super::output;
-use crate::manifest::{self, LoadedObjects, ObjectName};
+use crate::manifest::{self, ObjectName};
 use crate::proto::v1::change::Object;
 use crate::proto::v1::{Change, ObjectReference, Pod};
 use crate::snapshot::{ObjectId, ObjectKind};
@@ -31,8 +30,8 @@ pub(crate) struct WhatIf {
     /// What if this object were gone: node/NAME, or KIND/[NAMESPACE/]NAME
     ///
     /// An object that is not there is refused.
-    #[arg(long, value_name = "OBJECT")]
-    overlay_delete: Vec<Deletion>,
+    #[arg(long, value_name = "OBJECT", value_parser = deletion)]
+    overlay_delete: Vec<ObjectReference>,
 }
 
 /// The changes of a question, deletions last.
@@ -52,19 +51,6 @@ impl WhatIf {
 
     /// Reads the files.
     pub(crate) fn read(&self) -> Result<Overlay> {
-        let objects = self.read_files()?;
-        let names = (0..objects.changes.len()).map(|index| objects.describe(index));
-        let mut overlay = Overlay {
-            names: names.collect(),
-            changes: objects.changes,
-        };
-        for Deletion(object) in &self.overlay_delete {
-            overlay.delete(object.clone());
-        }
-        Ok(overlay)
-    }
-
-    fn read_files(&self) -> Result<LoadedObjects> {
         let sources = manifest::expand(&self.overlay)?;
         let objects = manifest::read_objects(sources, None, &ProgressBar::hidden())?;
         for line in &objects.repeated {
@@ -72,12 +58,18 @@ impl WhatIf {
         }
         if !objects.skipped.is_empty() {
             let kinds: Vec<&str> = objects.skipped.keys().map(String::as_str).collect();
-            output::warn(&format!(
-                "--overlay: no decision reads {}",
-                kinds.join(", ")
-            ));
+            let kinds = kinds.join(", ");
+            output::warn(&format!("--overlay: no decision reads {kinds}"));
         }
-        Ok(objects)
+        let names = (0..objects.changes.len()).map(|index| objects.describe(index));
+        let mut overlay = Overlay {
+            names: names.collect(),
+            changes: objects.changes,
+        };
+        for object in &self.overlay_delete {
+            overlay.delete(object.clone());
+        }
+        Ok(overlay)
     }
 }
 
@@ -106,11 +98,8 @@ impl Overlay {
 /// # Errors
 /// A sentence that names them.
 pub(crate) fn check_deleted(unknown: &[ObjectReference]) -> Result<()> {
-    let name = |object: &ObjectReference| {
-        let object = Object::Delete(object.clone());
-        manifest::object_name(&object)
-    };
-    let names: Vec<String> = unknown.iter().map(name).collect();
+    let objects = unknown.iter().cloned().map(Object::Delete);
+    let names: Vec<String> = objects.map(|it| manifest::object_name(&it)).collect();
     anyhow::ensure!(
         names.is_empty(),
         "--overlay-delete: the snapshot has no {}",
@@ -132,22 +121,16 @@ pub(crate) fn named_pod(pod: &Pod) -> Option<ObjectReference> {
 }
 
 /// An object to delete, as `--overlay-delete` names it.
-#[derive(Debug, Clone, PartialEq)]
-struct Deletion(ObjectReference);
-
-impl FromStr for Deletion {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let named: ObjectName = text.parse()?;
-        let kind = named.kind.ok_or("want KIND/NAME or KIND/NAMESPACE/NAME")?;
-        let known = ObjectKind::all().find(|known| known.as_str() == kind);
-        let known = known.ok_or_else(|| format!("{kind:?} is none of {}", ObjectKind::list()))?;
-        Ok(Deletion(ObjectReference {
-            kind: known.as_str().to_owned(),
-            namespace: named.namespace.unwrap_or_default(),
-            name: named.name,
-            uid: String::new(),
-        }))
+fn deletion(text: &str) -> Result<ObjectReference, String> {
+    let named: ObjectName = text.parse()?;
+    let kind = named.kind.ok_or("want KIND/NAME or KIND/NAMESPACE/NAME")?;
+    if !ObjectKind::all().any(|known| known.as_str() == kind) {
+        return Err(format!("{kind:?} is none of {}", ObjectKind::list()));
     }
+    Ok(ObjectReference {
+        kind,
+        namespace: named.namespace.unwrap_or_default(),
+        name: named.name,
+        uid: String::new(),
+    })
 }

@@ -6,11 +6,11 @@ use std::str::FromStr;
 use anyhow::Result;
 use clap::Args;
 
-use crate::cli::cluster;
-use crate::cli::selector::SelectorFlag;
 use crate::cli::source::SnapshotSource;
+use crate::cli::{cluster, selector};
 use crate::manifest::{self, InputSource, ManifestError, ObjectName, Template};
 use crate::matching::{Selector, names, selector_text};
+use crate::proto::v1::LabelSelector;
 
 /// Flags that name objects.
 #[derive(Debug, Args)]
@@ -32,8 +32,8 @@ pub(crate) struct NamedObjects {
     all_namespaces: bool,
 
     /// Those of them whose labels match, in kubectl's syntax
-    #[arg(short = 'l', long, value_name = "SELECTOR", requires = "objects")]
-    selector: Option<SelectorFlag>,
+    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = selector::parse, requires = "objects")]
+    selector: Option<LabelSelector>,
 
     #[arg(skip)]
     selects: Option<Selector>,
@@ -77,7 +77,7 @@ impl NamedObjects {
             !state.reads_standard_input(),
             ManifestError::StandardInputTwice
         );
-        let selects = self.selector.as_ref().map(SelectorFlag::compile);
+        let selects = self.selector.as_ref().map(selector::compile);
         self.selects = selects.transpose()?;
         if !state.load.is_empty() {
             self.namespace
@@ -89,14 +89,11 @@ impl NamedObjects {
             };
             return sources.into_iter().map(read).collect();
         }
-        state.cluster = state.cluster.clone().asked();
+        state.cluster.from_cluster = true;
         let cluster = state.connect().await?;
         let own = || cluster.namespace().to_owned();
         self.namespace.get_or_insert_with(own);
-        let labels = self
-            .selector
-            .as_ref()
-            .map(|SelectorFlag(selector)| selector_text(selector));
+        let labels = self.selector.as_ref().map(selector_text);
         let labels = labels.unwrap_or_default();
         let mut texts = Vec::new();
         for named in &self.objects {

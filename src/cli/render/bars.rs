@@ -5,7 +5,7 @@
 
 use anstyle::Style;
 
-use super::style::styled;
+use super::text::styled;
 
 /// Cells of the longest bar.
 const WIDTH: i64 = 32;

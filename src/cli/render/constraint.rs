@@ -1,10 +1,9 @@
 //! The numbers behind a constraint.
 
-use super::style::{BAD, GOOD, HEADING, styled};
-use super::table::table;
-use super::text::{and_more, number, plural};
+use super::text::{BAD, GOOD, HEADING, and_more, number, plural, styled, table};
+use crate::explain::quoted;
 use crate::matching::selector_text;
-use crate::proto::v1::{ConstraintReport, Domain, TopologySpreadConstraint};
+use crate::proto::v1::{ConstraintReport, TopologySpreadConstraint};
 
 /// Domains at the minimum that are named.
 const NAMED_AT_MINIMUM: usize = 3;
@@ -18,7 +17,7 @@ pub(super) fn hard(report: &ConstraintReport) -> String {
     text.push_str(&policies(&constraint));
     let rows = report.domains.iter().map(|domain| {
         [
-            value_text(domain),
+            quoted(&domain.value),
             number(domain.matching_pods),
             number(domain.skew),
             number(domain.eligible_nodes),
@@ -28,14 +27,8 @@ pub(super) fn hard(report: &ConstraintReport) -> String {
             },
         ]
     });
-    if !report.domains.is_empty() {
-        text.push_str(&table(
-            "  ",
-            ["DOMAIN", "PODS", "SKEW", "NODES", "VERDICT"],
-            rows,
-        ));
-    }
-    text + &more_domains(report)
+    let headings = ["DOMAIN", "PODS", "SKEW", "NODES", "VERDICT"];
+    text + &domain_table(report, headings, rows)
 }
 
 /// A soft constraint, as Score reports it.
@@ -51,21 +44,21 @@ pub(super) fn soft(report: &ConstraintReport) -> String {
     text.push_str(&policies(&constraint));
     let rows = report.domains.iter().map(|domain| {
         [
-            value_text(domain),
+            quoted(&domain.value),
             number(domain.matching_pods),
             number(domain.eligible_nodes),
         ]
     });
-    if !report.domains.is_empty() {
-        text.push_str(&table("  ", ["DOMAIN", "PODS", "NODES"], rows));
-    }
-    text + &more_domains(report)
+    text + &domain_table(report, ["DOMAIN", "PODS", "NODES"], rows)
 }
 
 pub(super) fn heading(report: &ConstraintReport, constraint: &TopologySpreadConstraint) -> String {
-    let from = match report.from_defaults {
-        true => "default constraint",
-        false => "constraint",
+    let (from, deduced) = match report.from_defaults {
+        true => (
+            "default constraint",
+            ", deduced from services and the pod's owner",
+        ),
+        false => ("constraint", ""),
     };
     let title = format!(
         "{from} {}: {}",
@@ -77,10 +70,6 @@ pub(super) fn heading(report: &ConstraintReport, constraint: &TopologySpreadCons
             "no pods (kube-scheduler counts none for an empty selector)".to_owned()
         }
         Some(selector) => format!("pods with {selector}"),
-    };
-    let deduced = match report.from_defaults {
-        true => ", deduced from services and the pod's owner",
-        false => "",
     };
     let self_match = match report.self_match {
         0 => "no: the pod does not count for itself",
@@ -111,7 +100,7 @@ fn minimum(report: &ConstraintReport, constraint: &TopologySpreadConstraint) -> 
         .domains
         .iter()
         .filter(|domain| domain.matching_pods == report.global_minimum)
-        .map(value_text)
+        .map(|domain| quoted(&domain.value))
         .collect();
     let named = at_minimum[..at_minimum.len().min(NAMED_AT_MINIMUM)].join(", ");
     // Domains come by count: when the last one listed is at the minimum, some
@@ -156,16 +145,16 @@ pub(super) fn policy_list(constraint: &TopologySpreadConstraint) -> Vec<String> 
     said
 }
 
-fn more_domains(report: &ConstraintReport) -> String {
-    let more =
-        report.domain_count as usize - report.domains.len().min(report.domain_count as usize);
-    and_more("  ", more, "domains", "--all lists them")
-}
-
-/// An empty value is a value.
-pub(super) fn value_text(domain: &Domain) -> String {
-    match domain.value.as_str() {
-        "" => "\"\"".to_owned(),
-        value => value.to_owned(),
+/// The domains that a report lists, a row each, and how many others there are.
+pub(super) fn domain_table<const N: usize>(
+    report: &ConstraintReport,
+    headings: [&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+) -> String {
+    let more = (report.domain_count as usize).saturating_sub(report.domains.len());
+    let more = and_more("  ", more, "domains", "--all lists them");
+    if report.domains.is_empty() {
+        return more;
     }
+    table("  ", headings, rows) + &more
 }

@@ -5,10 +5,8 @@ use anstyle::AnsiColor;
 use super::bars::{Bar, BarScale};
 use super::constraint;
 use super::layout::paragraph;
-use super::style::{BAD, GOOD, HEADING, styled};
-use super::table::table;
-use super::text::{Head, and_more, not_checked, number, plural};
-use crate::explain::among;
+use super::text::{BAD, GOOD, HEADING, Head, not_checked, number, plural, styled};
+use crate::explain::{among, quoted};
 use crate::proto::v1::constraint_insight::Minimum;
 use crate::proto::v1::left_out::Cause;
 use crate::proto::v1::{
@@ -186,7 +184,7 @@ fn domains(
         let (good, said) = verdict(constraint, domain, insight);
         let style = if good { GOOD } else { BAD };
         [
-            constraint::value_text(domain),
+            quoted(&domain.value),
             number(domain.matching_pods),
             number(insight.matching_pods_after),
             format!(
@@ -199,7 +197,5 @@ fn domains(
         ]
     });
     let headings = ["DOMAIN", "PODS", "AFTER", "USABLE", "", ""];
-    let more = report.domain_count - report.domains.len() as i64;
-    let more = usize::try_from(more).unwrap_or(0);
-    table("  ", headings, rows) + &and_more("  ", more, "domains", "--all lists them")
+    constraint::domain_table(report, headings, rows)
 }

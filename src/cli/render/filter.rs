@@ -1,9 +1,7 @@
 //! The answer of Filter.
 
 use super::constraint;
-use super::style::{BAD, GOOD, styled};
-use super::table::table;
-use super::text::{Head, and_more, not_checked, number, plural};
+use super::text::{BAD, GOOD, Head, not_checked, number, plural, styled};
 use crate::proto::v1::{Code, FilterResponse, NodeVerdict};
 
 /// The answer as text: summary, nodes, constraints.
@@ -36,10 +34,6 @@ fn summary(answer: &FilterResponse) -> String {
 
 fn nodes(head: &Head, answer: &FilterResponse) -> String {
     let count = answer.feasible.len() + answer.infeasible.len();
-    if count == 0 {
-        return String::new();
-    }
-    let listed = head.listed(count);
     let feasible = answer
         .feasible
         .iter()
@@ -51,9 +45,9 @@ fn nodes(head: &Head, answer: &FilterResponse) -> String {
             reason(verdict, answer),
         ]
     });
-    let rows = feasible.chain(infeasible).take(listed);
-    let rest = and_more("", count - listed, "nodes", "--all lists them");
-    format!("\n{}{rest}", table("", ["NODE", "VERDICT", "REASON"], rows))
+    let rows = feasible.chain(infeasible);
+    let headings = ["NODE", "VERDICT", "REASON"];
+    head.nodes(headings, count, rows, "--all lists them")
 }
 
 fn verdict_text(verdict: &NodeVerdict) -> &'static str {

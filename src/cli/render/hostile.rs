@@ -1,12 +1,10 @@
 //! Answers that hold what a terminal would obey.
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::cli::output::{AnswerFormat, json as as_json, shown};
-use crate::cli::replayed::Replayed;
 use crate::proto::v1::{ListReservationsResponse, ListSnapshotsResponse};
 use crate::visible;
 
@@ -64,7 +62,7 @@ fn is_quiet(text: &str) -> bool {
 
 /// Shows as text, as names and as JSON what an answer holds.
 fn check<T: Serialize + for<'de> Deserialize<'de>>(kind: &str, table: impl Fn(&T) -> String) {
-    let of = |string: &str| -> T { read(answer(kind, string)) };
+    let of = |string: &str| -> T { super::tests::answer(answer(kind, string)) };
     let hostile = of(HOSTILE);
     let seen = visible::text(HOSTILE);
     // Like text that was already made visible: nothing else gets through.
@@ -80,10 +78,6 @@ fn check<T: Serialize + for<'de> Deserialize<'de>>(kind: &str, table: impl Fn(&T
         again,
         serde_json::to_value(&hostile).expect("it is written")
     );
-}
-
-fn read<T: DeserializeOwned>(value: Value) -> T {
-    serde_json::from_value(value).expect("the fixture is an answer")
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 
-use super::style::{BAD, GOOD, HEADING, styled};
+use super::text::{BAD, GOOD, HEADING, styled};
 use crate::cli::lint::finding::LintFinding;
 use crate::cli::lint::rule::Severity;
 use crate::explain::plural;

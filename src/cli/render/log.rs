@@ -2,8 +2,7 @@
 
 use std::time::SystemTime;
 
-use super::table::table;
-use super::text::number;
+use super::text::{number, table};
 use crate::log::Bounds;
 use crate::log::audit::Audit;
 

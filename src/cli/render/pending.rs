@@ -2,8 +2,7 @@
 
 use super::layout::paragraph;
 use super::spread::name_of_workload;
-use super::style::{BAD, GOOD, HEADING, styled};
-use super::text::{not_checked, number, plural, source_line};
+use super::text::{BAD, GOOD, HEADING, not_checked, number, plural, source_line, styled};
 use crate::cli::pending::{PendingPods, PendingWorkload};
 use crate::explain::verb;
 use crate::visible;

@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::bars::BarScale;
-use super::constraint::value_text;
-use super::style::{BAD, GOOD, HEADING, styled};
-use super::table::table;
-use super::text::{Head, and_more, not_checked, number};
+use super::text::{BAD, GOOD, HEADING, Head, and_more, not_checked, number, styled, table};
+use crate::explain::quoted;
 use crate::proto::v1::{ConstraintReport, PlaceResponse};
 
 /// The answer as text: summary, picks by node, constraints before and after.
@@ -59,17 +57,10 @@ fn nodes(head: &Head, answer: &PlaceResponse) -> String {
             None => rows.push((&placement.node, 1, placement.score)),
         }
     }
-    if rows.is_empty() {
-        return String::new();
-    }
-    let listed = head.listed(rows.len());
-    let rest = and_more("", rows.len() - listed, "nodes", "--all lists them");
-    let rows = rows.into_iter().take(listed);
+    let (headings, count) = (["NODE", "PICKS", "FIRST SCORE"], rows.len());
+    let rows = rows.into_iter();
     let rows = rows.map(|(node, picks, score)| [node.to_owned(), number(picks), number(score)]);
-    format!(
-        "\n{}{rest}",
-        table("", ["NODE", "PICKS", "FIRST SCORE"], rows)
-    )
+    head.nodes(headings, count, rows, "--all lists them")
 }
 
 /// What counts in each domain: `#` before, `+` added.
@@ -87,13 +78,8 @@ fn bars(head: &Head, before: Option<&ConstraintReport>, after: &ConstraintReport
     );
     let domains = before.into_iter().flat_map(|report| &report.domains);
     let counts: BTreeMap<&str, i64> = domains.map(|d| (&*d.value, d.matching_pods)).collect();
-    let most = after
-        .domains
-        .iter()
-        .map(|d| d.matching_pods)
-        .max()
-        .unwrap_or(0);
-    let scale = BarScale::of_growth(most);
+    let most = after.domains.iter().map(|d| d.matching_pods).max();
+    let scale = BarScale::of_growth(most.unwrap_or(0));
     let mut domains: Vec<_> = after.domains.iter().collect();
     domains.sort_by(|a, b| a.value.cmp(&b.value));
     let listed = head.listed(domains.len());
@@ -102,7 +88,7 @@ fn bars(head: &Head, before: Option<&ConstraintReport>, after: &ConstraintReport
         let now = domain.matching_pods;
         let then = counts.get(&*domain.value).copied().unwrap_or(0);
         [
-            value_text(domain),
+            quoted(&domain.value),
             number(then),
             number(now),
             scale.draw_growth(then, now, GOOD),

@@ -1,40 +1,85 @@
 //! What a replay came to.
 
-use super::style::{BAD, GOOD, HEADING, styled};
-use super::text::number;
-use crate::cli::replayed::{Different, Replayed};
+use serde::{Deserialize, Serialize};
+
+use super::text::{BAD, GOOD, HEADING, number, styled};
+use crate::decision_log::AnswerDifference;
+
+/// What a replay came to.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Replayed {
+    /// Name of the snapshot.
+    pub(crate) snapshot: String,
+    /// Epoch of the state, if it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) epoch: Option<String>,
+    /// Revision of the state, if it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) revision: Option<i64>,
+    /// Decisions that came out the same.
+    pub(crate) same: usize,
+    /// Decisions that were left out, for they were made on other revisions.
+    pub(crate) left_out: usize,
+    /// Lines about other snapshots.
+    pub(crate) of_other_snapshots: usize,
+    /// Lines that could not be read, such as one that was cut off.
+    pub(crate) unreadable: usize,
+    /// Decisions that came out differently, in the order of the log.
+    pub(crate) different: Vec<Different>,
+}
+
+/// A decision that came out differently.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Different {
+    /// Its id in the log.
+    pub(crate) id: String,
+    /// When it was made.
+    pub(crate) time: String,
+    /// The RPC.
+    pub(crate) rpc: String,
+    /// Namespace and name of the pod; the name may be empty.
+    pub(crate) pod: String,
+    /// Epoch that it saw.
+    pub(crate) epoch: String,
+    /// Revision that it saw.
+    pub(crate) revision: i64,
+    /// Whether the state is of that revision; absent when it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) same_revision: Option<bool>,
+    /// Where it differs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) differences: Vec<AnswerDifference>,
+    /// Why it is refused now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) refused: Option<String>,
+}
 
 /// A summary, and each decision that differs with both values.
 pub(crate) fn replayed(replayed: &Replayed) -> String {
-    let count = |count: usize| number(i64::try_from(count).unwrap_or(i64::MAX));
     let state = match replayed.revision {
         Some(revision) => format!("revision {revision}"),
         None => "of which the revision is not known".to_owned(),
     };
     let different = replayed.different.len();
     let all = replayed.same + different;
-    let verdict = match different {
-        0 => styled(
-            GOOD.bold(),
-            &format!("same: all of {} decisions", count(all)),
-        ),
+    let (style, verdict) = match different {
+        0 => (GOOD, format!("same: all of {} decisions", number(all))),
         _ => {
-            let line = format!(
-                "different: {} of {} decisions",
-                count(different),
-                count(all)
-            );
-            styled(BAD.bold(), &line)
+            let (different, all) = (number(different), number(all));
+            (BAD, format!("different: {different} of {all} decisions"))
         }
     };
+    let verdict = styled(style.bold(), &verdict);
     let mut text = format!("snapshot {:?}, {state}\n{verdict}\n", replayed.snapshot);
     let aside = [
         (replayed.left_out, "left out, of other revisions"),
         (replayed.of_other_snapshots, "left out, of other snapshots"),
         (replayed.unreadable, "lines that are no decision"),
     ];
-    for (number, what) in aside.into_iter().filter(|(number, _)| *number > 0) {
-        text.push_str(&format!("  {} {what}\n", count(number)));
+    for (count, what) in aside.into_iter().filter(|(count, _)| *count > 0) {
+        text.push_str(&format!("  {} {what}\n", number(count)));
     }
     text.extend(replayed.different.iter().map(one));
     text

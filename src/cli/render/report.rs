@@ -3,9 +3,7 @@
 use super::coverage;
 use super::layout::paragraph;
 use super::spread;
-use super::style::{BAD, GOOD, HEADING, styled};
-use super::table::table;
-use super::text::{number, plural, source_line};
+use super::text::{BAD, GOOD, HEADING, number, plural, source_line, styled, table};
 use crate::cli::report::{ClusterReport, Unbalanced};
 
 /// How the score is made.

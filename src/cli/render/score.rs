@@ -1,8 +1,7 @@
 //! The answer of Score.
 
 use super::constraint;
-use super::table::table;
-use super::text::{Head, and_more, not_checked, number};
+use super::text::{Head, not_checked, number};
 use crate::proto::v1::{NodeScore, ScoreResponse};
 
 /// The answer as text: nodes in the order of the answer, constraints.
@@ -23,11 +22,7 @@ pub(crate) fn score(head: &Head, answer: &ScoreResponse) -> String {
 }
 
 fn nodes(head: &Head, scores: &[NodeScore]) -> String {
-    if scores.is_empty() {
-        return String::new();
-    }
-    let listed = head.listed(scores.len());
-    let rows = scores[..listed].iter().map(|score| {
+    let rows = scores.iter().map(|score| {
         [
             score.node.clone(),
             number(score.score),
@@ -38,14 +33,7 @@ fn nodes(head: &Head, scores: &[NodeScore]) -> String {
             },
         ]
     });
-    let rest = and_more(
-        "",
-        scores.len() - listed,
-        "nodes",
-        "--all lists them, --top the best",
-    );
-    format!(
-        "\n{}{rest}",
-        table("", ["NODE", "SCORE", "RAW", "NOTE"], rows)
-    )
+    let headings = ["NODE", "SCORE", "RAW", "NOTE"];
+    let how = "--all lists them, --top the best";
+    head.nodes(headings, scores.len(), rows, how)
 }

@@ -1,13 +1,16 @@
-//! Snapshots.
+//! Snapshots, of servers and in state directories: what they are, their
+//! reservations, and what checking them found.
 
 use std::time::{Duration, UNIX_EPOCH};
 
 use indicatif::HumanBytes;
 use pbjson_types::Timestamp;
 
-use super::table::table;
-use super::text::number;
-use crate::proto::v1::{DefaultConstraints, Snapshot};
+use super::text::{number, table};
+use crate::proto::v1::{
+    DefaultConstraints, HeldPlacement, Mismatch, Snapshot, VerifySnapshotResponse,
+};
+use crate::store::{Described, Loss, Repaired};
 
 /// A line for each snapshot.
 pub(crate) fn snapshots(snapshots: &[Snapshot]) -> String {
@@ -69,7 +72,132 @@ fn defaults(defaults: Option<&DefaultConstraints>) -> String {
     }
 }
 
-pub(super) fn yes_no(value: bool) -> &'static str {
+/// A line for each reservation.
+pub(crate) fn reservations(held: &[HeldPlacement]) -> String {
+    if held.is_empty() {
+        return "no reservations\n".to_owned();
+    }
+    let rows = held.iter().map(|held| {
+        let pod = held.pod.as_ref().map(|pod| match pod.name.as_str() {
+            "" => format!("uid {}", pod.uid),
+            name => name.to_owned(),
+        });
+        [
+            held.id.clone(),
+            held.owner.clone(),
+            held.namespace.clone(),
+            held.node.clone(),
+            time(held.expire_time.as_ref()),
+            pod.unwrap_or_else(|| "-".to_owned()),
+        ]
+    });
+    let headings = [
+        "ID",
+        "OWNER",
+        "NAMESPACE",
+        "NODE",
+        "EXPIRES",
+        "CONFIRMED FOR",
+    ];
+    table("", headings, rows)
+}
+
+/// A line that all is well, or each mismatch with both values.
+pub(crate) fn verified(snapshot: &str, answer: &VerifySnapshotResponse) -> String {
+    let checked = format!(
+        "snapshot {snapshot:?}, revision {}: views {}, partitions {}, label sets {}, nodes {}, pods \
+         {}\n",
+        answer.revision,
+        number(answer.view_count),
+        number(answer.partition_count),
+        number(answer.label_set_count),
+        number(answer.node_count),
+        number(answer.pod_count),
+    );
+    if answer.mismatch_count == 0 {
+        return format!("OK: {checked}");
+    }
+    let mut text = format!(
+        "DRIFT: {checked}mismatches: {}\n",
+        number(answer.mismatch_count)
+    );
+    text.extend(answer.mismatches.iter().map(mismatch));
+    let unlisted = answer.mismatch_count - answer.mismatches.len() as i64;
+    if unlisted > 0 {
+        text += &format!("  ... and {} more\n", number(unlisted));
+    }
+    text
+}
+
+fn mismatch(found: &Mismatch) -> String {
+    let place = match found.namespace.as_str() {
+        "" => String::new(),
+        namespace => format!("namespace {namespace}: "),
+    };
+    format!(
+        "  {place}{}: {}: kept {}, recounted {}\n",
+        found.subject, found.aspect, found.kept, found.recounted
+    )
+}
+
+/// A line for each snapshot of a state directory.
+pub(crate) fn states(all: &[Described]) -> String {
+    if all.is_empty() {
+        return "no snapshots\n".to_owned();
+    }
+    let rows = all.iter().map(|snapshot| {
+        [
+            snapshot.name.clone(),
+            snapshot.epoch.clone(),
+            snapshot.revision.to_string(),
+            yes_no(snapshot.synced).to_owned(),
+            number(snapshot.objects),
+            number(snapshot.reservations),
+            humantime::format_rfc3339_seconds(snapshot.updated).to_string(),
+        ]
+    });
+    let headings = [
+        "NAME",
+        "EPOCH",
+        "REVISION",
+        "SYNCED",
+        "OBJECTS",
+        "RESERVATIONS",
+        "UPDATED",
+    ];
+    table("", headings, rows)
+}
+
+/// What is missing of a state directory that is not damaged.
+pub(crate) fn loss(loss: Option<Loss>) -> String {
+    match loss {
+        None => "everything is whole\n".to_owned(),
+        Some(loss) => format!("what is there is whole, but {loss}; snapshots get new epochs\n"),
+    }
+}
+
+/// What a repair did.
+pub(crate) fn repaired(repaired: &Repaired) -> String {
+    let Some(kept_aside) = &repaired.kept_aside else {
+        return format!("nothing to repair: {}", loss(repaired.loss));
+    };
+    let mut text = String::new();
+    for name in &repaired.whole {
+        text += &format!("kept  {name:?}\n");
+    }
+    for (name, why) in &repaired.lost {
+        text += &format!("lost  {name:?}: {why}; feed it again\n");
+    }
+    if let Some(why) = &repaired.unreadable {
+        text += &format!("lost  all snapshots that are not named here: {why}\n");
+    }
+    if repaired.loss.is_some() {
+        text += &loss(repaired.loss);
+    }
+    text + &format!("the damaged file is {}\n", kept_aside.display())
+}
+
+fn yes_no(value: bool) -> &'static str {
     if value { "yes" } else { "no" }
 }
 
@@ -78,7 +206,7 @@ fn bytes(count: i64) -> String {
 }
 
 /// RFC 3339, to the second; `-` for none.
-pub(super) fn time(time: Option<&Timestamp>) -> String {
+fn time(time: Option<&Timestamp>) -> String {
     let seconds = time.and_then(|time| u64::try_from(time.seconds).ok());
     let since = seconds.and_then(|seconds| UNIX_EPOCH.checked_add(Duration::from_secs(seconds)));
     since.map_or("-".to_owned(), |time| {

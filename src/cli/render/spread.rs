@@ -7,9 +7,8 @@ use anstyle::Style;
 use super::bars::{Bar, BarScale};
 use super::coverage;
 use super::layout::paragraph;
-use super::style::{BAD, GOOD, HEADING, styled};
-use super::table::table;
-use super::text::{and_more, number, plural, source_line};
+use super::text::{BAD, GOOD, HEADING, and_more, number, plural, source_line, styled, table};
+use crate::explain::quoted;
 use crate::matching::selector_text;
 use crate::proto::v1::{
     DescribeSpreadResponse, DomainSpread, LabelSelector, TopologySpread, WorkloadSpread,
@@ -39,7 +38,7 @@ pub(crate) fn spread(about: &SpreadOf<'_>, answer: &DescribeSpreadResponse) -> S
     }
     if about.bars {
         let workloads = answer.workloads.iter();
-        text.extend(workloads.map(|spread| format!("\n{}", whole(about, spread))));
+        text.extend(workloads.map(|spread| format!("\n{}", whole(about.selector, spread))));
     } else if !answer.workloads.is_empty() {
         text.push_str(&format!("\n{}", violations("", answer)));
     }
@@ -69,7 +68,8 @@ pub(super) fn headline(
     answer: &DescribeSpreadResponse,
 ) -> (String, Vec<String>) {
     if !about.all {
-        let named = answer.workloads.first().map(|spread| title(about, spread));
+        let named = answer.workloads.first();
+        let named = named.map(|spread| title(about.selector, spread));
         return (named.unwrap_or_default(), Vec::new());
     }
     let (first, mut more) = match about.by {
@@ -199,14 +199,7 @@ fn pods(spread: &WorkloadSpread) -> String {
 }
 
 fn share(domain: &DomainSpread) -> String {
-    format!("{} {}", value(domain), number(domain.matching_pods))
-}
-
-pub(super) fn value(domain: &DomainSpread) -> &str {
-    match domain.value.as_str() {
-        "" => "\"\"",
-        value => value,
-    }
+    format!("{} {}", quoted(&domain.value), number(domain.matching_pods))
 }
 
 /// What it is spread over, e.g. `zone, max skew 1, DoNotSchedule`.
@@ -235,8 +228,8 @@ fn skew(topology: &TopologySpread) -> String {
 }
 
 /// What a workload is called above its domains.
-pub(super) fn title(about: &SpreadOf<'_>, spread: &WorkloadSpread) -> String {
-    let name = match about.selector.map(selector_text) {
+pub(super) fn title(selector: Option<&LabelSelector>, spread: &WorkloadSpread) -> String {
+    let name = match selector.map(selector_text) {
         Some(selector) if selector.is_empty() => "all pods".to_owned(),
         Some(selector) => format!("pods with {selector}"),
         None => workload_name(spread),
@@ -245,8 +238,8 @@ pub(super) fn title(about: &SpreadOf<'_>, spread: &WorkloadSpread) -> String {
 }
 
 /// One workload with all its domains.
-fn whole(about: &SpreadOf<'_>, spread: &WorkloadSpread) -> String {
-    let title = title(about, spread);
+fn whole(selector: Option<&LabelSelector>, spread: &WorkloadSpread) -> String {
+    let title = title(selector, spread);
     let mut pods = plural(spread.pod_count, "pod");
     if spread.pending_count > 0 {
         pods.push_str(&format!(
@@ -320,7 +313,7 @@ fn domains(topology: &TopologySpread) -> String {
         let within = max_skew.is_none_or(|max| domain.skew <= max);
         let style = if within { GOOD } else { BAD };
         [
-            value(domain).to_owned(),
+            quoted(&domain.value),
             number(domain.matching_pods),
             number(domain.skew),
             number(domain.eligible_nodes),

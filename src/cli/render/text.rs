@@ -1,12 +1,24 @@
-//! Numbers and lines that several answers have.
+//! Colours, tables and lines that several answers have.
 
-use super::layout::paragraph;
+use std::io::Write;
+
+use anstyle::{AnsiColor, Style};
+use tabwriter::TabWriter;
+
+use super::layout::{GAP, columns, fitted, paragraph};
 pub(super) use crate::explain::{number, plural};
 use crate::proto::v1::DefaultsKind;
 use crate::visible;
 
 /// Nodes that a table lists unless all are wanted.
 const LISTED_NODES: usize = 50;
+
+/// Headings of columns and sections.
+pub(super) const HEADING: Style = Style::new().bold();
+/// What admits the pod.
+pub(super) const GOOD: Style = AnsiColor::Green.on_default();
+/// What keeps it out.
+pub(super) const BAD: Style = AnsiColor::Red.on_default();
 
 /// What is said above an answer.
 pub(crate) struct Head<'a> {
@@ -47,7 +59,23 @@ impl Head<'_> {
         )
     }
 
-    /// How many of `count` nodes to list.
+    /// A table of `count` nodes, cut unless all are wanted; `how` to see the others.
+    pub(super) fn nodes<const N: usize>(
+        &self,
+        headings: [&str; N],
+        count: usize,
+        rows: impl Iterator<Item = [String; N]>,
+        how: &str,
+    ) -> String {
+        if count == 0 {
+            return String::new();
+        }
+        let listed = self.listed(count);
+        let rest = and_more("", count - listed, "nodes", how);
+        format!("\n{}{rest}", table("", headings, rows.take(listed)))
+    }
+
+    /// How many of `count` to list.
     pub(super) fn listed(&self, count: usize) -> usize {
         if self.all {
             count
@@ -85,12 +113,41 @@ pub(super) fn and_more(indent: &str, count: usize, what: &str, how: &str) -> Str
 
 /// A line that names the fields of a pod that nobody checked, if there are any.
 pub(crate) fn not_checked(fields: &[String]) -> String {
-    match fields {
-        [] => String::new(),
-        fields => paragraph(
-            &format!("not checked: {}", fields.join(", ")),
-            "",
-            str::to_owned,
-        ),
+    if fields.is_empty() {
+        return String::new();
     }
+    let fields = fields.join(", ");
+    paragraph(&format!("not checked: {fields}"), "", str::to_owned)
+}
+
+/// `text` in `style`; nothing stays nothing.
+pub(super) fn styled(style: Style, text: &str) -> String {
+    if text.is_empty() {
+        return String::new();
+    }
+    format!("{style}{text}{style:#}")
+}
+
+/// Rows under headings, aligned, as wide as the output. Each line starts with
+/// `indent`.
+pub(super) fn table<const N: usize>(
+    indent: &str,
+    headings: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> String {
+    let headings = headings.map(|heading| styled(HEADING, heading));
+    let rows: Vec<[String; N]> = std::iter::once(headings).chain(rows).collect();
+    let rows = match columns() {
+        Some(columns) => fitted(rows, columns.saturating_sub(indent.len())),
+        None => rows,
+    };
+    let mut aligned = TabWriter::new(Vec::new()).padding(GAP).ansi(true);
+    for row in rows {
+        writeln!(aligned, "{indent}{}", row.join("\t")).expect("a buffer takes everything");
+    }
+    let bytes = aligned.into_inner().expect("a buffer takes everything");
+    let text = String::from_utf8(bytes).expect("only UTF-8 was written");
+    text.lines()
+        .map(|line| line.trim_end().to_owned() + "\n")
+        .collect()
 }

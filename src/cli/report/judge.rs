@@ -87,13 +87,13 @@ impl Score {
 }
 
 /// Judges a cluster by what its constraints come to, and by how its workloads
-/// are spread over `key` and over nodes.
+/// are spread over the label key `by` and over nodes.
 pub(super) fn report(
     snapshot: &Snapshot,
     constraints: DescribeSpreadResponse,
-    key: &str,
-    by_key: Option<&DescribeSpreadResponse>,
-    by_node: Option<&DescribeSpreadResponse>,
+    by: String,
+    ranked: &[WorkloadSpread],
+    by_node: &[WorkloadSpread],
 ) -> ClusterReport {
     let violating: HashSet<String> = constraints
         .workloads
@@ -101,9 +101,7 @@ pub(super) fn report(
         .filter(|spread| violates_hard(spread))
         .map(render::full_name)
         .collect();
-    let ranked = by_key.map_or(&[][..], |answer| &answer.workloads);
-    let could_be_even = ranked.iter().filter_map(unbalanced);
-    let could_be_even: Vec<Unbalanced> = could_be_even.collect();
+    let could_be_even: Vec<Unbalanced> = ranked.iter().filter_map(unbalanced).collect();
     let earned = could_be_even
         .iter()
         .map(|one| match violating.contains(&one.workload) {
@@ -123,7 +121,7 @@ pub(super) fn report(
         revision: constraints.revision,
         node_count: snapshot.node_count,
         pod_count: snapshot.pod_count,
-        by: key.to_owned(),
+        by,
         score,
         risks: risks(ranked, by_node),
         constraints,
@@ -160,8 +158,7 @@ fn unbalanced(spread: &WorkloadSpread) -> Option<Unbalanced> {
 }
 
 /// The workloads that are all in one domain, or on one node.
-fn risks(ranked: &[WorkloadSpread], by_node: Option<&DescribeSpreadResponse>) -> Vec<Risk> {
-    let by_node = by_node.map_or(&[][..], |answer| &answer.workloads);
+fn risks(ranked: &[WorkloadSpread], by_node: &[WorkloadSpread]) -> Vec<Risk> {
     let mut named = HashSet::new();
     let mut risks = Vec::new();
     // What is on one node is in one zone, too: the worse is told.

@@ -7,13 +7,13 @@ use clap::{Args, ValueEnum};
 
 pub(crate) use judge::{ClusterReport, Risk, Unbalanced};
 
-use super::backend::{Client, rpc};
+use super::backend::Client;
 use super::exit::Exit;
 use super::output::{self, AnswerFormat};
 use super::render;
 use super::source;
 use super::spread::{PAGE_SIZE, ask_all};
-use crate::proto::v1::{DescribeSpreadRequest, DescribeSpreadResponse, GetSnapshotRequest};
+use crate::proto::v1::{DescribeSpreadRequest, DescribeSpreadResponse};
 
 /// The label of nodes by which they are told apart.
 const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -36,14 +36,8 @@ Exit codes:
   3  the server could not be reached, or did not answer in time")]
 pub(crate) struct ReportCommand {
     /// Namespace; by default all
-    #[arg(
-        short,
-        long,
-        value_name = "NAMESPACE",
-        default_value = "",
-        hide_default_value = true
-    )]
-    namespace: String,
+    #[arg(short, long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
 
     /// All namespaces, which is the default
     #[arg(short = 'A', long, conflicts_with = "namespace")]
@@ -91,45 +85,41 @@ impl ReportCommand {
                 let origin = self.state.origin();
                 let page = output::shown(&report, |report| render::report_html(&origin, report));
                 output::print_bytes(page.as_bytes())?;
-                return Ok(Exit::of_violations(report.constraints.violating_count));
+                return Ok(Exit::of(report.constraints.violating_count == 0));
             }
         };
         let title = self.state.title();
         let table = |report: &_| render::report(&title, report);
         output::print(&format.render(&report, table, |_| Vec::new())?)?;
-        Ok(Exit::of_violations(report.constraints.violating_count))
+        Ok(Exit::of(report.constraints.violating_count == 0))
     }
 
     async fn gather(&self, client: &Client) -> Result<ClusterReport> {
-        let request = GetSnapshotRequest {
-            snapshot: self.state.snapshot().to_owned(),
-        };
-        let snapshot = client.call(request, rpc!(get_snapshot)).await?;
-        let snapshot = snapshot.snapshot.unwrap_or_default();
+        let snapshot = client.describe(self.state.snapshot()).await?;
         let constraints = self.describe(client, "").await?;
         let key = self.by.as_deref();
         let key = key
             .or(render::suggested_key(&constraints))
             .map(str::to_owned);
         let by_key = match &key {
-            Some(key) => Some(self.describe(client, key).await?),
-            None => None,
+            Some(key) => self.describe(client, key).await?.workloads,
+            None => Vec::new(),
         };
         let has_names = constraints
             .topology_keys
             .iter()
             .any(|it| it.key == HOSTNAME);
         let by_node = match has_names && key.as_deref() != Some(HOSTNAME) {
-            true => Some(self.describe(client, HOSTNAME).await?),
-            false => None,
+            true => self.describe(client, HOSTNAME).await?.workloads,
+            false => Vec::new(),
         };
         let key = key.unwrap_or_default();
         Ok(judge::report(
             &snapshot,
             constraints,
-            &key,
-            by_key.as_ref(),
-            by_node.as_ref(),
+            key,
+            &by_key,
+            &by_node,
         ))
     }
 
@@ -137,7 +127,7 @@ impl ReportCommand {
     async fn describe(&self, client: &Client, key: &str) -> Result<DescribeSpreadResponse> {
         let request = DescribeSpreadRequest {
             snapshot: self.state.snapshot().to_owned(),
-            namespace: self.namespace.clone(),
+            namespace: self.namespace.clone().unwrap_or_default(),
             topology_key: key.to_owned(),
             page_size: PAGE_SIZE,
             max_domains: match key {

@@ -2,11 +2,11 @@
 
 use maud::{Markup, html};
 
-use super::bar;
-use super::page::{Column, Page, more_domains, number_cell, table};
+use super::page::{Column, Page, bar_cell, longest_bar, more_domains, number_cell, table};
 use crate::cli::render::constraint;
 use crate::cli::render::explain::{bar as bar_of, is_hard, left_out_text, limit, minimum, verdict};
 use crate::cli::render::text::{Head, Provenance, TAKEN_OUT, number, plural};
+use crate::explain::quoted;
 use crate::matching::selector_text;
 use crate::proto::v1::hint::Kind;
 use crate::proto::v1::{
@@ -172,7 +172,7 @@ fn domains(
 ) -> Markup {
     let pairs = || report.domains.iter().zip(&insight.domains);
     let bars = pairs().map(|(domain, insight)| bar_of(report, domain, insight, constraint));
-    let longest = bar::longest(bars);
+    let longest = longest_bar(bars);
     let more = report.domain_count - report.domains.len() as i64;
     let usable = "nodes that the pod could use, of those that count";
     let head = [
@@ -183,12 +183,10 @@ fn domains(
         Column::Bars(legend(constraint)),
         Column::Text("Verdict"),
     ];
-    let rows: Vec<Markup> = pairs()
-        .map(|(domain, insight)| row(report, domain, insight, constraint, longest))
-        .collect();
+    let rows = pairs().map(|(domain, insight)| row(report, domain, insight, constraint, longest));
     let label = format!("Domains of {}", constraint.topology_key);
     html! {
-        (table("domains", &label, "domain", &head, &rows))
+        (table("domains", &label, "domain", &head, rows))
         (more_domains(more, "--all"))
     }
 }
@@ -226,11 +224,11 @@ fn row(
     );
     html! {
         tr.good[good].bad[!good] {
-            th scope="row" { (constraint::value_text(domain)) }
+            th scope="row" { (quoted(&domain.value)) }
             (number_cell("pods", &number(domain.matching_pods)))
             (number_cell("after", &number(insight.matching_pods_after)))
             (number_cell("usable nodes", &usable))
-            (bar::cell(shown, longest, &said_of_bar))
+            (bar_cell(shown, longest, &said_of_bar))
             td.said { (said) }
         }
     }
@@ -254,7 +252,6 @@ fn nodes(answer: &ExplainResponse) -> Markup {
             }
         }
     });
-    let infeasible: Vec<Markup> = infeasible.collect();
     html! {
         @if !answer.feasible.is_empty() {
             details {
@@ -265,7 +262,7 @@ fn nodes(answer: &ExplainResponse) -> Markup {
         @if !answer.infeasible.is_empty() {
             details {
                 summary { (plural(answer.infeasible.len(), "infeasible node")) }
-                (table("list", "Infeasible nodes", "node", &head, &infeasible))
+                (table("list", "Infeasible nodes", "node", &head, infeasible))
             }
         }
     }

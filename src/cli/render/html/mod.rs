@@ -2,7 +2,6 @@
 //! no font, no image from elsewhere. Texts are escaped by the macro that writes
 //! them.
 
-mod bar;
 mod explain;
 mod page;
 mod report;

@@ -1,8 +1,9 @@
 //! What all pages have: a head that loads nothing, a foot that says where the
-//! answer is from, and tables that fold.
+//! answer is from, and tables that fold, with their bars.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use crate::cli::render::bars::Bar;
 use crate::cli::render::text::{Provenance, defaults_text, plural};
 use crate::proto::v1::DefaultsKind;
 
@@ -105,10 +106,11 @@ pub(super) fn listed(
     heading: &Markup,
     label: &str,
     head: &[Column<'_>],
-    rows: &[Markup],
+    rows: impl Iterator<Item = Markup>,
 ) -> Markup {
+    let mut rows = rows.peekable();
     html! {
-        @if !rows.is_empty() {
+        @if rows.peek().is_some() {
             section {
                 h2 { (heading) }
                 (table("list", label, "workload", head, rows))
@@ -133,8 +135,9 @@ pub(super) fn table(
     label: &str,
     what: &str,
     head: &[Column<'_>],
-    rows: &[Markup],
+    rows: impl Iterator<Item = Markup>,
 ) -> Markup {
+    let rows: Vec<Markup> = rows.collect();
     let shown = match rows.len() {
         few if few <= SHOWN + FEW => few,
         _ => SHOWN,
@@ -164,4 +167,31 @@ pub(super) fn table(
 /// A cell with a number, which says its column where there is no heading.
 pub(super) fn number_cell(column: &str, text: &str) -> Markup {
     html! { td.number data-column=(column) { (text) } }
+}
+
+/// What the whole width of a table's bars stands for.
+pub(super) fn longest_bar(bars: impl Iterator<Item = Bar>) -> i64 {
+    let ends = bars.map(|bar| (bar.count + bar.added).max(bar.limit.unwrap_or(0)));
+    ends.max().unwrap_or(1).max(1)
+}
+
+/// The cell with a bar whose whole width stands for `longest`. `label` says it in
+/// words.
+pub(super) fn bar_cell(bar: Bar, longest: i64, label: &str) -> Markup {
+    let percent = |count: i64| format!("{:.2}%", count as f64 * 100.0 / longest as f64);
+    let style = format!(
+        "--count:{};--added:{};--limit:{}",
+        percent(bar.count),
+        percent(bar.added),
+        percent(bar.limit.unwrap_or(0)),
+    );
+    html! {
+        td.bars {
+            div.bar.limited[bar.limit.is_some()] role="img" aria-label=(label) style=(style) {
+                span.room {} span.pods {}
+                @if bar.added > 0 { span.added {} }
+                span.limit {}
+            }
+        }
+    }
 }

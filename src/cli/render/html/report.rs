@@ -5,23 +5,14 @@ use maud::{Markup, html};
 use super::page::{Column, Page, header, listed, number_cell};
 use super::spread::workload;
 use crate::cli::render::report::{FORMULA, counts, coverage_lines};
-use crate::cli::render::spread::SpreadOf;
 use crate::cli::render::text::{Provenance, number};
 use crate::cli::report::{ClusterReport, Risk, Unbalanced};
 
 /// The report as a page.
 pub(crate) fn report_html(origin: &Provenance<'_>, report: &ClusterReport) -> String {
     let good = report.constraints.violating_count == 0;
-    let about = SpreadOf {
-        snapshot: origin.snapshot,
-        by: None,
-        selector: None,
-        all: true,
-        bars: true,
-        loaded: false,
-    };
-    let formula = report.score.value.map(|_| FORMULA.to_owned());
-    let formula: Vec<String> = formula.into_iter().collect();
+    let formula = report.score.value.iter().map(|_| FORMULA.to_owned());
+    let formula: Vec<String> = formula.collect();
     let content = html! {
         (header(good, &counts(report), &report.score.sentence(), &formula))
         section {
@@ -30,7 +21,7 @@ pub(crate) fn report_html(origin: &Provenance<'_>, report: &ClusterReport) -> St
         }
         @if !report.constraints.workloads.is_empty() {
             h2 { "Violations" }
-            @for spread in &report.constraints.workloads { (workload(&about, spread)) }
+            @for spread in &report.constraints.workloads { (workload(None, spread)) }
         }
         (risks(&report.risks))
         (unbalanced(report))
@@ -60,8 +51,7 @@ fn risks(risks: &[Risk]) -> Markup {
             }
         }
     });
-    let rows: Vec<Markup> = rows.collect();
-    listed(&html! { "Risks" }, "Risks", &head, &rows)
+    listed(&html! { "Risks" }, "Risks", &head, rows)
 }
 
 fn unbalanced(report: &ClusterReport) -> Markup {
@@ -83,7 +73,7 @@ fn unbalanced(report: &ClusterReport) -> Markup {
             }
         }
     };
-    let rows: Vec<Markup> = report.unbalanced.iter().map(row).collect();
+    let rows = report.unbalanced.iter().map(row);
     let heading = html! { "Unbalanced over " code { (report.by) } };
-    listed(&heading, "Unbalanced workloads", &head, &rows)
+    listed(&heading, "Unbalanced workloads", &head, rows)
 }

@@ -2,12 +2,14 @@
 
 use maud::{Markup, html};
 
-use super::bar;
-use super::page::{Column, Page, header, more_domains, number_cell, table};
+use super::page::{Column, Page, bar_cell, header, longest_bar, more_domains, number_cell, table};
 use crate::cli::render::bars::Bar;
-use crate::cli::render::spread::{SpreadOf, bar_of, facts, headline, over, title, value};
+use crate::cli::render::spread::{SpreadOf, bar_of, facts, headline, over, title};
 use crate::cli::render::text::{Provenance, number, plural};
-use crate::proto::v1::{DescribeSpreadResponse, DomainSpread, TopologySpread, WorkloadSpread};
+use crate::explain::quoted;
+use crate::proto::v1::{
+    DescribeSpreadResponse, DomainSpread, LabelSelector, TopologySpread, WorkloadSpread,
+};
 
 /// The answer as a page.
 pub(crate) fn spread_html(
@@ -19,7 +21,7 @@ pub(crate) fn spread_html(
     let good = answer.violating_count == 0;
     let content = html! {
         (header(good, "How evenly workloads are spread", &verdict, &more))
-        @for spread in &answer.workloads { (workload(about, spread)) }
+        @for spread in &answer.workloads { (workload(about.selector, spread)) }
     };
     let page = Page {
         title: format!("Spread of {}", origin.snapshot),
@@ -32,10 +34,10 @@ pub(crate) fn spread_html(
 }
 
 /// A workload with all its topologies.
-pub(super) fn workload(about: &SpreadOf<'_>, spread: &WorkloadSpread) -> Markup {
+pub(super) fn workload(selector: Option<&LabelSelector>, spread: &WorkloadSpread) -> Markup {
     html! {
         section {
-            h2 { (title(about, spread)) ": " (plural(spread.pod_count, "pod")) }
+            h2 { (title(selector, spread)) ": " (plural(spread.pod_count, "pod")) }
             @if spread.pending_count > 0 {
                 p { (number(spread.pending_count)) " of them pending" }
             }
@@ -52,11 +54,9 @@ fn balance(topology: &TopologySpread) -> Markup {
     let max_skew = topology.constraint.as_ref().map(|c| i64::from(c.max_skew));
     let limit = max_skew.map(|max| topology.global_minimum.saturating_add(max));
     let bars = || topology.domains.iter().map(|domain| bar_of(domain, limit));
-    let longest = bar::longest(bars());
+    let longest = longest_bar(bars());
     let rows = topology.domains.iter().zip(bars());
-    let rows: Vec<Markup> = rows
-        .map(|(domain, bar)| row(domain, max_skew, bar, longest))
-        .collect();
+    let rows = rows.map(|(domain, bar)| row(domain, max_skew, bar, longest));
     let head = [
         Column::Text("Domain"),
         Column::Number("Pods"),
@@ -71,7 +71,7 @@ fn balance(topology: &TopologySpread) -> Markup {
             @for (what, said) in facts(topology) { dt { (what) } dd { (said) } }
         }
         @if !topology.domains.is_empty() {
-            (table("domains", &format!("Domains of {}", topology.topology_key), "domain", &head, &rows))
+            (table("domains", &format!("Domains of {}", topology.topology_key), "domain", &head, rows))
         }
         (more_domains(more, "--max-domains 0"))
     }
@@ -81,11 +81,11 @@ fn row(domain: &DomainSpread, max_skew: Option<i64>, bar: Bar, longest: i64) -> 
     let good = max_skew.is_none_or(|max| domain.skew <= max);
     html! {
         tr.good[good].bad[!good] {
-            th scope="row" { (value(domain)) }
+            th scope="row" { (quoted(&domain.value)) }
             (number_cell("pods", &number(domain.matching_pods)))
             (number_cell("skew", &number(domain.skew)))
             (number_cell("nodes", &number(domain.eligible_nodes)))
-            (bar::cell(bar, longest, &plural(domain.matching_pods, "pod")))
+            (bar_cell(bar, longest, &plural(domain.matching_pods, "pod")))
         }
     }
 }
