@@ -2,7 +2,7 @@
 //! server applies the same records in the same order.
 //!
 //! [`Log`] is what an engine has to offer. It is not trusted: each
-//! [`Record`] proves its place when it is read ([`record`]).
+//! [record](Body) proves its place when it is read ([`record`]).
 
 pub mod audit;
 pub mod entry_row;
@@ -16,4 +16,4 @@ pub mod record;
 pub use entry_row::{AsideRow, EntryRow, Happened, NumberedRow};
 pub use error::Error;
 pub use interface::{Blob, Blobs, Bounds, Follower, Keys, Log, Message, Source, Wait};
-pub use record::{Body, Hash, Place, Record, Unreadable, Verdict};
+pub use record::{Body, Hash, Place, Unreadable, Verdict};

@@ -88,16 +88,13 @@ impl Replica {
         let put = || self.log.blobs().put(name, blob.clone());
         self.waiting.insist(put).map_err(|error| match error {
             Error::Full(_) => JournalError::LogFull,
-            error => JournalError::Unreachable(error.to_string()),
+            error => error.into(),
         })
     }
 
     /// Writes entries that are too large for a record.
-    pub(super) fn write_entries(&self, entries: &[EntryRow]) -> Result<AsideRow, JournalError> {
-        let encoded = Entries {
-            entries: entries.to_vec(),
-        }
-        .encode_to_vec();
+    pub(super) fn write_entries(&self, entries: Vec<EntryRow>) -> Result<AsideRow, JournalError> {
+        let encoded = Entries { entries }.encode_to_vec();
         let mut writing = Writing::new((self.clock)().steady);
         for part in encoded.chunks(PART) {
             self.add(&mut writing, part)?;
@@ -117,11 +114,9 @@ impl Replica {
         let mut hashes = Vec::new();
         for index in 0..row.count as usize {
             let name = part_name(&uuid, index);
-            let part = self.waiting.insist(|| self.log.blobs().get(&name));
-            let part = part.map_err(|error| Decoding::Unreachable(error.to_string()))?;
+            let part = self.waiting.insist(|| self.log.blobs().get(&name))?;
             hashes.push(digest(&[&part]));
-            let bytes = decompress(&part).map_err(|_| Decoding::damaged())?;
-            each(bytes)?;
+            each(decompress(&part).map_err(|_| Decoding::damaged())?)?;
         }
         match whole(&hashes)[..] == row.sha256[..] {
             true => Ok(()),

@@ -1,11 +1,9 @@
 //! Where a log was read up to, and what a snapshot was then.
 
-use std::sync::Arc;
-
 use uuid::Uuid;
 
 use super::track::Reading;
-use crate::log::{EntryRow, Follower, Message, Place};
+use crate::log::{EntryRow, Log, Message, Place};
 
 /// A checkpoint, as it is kept.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -43,14 +41,14 @@ impl CheckpointRow {
         }
     }
 
-    /// Reads the log on from there, which is this place.
-    pub fn reading(&self, place: Place, follower: Arc<dyn Follower>) -> Reading {
-        let reading = Reading::from(place, follower);
-        Reading {
+    /// Reads the log of a snapshot on from there.
+    pub fn reading(&self, log: &dyn Log, name: &str) -> Option<Reading> {
+        let reading = Reading::from(self.place()?, log, name);
+        Some(Reading {
             at: self.at,
             before: self.before[..].try_into().unwrap_or(reading.before),
             ..reading
-        }
+        })
     }
 
     /// The place in the log that it is of.

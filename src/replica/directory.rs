@@ -21,15 +21,6 @@ pub struct Local {
 }
 
 impl Local {
-    /// A directory of which nothing is known yet.
-    pub fn new(store: Arc<Store>) -> Self {
-        Self {
-            store,
-            behind: Mutex::default(),
-            found: Mutex::default(),
-        }
-    }
-
     /// Whether it has not everything of a snapshot.
     pub fn is_behind(&self, snapshot: &str) -> bool {
         self.behind.lock().contains(snapshot)

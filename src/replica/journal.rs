@@ -7,7 +7,8 @@ use super::counts::note;
 use super::reading::NextMessage;
 use super::server::Replica;
 use super::track::{Condition, Reading, Track};
-use crate::log::EntryRow;
+use super::waiting::unreachable;
+use crate::log::{EntryRow, Error};
 use crate::snapshot::{
     Aside, Batch, Change, Entry, Journal, JournalError, Missed, Standing, Whole,
 };
@@ -156,8 +157,8 @@ impl Replica {
             match self.next(track, reading, within)? {
                 NextMessage::Nothing => return Ok(read),
                 NextMessage::Void => {}
-                NextMessage::Record(record, message) => {
-                    self.take_others(track, reading, (*record, message))?;
+                NextMessage::Record(body, message) => {
+                    self.take_others(track, reading, (&body, &message))?;
                 }
             }
         }
@@ -167,27 +168,15 @@ impl Replica {
     /// Reads everything that the log holds now, or a number of records of it; whether
     /// there is more.
     fn read_all(&self, track: &Track, reading: &mut Reading) -> Result<bool, JournalError> {
-        let bounds = self.waiting.until(self.log.bounds(&track.name));
-        let last = match bounds {
-            Ok(bounds) => bounds.last,
-            Err(crate::log::Error::NotFound(_)) if reading.place.sequence == 0 => {
-                return Ok(false);
-            }
-            Err(crate::log::Error::NotFound(_)) if reading.is_closed => {
-                self.read_anew(track, reading);
-                return Ok(false);
-            }
-            Err(crate::log::Error::NotFound(_)) => {
-                return Err(self.stop(track, reading, Condition::Gone));
-            }
-            Err(error) => return Err(JournalError::Unreachable(error.to_string())),
+        let last = match self.waiting.until(self.log.bounds(&track.name)) {
+            Err(Error::NotFound(_)) => return self.miss(track, reading).map(|()| false),
+            bounds => bounds?.last,
         };
         while reading.place.sequence < last && reading.ready.len() < AT_ONCE {
             // One by one: after the last one there is nothing to wait for.
             if self.read_some(track, reading, PATIENCE, 1)? == 0 {
                 note(&self.counts.stalls);
-                let why = "its end was not read in time".to_owned();
-                return Err(JournalError::Unreachable(why));
+                return Err(unreachable("its end was not read in time"));
             }
         }
         Ok(reading.place.sequence < last)

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -125,7 +125,7 @@ impl Track {
     pub fn new(name: &str, log: &dyn Log) -> Self {
         Self {
             name: name.to_owned(),
-            reading: Mutex::new(Reading::from(Place::START, log.follow(name, 0))),
+            reading: Mutex::new(Reading::from(Place::START, log, name)),
             applied: AtomicU64::new(0),
             checkpoint: AtomicU64::new(0),
             copied: Mutex::default(),
@@ -134,17 +134,9 @@ impl Track {
     }
 }
 
-impl Track {
-    /// Notes that it is read from the beginning of another log.
-    pub fn restart(&self) {
-        self.applied.store(0, Ordering::Relaxed);
-        self.checkpoint.store(0, Ordering::Relaxed);
-    }
-}
-
 impl Reading {
-    /// From a place on, where the next entry begins a snapshot.
-    pub fn from(place: Place, follower: Arc<dyn Follower>) -> Self {
+    /// Of the log of a snapshot, from a place on, where the next entry begins one.
+    pub fn from(place: Place, log: &dyn Log, name: &str) -> Self {
         Self {
             place,
             before: GENESIS,
@@ -155,7 +147,7 @@ impl Reading {
             sequence: 0,
             ready: VecDeque::new(),
             condition: Condition::Following,
-            follower,
+            follower: log.follow(name, place.sequence),
             is_closed: false,
             is_unanswered: false,
             others: Vec::new(),
