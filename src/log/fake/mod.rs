@@ -3,8 +3,7 @@
 
 mod beside;
 mod faults;
-mod keeping;
-mod messages;
+mod kept;
 mod streams;
 
 pub use faults::{Call, Fate, Faultless, Faults};

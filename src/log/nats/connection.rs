@@ -86,10 +86,7 @@ impl Access {
     pub(super) fn uses_tls(&self) -> bool {
         self.ca.is_some()
             || self.certificate.is_some()
-            || self
-                .servers
-                .iter()
-                .any(|server| server.starts_with("tls://"))
+            || self.servers.iter().any(|it| it.starts_with("tls://"))
     }
 }
 
@@ -103,8 +100,7 @@ pub(super) struct Connection {
 impl Connection {
     /// Connects once. `name` is what the servers list the connection as.
     pub(super) async fn open(access: &Access, name: &str) -> Result<Self, ConnectError> {
-        let options = options(access, name).await?;
-        Self::open_by(options, access).await
+        Self::open_by(options(access, name).await?, access).await
     }
 
     /// Connects once, to these servers and to no others of which they tell.
@@ -204,34 +200,30 @@ async fn with_credentials(
     options: ConnectOptions,
     path: &Path,
 ) -> Result<ConnectOptions, ConnectError> {
-    let bad = |error: String| ConnectError::BadFile(path.display().to_string(), error);
-    let text = tokio::fs::read_to_string(path)
-        .await
-        .map_err(|error| bad(error.to_string()))?;
+    let text = tokio::fs::read_to_string(path).await;
+    let text = text.map_err(|error| bad_file(path, error))?;
     if text.contains("BEGIN NATS USER JWT") {
-        return options
-            .credentials(&text)
-            .map_err(|error| bad(error.to_string()));
+        let options = options.credentials(&text);
+        return options.map_err(|error| bad_file(path, error));
     }
     let seed = text.trim();
     if seed.starts_with("SU") && seed.bytes().all(|c| c.is_ascii_alphanumeric()) {
         Ok(options.nkey(seed.to_owned()))
     } else {
-        Err(bad(
-            "expected credentials of NATS, or the seed of an nkey of a user".into(),
-        ))
+        let expected = "expected credentials of NATS, or the seed of an nkey of a user";
+        Err(bad_file(path, expected))
     }
 }
 
 /// A file that can be read, so that one that is missing is told by its name.
 async fn readable(path: &Path) -> Result<PathBuf, ConnectError> {
-    match tokio::fs::metadata(path).await {
-        Ok(_) => Ok(path.to_owned()),
-        Err(error) => Err(ConnectError::BadFile(
-            path.display().to_string(),
-            error.to_string(),
-        )),
-    }
+    let found = tokio::fs::metadata(path).await;
+    found.map_err(|error| bad_file(path, error))?;
+    Ok(path.to_owned())
+}
+
+fn bad_file(path: &Path, why: impl ToString) -> ConnectError {
+    ConnectError::BadFile(path.display().to_string(), why.to_string())
 }
 
 /// How long to wait before this attempt to connect again.

@@ -52,6 +52,7 @@ pub(super) struct NatsFollower {
 }
 
 /// What the task and the readers share.
+#[derive(Default)]
 struct FollowerState {
     ahead: Mutex<Ahead>,
     /// A message or an error has come.
@@ -65,6 +66,7 @@ struct FollowerState {
 }
 
 /// What was read and not taken.
+#[derive(Default)]
 struct Ahead {
     messages: VecDeque<Message>,
     bytes: usize,
@@ -86,20 +88,8 @@ impl NatsFollower {
         after: u64,
         runtime: &Handle,
     ) -> Self {
-        let shared = Arc::new(FollowerState {
-            ahead: Mutex::new(Ahead {
-                messages: VecDeque::new(),
-                bytes: 0,
-                read: after,
-                created: None,
-                error: None,
-                errors: 0,
-            }),
-            arrived: Notify::new(),
-            taken: Notify::new(),
-            moved: Notify::new(),
-            asked: Notify::new(),
-        });
+        let shared = Arc::new(FollowerState::default());
+        shared.ahead.lock().read = after;
         let reading = Arc::clone(&shared);
         let task = runtime.spawn(async move {
             loop {
@@ -306,15 +296,10 @@ fn received(message: jetstream::Message) -> Result<(u64, Message), Error> {
         .info()
         .map_err(|error| Error::Unreachable(error.to_string()))?;
     let number = info.consumer_sequence;
-    let at = SystemTime::from(info.published);
-    let sequence = info.stream_sequence;
-    let bytes = message.message.payload;
-    Ok((
-        number,
-        Message {
-            sequence,
-            at,
-            bytes,
-        },
-    ))
+    let message = Message {
+        sequence: info.stream_sequence,
+        at: SystemTime::from(info.published),
+        bytes: message.message.payload,
+    };
+    Ok((number, message))
 }

@@ -47,18 +47,11 @@ impl Keeping {
         }
     }
 
-    /// A stream that keeps the last message of each subject.
-    pub(super) fn keys(&self, name: String, subjects: String) -> Config {
+    /// A stream from which subjects are dropped one by one. It keeps the last `most`
+    /// messages of each; with 0 all of them.
+    pub(super) fn named(&self, name: String, subjects: String, most: i64) -> Config {
         Config {
-            max_messages_per_subject: 1,
-            max_bytes: -1,
-            ..self.stream(name, subjects)
-        }
-    }
-
-    /// A stream from which subjects are dropped one by one.
-    pub(super) fn blobs(&self, name: String, subjects: String) -> Config {
-        Config {
+            max_messages_per_subject: most,
             max_bytes: -1,
             ..self.stream(name, subjects)
         }
@@ -101,12 +94,10 @@ pub(super) async fn find_or_make(
     connection: &Connection,
     wanted: &Config,
 ) -> Result<Stream, Error> {
-    let stream = match find(connection, &wanted.name).await {
-        Err(Error::NotFound(_)) => return make(connection, wanted).await,
-        found => found?,
-    };
-    check(wanted, stream.cached_info())?;
-    Ok(stream)
+    match find_checked(connection, wanted).await {
+        Err(Error::NotFound(_)) => make(connection, wanted).await,
+        found => found,
+    }
 }
 
 /// A stream that is there, with these settings.
