@@ -68,8 +68,7 @@ fn contents(
         snapshots.push(described.map_err(damaged)?);
     }
     let number = file.number().map_err(StoreError::redb(directory))?;
-    let noted = record.as_ref().map(LastCommit::noted).transpose();
-    let noted = noted.map_err(StoreError::io(directory))?.flatten();
+    let noted = record.map_or(Ok(None), |record| record.noted(directory))?;
     Ok(Contents {
         snapshots,
         loss: Loss::of(number, noted),

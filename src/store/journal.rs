@@ -8,10 +8,9 @@ use parking_lot::Mutex;
 
 use super::commit::{Asides, Transacted, write};
 use super::counts::StoreCounts;
-use super::durability::Durability;
+use super::disk::Durability;
 use super::error::StoreError;
-use super::file::File;
-use super::file_location::FileLocation;
+use super::file::{File, FileLocation};
 use super::last_commit::LastCommit;
 use super::objects;
 use super::rows::{EncodedEntry, PlaceRow};

@@ -10,9 +10,8 @@ use super::error::StoreError;
 use super::file::File;
 use super::journal::Store;
 use super::objects;
-use super::rows::{self, SnapshotRow};
+use super::rows::{self, HELD, ObjectsTable, SnapshotRow, objects_name};
 use super::sealed;
-use super::tables::{HELD, objects_name, objects_table};
 use crate::matching::{Path as Field, Violations};
 use crate::proto::v1;
 use crate::snapshot::{
@@ -228,7 +227,7 @@ pub(super) fn each_object(
 ) -> Result<(), String> {
     let name = objects_name(Aside(row.aside));
     let table = file.begin_read().map_err(|error| error.to_string())?;
-    let table = table.open_table(objects_table(&name));
+    let table = table.open_table(ObjectsTable::new(&name));
     let table = table.map_err(|error| error.to_string())?;
     let mut count = 0;
     for row in table.iter().map_err(|error| error.to_string())? {
