@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::error::Error;
-use super::interface::{Bounds, Log, Message, Source};
+use super::interface::{Bounds, Error, Log, Message, Source};
 use super::record::{Place, Verdict};
 
 /// How long to wait for a message that is there.
@@ -16,7 +15,7 @@ const LISTED: usize = 100;
 const COPIES: usize = 5;
 
 /// What a log is found to be.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Audit {
     /// What it holds.
     pub bounds: Bounds,
@@ -43,19 +42,6 @@ pub struct Fault {
     pub what: String,
 }
 
-impl Audit {
-    fn note(&mut self, sequence: u64, copy: Option<usize>, what: impl Into<String>) {
-        self.faulty += 1;
-        if self.faults.len() < LISTED {
-            self.faults.push(Fault {
-                sequence,
-                copy,
-                what: what.into(),
-            });
-        }
-    }
-}
-
 /// Reads the log of a snapshot up to its present end; with `copies` also message
 /// by message as each server has it.
 ///
@@ -65,11 +51,7 @@ pub async fn audit(log: &dyn Log, name: &str, copies: bool) -> Result<Audit, Err
     let bounds = log.bounds(name).await?;
     let mut audit = Audit {
         bounds,
-        records: 0,
-        voids: 0,
-        copies: 0,
-        faulty: 0,
-        faults: Vec::new(),
+        ..Audit::default()
     };
     if copies && bounds.first <= bounds.last {
         audit.copies = count_copies(log, name, bounds.last).await?;
@@ -104,6 +86,17 @@ async fn count_copies(log: &dyn Log, name: &str, sequence: u64) -> Result<usize,
 }
 
 impl Audit {
+    fn note(&mut self, sequence: u64, copy: Option<usize>, what: impl Into<String>) {
+        self.faulty += 1;
+        if self.faults.len() < LISTED {
+            self.faults.push(Fault {
+                sequence,
+                copy,
+                what: what.into(),
+            });
+        }
+    }
+
     /// Judges a message, and returns the place after it. Where the beginning of the
     /// log is not kept, the first record is believed.
     fn judge(&mut self, place: Option<Place>, message: &Message) -> Place {

@@ -14,8 +14,7 @@ use prost::bytes::Bytes;
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::{info, warn};
 
-use super::error::Error;
-use super::interface::Log;
+use super::interface::{Error, Log};
 
 /// How fast a lease changes hands.
 #[derive(Debug, Clone, Copy)]

@@ -6,7 +6,6 @@
 
 pub mod audit;
 pub mod entry_row;
-pub mod error;
 pub mod fake;
 pub mod interface;
 pub mod lease;
@@ -14,6 +13,5 @@ pub mod nats;
 pub mod record;
 
 pub use entry_row::{AsideRow, EntryRow, Happened, NumberedRow};
-pub use error::Error;
-pub use interface::{Blob, Blobs, Bounds, Follower, Keys, Log, Message, Source, Wait};
+pub use interface::{Blob, Blobs, Bounds, Error, Follower, Keys, Log, Message, Source, Wait};
 pub use record::{Body, Hash, Place, Unreadable, Verdict};

@@ -223,7 +223,7 @@ pub fn seal(message: &impl prost::Message) -> Bytes {
     let mut frame = Vec::with_capacity(BODY + compressed.len());
     frame.extend_from_slice(&MAGIC);
     frame.push(FORMAT);
-    frame.extend_from_slice(&checksum(FORMAT, &compressed));
+    frame.extend_from_slice(&digest(&[&[FORMAT], &compressed]));
     frame.extend_from_slice(&compressed);
     frame.into()
 }
@@ -239,7 +239,7 @@ pub fn open<M: prost::Message + Default>(frame: &[u8]) -> Result<M, Unreadable> 
         return Err(Unreadable::NoRecord);
     }
     let (format, (sum, compressed)) = (head[4], sealed.split_at(BODY - HEAD));
-    if sum != checksum(format, compressed) {
+    if sum != digest(&[&[format], compressed]) {
         return Err(Unreadable::Checksum);
     }
     if format != FORMAT {
@@ -291,8 +291,4 @@ pub fn digest(pieces: &[&[u8]]) -> Hash {
     let mut hash = GENESIS;
     hash.copy_from_slice(context.finish().as_ref());
     hash
-}
-
-fn checksum(format: u8, compressed: &[u8]) -> Hash {
-    digest(&[&[format], compressed])
 }

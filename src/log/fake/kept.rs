@@ -5,8 +5,7 @@ use std::time::SystemTime;
 
 use prost::bytes::Bytes;
 
-use crate::log::error::Error;
-use crate::log::interface::Message;
+use crate::log::interface::{Error, Message};
 
 /// The logs of all snapshots.
 #[derive(Default)]

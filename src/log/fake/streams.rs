@@ -9,8 +9,7 @@ use prost::bytes::Bytes;
 
 use super::faults::{Call, Fate, Faultless, Faults};
 use super::kept::{Append, BlobsAndKeys, Stream, Streams};
-use crate::log::error::Error;
-use crate::log::interface::{Blobs, Bounds, Follower, Keys, Log, Message, Source, Wait};
+use crate::log::interface::{Blobs, Bounds, Error, Follower, Keys, Log, Message, Source, Wait};
 
 /// A log inside the process. Clones made by [`Self::seen_with`] share what it
 /// holds, as servers share a log.

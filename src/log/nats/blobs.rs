@@ -63,22 +63,19 @@ impl NatsBlobs {
             memory_storage: true,
             ..pull::Config::default()
         };
-        let consumer = stream
-            .create_consumer(config)
-            .await
-            .map_err(|error| unreachable(&error))?;
+        let consumer = stream.create_consumer(config).await.map_err(unreachable)?;
         let messages = consumer
             .stream()
             .heartbeat(Duration::from_secs(2))
             .messages();
-        let mut messages = messages.await.map_err(|error| unreachable(&error))?;
+        let mut messages = messages.await.map_err(unreachable)?;
         let mut parts = vec![None; head.parts];
         let mut missing = head.parts;
         while missing > 0 {
             let Some(message) = messages.next().await else {
                 return Err(Error::Unreachable("the parts of a blob end early".into()));
             };
-            let message = message.map_err(|error| unreachable(&error))?.message;
+            let message = message.map_err(unreachable)?.message;
             let headers = message.headers.unwrap_or_default();
             let number: Option<usize> = number(&headers, PART);
             // A part that was sent again, or of which nobody knows what it is.
@@ -133,7 +130,7 @@ impl log::Blobs for NatsBlobs {
             let head = head.ok_or_else(|| Error::NotFound(name.to_owned()))?;
             for _ in 0..TRIES {
                 let read = timeout(READING, self.read(&stream, &subject, &head)).await;
-                let blob = read.map_err(|error| unreachable(&error))??;
+                let blob = read.map_err(unreachable)??;
                 if BlobHead::of(&blob) == head {
                     return Ok(blob);
                 }
@@ -154,7 +151,7 @@ impl log::Blobs for NatsBlobs {
         Box::pin(async move {
             let stream = self.0.find().await?;
             let purged = stream.purge().filter(self.0.subject(name)).await;
-            purged.map(drop).map_err(|error| unreachable(&error))
+            purged.map(drop).map_err(unreachable)
         })
     }
 }

@@ -228,9 +228,7 @@ fn bad_file(path: &Path, why: impl ToString) -> ConnectError {
 
 /// How long to wait before this attempt to connect again.
 fn pause(attempt: usize) -> Duration {
-    let doublings = u32::try_from(attempt.saturating_sub(1))
-        .unwrap_or(u32::MAX)
-        .min(8);
+    let doublings = attempt.saturating_sub(1).min(8) as u32;
     let most = MAX_PAUSE.min(Duration::from_millis(20) * 2_u32.pow(doublings));
     // Replicas do not all come back at the same moment.
     most.mul_f64(0.5 + 0.5 * fastrand::f64())
@@ -265,6 +263,6 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
 }
 
 /// The error of a request that did not get through.
-pub(super) fn unreachable(error: &dyn std::error::Error) -> Error {
-    Error::Unreachable(chain(error))
+pub(super) fn unreachable(error: impl std::error::Error) -> Error {
+    Error::Unreachable(chain(&error))
 }

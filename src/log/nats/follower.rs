@@ -223,7 +223,7 @@ impl FollowerState {
                     delivered = number;
                     self.push(message).await;
                 }
-                Ok(Some(Err(error))) => return Err(unreachable(&error)),
+                Ok(Some(Err(error))) => return Err(unreachable(error)),
                 Ok(None) => return Ok(()),
                 Err(_silence) => {
                     let (read, last) = self.place(connection, stream).await?;
@@ -239,7 +239,7 @@ impl FollowerState {
     /// is, if the log continues after the former.
     async fn place(&self, connection: &Connection, stream: &str) -> Result<(u64, u64), Error> {
         let found = timeout(ANSWER, find(connection, stream)).await;
-        let found = found.map_err(|error| unreachable(&error))??;
+        let found = found.map_err(unreachable)??;
         let info = found.cached_info();
         let bounds = bounds(info);
         let mut ahead = self.ahead.lock();
@@ -276,10 +276,8 @@ async fn open(connection: &Connection, stream: &str, after: u64) -> Result<pull:
     let made = connection
         .streams()
         .create_consumer_on_stream(config, stream);
-    let consumer = timeout(ANSWER, made)
-        .await
-        .map_err(|error| unreachable(&error))?;
-    let messages = consumer.map_err(|error| unreachable(&error))?;
+    let consumer = timeout(ANSWER, made).await.map_err(unreachable)?;
+    let messages = consumer.map_err(unreachable)?;
     let messages = messages
         .stream()
         .max_messages_per_batch(REQUEST_MESSAGES)
@@ -287,7 +285,7 @@ async fn open(connection: &Connection, stream: &str, after: u64) -> Result<pull:
         .expires(EXPIRES)
         .heartbeat(HEARTBEAT)
         .messages();
-    messages.await.map_err(|error| unreachable(&error))
+    messages.await.map_err(unreachable)
 }
 
 /// A message, and its number among those of its consumer.

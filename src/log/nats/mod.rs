@@ -226,7 +226,7 @@ async fn read_of_leader(stream: &Stream, sequence: u64) -> Result<Message, Error
         {
             Error::NotFound(error.to_string())
         }
-        _ => unreachable(&error),
+        _ => unreachable(error),
     })?;
     Ok(message(read))
 }
@@ -237,7 +237,7 @@ async fn read_of_peer(peer: &Connection, stream: &str, sequence: u64) -> Result<
     let read = stream.direct_get(sequence).await;
     let read = read.map_err(|error| match error.kind() {
         DirectGetErrorKind::NotFound => Error::NotFound(error.to_string()),
-        _ => unreachable(&error),
+        _ => unreachable(error),
     })?;
     Ok(message(read))
 }
@@ -305,7 +305,7 @@ impl Log for Nats {
         Box::pin(async move {
             let stream = self.find(name).await?;
             let purged = stream.purge().sequence(before).await;
-            purged.map(drop).map_err(|error| unreachable(&error))
+            purged.map(drop).map_err(unreachable)
         })
     }
 

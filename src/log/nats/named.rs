@@ -62,7 +62,7 @@ impl NamedStream {
             Ok(message) => Ok(Some(message)),
             Err(error) => match error.kind() {
                 LastRawMessageErrorKind::NoMessageFound => Ok(None),
-                _ => Err(unreachable(&error)),
+                _ => Err(unreachable(error)),
             },
         }
     }
@@ -77,10 +77,10 @@ impl NamedStream {
         let subjects = stream
             .info_with_subjects(self.fleet.subjects(self.kind))
             .await;
-        let mut subjects = subjects.map_err(|error| unreachable(&error))?;
+        let mut subjects = subjects.map_err(unreachable)?;
         let mut found = Vec::new();
         while let Some(subject) = subjects.next().await {
-            let (subject, _) = subject.map_err(|error| unreachable(&error))?;
+            let (subject, _) = subject.map_err(unreachable)?;
             let name = self.fleet.name_of(self.kind, &subject);
             let Some(name) = name.filter(|name| name.starts_with(prefix)) else {
                 continue;

@@ -83,7 +83,7 @@ pub(super) async fn find(connection: &Connection, name: &str) -> Result<Stream, 
         {
             Error::NotFound(name.to_owned())
         }
-        _ => unreachable(&error),
+        _ => unreachable(error),
     })?;
     check_versions(connection, stream.cached_info())?;
     Ok(stream)
@@ -122,7 +122,7 @@ pub(super) async fn names(connection: &Connection, subjects: &str) -> Result<Vec
             .streams()
             .request("STREAM.NAMES", &request)
             .await
-            .map_err(|error| unreachable(&error))?;
+            .map_err(unreachable)?;
         let page = match page {
             Response::Ok(page) => page,
             Response::Err { error } => return Err(Error::Unreachable(error.to_string())),
@@ -146,7 +146,7 @@ pub(super) async fn delete(connection: &Connection, name: &str) -> Result<(), Er
             {
                 Ok(())
             }
-            _ => Err(unreachable(&error)),
+            _ => Err(unreachable(error)),
         },
     }
 }
