@@ -16,21 +16,9 @@ use crate::snapshot::{Aside, Batch, JournalError};
 const PART: usize = 4 << 20;
 
 impl Replica {
-    /// Adds a batch to a state aside.
-    pub(super) fn add_aside(&self, aside: Aside, batch: &Batch) -> Result<(), JournalError> {
-        self.with_aside(aside, |writing| {
-            self.add_local(writing.local, batch);
-            self.add_batch(writing, batch)
-        })
-    }
-
-    /// Completes a state aside, as often as asked; where it is.
-    pub(super) fn finish_aside(&self, aside: Aside) -> Result<AsideRow, JournalError> {
-        self.with_aside(aside, |writing| self.finish(writing))
-    }
-
-    /// The lock of all is not held while somebody waits for the log.
-    fn with_aside<T>(
+    /// Does something with a state aside. The lock of all is not held while somebody
+    /// waits for the log.
+    pub(super) fn with_aside<T>(
         &self,
         aside: Aside,
         act: impl FnOnce(&mut Writing) -> Result<T, JournalError>,
@@ -62,7 +50,7 @@ impl Replica {
         }
     }
 
-    /// Completes what is written.
+    /// Completes what is written, as often as asked; where it is.
     pub(super) fn finish(&self, writing: &mut Writing) -> Result<AsideRow, JournalError> {
         if !writing.begun.is_empty() {
             self.put_part(writing)?;

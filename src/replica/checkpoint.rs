@@ -6,12 +6,11 @@ use std::time::{Duration, SystemTime};
 
 use data_encoding::HEXLOWER;
 
-use super::checkpoint_row::CheckpointRow;
 use super::counts::note;
 use super::decode::{self, Decoding};
 use super::parts::{Writing, named_parts, part_names};
 use super::server::Replica;
-use super::track::Track;
+use super::track::{CheckpointRow, Track};
 use crate::log::record::{open, seal};
 use crate::log::{Blob, Body, EntryRow, Error, Log};
 use crate::snapshot::held_row::time;

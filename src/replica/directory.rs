@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use prost::Message;
 
-use super::checkpoint_row::CheckpointRow;
+use super::track::CheckpointRow;
 use crate::snapshot::{Aside, Change, Journal, JournalError, Whole};
 use crate::store::{Store, StoredSnapshot};
 

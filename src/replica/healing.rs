@@ -4,11 +4,10 @@ use std::sync::atomic::Ordering;
 
 use uuid::Uuid;
 
-use super::checkpoint_row::CheckpointRow;
 use super::counts::note;
 use super::decode::Decoding;
 use super::server::Replica;
-use super::track::{Condition, Reading, Track};
+use super::track::{CheckpointRow, Condition, Reading, Track};
 use super::waiting::unreachable;
 use crate::log::{Bounds, Error, Message, Place, Verdict};
 use crate::snapshot::{JournalError, Registry};

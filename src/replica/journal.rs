@@ -63,7 +63,10 @@ impl Journal for Replica {
     }
 
     fn write_aside(&self, aside: Aside, changes: &Batch) -> Result<(), JournalError> {
-        self.add_aside(aside, changes)
+        self.with_aside(aside, |writing| {
+            self.add_local(writing.local, changes);
+            self.add_batch(writing, changes)
+        })
     }
 
     fn drop_aside(&self, aside: Aside) {
@@ -127,7 +130,9 @@ impl Replica {
     /// An entry as it is appended.
     fn row(&self, entry: &Entry<'_>) -> Result<EntryRow, JournalError> {
         let aside = match entry.change {
-            Change::Replaced(aside) | Change::Rewritten(aside) => Some(self.finish_aside(aside)?),
+            Change::Replaced(aside) | Change::Rewritten(aside) => {
+                Some(self.with_aside(aside, |writing| self.finish(writing))?)
+            }
             Change::Batch(_) | Change::Deleted => None,
         };
         Ok(EntryRow::of(entry, aside))

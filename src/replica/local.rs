@@ -5,9 +5,8 @@
 
 use prost::Message;
 
-use super::checkpoint_row::CheckpointRow;
 use super::server::Replica;
-use super::track::{Reading, Track};
+use super::track::{CheckpointRow, Reading, Track};
 use crate::log::Error;
 use crate::snapshot::{Aside, Batch, Entry, Journal, Standing};
 use crate::store::StoreError;

@@ -8,7 +8,8 @@ use super::file::File;
 use super::objects::EncodedChanges;
 use super::pending;
 use super::rows::{
-    EncodedEntry, EntryEffect, HELD, ObjectsTable, SNAPSHOTS, SnapshotRow, objects_name,
+    BATCHES, EncodedEntry, EntryEffect, HELD, ObjectsTable, SNAPSHOTS, SnapshotRow, batches_of,
+    objects_name,
 };
 use super::sealed;
 use super::session::note_number;
@@ -207,7 +208,9 @@ fn count_objects(transaction: &WriteTransaction, aside: Aside) -> Result<u64, re
 
 fn delete_objects(transaction: &WriteTransaction, aside: Aside) -> Result<(), redb::Error> {
     transaction.delete_table(ObjectsTable::new(&objects_name(aside)))?;
-    pending::drop_batches(transaction, aside)
+    let mut batches = transaction.open_table(BATCHES)?;
+    batches.retain_in(batches_of(aside), |_, _| false)?;
+    Ok(())
 }
 
 fn forget_held(transaction: &WriteTransaction, snapshot: &str) -> Result<(), redb::Error> {

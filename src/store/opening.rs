@@ -178,17 +178,12 @@ impl Store {
     fn reopen(&self, inner: &mut StoreState) -> Result<(), JournalError> {
         inner.asides.open.clear();
         inner.asides.dropped.clear();
-        match self.open_file(inner) {
-            Ok(()) => {
-                tracing::warn!("the state directory is open again after a fault");
-                Ok(())
-            }
-            Err(error) => {
-                let refusal = error.refusal();
-                inner.paused = Some((Instant::now() + PAUSE, refusal.clone()));
-                Err(refusal)
-            }
+        let opened = self.open_file(inner).map_err(|error| error.refusal());
+        match &opened {
+            Ok(()) => tracing::warn!("the state directory is open again after a fault"),
+            Err(refusal) => inner.paused = Some((Instant::now() + PAUSE, refusal.clone())),
         }
+        opened
     }
 }
 

@@ -90,13 +90,3 @@ fn that_count<'c>(changes: &[RowChange<'c>]) -> Vec<RowChange<'c>> {
     left.sort_by(|a, b| a.key().cmp(b.key()));
     left
 }
-
-/// Drops the batches of a state.
-pub(super) fn drop_batches(
-    transaction: &WriteTransaction,
-    aside: Aside,
-) -> Result<(), redb::Error> {
-    let mut batches = transaction.open_table(BATCHES)?;
-    batches.retain_in(batches_of(aside), |_, _| false)?;
-    Ok(())
-}
