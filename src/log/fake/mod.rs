@@ -6,5 +6,5 @@ mod faults;
 mod kept;
 mod streams;
 
-pub use faults::{Call, Fate, Faultless, Faults};
+pub use faults::{Call, Fate, Faults};
 pub use streams::FakeLog;

@@ -7,7 +7,7 @@ use event_listener::Event;
 use parking_lot::Mutex;
 use prost::bytes::Bytes;
 
-use super::faults::{Call, Fate, Faultless, Faults};
+use super::faults::{Call, Fate, Faults};
 use super::kept::{Append, BlobsAndKeys, Stream, Streams};
 use crate::log::interface::{Blobs, Bounds, Error, Follower, Keys, Log, Message, Source, Wait};
 
@@ -43,7 +43,7 @@ impl FakeLog {
                 clock: Box::new(clock),
                 keeping: Mutex::default(),
             }),
-            faults: Arc::new(Faultless),
+            faults: Arc::new(()),
         }
     }
 
@@ -119,8 +119,8 @@ impl FakeLog {
     /// What a log holds, to look at.
     pub fn messages(&self, name: &str) -> Vec<Message> {
         let streams = self.shared.streams.lock();
-        let stream = streams.by_name.get(name);
-        stream.map_or_else(Vec::new, |stream| stream.messages.clone())
+        let messages = streams.get(name).map(|stream| stream.messages.clone());
+        messages.unwrap_or_default()
     }
 
     /// Does what is asked, and has go wrong what goes wrong.

@@ -93,8 +93,10 @@ impl Access {
 /// A connection, which renews itself for ever.
 #[derive(Clone)]
 pub(super) struct Connection {
-    client: Client,
-    streams: jetstream::Context,
+    /// To send requests.
+    pub client: Client,
+    /// To ask for streams.
+    pub streams: jetstream::Context,
 }
 
 impl Connection {
@@ -148,16 +150,6 @@ impl Connection {
     /// Whether a server is connected at present.
     pub(super) fn is_up(&self) -> bool {
         self.client.connection_state() == State::Connected
-    }
-
-    /// To send requests.
-    pub(super) fn client(&self) -> &Client {
-        &self.client
-    }
-
-    /// To ask for streams.
-    pub(super) fn streams(&self) -> &jetstream::Context {
-        &self.streams
     }
 }
 

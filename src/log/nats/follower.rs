@@ -273,9 +273,7 @@ async fn open(connection: &Connection, stream: &str, after: u64) -> Result<pull:
         memory_storage: true,
         ..pull::Config::default()
     };
-    let made = connection
-        .streams()
-        .create_consumer_on_stream(config, stream);
+    let made = connection.streams.create_consumer_on_stream(config, stream);
     let consumer = timeout(ANSWER, made).await.map_err(unreachable)?;
     let messages = consumer.map_err(unreachable)?;
     let messages = messages

@@ -112,7 +112,7 @@ impl Nats {
             let config = self.config(name, generation.number);
             match stream::find_checked(&self.connection, &config).await {
                 Err(Error::NotFound(_)) => {}
-                found => return found.map(|_| config),
+                found => return found.map(|()| config),
             }
             // A stream that was not found before this was never there.
             match self
