@@ -13,8 +13,8 @@ use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::snapshot::held_row::time;
 use crate::snapshot::{
-    Aside, Batch, Change, Defaults, Entry, KeptAnswer, Limits, NewState, Numbered, OwnedChange,
-    OwnedEntry, Reservation, Serial,
+    Aside, Batch, Change, Defaults, Entry, KeptAnswer, Limits, Numbered, OwnedChange, OwnedEntry,
+    Reservation, Serial,
 };
 
 /// Why an entry cannot be decoded.
@@ -103,9 +103,8 @@ type Book = (Vec<(Serial, Reservation)>, Vec<(Serial, KeptAnswer)>);
 impl Replica {
     /// The entries of a record of the log of a snapshot.
     pub(super) fn decode(&self, name: &str, body: &Body) -> Result<Vec<Decoded>, Decoding> {
-        let outside = body.outside.as_ref().map(|row| self.read_entries(row));
-        let entries = match outside.transpose()? {
-            Some(entries) => entries,
+        let entries = match &body.outside {
+            Some(row) => self.read_entries(row)?,
             None => body.entries.clone(),
         };
         let mark = Uuid::from_slice(&body.nonce).unwrap_or_default();
@@ -133,7 +132,13 @@ impl Replica {
                 let registry = self.registry().ok_or_else(Decoding::damaged)?;
                 let state = registry.new_state();
                 local = self.open_local(name);
-                let read = self.read_state(&row, &state, local);
+                let aside = row.aside.as_ref().ok_or_else(Decoding::damaged);
+                let read = aside.and_then(|aside| {
+                    self.read_objects(aside, |batch| {
+                        state.add(batch);
+                        self.add_local(local, batch);
+                    })
+                });
                 read.inspect_err(|_| self.drop_local(local))?;
                 OwnedChange::Replaced(Box::new(state))
             }
@@ -160,19 +165,6 @@ impl Replica {
             entry,
             happened,
             local,
-        })
-    }
-
-    fn read_state(
-        &self,
-        row: &EntryRow,
-        state: &NewState,
-        local: Option<Aside>,
-    ) -> Result<(), Decoding> {
-        let aside = row.aside.as_ref().ok_or_else(Decoding::damaged)?;
-        self.read_objects(aside, |batch| {
-            state.add(batch);
-            self.add_local(local, batch);
         })
     }
 

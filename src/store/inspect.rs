@@ -51,7 +51,7 @@ pub fn show(directory: &Path) -> Result<Contents, StoreError> {
 /// # Errors
 /// [`StoreError::Damaged`] with the first that is wrong, and others.
 pub fn check(directory: &Path) -> Result<Contents, StoreError> {
-    contents(directory, check_objects)
+    contents(directory, |file, row| each_part(file, row, drop))
 }
 
 /// What a directory has, each snapshot judged by `check`: why it is none.
@@ -73,11 +73,6 @@ fn contents(
         snapshots,
         loss: Loss::of(number, noted),
     })
-}
-
-/// Judges all objects of a snapshot as a start does; why one is none.
-pub(super) fn check_objects(file: &File, row: &SnapshotRow) -> Result<(), String> {
-    each_part(file, row, drop)
 }
 
 fn describe(file: &File, name: &str, row: &SnapshotRow) -> Result<Described, String> {

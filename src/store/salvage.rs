@@ -12,7 +12,7 @@ use super::file::{self, DRAFT, FILE, File, KEPT_ASIDE};
 use super::inspect;
 use super::last_commit::{LastCommit, Loss};
 use super::pending;
-use super::restore::{each_object, read_saved};
+use super::restore::{each_object, each_part, read_saved};
 use super::rows::{BATCHES, HELD, ObjectsTable, SNAPSHOTS, SnapshotRow, batches_of, objects_name};
 use super::sealed;
 use super::session::note_number;
@@ -128,7 +128,7 @@ fn copy(old: &File, new: &File, name: &str) -> Result<(), String> {
     let value = value().map_err(text)?;
     let row: SnapshotRow = sealed::open(name.as_bytes(), &value)?;
     read_saved(old, name, &row)?;
-    inspect::check_objects(old, &row)?;
+    each_part(old, &row, drop)?;
 
     let mut part = Vec::with_capacity(PART);
     let write = |part: &mut Vec<(Vec<u8>, Vec<u8>)>| {
