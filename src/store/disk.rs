@@ -1,4 +1,4 @@
-//! The file as redb sees it, and what it survives.
+//! The file as redb sees it, and what an acknowledged update survives.
 
 use std::io;
 use std::ops::Bound;

@@ -12,11 +12,8 @@ impl Blobs for FakeLog {
     fn put<'a>(&'a self, name: &'a str, blob: Bytes) -> Wait<'a, ()> {
         self.call(Call::Write, move || {
             let kept = (blob, self.now());
-            self.shared
-                .keeping
-                .lock()
-                .blobs
-                .insert(name.to_owned(), kept);
+            let mut keeping = self.shared.keeping.lock();
+            keeping.blobs.insert(name.to_owned(), kept);
             Ok(())
         })
     }

@@ -9,7 +9,7 @@ use async_nats::jetstream::context::{
 };
 use async_nats::jetstream::response::Response;
 use async_nats::jetstream::stream::{
-    Config, DiscardPolicy, Info, PersistenceMode, RetentionPolicy, State, StorageType, Stream,
+    Config, DiscardPolicy, Info, PersistenceMode, RetentionPolicy, StorageType, Stream,
 };
 use serde::{Deserialize, Serialize};
 
@@ -195,25 +195,18 @@ fn refused(wanted: &Config, refusal: &async_nats::jetstream::Error) -> Error {
 
 /// Which messages a stream holds.
 pub(super) fn bounds(info: &Info) -> Bounds {
-    let State {
-        messages,
-        bytes,
-        first_sequence,
-        last_sequence: last,
-        ..
-    } = info.state;
+    let state = &info.state;
     // Besides the leader, which answers.
     let others = info.cluster.as_ref().map(|cluster| &*cluster.replicas);
     let others = others.unwrap_or_default();
     let current = others.iter().filter(|peer| peer.current && !peer.offline);
     Bounds {
-        first: if messages == 0 {
-            last + 1
-        } else {
-            first_sequence
+        first: match state.messages {
+            0 => state.last_sequence + 1,
+            _ => state.first_sequence,
         },
-        last,
-        bytes,
+        last: state.last_sequence,
+        bytes: state.bytes,
         max_bytes: u64::try_from(info.config.max_bytes).unwrap_or(0),
         copies: 1 + others.len(),
         current: 1 + current.count(),
