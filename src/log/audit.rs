@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use super::error::Error;
-use super::interface::{Bounds, Log, Message, Source};
-use super::record::{Body, Place, Verdict};
+use super::interface::{Bounds, Error, Log, Message, Source};
+use super::record::{Place, Verdict};
 
 /// How long to wait for a message that is there.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -16,7 +15,7 @@ const LISTED: usize = 100;
 const COPIES: usize = 5;
 
 /// What a log is found to be.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Audit {
     /// What it holds.
     pub bounds: Bounds,
@@ -43,20 +42,6 @@ pub struct Fault {
     pub what: String,
 }
 
-impl Audit {
-    fn note(&mut self, sequence: u64, copy: Option<usize>, what: impl Into<String>) {
-        self.faulty += 1;
-        if self.faults.len() < LISTED {
-            let what = what.into();
-            self.faults.push(Fault {
-                sequence,
-                copy,
-                what,
-            });
-        }
-    }
-}
-
 /// Reads the log of a snapshot up to its present end; with `copies` also message
 /// by message as each server has it.
 ///
@@ -66,11 +51,7 @@ pub async fn audit(log: &dyn Log, name: &str, copies: bool) -> Result<Audit, Err
     let bounds = log.bounds(name).await?;
     let mut audit = Audit {
         bounds,
-        records: 0,
-        voids: 0,
-        copies: 0,
-        faulty: 0,
-        faults: Vec::new(),
+        ..Audit::default()
     };
     if copies && bounds.first <= bounds.last {
         audit.copies = count_copies(log, name, bounds.last).await?;
@@ -86,7 +67,7 @@ pub async fn audit(log: &dyn Log, name: &str, copies: bool) -> Result<Audit, Err
             audit.note(missing, None, "it is missing");
         }
         place = Some(audit.judge(place, &message));
-        audit.compare(log, name, &message).await?;
+        audit.compare(log, name, &message).await;
         after = message.sequence;
     }
     Ok(audit)
@@ -105,29 +86,40 @@ async fn count_copies(log: &dyn Log, name: &str, sequence: u64) -> Result<usize,
 }
 
 impl Audit {
+    fn note(&mut self, sequence: u64, copy: Option<usize>, what: impl Into<String>) {
+        self.faulty += 1;
+        if self.faults.len() < LISTED {
+            self.faults.push(Fault {
+                sequence,
+                copy,
+                what: what.into(),
+            });
+        }
+    }
+
     /// Judges a message, and returns the place after it. Where the beginning of the
     /// log is not kept, the first record is believed.
     fn judge(&mut self, place: Option<Place>, message: &Message) -> Place {
         let place = place
             .filter(|place| place.sequence + 1 == message.sequence)
-            .or_else(|| believed(message))
+            .or_else(|| Place::before(message))
             .unwrap_or(Place {
                 sequence: message.sequence - 1,
                 ..Place::START
             });
         let sequence = message.sequence;
         match place.judge(message) {
-            Verdict::Valid(record) => {
+            Verdict::Valid(body) => {
                 self.records += 1;
                 return Place {
-                    log_id: record.body.log_id(),
-                    sequence,
-                    hash: record.hash,
+                    log_id: body.log_id(),
+                    ..place.after(message)
                 };
             }
             Verdict::Void => self.voids += 1,
-            Verdict::Damaged(why) => self.note(sequence, None, why.to_string()),
-            Verdict::Later(why) => self.note(sequence, None, why.to_string()),
+            Verdict::Damaged(why) | Verdict::Later(why) => {
+                self.note(sequence, None, why.to_string());
+            }
             Verdict::Gap => self.note(sequence, None, "it is not the next one"),
             Verdict::OtherLog => self.note(sequence, None, "it is of another log"),
             Verdict::Fork => {
@@ -136,39 +128,19 @@ impl Audit {
             }
         }
         // What comes after it is judged by what it says itself.
-        believed(message).unwrap_or(place).after(message)
+        Place::before(message).unwrap_or(place).after(message)
     }
 
     /// Compares a message with the copies of it.
-    async fn compare(&mut self, log: &dyn Log, name: &str, own: &Message) -> Result<(), Error> {
+    async fn compare(&mut self, log: &dyn Log, name: &str, own: &Message) {
         for copy in 0..self.copies {
-            match log.read(name, own.sequence, Source::Peer(copy)).await {
-                Ok(read) if read.bytes == own.bytes => {}
-                Ok(_) => self.note(
-                    own.sequence,
-                    Some(copy),
-                    "it differs from what the leader has",
-                ),
-                Err(Error::NotFound(_)) => self.note(own.sequence, Some(copy), "it is missing"),
-                Err(error) => {
-                    self.note(
-                        own.sequence,
-                        Some(copy),
-                        format!("it cannot be read: {error}"),
-                    );
-                }
-            }
+            let what = match log.read(name, own.sequence, Source::Peer(copy)).await {
+                Ok(read) if read.bytes == own.bytes => continue,
+                Ok(_) => "it differs from what the leader has".to_owned(),
+                Err(Error::NotFound(_)) => "it is missing".to_owned(),
+                Err(error) => format!("it cannot be read: {error}"),
+            };
+            self.note(own.sequence, Some(copy), what);
         }
-        Ok(())
     }
-}
-
-/// The place that a message says it has, if it says so of the one it is at.
-fn believed(message: &Message) -> Option<Place> {
-    let body = Body::read(&message.bytes).ok()?;
-    (body.after + 1 == message.sequence).then_some(Place {
-        log_id: body.log_id(),
-        sequence: body.after,
-        hash: body.chain.try_into().ok()?,
-    })
 }

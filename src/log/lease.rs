@@ -14,8 +14,7 @@ use prost::bytes::Bytes;
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::{info, warn};
 
-use super::error::Error;
-use super::interface::Log;
+use super::interface::{Error, Log};
 
 /// How fast a lease changes hands.
 #[derive(Debug, Clone, Copy)]
@@ -207,11 +206,8 @@ impl Lease {
     /// Sets the key to this server, if its revision is this one.
     async fn set(&self, revision: Option<u64>) -> Option<Held> {
         let until = Instant::now() + self.pace.holds;
-        let set = self
-            .log
-            .keys()
-            .set_if(&self.key, revision, self.own.clone());
-        match set.await {
+        let keys = self.log.keys();
+        match keys.set_if(&self.key, revision, self.own.clone()).await {
             Ok(revision) => {
                 let mut known = self.known.lock();
                 known.until = Some(until);

@@ -2,11 +2,10 @@
 //! server applies the same records in the same order.
 //!
 //! [`Log`] is what an engine has to offer. It is not trusted: each
-//! [`Record`] proves its place when it is read ([`record`]).
+//! [record](Body) proves its place when it is read ([`record`]).
 
 pub mod audit;
 pub mod entry_row;
-pub mod error;
 pub mod fake;
 pub mod interface;
 pub mod lease;
@@ -14,6 +13,5 @@ pub mod nats;
 pub mod record;
 
 pub use entry_row::{AsideRow, EntryRow, Happened, NumberedRow};
-pub use error::Error;
-pub use interface::{Blob, Blobs, Bounds, Follower, Keys, Log, Message, Source, Wait};
-pub use record::{Body, Hash, Place, Record, Unreadable, Verdict};
+pub use interface::{Blob, Blobs, Bounds, Error, Follower, Keys, Log, Message, Source, Wait};
+pub use record::{Body, Hash, Place, Unreadable, Verdict};

@@ -41,15 +41,6 @@ pub type Hash = [u8; 32];
 /// The hash that the first record of a log follows on.
 pub const GENESIS: Hash = [0; 32];
 
-/// A record, read.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Record {
-    /// What it says.
-    pub body: Body,
-    /// The hash that the next record has as its `chain`.
-    pub hash: Hash,
-}
-
 /// What a record says.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Body {
@@ -109,7 +100,7 @@ pub struct Place {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
     /// The next record.
-    Valid(Box<Record>),
+    Valid(Box<Body>),
     /// It counts for nobody: its writer followed on something else. The log
     /// goes on after it.
     Void,
@@ -166,13 +157,18 @@ impl Place {
     /// The place after a record, as the record itself says: for whoever begins in
     /// the middle of a log. `None` of what is no record, or counts for nobody.
     pub fn told_by(message: &Message) -> Option<Self> {
+        Some(Self::before(message)?.after(message))
+    }
+
+    /// The place before a record, likewise.
+    pub fn before(message: &Message) -> Option<Self> {
         let body = Body::read(&message.bytes).ok()?;
         let before = Self {
             log_id: body.log_id(),
             sequence: message.sequence.checked_sub(1)?,
-            hash: <[u8; 32]>::try_from(&body.chain[..]).ok()?,
+            hash: body.chain.try_into().ok()?,
         };
-        (body.after == before.sequence).then(|| before.after(message))
+        (body.after == before.sequence).then_some(before)
     }
 
     /// What a message is at this place. A record is valid if and only if it
@@ -197,10 +193,7 @@ impl Place {
         if body.chain != self.hash {
             return Verdict::Fork;
         }
-        Verdict::Valid(Box::new(Record {
-            body,
-            hash: self.after(message).hash,
-        }))
+        Verdict::Valid(Box::new(body))
     }
 }
 
@@ -218,16 +211,6 @@ impl Body {
         open(message)
     }
 
-    /// The same record, whose entries are kept elsewhere.
-    #[must_use]
-    pub fn with_entries_in(self, outside: AsideRow) -> Self {
-        Self {
-            entries: Vec::new(),
-            outside: Some(outside),
-            ..self
-        }
-    }
-
     /// The log that it is of; nil when it says none.
     pub fn log_id(&self) -> Uuid {
         Uuid::from_slice(&self.log_id).unwrap_or_default()
@@ -240,7 +223,7 @@ pub fn seal(message: &impl prost::Message) -> Bytes {
     let mut frame = Vec::with_capacity(BODY + compressed.len());
     frame.extend_from_slice(&MAGIC);
     frame.push(FORMAT);
-    frame.extend_from_slice(&checksum(FORMAT, &compressed));
+    frame.extend_from_slice(&digest(&[&[FORMAT], &compressed]));
     frame.extend_from_slice(&compressed);
     frame.into()
 }
@@ -256,7 +239,7 @@ pub fn open<M: prost::Message + Default>(frame: &[u8]) -> Result<M, Unreadable> 
         return Err(Unreadable::NoRecord);
     }
     let (format, (sum, compressed)) = (head[4], sealed.split_at(BODY - HEAD));
-    if sum != checksum(format, compressed) {
+    if sum != digest(&[&[format], compressed]) {
         return Err(Unreadable::Checksum);
     }
     if format != FORMAT {
@@ -308,8 +291,4 @@ pub fn digest(pieces: &[&[u8]]) -> Hash {
     let mut hash = GENESIS;
     hash.copy_from_slice(context.finish().as_ref());
     hash
-}
-
-fn checksum(format: u8, compressed: &[u8]) -> Hash {
-    digest(&[&[format], compressed])
 }

@@ -16,21 +16,9 @@ use crate::snapshot::{Aside, Batch, JournalError};
 const PART: usize = 4 << 20;
 
 impl Replica {
-    /// Adds a batch to a state aside.
-    pub(super) fn add_aside(&self, aside: Aside, batch: &Batch) -> Result<(), JournalError> {
-        self.with_aside(aside, |writing| {
-            self.add_local(writing.local, batch);
-            self.add_batch(writing, batch)
-        })
-    }
-
-    /// Completes a state aside, as often as asked; where it is.
-    pub(super) fn finish_aside(&self, aside: Aside) -> Result<AsideRow, JournalError> {
-        self.with_aside(aside, |writing| self.finish(writing))
-    }
-
-    /// The lock of all is not held while somebody waits for the log.
-    fn with_aside<T>(
+    /// Does something with a state aside. The lock of all is not held while somebody
+    /// waits for the log.
+    pub(super) fn with_aside<T>(
         &self,
         aside: Aside,
         act: impl FnOnce(&mut Writing) -> Result<T, JournalError>,
@@ -62,7 +50,7 @@ impl Replica {
         }
     }
 
-    /// Completes what is written.
+    /// Completes what is written, as often as asked; where it is.
     pub(super) fn finish(&self, writing: &mut Writing) -> Result<AsideRow, JournalError> {
         if !writing.begun.is_empty() {
             self.put_part(writing)?;
@@ -88,16 +76,13 @@ impl Replica {
         let put = || self.log.blobs().put(name, blob.clone());
         self.waiting.insist(put).map_err(|error| match error {
             Error::Full(_) => JournalError::LogFull,
-            error => JournalError::Unreachable(error.to_string()),
+            error => error.into(),
         })
     }
 
     /// Writes entries that are too large for a record.
-    pub(super) fn write_entries(&self, entries: &[EntryRow]) -> Result<AsideRow, JournalError> {
-        let encoded = Entries {
-            entries: entries.to_vec(),
-        }
-        .encode_to_vec();
+    pub(super) fn write_entries(&self, entries: Vec<EntryRow>) -> Result<AsideRow, JournalError> {
+        let encoded = Entries { entries }.encode_to_vec();
         let mut writing = Writing::new((self.clock)().steady);
         for part in encoded.chunks(PART) {
             self.add(&mut writing, part)?;
@@ -117,11 +102,9 @@ impl Replica {
         let mut hashes = Vec::new();
         for index in 0..row.count as usize {
             let name = part_name(&uuid, index);
-            let part = self.waiting.insist(|| self.log.blobs().get(&name));
-            let part = part.map_err(|error| Decoding::Unreachable(error.to_string()))?;
+            let part = self.waiting.insist(|| self.log.blobs().get(&name))?;
             hashes.push(digest(&[&part]));
-            let bytes = decompress(&part).map_err(|_| Decoding::damaged())?;
-            each(bytes)?;
+            each(decompress(&part).map_err(|_| Decoding::damaged())?)?;
         }
         match whole(&hashes)[..] == row.sha256[..] {
             true => Ok(()),

@@ -6,17 +6,16 @@ use std::time::{Duration, SystemTime};
 
 use data_encoding::HEXLOWER;
 
-use super::checkpoint_row::CheckpointRow;
 use super::counts::note;
 use super::decode::{self, Decoding};
-use super::parts::{Writing, part_names};
+use super::parts::{Writing, named_parts, part_names};
 use super::server::Replica;
-use super::track::Track;
+use super::track::{CheckpointRow, Track};
 use crate::log::record::{open, seal};
-use crate::log::{AsideRow, Blob, Body, EntryRow, Log, Source};
+use crate::log::{Blob, Body, EntryRow, Error, Log};
 use crate::snapshot::held_row::time;
 use crate::snapshot::{
-    Change, JournalError, Registry, Restoring, SavedSnapshot, Snapshot, Standing, Whole,
+    Aside, Change, JournalError, Registry, Restoring, SavedSnapshot, Standing, Whole,
 };
 
 /// Where checkpoints are.
@@ -34,10 +33,10 @@ fn folder(name: &str) -> String {
 /// was written.
 ///
 /// # Errors
-/// [`crate::log::Error::Unreachable`].
+/// [`Error::Unreachable`].
 pub async fn newest_checkpoints(
     log: &dyn Log,
-) -> Result<HashMap<String, (u64, SystemTime)>, crate::log::Error> {
+) -> Result<HashMap<String, (u64, SystemTime)>, Error> {
     let mut newest = HashMap::new();
     for blob in log.blobs().list(CHECKPOINTS).await? {
         let Some((name, sequence)) = parse(&blob.name) else {
@@ -102,24 +101,22 @@ impl Replica {
         for batch in whole.frozen.batches() {
             self.add_batch(&mut writing, &batch)?;
         }
-        let aside: AsideRow = self.finish(&mut writing)?;
-        let entry = whole.entry(Change::Rewritten(crate::snapshot::Aside(0)));
+        let aside = self.finish(&mut writing)?;
+        let entry = whole.entry(Change::Rewritten(Aside(0)));
         Ok(EntryRow::of(&entry, Some(aside)))
     }
 
     /// The checkpoints of a snapshot, the newest first.
     pub(super) fn checkpoints(&self, name: &str) -> Result<Vec<Blob>, JournalError> {
         let folder = folder(name);
-        let listed = self.waiting.insist(|| self.log.blobs().list(&folder));
-        let mut listed = listed.map_err(|error| JournalError::Unreachable(error.to_string()))?;
+        let mut listed = self.waiting.insist(|| self.log.blobs().list(&folder))?;
         listed.sort_unstable_by(|a, b| b.name.cmp(&a.name));
         Ok(listed)
     }
 
     /// Reads the head of a checkpoint.
     pub(super) fn read_checkpoint(&self, blob: &Blob) -> Result<CheckpointRow, Decoding> {
-        let bytes = self.waiting.insist(|| self.log.blobs().get(&blob.name));
-        let bytes = bytes.map_err(|error| Decoding::Unreachable(error.to_string()))?;
+        let bytes = self.waiting.insist(|| self.log.blobs().get(&blob.name))?;
         open(&bytes).map_err(|error| Decoding::Impossible(error.to_string()))
     }
 
@@ -156,7 +153,6 @@ impl Replica {
     /// # Errors
     /// The log cannot be reached now.
     pub fn trim(&self, name: &str) -> Result<(), JournalError> {
-        let unreachable = |error: crate::log::Error| JournalError::Unreachable(error.to_string());
         let checkpoints = self.checkpoints(name)?;
         let now: SystemTime = (self.clock)().wall;
         let is_old = |blob: &&Blob| now.duration_since(blob.at).is_ok_and(|age| age >= KEPT);
@@ -168,44 +164,34 @@ impl Replica {
         };
         let parts = self.trimmed_parts(name, row.sequence)?;
         let trim = || self.log.trim(name, row.sequence + 1);
-        self.waiting.insist(trim).map_err(unreachable)?;
+        self.waiting.insist(trim)?;
         for part in parts {
-            let dropped = self.waiting.until(self.log.blobs().drop_blob(&part));
-            dropped.map_err(unreachable)?;
+            self.waiting.until(self.log.blobs().drop_blob(&part))?;
         }
         for blob in checkpoints.iter().filter(|blob| blob.name < covering.name) {
-            self.drop_checkpoint(blob).map_err(unreachable)?;
+            self.drop_checkpoint(blob)?;
         }
         Ok(())
     }
 
     /// The parts in blobs that records up to a sequence need, and nothing else does.
     fn trimmed_parts(&self, name: &str, last: u64) -> Result<Vec<String>, JournalError> {
-        let unreachable = |error: crate::log::Error| JournalError::Unreachable(error.to_string());
-        let bounds = self.waiting.insist(|| self.log.bounds(name));
-        let first = bounds.map_err(unreachable)?.first;
+        let first = self.waiting.insist(|| self.log.bounds(name))?.first;
         let mut parts = Vec::new();
         for sequence in first..=last {
-            let read = self.log.read(name, sequence, Source::Leader);
-            let message = match self.waiting.until(read) {
-                Ok(message) => message,
-                // Another server has trimmed it.
-                Err(crate::log::Error::NotFound(_)) => continue,
-                Err(error) => return Err(unreachable(error)),
-            };
+            // Another server may have trimmed it.
+            let message = self.read_of_leader(name, sequence)?;
+            let body = message.and_then(|message| Body::read(&message.bytes).ok());
             // What counts for nobody may have been sent again.
-            let body = Body::read(&message.bytes).ok();
-            let Some(body) = body.filter(|body| body.after + 1 == sequence) else {
-                continue;
-            };
-            let asides = body.entries.iter().filter_map(|entry| entry.aside.as_ref());
-            parts.extend(asides.chain(&body.outside).flat_map(part_names));
+            if let Some(body) = body.filter(|body| body.after + 1 == sequence) {
+                parts.extend(named_parts(&body));
+            }
         }
         Ok(parts)
     }
 
     /// Drops a checkpoint, if it is there.
-    pub(super) fn drop_checkpoint(&self, blob: &Blob) -> Result<(), crate::log::Error> {
+    pub(super) fn drop_checkpoint(&self, blob: &Blob) -> Result<(), Error> {
         let aside = self.read_checkpoint(blob).ok();
         let aside = aside.and_then(|row| row.snapshot?.aside);
         // The head goes last: it names the parts.
@@ -213,10 +199,5 @@ impl Replica {
             self.waiting.until(self.log.blobs().drop_blob(&name))?;
         }
         self.waiting.until(self.log.blobs().drop_blob(&blob.name))
-    }
-
-    /// A snapshot as it is, whoever waits for it: for a new epoch.
-    pub(super) fn whole(&self, snapshot: &Snapshot) -> Option<Whole> {
-        snapshot.whole(|_| Some(())).map(|(whole, ())| whole)
     }
 }

@@ -2,12 +2,14 @@
 //! snapshots that were deleted.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use super::parts::{PARTS, part_names};
+use super::parts::{PARTS, named_parts, part_names};
 use super::server::Replica;
 use super::track::{Reading, Track};
-use crate::log::{AsideRow, Body, Error, Place, Source};
+use super::waiting::unreachable;
+use crate::log::{Body, Error, Place, Source};
 use crate::snapshot::JournalError;
 use crate::snapshot::held_row::nanos;
 
@@ -17,10 +19,6 @@ const ORPHANED: Duration = Duration::from_secs(6 * 3_600);
 
 /// How long the log of a deleted snapshot is kept.
 const DELETED: Duration = Duration::from_secs(24 * 3_600);
-
-fn unreachable(error: Error) -> JournalError {
-    JournalError::Unreachable(error.to_string())
-}
 
 impl Replica {
     /// Drops blobs that were written for a replace which was given up, or of which the
@@ -33,8 +31,7 @@ impl Replica {
         if orphans.is_empty() {
             return Ok(0);
         }
-        let names = self.waiting.insist(|| self.log.names());
-        for name in names.map_err(unreachable)? {
+        for name in self.waiting.insist(|| self.log.names())? {
             self.keep_those_of_checkpoints(&name, &mut orphans)?;
             if orphans.is_empty() {
                 return Ok(0);
@@ -42,18 +39,16 @@ impl Replica {
             self.keep_those_of_records(&name, &mut orphans)?;
         }
         for part in &orphans {
-            let dropped = self.waiting.until(self.log.blobs().drop_blob(part));
-            dropped.map_err(unreachable)?;
+            self.waiting.until(self.log.blobs().drop_blob(part))?;
         }
         Ok(orphans.len())
     }
 
     /// The parts of which none was written lately.
     fn old_parts(&self) -> Result<HashSet<String>, JournalError> {
-        let listed = self.waiting.insist(|| self.log.blobs().list(PARTS));
+        let listed = self.waiting.insist(|| self.log.blobs().list(PARTS))?;
         let now: SystemTime = (self.clock)().wall;
         let mut written: HashMap<&str, (bool, Vec<&str>)> = HashMap::new();
-        let listed = listed.map_err(unreachable)?;
         for blob in &listed {
             let whole = blob.name.rsplit_once('/').map_or("", |(whole, _)| whole);
             let age = now.duration_since(blob.at).unwrap_or_default();
@@ -74,9 +69,11 @@ impl Replica {
         orphans: &mut HashSet<String>,
     ) -> Result<(), JournalError> {
         for blob in self.checkpoints(name)? {
-            let row = self.read_checkpoint(&blob);
-            let row = row.map_err(|error| JournalError::Unreachable(error.to_string()))?;
-            keep(orphans, row.snapshot.and_then(|entry| entry.aside).iter());
+            let row = self.read_checkpoint(&blob).map_err(unreachable)?;
+            let aside = row.snapshot.and_then(|entry| entry.aside);
+            for part in aside.iter().flat_map(part_names) {
+                orphans.remove(&part);
+            }
         }
         Ok(())
     }
@@ -88,19 +85,17 @@ impl Replica {
     ) -> Result<(), JournalError> {
         let bounds = match self.waiting.insist(|| self.log.bounds(name)) {
             Err(Error::NotFound(_)) => return Ok(()),
-            bounds => bounds.map_err(unreachable)?,
+            bounds => bounds?,
         };
         for sequence in bounds.first..=bounds.last {
-            let read = self.log.read(name, sequence, Source::Leader);
-            let message = match self.waiting.until(read) {
+            let Some(message) = self.read_of_leader(name, sequence)? else {
                 // Another server has trimmed it.
-                Err(Error::NotFound(_)) => continue,
-                message => message.map_err(unreachable)?,
+                continue;
             };
-            let body = Body::read(&message.bytes);
-            let body = body.map_err(|error| JournalError::Unreachable(error.to_string()))?;
-            let asides = body.entries.iter().filter_map(|entry| entry.aside.as_ref());
-            keep(orphans, asides.chain(&body.outside));
+            let body = Body::read(&message.bytes).map_err(unreachable)?;
+            for part in named_parts(&body) {
+                orphans.remove(&part);
+            }
         }
         Ok(())
     }
@@ -123,10 +118,10 @@ impl Replica {
             return Ok(false);
         }
         if !reading.is_closed {
-            self.close(&track, &mut reading)?;
+            self.append_record(&track, &mut reading, Vec::new(), true)?;
         }
         for blob in self.checkpoints(name)? {
-            self.drop_checkpoint(&blob).map_err(unreachable)?;
+            self.drop_checkpoint(&blob)?;
         }
         if !may_remove() {
             return Ok(false);
@@ -134,7 +129,7 @@ impl Replica {
         match self.remove_closed(name, reading.place) {
             // Another server was first.
             Ok(()) | Err(Error::NotFound(_)) => {}
-            Err(error) => return Err(unreachable(error)),
+            Err(error) => return Err(error.into()),
         }
         self.read_anew(&track, &mut reading);
         Ok(true)
@@ -163,13 +158,7 @@ impl Replica {
     /// Reads a log that is gone, or will be, from the beginning of the next one.
     pub(super) fn read_anew(&self, track: &Track, reading: &mut Reading) {
         *reading = Track::new(&track.name, &*self.log).reading.into_inner();
-        track.restart();
-    }
-}
-
-/// Keeps what is named.
-fn keep<'r>(orphans: &mut HashSet<String>, named: impl Iterator<Item = &'r AsideRow>) {
-    for part in named.flat_map(part_names) {
-        orphans.remove(&part);
+        track.applied.store(0, Ordering::Relaxed);
+        track.checkpoint.store(0, Ordering::Relaxed);
     }
 }

@@ -153,10 +153,8 @@ impl Replica {
             }
             row.votes.push(ballot.vote.clone());
             let value = Bytes::from(row.encode_to_vec());
-            match self
-                .waiting
-                .until(self.log.keys().set_if(&key, revision, value))
-            {
+            let set = self.log.keys().set_if(&key, revision, value);
+            match self.waiting.until(set) {
                 Ok(_) => return Ok(Some(row)),
                 Err(Error::Conflict | Error::UnknownFate(_)) => {}
                 Err(error) => return Err(error),

@@ -8,13 +8,13 @@ use uuid::Uuid;
 use super::server::Replica;
 use crate::log::entry_row::{ChangesRow, PartRow};
 use crate::log::record::{self, Entries};
-use crate::log::{AsideRow, Body, EntryRow, Happened, NumberedRow, Unreadable};
+use crate::log::{AsideRow, Body, EntryRow, Error, Happened, NumberedRow, Unreadable};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::snapshot::held_row::time;
 use crate::snapshot::{
-    Aside, Batch, Change, Defaults, Entry, KeptAnswer, Limits, NewState, Numbered, OwnedChange,
-    OwnedEntry, Reservation, Serial,
+    Aside, Batch, Change, Defaults, Entry, KeptAnswer, Limits, Numbered, OwnedChange, OwnedEntry,
+    Reservation, Serial,
 };
 
 /// Why an entry cannot be decoded.
@@ -37,21 +37,25 @@ impl Decoding {
         Self::Impossible("what it keeps outside of the log is damaged".to_owned())
     }
 
-    fn unreadable(error: &prost::DecodeError) -> Self {
-        Self::Impossible(format!("it cannot be read: {error}"))
-    }
-
-    fn unread(why: Unreadable) -> Self {
-        match why {
-            Unreadable::Format(_) | Unreadable::Unknown => Self::Later(why.to_string()),
-            why => Self::Impossible(why.to_string()),
-        }
-    }
-
     fn invalid(faults: &Violations) -> Self {
         let fault = faults.iter().next();
         let told = fault.map_or_else(String::new, |f| format!("{}: {}", f.field, f.description));
         Self::Impossible(format!("it is not valid: {told}"))
+    }
+}
+
+impl From<Error> for Decoding {
+    fn from(error: Error) -> Self {
+        Self::Unreachable(error.to_string())
+    }
+}
+
+impl From<Unreadable> for Decoding {
+    fn from(why: Unreadable) -> Self {
+        match why {
+            Unreadable::Format(_) | Unreadable::Unknown => Self::Later(why.to_string()),
+            why => Self::Impossible(why.to_string()),
+        }
     }
 }
 
@@ -67,42 +71,28 @@ pub struct Decoded {
 impl Decoded {
     /// As the state directory takes it.
     pub fn as_kept<'e>(&'e self, snapshot: &'e str) -> Entry<'e> {
-        let OwnedEntry {
-            epoch,
-            revision,
-            sequence,
-            created,
-            updated,
-            synced,
-            change,
-            defaults,
-            last_serial,
-            held,
-            answers,
-            ended,
-            ..
-        } = &self.entry;
+        let entry = &self.entry;
         // What is nowhere is refused there.
         let aside = self.local.unwrap_or(Aside(u64::MAX));
         Entry {
             snapshot,
-            epoch,
-            revision: *revision,
-            sequence: *sequence,
-            created: *created,
-            updated: *updated,
-            synced: *synced,
-            change: match (change, self.happened) {
+            epoch: &entry.epoch,
+            revision: entry.revision,
+            sequence: entry.sequence,
+            created: entry.created,
+            updated: entry.updated,
+            synced: entry.synced,
+            change: match (&entry.change, self.happened) {
                 (OwnedChange::Batch(batch), _) => Change::Batch(Some(batch)),
                 (OwnedChange::Replaced(_), Happened::Rewritten) => Change::Rewritten(aside),
                 (OwnedChange::Replaced(_), _) => Change::Replaced(aside),
                 (OwnedChange::Deleted, _) => Change::Deleted,
             },
-            defaults: defaults.as_deref(),
-            last_serial: *last_serial,
-            held,
-            answers,
-            ended,
+            defaults: entry.defaults.as_deref(),
+            last_serial: entry.last_serial,
+            held: &entry.held,
+            answers: &entry.answers,
+            ended: &entry.ended,
         }
     }
 }
@@ -113,9 +103,8 @@ type Book = (Vec<(Serial, Reservation)>, Vec<(Serial, KeptAnswer)>);
 impl Replica {
     /// The entries of a record of the log of a snapshot.
     pub(super) fn decode(&self, name: &str, body: &Body) -> Result<Vec<Decoded>, Decoding> {
-        let outside = body.outside.as_ref().map(|row| self.read_entries(row));
-        let entries = match outside.transpose()? {
-            Some(entries) => entries,
+        let entries = match &body.outside {
+            Some(row) => self.read_entries(row)?,
             None => body.entries.clone(),
         };
         let mark = Uuid::from_slice(&body.nonce).unwrap_or_default();
@@ -131,22 +120,25 @@ impl Replica {
             bytes.extend(part);
             Ok(())
         })?;
-        let entries: Entries = record::decode(&bytes).map_err(Decoding::unread)?;
-        Ok(entries.entries)
+        Ok(record::decode::<Entries>(&bytes)?.entries)
     }
 
     fn decode_one(&self, name: &str, row: EntryRow, mark: Uuid) -> Result<Decoded, Decoding> {
-        let happened = Happened::try_from(row.happened);
-        let (happened, mut local) = (
-            happened.map_err(|_| Decoding::unread(Unreadable::Unknown))?,
-            None,
-        );
+        let happened = Happened::try_from(row.happened).map_err(|_| Unreadable::Unknown)?;
+        let mut local = None;
         let change = match happened {
             Happened::Batch => OwnedChange::Batch(batch(&row.changes)?),
             Happened::Replaced | Happened::Rewritten => {
-                let state = self.new_state().ok_or_else(Decoding::damaged)?;
+                let registry = self.registry().ok_or_else(Decoding::damaged)?;
+                let state = registry.new_state();
                 local = self.open_local(name);
-                let read = self.read_state(&row, &state, local);
+                let aside = row.aside.as_ref().ok_or_else(Decoding::damaged);
+                let read = aside.and_then(|aside| {
+                    self.read_objects(aside, |batch| {
+                        state.add(batch);
+                        self.add_local(local, batch);
+                    })
+                });
                 read.inspect_err(|_| self.drop_local(local))?;
                 OwnedChange::Replaced(Box::new(state))
             }
@@ -176,19 +168,6 @@ impl Replica {
         })
     }
 
-    fn read_state(
-        &self,
-        row: &EntryRow,
-        state: &NewState,
-        local: Option<Aside>,
-    ) -> Result<(), Decoding> {
-        let aside = row.aside.as_ref().ok_or_else(Decoding::damaged)?;
-        self.read_objects(aside, |batch| {
-            state.add(batch);
-            self.add_local(local, batch);
-        })
-    }
-
     /// Reads objects that were written aside.
     pub(super) fn read_objects(
         &self,
@@ -196,7 +175,7 @@ impl Replica {
         mut each: impl FnMut(&Batch),
     ) -> Result<(), Decoding> {
         self.read_parts(aside, |part| {
-            let part: PartRow = record::decode(&part).map_err(Decoding::unread)?;
+            let part: PartRow = record::decode(&part)?;
             part.batches.iter().try_for_each(|changes| {
                 each(&batch(changes)?);
                 Ok(())
@@ -207,7 +186,8 @@ impl Replica {
 
 /// Changes that somebody accepted: limits do not apply again.
 fn batch(changes: &[u8]) -> Result<Batch, Decoding> {
-    let row = ChangesRow::decode(changes).map_err(|error| Decoding::unreadable(&error))?;
+    let row = ChangesRow::decode(changes);
+    let row = row.map_err(|error| Decoding::Impossible(format!("it cannot be read: {error}")))?;
     let batch = Batch::check(row.changes, &Limits::none(), Path::root("changes"));
     batch.map_err(|faults| Decoding::invalid(&faults))
 }

@@ -40,8 +40,8 @@ pub struct DigestVote {
 impl DigestsRow {
     /// Whether all that have voted held the same.
     pub fn agree(&self) -> bool {
-        let mut pairs = self.votes.iter().zip(self.votes.iter().skip(1));
-        pairs.all(|(one, other)| one.digest == other.digest)
+        let mut pairs = self.votes.windows(2);
+        pairs.all(|pair| pair[0].digest == pair[1].digest)
     }
 
     /// Whether what a server held is what the fewest held; of as few, what a server held

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use prost::Message;
 
-use super::checkpoint_row::CheckpointRow;
+use super::track::CheckpointRow;
 use crate::snapshot::{Aside, Change, Journal, JournalError, Whole};
 use crate::store::{Store, StoredSnapshot};
 
@@ -21,15 +21,6 @@ pub struct Local {
 }
 
 impl Local {
-    /// A directory of which nothing is known yet.
-    pub fn new(store: Arc<Store>) -> Self {
-        Self {
-            store,
-            behind: Mutex::default(),
-            found: Mutex::default(),
-        }
-    }
-
     /// Whether it has not everything of a snapshot.
     pub fn is_behind(&self, snapshot: &str) -> bool {
         self.behind.lock().contains(snapshot)

@@ -1,67 +1,59 @@
 //! How a snapshot is read anew where its log does not continue what was read.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use uuid::Uuid;
 
-use super::checkpoint_row::CheckpointRow;
 use super::counts::note;
 use super::decode::Decoding;
 use super::server::Replica;
-use super::track::{Condition, Reading, Track};
-use crate::log::{Bounds, Error, Message, Place, Source, Verdict};
-use crate::snapshot::{self, JournalError, Registry, Snapshot};
-
-fn not_stored(error: impl ToString) -> snapshot::Error {
-    snapshot::Error::NotStored(JournalError::Unreachable(error.to_string()))
-}
+use super::track::{CheckpointRow, Condition, Reading, Track};
+use super::waiting::unreachable;
+use crate::log::{Bounds, Error, Message, Place, Verdict};
+use crate::snapshot::{JournalError, Registry};
 
 impl Replica {
-    /// Has the log of a snapshot followed again: the snapshot is read anew, from
-    /// a checkpoint that the log continues or from the first record. A snapshot that
-    /// is ahead of a log which lost its end is written to it anew. Nothing is read anew of
-    /// a log that is there again as it was.
+    /// Has the log of a snapshot followed again where it cannot be any more; whether that
+    /// was so. The snapshot is read anew, from a checkpoint that the log continues or from
+    /// the first record. One that is ahead of a log which lost its end is written to it
+    /// anew. Nothing is read anew of a log that is there again as it was.
     ///
     /// # Errors
     /// It is not possible now.
-    pub(super) fn heal(
-        &self,
-        registry: &Registry,
-        track: &Arc<Track>,
-    ) -> Result<(), snapshot::Error> {
+    pub(super) fn heal(&self, registry: &Registry, track: &Track) -> Result<bool, JournalError> {
         let condition = track.reading.lock().condition.clone();
-        if let Condition::Later(_) = condition {
-            let trouble = condition.trouble().unwrap_or_default();
-            return Err(not_stored(trouble));
+        match condition {
+            Condition::Following => return Ok(false),
+            Condition::Later(_) => return Err(condition.refusal()),
+            _ => {}
         }
-        let bounds = match self.waiting.until(self.log.bounds(&track.name)) {
-            Ok(bounds) => bounds,
-            Err(error) => return Err(not_stored(error)),
-        };
-        if let Condition::Ahead(_) = condition {
-            let snapshot = registry.get(&track.name).ok();
-            if let Some(place) = self.write_anew(track, snapshot.as_deref(), bounds)? {
-                let follower = self.log.follow(&track.name, place.sequence);
-                self.begin_from(track, Reading::from(place, follower));
-                return Ok(());
-            }
+        let bounds = self.waiting.until(self.log.bounds(&track.name))?;
+        if let Condition::Ahead(_) = condition
+            && let Some(place) = self.write_anew(registry, track, bounds)?
+        {
+            self.begin_from(track, Reading::from(place, &*self.log, &track.name));
+            return Ok(true);
         }
         if condition == Condition::Gone && self.is_back(track, bounds)? {
-            return Ok(());
+            return Ok(true);
         }
-        self.bootstrap(registry, track, bounds)
+        if !self.restore_newest(registry, track, bounds)? {
+            if bounds.first > 1 {
+                let why = "the log has no beginning, and no checkpoint continues it";
+                return Err(unreachable(why));
+            }
+            self.begin_from(track, Reading::from(Place::START, &*self.log, &track.name));
+        }
+        Ok(true)
     }
 
     /// Follows a log that was gone, if it is there again and goes on where it was read up
     /// to; whether it is.
-    fn is_back(&self, track: &Track, bounds: Bounds) -> Result<bool, snapshot::Error> {
+    fn is_back(&self, track: &Track, bounds: Bounds) -> Result<bool, JournalError> {
         let mut reading = track.reading.lock();
-        let (row, place) = (CheckpointRow::of(&reading), reading.place);
-        let is_back = self.continues(track, (&row, place), bounds);
-        let is_back = is_back.map_err(not_stored)?;
+        let is_back = self.continues(track, &CheckpointRow::of(&reading), bounds)?;
         if is_back {
-            reading.follower = self.log.follow(&track.name, place.sequence);
+            reading.follower = self.log.follow(&track.name, reading.place.sequence);
             reading.condition = Condition::Following;
         }
         Ok(is_back)
@@ -69,7 +61,9 @@ impl Replica {
 
     /// Reads a log from a place on, where another snapshot begins or continues.
     fn begin_from(&self, track: &Track, reading: Reading) {
-        self.outdate_local(&track.name);
+        if let Some(local) = &self.local {
+            local.note_behind(&track.name);
+        }
         Self::read_from(track, reading);
         note(&self.counts.bootstraps);
     }
@@ -79,7 +73,7 @@ impl Replica {
     ///
     /// # Errors
     /// It is not possible now.
-    pub(super) fn begin(&self, registry: &Registry, track: &Track) -> Result<(), snapshot::Error> {
+    pub(super) fn begin(&self, registry: &Registry, track: &Track) -> Result<(), JournalError> {
         if track.reading.lock().place != Place::START {
             return Ok(());
         }
@@ -87,7 +81,7 @@ impl Replica {
             // Without one it is read from its first record.
             Ok(bounds) => self.restore_newest(registry, track, bounds).map(drop),
             Err(Error::NotFound(_)) => Ok(()),
-            Err(error) => Err(not_stored(error)),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -98,78 +92,56 @@ impl Replica {
         track.applied.store(sequence, Ordering::Relaxed);
     }
 
-    fn bootstrap(
-        &self,
-        registry: &Registry,
-        track: &Track,
-        bounds: Bounds,
-    ) -> Result<(), snapshot::Error> {
-        if self.restore_newest(registry, track, bounds)? {
-            return Ok(());
-        }
-        if bounds.first > 1 {
-            return Err(not_stored(
-                "the log has no beginning, and no checkpoint continues it",
-            ));
-        }
-        let follower = self.log.follow(&track.name, 0);
-        self.begin_from(track, Reading::from(Place::START, follower));
-        Ok(())
-    }
-
     /// Restores the newest checkpoint that the log continues; whether there is one.
     fn restore_newest(
         &self,
         registry: &Registry,
         track: &Track,
         bounds: Bounds,
-    ) -> Result<bool, snapshot::Error> {
-        for blob in self
-            .checkpoints(&track.name)
-            .map_err(snapshot::Error::NotStored)?
-        {
+    ) -> Result<bool, JournalError> {
+        for blob in self.checkpoints(&track.name)? {
             let row = match self.read_checkpoint(&blob) {
-                Ok(row) => row,
                 Err(Decoding::Impossible(_)) => continue,
-                Err(error) => return Err(not_stored(error)),
+                row => row.map_err(unreachable)?,
             };
-            let (Some(place), Some(entry)) = (row.place(), row.snapshot.clone()) else {
+            let Some(entry) = row.snapshot.clone() else {
                 continue;
             };
-            let continued = self.continues(track, (&row, place), bounds);
-            if !continued.map_err(not_stored)? {
+            if !self.continues(track, &row, bounds)? {
                 continue;
             }
             let (epoch, entries) = (entry.epoch.clone(), entry.sequence);
             let restoring = match self.restore(registry, &track.name, entry) {
-                Ok(restoring) => restoring,
                 Err(Decoding::Impossible(_)) => continue,
-                Err(error) => return Err(not_stored(error)),
+                restoring => restoring.map_err(unreachable)?,
+            };
+            let Some(mut reading) = row.reading(&*self.log, &track.name) else {
+                continue;
             };
             registry.supersede(restoring);
-            let follower = self.log.follow(&track.name, place.sequence);
-            let mut reading = row.reading(place, follower);
             reading.stand_at(&epoch, entries);
             self.begin_from(track, reading);
-            track.checkpoint.store(place.sequence, Ordering::Relaxed);
+            track.checkpoint.store(row.sequence, Ordering::Relaxed);
             return Ok(true);
         }
         Ok(false)
     }
 
-    /// Whether a log goes on at a place.
+    /// Whether a log goes on at the place of a checkpoint.
     pub(super) fn continues(
         &self,
         track: &Track,
-        (row, place): (&CheckpointRow, Place),
+        row: &CheckpointRow,
         bounds: Bounds,
     ) -> Result<bool, Error> {
+        let Some(place) = row.place() else {
+            return Ok(false);
+        };
         if place.sequence + 1 < bounds.first || place.sequence > bounds.last {
             return Ok(false);
         }
-        let read = |sequence| self.read_sound(track, sequence);
         if place.sequence < bounds.last {
-            let next = read(place.sequence + 1)?;
+            let next = self.read_of_leader(&track.name, place.sequence + 1)?;
             let verdict = next.map(|message| place.judge(&message));
             return Ok(matches!(
                 verdict,
@@ -177,65 +149,25 @@ impl Replica {
             ));
         }
         // Nothing comes after it: it is of the message itself.
-        let own = read(place.sequence)?;
+        let own = self.read_of_leader(&track.name, place.sequence)?;
         Ok(own.is_some_and(|message| row.is_after(&message)))
-    }
-
-    fn read_sound(&self, track: &Track, at: u64) -> Result<Option<Message>, Error> {
-        let read = self.log.read(&track.name, at, Source::Leader);
-        match self.waiting.until(read) {
-            Ok(message) => Ok(Some(message)),
-            Err(Error::NotFound(_)) => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 
     /// The place after the last message of a log, as its last records tell it: the
     /// last one that counts, and what comes after that and does not.
-    fn told_place(
-        &self,
-        track: &Track,
-        bounds: Bounds,
-        last: Message,
-    ) -> Result<Option<Place>, snapshot::Error> {
-        let mut messages = vec![last];
-        loop {
-            let first = messages.last().expect("there is one");
-            if let Some(place) = Place::told_by(first) {
-                let later = messages.iter().rev().skip(1);
-                return Ok(Some(
-                    later.fold(place, |place, message| place.after(message)),
-                ));
-            }
-            let before = first.sequence.saturating_sub(1);
-            let found = match before >= bounds.first.max(1) {
-                true => self.read_sound(track, before).map_err(not_stored)?,
-                false => None,
+    fn told_place(&self, track: &Track, bounds: Bounds) -> Result<Option<Place>, Error> {
+        let mut later: Vec<Message> = Vec::new();
+        for sequence in (bounds.first.max(1)..=bounds.last).rev() {
+            let Some(message) = self.read_of_leader(&track.name, sequence)? else {
+                return Ok(None);
             };
-            match found {
-                Some(message) => messages.push(message),
-                None => return Ok(None),
+            if let Some(place) = Place::told_by(&message) {
+                let end = later.iter().rev().fold(place, Place::after);
+                return Ok(Some(end));
             }
+            later.push(message);
         }
-    }
-
-    /// The end of a log that was read up to a place and has lost its end; `None` where it
-    /// has not, or is another log.
-    fn lost_end(
-        &self,
-        track: &Track,
-        place: Place,
-        bounds: Bounds,
-    ) -> Result<Option<Place>, snapshot::Error> {
-        if bounds.last >= place.sequence || bounds.last < bounds.first {
-            return Ok(None);
-        }
-        let last = self.read_sound(track, bounds.last);
-        let Some(last) = last.map_err(not_stored)? else {
-            return Ok(None);
-        };
-        let at = self.told_place(track, bounds, last)?;
-        Ok(at.filter(|at| at.log_id == place.log_id))
+        Ok(None)
     }
 
     /// Writes a snapshot anew, under a new epoch, to its log which has lost its end.
@@ -243,23 +175,26 @@ impl Replica {
     /// that comes wins.
     fn write_anew(
         &self,
+        registry: &Registry,
         track: &Track,
-        snapshot: Option<&Snapshot>,
         bounds: Bounds,
-    ) -> Result<Option<Place>, snapshot::Error> {
+    ) -> Result<Option<Place>, JournalError> {
         let mut reading = track.reading.lock();
         let place = reading.place;
-        let Some(at) = self.lost_end(track, place, bounds)? else {
+        if bounds.last >= place.sequence {
+            return Ok(None);
+        }
+        let told = self.told_place(track, bounds)?;
+        let Some(at) = told.filter(|at| at.log_id == place.log_id) else {
             return Ok(None);
         };
         drop(reading);
-        let whole = snapshot.filter(|snapshot| snapshot.is_synced());
-        let Some(whole) = whole.and_then(|snapshot| self.whole(snapshot)) else {
+        let snapshot = registry.get(&track.name).ok();
+        let snapshot = snapshot.filter(|snapshot| snapshot.is_synced());
+        let Some((whole, ())) = snapshot.and_then(|snapshot| snapshot.whole(|_| Some(()))) else {
             return Ok(None);
         };
-        let mut entry = self
-            .write_whole(&whole)
-            .map_err(snapshot::Error::NotStored)?;
+        let mut entry = self.write_whole(&whole)?;
         entry.epoch = Uuid::new_v4().to_string();
         entry.sequence = 1;
         let condition = {
@@ -268,7 +203,12 @@ impl Replica {
             reading.follower = self.log.follow(&track.name, at.sequence);
             std::mem::replace(&mut reading.condition, Condition::Following)
         };
-        match self.publish(track, &mut reading, vec![entry]) {
+        let published = self.publish(track, &mut reading, vec![entry]);
+        if published.is_err() {
+            reading.place = place;
+            reading.condition = condition;
+        }
+        match published {
             Ok(()) => {
                 tracing::warn!(
                     snapshot = track.name,
@@ -277,16 +217,8 @@ impl Replica {
                 Ok(Some(at))
             }
             // Another server was first: what it wrote is read anew.
-            Err(JournalError::Behind) => {
-                reading.place = place;
-                reading.condition = condition;
-                Ok(None)
-            }
-            Err(error) => {
-                reading.place = place;
-                reading.condition = condition;
-                Err(snapshot::Error::NotStored(error))
-            }
+            Err(JournalError::Behind) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 }

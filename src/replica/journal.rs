@@ -7,7 +7,8 @@ use super::counts::note;
 use super::reading::NextMessage;
 use super::server::Replica;
 use super::track::{Condition, Reading, Track};
-use crate::log::EntryRow;
+use super::waiting::unreachable;
+use crate::log::{EntryRow, Error};
 use crate::snapshot::{
     Aside, Batch, Change, Entry, Journal, JournalError, Missed, Standing, Whole,
 };
@@ -62,7 +63,10 @@ impl Journal for Replica {
     }
 
     fn write_aside(&self, aside: Aside, changes: &Batch) -> Result<(), JournalError> {
-        self.add_aside(aside, changes)
+        self.with_aside(aside, |writing| {
+            self.add_local(writing.local, changes);
+            self.add_batch(writing, changes)
+        })
     }
 
     fn drop_aside(&self, aside: Aside) {
@@ -126,7 +130,9 @@ impl Replica {
     /// An entry as it is appended.
     fn row(&self, entry: &Entry<'_>) -> Result<EntryRow, JournalError> {
         let aside = match entry.change {
-            Change::Replaced(aside) | Change::Rewritten(aside) => Some(self.finish_aside(aside)?),
+            Change::Replaced(aside) | Change::Rewritten(aside) => {
+                Some(self.with_aside(aside, |writing| self.finish(writing))?)
+            }
             Change::Batch(_) | Change::Deleted => None,
         };
         Ok(EntryRow::of(entry, aside))
@@ -156,8 +162,8 @@ impl Replica {
             match self.next(track, reading, within)? {
                 NextMessage::Nothing => return Ok(read),
                 NextMessage::Void => {}
-                NextMessage::Record(record, message) => {
-                    self.take_others(track, reading, (*record, message))?;
+                NextMessage::Record(body, message) => {
+                    self.take_others(track, reading, (&body, &message))?;
                 }
             }
         }
@@ -167,27 +173,15 @@ impl Replica {
     /// Reads everything that the log holds now, or a number of records of it; whether
     /// there is more.
     fn read_all(&self, track: &Track, reading: &mut Reading) -> Result<bool, JournalError> {
-        let bounds = self.waiting.until(self.log.bounds(&track.name));
-        let last = match bounds {
-            Ok(bounds) => bounds.last,
-            Err(crate::log::Error::NotFound(_)) if reading.place.sequence == 0 => {
-                return Ok(false);
-            }
-            Err(crate::log::Error::NotFound(_)) if reading.is_closed => {
-                self.read_anew(track, reading);
-                return Ok(false);
-            }
-            Err(crate::log::Error::NotFound(_)) => {
-                return Err(self.stop(track, reading, Condition::Gone));
-            }
-            Err(error) => return Err(JournalError::Unreachable(error.to_string())),
+        let last = match self.waiting.until(self.log.bounds(&track.name)) {
+            Err(Error::NotFound(_)) => return self.miss(track, reading).map(|()| false),
+            bounds => bounds?.last,
         };
         while reading.place.sequence < last && reading.ready.len() < AT_ONCE {
             // One by one: after the last one there is nothing to wait for.
             if self.read_some(track, reading, PATIENCE, 1)? == 0 {
                 note(&self.counts.stalls);
-                let why = "its end was not read in time".to_owned();
-                return Err(JournalError::Unreachable(why));
+                return Err(unreachable("its end was not read in time"));
             }
         }
         Ok(reading.place.sequence < last)

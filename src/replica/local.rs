@@ -5,9 +5,8 @@
 
 use prost::Message;
 
-use super::checkpoint_row::CheckpointRow;
 use super::server::Replica;
-use super::track::{Reading, Track};
+use super::track::{CheckpointRow, Reading, Track};
 use crate::log::Error;
 use crate::snapshot::{Aside, Batch, Entry, Journal, Standing};
 use crate::store::StoreError;
@@ -62,11 +61,11 @@ impl Replica {
     }
 
     fn is_continued(&self, name: &str, row: &CheckpointRow) -> Result<bool, Error> {
-        let Some(place) = row.place() else {
+        if row.place().is_none() {
             return Ok(false);
-        };
+        }
         match self.waiting.until(self.log.bounds(name)) {
-            Ok(bounds) => self.continues(&self.track(name), (row, place), bounds),
+            Ok(bounds) => self.continues(&self.track(name), row, bounds),
             Err(Error::NotFound(_)) => Ok(false),
             Err(error) => Err(error),
         }
@@ -85,21 +84,17 @@ impl Replica {
     pub fn resume(&self) {
         let Some(local) = &self.local else { return };
         for (kept, row) in std::mem::take(&mut *local.found.lock()) {
-            let Some(place) = row.place() else { continue };
-            let track = self.track(&kept.name);
-            let follower = self.log.follow(&kept.name, place.sequence);
-            let mut reading = row.reading(place, follower);
-            reading.stand_at(&kept.epoch, kept.sequence);
-            Self::read_from(&track, reading);
+            if let Some(mut reading) = row.reading(&*self.log, &kept.name) {
+                reading.stand_at(&kept.epoch, kept.sequence);
+                Self::read_from(&self.track(&kept.name), reading);
+            }
         }
     }
 
     /// Keeps the entries of a record that was read, or appended.
     pub(super) fn keep(&self, track: &Track, reading: &Reading, entries: &[Entry<'_>]) {
-        let Some(local) = self.local.as_ref().filter(|_| !entries.is_empty()) else {
-            return;
-        };
-        if local.is_behind(&track.name) {
+        let Some(local) = &self.local else { return };
+        if entries.is_empty() || local.is_behind(&track.name) {
             return;
         }
         let place = CheckpointRow::of(reading).encode_to_vec();
@@ -135,20 +130,12 @@ impl Replica {
         }
     }
 
-    /// Notes that a snapshot is another one than that of the state directory.
-    pub(super) fn outdate_local(&self, snapshot: &str) {
-        if let Some(local) = &self.local {
-            local.note_behind(snapshot);
-        }
-    }
-
     /// Writes a snapshot whole to the state directory, if that is behind. Changes wait
     /// meanwhile; decisions do not.
     pub fn mend_local(&self, name: &str) {
-        let Some(local) = &self.local else { return };
-        if !local.is_behind(name) {
+        let Some(local) = self.local.as_ref().filter(|local| local.is_behind(name)) else {
             return;
-        }
+        };
         let Some(snapshot) = self.registry().and_then(|registry| registry.get(name).ok()) else {
             return;
         };

@@ -6,7 +6,6 @@
 
 mod aside;
 mod checkpoint;
-mod checkpoint_row;
 mod cleaning;
 mod comparing;
 mod counts;

@@ -1,13 +1,14 @@
 //! What is being written to blobs, and the names that it has there.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use crate::log::AsideRow;
 use crate::log::record::{Hash, digest};
+use crate::log::{AsideRow, Body};
 use crate::snapshot::{Aside, Moment};
 
 /// Where parts are.
@@ -21,7 +22,7 @@ pub const MAX_WRITING: Duration = Duration::from_secs(5 * 3_600);
 #[derive(Default)]
 pub struct OpenAsides {
     pub open: Mutex<HashMap<Aside, Writing>>,
-    last: Mutex<u64>,
+    last: AtomicU64,
 }
 
 /// Parts that are written one after another.
@@ -71,6 +72,12 @@ pub fn part_name(uuid: &Uuid, index: usize) -> String {
     format!("{PARTS}{}/{index}", uuid.simple())
 }
 
+/// The names of the parts that a record names.
+pub fn named_parts(body: &Body) -> impl Iterator<Item = String> {
+    let asides = body.entries.iter().filter_map(|entry| entry.aside.as_ref());
+    asides.chain(&body.outside).flat_map(part_names)
+}
+
 /// The names of all parts.
 pub fn part_names(row: &AsideRow) -> Vec<String> {
     let uuid = Uuid::from_slice(&row.uuid).unwrap_or_default();
@@ -81,9 +88,7 @@ pub fn part_names(row: &AsideRow) -> Vec<String> {
 impl OpenAsides {
     /// Begins one, which is in the state directory as `local`.
     pub fn open(&self, local: Option<Aside>, now: Moment) -> Aside {
-        let mut last = self.last.lock();
-        *last += 1;
-        let aside = Aside(*last);
+        let aside = Aside(self.last.fetch_add(1, Ordering::Relaxed) + 1);
         let writing = Writing {
             local,
             ..Writing::new(now)

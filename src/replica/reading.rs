@@ -7,7 +7,8 @@ use super::counts::note;
 use super::decode::{Decoded, Decoding};
 use super::server::Replica;
 use super::track::{Condition, Reading, Track};
-use crate::log::{Error, Message, Record, Source, Verdict};
+use super::waiting::unreachable;
+use crate::log::{Body, Error, Message, Source, Verdict};
 use crate::snapshot::{JournalError, Missed, OwnedChange};
 
 /// How many copies of a log are asked for a message at most.
@@ -16,7 +17,7 @@ const PEERS: usize = 5;
 /// What came next in a log.
 pub enum NextMessage {
     /// A record, which is not taken yet.
-    Record(Box<Record>, Message),
+    Record(Box<Body>, Message),
     /// A message that counts for nobody; the log was read past it.
     Void,
     /// Nothing, in time.
@@ -37,20 +38,15 @@ impl Replica {
         let message = match next {
             Ok(Some(message)) => message,
             Ok(None) => return Ok(NextMessage::Nothing),
-            // It begins with the first append.
-            Err(Error::NotFound(_)) if after == 0 => return Ok(NextMessage::Nothing),
-            Err(Error::NotFound(_)) if reading.is_closed => {
-                self.read_anew(track, reading);
+            Err(Error::NotFound(_)) if after == 0 || reading.is_closed || self.is_gone(track) => {
+                self.miss(track, reading)?;
                 return Ok(NextMessage::Nothing);
-            }
-            Err(Error::NotFound(_)) if self.is_gone(track) => {
-                return Err(self.stop(track, reading, Condition::Gone));
             }
             Err(Error::Trimmed(_)) => return Err(self.stop(track, reading, Condition::Behind)),
             Err(Error::Shorter(last)) => {
                 return Err(self.stop(track, reading, Condition::Ahead(last)));
             }
-            Err(error) => return Err(JournalError::Unreachable(error.to_string())),
+            Err(error) => return Err(error.into()),
         };
         let verdict = reading.place.judge(&message);
         self.act_on(track, reading, (verdict, message))
@@ -63,6 +59,18 @@ impl Replica {
         matches!(bounds, Err(Error::NotFound(_)))
     }
 
+    /// Goes on where a log is not there: it begins with the first append, and again
+    /// after it was closed. Otherwise it is gone.
+    pub(super) fn miss(&self, track: &Track, reading: &mut Reading) -> Result<(), JournalError> {
+        if reading.place.sequence > 0 {
+            if !reading.is_closed {
+                return Err(self.stop(track, reading, Condition::Gone));
+            }
+            self.read_anew(track, reading);
+        }
+        Ok(())
+    }
+
     fn act_on(
         &self,
         track: &Track,
@@ -70,7 +78,7 @@ impl Replica {
         (verdict, message): (Verdict, Message),
     ) -> Result<NextMessage, JournalError> {
         match verdict {
-            Verdict::Valid(record) => Ok(NextMessage::Record(record, message)),
+            Verdict::Valid(body) => Ok(NextMessage::Record(body, message)),
             Verdict::Void => {
                 note(&self.counts.voids);
                 self.pass(track, reading, &message);
@@ -99,13 +107,11 @@ impl Replica {
         track: &Track,
         reading: &Reading,
     ) -> Result<Option<(Verdict, Message)>, JournalError> {
-        let sources = (0..PEERS).map(Source::Peer);
-        for source in std::iter::once(Source::Leader).chain(sources) {
-            let sequence = reading.place.sequence + 1;
-            match self
-                .waiting
-                .until(self.log.read(&track.name, sequence, source))
-            {
+        let sequence = reading.place.sequence + 1;
+        let peers = (0..PEERS).map(Source::Peer);
+        for source in std::iter::once(Source::Leader).chain(peers) {
+            let read = self.log.read(&track.name, sequence, source);
+            match self.waiting.until(read) {
                 Ok(message) => {
                     let verdict = reading.place.judge(&message);
                     if matches!(verdict, Verdict::Valid(_) | Verdict::Void) {
@@ -114,13 +120,26 @@ impl Replica {
                 }
                 Err(Error::NotFound(_)) => {}
                 // Whether it is sound is not known.
-                Err(error) if source == Source::Leader => {
-                    return Err(JournalError::Unreachable(error.to_string()));
-                }
+                Err(error) if source == Source::Leader => return Err(error.into()),
                 Err(_) => {}
             }
         }
         Ok(None)
+    }
+
+    /// A message as the leader has it, if it is there.
+    pub(super) fn read_of_leader(
+        &self,
+        name: &str,
+        sequence: u64,
+    ) -> Result<Option<Message>, Error> {
+        match self
+            .waiting
+            .until(self.log.read(name, sequence, Source::Leader))
+        {
+            Err(Error::NotFound(_)) => Ok(None),
+            read => read.map(Some),
+        }
     }
 
     /// Reads past a message.
@@ -135,12 +154,12 @@ impl Replica {
         &self,
         track: &Track,
         reading: &mut Reading,
-        (record, message): (&Record, &Message),
+        (body, message): (&Body, &Message),
     ) {
         self.pass(track, reading, message);
-        reading.place.log_id = record.body.log_id();
-        reading.at = reading.at.max(record.body.at);
-        reading.is_closed |= record.body.closes;
+        reading.place.log_id = body.log_id();
+        reading.at = reading.at.max(body.at);
+        reading.is_closed |= body.closes;
     }
 
     /// Takes a record of another server: its entries are handed out next.
@@ -148,12 +167,12 @@ impl Replica {
         &self,
         track: &Track,
         reading: &mut Reading,
-        (record, message): (Record, Message),
+        (body, message): (&Body, &Message),
     ) -> Result<(), JournalError> {
-        let entries = match self.decode(&track.name, &record.body) {
+        let entries = match self.decode(&track.name, body) {
             Ok(entries) => entries,
             // It is taken once the blobs that it needs can be read.
-            Err(Decoding::Unreachable(why)) => return Err(JournalError::Unreachable(why)),
+            Err(Decoding::Unreachable(why)) => return Err(unreachable(why)),
             Err(Decoding::Later(why)) => {
                 return Err(self.stop(track, reading, Condition::Later(why)));
             }
@@ -163,9 +182,9 @@ impl Replica {
             }
         };
         note(&self.counts.followed);
-        reading.note_other(&record.body.writer);
+        reading.note_other(&body.writer);
         let before = reading.at;
-        self.take(track, reading, (&record, &message));
+        self.take(track, reading, (body, message));
         if let Some(Decoded { entry, .. }) = entries.last() {
             self.note_milestone(reading, before, (&entry.epoch, entry.sequence));
         }

@@ -13,7 +13,7 @@ use super::parts::OpenAsides;
 use super::track::{Condition, Track};
 use super::waiting::Waiting;
 use crate::log::{Error, Log};
-use crate::snapshot::{self, Clock, Moment, NewState, Now, Registry};
+use crate::snapshot::{self, Clock, Moment, Now, Registry};
 use crate::store::Store;
 
 /// How much time, by the clocks of those that write, is between the records after which
@@ -66,7 +66,11 @@ impl Replica {
     /// The same replica, which keeps what it reads in a state directory as well.
     #[must_use]
     pub fn with_local(mut self, store: Arc<Store>) -> Self {
-        self.local = Some(Local::new(store));
+        self.local = Some(Local {
+            store,
+            behind: Mutex::default(),
+            found: Mutex::default(),
+        });
         self
     }
 
@@ -131,26 +135,16 @@ impl Replica {
             return Ok(());
         };
         let track = self.track(name);
+        let not_stored = snapshot::Error::NotStored;
         if all {
-            self.begin(&registry, &track)?;
+            self.begin(&registry, &track).map_err(not_stored)?;
         }
-        self.mend(&registry, &track)?;
+        self.heal(&registry, &track).map_err(not_stored)?;
         let followed = registry.catch_up(name, all);
-        match self.mend(&registry, &track)? {
+        match self.heal(&registry, &track).map_err(not_stored)? {
             true => registry.catch_up(name, all),
             false => followed,
         }
-    }
-
-    /// Has a snapshot read anew where its log cannot be followed any more; whether
-    /// that was so.
-    fn mend(&self, registry: &Registry, track: &Arc<Track>) -> Result<bool, snapshot::Error> {
-        let condition = track.reading.lock().condition.clone();
-        if condition == Condition::Following {
-            return Ok(false);
-        }
-        self.heal(registry, track)?;
-        Ok(true)
     }
 
     /// Waits until a snapshot has something to [follow](Self::follow), for so long
@@ -186,9 +180,5 @@ impl Replica {
 
     pub(super) fn registry(&self) -> Option<Arc<Registry>> {
         self.registry.get().and_then(Weak::upgrade)
-    }
-
-    pub(super) fn new_state(&self) -> Option<NewState> {
-        Some(self.registry()?.new_state())
     }
 }

@@ -1,8 +1,8 @@
-//! How far a replica has come in the log of one snapshot.
+//! How far a replica has come in the log of one snapshot, and how that is kept.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::digest::DigestVote;
 use crate::log::record::GENESIS;
-use crate::log::{Follower, Hash, Log, Place};
+use crate::log::{EntryRow, Follower, Hash, Log, Message, Place};
 use crate::snapshot::{JournalError, Moment, OwnedEntry, Standing, Whole};
 
 /// How long a server waits for another one to append first, and for all others.
@@ -125,7 +125,7 @@ impl Track {
     pub fn new(name: &str, log: &dyn Log) -> Self {
         Self {
             name: name.to_owned(),
-            reading: Mutex::new(Reading::from(Place::START, log.follow(name, 0))),
+            reading: Mutex::new(Reading::from(Place::START, log, name)),
             applied: AtomicU64::new(0),
             checkpoint: AtomicU64::new(0),
             copied: Mutex::default(),
@@ -134,17 +134,9 @@ impl Track {
     }
 }
 
-impl Track {
-    /// Notes that it is read from the beginning of another log.
-    pub fn restart(&self) {
-        self.applied.store(0, Ordering::Relaxed);
-        self.checkpoint.store(0, Ordering::Relaxed);
-    }
-}
-
 impl Reading {
-    /// From a place on, where the next entry begins a snapshot.
-    pub fn from(place: Place, follower: Arc<dyn Follower>) -> Self {
+    /// Of the log of a snapshot, from a place on, where the next entry begins one.
+    pub fn from(place: Place, log: &dyn Log, name: &str) -> Self {
         Self {
             place,
             before: GENESIS,
@@ -155,7 +147,7 @@ impl Reading {
             sequence: 0,
             ready: VecDeque::new(),
             condition: Condition::Following,
-            follower,
+            follower: log.follow(name, place.sequence),
             is_closed: false,
             is_unanswered: false,
             others: Vec::new(),
@@ -244,5 +236,68 @@ impl Condition {
             Self::Quarantined(why) => Some(why.clone()),
             Self::Later(why) => Some(format!("{why}: a later version has written to the log")),
         }
+    }
+}
+
+/// A checkpoint, as it is kept.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct CheckpointRow {
+    /// The log.
+    #[prost(bytes = "vec", tag = "1")]
+    pub log_id: Vec<u8>,
+    /// The sequence of the message that it comes after.
+    #[prost(uint64, tag = "2")]
+    pub sequence: u64,
+    /// The hash of the log up to that message.
+    #[prost(bytes = "vec", tag = "3")]
+    pub chain: Vec<u8>,
+    /// The time of the last record, in nanoseconds since 1970.
+    #[prost(int64, tag = "4")]
+    pub at: i64,
+    /// The snapshot, as an entry that makes it anew.
+    #[prost(message, optional, tag = "5")]
+    pub snapshot: Option<EntryRow>,
+    /// The hash of the log up to the message before that one.
+    #[prost(bytes = "vec", tag = "6")]
+    pub before: Vec<u8>,
+}
+
+impl CheckpointRow {
+    /// Where a log was read up to, without the snapshot.
+    pub fn of(reading: &Reading) -> Self {
+        Self {
+            log_id: reading.place.log_id.as_bytes().to_vec(),
+            sequence: reading.place.sequence,
+            chain: reading.place.hash.to_vec(),
+            at: reading.at,
+            snapshot: None,
+            before: reading.before.to_vec(),
+        }
+    }
+
+    /// Reads the log of a snapshot on from there.
+    pub fn reading(&self, log: &dyn Log, name: &str) -> Option<Reading> {
+        let reading = Reading::from(self.place()?, log, name);
+        Some(Reading {
+            at: self.at,
+            before: self.before[..].try_into().unwrap_or(reading.before),
+            ..reading
+        })
+    }
+
+    /// The place in the log that it is of.
+    pub fn place(&self) -> Option<Place> {
+        Some(Place {
+            log_id: Uuid::from_slice(&self.log_id).ok()?,
+            sequence: self.sequence,
+            hash: <[u8; 32]>::try_from(&self.chain[..]).ok()?,
+        })
+    }
+
+    /// Whether the message that it comes after is this one.
+    pub fn is_after(&self, message: &Message) -> bool {
+        let before = <[u8; 32]>::try_from(&self.before[..]);
+        let place = self.place().zip(before.ok());
+        place.is_some_and(|(place, hash)| Place { hash, ..place }.after(message) == place)
     }
 }

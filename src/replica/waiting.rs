@@ -7,11 +7,23 @@ use futures::FutureExt;
 use tokio::runtime::Handle;
 
 use crate::log::{Error, Wait};
+use crate::snapshot::JournalError;
 
 /// How often something that may pass is tried again, and how long to wait
 /// before: some seconds in all, which is what an election of the broker takes.
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// What those are told who want to change a snapshot, while something cannot be had.
+pub fn unreachable(why: impl ToString) -> JournalError {
+    JournalError::Unreachable(why.to_string())
+}
+
+impl From<Error> for JournalError {
+    fn from(error: Error) -> Self {
+        unreachable(error)
+    }
+}
 
 /// Waits for calls to the log, on threads that may wait.
 #[derive(Clone)]

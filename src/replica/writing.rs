@@ -9,6 +9,7 @@ use super::counts::note;
 use super::reading::NextMessage;
 use super::server::Replica;
 use super::track::{Reading, Track};
+use super::waiting::unreachable;
 use crate::log::record::MAX_BYTES;
 use crate::log::{Body, EntryRow, Error};
 use crate::snapshot::held_row::nanos;
@@ -60,65 +61,52 @@ impl Replica {
             self.next(track, reading, Duration::ZERO)?;
         }
         if reading.is_closed {
-            let why = "the log of the snapshot that was deleted is being removed".to_owned();
-            return Err(JournalError::Unreachable(why));
+            let why = "the log of the snapshot that was deleted is being removed";
+            return Err(unreachable(why));
         }
-        self.check_answered(track, reading)?;
-        let (nonce, body) = self.body(reading, entries);
-        let message = self.message(body)?;
-        self.land(track, reading, &message, nonce)
-    }
-
-    /// Refuses at once what would not be answered either, once a record was not: while
-    /// the nats-servers that are left are too few, each change would wait in vain.
-    fn check_answered(&self, track: &Track, reading: &mut Reading) -> Result<(), JournalError> {
         if reading.is_unanswered {
+            // While the nats-servers that are left are too few, each change would wait
+            // in vain: it is refused at once.
             match self.waiting.until(self.log.bounds(&track.name)) {
                 Ok(_) | Err(Error::NotFound(_)) => reading.is_unanswered = false,
-                Err(error) => return Err(JournalError::Unreachable(error.to_string())),
+                Err(error) => return Err(error.into()),
             }
         }
-        Ok(())
+        self.append_record(track, reading, entries, false)
     }
 
-    /// Appends that nothing is appended any more.
-    pub(super) fn close(&self, track: &Track, reading: &mut Reading) -> Result<(), JournalError> {
-        let (nonce, body) = self.body(reading, Vec::new());
-        let closes = true;
-        let message = self.message(Body { closes, ..body })?;
-        self.land(track, reading, &message, nonce)
-    }
-
-    /// What a record says with these entries where everything was read, and the nonce
-    /// that it is known by.
-    fn body(&self, reading: &Reading, entries: Vec<EntryRow>) -> (Uuid, Body) {
+    /// Appends a record with these entries where everything was read. After one that
+    /// `closes` nothing is appended any more.
+    pub(super) fn append_record(
+        &self,
+        track: &Track,
+        reading: &mut Reading,
+        entries: Vec<EntryRow>,
+        closes: bool,
+    ) -> Result<(), JournalError> {
         let nonce = Uuid::new_v4();
         let log_id = match reading.place.sequence {
             0 => Uuid::new_v4(),
             _ => reading.place.log_id,
         };
-        let body = Body {
+        let mut body = Body {
             log_id: log_id.as_bytes().to_vec(),
             after: reading.place.sequence,
             chain: reading.place.hash.to_vec(),
-            at: self.stamp(reading),
+            at: reading.at.max(nanos((self.clock)().wall)),
             writer: self.writer.clone(),
             nonce: nonce.as_bytes().to_vec(),
             entries,
             outside: None,
-            closes: false,
+            closes,
         };
-        (nonce, body)
-    }
-
-    /// The message of a record. Entries that are too large for it go to blobs.
-    fn message(&self, body: Body) -> Result<Bytes, JournalError> {
-        let message = body.write();
-        if message.len() <= MAX_BYTES {
-            return Ok(message);
+        let mut message = body.write();
+        if message.len() > MAX_BYTES {
+            let entries = std::mem::take(&mut body.entries);
+            body.outside = Some(self.write_entries(entries)?);
+            message = body.write();
         }
-        let outside = self.write_entries(&body.entries)?;
-        Ok(body.with_entries_in(outside).write())
+        self.land(track, reading, &message, nonce)
     }
 
     /// Sends a message until it is known what became of it.
@@ -163,7 +151,7 @@ impl Replica {
         reading.is_unanswered = true;
         Err(match unknown {
             Some(why) => doubt(why, nonce),
-            None => JournalError::Unreachable("its end was not read in time".to_owned()),
+            None => unreachable("its end was not read in time"),
         })
     }
 
@@ -191,7 +179,7 @@ impl Replica {
                 Ok(AGAIN)
             }
             Err(Error::Full(_)) => Err(JournalError::LogFull),
-            Err(error) => Err(JournalError::Unreachable(error.to_string())),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -206,12 +194,12 @@ impl Replica {
         Ok(match self.next(track, reading, within)? {
             NextMessage::Nothing => AppendOutcome::Nothing,
             NextMessage::Void => AppendOutcome::Others,
-            NextMessage::Record(record, message) if record.body.nonce == nonce.as_bytes() => {
-                self.take(track, reading, (&record, &message));
+            NextMessage::Record(body, message) if body.nonce == nonce.as_bytes() => {
+                self.take(track, reading, (&body, &message));
                 AppendOutcome::Ours(message.at)
             }
-            NextMessage::Record(record, message) => {
-                self.take_others(track, reading, (*record, message))?;
+            NextMessage::Record(body, message) => {
+                self.take_others(track, reading, (&body, &message))?;
                 AppendOutcome::Others
             }
         })
@@ -231,8 +219,9 @@ impl Replica {
             return Ok(());
         };
         let skew = humantime::format_duration(skew);
-        let why = format!("the clock of this server is {skew} off that of the log");
-        Err(JournalError::Unreachable(why))
+        Err(unreachable(format!(
+            "the clock of this server is {skew} off that of the log"
+        )))
     }
 
     /// Notes by how much the clock here differs from that of the log, which took a
@@ -241,10 +230,5 @@ impl Replica {
         let early = from.duration_since(taken).unwrap_or_default();
         let late = taken.duration_since(to.wall).unwrap_or_default();
         *self.skew.lock() = Some((early.max(late), to.steady));
-    }
-
-    /// The time to write into a record: never before that of the last one.
-    fn stamp(&self, reading: &Reading) -> i64 {
-        reading.at.max(nanos((self.clock)().wall))
     }
 }

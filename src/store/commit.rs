@@ -7,10 +7,12 @@ use redb::{Durability, ReadableTableMetadata, WriteTransaction};
 use super::file::File;
 use super::objects::EncodedChanges;
 use super::pending;
-use super::rows::{EncodedEntry, EntryEffect, SnapshotRow};
+use super::rows::{
+    BATCHES, EncodedEntry, EntryEffect, HELD, ObjectsTable, SNAPSHOTS, SnapshotRow, batches_of,
+    objects_name,
+};
 use super::sealed;
 use super::session::note_number;
-use super::tables::{HELD, SNAPSHOTS, objects_name, objects_table};
 use crate::snapshot::{Aside, JournalError};
 
 /// The states aside that are not any snapshot's yet.
@@ -103,16 +105,17 @@ fn write_entries(
             return Ok(Ok(()));
         }
         EntryEffect::Replace(true) => {}
-        EntryEffect::Replace(false) | EntryEffect::Batch(_)
-            if follows(&first.row, before.as_ref()) => {}
         EntryEffect::Replace(false) | EntryEffect::Batch(_) => {
-            return Ok(Err(JournalError::OutOfStep));
+            if !follows(&first.row, before.as_ref()) {
+                return Ok(Err(JournalError::OutOfStep));
+            }
         }
     }
-    let replaces = |entry: &EncodedEntry| matches!(entry.effect, EntryEffect::Replace(_));
-    let lost =
-        |entry: &&EncodedEntry| replaces(entry) && !asides.open.contains(&Aside(entry.row.aside));
-    if entries.iter().any(|entry| lost(&entry)) {
+    let is_lost = |entry: &EncodedEntry| {
+        matches!(entry.effect, EntryEffect::Replace(_))
+            && !asides.open.contains(&Aside(entry.row.aside))
+    };
+    if entries.iter().any(is_lost) {
         return Ok(Err(JournalError::LostAside));
     }
     let mut row = before;
@@ -189,7 +192,7 @@ fn apply(
     objects: &EncodedChanges,
 ) -> Result<(), redb::Error> {
     let name = objects_name(aside);
-    let mut table = transaction.open_table(objects_table(&name))?;
+    let mut table = transaction.open_table(ObjectsTable::new(&name))?;
     for change in objects.iter() {
         change.apply(&mut table)?;
     }
@@ -200,12 +203,14 @@ fn apply(
 /// written to: it gets its table.
 fn count_objects(transaction: &WriteTransaction, aside: Aside) -> Result<u64, redb::Error> {
     let name = objects_name(aside);
-    Ok(transaction.open_table(objects_table(&name))?.len()?)
+    Ok(transaction.open_table(ObjectsTable::new(&name))?.len()?)
 }
 
 fn delete_objects(transaction: &WriteTransaction, aside: Aside) -> Result<(), redb::Error> {
-    transaction.delete_table(objects_table(&objects_name(aside)))?;
-    pending::drop_batches(transaction, aside)
+    transaction.delete_table(ObjectsTable::new(&objects_name(aside)))?;
+    let mut batches = transaction.open_table(BATCHES)?;
+    batches.retain_in(batches_of(aside), |_, _| false)?;
+    Ok(())
 }
 
 fn forget_held(transaction: &WriteTransaction, snapshot: &str) -> Result<(), redb::Error> {

@@ -1,4 +1,4 @@
-//! The file as redb sees it.
+//! The file as redb sees it, and what an acknowledged update survives.
 
 use std::io;
 use std::ops::Bound;
@@ -10,10 +10,23 @@ use redb::backends::FileBackend;
 use redb::{BackendError, StorageBackend};
 
 use super::counts::StoreCounts;
-use super::durability::Durability;
 use super::error::StoreError;
 use super::file::{self, FILE};
 use super::unwritten::Unwritten;
+
+/// What an acknowledged update survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "server", derive(clap::ValueEnum))]
+pub enum Durability {
+    /// A stop of the server. The store writes at least once a second; a killed
+    /// process may lose that much.
+    None,
+    /// A killed process, but not a power cut: the system writes when it sees
+    /// fit.
+    Relaxed,
+    /// A power cut: an update is on the disk before it is acknowledged.
+    Full,
+}
 
 /// A file that is synced to the disk only where that was promised, or not
 /// written to at all.

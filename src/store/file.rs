@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
@@ -15,9 +16,10 @@ use redb::{
 use super::error::StoreError;
 use super::last_commit::RECORD;
 use super::pending;
-use super::rows::{EncodedEntry, EntryEffect, SnapshotRow};
+use super::rows::{
+    EncodedEntry, EntryEffect, FACTS, HELD, OBJECTS, SNAPSHOTS, SnapshotRow, objects_name,
+};
 use super::sealed;
-use super::tables::{FACTS, HELD, OBJECTS, SNAPSHOTS, objects_name};
 use crate::snapshot::Aside;
 
 /// Name of the file in a state directory.
@@ -43,6 +45,41 @@ const CACHE_BYTES: usize = 256 << 20;
 /// An open file.
 pub(super) struct File(Database);
 
+/// Where the file of a directory is, and which one it is.
+#[derive(Debug)]
+pub(super) struct FileLocation {
+    path: PathBuf,
+    /// Its device and its number there.
+    id: (u64, u64),
+}
+
+impl FileLocation {
+    /// The file that a directory has now.
+    pub fn of(directory: &Path) -> io::Result<Self> {
+        let path = directory.join(FILE);
+        let id = id(&path)?;
+        Ok(Self { path, id })
+    }
+
+    /// Whether the path still leads to the same file. A removed file can still
+    /// be written while it is open, but nobody could find it again.
+    pub fn is_kept(&self) -> bool {
+        id(&self.path).is_ok_and(|id| id == self.id)
+    }
+}
+
+#[cfg(unix)]
+fn id(path: &Path) -> io::Result<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    let metadata = fs::metadata(path)?;
+    Ok((metadata.dev(), metadata.ino()))
+}
+
+#[cfg(not(unix))]
+fn id(path: &Path) -> io::Result<(u64, u64)> {
+    fs::metadata(path).map(|_| (0, 0))
+}
+
 /// Makes sure that a directory has a file, unless it holds something else.
 pub(super) fn prepare(directory: &Path) -> Result<(), StoreError> {
     fs::create_dir_all(directory).map_err(StoreError::io(directory))?;
@@ -65,15 +102,13 @@ pub(super) fn create(directory: &Path, path: &Path) -> Result<File, StoreError> 
         .create(path)
         .map_err(StoreError::redb(directory))?;
     let file = File(database);
-    let write = || -> Result<(), redb::Error> {
-        let transaction = file.begin_write()?;
-        note_format(&transaction)?;
+    let begun = file.transact(|transaction| {
+        note_format(transaction)?;
         transaction.open_table(SNAPSHOTS)?;
         transaction.open_table(HELD)?;
-        transaction.commit()?;
         Ok(())
-    };
-    write().map_err(StoreError::redb(directory))?;
+    });
+    begun.map_err(StoreError::redb(directory))?;
     Ok(file)
 }
 
@@ -173,6 +208,17 @@ impl File {
         Ok(self.0.begin_write()?)
     }
 
+    /// Does something in one transaction, whole or not at all.
+    pub fn transact<T>(
+        &self,
+        act: impl FnOnce(&WriteTransaction) -> Result<T, redb::Error>,
+    ) -> Result<T, redb::Error> {
+        let transaction = self.begin_write()?;
+        let done = act(&transaction)?;
+        transaction.commit()?;
+        Ok(done)
+    }
+
     pub fn begin_read(&self) -> Result<ReadTransaction, redb::Error> {
         Ok(self.0.begin_read()?)
     }
@@ -213,32 +259,32 @@ impl File {
             .iter()
             .map(|(_, row)| objects_name(Aside(row.aside)));
         let used: HashSet<String> = names.collect();
-        let transaction = self.begin_write()?;
-        let tables: Vec<_> = transaction.list_tables()?.collect();
         let is_left = |name: &str| name.starts_with(OBJECTS) && !used.contains(name);
-        let mut left = tables.into_iter().filter(|t| is_left(t.name())).peekable();
-        if left.peek().is_some() {
+        let read = self.begin_read()?;
+        let tables = read.list_tables()?;
+        let left: Vec<_> = tables.filter(|table| is_left(table.name())).collect();
+        drop(read);
+        if left.is_empty() {
+            return Ok(());
+        }
+        self.transact(|transaction| {
             for table in left {
                 transaction.delete_table(table)?;
             }
-            transaction.commit()?;
-        } else {
-            transaction.abort()?;
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Puts the batches of a snapshot under the keys of their objects.
     fn settle(&self, name: &str, row: &SnapshotRow) -> Result<(), redb::Error> {
         let mut row = row.clone();
-        let transaction = self.begin_write()?;
-        pending::settle(&transaction, &mut row).map_err(|error| match error {
-            redb::Error::Corrupted(what) => corrupted(name, &what),
-            error => error,
-        })?;
-        sealed::put(&mut transaction.open_table(SNAPSHOTS)?, name, &row)?;
-        transaction.commit()?;
-        Ok(())
+        self.transact(|transaction| {
+            pending::settle(transaction, &mut row).map_err(|error| match error {
+                redb::Error::Corrupted(what) => corrupted(name, &what),
+                error => error,
+            })?;
+            sealed::put(&mut transaction.open_table(SNAPSHOTS)?, name, &row)
+        })
     }
 
     /// The rows of all snapshots, ascending by name.

@@ -51,7 +51,7 @@ pub fn show(directory: &Path) -> Result<Contents, StoreError> {
 /// # Errors
 /// [`StoreError::Damaged`] with the first that is wrong, and others.
 pub fn check(directory: &Path) -> Result<Contents, StoreError> {
-    contents(directory, check_objects)
+    contents(directory, |file, row| each_part(file, row, drop))
 }
 
 /// What a directory has, each snapshot judged by `check`: why it is none.
@@ -68,17 +68,11 @@ fn contents(
         snapshots.push(described.map_err(damaged)?);
     }
     let number = file.number().map_err(StoreError::redb(directory))?;
-    let noted = record.as_ref().map(LastCommit::noted).transpose();
-    let noted = noted.map_err(StoreError::io(directory))?.flatten();
+    let noted = record.map_or(Ok(None), |record| record.noted(directory))?;
     Ok(Contents {
         snapshots,
         loss: Loss::of(number, noted),
     })
-}
-
-/// Judges all objects of a snapshot as a start does; why one is none.
-pub(super) fn check_objects(file: &File, row: &SnapshotRow) -> Result<(), String> {
-    each_part(file, row, drop)
 }
 
 fn describe(file: &File, name: &str, row: &SnapshotRow) -> Result<Described, String> {

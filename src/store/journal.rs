@@ -8,10 +8,9 @@ use parking_lot::Mutex;
 
 use super::commit::{Asides, Transacted, write};
 use super::counts::StoreCounts;
-use super::durability::Durability;
+use super::disk::Durability;
 use super::error::StoreError;
-use super::file::File;
-use super::file_location::FileLocation;
+use super::file::{File, FileLocation};
 use super::last_commit::LastCommit;
 use super::objects;
 use super::rows::{EncodedEntry, PlaceRow};
@@ -143,16 +142,9 @@ impl Store {
             Durability::Relaxed | Durability::Full => works.iter().all(Transacted::is_aside),
         };
         inner.number += 1;
-        let StoreState {
-            file: Some(file),
-            asides,
-            number,
-            ..
-        } = inner
-        else {
-            unreachable!("a store that is ready has its file open");
-        };
-        match write(file, &works, asides, (*number, buffers)) {
+        let file = inner.file.as_ref();
+        let file = file.expect("a store that is ready has its file open");
+        match write(file, &works, &mut inner.asides, (inner.number, buffers)) {
             // A write to a removed file does not count.
             Ok(_) if !inner.place.is_kept() => {
                 self.counts.note_trouble(Some(&JournalError::Gone));

@@ -74,14 +74,14 @@ impl LastCommit {
     }
 
     /// The number that is noted; none when there is none or it is damaged.
-    pub fn noted(&self) -> io::Result<Option<u64>> {
+    pub fn noted(&self, directory: &Path) -> Result<Option<u64>, StoreError> {
         let mut text = String::new();
         let mut file = &self.0;
-        file.seek(SeekFrom::Start(0))?;
-        match file.read_to_string(&mut text) {
+        let read = file.seek(SeekFrom::Start(0));
+        match read.and_then(|_| file.read_to_string(&mut text)) {
             Ok(_) => Ok(parse(&text)),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(None),
-            Err(error) => Err(error),
+            Err(error) => Err(StoreError::io(directory)(error)),
         }
     }
 

@@ -8,10 +8,8 @@
 mod commit;
 mod counts;
 mod disk;
-mod durability;
 mod error;
 mod file;
-mod file_location;
 mod inspect;
 mod journal;
 mod last_commit;
@@ -23,11 +21,10 @@ mod rows;
 mod salvage;
 mod sealed;
 mod session;
-mod tables;
 mod unwritten;
 
 pub use counts::{StoreCounts, StoreFigures};
-pub use durability::Durability;
+pub use disk::Durability;
 pub use error::StoreError;
 pub use file::FILE;
 pub use inspect::{Contents, Described, check, show};

@@ -1,4 +1,4 @@
-//! EncodedChanges and their changes, as bytes.
+//! Changes of objects, as bytes.
 
 use std::ops::Range;
 
@@ -149,23 +149,19 @@ pub(super) fn encode<'c>(all: impl Iterator<Item = ValidChange<'c>>) -> EncodedC
         });
         let row = bytes.len();
         bytes.extend_from_slice(&[0; CHECKSUM]);
-        encode_one(change, &mut bytes);
+        let object = bytes.len();
+        match change.form {
+            Form::Delete(uid) => bytes.extend_from_slice(uid.as_bytes()),
+            _ => {
+                change.encode_object(&mut bytes);
+                take_out_names(&mut bytes, object, id);
+            }
+        }
         let sum = checksum(&bytes[key.clone()], &bytes[row + CHECKSUM..]);
         bytes[row..row + CHECKSUM].copy_from_slice(&sum);
         changes.push((key.clone(), key.end..bytes.len()));
     }
     EncodedChanges { bytes, changes }
-}
-
-fn encode_one(change: ValidChange<'_>, bytes: &mut Vec<u8>) {
-    let start = bytes.len();
-    match change.form {
-        Form::Delete(uid) => bytes.extend_from_slice(uid.as_bytes()),
-        _ => {
-            change.encode_object(bytes);
-            take_out_names(bytes, start, change.id);
-        }
-    }
 }
 
 /// Takes name and namespace out of an encoded object, which its key has. They

@@ -9,11 +9,9 @@ use parking_lot::Mutex;
 
 use super::commit::{Asides, Transacted};
 use super::counts::StoreCounts;
-use super::disk::Disk;
-use super::durability::Durability;
+use super::disk::{Disk, Durability};
 use super::error::{self, StoreError};
-use super::file::{self, File};
-use super::file_location::FileLocation;
+use super::file::{self, File, FileLocation};
 use super::journal::{PAUSE, Store, StoreState};
 use super::last_commit::LastCommit;
 use crate::snapshot::{GroupCommit, JournalError};
@@ -80,7 +78,7 @@ impl Store {
         let disk = Disk::open_unwritten(&self.directory, &self.counts)?;
         let file = File::open(&self.directory, disk)?;
         // New epochs begin as in a file that can be written.
-        let noted = self.noted(&inner)?;
+        let noted = inner.last_commit.noted(&self.directory)?;
         let begun = file.begin_session(self.durability, noted);
         let (_, loss) = begun.map_err(StoreError::redb(&self.directory))?;
         if let Some(loss) = loss {
@@ -97,7 +95,7 @@ impl Store {
     fn open_file(&self, inner: &mut StoreState) -> Result<(), StoreError> {
         let disk = Disk::open(&self.directory, self.durability, &self.counts)?;
         let file = File::open(&self.directory, disk)?;
-        let noted = self.noted(inner)?;
+        let noted = inner.last_commit.noted(&self.directory)?;
         let failed = StoreError::redb(&self.directory);
         if inner.has_begun {
             inner.number = file.number().map_err(&failed)?.max(noted).unwrap_or(0);
@@ -129,11 +127,6 @@ impl Store {
         inner.file = Some(file);
         inner.unwritten = None;
         Ok(())
-    }
-
-    fn noted(&self, inner: &StoreState) -> Result<Option<u64>, StoreError> {
-        let noted = inner.last_commit.noted();
-        noted.map_err(StoreError::io(&self.directory))
     }
 
     /// Makes sure that the file is open and in its place. Refuses for a short time
@@ -185,17 +178,12 @@ impl Store {
     fn reopen(&self, inner: &mut StoreState) -> Result<(), JournalError> {
         inner.asides.open.clear();
         inner.asides.dropped.clear();
-        match self.open_file(inner) {
-            Ok(()) => {
-                tracing::warn!("the state directory is open again after a fault");
-                Ok(())
-            }
-            Err(error) => {
-                let refusal = error.refusal();
-                inner.paused = Some((Instant::now() + PAUSE, refusal.clone()));
-                Err(refusal)
-            }
+        let opened = self.open_file(inner).map_err(|error| error.refusal());
+        match &opened {
+            Ok(()) => tracing::warn!("the state directory is open again after a fault"),
+            Err(refusal) => inner.paused = Some((Instant::now() + PAUSE, refusal.clone())),
         }
+        opened
     }
 }
 

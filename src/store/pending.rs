@@ -12,8 +12,7 @@ use hashbrown::HashMap;
 use redb::{ReadableTable, ReadableTableMetadata, WriteTransaction};
 
 use super::objects::{EncodedChanges, RowChange};
-use super::rows::SnapshotRow;
-use super::tables::{BATCHES, batches_of, objects_name, objects_table};
+use super::rows::{BATCHES, ObjectsTable, SnapshotRow, batches_of, objects_name};
 use crate::snapshot::Aside;
 
 /// A state has up to twice as many changes in its batches as it has objects,
@@ -58,7 +57,7 @@ pub(super) fn settle(
         return Err(redb::Error::Corrupted(what));
     }
     let name = objects_name(Aside(row.aside));
-    let mut table = transaction.open_table(objects_table(&name))?;
+    let mut table = transaction.open_table(ObjectsTable::new(&name))?;
     for change in that_count(&changes) {
         change.apply(&mut table)?;
     }
@@ -90,14 +89,4 @@ fn that_count<'c>(changes: &[RowChange<'c>]) -> Vec<RowChange<'c>> {
         .collect();
     left.sort_by(|a, b| a.key().cmp(b.key()));
     left
-}
-
-/// Drops the batches of a state.
-pub(super) fn drop_batches(
-    transaction: &WriteTransaction,
-    aside: Aside,
-) -> Result<(), redb::Error> {
-    let mut batches = transaction.open_table(BATCHES)?;
-    batches.retain_in(batches_of(aside), |_, _| false)?;
-    Ok(())
 }

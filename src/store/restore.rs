@@ -10,9 +10,8 @@ use super::error::StoreError;
 use super::file::File;
 use super::journal::Store;
 use super::objects;
-use super::rows::{self, SnapshotRow};
+use super::rows::{self, HELD, ObjectsTable, SnapshotRow, objects_name};
 use super::sealed;
-use super::tables::{HELD, objects_name, objects_table};
 use crate::matching::{Path as Field, Violations};
 use crate::proto::v1;
 use crate::snapshot::{
@@ -148,8 +147,9 @@ pub(super) fn read_saved(
     row: &SnapshotRow,
 ) -> Result<SavedSnapshot, String> {
     let (mut held, mut answers) = (Vec::new(), Vec::new());
-    for (serial, kept) in read_kept(file, name)? {
-        match kept {
+    for (serial, value) in held_rows(file, name).map_err(|error| error.to_string())? {
+        let row: HeldRow = sealed::open(&rows::held_key(name, serial), &value)?;
+        match row.into_kept()? {
             Numbered::Held(reservation) => held.push((serial, reservation)),
             Numbered::Answer(answer) => answers.push((serial, answer)),
         }
@@ -175,22 +175,14 @@ pub(super) fn read_saved(
     })
 }
 
-fn read_kept(file: &File, name: &str) -> Result<Vec<(Serial, Numbered)>, String> {
-    let text = |error: redb::Error| error.to_string();
-    let read = || -> Result<Vec<(u64, Vec<u8>)>, redb::Error> {
-        let held = file.begin_read()?.open_table(HELD)?;
-        let mut all = Vec::new();
-        for row in held.range((name, 0)..=(name, u64::MAX))? {
-            let (key, value) = row?;
-            all.push((key.value().1, value.value().to_vec()));
-        }
-        Ok(all)
-    };
-    let opened = read().map_err(text)?.into_iter().map(|(serial, value)| {
-        let row: HeldRow = sealed::open(&rows::held_key(name, serial), &value)?;
-        Ok((serial, row.into_kept()?))
-    });
-    opened.collect()
+fn held_rows(file: &File, name: &str) -> Result<Vec<(Serial, Vec<u8>)>, redb::Error> {
+    let held = file.begin_read()?.open_table(HELD)?;
+    let mut all = Vec::new();
+    for row in held.range((name, 0)..=(name, u64::MAX))? {
+        let (key, value) = row?;
+        all.push((key.value().1, value.value().to_vec()));
+    }
+    Ok(all)
 }
 
 /// Reads and checks the objects of a snapshot, some at a time. Answers why one
@@ -228,7 +220,7 @@ pub(super) fn each_object(
 ) -> Result<(), String> {
     let name = objects_name(Aside(row.aside));
     let table = file.begin_read().map_err(|error| error.to_string())?;
-    let table = table.open_table(objects_table(&name));
+    let table = table.open_table(ObjectsTable::new(&name));
     let table = table.map_err(|error| error.to_string())?;
     let mut count = 0;
     for row in table.iter().map_err(|error| error.to_string())? {

@@ -5,17 +5,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use redb::ReadableTable;
+use redb::{ReadableTable, WriteTransaction};
 
 use super::error::StoreError;
 use super::file::{self, DRAFT, FILE, File, KEPT_ASIDE};
 use super::inspect;
 use super::last_commit::{LastCommit, Loss};
 use super::pending;
-use super::restore::{each_object, read_saved};
-use super::rows::SnapshotRow;
+use super::restore::{each_object, each_part, read_saved};
+use super::rows::{BATCHES, HELD, ObjectsTable, SNAPSHOTS, SnapshotRow, batches_of, objects_name};
 use super::sealed;
-use super::tables::{BATCHES, HELD, SNAPSHOTS, batches_of, objects_name, objects_table};
+use super::session::note_number;
 use crate::snapshot::Aside;
 
 /// The copy that is read while repairing.
@@ -61,8 +61,8 @@ pub fn repair(directory: &Path) -> Result<Repaired, StoreError> {
     }
     let io = StoreError::io(directory);
     let record = LastCommit::open_existing(directory)?;
-    let noted = record.as_ref().map(LastCommit::noted);
-    let noted = noted.transpose().map_err(&io)?.flatten();
+    let noted = record.as_ref();
+    let noted = noted.map_or(Ok(None), |record| record.noted(directory))?;
     let working_copy = directory.join(WORKING_COPY);
     fs::copy(directory.join(FILE), &working_copy).map_err(&io)?;
     let mut repaired = Repaired::default();
@@ -95,7 +95,8 @@ fn salvage(directory: &Path, new: &File, repaired: &mut Repaired) -> Result<(), 
     let old = file::backend(directory, WORKING_COPY)?;
     let old = File::open_with(directory, old, false)?;
     if let Ok(Some(number)) = old.number() {
-        new.number_anew(number).map_err(&failed)?;
+        let numbered = new.transact(|transaction| note_number(transaction, number));
+        numbered.map_err(&failed)?;
     }
     for name in names(&old).map_err(&failed)? {
         let copied = catch_unwind(AssertUnwindSafe(|| copy(&old, new, &name)));
@@ -127,56 +128,55 @@ fn copy(old: &File, new: &File, name: &str) -> Result<(), String> {
     let value = value().map_err(text)?;
     let row: SnapshotRow = sealed::open(name.as_bytes(), &value)?;
     read_saved(old, name, &row)?;
-    inspect::check_objects(old, &row)?;
+    each_part(old, &row, drop)?;
 
     let mut part = Vec::with_capacity(PART);
-    let write = |part: &mut Vec<(Vec<u8>, Vec<u8>)>| -> Result<(), redb::Error> {
-        let transaction = new.begin_write()?;
-        {
+    let write = |part: &mut Vec<(Vec<u8>, Vec<u8>)>| {
+        let written = new.transact(|transaction| {
             let objects = objects_name(Aside(row.aside));
-            let mut table = transaction.open_table(objects_table(&objects))?;
+            let mut table = transaction.open_table(ObjectsTable::new(&objects))?;
             for (key, value) in part.drain(..) {
                 table.insert(&key[..], &value[..])?;
             }
-        }
-        transaction.commit()?;
-        Ok(())
+            Ok(())
+        });
+        written.map_err(text)
     };
     each_object(old, &row, |key, value| {
         part.push((key.to_vec(), value.to_vec()));
-        if part.len() >= PART {
-            write(&mut part).map_err(text)?;
+        match part.len() >= PART {
+            true => write(&mut part),
+            false => Ok(()),
         }
-        Ok(())
     })?;
-    write(&mut part).map_err(text)?;
-    copy_rest(old, new, name, &row).map_err(text)
+    write(&mut part)?;
+    let rest = new.transact(|transaction| copy_rest(old, transaction, name, row.clone()));
+    rest.map_err(text)
 }
 
 /// Copies the batches and reservations of a snapshot and its own row: a snapshot
 /// without one does not exist.
-fn copy_rest(old: &File, new: &File, name: &str, row: &SnapshotRow) -> Result<(), redb::Error> {
-    let transaction = new.begin_write()?;
-    {
-        let held = old.begin_read()?.open_table(HELD)?;
-        let mut copy = transaction.open_table(HELD)?;
-        for row in held.range((name, 0)..=(name, u64::MAX))? {
-            let (key, value) = row?;
+fn copy_rest(
+    old: &File,
+    new: &WriteTransaction,
+    name: &str,
+    mut row: SnapshotRow,
+) -> Result<(), redb::Error> {
+    let held = old.begin_read()?.open_table(HELD)?;
+    let mut copy = new.open_table(HELD)?;
+    for row in held.range((name, 0)..=(name, u64::MAX))? {
+        let (key, value) = row?;
+        copy.insert(key.value(), value.value())?;
+    }
+    if row.pending > 0 {
+        let batches = old.begin_read()?.open_table(BATCHES)?;
+        let mut copy = new.open_table(BATCHES)?;
+        for batch in batches.range(batches_of(Aside(row.aside)))? {
+            let (key, value) = batch?;
             copy.insert(key.value(), value.value())?;
         }
-        let mut row = row.clone();
-        if row.pending > 0 {
-            let batches = old.begin_read()?.open_table(BATCHES)?;
-            let mut copy = transaction.open_table(BATCHES)?;
-            for batch in batches.range(batches_of(Aside(row.aside)))? {
-                let (key, value) = batch?;
-                copy.insert(key.value(), value.value())?;
-            }
-            drop(copy);
-            pending::settle(&transaction, &mut row)?;
-        }
-        sealed::put(&mut transaction.open_table(SNAPSHOTS)?, name, &row)?;
+        drop(copy);
+        pending::settle(new, &mut row)?;
     }
-    transaction.commit()?;
-    Ok(())
+    sealed::put(&mut new.open_table(SNAPSHOTS)?, name, &row)
 }

@@ -2,7 +2,7 @@
 //! known even where the pages of the file are trusted.
 
 use prost::Message;
-use redb::{ReadableTable, StorageError, Table};
+use redb::{ReadableTable, Table};
 
 /// How long a checksum is.
 pub(super) const CHECKSUM: usize = 4;
@@ -29,7 +29,7 @@ pub(super) fn put(
     table: &mut Table<'_, &'static str, &'static [u8]>,
     key: &str,
     row: &impl Message,
-) -> Result<(), StorageError> {
+) -> Result<(), redb::Error> {
     table.insert(key, &seal(key.as_bytes(), row)[..])?;
     Ok(())
 }

@@ -7,13 +7,12 @@ use prost::Message;
 use redb::WriteTransaction;
 use uuid::Uuid;
 
-use super::durability::Durability;
+use super::disk::Durability;
 use super::error::StoreError;
 use super::file::{File, note_format};
 use super::last_commit::Loss;
-use super::rows::SnapshotRow;
+use super::rows::{FACTS, SNAPSHOTS, SnapshotRow};
 use super::sealed;
-use super::tables::{FACTS, SNAPSHOTS};
 
 const SESSION_FACT: &str = "session";
 
@@ -59,21 +58,20 @@ impl File {
         let next = number.max(noted).unwrap_or(0) + 1;
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let boot = boot.trim().to_owned();
-        let transaction = self.begin_write()?;
-        note_format(&transaction)?;
-        note_number(&transaction, next)?;
-        if let Some(loss) = &loss {
-            tracing::error!(%loss, "acknowledged updates may be lost");
-            renew_epochs(&transaction, self.snapshots()?)?;
-        }
-        {
+        self.transact(|transaction| {
+            note_format(transaction)?;
+            note_number(transaction, next)?;
+            if let Some(loss) = &loss {
+                tracing::error!(%loss, "acknowledged updates may be lost");
+                renew_epochs(transaction, self.snapshots()?)?;
+            }
             let mut facts = transaction.open_table(FACTS)?;
             let last: SessionRow = sealed::get(&facts, SESSION_FACT)?.unwrap_or_default();
             let rebooted = boot.is_empty() || last.boot != boot;
             let may_be_lost = last.open && (last.buffers || (last.relaxed && rebooted));
             if may_be_lost && loss.is_none() {
                 tracing::warn!("the last server was not stopped and may have lost updates");
-                renew_epochs(&transaction, self.snapshots()?)?;
+                renew_epochs(transaction, self.snapshots()?)?;
             }
             let session = SessionRow {
                 open: true,
@@ -81,9 +79,8 @@ impl File {
                 relaxed: durability != Durability::Full,
                 boot,
             };
-            sealed::put(&mut facts, SESSION_FACT, &session)?;
-        }
-        transaction.commit()?;
+            sealed::put(&mut facts, SESSION_FACT, &session)
+        })?;
         Ok((next, loss))
     }
 
@@ -93,10 +90,10 @@ impl File {
         let Some(loss) = Loss::of(number, noted) else {
             return Ok(None);
         };
-        let transaction = self.begin_write()?;
-        note_number(&transaction, number.max(noted).unwrap_or(0))?;
-        renew_epochs(&transaction, self.snapshots()?)?;
-        transaction.commit()?;
+        self.transact(|transaction| {
+            note_number(transaction, number.max(noted).unwrap_or(0))?;
+            renew_epochs(transaction, self.snapshots()?)
+        })?;
         Ok(Some(loss))
     }
 
@@ -111,10 +108,7 @@ impl File {
         for (_, row) in &mut shared {
             row.place = None;
         }
-        let transaction = self.begin_write()?;
-        renew_epochs(&transaction, shared)?;
-        transaction.commit()?;
-        Ok(())
+        self.transact(|transaction| renew_epochs(transaction, shared))
     }
 
     /// The number of the last commit that has one.
@@ -128,25 +122,13 @@ impl File {
         Ok(row.map(|row| row.number))
     }
 
-    /// Gives a new file the number of the last commit of another.
-    pub fn number_anew(&self, number: u64) -> Result<(), redb::Error> {
-        let transaction = self.begin_write()?;
-        note_number(&transaction, number)?;
-        transaction.commit()?;
-        Ok(())
-    }
-
     /// Notes that the file is closed, and closes it.
     pub fn end_session(self, directory: &Path) -> Result<(), StoreError> {
-        let end = || -> Result<(), redb::Error> {
-            let transaction = self.begin_write()?;
+        let ended = self.transact(|transaction| {
             let mut facts = transaction.open_table(FACTS)?;
-            sealed::put(&mut facts, SESSION_FACT, &SessionRow::default())?;
-            drop(facts);
-            transaction.commit()?;
-            Ok(())
-        };
-        end().map_err(StoreError::redb(directory))?;
+            sealed::put(&mut facts, SESSION_FACT, &SessionRow::default())
+        });
+        ended.map_err(StoreError::redb(directory))?;
         self.close(directory)
     }
 }
@@ -154,8 +136,7 @@ impl File {
 /// Gives a commit its number.
 pub(super) fn note_number(transaction: &WriteTransaction, number: u64) -> Result<(), redb::Error> {
     let mut facts = transaction.open_table(FACTS)?;
-    sealed::put(&mut facts, NUMBER_FACT, &NumberRow { number })?;
-    Ok(())
+    sealed::put(&mut facts, NUMBER_FACT, &NumberRow { number })
 }
 
 /// Renews all epochs, but of what says where in a log it is: what is missing of that, the

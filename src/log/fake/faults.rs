@@ -78,10 +78,7 @@ pub trait Faults: Send + Sync {
 }
 
 /// Nothing goes wrong.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Faultless;
-
-impl Faults for Faultless {
+impl Faults for () {
     fn fate(&self, _: Call) -> Fate {
         Fate::Done
     }

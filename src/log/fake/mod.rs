@@ -3,9 +3,8 @@
 
 mod beside;
 mod faults;
-mod keeping;
-mod messages;
+mod kept;
 mod streams;
 
-pub use faults::{Call, Fate, Faultless, Faults};
+pub use faults::{Call, Fate, Faults};
 pub use streams::FakeLog;

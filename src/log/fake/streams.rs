@@ -7,11 +7,9 @@ use event_listener::Event;
 use parking_lot::Mutex;
 use prost::bytes::Bytes;
 
-use super::faults::{Call, Fate, Faultless, Faults};
-use super::keeping::BlobsAndKeys;
-use super::messages::{Append, Stream, Streams};
-use crate::log::error::Error;
-use crate::log::interface::{Blobs, Bounds, Follower, Keys, Log, Message, Source, Wait};
+use super::faults::{Call, Fate, Faults};
+use super::kept::{Append, BlobsAndKeys, Stream, Streams};
+use crate::log::interface::{Blobs, Bounds, Error, Follower, Keys, Log, Message, Source, Wait};
 
 /// A log inside the process. Clones made by [`Self::seen_with`] share what it
 /// holds, as servers share a log.
@@ -45,7 +43,7 @@ impl FakeLog {
                 clock: Box::new(clock),
                 keeping: Mutex::default(),
             }),
-            faults: Arc::new(Faultless),
+            faults: Arc::new(()),
         }
     }
 
@@ -83,9 +81,8 @@ impl FakeLog {
     pub fn intrude(&self, name: &str, message: Bytes) {
         let mut streams = self.shared.streams.lock();
         let after = streams.by_name.get(name).map_or(0, Stream::last);
-        let name = name.to_owned();
         let append = Append {
-            name,
+            name: name.to_owned(),
             after,
             message,
         };
@@ -122,35 +119,34 @@ impl FakeLog {
     /// What a log holds, to look at.
     pub fn messages(&self, name: &str) -> Vec<Message> {
         let streams = self.shared.streams.lock();
-        let stream = streams.by_name.get(name);
-        stream.map_or_else(Vec::new, |stream| stream.messages.clone())
+        let messages = streams.get(name).map(|stream| stream.messages.clone());
+        messages.unwrap_or_default()
     }
 
     /// Does what is asked, and has go wrong what goes wrong.
-    pub(super) fn call<T>(
-        &self,
+    pub(super) fn call<'a, T: 'a>(
+        &'a self,
         call: Call,
-        act: impl FnOnce() -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let lost = || Error::UnknownFate("the answer was lost".to_owned());
-        let result = match self.faults.fate(call) {
-            Fate::Unreachable => Err(Error::Unreachable("a fault".to_owned())),
-            Fate::Lost if call == Call::Read => Err(Error::Unreachable("a fault".to_owned())),
-            Fate::AnswerLost if call == Call::Read => Err(Error::Unreachable("a fault".to_owned())),
-            Fate::Lost => Err(lost()),
-            Fate::AnswerLost => act().and_then(|_| Err(lost())),
-            _ => act(),
-        };
-        self.faults.over(call);
-        result
+        act: impl FnOnce() -> Result<T, Error> + Send + 'a,
+    ) -> Wait<'a, T> {
+        Box::pin(async move {
+            let result = match self.faults.fate(call) {
+                Fate::Unreachable => Err(fault()),
+                Fate::Lost | Fate::AnswerLost if call == Call::Read => Err(fault()),
+                Fate::Lost => Err(lost()),
+                Fate::AnswerLost => act().and_then(|_| Err(lost())),
+                _ => act(),
+            };
+            self.faults.over(call);
+            result
+        })
     }
 
     fn append(&self, append: Append) -> Result<u64, Error> {
-        let lost = || Error::UnknownFate("the answer was lost".to_owned());
         let fate = self.faults.fate(Call::Append);
         let mut streams = self.shared.streams.lock();
         let result = match fate {
-            Fate::Unreachable => Err(Error::Unreachable("a fault".to_owned())),
+            Fate::Unreachable => Err(fault()),
             Fate::Full => Err(Error::Full("a fault".to_owned())),
             Fate::Lost => Err(lost()),
             Fate::Late => {
@@ -201,7 +197,7 @@ impl FakeLog {
         let fate = self.faults.fate(Call::Next);
         self.faults.over(Call::Next);
         Ok(match fate {
-            Fate::Unreachable => return Err(Error::Unreachable("a fault".to_owned())),
+            Fate::Unreachable => return Err(fault()),
             Fate::NotYet => None,
             Fate::Skipped => skipped,
             Fate::Flipped => Some(flipped(message)),
@@ -212,6 +208,14 @@ impl FakeLog {
             _ => Some(message),
         })
     }
+}
+
+fn fault() -> Error {
+    Error::Unreachable("a fault".to_owned())
+}
+
+fn lost() -> Error {
+    Error::UnknownFate("the answer was lost".to_owned())
 }
 
 /// The message with a bit flipped: which one, its sequence says.
@@ -229,8 +233,9 @@ fn flipped(message: Message) -> Message {
 
 impl Log for FakeLog {
     fn names(&self) -> Wait<'_, Vec<String>> {
-        let names = || Ok(self.shared.streams.lock().by_name.keys().cloned().collect());
-        Box::pin(async move { self.call(Call::Read, names) })
+        self.call(Call::Read, move || {
+            Ok(self.shared.streams.lock().by_name.keys().cloned().collect())
+        })
     }
 
     fn append_if<'a>(
@@ -258,7 +263,7 @@ impl Log for FakeLog {
     }
 
     fn bounds<'a>(&'a self, name: &'a str) -> Wait<'a, Bounds> {
-        let bounds = move || {
+        self.call(Call::Read, move || {
             let streams = self.shared.streams.lock();
             let stream = streams.get(name)?;
             let bytes = stream.messages.iter().map(|m| m.bytes.len() as u64);
@@ -270,23 +275,21 @@ impl Log for FakeLog {
                 copies: 1,
                 current: 1,
             })
-        };
-        Box::pin(async move { self.call(Call::Read, bounds) })
+        })
     }
 
     fn read<'a>(&'a self, name: &'a str, sequence: u64, source: Source) -> Wait<'a, Message> {
-        let read = move || {
+        self.call(Call::Read, move || {
             let streams = self.shared.streams.lock();
             let message = streams.get(name)?.get(sequence).cloned();
             message
                 .filter(|_| source == Source::Leader)
                 .ok_or_else(|| Error::NotFound(format!("message {sequence} of {name}")))
-        };
-        Box::pin(async move { self.call(Call::Read, read) })
+        })
     }
 
     fn trim<'a>(&'a self, name: &'a str, before: u64) -> Wait<'a, ()> {
-        let trim = move || {
+        self.call(Call::Write, move || {
             let mut streams = self.shared.streams.lock();
             let stream = streams.by_name.get_mut(name);
             let stream = stream.ok_or_else(|| Error::NotFound(name.to_owned()))?;
@@ -294,8 +297,7 @@ impl Log for FakeLog {
             stream.messages.retain(|message| message.sequence >= first);
             stream.first = first;
             Ok(())
-        };
-        Box::pin(async move { self.call(Call::Write, trim) })
+        })
     }
 
     fn remove_if<'a>(&'a self, name: &'a str, last: &'a Message) -> Wait<'a, ()> {
@@ -309,7 +311,7 @@ impl Log for FakeLog {
             Ok(())
         };
         Box::pin(async move {
-            let removed = self.call(Call::Write, remove);
+            let removed = self.call(Call::Write, remove).await;
             self.shared.changed.notify(usize::MAX);
             removed
         })

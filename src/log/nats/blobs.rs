@@ -8,18 +8,16 @@ use std::time::{Duration, SystemTime};
 
 use async_nats::HeaderMap;
 use async_nats::jetstream::consumer::{AckPolicy, pull};
-use async_nats::jetstream::message::{PublishMessage, StreamMessage};
-use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
+use async_nats::jetstream::message::PublishMessage;
+use async_nats::jetstream::stream::Stream;
 use data_encoding::HEXLOWER;
 use futures::StreamExt;
 use futures::stream::{self, TryStreamExt};
 use prost::bytes::{Bytes, BytesMut};
 use tokio::time::timeout;
 
-use super::connection::{Connection, unreachable};
-use super::names::FleetName;
-use super::publish::publish;
-use super::stream::{Keeping, find, find_or_make};
+use super::connection::unreachable;
+use super::named::NamedStream;
 use crate::log::record::digest;
 use crate::log::{self, Blob, Error, Wait};
 
@@ -44,10 +42,7 @@ const BYTES: &str = "Evk-Bytes";
 const SHA256: &str = "Evk-Sha256";
 
 /// The blobs of a fleet.
-pub(super) struct NatsBlobs {
-    connection: Connection,
-    fleet: FleetName,
-}
+pub(super) struct NatsBlobs(pub NamedStream);
 
 /// What each part says of its blob.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,30 +53,6 @@ struct BlobHead {
 }
 
 impl NatsBlobs {
-    /// The blobs, whose stream is made if it is absent.
-    pub(super) async fn open(
-        connection: Connection,
-        fleet: FleetName,
-        keeping: &Keeping,
-    ) -> Result<Self, Error> {
-        let config = keeping.blobs(fleet.blobs_stream(), fleet.blob_subjects());
-        find_or_make(&connection, &config).await?;
-        Ok(Self { connection, fleet })
-    }
-
-    async fn stream(&self) -> Result<Stream, Error> {
-        find(&self.connection, &self.fleet.blobs_stream()).await
-    }
-
-    /// The last part of a blob that the leader has.
-    async fn last(&self, stream: &Stream, subject: &str) -> Result<StreamMessage, Error> {
-        let last = stream.get_last_raw_message_by_subject(subject).await;
-        last.map_err(|error| match error.kind() {
-            LastRawMessageErrorKind::NoMessageFound => Error::NotFound(subject.to_owned()),
-            _ => unreachable(&error),
-        })
-    }
-
     /// Reads the parts of a blob, from whichever server they come.
     async fn read(&self, stream: &Stream, subject: &str, head: &BlobHead) -> Result<Bytes, Error> {
         let config = pull::Config {
@@ -92,22 +63,19 @@ impl NatsBlobs {
             memory_storage: true,
             ..pull::Config::default()
         };
-        let consumer = stream
-            .create_consumer(config)
-            .await
-            .map_err(|error| unreachable(&error))?;
+        let consumer = stream.create_consumer(config).await.map_err(unreachable)?;
         let messages = consumer
             .stream()
             .heartbeat(Duration::from_secs(2))
             .messages();
-        let mut messages = messages.await.map_err(|error| unreachable(&error))?;
+        let mut messages = messages.await.map_err(unreachable)?;
         let mut parts = vec![None; head.parts];
         let mut missing = head.parts;
         while missing > 0 {
             let Some(message) = messages.next().await else {
                 return Err(Error::Unreachable("the parts of a blob end early".into()));
             };
-            let message = message.map_err(|error| unreachable(&error))?.message;
+            let message = message.map_err(unreachable)?.message;
             let headers = message.headers.unwrap_or_default();
             let number: Option<usize> = number(&headers, PART);
             // A part that was sent again, or of which nobody knows what it is.
@@ -129,19 +97,17 @@ impl NatsBlobs {
 impl log::Blobs for NatsBlobs {
     fn put<'a>(&'a self, name: &'a str, blob: Bytes) -> Wait<'a, ()> {
         Box::pin(async move {
-            let subject = self.fleet.blob_subject(name);
             let head = BlobHead::of(&blob);
             let send = |number: usize| {
                 let end = blob.len().min((number + 1) * PART_BYTES);
                 let part = blob.slice(number * PART_BYTES..end);
                 let message = PublishMessage::build()
                     .payload(part)
-                    .expected_stream(self.fleet.blobs_stream())
                     .header(PART, number.to_string())
                     .header(PARTS, head.parts.to_string())
                     .header(BYTES, head.bytes.to_string())
                     .header(SHA256, head.sha256.as_str());
-                publish(&self.connection, subject.clone(), message)
+                self.0.publish(name, message)
             };
             // The last one is sent when the others are there: it says that they are.
             let (others, last) = (0..head.parts - 1, head.parts - 1);
@@ -155,15 +121,16 @@ impl log::Blobs for NatsBlobs {
 
     fn get<'a>(&'a self, name: &'a str) -> Wait<'a, Bytes> {
         Box::pin(async move {
-            let subject = self.fleet.blob_subject(name);
-            let stream = self.stream().await?;
-            let last = self.last(&stream, &subject).await?;
+            let subject = self.0.subject(name);
+            let stream = self.0.find().await?;
+            let last = self.0.last(&stream, &subject).await?;
+            let last = last.ok_or_else(|| Error::NotFound(subject.clone()))?;
             let head = BlobHead::read(&last.headers).filter(|head| head.is_last(&last.headers));
             // It is being put, or was given up.
             let head = head.ok_or_else(|| Error::NotFound(name.to_owned()))?;
             for _ in 0..TRIES {
                 let read = timeout(READING, self.read(&stream, &subject, &head)).await;
-                let blob = read.map_err(|error| unreachable(&error))??;
+                let blob = read.map_err(unreachable)??;
                 if BlobHead::of(&blob) == head {
                     return Ok(blob);
                 }
@@ -173,38 +140,18 @@ impl log::Blobs for NatsBlobs {
     }
 
     fn list<'a>(&'a self, prefix: &'a str) -> Wait<'a, Vec<Blob>> {
-        Box::pin(async move {
-            let stream = self.stream().await?;
-            let subjects = stream.info_with_subjects(self.fleet.blob_subjects()).await;
-            let mut subjects = subjects.map_err(|error| unreachable(&error))?;
-            let mut found = Vec::new();
-            while let Some(subject) = subjects.next().await {
-                let (subject, _) = subject.map_err(|error| unreachable(&error))?;
-                let Some(name) = self.fleet.blob_of(&subject) else {
-                    continue;
-                };
-                if !name.starts_with(prefix) {
-                    continue;
-                }
-                let last = match self.last(&stream, &subject).await {
-                    Err(Error::NotFound(_)) => continue,
-                    last => last?,
-                };
-                found.push(Blob {
-                    name,
-                    bytes: number(&last.headers, BYTES).unwrap_or(0),
-                    at: SystemTime::from(last.time),
-                });
-            }
-            Ok(found)
-        })
+        Box::pin(self.0.list(prefix, |name, last| Blob {
+            name,
+            bytes: number(&last.headers, BYTES).unwrap_or(0),
+            at: SystemTime::from(last.time),
+        }))
     }
 
     fn drop_blob<'a>(&'a self, name: &'a str) -> Wait<'a, ()> {
         Box::pin(async move {
-            let stream = self.stream().await?;
-            let purged = stream.purge().filter(self.fleet.blob_subject(name)).await;
-            purged.map(drop).map_err(|error| unreachable(&error))
+            let stream = self.0.find().await?;
+            let purged = stream.purge().filter(self.0.subject(name)).await;
+            purged.map(drop).map_err(unreachable)
         })
     }
 }

@@ -86,25 +86,23 @@ impl Access {
     pub(super) fn uses_tls(&self) -> bool {
         self.ca.is_some()
             || self.certificate.is_some()
-            || self
-                .servers
-                .iter()
-                .any(|server| server.starts_with("tls://"))
+            || self.servers.iter().any(|it| it.starts_with("tls://"))
     }
 }
 
 /// A connection, which renews itself for ever.
 #[derive(Clone)]
 pub(super) struct Connection {
-    client: Client,
-    streams: jetstream::Context,
+    /// To send requests.
+    pub client: Client,
+    /// To ask for streams.
+    pub streams: jetstream::Context,
 }
 
 impl Connection {
     /// Connects once. `name` is what the servers list the connection as.
     pub(super) async fn open(access: &Access, name: &str) -> Result<Self, ConnectError> {
-        let options = options(access, name).await?;
-        Self::open_by(options, access).await
+        Self::open_by(options(access, name).await?, access).await
     }
 
     /// Connects once, to these servers and to no others of which they tell.
@@ -153,16 +151,6 @@ impl Connection {
     pub(super) fn is_up(&self) -> bool {
         self.client.connection_state() == State::Connected
     }
-
-    /// To send requests.
-    pub(super) fn client(&self) -> &Client {
-        &self.client
-    }
-
-    /// To ask for streams.
-    pub(super) fn streams(&self) -> &jetstream::Context {
-        &self.streams
-    }
 }
 
 fn addresses(servers: &[String]) -> Result<Vec<ServerAddr>, ConnectError> {
@@ -204,41 +192,35 @@ async fn with_credentials(
     options: ConnectOptions,
     path: &Path,
 ) -> Result<ConnectOptions, ConnectError> {
-    let bad = |error: String| ConnectError::BadFile(path.display().to_string(), error);
-    let text = tokio::fs::read_to_string(path)
-        .await
-        .map_err(|error| bad(error.to_string()))?;
+    let text = tokio::fs::read_to_string(path).await;
+    let text = text.map_err(|error| bad_file(path, error))?;
     if text.contains("BEGIN NATS USER JWT") {
-        return options
-            .credentials(&text)
-            .map_err(|error| bad(error.to_string()));
+        let options = options.credentials(&text);
+        return options.map_err(|error| bad_file(path, error));
     }
     let seed = text.trim();
     if seed.starts_with("SU") && seed.bytes().all(|c| c.is_ascii_alphanumeric()) {
         Ok(options.nkey(seed.to_owned()))
     } else {
-        Err(bad(
-            "expected credentials of NATS, or the seed of an nkey of a user".into(),
-        ))
+        let expected = "expected credentials of NATS, or the seed of an nkey of a user";
+        Err(bad_file(path, expected))
     }
 }
 
 /// A file that can be read, so that one that is missing is told by its name.
 async fn readable(path: &Path) -> Result<PathBuf, ConnectError> {
-    match tokio::fs::metadata(path).await {
-        Ok(_) => Ok(path.to_owned()),
-        Err(error) => Err(ConnectError::BadFile(
-            path.display().to_string(),
-            error.to_string(),
-        )),
-    }
+    let found = tokio::fs::metadata(path).await;
+    found.map_err(|error| bad_file(path, error))?;
+    Ok(path.to_owned())
+}
+
+fn bad_file(path: &Path, why: impl ToString) -> ConnectError {
+    ConnectError::BadFile(path.display().to_string(), why.to_string())
 }
 
 /// How long to wait before this attempt to connect again.
 fn pause(attempt: usize) -> Duration {
-    let doublings = u32::try_from(attempt.saturating_sub(1))
-        .unwrap_or(u32::MAX)
-        .min(8);
+    let doublings = attempt.saturating_sub(1).min(8) as u32;
     let most = MAX_PAUSE.min(Duration::from_millis(20) * 2_u32.pow(doublings));
     // Replicas do not all come back at the same moment.
     most.mul_f64(0.5 + 0.5 * fastrand::f64())
@@ -273,6 +255,6 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
 }
 
 /// The error of a request that did not get through.
-pub(super) fn unreachable(error: &dyn std::error::Error) -> Error {
-    Error::Unreachable(chain(error))
+pub(super) fn unreachable(error: impl std::error::Error) -> Error {
+    Error::Unreachable(chain(&error))
 }

@@ -52,6 +52,7 @@ pub(super) struct NatsFollower {
 }
 
 /// What the task and the readers share.
+#[derive(Default)]
 struct FollowerState {
     ahead: Mutex<Ahead>,
     /// A message or an error has come.
@@ -65,6 +66,7 @@ struct FollowerState {
 }
 
 /// What was read and not taken.
+#[derive(Default)]
 struct Ahead {
     messages: VecDeque<Message>,
     bytes: usize,
@@ -86,20 +88,8 @@ impl NatsFollower {
         after: u64,
         runtime: &Handle,
     ) -> Self {
-        let shared = Arc::new(FollowerState {
-            ahead: Mutex::new(Ahead {
-                messages: VecDeque::new(),
-                bytes: 0,
-                read: after,
-                created: None,
-                error: None,
-                errors: 0,
-            }),
-            arrived: Notify::new(),
-            taken: Notify::new(),
-            moved: Notify::new(),
-            asked: Notify::new(),
-        });
+        let shared = Arc::new(FollowerState::default());
+        shared.ahead.lock().read = after;
         let reading = Arc::clone(&shared);
         let task = runtime.spawn(async move {
             loop {
@@ -233,7 +223,7 @@ impl FollowerState {
                     delivered = number;
                     self.push(message).await;
                 }
-                Ok(Some(Err(error))) => return Err(unreachable(&error)),
+                Ok(Some(Err(error))) => return Err(unreachable(error)),
                 Ok(None) => return Ok(()),
                 Err(_silence) => {
                     let (read, last) = self.place(connection, stream).await?;
@@ -249,7 +239,7 @@ impl FollowerState {
     /// is, if the log continues after the former.
     async fn place(&self, connection: &Connection, stream: &str) -> Result<(u64, u64), Error> {
         let found = timeout(ANSWER, find(connection, stream)).await;
-        let found = found.map_err(|error| unreachable(&error))??;
+        let found = found.map_err(unreachable)??;
         let info = found.cached_info();
         let bounds = bounds(info);
         let mut ahead = self.ahead.lock();
@@ -283,13 +273,9 @@ async fn open(connection: &Connection, stream: &str, after: u64) -> Result<pull:
         memory_storage: true,
         ..pull::Config::default()
     };
-    let made = connection
-        .streams()
-        .create_consumer_on_stream(config, stream);
-    let consumer = timeout(ANSWER, made)
-        .await
-        .map_err(|error| unreachable(&error))?;
-    let messages = consumer.map_err(|error| unreachable(&error))?;
+    let made = connection.streams.create_consumer_on_stream(config, stream);
+    let consumer = timeout(ANSWER, made).await.map_err(unreachable)?;
+    let messages = consumer.map_err(unreachable)?;
     let messages = messages
         .stream()
         .max_messages_per_batch(REQUEST_MESSAGES)
@@ -297,7 +283,7 @@ async fn open(connection: &Connection, stream: &str, after: u64) -> Result<pull:
         .expires(EXPIRES)
         .heartbeat(HEARTBEAT)
         .messages();
-    messages.await.map_err(|error| unreachable(&error))
+    messages.await.map_err(unreachable)
 }
 
 /// A message, and its number among those of its consumer.
@@ -306,15 +292,10 @@ fn received(message: jetstream::Message) -> Result<(u64, Message), Error> {
         .info()
         .map_err(|error| Error::Unreachable(error.to_string()))?;
     let number = info.consumer_sequence;
-    let at = SystemTime::from(info.published);
-    let sequence = info.stream_sequence;
-    let bytes = message.message.payload;
-    Ok((
-        number,
-        Message {
-            sequence,
-            at,
-            bytes,
-        },
-    ))
+    let message = Message {
+        sequence: info.stream_sequence,
+        at: SystemTime::from(info.published),
+        bytes: message.message.payload,
+    };
+    Ok((number, message))
 }

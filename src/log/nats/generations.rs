@@ -77,38 +77,25 @@ impl Generations {
     /// [`Error::Unreachable`], also of a key that this version cannot read.
     pub(super) async fn read(&self, snapshot: &str) -> Result<Generation, Error> {
         let found = self.keys.get(&self.fleet.generation_key(snapshot)).await?;
-        let generation = match found {
-            None => Generation {
-                number: 0,
-                revision: None,
-            },
-            Some((value, revision)) => Generation {
-                number: parse(&value)?,
-                revision: Some(revision),
-            },
+        let (number, revision) = match found {
+            None => (0, None),
+            Some((value, revision)) => (parse(&value)?, Some(revision)),
         };
-        self.note(snapshot, generation.number);
-        Ok(generation)
+        self.note(snapshot, number);
+        Ok(Generation { number, revision })
     }
 
-    /// Makes sure that a generation is the present one still: it has not ended since
-    /// it was read. A stream that was not found meanwhile was never there.
+    /// Says which generation is the present one: that which was read, still, or the
+    /// next one, so that the former has ended.
     ///
     /// # Errors
     /// [`Error::Conflict`] if somebody else was first, and [`Error::Unreachable`].
-    pub(super) async fn confirm(&self, snapshot: &str, read: Generation) -> Result<(), Error> {
-        self.set(snapshot, read, read.number).await
-    }
-
-    /// Ends a generation that was read: the next one is the present one.
-    ///
-    /// # Errors
-    /// As of [`Self::confirm`].
-    pub(super) async fn end(&self, snapshot: &str, read: Generation) -> Result<(), Error> {
-        self.set(snapshot, read, read.number + 1).await
-    }
-
-    async fn set(&self, snapshot: &str, read: Generation, number: u64) -> Result<(), Error> {
+    pub(super) async fn set(
+        &self,
+        snapshot: &str,
+        read: Generation,
+        number: u64,
+    ) -> Result<(), Error> {
         let key = self.fleet.generation_key(snapshot);
         let value = Bytes::from(number.to_string());
         match self.keys.set_if(&key, read.revision, value).await {

@@ -6,6 +6,7 @@ mod connection;
 mod follower;
 mod generations;
 mod keys;
+mod named;
 mod names;
 mod peers;
 mod publish;
@@ -29,7 +30,7 @@ use self::connection::{Connection, unreachable};
 use self::follower::NatsFollower;
 use self::generations::Generations;
 use self::keys::NatsKeys;
-use self::names::{NamedLog, NamedSnapshot};
+use self::named::NamedStream;
 use self::peers::Peers;
 use self::stream::{bounds, find};
 use super::Error;
@@ -67,8 +68,9 @@ impl Nats {
         name: &str,
     ) -> Result<Self, ConnectError> {
         let connection = Connection::open(&access, name).await?;
-        let blobs = NatsBlobs::open(connection.clone(), fleet.clone(), &keeping).await?;
-        let keys = NatsKeys::open(connection.clone(), fleet.clone(), &keeping).await?;
+        let open = |kind| NamedStream::open(&connection, &fleet, &keeping, kind);
+        let blobs = NatsBlobs(open(("blobs", 0)).await?);
+        let keys = NatsKeys(open(("keys", 1)).await?);
         let generations = Generations::new(fleet.clone(), keys.clone());
         Ok(Self {
             generations: Arc::new(generations),
@@ -110,9 +112,14 @@ impl Nats {
             let config = self.config(name, generation.number);
             match stream::find_checked(&self.connection, &config).await {
                 Err(Error::NotFound(_)) => {}
-                found => return found.map(|_| config),
+                found => return found.map(|()| config),
             }
-            match self.generations.confirm(name, generation).await {
+            // A stream that was not found before this was never there.
+            match self
+                .generations
+                .set(name, generation, generation.number)
+                .await
+            {
                 Ok(()) => {
                     stream::make(&self.connection, &config).await?;
                     return Ok(config);
@@ -162,7 +169,8 @@ impl Nats {
         if read_of_leader(&found, last.sequence).await?.bytes != last.bytes {
             return Err(Error::Conflict);
         }
-        self.generations.end(name, generation).await?;
+        let next = generation.number + 1;
+        self.generations.set(name, generation, next).await?;
         self.checked.lock().remove(&stream);
         stream::delete(&self.connection, &stream).await
     }
@@ -175,7 +183,7 @@ impl Nats {
             let Some(log) = self.fleet.log_of(stream) else {
                 continue;
             };
-            let Some(name) = self.snapshot_of(stream, &log).await? else {
+            let Some(name) = self.snapshot_of(stream, log.snapshot).await? else {
                 continue;
             };
             if self.generations.has_ended(&name, log.generation) {
@@ -187,18 +195,23 @@ impl Nats {
         Ok(names)
     }
 
-    /// The name of the snapshot whose log a stream is.
-    async fn snapshot_of(&self, stream: &str, log: &NamedLog) -> Result<Option<String>, Error> {
-        match &log.snapshot {
-            NamedSnapshot::Plain(name) => Ok(Some(name.clone())),
-            NamedSnapshot::Hashed => match find(&self.connection, stream).await {
-                Ok(stream) => {
-                    let metadata = &stream.cached_info().config.metadata;
-                    Ok(metadata.get(stream::SNAPSHOT).cloned())
-                }
-                Err(Error::NotFound(_)) => Ok(None),
-                Err(error) => Err(error),
-            },
+    /// The name of the snapshot whose log a stream is, where the name of the stream does
+    /// not tell it.
+    async fn snapshot_of(
+        &self,
+        stream: &str,
+        told: Option<String>,
+    ) -> Result<Option<String>, Error> {
+        if told.is_some() {
+            return Ok(told);
+        }
+        match find(&self.connection, stream).await {
+            Ok(stream) => {
+                let metadata = &stream.cached_info().config.metadata;
+                Ok(metadata.get(stream::SNAPSHOT).cloned())
+            }
+            Err(Error::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 }
@@ -213,7 +226,7 @@ async fn read_of_leader(stream: &Stream, sequence: u64) -> Result<Message, Error
         {
             Error::NotFound(error.to_string())
         }
-        _ => unreachable(&error),
+        _ => unreachable(error),
     })?;
     Ok(message(read))
 }
@@ -224,7 +237,7 @@ async fn read_of_peer(peer: &Connection, stream: &str, sequence: u64) -> Result<
     let read = stream.direct_get(sequence).await;
     let read = read.map_err(|error| match error.kind() {
         DirectGetErrorKind::NotFound => Error::NotFound(error.to_string()),
-        _ => unreachable(&error),
+        _ => unreachable(error),
     })?;
     Ok(message(read))
 }
@@ -292,7 +305,7 @@ impl Log for Nats {
         Box::pin(async move {
             let stream = self.find(name).await?;
             let purged = stream.purge().sequence(before).await;
-            purged.map(drop).map_err(|error| unreachable(&error))
+            purged.map(drop).map_err(unreachable)
         })
     }
 

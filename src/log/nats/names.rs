@@ -56,9 +56,8 @@ impl FleetName {
             "" => 0,
             number => number.parse().ok()?,
         };
-        let snapshot = decode(encoded).map_or(NamedSnapshot::Hashed, NamedSnapshot::Plain);
         Some(NamedLog {
-            snapshot,
+            snapshot: decode(encoded),
             generation,
         })
     }
@@ -79,63 +78,34 @@ impl FleetName {
         format!("generation/{}", shortened(snapshot))
     }
 
-    /// The stream with the keys.
-    pub(super) fn keys_stream(&self) -> String {
-        format!("EVK_{self}_KEYS")
+    /// The stream of what is kept of a kind, by name.
+    pub(super) fn stream(&self, kind: &str) -> String {
+        format!("EVK_{self}_{}", kind.to_ascii_uppercase())
     }
 
-    /// The subject of a key.
-    pub(super) fn key_subject(&self, key: &str) -> String {
-        format!("evk.{self}.keys.{}", encode(key))
+    /// The subject of a name of a kind.
+    pub(super) fn subject(&self, kind: &str, name: &str) -> String {
+        format!("evk.{self}.{kind}.{}", encode(name))
     }
 
-    /// The subjects of all keys.
-    pub(super) fn key_subjects(&self) -> String {
-        format!("evk.{self}.keys.*")
+    /// The subjects of all names of a kind.
+    pub(super) fn subjects(&self, kind: &str) -> String {
+        format!("evk.{self}.{kind}.*")
     }
 
-    /// The key of a subject.
-    pub(super) fn key_of(&self, subject: &str) -> Option<String> {
-        decode(subject.strip_prefix(&format!("evk.{self}.keys."))?)
-    }
-
-    /// The stream with the blobs.
-    pub(super) fn blobs_stream(&self) -> String {
-        format!("EVK_{self}_BLOBS")
-    }
-
-    /// The subject of a blob.
-    pub(super) fn blob_subject(&self, name: &str) -> String {
-        format!("evk.{self}.blobs.{}", encode(name))
-    }
-
-    /// The subjects of all blobs.
-    pub(super) fn blob_subjects(&self) -> String {
-        format!("evk.{self}.blobs.*")
-    }
-
-    /// The blob of a subject.
-    pub(super) fn blob_of(&self, subject: &str) -> Option<String> {
-        decode(subject.strip_prefix(&format!("evk.{self}.blobs."))?)
+    /// The name of a subject of a kind.
+    pub(super) fn name_of(&self, kind: &str, subject: &str) -> Option<String> {
+        decode(subject.strip_prefix(&format!("evk.{self}.{kind}."))?)
     }
 }
 
 /// What the name of a stream with a log says.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NamedLog {
-    /// Of which snapshot.
-    pub snapshot: NamedSnapshot,
+    /// Of which snapshot; none where there is only a hash of its name.
+    pub snapshot: Option<String>,
     /// How many logs the snapshot had before.
     pub generation: u64,
-}
-
-/// What the name of a stream says of its snapshot.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum NamedSnapshot {
-    /// Its name.
-    Plain(String),
-    /// A hash of it.
-    Hashed,
 }
 
 /// The number of a generation in a name; nothing of the first one.
@@ -228,12 +198,8 @@ mod tests {
                 let stream = fleet.log_stream(&name, generation);
                 let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
                 assert!(stream.len() <= 255 && stream.chars().all(valid), "{stream}");
-                let snapshot = match name.len() {
-                    ..=10 => NamedSnapshot::Plain(name.clone()),
-                    _ => NamedSnapshot::Hashed,
-                };
                 let expected = NamedLog {
-                    snapshot,
+                    snapshot: (name.len() <= 10).then(|| name.clone()),
                     generation,
                 };
                 assert_eq!(fleet.log_of(&stream), Some(expected), "{stream}");
@@ -257,10 +223,10 @@ mod tests {
     fn blobs_and_keys_have_their_names_back() {
         let fleet = fleet();
         for name in snapshots() {
-            let blob = fleet.blob_of(&fleet.blob_subject(&name));
-            assert_eq!(blob.as_ref(), Some(&name));
-            let key = fleet.key_of(&fleet.key_subject(&name));
-            assert_eq!(key, Some(name));
+            for kind in ["blobs", "keys"] {
+                let found = fleet.name_of(kind, &fleet.subject(kind, &name));
+                assert_eq!(found.as_ref(), Some(&name), "{kind}");
+            }
         }
     }
 

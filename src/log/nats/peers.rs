@@ -61,7 +61,7 @@ impl Peers {
         } else {
             "nats"
         };
-        let told = connection.client().server_info().connect_urls;
+        let told = connection.client.server_info().connect_urls;
         let told = told.iter().map(|server| format!("{scheme}://{server}"));
         let given = self.access.servers.len();
         let addresses = self.access.servers.iter().cloned().chain(told);

@@ -34,7 +34,7 @@ pub(super) async fn publish(
             request = request.headers(headers);
         }
         let sent = connection
-            .client()
+            .client
             .send_request(message.subject, request)
             .await;
         tries += 1;

@@ -9,7 +9,7 @@ use async_nats::jetstream::context::{
 };
 use async_nats::jetstream::response::Response;
 use async_nats::jetstream::stream::{
-    Config, DiscardPolicy, Info, PersistenceMode, RetentionPolicy, State, StorageType, Stream,
+    Config, DiscardPolicy, Info, PersistenceMode, RetentionPolicy, StorageType, Stream,
 };
 use serde::{Deserialize, Serialize};
 
@@ -47,18 +47,11 @@ impl Keeping {
         }
     }
 
-    /// A stream that keeps the last message of each subject.
-    pub(super) fn keys(&self, name: String, subjects: String) -> Config {
+    /// A stream from which subjects are dropped one by one. It keeps the last `most`
+    /// messages of each; with 0 all of them.
+    pub(super) fn named(&self, name: String, subjects: String, most: i64) -> Config {
         Config {
-            max_messages_per_subject: 1,
-            max_bytes: -1,
-            ..self.stream(name, subjects)
-        }
-    }
-
-    /// A stream from which subjects are dropped one by one.
-    pub(super) fn blobs(&self, name: String, subjects: String) -> Config {
-        Config {
+            max_messages_per_subject: most,
             max_bytes: -1,
             ..self.stream(name, subjects)
         }
@@ -83,40 +76,31 @@ impl Keeping {
 
 /// A stream as it is, or an error if it is not there.
 pub(super) async fn find(connection: &Connection, name: &str) -> Result<Stream, Error> {
-    let found = connection.streams().get_stream(name).await;
+    let found = connection.streams.get_stream(name).await;
     let stream = found.map_err(|error| match error.kind() {
         GetStreamErrorKind::JetStream(error)
             if error.error_code() == ErrorCode::STREAM_NOT_FOUND =>
         {
             Error::NotFound(name.to_owned())
         }
-        _ => unreachable(&error),
+        _ => unreachable(error),
     })?;
     check_versions(connection, stream.cached_info())?;
     Ok(stream)
 }
 
-/// A stream with these settings: the one that is there, or a new one.
-pub(super) async fn find_or_make(
-    connection: &Connection,
-    wanted: &Config,
-) -> Result<Stream, Error> {
-    let stream = match find(connection, &wanted.name).await {
-        Err(Error::NotFound(_)) => return make(connection, wanted).await,
-        found => found?,
-    };
-    check(wanted, stream.cached_info())?;
-    Ok(stream)
+/// Makes a stream unless it is there, with these settings.
+pub(super) async fn find_or_make(connection: &Connection, wanted: &Config) -> Result<(), Error> {
+    match find_checked(connection, wanted).await {
+        Err(Error::NotFound(_)) => make(connection, wanted).await,
+        found => found,
+    }
 }
 
-/// A stream that is there, with these settings.
-pub(super) async fn find_checked(
-    connection: &Connection,
-    wanted: &Config,
-) -> Result<Stream, Error> {
+/// Checks that a stream is there, with these settings.
+pub(super) async fn find_checked(connection: &Connection, wanted: &Config) -> Result<(), Error> {
     let stream = find(connection, &wanted.name).await?;
-    check(wanted, stream.cached_info())?;
-    Ok(stream)
+    check(wanted, stream.cached_info())
 }
 
 /// The streams with any of these subjects.
@@ -128,10 +112,10 @@ pub(super) async fn names(connection: &Connection, subjects: &str) -> Result<Vec
             subject: subjects,
         };
         let page: Response<NamesPage> = connection
-            .streams()
+            .streams
             .request("STREAM.NAMES", &request)
             .await
-            .map_err(|error| unreachable(&error))?;
+            .map_err(unreachable)?;
         let page = match page {
             Response::Ok(page) => page,
             Response::Err { error } => return Err(Error::Unreachable(error.to_string())),
@@ -147,7 +131,7 @@ pub(super) async fn names(connection: &Connection, subjects: &str) -> Result<Vec
 
 /// Deletes a stream, if it is there.
 pub(super) async fn delete(connection: &Connection, name: &str) -> Result<(), Error> {
-    match connection.streams().delete_stream(name).await {
+    match connection.streams.delete_stream(name).await {
         Ok(_) => Ok(()),
         Err(error) => match error.kind() {
             DeleteStreamErrorKind::JetStream(refusal)
@@ -155,7 +139,7 @@ pub(super) async fn delete(connection: &Connection, name: &str) -> Result<(), Er
             {
                 Ok(())
             }
-            _ => Err(unreachable(&error)),
+            _ => Err(unreachable(error)),
         },
     }
 }
@@ -175,23 +159,20 @@ struct NamesPage {
 }
 
 /// Makes a stream, unless it is there with these settings by now.
-pub(super) async fn make(connection: &Connection, wanted: &Config) -> Result<Stream, Error> {
-    let made = connection.streams().create_stream(wanted).await;
-    let stream = match made {
-        Ok(stream) => stream,
+pub(super) async fn make(connection: &Connection, wanted: &Config) -> Result<(), Error> {
+    match connection.streams.create_stream(wanted).await {
+        Ok(stream) => check(wanted, stream.cached_info()),
         Err(error) => match error.kind() {
             // Another server of the fleet was first, and its settings are checked.
             CreateStreamErrorKind::JetStream(refusal)
                 if refusal.error_code() == ErrorCode::STREAM_NAME_EXIST =>
             {
-                find(connection, &wanted.name).await?
+                find_checked(connection, wanted).await
             }
-            CreateStreamErrorKind::JetStream(refusal) => return Err(refused(wanted, &refusal)),
-            _ => return Err(Error::UnknownFate(chain(&error))),
+            CreateStreamErrorKind::JetStream(refusal) => Err(refused(wanted, &refusal)),
+            _ => Err(Error::UnknownFate(chain(&error))),
         },
-    };
-    check(wanted, stream.cached_info())?;
-    Ok(stream)
+    }
 }
 
 /// Why a stream was not made.
@@ -214,25 +195,18 @@ fn refused(wanted: &Config, refusal: &async_nats::jetstream::Error) -> Error {
 
 /// Which messages a stream holds.
 pub(super) fn bounds(info: &Info) -> Bounds {
-    let State {
-        messages,
-        bytes,
-        first_sequence,
-        last_sequence: last,
-        ..
-    } = info.state;
+    let state = &info.state;
     // Besides the leader, which answers.
     let others = info.cluster.as_ref().map(|cluster| &*cluster.replicas);
     let others = others.unwrap_or_default();
     let current = others.iter().filter(|peer| peer.current && !peer.offline);
     Bounds {
-        first: if messages == 0 {
-            last + 1
-        } else {
-            first_sequence
+        first: match state.messages {
+            0 => state.last_sequence + 1,
+            _ => state.first_sequence,
         },
-        last,
-        bytes,
+        last: state.last_sequence,
+        bytes: state.bytes,
         max_bytes: u64::try_from(info.config.max_bytes).unwrap_or(0),
         copies: 1 + others.len(),
         current: 1 + current.count(),
@@ -256,22 +230,11 @@ fn check_versions(connection: &Connection, info: &Info) -> Result<(), Error> {
 /// What of a stream is not as promised. Its administrator may have changed how
 /// much it takes, and put it on more servers.
 fn faults(wanted: &Config, found: &Config) -> Vec<&'static str> {
-    let faults = [
-        &losses(wanted, found)[..],
-        &limits(wanted, found),
-        &detours(wanted, found),
-    ];
-    let faults = faults.into_iter().flatten().filter(|(is, _)| *is);
-    faults.map(|(_, text)| *text).collect()
-}
-
-/// Whether something is so, and what it is called.
-type OddSetting = (bool, &'static str);
-
-/// Why a stream may lose what it has acknowledged.
-fn losses(wanted: &Config, found: &Config) -> [OddSetting; 7] {
     let is_async = matches!(found.persist_mode, Some(PersistenceMode::Async));
-    [
+    let per_subject = |config: &Config| config.max_messages_per_subject.max(0);
+    let has_source = found.mirror.is_some() || found.sources.is_some();
+    let faults = [
+        // It may lose what it has acknowledged.
         (
             found.storage != StorageType::File,
             "storage other than file",
@@ -291,13 +254,7 @@ fn losses(wanted: &Config, found: &Config) -> [OddSetting; 7] {
         ),
         (found.allow_rollup, "rollups"),
         (is_async, "asynchronous persistence"),
-    ]
-}
-
-/// Why a stream may drop or refuse what it is to keep.
-fn limits(wanted: &Config, found: &Config) -> [OddSetting; 6] {
-    let per_subject = |config: &Config| config.max_messages_per_subject.max(0);
-    [
+        // It may drop or refuse what it is to keep.
         (found.max_age != Duration::ZERO, "a maximum age"),
         (found.max_messages > 0, "a maximum of messages"),
         (
@@ -313,20 +270,16 @@ fn limits(wanted: &Config, found: &Config) -> [OddSetting; 6] {
             "messages of less than 1 MiB",
         ),
         (found.sealed, "sealed"),
-    ]
-}
-
-/// Why a stream does not take, give or drop messages as it is asked to.
-fn detours(wanted: &Config, found: &Config) -> [OddSetting; 6] {
-    let has_source = found.mirror.is_some() || found.sources.is_some();
-    [
+        // It does not take, give or drop messages as it is asked to.
         (found.subjects != wanted.subjects, "other subjects"),
         (found.deny_purge, "messages that cannot be purged"),
         (!found.allow_direct, "no direct reads"),
         (found.no_ack, "no acknowledgements"),
         (has_source, "another stream as its source"),
         (found.subject_transform.is_some(), "a subject transform"),
-    ]
+    ];
+    let faults = faults.into_iter().filter(|(is_so, _)| *is_so);
+    faults.map(|(_, text)| text).collect()
 }
 
 /// Checks that a stream keeps what is promised.

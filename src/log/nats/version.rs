@@ -1,22 +1,8 @@
 //! Which nats-servers are accepted.
 
-use std::fmt;
-
-/// The version of a nats-server, as far as it is compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Version {
-    major: u64,
-    minor: u64,
-    patch: u64,
-}
-
 /// The oldest version that is accepted. Some before it let several writers win
 /// one compare-and-append (nats-server #4320).
-pub(super) const OLDEST: Version = Version {
-    major: 2,
-    minor: 15,
-    patch: 0,
-};
+const OLDEST: &str = "2.15.0";
 
 /// A nats-server is too old, or does not tell how old it is.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -28,35 +14,23 @@ pub struct TooOld {
 
 /// Checks the version that a server tells.
 pub(super) fn check(server: &str, version: &str) -> Result<(), TooOld> {
-    match Version::parse(version) {
-        Some(parsed) if parsed >= OLDEST => Ok(()),
-        _ => Err(TooOld {
+    match parse(version) >= parse(OLDEST) {
+        true => Ok(()),
+        false => Err(TooOld {
             server: server.to_owned(),
             version: version.to_owned(),
         }),
     }
 }
 
-impl Version {
-    /// Parses `2.15.2`, also with a suffix. A preview counts as its release: it
-    /// has what is needed of it.
-    fn parse(text: &str) -> Option<Self> {
-        let text = text.strip_prefix('v').unwrap_or(text);
-        let numbers = text.split(['-', '+']).next()?;
-        let mut parts = numbers.split('.').map(str::parse);
-        let mut next = || parts.next()?.ok();
-        Some(Self {
-            major: next()?,
-            minor: next()?,
-            patch: next()?,
-        })
-    }
-}
-
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
-    }
+/// The numbers of `2.15.2`, also with a suffix; none is less than all others. A preview
+/// counts as its release: it has what is needed of it.
+fn parse(text: &str) -> Option<[u64; 3]> {
+    let text = text.strip_prefix('v').unwrap_or(text);
+    let numbers = text.split(['-', '+']).next()?;
+    let mut parts = numbers.split('.').map(str::parse);
+    let mut next = || parts.next()?.ok();
+    Some([next()?, next()?, next()?])
 }
 
 #[cfg(test)]

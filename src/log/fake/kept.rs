@@ -1,12 +1,11 @@
-//! The messages that a fake log keeps.
+//! What a fake log keeps.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use prost::bytes::Bytes;
 
-use crate::log::error::Error;
-use crate::log::interface::Message;
+use crate::log::interface::{Error, Message};
 
 /// The logs of all snapshots.
 #[derive(Default)]
@@ -19,6 +18,15 @@ pub(super) struct Streams {
     pub refused: BTreeMap<(String, u64), Bytes>,
     /// How many logs were made.
     pub made: u64,
+}
+
+/// Blobs and keys.
+#[derive(Default)]
+pub(super) struct BlobsAndKeys {
+    pub blobs: BTreeMap<String, (Bytes, SystemTime)>,
+    pub keys: BTreeMap<String, (Bytes, u64)>,
+    /// The revision of the last change of a key.
+    pub revision: u64,
 }
 
 /// The log of a snapshot: the messages from `first` on.

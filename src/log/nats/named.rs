@@ -1,0 +1,94 @@
+//! A stream that keeps something by name, with a subject for each name.
+
+use async_nats::jetstream::message::{PublishMessage, StreamMessage};
+use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
+use futures::StreamExt;
+
+use super::connection::{Connection, unreachable};
+use super::names::FleetName;
+use super::publish::publish;
+use super::stream::{Keeping, find, find_or_make};
+use crate::log::Error;
+
+/// The stream of what a fleet keeps of a kind.
+#[derive(Clone)]
+pub(super) struct NamedStream {
+    connection: Connection,
+    fleet: FleetName,
+    kind: &'static str,
+}
+
+impl NamedStream {
+    /// The stream, which is made if it is absent. It keeps the last `most` messages of
+    /// each name; with 0 all of them.
+    pub(super) async fn open(
+        connection: &Connection,
+        fleet: &FleetName,
+        keeping: &Keeping,
+        (kind, most): (&'static str, i64),
+    ) -> Result<Self, Error> {
+        let config = keeping.named(fleet.stream(kind), fleet.subjects(kind), most);
+        find_or_make(connection, &config).await?;
+        Ok(Self {
+            connection: connection.clone(),
+            fleet: fleet.clone(),
+            kind,
+        })
+    }
+
+    /// The stream as it is.
+    pub(super) async fn find(&self) -> Result<Stream, Error> {
+        find(&self.connection, &self.fleet.stream(self.kind)).await
+    }
+
+    /// The subject of a name.
+    pub(super) fn subject(&self, name: &str) -> String {
+        self.fleet.subject(self.kind, name)
+    }
+
+    /// Sends a message under a name, and waits for its sequence number.
+    pub(super) async fn publish(&self, name: &str, message: PublishMessage) -> Result<u64, Error> {
+        let message = message.expected_stream(self.fleet.stream(self.kind));
+        publish(&self.connection, self.subject(name), message).await
+    }
+
+    /// The last message of a subject that the leader has.
+    pub(super) async fn last(
+        &self,
+        stream: &Stream,
+        subject: &str,
+    ) -> Result<Option<StreamMessage>, Error> {
+        match stream.get_last_raw_message_by_subject(subject).await {
+            Ok(message) => Ok(Some(message)),
+            Err(error) => match error.kind() {
+                LastRawMessageErrorKind::NoMessageFound => Ok(None),
+                _ => Err(unreachable(error)),
+            },
+        }
+    }
+
+    /// The names that begin with this, each as what its last message says.
+    pub(super) async fn list<T>(
+        &self,
+        prefix: &str,
+        told: impl Fn(String, StreamMessage) -> T,
+    ) -> Result<Vec<T>, Error> {
+        let stream = self.find().await?;
+        let subjects = stream
+            .info_with_subjects(self.fleet.subjects(self.kind))
+            .await;
+        let mut subjects = subjects.map_err(unreachable)?;
+        let mut found = Vec::new();
+        while let Some(subject) = subjects.next().await {
+            let (subject, _) = subject.map_err(unreachable)?;
+            let name = self.fleet.name_of(self.kind, &subject);
+            let Some(name) = name.filter(|name| name.starts_with(prefix)) else {
+                continue;
+            };
+            if let Some(last) = self.last(&stream, &subject).await? {
+                found.push(told(name, last));
+            }
+        }
+        Ok(found)
+    }
+}
