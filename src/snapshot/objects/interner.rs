@@ -10,24 +10,13 @@ use crate::account::heap;
 /// `BLOCK` at a time to change one of them.
 ///
 /// Numbers are reused. The last entry is always in use.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Interner<E, const BLOCK: usize> {
     by_hash: HashTable<u32>,
     entries: Blocks<E, BLOCK>,
     /// Numbers to give out again. Some may be past the end of `entries`.
     free: Vec<u32>,
     hasher: DefaultHashBuilder,
-}
-
-impl<E, const BLOCK: usize> Default for Interner<E, BLOCK> {
-    fn default() -> Self {
-        Self {
-            by_hash: HashTable::default(),
-            entries: Blocks::default(),
-            free: Vec::default(),
-            hasher: DefaultHashBuilder::default(),
-        }
-    }
 }
 
 impl<E, const BLOCK: usize> Interner<E, BLOCK> {

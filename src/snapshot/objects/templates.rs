@@ -17,7 +17,7 @@ pub type TemplateId = Symbol;
 /// A table of templates, each dropped with its last pod.
 #[derive(Debug, Clone, Default)]
 pub struct Templates {
-    encoded: Symbols<[u8]>,
+    encoded: Symbols<Box<[u8]>>,
     /// By template: what its pods request, where they request anything.
     requests: Vec<Option<Arc<Requests>>>,
     /// What the requests have on the heap.
