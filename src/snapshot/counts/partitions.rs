@@ -3,16 +3,15 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use hashbrown::HashMap;
 use slab::Slab;
 
-use super::decision::DecisionId;
 use super::discarded::Discarded;
 use super::partition::{self, Move, Partition};
 use super::partition_in_use::{PartitionId, PartitionInUse, next_serial, unused_serial};
 use super::topology::{DomainKey, Topology};
+use super::usage::{DecisionId, Usage};
 use crate::snapshot::objects::node::NodeRef;
 use crate::snapshot::objects::slots::Slot;
 
@@ -41,67 +40,20 @@ pub struct PartitionsInUse {
     bytes: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct TrackedPartition {
     serial: u64,
     key: Arc<partition::Key>,
     topology: usize,
     partition: Arc<Partition>,
-    last_used: AtomicU64,
-    /// How many partitions had been made when it was found last: finer than
-    /// ticks.
-    found_at: AtomicU64,
-    /// The decision that it was made for.
-    made_for: DecisionId,
-    /// Whether another decision found it after that.
-    reused: AtomicBool,
-}
-
-impl Clone for TrackedPartition {
-    fn clone(&self) -> Self {
-        let number = |of: &AtomicU64| AtomicU64::new(of.load(Ordering::Relaxed));
-        Self {
-            serial: self.serial,
-            key: Arc::clone(&self.key),
-            topology: self.topology,
-            partition: Arc::clone(&self.partition),
-            last_used: number(&self.last_used),
-            found_at: number(&self.found_at),
-            made_for: self.made_for,
-            reused: AtomicBool::new(self.reused.load(Ordering::Relaxed)),
-        }
-    }
-}
-
-impl TrackedPartition {
-    fn last_used(&self) -> u64 {
-        self.last_used.load(Ordering::Relaxed)
-    }
-
-    /// A larger value is kept longer: first those used more than once, then
-    /// those used last.
-    fn worth(&self) -> (bool, u64, u64) {
-        let found_at = self.found_at.load(Ordering::Relaxed);
-        let reused = self.reused.load(Ordering::Relaxed);
-        (reused, self.last_used(), found_at)
-    }
+    usage: Usage,
 }
 
 impl PartitionsInUse {
     /// A partition that is in use, used once more at tick `now` by a decision.
     pub fn find(&self, key: &partition::Key, now: u64, by: DecisionId) -> Option<PartitionInUse> {
         let index = *self.by_key.get(key)?;
-        let entry = &self.entries[index];
-        if entry.last_used.load(Ordering::Relaxed) != now {
-            entry.last_used.store(now, Ordering::Relaxed);
-        }
-        let made = unused_serial();
-        if entry.found_at.load(Ordering::Relaxed) != made {
-            entry.found_at.store(made, Ordering::Relaxed);
-        }
-        if entry.made_for != by && !entry.reused.load(Ordering::Relaxed) {
-            entry.reused.store(true, Ordering::Relaxed);
-        }
+        self.entries[index].usage.touch(now, by);
         Some(self.in_use(index))
     }
 
@@ -169,10 +121,7 @@ impl PartitionsInUse {
             key: Arc::clone(&key),
             topology: index,
             partition: Arc::clone(partition),
-            last_used: AtomicU64::new(now),
-            found_at: AtomicU64::new(unused_serial()),
-            made_for: by,
-            reused: AtomicBool::new(false),
+            usage: Usage::new((now, by), unused_serial()),
         });
         self.by_key.insert(key, entry);
         Some(self.in_use(entry))
@@ -255,14 +204,14 @@ impl PartitionsInUse {
 
     /// Drops partitions that were last used before tick `since`.
     pub fn drop_idle(&mut self, since: u64, discarded: &Discarded) {
-        self.retain(discarded, |entry| entry.last_used() >= since);
+        self.retain(discarded, |entry| entry.usage.last_used() >= since);
     }
 
     /// Drops the least useful half: first those used only once, then those not
     /// used for longest.
     pub fn drop_half(&mut self, discarded: &Discarded) {
         let entries = self.entries.iter();
-        let mut uses: Vec<_> = entries.map(|(_, entry)| entry.worth()).collect();
+        let mut uses: Vec<_> = entries.map(|(_, entry)| entry.usage.worth()).collect();
         if uses.is_empty() {
             return;
         }
@@ -272,9 +221,9 @@ impl PartitionsInUse {
         // Of those as useful as the middle one, drop some.
         spared -= uses.iter().filter(|worth| **worth > median).count();
         self.retain(discarded, |entry| {
-            let stays = entry.worth() == median && spared > 0;
+            let stays = entry.usage.worth() == median && spared > 0;
             spared -= usize::from(stays);
-            stays || entry.worth() > median
+            stays || entry.usage.worth() > median
         });
     }
 

@@ -8,8 +8,7 @@ use super::domain::DomainId;
 use super::partition_in_use::PartitionId;
 use super::partitioned_nodes::PartitionedNodes;
 use super::partitions::Moves;
-use super::query::Query;
-use super::recent_queries::RecentQueries;
+use super::query::{Query, RecentQueries};
 use super::upkeep::Upkeep;
 use super::view::View;
 use super::watched::{SelectorViews, WatchedSelectors};
@@ -248,13 +247,13 @@ impl Views {
 
     /// Drops the views that were last used before tick `since`.
     pub fn drop_idle(&mut self, since: u64) {
-        self.retain(|_, view| view.last_used() >= since);
+        self.retain(|_, view| view.usage.last_used() >= since);
     }
 
     /// Drops the least useful quarter: first those asked only once, then those
     /// not asked for longest.
     pub fn evict_some(&mut self) {
-        let mut worth: Vec<_> = self.iter().map(|(_, view)| view.worth()).collect();
+        let mut worth: Vec<_> = self.iter().map(|(_, view)| view.usage.worth()).collect();
         if worth.is_empty() {
             return;
         }
@@ -262,7 +261,7 @@ impl Views {
         let (_, limit, _) = worth.select_nth_unstable(surplus - 1);
         let limit = *limit;
         self.retain(|_, view| {
-            let goes = surplus > 0 && view.worth() <= limit;
+            let goes = surplus > 0 && view.usage.worth() <= limit;
             surplus -= usize::from(goes);
             !goes
         });
