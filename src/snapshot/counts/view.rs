@@ -130,18 +130,16 @@ impl View {
 
     /// Follows `pods` more matching pods in a domain.
     pub fn add(&mut self, domain: DomainId, pods: u32) {
-        let count = self.count(domain);
-        self.set(domain, count, count + pods);
+        self.set(domain, self.count(domain) + pods);
     }
 
     /// Follows `pods` fewer matching pods in a domain.
     pub fn remove(&mut self, domain: DomainId, pods: u32) {
-        let count = self.count(domain);
-        self.set(domain, count, count - pods);
+        self.set(domain, self.count(domain) - pods);
     }
 
-    fn set(&mut self, domain: DomainId, from: u32, to: u32) {
-        self.leave_level(from);
+    fn set(&mut self, domain: DomainId, to: u32) {
+        self.leave_level(self.count(domain));
         self.write(domain, to);
         self.enter_level(to);
     }
