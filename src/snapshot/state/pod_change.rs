@@ -124,10 +124,10 @@ impl Namespace {
         let (took, takes) = (old.and_then(room), new.and_then(room));
         if took != takes {
             if let Some((slot, template)) = takes {
-                shifts.add(slot, self.templates.requests(template));
+                shifts.note(slot, self.templates.requests(template), true);
             }
             if let Some((slot, template)) = took {
-                shifts.remove(slot, self.templates.requests(template));
+                shifts.note(slot, self.templates.requests(template), false);
             }
         }
         let counted = |pod: &PodRecord| match pod.life.counts() {
