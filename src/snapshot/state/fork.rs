@@ -69,7 +69,7 @@ impl State {
                 if kept.version() == self.upkeep.version() && kept.count() <= MAX_VIEWS {
                     let both =
                         |(s, v): (&Arc<Selector>, &Arc<View>)| (Arc::clone(s), Arc::clone(v));
-                    views.extend(kept.iter().map(both));
+                    views.extend(kept.watched.iter().map(both));
                 }
             }
             Fork {

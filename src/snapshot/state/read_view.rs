@@ -121,7 +121,8 @@ impl ViewStore for LockedViews<'_> {
     ) -> Result<Option<Arc<View>>, Delay> {
         let views = locks::read(self.views, self.waits)?;
         let is_current = views.version() == upkeep.version();
-        let found = is_current.then(|| views.find(query.selector, id)).flatten();
+        let kept = || views.watched.find(query.selector, id);
+        let found = is_current.then(kept).flatten();
         Ok(found.map(Arc::clone))
     }
 
