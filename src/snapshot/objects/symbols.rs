@@ -3,6 +3,8 @@
 use std::hash::{BuildHasher, Hash};
 use std::ops::Deref;
 
+use hashbrown::DefaultHashBuilder;
+
 use super::interner::Interner;
 use crate::account::heap;
 
@@ -39,6 +41,12 @@ struct Text<T> {
     uses: u32,
 }
 
+impl<T: Deref<Target: Hash>> Text<T> {
+    fn hash(hasher: &DefaultHashBuilder, entry: &Self) -> u64 {
+        hasher.hash_one(&*entry.text)
+    }
+}
+
 impl<T> Symbols<T>
 where
     T: Deref<Target: Hash + Eq> + for<'t> From<&'t T::Target> + Default + Clone,
@@ -62,9 +70,7 @@ where
             uses: 1,
         };
         self.text_bytes += heap::block(size_of_val(text));
-        let hasher = self.texts.hasher().clone();
-        let hash_of = |entry: &Text<T>| hasher.hash_one(&*entry.text);
-        Symbol(self.texts.insert(hasher.hash_one(text), entry, hash_of))
+        Symbol(self.texts.insert(entry, Text::hash))
     }
 
     /// Gives one use of a symbol back.
@@ -74,13 +80,9 @@ where
         if entry.uses > 0 {
             return;
         }
-        let text = std::mem::take(&mut entry.text);
-        self.text_bytes -= heap::block(size_of_val(&*text));
-        let hasher = self.texts.hasher().clone();
-        let hash_of = |entry: &Text<T>| hasher.hash_one(&*entry.text);
         let is_used = |entry: &Text<T>| entry.uses > 0;
-        let hash = hasher.hash_one(&*text);
-        self.texts.remove(hash, symbol.0, is_used, hash_of);
+        let entry = self.texts.remove(symbol.0, is_used, Text::hash);
+        self.text_bytes -= heap::block(size_of_val(&*entry.text));
     }
 
     /// Whether a symbol that was given out is used still.
