@@ -10,7 +10,6 @@ use super::compiled::Compiled;
 use super::kind::{ObjectKind, OwnerKind, encode_object, metadata_of};
 use super::node::CompiledNode;
 use super::owners::Owner;
-use super::parts::Parts;
 use super::pod::CompiledPod;
 use super::pod_check::PodCheck;
 use super::pod_message::PodMessage;
@@ -352,7 +351,7 @@ impl<'a> ObjectId<'a> {
 
     /// Of an object, or of a delete of a known kind.
     pub fn of(object: &'a Object) -> Self {
-        let kind = Parts::of(object).kind();
+        let kind = ObjectKind::of(object);
         Self::of_kind(kind.expect("a checked delete has a known kind"), object)
     }
 }

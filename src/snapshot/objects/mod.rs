@@ -15,7 +15,6 @@ pub mod node_order;
 pub mod nodes;
 pub mod nominated;
 pub mod owners;
-pub mod parts;
 pub mod pod;
 pub mod pod_block;
 pub mod pod_check;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::asks::Asks;
 use super::kind::metadata_of;
-use super::parts::{Parts, Selects};
+use super::owners::Selects;
 use super::pod::CompiledPod;
 use crate::account::heap;
 use crate::matching::Requested;
@@ -34,11 +34,11 @@ pub fn most(object: &Object) -> usize {
     let Some(metadata) = metadata_of(object) else {
         return 0;
     };
-    let own = match Parts::of(object) {
-        Parts::Node(node) => node_bytes(node),
-        Parts::Owner(_, Selects::Labels(labels)) => labels.map_or(0, pairs),
-        Parts::Owner(_, Selects::Selector(wire)) => selector(wire),
-        Parts::Pod | Parts::Delete(_) => 0,
+    let own = match (object, Selects::of(object)) {
+        (Object::Node(node), _) => node_bytes(node),
+        (_, Some((_, Selects::Labels(labels)))) => labels.map_or(0, pairs),
+        (_, Some((_, Selects::Selector(wire)))) => selector(wire),
+        (_, None) => 0,
     };
     let names = [&metadata.name, &metadata.uid, &metadata.namespace];
     own + name_bytes(names.map(String::len)) + PLACES
