@@ -22,7 +22,6 @@ pub mod pod_message;
 pub mod pod_parts;
 pub mod pod_table;
 pub mod pod_texts;
-pub mod received;
 pub mod requested;
 pub mod reservation;
 pub mod shrink;
