@@ -11,7 +11,6 @@ pub mod kept_answer;
 pub mod kind;
 pub mod label_sets;
 pub mod node;
-pub mod node_order;
 pub mod nodes;
 pub mod nominated;
 pub mod owners;
