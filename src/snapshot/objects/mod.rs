@@ -7,7 +7,6 @@ pub mod compiled;
 pub mod defaults;
 pub mod held_row;
 pub mod interner;
-pub mod kept_answer;
 pub mod kind;
 pub mod label_sets;
 pub mod node;
