@@ -49,7 +49,6 @@ pub use objects::asks::priority_of;
 pub use objects::change::{Batch, Form, ObjectId, ValidChange};
 pub use objects::defaults::Defaults;
 pub use objects::held_row::{self, HeldRow, Numbered};
-pub use objects::kept_answer::{KeptAnswer, Retryable};
 pub use objects::kind::{
     ObjectKind, OwnerKind, decode_object, encode_object, metadata_mut, metadata_of,
 };
@@ -61,7 +60,7 @@ pub use objects::node::NodeRef;
 pub use objects::nodes::Nodes;
 pub use objects::nominated::{NominatedPod, Nominations};
 pub use objects::owners::Controller;
-pub use objects::reservation::{Claim, Hold, Reservation, Serial};
+pub use objects::reservation::{Claim, Hold, KeptAnswer, Reservation, Retryable, Serial};
 pub use objects::slots::Slot;
 pub use objects::symbols::Symbol;
 pub use state::frozen::{Frozen, Kept};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fixedbitset::FixedBitSet;
 
 use super::domain::DomainId;
-use super::fewest::{self, Fewest};
+use super::fewest;
 use super::layout;
 use super::partition_in_use::PartitionInUse;
 use super::view::View;
@@ -88,12 +88,8 @@ impl<'a> DomainCounts<'a> {
     }
 
     fn up_to(&self, bound: fewest::Bound, nodes_in: &[u32]) -> Vec<DomainId> {
-        let fewest = Fewest {
-            counts: self.counts(),
-            nodes_in,
-            bound,
-        };
-        fewest.of(self.in_use.topology.ascending(self.nodes))
+        let ascending = self.in_use.topology.ascending(self.nodes);
+        fewest::before(bound, self.counts(), nodes_in, ascending)
     }
 
     /// What counts in a domain.

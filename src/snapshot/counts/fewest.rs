@@ -20,16 +20,6 @@ pub struct Bound {
     pub at_count: usize,
 }
 
-/// The domains before a bound.
-pub struct Fewest<'a> {
-    /// By domain; domains past its end have 0.
-    pub counts: &'a [u32],
-    /// By domain. A value that is 0 or past the end is no domain.
-    pub nodes_in: &'a [u32],
-    /// Where they end.
-    pub bound: Bound,
-}
-
 /// The bound after `max` of the domains, given the number of domains at each
 /// count.
 pub fn by_levels(levels: &BTreeMap<u32, u32>, max: usize) -> Bound {
@@ -72,57 +62,64 @@ pub fn by_counts(counts: &[u32], nodes_in: &[u32], max: usize) -> Bound {
     }
 }
 
-impl Fewest<'_> {
-    /// The domains, ascending by count, then by value.
-    pub fn of(&self, ascending: &Ascending) -> Vec<DomainId> {
-        let mut search = Search {
-            fewest: self,
-            room: self.bound.at_count,
-            domains: Vec::with_capacity(self.bound.total),
-        };
-        match ascending {
-            Ascending::Listed(ids) => search.look_at(ids.iter().copied()),
-            Ascending::ByNumber(count) => {
-                for start in (0..*count).step_by(STRIDE) {
-                    let end = (start + STRIDE).min(*count);
-                    if search.is_full() {
-                        break;
-                    }
-                    if search.may_be_in(start..end) {
-                        search.look_at((start..end).map(DomainId::at));
-                    }
+/// The domains before a bound, ascending by count, then by value. Both lists are by
+/// domain: past the end of `counts` they have 0. A value that is 0 in `nodes_in` or
+/// past its end is no domain.
+pub fn before(
+    bound: Bound,
+    counts: &[u32],
+    nodes_in: &[u32],
+    ascending: &Ascending,
+) -> Vec<DomainId> {
+    let mut search = Search {
+        counts,
+        nodes_in,
+        bound,
+        domains: Vec::with_capacity(bound.total),
+    };
+    match ascending {
+        Ascending::Listed(ids) => search.look_at(ids.iter().copied()),
+        Ascending::ByNumber(count) => {
+            for start in (0..*count).step_by(STRIDE) {
+                let end = (start + STRIDE).min(*count);
+                if search.is_full() {
+                    break;
+                }
+                if search.may_be_in(start..end) {
+                    search.look_at((start..end).map(DomainId::at));
                 }
             }
         }
-        let mut domains = search.domains;
-        // Stable: those of one count stay ascending by value.
-        domains.sort_by_key(|(count, _)| *count);
-        domains.into_iter().map(|(_, id)| id).collect()
     }
+    let mut domains = search.domains;
+    // Stable: those of one count stay ascending by value.
+    domains.sort_by_key(|(count, _)| *count);
+    domains.into_iter().map(|(_, id)| id).collect()
 }
 
 /// What was found so far.
 struct Search<'a> {
-    fewest: &'a Fewest<'a>,
-    /// How many more domains are wanted that have the largest count.
-    room: usize,
+    counts: &'a [u32],
+    nodes_in: &'a [u32],
+    /// What is wanted; `at_count` is how many more of those with the largest count.
+    bound: Bound,
     domains: Vec<(u32, DomainId)>,
 }
 
 impl Search<'_> {
     fn is_full(&self) -> bool {
-        self.domains.len() >= self.fewest.bound.total
+        self.domains.len() >= self.bound.total
     }
 
     /// Whether one of a row of numbers may be wanted.
     fn may_be_in(&self, numbers: std::ops::Range<usize>) -> bool {
-        let most = match self.room {
+        let most = match self.bound.at_count {
             // Only those below are wanted now; there are such, for it is not
             // full.
-            0 => self.fewest.bound.count.saturating_sub(1),
-            _ => self.fewest.bound.count,
+            0 => self.bound.count.saturating_sub(1),
+            _ => self.bound.count,
         };
-        match self.fewest.counts.get(numbers) {
+        match self.counts.get(numbers) {
             Some(counts) => counts
                 .iter()
                 .fold(false, |any, count| any | (*count <= most)),
@@ -131,17 +128,16 @@ impl Search<'_> {
     }
 
     fn look_at(&mut self, ids: impl Iterator<Item = DomainId>) {
-        let Bound { total, count, .. } = self.fewest.bound;
         for id in ids {
-            if self.domains.len() >= total {
+            if self.is_full() {
                 return;
             }
-            let own = self.fewest.counts.get(id.index()).copied().unwrap_or(0);
-            let is_domain = || self.fewest.nodes_in.get(id.index()).is_some_and(|n| *n > 0);
-            if own > count || (own == count && self.room == 0) || !is_domain() {
+            let (own, count) = (*self.counts.get(id.index()).unwrap_or(&0), self.bound.count);
+            let is_domain = || self.nodes_in.get(id.index()).is_some_and(|n| *n > 0);
+            if own > count || (own == count && self.bound.at_count == 0) || !is_domain() {
                 continue;
             }
-            self.room -= usize::from(own == count);
+            self.bound.at_count -= usize::from(own == count);
             self.domains.push((own, id));
         }
     }

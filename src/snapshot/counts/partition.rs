@@ -191,10 +191,8 @@ impl Partition {
         let eligibility = &key.eligibility;
         let symbol = |text: &Arc<str>| nodes.symbols().find(text).unwrap_or(Symbol::ABSENT);
         let required: Vec<Symbol> = eligibility.required_keys.iter().map(symbol).collect();
-        let affinity = eligibility
-            .affinity
-            .as_ref()
-            .map(|affinity| nodes.resolve(affinity));
+        let affinity = eligibility.affinity.as_ref();
+        let affinity = affinity.map(|affinity| nodes.resolve(affinity));
         let admits = |node: NodeRef<'_>| {
             let affinity = affinity.as_ref();
             eligibility.admits_where(
@@ -212,29 +210,20 @@ impl Partition {
             let slots = slots.iter().copied();
             eligible.extend(slots.filter(|slot| nodes.get(*slot).is_some_and(admits)));
         }
-        let mut partition = Self {
-            members: vec![DomainId::NONE; nodes.slot_count()],
-            eligible: vec![false; nodes.slot_count()],
-            eligible_in_order: OnceLock::new(),
-            eligible_total: 0,
-            eligible_nodes: vec![0; topology.id_bound()],
-            domain_count: 0,
-            key_bytes: key.memory_bytes(),
-            key: Arc::new(key),
-        };
+        let mut partition = Self::empty(key, topology, nodes.slot_count());
         for slot in eligible {
             partition.set(slot, true, topology);
         }
         Some(partition)
     }
 
-    /// One of no nodes.
-    pub fn empty(key: Key, topology: &Topology) -> Self {
+    /// One of no nodes, with room for those of so many slots.
+    pub fn empty(key: Key, topology: &Topology, slots: usize) -> Self {
         Self {
             key_bytes: key.memory_bytes(),
             key: Arc::new(key),
-            members: Vec::new(),
-            eligible: Vec::new(),
+            members: vec![DomainId::NONE; slots],
+            eligible: vec![false; slots],
             eligible_in_order: OnceLock::new(),
             eligible_total: 0,
             eligible_nodes: vec![0; topology.id_bound()],
@@ -304,15 +293,12 @@ impl Partition {
     /// The domain that a node is a member of; [`DomainId::NONE`] when it is
     /// not eligible or lacks the key.
     pub fn member(&self, slot: Slot) -> DomainId {
-        self.members
-            .get(slot.index())
-            .copied()
-            .unwrap_or(DomainId::NONE)
+        *self.members.get(slot.index()).unwrap_or(&DomainId::NONE)
     }
 
     /// Whether a node is eligible, with or without the key.
     pub fn is_eligible(&self, slot: Slot) -> bool {
-        self.eligible.get(slot.index()).copied().unwrap_or(false)
+        *self.eligible.get(slot.index()).unwrap_or(&false)
     }
 
     /// How many nodes are eligible, with or without the key.
@@ -328,10 +314,7 @@ impl Partition {
 
     /// How many eligible nodes a domain has.
     pub fn eligible_nodes(&self, domain: DomainId) -> u32 {
-        self.eligible_nodes
-            .get(domain.index())
-            .copied()
-            .unwrap_or(0)
+        *self.eligible_nodes.get(domain.index()).unwrap_or(&0)
     }
 
     /// How many eligible nodes each domain has; domains past its end have

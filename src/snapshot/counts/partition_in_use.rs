@@ -18,15 +18,6 @@ impl PartitionId {
     /// The index of partitions that are not kept.
     const NOWHERE: usize = usize::MAX;
 
-    /// Of a partition that is not kept. Another one has another number, even if it is
-    /// made for the same decision.
-    fn unkept() -> Self {
-        Self {
-            index: Self::NOWHERE,
-            serial: next_serial(),
-        }
-    }
-
     /// Whether the partition is kept.
     pub fn is_kept(self) -> bool {
         self.index != Self::NOWHERE
@@ -45,10 +36,14 @@ pub struct PartitionInUse {
 }
 
 impl PartitionInUse {
-    /// One that is not kept.
+    /// One that is not kept. Another one has another number, even if it is made for
+    /// the same decision.
     pub(in crate::snapshot) fn unkept(topology: Arc<Topology>, partition: Arc<Partition>) -> Self {
         Self {
-            id: PartitionId::unkept(),
+            id: PartitionId {
+                index: PartitionId::NOWHERE,
+                serial: next_serial(),
+            },
             partition,
             topology,
         }
@@ -57,7 +52,7 @@ impl PartitionInUse {
     /// One of no nodes, for a decision that is worth nothing.
     pub fn none(key: &partition::Key) -> Self {
         let topology = Topology::default();
-        let partition = Partition::empty(key.clone(), &topology);
+        let partition = Partition::empty(key.clone(), &topology, 0);
         Self::unkept(Arc::new(topology), Arc::new(partition))
     }
 }

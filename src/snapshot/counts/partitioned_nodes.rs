@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
-use super::decision::DecisionId;
 use super::discarded::Discarded;
 use super::partition::{self, Partition};
 use super::partition_in_use::PartitionInUse;
 use super::partitions::{Moves, PartitionsInUse};
 use super::topology::Topology;
 use super::upkeep::Upkeep;
+use super::usage::DecisionId;
 use crate::snapshot::budget::Budget;
 use crate::snapshot::locks::write_between_reads;
 use crate::snapshot::objects::nodes::Nodes;

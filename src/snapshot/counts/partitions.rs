@@ -3,16 +3,15 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use hashbrown::HashMap;
 use slab::Slab;
 
-use super::decision::DecisionId;
 use super::discarded::Discarded;
 use super::partition::{self, Move, Partition};
 use super::partition_in_use::{PartitionId, PartitionInUse, next_serial, unused_serial};
 use super::topology::{DomainKey, Topology};
+use super::usage::{DecisionId, Usage};
 use crate::snapshot::objects::node::NodeRef;
 use crate::snapshot::objects::slots::Slot;
 
@@ -41,49 +40,18 @@ pub struct PartitionsInUse {
     bytes: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct TrackedPartition {
     serial: u64,
-    key: Arc<partition::Key>,
     topology: usize,
     partition: Arc<Partition>,
-    last_used: AtomicU64,
-    /// How many partitions had been made when it was found last: finer than
-    /// ticks.
-    found_at: AtomicU64,
-    /// The decision that it was made for.
-    made_for: DecisionId,
-    /// Whether another decision found it after that.
-    reused: AtomicBool,
-}
-
-impl Clone for TrackedPartition {
-    fn clone(&self) -> Self {
-        let number = |of: &AtomicU64| AtomicU64::new(of.load(Ordering::Relaxed));
-        Self {
-            serial: self.serial,
-            key: Arc::clone(&self.key),
-            topology: self.topology,
-            partition: Arc::clone(&self.partition),
-            last_used: number(&self.last_used),
-            found_at: number(&self.found_at),
-            made_for: self.made_for,
-            reused: AtomicBool::new(self.reused.load(Ordering::Relaxed)),
-        }
-    }
+    usage: Usage,
 }
 
 impl TrackedPartition {
-    fn last_used(&self) -> u64 {
-        self.last_used.load(Ordering::Relaxed)
-    }
-
-    /// A larger value is kept longer: first those used more than once, then
-    /// those used last.
-    fn worth(&self) -> (bool, u64, u64) {
-        let found_at = self.found_at.load(Ordering::Relaxed);
-        let reused = self.reused.load(Ordering::Relaxed);
-        (reused, self.last_used(), found_at)
+    fn id(&self, index: usize) -> PartitionId {
+        let serial = self.serial;
+        PartitionId { index, serial }
     }
 }
 
@@ -91,27 +59,14 @@ impl PartitionsInUse {
     /// A partition that is in use, used once more at tick `now` by a decision.
     pub fn find(&self, key: &partition::Key, now: u64, by: DecisionId) -> Option<PartitionInUse> {
         let index = *self.by_key.get(key)?;
-        let entry = &self.entries[index];
-        if entry.last_used.load(Ordering::Relaxed) != now {
-            entry.last_used.store(now, Ordering::Relaxed);
-        }
-        let made = unused_serial();
-        if entry.found_at.load(Ordering::Relaxed) != made {
-            entry.found_at.store(made, Ordering::Relaxed);
-        }
-        if entry.made_for != by && !entry.reused.load(Ordering::Relaxed) {
-            entry.reused.store(true, Ordering::Relaxed);
-        }
+        self.entries[index].usage.touch(now, by);
         Some(self.in_use(index))
     }
 
     fn in_use(&self, index: usize) -> PartitionInUse {
         let entry = &self.entries[index];
         PartitionInUse {
-            id: PartitionId {
-                index,
-                serial: entry.serial,
-            },
+            id: entry.id(index),
             partition: Arc::clone(&entry.partition),
             topology: Arc::clone(&self.topology[entry.topology]),
         }
@@ -162,33 +117,28 @@ impl PartitionsInUse {
         if !Arc::ptr_eq(&self.topology[index], topology) {
             return None;
         }
-        let key = Arc::clone(key);
         self.bytes += partition.memory_bytes();
         let entry = self.entries.insert(TrackedPartition {
             serial: next_serial(),
-            key: Arc::clone(&key),
             topology: index,
             partition: Arc::clone(partition),
-            last_used: AtomicU64::new(now),
-            found_at: AtomicU64::new(unused_serial()),
-            made_for: by,
-            reused: AtomicBool::new(false),
+            usage: Usage::new((now, by), unused_serial()),
         });
-        self.by_key.insert(key, entry);
+        self.by_key.insert(Arc::clone(key), entry);
         Some(self.in_use(entry))
     }
 
     /// What it costs all of them to follow one node.
     pub fn units_per_node(&self) -> usize {
         let all = self.entries.iter();
-        all.map(|(_, entry)| entry.key.eligibility.units_per_node())
+        all.map(|(_, entry)| entry.partition.key().eligibility.units_per_node())
             .sum()
     }
 
     /// Drops those for which following one node costs more than `units`.
     pub fn drop_costly(&mut self, units: usize, discarded: &Discarded) {
         self.retain(discarded, |entry| {
-            entry.key.eligibility.units_per_node() <= units
+            entry.partition.key().eligibility.units_per_node() <= units
         });
     }
 
@@ -200,42 +150,36 @@ impl PartitionsInUse {
         node: impl Fn(Slot) -> Option<NodeRef<'n>>,
         discarded: &Discarded,
     ) -> Vec<Moves> {
-        let mut moves: HashMap<usize, Moves> = HashMap::new();
-        for slot in changed {
-            let node = node(*slot);
-            for (_, topology) in &mut self.topology {
-                Arc::make_mut(topology).update(*slot, node);
+        for (_, topology) in &mut self.topology {
+            let topology = Arc::make_mut(topology);
+            for slot in changed {
+                topology.update(*slot, node(*slot));
             }
-            for (index, entry) in &mut self.entries {
-                let topology = &self.topology[entry.topology];
-                let moved = Arc::make_mut(&mut entry.partition).update(*slot, node, topology);
-                if let Some(moved) = moved {
-                    let id = PartitionId {
-                        index,
-                        serial: entry.serial,
-                    };
-                    let of = moves.entry(index).or_insert_with(|| Moves {
-                        id,
-                        moves: Vec::new(),
-                        domain_count: 0,
-                    });
-                    of.moves.push(moved);
-                    of.domain_count = entry.partition.domain_count();
-                }
+        }
+        let mut all = Vec::new();
+        for (index, entry) in &mut self.entries {
+            let topology = &self.topology[entry.topology];
+            let partition = Arc::make_mut(&mut entry.partition);
+            let update = |slot: &Slot| partition.update(*slot, node(*slot), topology);
+            let moves: Vec<Move> = changed.iter().filter_map(update).collect();
+            if !moves.is_empty() {
+                let domain_count = partition.domain_count();
+                all.push(Moves {
+                    id: entry.id(index),
+                    moves,
+                    domain_count,
+                });
             }
         }
         // Views that follow these are of no use any more, and of no harm.
-        let topology = &self.topology;
-        let grown: Vec<usize> = topology
-            .iter()
-            .filter(|(_, topology)| topology.is_overgrown())
-            .map(|(index, _)| index)
-            .collect();
+        let topologies = self.topology.iter();
+        let grown = topologies.filter(|(_, topology)| topology.is_overgrown());
+        let grown: Vec<usize> = grown.map(|(index, _)| index).collect();
         if !grown.is_empty() {
             self.retain(discarded, |entry| !grown.contains(&entry.topology));
         }
-        self.measure();
-        moves.into_values().collect()
+        self.bytes = self.partition_bytes();
+        all
     }
 
     /// How many partitions there are.
@@ -255,14 +199,14 @@ impl PartitionsInUse {
 
     /// Drops partitions that were last used before tick `since`.
     pub fn drop_idle(&mut self, since: u64, discarded: &Discarded) {
-        self.retain(discarded, |entry| entry.last_used() >= since);
+        self.retain(discarded, |entry| entry.usage.last_used() >= since);
     }
 
     /// Drops the least useful half: first those used only once, then those not
     /// used for longest.
     pub fn drop_half(&mut self, discarded: &Discarded) {
         let entries = self.entries.iter();
-        let mut uses: Vec<_> = entries.map(|(_, entry)| entry.worth()).collect();
+        let mut uses: Vec<_> = entries.map(|(_, entry)| entry.usage.worth()).collect();
         if uses.is_empty() {
             return;
         }
@@ -272,9 +216,9 @@ impl PartitionsInUse {
         // Of those as useful as the middle one, drop some.
         spared -= uses.iter().filter(|worth| **worth > median).count();
         self.retain(discarded, |entry| {
-            let stays = entry.worth() == median && spared > 0;
+            let stays = entry.usage.worth() == median && spared > 0;
             spared -= usize::from(stays);
-            stays || entry.worth() > median
+            stays || entry.usage.worth() > median
         });
     }
 
@@ -282,34 +226,31 @@ impl PartitionsInUse {
         let before = self.memory_bytes();
         let partitions = take_out(&mut self.entries, |_, entry| !stays(entry));
         let entries = &self.entries;
-        let serials = |index: &usize, key: &Arc<partition::Key>| {
-            entries
-                .get(*index)
-                .is_some_and(|entry| Arc::ptr_eq(&entry.key, key))
-        };
-        self.by_key.retain(|key, index| serials(index, key));
+        self.by_key.retain(|key, index| {
+            let entry = entries.get(*index);
+            entry.is_some_and(|entry| Arc::ptr_eq(entry.partition.key(), key))
+        });
         let used: HashSet<usize> = entries.iter().map(|(_, entry)| entry.topology).collect();
         self.topologies.retain(|_, index| used.contains(index));
         let topologies = take_out(&mut self.topology, |index, _| !used.contains(&index));
-        self.measure();
+        self.bytes = self.partition_bytes();
         if partitions.is_empty() {
             return;
         }
         discarded.add((partitions, topologies), before - self.memory_bytes());
     }
 
-    fn measure(&mut self) {
+    fn partition_bytes(&self) -> usize {
         let entries = self.entries.iter();
-        let partitions = entries.map(|(_, entry)| entry.partition.memory_bytes());
-        self.bytes = partitions.sum();
+        entries
+            .map(|(_, entry)| entry.partition.memory_bytes())
+            .sum()
     }
 
     /// The same as [`Self::memory_bytes`], measured again.
     pub fn measured_bytes(&self) -> usize {
         let topologies = self.topology.iter().map(|(_, t)| t.measured_bytes());
-        let entries = self.entries.iter();
-        let partitions = entries.map(|(_, entry)| entry.partition.memory_bytes());
-        topologies.sum::<usize>() + partitions.sum::<usize>()
+        topologies.sum::<usize>() + self.partition_bytes()
     }
 
     /// What they take in memory, in bytes.

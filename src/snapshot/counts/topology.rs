@@ -140,24 +140,19 @@ impl Topology {
         if self.domain_of.len() <= slot.index() {
             self.domain_of.resize(slot.index() + 1, DomainId::NONE);
         }
-        let value = node.and_then(|node| match &self.label {
-            Some(label) => node.label_text(label),
-            None => Some(""),
-        });
-        let domain = match value {
-            None => DomainId::NONE,
-            Some(_) if self.label.is_none() => DomainId::at(slot.index()),
-            Some(value) => self.number(value),
+        let domain = match &self.label {
+            Some(label) => {
+                let value = node.and_then(|node| node.label_text(label));
+                value.map(|value| self.number(value))
+            }
+            None => node.map(|_| DomainId::at(slot.index())),
         };
-        self.put(slot, domain);
+        self.put(slot, domain.unwrap_or(DomainId::NONE));
     }
 
     /// The domain of a node; [`DomainId::NONE`] when it lacks the key.
     pub fn domain_of(&self, slot: Slot) -> DomainId {
-        self.domain_of
-            .get(slot.index())
-            .copied()
-            .unwrap_or(DomainId::NONE)
+        *self.domain_of.get(slot.index()).unwrap_or(&DomainId::NONE)
     }
 
     /// The domains of all slots; those past its end have none.

@@ -143,19 +143,16 @@ impl Upkeep {
     pub fn replace_views(&self, gone: (usize, usize), at_copy: (usize, usize)) {
         self.view_bytes.change(gone.0, at_copy.0);
         let more = at_copy.1.wrapping_sub(gone.1);
-        self.view_count.fetch_add(more, Ordering::Relaxed);
+        if more != 0 {
+            self.view_count.fetch_add(more, Ordering::Relaxed);
+        }
     }
 
     /// Notes that the views of a namespace take other bytes and are more or
     /// fewer than before, both given as bytes and count.
     pub fn note_views(&self, before: (usize, usize), now: (usize, usize)) {
-        let ((bytes_before, count_before), (bytes, count)) = (before, now);
-        self.view_bytes.change(bytes_before, bytes);
-        let more = count.wrapping_sub(count_before);
-        if more != 0 {
-            self.view_count.fetch_add(more, Ordering::Relaxed);
-        }
-        let dropped = count_before.saturating_sub(count);
+        self.replace_views(before, now);
+        let dropped = before.1.saturating_sub(now.1);
         counters::add(&self.counters.views_dropped, dropped);
     }
 }

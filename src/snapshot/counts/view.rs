@@ -1,12 +1,11 @@
 //! How many matching pods count in each domain, kept up to date.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::decision::DecisionId;
 use super::domain::DomainId;
 use super::partition::{Move, Partition};
-use super::partition_in_use::{PartitionId, next_serial, unused_serial};
+use super::partition_in_use::{PartitionId, next_serial};
+use super::usage::{DecisionId, Usage};
 use crate::account::heap;
 use crate::snapshot::objects::slots::Slot;
 
@@ -15,7 +14,7 @@ use crate::snapshot::objects::slots::Slot;
 const MANY_DOMAINS: usize = 64;
 
 /// The matching pods per domain of a partition.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct View {
     partition: PartitionId,
     counts: Vec<u32>,
@@ -23,38 +22,16 @@ pub struct View {
     levels: Option<BTreeMap<u32, u32>>,
     /// What it took when it was made, or last got more domains.
     bytes: usize,
-    last_used: AtomicU64,
-    /// Which serial number was the next one when it was last asked: an order of those
-    /// that were asked in one tick.
-    found_at: AtomicU64,
-    /// The decision that it was made for.
-    made_for: DecisionId,
-    /// Whether another decision asked it after that.
-    asked_again: AtomicBool,
-}
-
-impl Clone for View {
-    fn clone(&self) -> Self {
-        Self {
-            partition: self.partition,
-            counts: self.counts.clone(),
-            levels: self.levels.clone(),
-            bytes: self.bytes,
-            last_used: AtomicU64::new(self.last_used()),
-            found_at: AtomicU64::new(self.worth().2),
-            made_for: self.made_for,
-            asked_again: AtomicBool::new(self.worth().0),
-        }
-    }
+    pub(in crate::snapshot) usage: Usage,
 }
 
 impl View {
-    /// A view of these counts, by domain, made for a decision at tick `now`.
+    /// A view of these counts, by domain, `used` first at a tick by a decision.
     pub fn of(
         id: PartitionId,
         partition: &Partition,
         counts: Vec<u32>,
-        (now, by): (u64, DecisionId),
+        used: (u64, DecisionId),
     ) -> Self {
         let levels = (partition.domain_count() > MANY_DOMAINS).then(|| {
             let mut levels = BTreeMap::new();
@@ -68,10 +45,7 @@ impl View {
             counts,
             levels,
             bytes: 0,
-            last_used: AtomicU64::new(now),
-            found_at: AtomicU64::new(next_serial()),
-            made_for: by,
-            asked_again: AtomicBool::new(false),
+            usage: Usage::new(used, next_serial()),
         };
         view.measure();
         view
@@ -156,18 +130,16 @@ impl View {
 
     /// Follows `pods` more matching pods in a domain.
     pub fn add(&mut self, domain: DomainId, pods: u32) {
-        let count = self.count(domain);
-        self.set(domain, count, count + pods);
+        self.set(domain, self.count(domain) + pods);
     }
 
     /// Follows `pods` fewer matching pods in a domain.
     pub fn remove(&mut self, domain: DomainId, pods: u32) {
-        let count = self.count(domain);
-        self.set(domain, count, count - pods);
+        self.set(domain, self.count(domain) - pods);
     }
 
-    fn set(&mut self, domain: DomainId, from: u32, to: u32) {
-        self.leave_level(from);
+    fn set(&mut self, domain: DomainId, to: u32) {
+        self.leave_level(self.count(domain));
         self.write(domain, to);
         self.enter_level(to);
     }
@@ -222,35 +194,6 @@ impl View {
     /// one would keep its counts in order.
     pub fn is_outgrown(&self, domain_count: usize) -> bool {
         self.levels.is_none() && domain_count > 4 * MANY_DOMAINS
-    }
-
-    /// Notes that a decision asked it again, at tick `now`.
-    pub fn touch(&self, now: u64, by: DecisionId) {
-        // A store that changes nothing would still take the cache line away
-        // from other readers.
-        let made = unused_serial();
-        if self.found_at.load(Ordering::Relaxed) != made {
-            self.found_at.store(made, Ordering::Relaxed);
-        }
-        if self.made_for != by && !self.asked_again.load(Ordering::Relaxed) {
-            self.asked_again.store(true, Ordering::Relaxed);
-        }
-        if self.last_used() != now {
-            self.last_used.store(now, Ordering::Relaxed);
-        }
-    }
-
-    /// The tick of its last use.
-    pub fn last_used(&self) -> u64 {
-        self.last_used.load(Ordering::Relaxed)
-    }
-
-    /// A larger value is kept longer: first those that several decisions asked, then
-    /// those asked last.
-    pub fn worth(&self) -> (bool, u64, u64) {
-        let found_at = self.found_at.load(Ordering::Relaxed);
-        let asked_again = self.asked_again.load(Ordering::Relaxed);
-        (asked_again, self.last_used(), found_at)
     }
 
     /// What it takes in memory, in bytes.

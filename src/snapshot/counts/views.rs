@@ -5,15 +5,12 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::domain::DomainId;
-use super::partition_in_use::PartitionId;
 use super::partitioned_nodes::PartitionedNodes;
 use super::partitions::Moves;
-use super::query::Query;
-use super::recent_queries::RecentQueries;
+use super::query::{Query, RecentQueries};
 use super::upkeep::Upkeep;
 use super::view::View;
-use super::watched::{SelectorViews, WatchedSelectors};
-use crate::matching::Selector;
+use super::watched::WatchedSelectors;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
 use crate::snapshot::objects::slots::Slot;
 
@@ -29,7 +26,8 @@ const FREE_VIEWS: usize = 64;
 pub struct Views {
     /// The version of the nodes that they are of.
     version: u64,
-    watched: WatchedSelectors,
+    /// Which there are. Only [`Self::change`] keeps and drops some.
+    pub(in crate::snapshot) watched: WatchedSelectors,
     /// What [`Upkeep`] has noted that they take.
     noted: usize,
     /// What was taken out by a [`Self::change`] that goes on.
@@ -70,7 +68,11 @@ impl Views {
         }
         let version = upkeep.version();
         self.change(upkeep, |views| views.sync(version));
-        if !self.change(upkeep, |views| views.admits(query)) {
+        // A namespace has a few views for any query. Beyond these a query must come
+        // twice: one that never comes again would cost every change, and take the
+        // place of one that does.
+        let admits = |views: &mut Self| views.count() < FREE_VIEWS || views.recent.note(query);
+        if !self.change(upkeep, admits) {
             return Arc::new(view);
         }
         let bytes = self.watched.cost(query.selector, &view, &matched);
@@ -86,26 +88,6 @@ impl Views {
         self.change(upkeep, |views| {
             views.watched.insert(query.selector, view, matched)
         })
-    }
-
-    /// Keeps a view that was kept in what this was copied from.
-    pub fn take_over(
-        &mut self,
-        upkeep: &Upkeep,
-        selector: &Selector,
-        view: View,
-        matched: Vec<LabelSetId>,
-    ) {
-        self.change(upkeep, |views| {
-            views.watched.insert(selector, view, matched)
-        });
-    }
-
-    /// Whether to keep a view for this query. A namespace has a few views for
-    /// any query. Beyond these a query must come twice: one that never comes
-    /// again would cost every change, and take the place of one that does.
-    fn admits(&mut self, query: Query<'_>) -> bool {
-        self.count() < FREE_VIEWS || self.recent.note(query)
     }
 
     /// The version of the nodes that they are of.
@@ -155,16 +137,6 @@ impl Views {
         (self.noted, self.count())
     }
 
-    /// Copies of those that `others` have not got, each alone.
-    pub fn beyond(&self, others: &Self) -> Vec<SelectorViews> {
-        self.watched.beyond(&others.watched)
-    }
-
-    /// How many views count the pods of a label set.
-    pub fn watching(&self, set: LabelSetId) -> usize {
-        self.watched.watching(set)
-    }
-
     /// At most how many look-ups of a pod count it takes to follow this many
     /// nodes.
     pub fn lookups(&self, nodes: usize) -> usize {
@@ -173,22 +145,6 @@ impl Views {
         watched
             .map(|(sets, views)| views * (1 + lookups(sets)))
             .sum()
-    }
-
-    /// A view that is kept.
-    pub fn find(&self, selector: &Selector, id: PartitionId) -> Option<&Arc<View>> {
-        self.watched.find(selector, id)
-    }
-
-    /// Follows a label set that a first pod has.
-    pub fn add_set(&mut self, set: LabelSetId, sets: &LabelSets) {
-        self.watched.add_set(set, sets);
-    }
-
-    /// Follows a label set that no pod has any more; `set_count` is one more
-    /// than the largest number of one that is left.
-    pub fn remove_set(&mut self, set: LabelSetId, set_count: usize) {
-        self.watched.remove_set(set, set_count);
     }
 
     /// Follows a pod that counts on a node.
@@ -248,13 +204,14 @@ impl Views {
 
     /// Drops the views that were last used before tick `since`.
     pub fn drop_idle(&mut self, since: u64) {
-        self.retain(|_, view| view.last_used() >= since);
+        self.retain(|_, view| view.usage.last_used() >= since);
     }
 
     /// Drops the least useful quarter: first those asked only once, then those
     /// not asked for longest.
     pub fn evict_some(&mut self) {
-        let mut worth: Vec<_> = self.iter().map(|(_, view)| view.worth()).collect();
+        let views = self.watched.iter();
+        let mut worth: Vec<_> = views.map(|(_, view)| view.usage.worth()).collect();
         if worth.is_empty() {
             return;
         }
@@ -262,7 +219,7 @@ impl Views {
         let (_, limit, _) = worth.select_nth_unstable(surplus - 1);
         let limit = *limit;
         self.retain(|_, view| {
-            let goes = surplus > 0 && view.worth() <= limit;
+            let goes = surplus > 0 && view.usage.worth() <= limit;
             surplus -= usize::from(goes);
             !goes
         });
@@ -276,16 +233,6 @@ impl Views {
         if self.watched.is_empty() {
             self.recent = RecentQueries::default();
         }
-    }
-
-    /// All views with their selectors.
-    pub fn iter(&self) -> impl Iterator<Item = (&Arc<Selector>, &Arc<View>)> {
-        self.watched.iter()
-    }
-
-    /// A copy of all of them.
-    pub fn copy(&self) -> Vec<SelectorViews> {
-        self.watched.copy()
     }
 
     /// How many there are.

@@ -30,7 +30,7 @@ pub struct WatchedSelectors {
 
 /// A selector with views.
 #[derive(Debug, Clone)]
-struct WatchedEntry {
+pub(super) struct WatchedEntry {
     selector: Arc<Selector>,
     /// What the selector takes, with all that it is found by.
     key_bytes: usize,
@@ -154,7 +154,7 @@ impl WatchedSelectors {
 
     /// Takes selectors out. Looks at the watchers of each label set once, however
     /// many of these selectors match it.
-    fn unwatch(&mut self, all: &[usize]) -> Vec<SelectorViews> {
+    fn unwatch(&mut self, all: &[usize]) -> Vec<WatchedEntry> {
         let taken = all.iter().map(|index| self.selectors.remove(*index));
         let taken: Vec<WatchedEntry> = taken.collect();
         let mut watched = vec![false; self.watchers.len()];
@@ -168,12 +168,7 @@ impl WatchedSelectors {
         for (entry, index) in taken.iter().zip(all) {
             self.index.remove(&entry.selector, *index);
         }
-        let views = taken.into_iter().map(|entry| SelectorViews {
-            selector: entry.selector,
-            sets: entry.sets,
-            views: entry.views,
-        });
-        views.collect()
+        taken
     }
 
     /// Follows a label set that a first pod has.
@@ -240,27 +235,23 @@ impl WatchedSelectors {
     /// Changes or drops views, each given with the label sets that its selector
     /// matches. Forgets selectors without views, and measures the others again.
     /// Returns what was dropped.
-    pub fn retain(
+    pub(super) fn retain(
         &mut self,
         mut stays: impl FnMut(&[LabelSetId], &mut Arc<View>) -> bool,
-    ) -> (Vec<Arc<View>>, Vec<SelectorViews>) {
+    ) -> (Vec<Arc<View>>, Vec<WatchedEntry>) {
         let mut dropped = Vec::new();
         for (_, watched) in &mut self.selectors {
             let WatchedEntry { sets, views, .. } = watched;
             dropped.extend(views.extract_if(.., |view| !stays(sets, view)));
         }
-        let unused = self
-            .selectors
-            .iter()
-            .filter(|(_, watched)| watched.views.is_empty());
+        let unused = self.selectors.iter().filter(|(_, w)| w.views.is_empty());
         let unused: Vec<usize> = unused.map(|(index, _)| index).collect();
         let unused = self.unwatch(&unused);
         if self.selectors.is_empty() {
             self.watchers = Vec::new();
             self.watcher_bytes = 0;
         }
-        let watched = self.selectors.iter().map(|(_, w)| w.memory_bytes());
-        self.bytes = watched.sum::<usize>();
+        self.bytes = self.measured_selectors();
         self.count = self.iter().count();
         (dropped, unused)
     }
@@ -279,12 +270,22 @@ impl WatchedSelectors {
     pub fn fork(&self) -> Self {
         let mut fork = self.clone();
         // Its lists have no room to spare.
-        let watched = fork.selectors.iter().map(|(_, w)| w.memory_bytes());
-        fork.bytes = watched.sum::<usize>();
-        let lists = fork.watchers.iter();
-        let lists = lists.map(|list| heap::list::<Watcher>(list.capacity()));
-        fork.watcher_bytes = lists.sum::<usize>();
+        fork.bytes = fork.measured_selectors();
+        fork.watcher_bytes = fork.measured_watchers();
         fork
+    }
+
+    /// What selectors and views take.
+    fn measured_selectors(&self) -> usize {
+        self.selectors.iter().map(|(_, w)| w.memory_bytes()).sum()
+    }
+
+    /// What the lists of `watchers` take.
+    fn measured_watchers(&self) -> usize {
+        let lists = self.watchers.iter();
+        lists
+            .map(|list| heap::list::<Watcher>(list.capacity()))
+            .sum()
     }
 
     /// Copies of the views that `others` have not got, each alone.
@@ -330,11 +331,8 @@ impl WatchedSelectors {
     /// The same as [`Self::memory_bytes`], measured again, except for the
     /// counts of views.
     pub fn measured_bytes(&self) -> usize {
-        let watched = self.selectors.iter().map(|(_, w)| w.memory_bytes());
-        let watchers = self.watchers.iter();
-        let lists = watchers.map(|list| heap::list::<Watcher>(list.capacity()));
         let kept = self.bytes + self.watcher_bytes;
-        self.memory_bytes() - kept + watched.sum::<usize>() + lists.sum::<usize>()
+        self.memory_bytes() - kept + self.measured_selectors() + self.measured_watchers()
     }
 
     /// What they take in memory, in bytes. The counts of views are as large as

@@ -12,8 +12,9 @@ use crate::account::heap;
 use crate::proto::v1::change::Object;
 use crate::snapshot::clock::{Moment, Now};
 use crate::snapshot::objects::change::{Batch, Form};
-use crate::snapshot::objects::kept_answer::{KeptAnswer, Retryable};
-use crate::snapshot::objects::reservation::{Claim, Hold, PodIdentity, Reservation, Serial};
+use crate::snapshot::objects::reservation::{
+    Claim, Hold, KeptAnswer, PodIdentity, Reservation, Retryable, Serial,
+};
 
 /// The live reservations of a snapshot.
 #[derive(Debug, Clone, Default)]

@@ -49,7 +49,9 @@ impl Snapshot {
         let slot = shared.nodes.nodes().find(node).expect("the node exists");
         match fault {
             InjectedFault::ViewCount => namespace.views_mut().add_pod(set, slot, &shared.nodes),
-            InjectedFault::ForgottenLabelSet => namespace.views_mut().remove_set(set, usize::MAX),
+            InjectedFault::ForgottenLabelSet => {
+                namespace.views_mut().watched.remove_set(set, usize::MAX)
+            }
             InjectedFault::LabelSetCount => namespace.label_sets_mut().count(set, slot),
             InjectedFault::UnfollowedNode => {
                 let mut node = v1::Node::default();

@@ -12,8 +12,7 @@ use super::turn::WriteTurn;
 use crate::snapshot::clock::Now;
 use crate::snapshot::counters;
 use crate::snapshot::objects::change::Batch;
-use crate::snapshot::objects::kept_answer::KeptAnswer;
-use crate::snapshot::objects::reservation::{Reservation, Serial};
+use crate::snapshot::objects::reservation::{KeptAnswer, Reservation, Serial};
 use crate::snapshot::state::shards::Applied;
 
 /// How often a change is attempted while others come first.

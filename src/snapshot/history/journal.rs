@@ -15,8 +15,7 @@ use super::new_state::NewState;
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::held_row::HeldRow;
-use crate::snapshot::objects::kept_answer::KeptAnswer;
-use crate::snapshot::objects::reservation::{Reservation, Serial};
+use crate::snapshot::objects::reservation::{KeptAnswer, Reservation, Serial};
 use crate::snapshot::state::frozen::Frozen;
 
 /// Keeps what happens to snapshots. Its methods may wait for a disk, so threads

@@ -334,7 +334,7 @@ impl Snapshot {
         if taken.is_empty() {
             return Cow::Borrowed(batch);
         }
-        Cow::Owned(batch.and(self.book().deletions(taken)))
+        Cow::Owned(batch.clone().and(self.book().deletions(taken)))
     }
 
     /// Removes reservations from the book that the state no longer holds, and

@@ -14,8 +14,9 @@ use crate::limits::{Limit, Limits};
 use crate::snapshot::clock::Now;
 use crate::snapshot::counters;
 use crate::snapshot::objects::change::Batch;
-use crate::snapshot::objects::kept_answer::{KeptAnswer, Retryable};
-use crate::snapshot::objects::reservation::{Claim, Hold, Reservation, Serial};
+use crate::snapshot::objects::reservation::{
+    Claim, Hold, KeptAnswer, Reservation, Retryable, Serial,
+};
 
 /// What was reserved.
 #[derive(Debug)]

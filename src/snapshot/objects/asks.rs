@@ -19,15 +19,17 @@ const MAX_KNOWN_BYTES: usize = 256 << 10;
 /// What a pod asks for, as it is kept.
 #[derive(Debug)]
 pub struct Asks {
-    encoded: Box<[u8]>,
-    requests: Option<Arc<Requests>>,
+    pub(super) encoded: Box<[u8]>,
+    /// What the pod requests of its node, if anything.
+    pub(super) requests: Option<Arc<Requests>>,
     /// How many bytes it takes on the wire, about.
-    size_bytes: usize,
+    pub(super) size_bytes: usize,
     /// How many of them are requests.
-    request_bytes: usize,
+    pub(super) request_bytes: usize,
     /// Whether it may depend on the node that the pod names.
     names_node: bool,
-    priority: i32,
+    /// The priority of the pod.
+    pub(super) priority: i32,
     /// Where a journal wants it.
     fields: OnceLock<AskedFields>,
 }
@@ -73,21 +75,6 @@ impl Asks {
         })
     }
 
-    /// As it is kept.
-    pub fn encoded(&self) -> &[u8] {
-        &self.encoded
-    }
-
-    /// What the pod requests of its node, if anything.
-    pub fn requests(&self) -> Option<&Arc<Requests>> {
-        self.requests.as_ref()
-    }
-
-    /// The priority of the pod.
-    pub fn priority(&self) -> i32 {
-        self.priority
-    }
-
     /// What a pod on this node asks for, as fields. They are made when they are first
     /// asked for: pods of several nodes share only what depends on no node.
     pub fn fields(&self, node_name: &str) -> &AskedFields {
@@ -103,16 +90,6 @@ impl Asks {
                 spec: spec.encode_to_vec().into(),
             }
         })
-    }
-
-    /// How many bytes it takes on the wire, about.
-    pub fn size_bytes(&self) -> usize {
-        self.size_bytes
-    }
-
-    /// How many of them are requests.
-    pub fn request_bytes(&self) -> usize {
-        self.request_bytes
     }
 }
 
@@ -163,9 +140,6 @@ pub fn fill(encoded: &[u8], pod: &mut v1::Pod) {
 
 /// How many bytes what a pod asks for takes, about.
 pub fn size_bytes(pod: &v1::Pod) -> usize {
-    fn all<M: Message>(messages: &[M]) -> usize {
-        messages.iter().map(Message::encoded_len).sum()
-    }
     let owners = pod
         .metadata
         .as_ref()
@@ -183,9 +157,6 @@ pub fn size_bytes(pod: &v1::Pod) -> usize {
 
 /// How many bytes what a pod requests takes on the wire, about.
 fn requests_size_bytes(pod: &v1::Pod) -> usize {
-    fn all<M: Message>(messages: &[M]) -> usize {
-        messages.iter().map(Message::encoded_len).sum()
-    }
     let spec = pod.spec.as_ref().map_or(0, |spec| {
         let overhead = spec.overhead.iter();
         all(&spec.containers)
@@ -199,6 +170,10 @@ fn requests_size_bytes(pod: &v1::Pod) -> usize {
         all(&status.container_statuses) + all(&status.init_container_statuses)
     });
     spec + status
+}
+
+fn all<M: Message>(messages: &[M]) -> usize {
+    messages.iter().map(Message::encoded_len).sum()
 }
 
 /// Whether a pod asks for nothing but what it may request.

@@ -7,20 +7,8 @@ use std::sync::Arc;
 use crate::account::heap;
 
 /// A list in blocks of `SIZE`. All blocks but the last are full.
-#[derive(Debug)]
+#[derive(Debug, Clone, Default)]
 pub struct Blocks<T, const SIZE: usize>(Vec<Arc<Vec<T>>>);
-
-impl<T, const SIZE: usize> Default for Blocks<T, SIZE> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
-
-impl<T, const SIZE: usize> Clone for Blocks<T, SIZE> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
 
 impl<T, const SIZE: usize> Index<usize> for Blocks<T, SIZE> {
     type Output = T;

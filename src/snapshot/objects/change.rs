@@ -4,17 +4,16 @@ use std::sync::Arc;
 
 use hashbrown::HashSet;
 use prost::Message;
-use prost::bytes::Bytes;
+use prost::bytes::{Buf, Bytes};
+use prost::encoding::{WireType, decode_key, decode_varint};
 
 use super::compiled::Compiled;
 use super::kind::{ObjectKind, OwnerKind, encode_object, metadata_of};
 use super::node::CompiledNode;
 use super::owners::Owner;
-use super::parts::Parts;
 use super::pod::CompiledPod;
 use super::pod_check::PodCheck;
 use super::pod_message::PodMessage;
-use super::received::{self, Received};
 use super::reservation::is_reservation;
 use super::size;
 use crate::limits::Limits;
@@ -22,6 +21,11 @@ use crate::matching::{Path, Violations, names};
 use crate::proto::encoding::{Fields, Sink};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
+
+/// The number of pods in a `Change`.
+const POD_FIELD: u32 = 2;
+/// That of deletes.
+const DELETE_FIELD: u32 = 15;
 
 /// Valid changes, at most one per object.
 #[derive(Debug, Clone, Default)]
@@ -43,6 +47,17 @@ enum CheckedChange {
     Pod(CompiledPod),
     /// Anything else, with what is compiled of it.
     Other(Box<(Object, Compiled)>),
+}
+
+/// A change before it is checked. Pods stay encoded.
+#[derive(Debug)]
+enum Received {
+    /// A pod, encoded.
+    Pod(Bytes),
+    /// Anything else.
+    Other(Box<Object>),
+    /// It says nothing.
+    Nothing,
 }
 
 /// What a change is about.
@@ -106,12 +121,11 @@ impl Batch {
     /// # Errors
     /// The first one that cannot.
     pub fn can_be_read(changes: Vec<Bytes>, path: Path<'_>) -> Result<(), Violations> {
-        let each = changes.into_iter().enumerate();
-        let mut each = each.map(|(index, bytes)| (index, v1::Change::decode(bytes)));
-        each.try_for_each(|(index, change)| match change {
-            Ok(_) => Ok(()),
-            Err(error) => Err(unreadable(path.index(index), &error)),
-        })
+        for (index, bytes) in changes.into_iter().enumerate() {
+            let change = v1::Change::decode(bytes);
+            change.map_err(|error| unreadable(path.index(index), &error))?;
+        }
+        Ok(())
     }
 
     fn check_all(
@@ -121,19 +135,22 @@ impl Batch {
     ) -> Result<Self, Violations> {
         let mut faults = Violations::default();
         let mut pods = PodCheck::new(limits);
-        let mut checked = Vec::with_capacity(changes.len());
+        let mut batch = Self::default();
+        batch.changes.reserve(changes.len());
         for (index, change) in changes.enumerate() {
             let path = path.index(index);
             match change.map_err(|error| unreadable(path, &error))? {
                 Received::Pod(bytes) => {
                     let pod = pods.check(&bytes, path.field("pod"), &mut faults);
-                    let pod = pod.map_err(|error| unreadable(path, &error))?;
-                    checked.extend(pod.map(CheckedChange::Pod));
+                    if let Some(pod) = pod.map_err(|error| unreadable(path, &error))? {
+                        batch.add(CheckedChange::Pod(pod));
+                    }
                 }
                 Received::Other(object) => {
                     let compiled = Compiled::check(&object, limits, path, &mut faults);
-                    let both = compiled.map(|compiled| Box::new((*object, compiled)));
-                    checked.extend(both.map(CheckedChange::Other));
+                    if let Some(compiled) = compiled {
+                        batch.add(CheckedChange::Other(Box::new((*object, compiled))));
+                    }
                 }
                 Received::Nothing => faults.add(path, "must hold an object or a delete"),
             }
@@ -142,7 +159,6 @@ impl Batch {
         if !faults.is_empty() {
             return faults.finish(Self::default());
         }
-        let batch = Self::of(checked);
         batch.check_unique(path, &mut faults);
         faults.finish(batch)
     }
@@ -164,38 +180,33 @@ impl Batch {
 
     /// Changes of the snapshot's own making, which need no check.
     pub(in crate::snapshot) fn trusted(objects: impl IntoIterator<Item = Object>) -> Self {
-        let checked = |object: Object| match object {
-            Object::Pod(pod) => CheckedChange::Pod(CompiledPod::trusted(&pod)),
-            object => {
-                let compiled = Compiled::trusted(&object);
-                CheckedChange::Other(Box::new((object, compiled)))
-            }
-        };
-        Self::of(objects.into_iter().map(checked).collect())
-    }
-
-    fn of(changes: Vec<CheckedChange>) -> Self {
-        Self {
-            bytes: changes.iter().map(CheckedChange::most_bytes).sum(),
-            requests: changes.iter().map(CheckedChange::rare_requests).sum(),
-            has_nodes: changes.iter().any(CheckedChange::is_node),
-            nominates: changes.iter().any(CheckedChange::is_nominated),
-            changes,
-        }
+        Self::default().and(objects)
     }
 
     /// The batch with more changes of the snapshot's own making.
-    pub(in crate::snapshot) fn and(&self, objects: Vec<Object>) -> Self {
-        let more = Self::trusted(objects);
-        let mut changes = self.changes.clone();
-        changes.extend(more.changes);
-        Self {
-            changes,
-            bytes: self.bytes + more.bytes,
-            requests: self.requests + more.requests,
-            has_nodes: self.has_nodes || more.has_nodes,
-            nominates: self.nominates || more.nominates,
+    pub(in crate::snapshot) fn and(mut self, objects: impl IntoIterator<Item = Object>) -> Self {
+        for object in objects {
+            self.add(match object {
+                Object::Pod(pod) => CheckedChange::Pod(CompiledPod::trusted(&pod)),
+                object => {
+                    let compiled = Compiled::trusted(&object);
+                    CheckedChange::Other(Box::new((object, compiled)))
+                }
+            });
         }
+        self
+    }
+
+    fn add(&mut self, change: CheckedChange) {
+        self.bytes += change.most_bytes();
+        match &change {
+            CheckedChange::Pod(pod) => {
+                self.requests += pod.requests().map_or(0, |requests| requests.rare_len());
+                self.nominates |= pod.nominated_to().is_some();
+            }
+            CheckedChange::Other(other) => self.has_nodes |= other.1.kind() == ObjectKind::Node,
+        }
+        self.changes.push(change);
     }
 
     /// How many changes there are.
@@ -234,6 +245,42 @@ impl Batch {
     }
 }
 
+impl Received {
+    /// A change that was decoded.
+    fn of(change: v1::Change) -> Self {
+        match change.object {
+            Some(Object::Pod(pod)) => Self::Pod(pod.encode_to_vec().into()),
+            Some(object) => Self::Other(Box::new(object)),
+            None => Self::Nothing,
+        }
+    }
+
+    /// An encoded change, decoded as far as it is no pod. Whether a pod is one shows
+    /// later.
+    fn read(mut bytes: Bytes) -> Result<Self, prost::DecodeError> {
+        match only_field(&bytes) {
+            Some((POD_FIELD, start)) => {
+                bytes.advance(start);
+                Ok(Self::Pod(bytes))
+            }
+            Some((DELETE_FIELD, start)) => {
+                let reference = v1::ObjectReference::decode(&bytes[start..])?;
+                Ok(Self::Other(Box::new(Object::Delete(reference))))
+            }
+            _ => Ok(Self::of(v1::Change::decode(bytes)?)),
+        }
+    }
+}
+
+/// The number of a field that a message consists of, and where its content begins.
+fn only_field(message: &[u8]) -> Option<(u32, usize)> {
+    let mut left = message;
+    let (number, wire_type) = decode_key(&mut left).ok()?;
+    let length = decode_varint(&mut left).ok()?;
+    let is_all = wire_type == WireType::LengthDelimited && length == left.remaining() as u64;
+    is_all.then(|| (number, message.len() - left.len()))
+}
+
 /// That a change is none of the protocol. Other faults do not matter then.
 fn unreadable(path: Path<'_>, error: &prost::DecodeError) -> Violations {
     let mut faults = Violations::default();
@@ -247,28 +294,6 @@ impl CheckedChange {
         match self {
             Self::Pod(pod) => size::most_of_pod(pod),
             Self::Other(other) => size::most(&other.0),
-        }
-    }
-
-    /// How many things a pod requests of which most pods request none.
-    fn rare_requests(&self) -> usize {
-        match self {
-            Self::Pod(pod) => pod.requests().map_or(0, |requests| requests.rare_len()),
-            Self::Other(_) => 0,
-        }
-    }
-
-    fn is_node(&self) -> bool {
-        match self {
-            Self::Pod(_) => false,
-            Self::Other(other) => other.1.kind() == ObjectKind::Node,
-        }
-    }
-
-    fn is_nominated(&self) -> bool {
-        match self {
-            Self::Pod(pod) => pod.nominated_to().is_some(),
-            Self::Other(_) => false,
         }
     }
 }
@@ -315,7 +340,7 @@ impl<'a> ValidChange<'a> {
     /// Appends it to `bytes` as a `Change`.
     pub fn encode(&self, bytes: &mut Vec<u8>) {
         match self.change {
-            CheckedChange::Pod(pod) => bytes.message(received::POD, &PodMessage::of(pod)),
+            CheckedChange::Pod(pod) => bytes.message(POD_FIELD, &PodMessage::of(pod)),
             CheckedChange::Other(other) => other.0.encode(bytes),
         }
     }
@@ -352,7 +377,7 @@ impl<'a> ObjectId<'a> {
 
     /// Of an object, or of a delete of a known kind.
     pub fn of(object: &'a Object) -> Self {
-        let kind = Parts::of(object).kind();
+        let kind = ObjectKind::of(object);
         Self::of_kind(kind.expect("a checked delete has a known kind"), object)
     }
 }

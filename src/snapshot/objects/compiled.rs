@@ -7,8 +7,7 @@ use std::sync::Arc;
 use super::asks;
 use super::kind::{ObjectKind, OwnerKind, metadata_of};
 use super::node::CompiledNode;
-use super::owners::Owner;
-use super::parts::Parts;
+use super::owners::{Owner, Selects};
 use super::pod::Phase;
 use crate::limits::{Limit, Limits, NodeNames};
 use crate::matching::{Path, Violations, names, times};
@@ -35,18 +34,14 @@ impl Compiled {
         path: Path<'_>,
         faults: &mut Violations,
     ) -> Option<Self> {
-        let parts = Parts::of(object);
-        if let Parts::Delete(reference) = parts {
+        if let Object::Delete(reference) = object {
             let path = path.field("delete");
             check_reference(reference, limits, path, faults);
             return Self::of(object, path, faults);
         }
-        let kind = parts.kind()?;
+        let kind = ObjectKind::of(object)?;
         let path = path.field(kind.field());
         check_metadata(kind, metadata_of(object), limits, path, faults);
-        if let Parts::Owner(_, selects) = parts {
-            Owner::check(selects, path.field("spec").field("selector"), faults);
-        }
         Self::of(object, path, faults)
     }
 
@@ -58,16 +53,16 @@ impl Compiled {
     }
 
     fn of(object: &Object, path: Path<'_>, faults: &mut Violations) -> Option<Self> {
-        Some(match Parts::of(object) {
-            Parts::Node(node) => Self::Node(Box::new(CompiledNode::compile(node, path, faults))),
-            Parts::Pod => return None,
-            Parts::Owner(kind, selects) => {
+        Some(match object {
+            Object::Node(node) => Self::Node(Box::new(CompiledNode::compile(node, path, faults))),
+            Object::Delete(reference) => Self::Delete(ObjectKind::parse(&reference.kind)?),
+            _ => {
+                let (kind, selects) = Selects::of(object)?;
                 let uid = metadata_of(object).map_or("", |metadata| &metadata.uid);
                 let path = path.field("spec");
                 let owner = Owner::compile(uid, selects, path.field("selector"), faults);
                 Self::Owner(kind, Arc::new(owner))
             }
-            Parts::Delete(reference) => Self::Delete(ObjectKind::parse(&reference.kind)?),
         })
     }
 
@@ -87,13 +82,13 @@ fn check_reference(
     path: Path<'_>,
     faults: &mut Violations,
 ) {
-    if ObjectKind::parse(&reference.kind).is_none() {
+    let kind = ObjectKind::parse(&reference.kind);
+    if kind.is_none() {
         let known = ObjectKind::list();
         faults.add(path.field("kind"), format!("must be one of {known}"));
     }
     names::check_namespace(&reference.namespace, path.field("namespace"), faults);
     // What was stored under another setting can be deleted.
-    let kind = ObjectKind::parse(&reference.kind);
     check_name(kind, &reference.name, NodeNames::Any, path, faults);
     check_text(&reference.uid, limits, path.field("uid"), faults);
 }

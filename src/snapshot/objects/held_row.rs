@@ -7,8 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prost::Message;
 
-use super::kept_answer::{KeptAnswer, Retryable};
-use super::reservation::{Claim, Hold, Reservation};
+use super::reservation::{Claim, Hold, KeptAnswer, Reservation, Retryable};
 use crate::matching::Requests;
 use crate::proto::v1;
 

@@ -10,24 +10,13 @@ use crate::account::heap;
 /// `BLOCK` at a time to change one of them.
 ///
 /// Numbers are reused. The last entry is always in use.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Interner<E, const BLOCK: usize> {
     by_hash: HashTable<u32>,
     entries: Blocks<E, BLOCK>,
     /// Numbers to give out again. Some may be past the end of `entries`.
     free: Vec<u32>,
     hasher: DefaultHashBuilder,
-}
-
-impl<E, const BLOCK: usize> Default for Interner<E, BLOCK> {
-    fn default() -> Self {
-        Self {
-            by_hash: HashTable::default(),
-            entries: Blocks::default(),
-            free: Vec::default(),
-            hasher: DefaultHashBuilder::default(),
-        }
-    }
 }
 
 impl<E, const BLOCK: usize> Interner<E, BLOCK> {
@@ -88,7 +77,7 @@ impl<E, const BLOCK: usize> Interner<E, BLOCK> {
     }
 }
 
-impl<E: Clone, const BLOCK: usize> Interner<E, BLOCK> {
+impl<E: Clone + Default, const BLOCK: usize> Interner<E, BLOCK> {
     /// An entry by number, to change it.
     pub fn get_mut(&mut self, number: u32) -> &mut E {
         self.entries.get_mut(number as usize)
@@ -96,7 +85,8 @@ impl<E: Clone, const BLOCK: usize> Interner<E, BLOCK> {
 
     /// Adds a new entry and returns its number. `hash_of` computes the hash of
     /// an entry.
-    pub fn insert(&mut self, hash: u64, entry: E, hash_of: impl Fn(&E) -> u64) -> u32 {
+    pub fn insert(&mut self, entry: E, hash_of: impl Fn(&DefaultHashBuilder, &E) -> u64) -> u32 {
+        let hash = hash_of(&self.hasher, &entry);
         let number = match self.pop_free() {
             Some(number) => {
                 *self.entries.get_mut(number as usize) = entry;
@@ -107,26 +97,27 @@ impl<E: Clone, const BLOCK: usize> Interner<E, BLOCK> {
                 u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 entries")
             }
         };
-        let entries = &self.entries;
-        self.by_hash
-            .insert_unique(hash, number, |number| hash_of(&entries[*number as usize]));
+        let rehash = |number: &u32| hash_of(&self.hasher, &self.entries[*number as usize]);
+        self.by_hash.insert_unique(hash, number, rehash);
         number
     }
 
-    /// Gives the number of an unused entry back, which was found by this hash.
+    /// Takes an entry out and gives its number back.
     pub fn remove(
         &mut self,
-        hash: u64,
         number: u32,
         is_used: impl Fn(&E) -> bool,
-        hash_of: impl Fn(&E) -> u64,
-    ) {
+        hash_of: impl Fn(&DefaultHashBuilder, &E) -> u64,
+    ) -> E {
+        let entry = std::mem::take(self.get_mut(number));
+        let hash = hash_of(&self.hasher, &entry);
         self.by_hash
             .find_entry(hash, |other| *other == number)
             .expect("an entry in use is in the table")
             .remove();
         self.free.push(number);
         self.trim(is_used, hash_of);
+        entry
     }
 
     /// A number to give out again. As long as there is one, `entries` does not
@@ -137,16 +128,19 @@ impl<E: Clone, const BLOCK: usize> Interner<E, BLOCK> {
     }
 
     /// Drops unused entries at the end, and memory that is not needed.
-    fn trim(&mut self, is_used: impl Fn(&E) -> bool, hash_of: impl Fn(&E) -> u64) {
+    fn trim(
+        &mut self,
+        is_used: impl Fn(&E) -> bool,
+        hash_of: impl Fn(&DefaultHashBuilder, &E) -> u64,
+    ) {
         while self.entries.last().is_some_and(|entry| !is_used(entry)) {
             self.entries.pop();
         }
         let len = self.entries.len();
         if let Some(capacity) = shrink::shrunk(len, self.by_hash.capacity()) {
             self.entries.shrink();
-            let entries = &self.entries;
-            let hash = |number: &u32| hash_of(&entries[*number as usize]);
-            self.by_hash.shrink_to(capacity, hash);
+            let rehash = |number: &u32| hash_of(&self.hasher, &self.entries[*number as usize]);
+            self.by_hash.shrink_to(capacity, rehash);
             self.free.retain(|number| (*number as usize) < len);
             self.free.shrink_to_fit();
         }
@@ -161,26 +155,21 @@ mod tests {
 
     type Texts = Interner<Option<u32>, 4>;
 
-    fn hash_of(texts: &Texts) -> impl Fn(&Option<u32>) -> u64 + use<> {
-        let hasher = texts.hasher().clone();
-        move |entry| hasher.hash_one(entry)
+    fn hash_of(hasher: &DefaultHashBuilder, entry: &Option<u32>) -> u64 {
+        hasher.hash_one(entry)
     }
 
     fn insert(texts: &mut Texts, value: u32) -> u32 {
-        let hash = hash_of(texts);
-        texts.insert(hash(&Some(value)), Some(value), hash)
+        texts.insert(Some(value), hash_of)
     }
 
     fn remove(texts: &mut Texts, number: u32) {
-        let hash = hash_of(texts);
-        let entry = texts.get_mut(number).take();
-        texts.remove(hash(&entry), number, Option::is_some, hash);
+        texts.remove(number, Option::is_some, hash_of);
     }
 
     fn find(texts: &Texts, value: u32) -> Option<u32> {
-        let hash = hash_of(texts);
         let same = |number| *texts.get(number) == Some(value);
-        texts.find(hash(&Some(value)), same)
+        texts.find(hash_of(texts.hasher(), &Some(value)), same)
     }
 
     #[test]

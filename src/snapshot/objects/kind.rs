@@ -27,100 +27,79 @@ pub enum OwnerKind {
     ReplicationController,
 }
 
-/// How Kubernetes names a kind.
-struct Names {
-    kind: ObjectKind,
-    api_version: &'static str,
-    name: &'static str,
-    /// The field of a `Change` that holds an object of the kind.
-    field: &'static str,
-}
-
-const fn names(
-    kind: ObjectKind,
-    api_version: &'static str,
-    name: &'static str,
-    field: &'static str,
-) -> Names {
-    Names {
-        kind,
-        api_version,
-        name,
-        field,
-    }
-}
-
-/// All kinds.
-const KINDS: [Names; 6] = [
-    names(ObjectKind::Node, "v1", "Node", "node"),
-    names(ObjectKind::Pod, "v1", "Pod", "pod"),
-    names(
-        ObjectKind::Owner(OwnerKind::Service),
-        "v1",
-        "Service",
-        "service",
-    ),
-    names(
-        ObjectKind::Owner(OwnerKind::ReplicaSet),
-        "apps/v1",
-        "ReplicaSet",
-        "replicaSet",
-    ),
-    names(
-        ObjectKind::Owner(OwnerKind::StatefulSet),
-        "apps/v1",
-        "StatefulSet",
-        "statefulSet",
-    ),
-    names(
-        ObjectKind::Owner(OwnerKind::ReplicationController),
-        "v1",
-        "ReplicationController",
-        "replicationController",
-    ),
-];
-
 impl ObjectKind {
+    const ALL: [Self; 6] = [
+        Self::Node,
+        Self::Pod,
+        Self::Owner(OwnerKind::Service),
+        Self::Owner(OwnerKind::ReplicaSet),
+        Self::Owner(OwnerKind::StatefulSet),
+        Self::Owner(OwnerKind::ReplicationController),
+    ];
+
     /// The kind that Kubernetes calls so.
     pub fn parse(name: &str) -> Option<Self> {
-        let named = KINDS.iter().find(|names| names.name == name);
-        named.map(|names| names.kind)
+        Self::all().find(|kind| kind.as_str() == name)
     }
 
     /// The kind of this name and API version.
     pub fn of_version(api_version: &str, name: &str) -> Option<Self> {
-        let same = |names: &&Names| names.name == name && names.api_version == api_version;
-        KINDS.iter().find(same).map(|names| names.kind)
+        Self::parse(name).filter(|kind| kind.api_version() == api_version)
+    }
+
+    /// The kind of an object; `None` of a delete of an unknown one.
+    pub fn of(object: &Object) -> Option<Self> {
+        match object {
+            Object::Node(_) => Some(Self::Node),
+            Object::Pod(_) => Some(Self::Pod),
+            Object::Service(_) => Some(Self::Owner(OwnerKind::Service)),
+            Object::ReplicaSet(_) => Some(Self::Owner(OwnerKind::ReplicaSet)),
+            Object::StatefulSet(_) => Some(Self::Owner(OwnerKind::StatefulSet)),
+            Object::ReplicationController(_) => Some(Self::Owner(OwnerKind::ReplicationController)),
+            Object::Delete(reference) => Self::parse(&reference.kind),
+        }
     }
 
     /// All kinds.
     pub fn all() -> impl Iterator<Item = Self> {
-        KINDS.iter().map(|names| names.kind)
+        Self::ALL.into_iter()
     }
 
     /// The names of all kinds, as a list for a message.
     pub fn list() -> String {
-        KINDS.map(|names| names.name).join(", ")
+        Self::ALL.map(Self::as_str).join(", ")
     }
 
     /// Kubernetes' word for it.
     pub fn as_str(self) -> &'static str {
-        self.names().name
+        match self {
+            Self::Node => "Node",
+            Self::Pod => "Pod",
+            Self::Owner(OwnerKind::Service) => "Service",
+            Self::Owner(OwnerKind::ReplicaSet) => "ReplicaSet",
+            Self::Owner(OwnerKind::StatefulSet) => "StatefulSet",
+            Self::Owner(OwnerKind::ReplicationController) => "ReplicationController",
+        }
     }
 
     /// The API version that has it.
     pub fn api_version(self) -> &'static str {
-        self.names().api_version
+        match self {
+            Self::Owner(OwnerKind::ReplicaSet | OwnerKind::StatefulSet) => "apps/v1",
+            _ => "v1",
+        }
     }
 
     /// The field of a `Change` that holds an object of the kind.
     pub fn field(self) -> &'static str {
-        self.names().field
-    }
-
-    fn names(self) -> &'static Names {
-        let named = KINDS.iter().find(|names| names.kind == self);
-        named.expect("every kind has names")
+        match self {
+            Self::Node => "node",
+            Self::Pod => "pod",
+            Self::Owner(OwnerKind::Service) => "service",
+            Self::Owner(OwnerKind::ReplicaSet) => "replicaSet",
+            Self::Owner(OwnerKind::StatefulSet) => "statefulSet",
+            Self::Owner(OwnerKind::ReplicationController) => "replicationController",
+        }
     }
 }
 

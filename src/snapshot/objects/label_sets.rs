@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash, Hasher};
 
-use hashbrown::HashMap;
+use hashbrown::{DefaultHashBuilder, HashMap};
 
 use super::interner::Interner;
 use super::pod_texts::Labels;
@@ -105,10 +105,8 @@ impl LabelSets {
             counted: HashMap::default(),
         };
         self.label_bytes += heap::block(size_of_val(&*set.labels));
-        let hasher = self.sets.hasher().clone();
-        let hash_of = |set: &LabelSet| hash(&hasher, bytes_of(&self.symbols, &set.labels));
-        let hash = hash_of(&set);
-        (LabelSetId(self.sets.insert(hash, set, hash_of)), true)
+        let id = self.sets.insert(set, hash_of(&self.symbols));
+        (LabelSetId(id), true)
     }
 
     /// Takes a pod away from a label set; whether it was the last.
@@ -118,11 +116,8 @@ impl LabelSets {
         if set.pods > 0 {
             return false;
         }
-        let set = std::mem::take(set);
-        let hasher = self.sets.hasher().clone();
-        let hash_of = |set: &LabelSet| hash(&hasher, bytes_of(&self.symbols, &set.labels));
         let is_used = |set: &LabelSet| set.pods > 0;
-        self.sets.remove(hash_of(&set), id.0, is_used, hash_of);
+        let set = self.sets.remove(id.0, is_used, hash_of(&self.symbols));
         self.symbols.release_labels(&set.labels);
         self.label_bytes -= heap::block(size_of_val(&*set.labels));
         self.count_bytes -= heap::block(set.counted.allocation_size());
@@ -320,6 +315,10 @@ fn bytes_of<'a>(
 ) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
     let texts = symbols.label_texts(labels);
     texts.map(|(key, value)| (key.as_bytes(), value.as_bytes()))
+}
+
+fn hash_of(symbols: &Symbols) -> impl Fn(&DefaultHashBuilder, &LabelSet) -> u64 {
+    move |hasher, set| hash(hasher, bytes_of(symbols, &set.labels))
 }
 
 fn hash<'a>(hasher: &impl BuildHasher, labels: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> u64 {

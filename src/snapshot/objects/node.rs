@@ -58,15 +58,11 @@ impl StoredNode {
 /// An existing node together with the table of its strings.
 #[derive(Debug, Clone, Copy)]
 pub struct NodeRef<'a> {
-    node: &'a StoredNode,
-    symbols: &'a Symbols,
+    pub(super) node: &'a StoredNode,
+    pub(super) symbols: &'a Symbols,
 }
 
 impl<'a> NodeRef<'a> {
-    pub(in crate::snapshot) fn of(node: &'a StoredNode, symbols: &'a Symbols) -> Self {
-        Self { node, symbols }
-    }
-
     /// The name.
     pub fn name(self) -> &'a str {
         self.symbols.text(self.node.name)

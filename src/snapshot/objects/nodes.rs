@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use super::node::{CompiledNode, NodeRef, StoredNode};
-use super::node_order::NodeOrder;
 use super::slots::{Slot, Slots};
 use super::symbols::{Symbol, Symbols};
 use crate::account::heap;
 use crate::matching::NodeAffinity;
 use crate::proto::v1;
+
+/// Up to how many new nodes are inserted into node order one by one.
+const MAX_INSERTIONS: usize = 64;
 
 /// All nodes, by slot, by name and in node order.
 #[derive(Debug, Clone, Default)]
@@ -21,7 +23,12 @@ pub struct Nodes {
     heap_bytes: usize,
     /// How many of them say what pods may request.
     with_room: usize,
-    order: NodeOrder,
+    /// The slots of the nodes that exist, ascending by name, once it is settled.
+    order: Vec<Slot>,
+    /// Nodes that are not in `order` yet.
+    added: Vec<Slot>,
+    /// Whether `order` has deleted nodes.
+    has_removed: bool,
     /// Nodes that changed since [`Self::take_changed`].
     changed: Vec<Slot>,
 }
@@ -41,7 +48,7 @@ impl Nodes {
             self.nodes.resize_with(slot.index() + 1, || None);
         }
         if self.nodes[slot.index()].is_none() {
-            self.order.add(slot);
+            self.added.push(slot);
         }
         let node = StoredNode {
             name: self.symbols.acquire(&metadata.name),
@@ -89,7 +96,7 @@ impl Nodes {
         let old = self.nodes[slot.index()].take();
         self.release(old);
         self.slots.note_idle(slot);
-        self.order.remove();
+        self.has_removed = true;
         self.changed.push(slot);
         true
     }
@@ -109,10 +116,28 @@ impl Nodes {
             nodes,
             slots,
             order,
+            added,
+            has_removed,
             ..
         } = self;
-        let exists = |slot: Slot| nodes.get(slot.index()).is_some_and(Option::is_some);
-        order.settle(exists, |slot| slots.name(slot));
+        let exists = |slot: &Slot| nodes.get(slot.index()).is_some_and(Option::is_some);
+        if std::mem::take(has_removed) {
+            order.retain(exists);
+        }
+        added.retain(exists);
+        let name = |slot: &Slot| slots.name(*slot);
+        if added.len() <= MAX_INSERTIONS {
+            for slot in added.drain(..) {
+                if let Err(at) = order.binary_search_by_key(&name(&slot), name) {
+                    order.insert(at, slot);
+                }
+            }
+        } else {
+            order.append(added);
+            // A stable sort is linear in what is already sorted.
+            order.sort_by_key(name);
+            order.dedup();
+        }
     }
 
     /// Frees the slots that nothing names. Not for a copy, whose pods are not
@@ -172,7 +197,7 @@ impl Nodes {
 
     /// The slots of existing nodes in node order: ascending by name.
     pub fn order(&self) -> &[Slot] {
-        self.order.slots()
+        &self.order
     }
 
     /// Whether `slots` is all of [`Self::order`], and not a copy.
@@ -183,7 +208,8 @@ impl Nodes {
     /// The existing node of a slot.
     pub fn get(&self, slot: Slot) -> Option<NodeRef<'_>> {
         let node = self.nodes.get(slot.index())?.as_ref()?;
-        Some(NodeRef::of(node, &self.symbols))
+        let symbols = &self.symbols;
+        Some(NodeRef { node, symbols })
     }
 
     /// Whether nodes are checked for room: one of them says what pods may
@@ -238,7 +264,8 @@ impl Nodes {
     /// What a copy takes: it shares the nodes.
     pub fn copied_bytes(&self) -> usize {
         heap::list::<Option<Arc<StoredNode>>>(self.nodes.capacity())
-            + self.order.memory_bytes()
+            + heap::list::<Slot>(self.order.capacity())
+            + heap::list::<Slot>(self.added.capacity())
             + self.slots.memory_bytes()
             + self.symbols.memory_bytes()
     }

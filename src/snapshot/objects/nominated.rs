@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::asks::Asks;
 use super::change::{Batch, Form, ObjectId, ValidChange};
 use super::kind::ObjectKind;
 use crate::account::heap;
@@ -53,7 +52,7 @@ impl NominatedPod {
             namespace: change.id.namespace.into(),
             name: change.id.name.into(),
             uid: compiled.uid().into(),
-            priority: compiled.asks().map_or(0, Asks::priority),
+            priority: compiled.asks().map_or(0, |asks| asks.priority),
             labels: labels.map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
             requests: compiled.requests().cloned(),
         };

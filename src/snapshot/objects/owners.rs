@@ -6,10 +6,10 @@ use std::collections::btree_map::Entry;
 use std::sync::{Arc, Weak};
 
 use super::kind::{ObjectKind, OwnerKind};
-use super::parts::{self, owner_object};
 use crate::account::heap;
 use crate::matching::{Path, Selector, Violations, names};
 use crate::proto::v1;
+use crate::proto::v1::change::Object;
 
 /// The services and controllers of a namespace, by kind and name. Copies share
 /// them.
@@ -43,13 +43,47 @@ pub struct Owner {
     selects: OwnerSelector,
 }
 
-/// Which pods a service or a controller selects.
+/// Which pods a service or a controller selects, compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum OwnerSelector {
     /// The pods with all of these labels (services, replication controllers).
     Labels(BTreeMap<String, String>),
     /// The pods that match (replica sets, stateful sets).
     Selector(Selector),
+}
+
+/// Which pods a service or a controller selects.
+#[derive(Clone, Copy)]
+pub enum Selects<'a> {
+    /// The pods with all of these labels (services, replication controllers).
+    Labels(Option<&'a BTreeMap<String, String>>),
+    /// The pods that match (replica sets, stateful sets).
+    Selector(Option<&'a v1::LabelSelector>),
+}
+
+impl<'a> Selects<'a> {
+    /// What a service or controller selects, and its kind; `None` of other objects.
+    pub fn of(object: &'a Object) -> Option<(OwnerKind, Self)> {
+        Some(match object {
+            Object::Service(it) => {
+                let labels = it.spec.as_ref().map(|spec| &spec.selector);
+                (OwnerKind::Service, Self::Labels(labels))
+            }
+            Object::ReplicationController(it) => {
+                let labels = it.spec.as_ref().map(|spec| &spec.selector);
+                (OwnerKind::ReplicationController, Self::Labels(labels))
+            }
+            Object::ReplicaSet(it) => {
+                let selector = it.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+                (OwnerKind::ReplicaSet, Self::Selector(selector))
+            }
+            Object::StatefulSet(it) => {
+                let selector = it.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+                (OwnerKind::StatefulSet, Self::Selector(selector))
+            }
+            Object::Node(_) | Object::Pod(_) | Object::Delete(_) => return None,
+        })
+    }
 }
 
 /// The controller that a pod names as its owner.
@@ -84,26 +118,20 @@ impl Controller {
 }
 
 impl Owner {
-    /// Checks the labels that a service or replication controller selects by.
-    /// Selectors are checked where they are compiled.
-    pub fn check(selects: parts::Selects<'_>, path: Path<'_>, faults: &mut Violations) {
-        if let parts::Selects::Labels(Some(labels)) = selects {
-            names::check_labels(labels, path, faults);
-        }
-    }
-
-    /// Compiles what it selects, which is at `path`.
+    /// Checks and compiles what it selects, which is at `path`.
     pub fn compile(
         uid: &str,
-        selects: parts::Selects<'_>,
+        selects: Selects<'_>,
         path: Path<'_>,
         faults: &mut Violations,
     ) -> Self {
         let selects = match selects {
-            parts::Selects::Labels(labels) => {
-                OwnerSelector::Labels(labels.cloned().unwrap_or_default())
+            Selects::Labels(labels) => {
+                let labels = labels.cloned().unwrap_or_default();
+                names::check_labels(&labels, path, faults);
+                OwnerSelector::Labels(labels)
             }
-            parts::Selects::Selector(wire) => {
+            Selects::Selector(wire) => {
                 OwnerSelector::Selector(Selector::compile(wire, path, faults))
             }
         };
@@ -111,6 +139,49 @@ impl Owner {
             uid: uid.into(),
             selects,
         }
+    }
+
+    /// What it takes on the heap, in bytes.
+    fn heap_bytes(&self) -> usize {
+        let selects = match &self.selects {
+            OwnerSelector::Labels(labels) => heap::texts(labels),
+            OwnerSelector::Selector(selector) => selector.heap_bytes(),
+        };
+        heap::shared(size_of::<Self>()) + heap::block(self.uid.len()) + selects
+    }
+
+    fn to_wire(&self, kind: OwnerKind, namespace: &str, name: &str) -> v1::Change {
+        let metadata = Some(v1::ObjectMeta {
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
+            uid: self.uid.to_string(),
+            ..Default::default()
+        });
+        let (labels, selector) = match &self.selects {
+            OwnerSelector::Labels(labels) => (labels.clone(), None),
+            OwnerSelector::Selector(selector) => (BTreeMap::new(), selector.to_wire()),
+        };
+        // Of labels and selector it takes what its kind has.
+        let object = match kind {
+            OwnerKind::Service => Object::Service(v1::Service {
+                metadata,
+                spec: Some(v1::ServiceSpec { selector: labels }),
+            }),
+            OwnerKind::ReplicationController => {
+                let spec = Some(v1::ReplicationControllerSpec { selector: labels });
+                Object::ReplicationController(v1::ReplicationController { metadata, spec })
+            }
+            OwnerKind::ReplicaSet => Object::ReplicaSet(v1::ReplicaSet {
+                metadata,
+                spec: Some(v1::ReplicaSetSpec { selector }),
+            }),
+            OwnerKind::StatefulSet => Object::StatefulSet(v1::StatefulSet {
+                metadata,
+                spec: Some(v1::StatefulSetSpec { selector }),
+            }),
+        };
+        let object = Some(object);
+        v1::Change { object }
     }
 }
 
@@ -239,32 +310,5 @@ impl Owners {
     /// What they take in memory: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
         heap::tree::<(OwnerKind, Box<str>), Arc<Owner>>(self.by_name.len()) + self.heap_bytes
-    }
-}
-
-impl Owner {
-    /// What it takes on the heap, in bytes.
-    fn heap_bytes(&self) -> usize {
-        let selects = match &self.selects {
-            OwnerSelector::Labels(labels) => heap::texts(labels),
-            OwnerSelector::Selector(selector) => selector.heap_bytes(),
-        };
-        heap::shared(size_of::<Self>()) + heap::block(self.uid.len()) + selects
-    }
-
-    fn to_wire(&self, kind: OwnerKind, namespace: &str, name: &str) -> v1::Change {
-        let metadata = v1::ObjectMeta {
-            name: name.to_owned(),
-            namespace: namespace.to_owned(),
-            uid: self.uid.to_string(),
-            ..Default::default()
-        };
-        let (labels, selector) = match &self.selects {
-            OwnerSelector::Labels(labels) => (labels.clone(), None),
-            OwnerSelector::Selector(selector) => (BTreeMap::new(), selector.to_wire()),
-        };
-        v1::Change {
-            object: Some(owner_object(kind, metadata, labels, selector)),
-        }
     }
 }

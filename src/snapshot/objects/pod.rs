@@ -74,14 +74,9 @@ impl CompiledPod {
         self.texts.node_name()
     }
 
-    /// The node that it says it is nominated to; empty if it is to none.
-    pub fn nominated_node_name(&self) -> &str {
-        self.life.nominated_node()
-    }
-
     /// The node that it is nominated to, if it is on none and has not finished.
     pub fn nominated_to(&self) -> Option<&str> {
-        let node = self.nominated_node_name();
+        let node = self.life.nominated_node();
         let may_be = !node.is_empty() && self.node_name().is_empty() && self.life.takes_room();
         may_be.then_some(node)
     }
@@ -98,7 +93,7 @@ impl CompiledPod {
 
     /// What it requests of its node, if anything.
     pub fn requests(&self) -> Option<&Arc<Requests>> {
-        self.asks.as_ref()?.requests()
+        self.asks.as_ref()?.requests.as_ref()
     }
 }
 
@@ -179,8 +174,8 @@ impl Life {
     /// Reads it from a pod, without the template; `None` when its phase is
     /// unknown.
     pub fn of(parts: &PodParts<'_>) -> Option<Self> {
-        let phase = Phase::parse(parts.phase())?;
-        let uid_text = parts.uid();
+        let phase = Phase::parse(parts.phase)?;
+        let uid_text = parts.uid;
         // Most have a UUID in its usual form.
         let may_be_usual =
             uid_text.len() == Hyphenated::LENGTH && !uid_text.iter().any(u8::is_ascii_uppercase);
@@ -194,7 +189,7 @@ impl Life {
                 None => text(uid_text).into(),
             },
             deletion_timestamp: parts.deletion,
-            nominated_node: text(parts.nominated_node_name()).into(),
+            nominated_node: text(parts.nominated_node_name).into(),
         };
         Some(Self {
             uid: uid.unwrap_or_default(),
@@ -214,31 +209,23 @@ impl Life {
 
     /// Whether the pod counts on its node: neither terminating nor finished.
     pub fn counts(&self) -> bool {
-        !self.is_deleted() && !self.is_finished()
+        self.deletion().is_none() && self.takes_room()
     }
 
     /// Whether the pod would count if it were not being deleted.
     pub fn is_terminating(&self) -> bool {
-        self.is_deleted() && !self.is_finished()
+        self.deletion().is_some() && self.takes_room()
     }
 
     /// Whether it takes room on its node: until it has finished, even while it
     /// terminates.
     pub fn takes_room(&self) -> bool {
-        !self.is_finished()
-    }
-
-    fn is_deleted(&self) -> bool {
-        self.deletion().is_some()
+        !matches!(self.phase, Phase::Succeeded | Phase::Failed)
     }
 
     /// When it is to be deleted: seconds and nanoseconds.
     pub(super) fn deletion(&self) -> Option<(i64, i32)> {
         self.rare.as_ref()?.deletion_timestamp
-    }
-
-    fn is_finished(&self) -> bool {
-        matches!(self.phase, Phase::Succeeded | Phase::Failed)
     }
 
     /// The uid; empty when unknown.

@@ -74,7 +74,7 @@ impl<'l> PodCheck<'l> {
             }
         };
         let pod = asks.and_then(|asks| CompiledPod::of(&parts, asks));
-        self.labels = parts.into_labels();
+        self.labels = parts.label_spans;
         Ok(pod)
     }
 
@@ -108,16 +108,16 @@ impl<'l> PodCheck<'l> {
             is_key
         };
         let mut labels = parts.labels().enumerate();
-        let uid = parts.uid();
-        names::is_name(parts.name())
-            && names::is_namespace(parts.namespace())
+        let uid = parts.uid;
+        names::is_name(parts.name)
+            && names::is_namespace(parts.namespace)
             && labels
                 .all(|(place, (key, value))| is_key(place, key) && names::is_label_value(value))
             && uid.len() <= self.limits.get(Limit::StringBytes)
             && std::str::from_utf8(uid).is_ok()
-            && node(parts.node_name())
-            && node(parts.nominated_node_name())
+            && node(parts.node_name)
+            && node(parts.nominated_node_name)
             && parts.deletion.is_none_or(times::can_be_written)
-            && Phase::parse(parts.phase()).is_some()
+            && Phase::parse(parts.phase).is_some()
     }
 }

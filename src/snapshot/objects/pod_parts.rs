@@ -42,19 +42,26 @@ struct Span {
 #[derive(Debug, Default)]
 pub struct LabelSpans(Vec<(Span, Span)>);
 
-/// An encoded pod, and where its parts are. Those that it has not are empty.
-#[derive(Debug)]
+/// An encoded pod, and its parts. Those that it has not are empty.
+#[derive(Debug, Default)]
 pub struct PodParts<'a> {
     bytes: &'a [u8],
-    name: Span,
-    namespace: Span,
-    uid: Span,
-    node_name: Span,
-    phase: Span,
-    nominated_node_name: Span,
+    /// Its name.
+    pub name: &'a [u8],
+    /// Its namespace, as it gives it.
+    pub namespace: &'a [u8],
+    /// Its uid.
+    pub uid: &'a [u8],
+    /// The node that it names.
+    pub node_name: &'a [u8],
+    /// Its phase.
+    pub phase: &'a [u8],
+    /// The node that it is nominated to.
+    pub nominated_node_name: &'a [u8],
     /// When it is to be deleted: seconds and nanoseconds.
     pub deletion: Option<(i64, i32)>,
-    labels: LabelSpans,
+    /// Where its labels are.
+    pub label_spans: LabelSpans,
 }
 
 fn piece(bytes: &[u8], span: Span) -> &[u8] {
@@ -73,14 +80,8 @@ impl<'a> PodParts<'a> {
         labels.0.clear();
         let mut parts = Self {
             bytes,
-            name: Span::default(),
-            namespace: Span::default(),
-            uid: Span::default(),
-            node_name: Span::default(),
-            phase: Span::default(),
-            nominated_node_name: Span::default(),
-            deletion: None,
-            labels,
+            label_spans: labels,
+            ..Self::default()
         };
         let mut seen = 0;
         let mut fields = WireFields::new(bytes);
@@ -101,12 +102,7 @@ impl<'a> PodParts<'a> {
         parts.expect("an encoded pod has each field once")
     }
 
-    /// Where its labels are, for another pod.
-    pub fn into_labels(self) -> LabelSpans {
-        self.labels
-    }
-
-    fn find_metadata(&mut self, mut fields: WireFields<'_>, rest: &mut Vec<u8>) -> Option<()> {
+    fn find_metadata(&mut self, mut fields: WireFields<'a>, rest: &mut Vec<u8>) -> Option<()> {
         let mut seen = 0;
         while let Some(field) = fields.next()? {
             match field.number {
@@ -115,14 +111,14 @@ impl<'a> PodParts<'a> {
                 field::UID => self.uid = fields.once(&mut seen, &field)?,
                 field::RESOURCE_VERSION => drop(std::str::from_utf8(fields.content(&field)?).ok()?),
                 field::DELETION_TIMESTAMP => {
-                    fields.once(&mut seen, &field)?;
-                    let time = pbjson_types::Timestamp::decode(fields.content(&field)?).ok()?;
+                    let time = fields.once(&mut seen, &field)?;
+                    let time = pbjson_types::Timestamp::decode(time).ok()?;
                     self.deletion = Some((time.seconds, time.nanos));
                 }
                 field::LABELS => {
                     // A map has as many as it likes.
                     let label = find_label(fields.within(&mut 0, &field)?)?;
-                    self.labels.0.push(label);
+                    self.label_spans.0.push(label);
                 }
                 _ => keep(rest, 1, fields.whole(&field)),
             }
@@ -132,7 +128,7 @@ impl<'a> PodParts<'a> {
 
     /// Puts labels in order. Encoders write maps in any order.
     fn order_labels(&mut self) -> Option<()> {
-        let (bytes, labels) = (self.bytes, &mut self.labels.0);
+        let (bytes, labels) = (self.bytes, &mut self.label_spans.0);
         let key = |label: &(Span, Span)| piece(bytes, label.0);
         let ascend =
             |labels: &[(Span, Span)]| labels.windows(2).all(|two| key(&two[0]) < key(&two[1]));
@@ -144,7 +140,7 @@ impl<'a> PodParts<'a> {
         Some(())
     }
 
-    fn find_spec(&mut self, mut fields: WireFields<'_>, rest: &mut Vec<u8>) -> Option<()> {
+    fn find_spec(&mut self, mut fields: WireFields<'a>, rest: &mut Vec<u8>) -> Option<()> {
         let mut seen = 0;
         while let Some(field) = fields.next()? {
             match field.number {
@@ -155,7 +151,7 @@ impl<'a> PodParts<'a> {
         Some(())
     }
 
-    fn find_status(&mut self, mut fields: WireFields<'_>, rest: &mut Vec<u8>) -> Option<()> {
+    fn find_status(&mut self, mut fields: WireFields<'a>, rest: &mut Vec<u8>) -> Option<()> {
         let mut seen = 0;
         while let Some(field) = fields.next()? {
             match field.number {
@@ -169,44 +165,10 @@ impl<'a> PodParts<'a> {
         Some(())
     }
 
-    fn piece(&self, span: Span) -> &[u8] {
-        piece(self.bytes, span)
-    }
-
-    /// Its name.
-    pub fn name(&self) -> &[u8] {
-        self.piece(self.name)
-    }
-
-    /// Its namespace, as it gives it.
-    pub fn namespace(&self) -> &[u8] {
-        self.piece(self.namespace)
-    }
-
-    /// Its uid.
-    pub fn uid(&self) -> &[u8] {
-        self.piece(self.uid)
-    }
-
-    /// The node that it names.
-    pub fn node_name(&self) -> &[u8] {
-        self.piece(self.node_name)
-    }
-
-    /// Its phase.
-    pub fn phase(&self) -> &[u8] {
-        self.piece(self.phase)
-    }
-
-    /// The node that it is nominated to.
-    pub fn nominated_node_name(&self) -> &[u8] {
-        self.piece(self.nominated_node_name)
-    }
-
     /// Its labels, ascending by key.
     pub fn labels(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> {
-        let labels = self.labels.0.iter();
-        labels.map(|(key, value)| (self.piece(*key), self.piece(*value)))
+        let labels = self.label_spans.0.iter();
+        labels.map(|(key, value)| (piece(self.bytes, *key), piece(self.bytes, *value)))
     }
 }
 
@@ -216,8 +178,8 @@ fn find_label(mut fields: WireFields<'_>) -> Option<(Span, Span)> {
     let mut seen = 0;
     while let Some(field) = fields.next()? {
         match field.number {
-            field::KEY => key = fields.once(&mut seen, &field)?,
-            field::VALUE => value = fields.once(&mut seen, &field)?,
+            field::KEY => key = fields.span_once(&mut seen, &field)?,
+            field::VALUE => value = fields.span_once(&mut seen, &field)?,
             _ => return None,
         }
     }
@@ -316,9 +278,16 @@ impl<'a> WireFields<'a> {
             .then(|| &self.bytes[field.content..field.end])
     }
 
-    /// Where the bytes of a field are that may come once.
+    /// The bytes of a field that may come once.
     #[inline(always)]
-    fn once(&self, seen: &mut u32, field: &WireField) -> Option<Span> {
+    fn once(&self, seen: &mut u32, field: &WireField) -> Option<&'a [u8]> {
+        let span = self.span_once(seen, field)?;
+        Some(piece(self.bytes, span))
+    }
+
+    /// Where they are.
+    #[inline(always)]
+    fn span_once(&self, seen: &mut u32, field: &WireField) -> Option<Span> {
         let bit = 1 << field.number;
         let is_first = *seen & bit == 0;
         *seen |= bit;
@@ -331,7 +300,7 @@ impl<'a> WireFields<'a> {
 
     /// The fields of a field that is a message and may come once.
     fn within(&self, seen: &mut u32, field: &WireField) -> Option<Self> {
-        self.once(seen, field)?;
+        self.span_once(seen, field)?;
         Some(Self {
             bytes: self.bytes,
             at: field.content,

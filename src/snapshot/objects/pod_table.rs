@@ -40,13 +40,10 @@ fn place(at: u32) -> (usize, usize) {
     (at as usize / BLOCK, at as usize % BLOCK)
 }
 
-fn hash(hasher: &DefaultHashBuilder, name: &[u8]) -> u64 {
-    hasher.hash_one(name)
-}
-
 fn hash_at(hasher: &DefaultHashBuilder, blocks: &[Arc<PodBlock>], at: u32) -> u64 {
     let (block, number) = place(at);
-    blocks[block].name(number).with(|name| hash(hasher, name))
+    let name = blocks[block].name(number);
+    name.with(|name| hasher.hash_one(name))
 }
 
 impl PodTable {
@@ -57,7 +54,7 @@ impl PodTable {
 
     /// Where the pod of a name is or would be: good until the table changes.
     pub fn find(&self, name: &str) -> PodPlace {
-        let hash = hash(&self.hasher, name.as_bytes());
+        let hash = self.hasher.hash_one(name.as_bytes());
         let found = self.by_name.find(hash, |at| self.name(*at).is(name));
         PodPlace {
             hash,
@@ -135,7 +132,7 @@ impl PodTable {
         if from == at {
             return Some(moved);
         }
-        let hash = hash(&self.hasher, moved_name.as_bytes());
+        let hash = self.hasher.hash_one(moved_name.as_bytes());
         let link = self.by_name.find_mut(hash, |other| *other == from);
         *link.expect("every pod is linked") = at;
         Some(self.change(block, |block| {

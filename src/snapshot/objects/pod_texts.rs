@@ -25,11 +25,11 @@ pub struct Labels<'a> {
 impl PodTexts {
     /// Those of a valid pod.
     pub fn of(parts: &PodParts<'_>) -> Self {
-        let namespace = match parts.namespace() {
+        let namespace = match parts.namespace {
             [] => names::DEFAULT_NAMESPACE.as_bytes(),
             namespace => namespace,
         };
-        let fixed = [namespace, parts.name(), parts.node_name()];
+        let fixed = [namespace, parts.name, parts.node_name];
         let labels = parts.labels().map(|(key, value)| key.len() + value.len());
         let length = fixed.iter().map(|text| text.len()).sum::<usize>() + labels.sum::<usize>();
         let mut all = Vec::with_capacity(length);

@@ -30,17 +30,8 @@ struct Shift {
 }
 
 impl Shifts {
-    /// A pod comes to a node and takes what it requests.
-    pub fn add(&mut self, slot: Slot, requests: Option<&Arc<Requests>>) {
-        self.push(slot, requests, true);
-    }
-
-    /// A pod goes from a node.
-    pub fn remove(&mut self, slot: Slot, requests: Option<&Arc<Requests>>) {
-        self.push(slot, requests, false);
-    }
-
-    fn push(&mut self, slot: Slot, requests: Option<&Arc<Requests>>, comes: bool) {
+    /// A pod comes to a node and takes what it requests, or goes from it.
+    pub fn note(&mut self, slot: Slot, requests: Option<&Arc<Requests>>, comes: bool) {
         self.0.push(Shift {
             slot,
             requests: requests.cloned(),

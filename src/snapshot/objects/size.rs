@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::asks::Asks;
 use super::kind::metadata_of;
-use super::parts::{Parts, Selects};
+use super::owners::Selects;
 use super::pod::CompiledPod;
 use crate::account::heap;
 use crate::matching::Requested;
@@ -34,11 +34,11 @@ pub fn most(object: &Object) -> usize {
     let Some(metadata) = metadata_of(object) else {
         return 0;
     };
-    let own = match Parts::of(object) {
-        Parts::Node(node) => node_bytes(node),
-        Parts::Owner(_, Selects::Labels(labels)) => labels.map_or(0, pairs),
-        Parts::Owner(_, Selects::Selector(wire)) => selector(wire),
-        Parts::Pod | Parts::Delete(_) => 0,
+    let own = match (object, Selects::of(object)) {
+        (Object::Node(node), _) => node_bytes(node),
+        (_, Some((_, Selects::Labels(labels)))) => labels.map_or(0, pairs),
+        (_, Some((_, Selects::Selector(wire)))) => selector(wire),
+        (_, None) => 0,
     };
     let names = [&metadata.name, &metadata.uid, &metadata.namespace];
     own + name_bytes(names.map(String::len)) + PLACES
@@ -47,10 +47,15 @@ pub fn most(object: &Object) -> usize {
 /// The same of a pod.
 pub fn most_of_pod(pod: &CompiledPod) -> usize {
     let node_name = pod.node_name().len();
+    // What is noted of a node for the pods that name it.
+    let in_use = match node_name {
+        0 => 0,
+        _ => 2 * size_of::<Requested>(),
+    };
     // A node that is known by name only has a slot too.
     label_bytes(pod)
         + 2 * heap::block(node_name)
-        + in_use_bytes(node_name)
+        + in_use
         + pod.asks().map_or(0, template_bytes)
         + nominated_bytes(pod)
         + names(pod)
@@ -99,7 +104,7 @@ pub fn node_bytes(node: &v1::Node) -> usize {
 
 /// What a pod takes beside the rest if it is nominated to a node.
 pub fn nominated_bytes(pod: &CompiledPod) -> usize {
-    let node = pod.nominated_node_name().len();
+    let node = pod.life.nominated_node().len();
     if node == 0 {
         return 0;
     }
@@ -113,24 +118,15 @@ pub fn nominated_bytes(pod: &CompiledPod) -> usize {
     2 * heap::block(names) + labels + 3 * heap::block(node) + requests + 2 * PLACES
 }
 
-/// What is noted of a node for the pods that name it.
-fn in_use_bytes(node_name: usize) -> usize {
-    if node_name == 0 {
-        0
-    } else {
-        2 * size_of::<Requested>()
-    }
-}
-
 /// What the template of pods takes that ask for this.
 pub fn template_bytes(asks: &Asks) -> usize {
-    let bytes = asks.size_bytes();
+    let bytes = asks.size_bytes;
     // As it is encoded, with the lengths of its parts.
     heap::block(bytes + bytes / 8) + request_bytes(asks) + PLACES
 }
 
 fn request_bytes(asks: &Asks) -> usize {
-    REQUEST_COPIES * asks.request_bytes()
+    REQUEST_COPIES * asks.request_bytes
 }
 
 fn selector(wire: Option<&v1::LabelSelector>) -> usize {

@@ -1,6 +1,9 @@
 //! Interned strings: each distinct text is kept once and named by a number.
 
 use std::hash::{BuildHasher, Hash};
+use std::ops::Deref;
+
+use hashbrown::DefaultHashBuilder;
 
 use super::interner::Interner;
 use crate::account::heap;
@@ -25,70 +28,39 @@ impl Symbol {
 
 /// A table of interned texts, each dropped with its last use. Texts are
 /// strings, or bytes.
-#[derive(Debug)]
-pub struct Symbols<T: ?Sized = str> {
+#[derive(Debug, Clone, Default)]
+pub struct Symbols<T = Box<str>> {
     texts: Interner<Text<T>, BLOCK>,
     /// What the texts take.
     text_bytes: usize,
 }
 
-#[derive(Debug)]
-struct Text<T: ?Sized> {
-    text: Box<T>,
+#[derive(Debug, Clone, Default)]
+struct Text<T> {
+    text: T,
     uses: u32,
 }
 
-impl<T: ?Sized> Clone for Text<T>
-where
-    Box<T>: Clone,
-{
-    fn clone(&self) -> Self {
-        Self {
-            text: self.text.clone(),
-            uses: self.uses,
-        }
-    }
-}
-
-impl<T: ?Sized> Clone for Symbols<T>
-where
-    Box<T>: Clone,
-{
-    fn clone(&self) -> Self {
-        Self {
-            texts: self.texts.clone(),
-            text_bytes: self.text_bytes,
-        }
-    }
-}
-
-impl<T: ?Sized> Default for Symbols<T> {
-    fn default() -> Self {
-        Self {
-            texts: Interner::default(),
-            text_bytes: 0,
-        }
+impl<T: Deref<Target: Hash>> Text<T> {
+    fn hash(hasher: &DefaultHashBuilder, entry: &Self) -> u64 {
+        hasher.hash_one(&*entry.text)
     }
 }
 
 impl<T> Symbols<T>
 where
-    T: Hash + Eq + ?Sized,
-    Box<T>: for<'t> From<&'t T> + Default + Clone,
+    T: Deref<Target: Hash + Eq> + for<'t> From<&'t T::Target> + Default + Clone,
 {
     /// The symbol of `text`, if it is in the table.
-    pub fn find(&self, text: &T) -> Option<Symbol> {
+    pub fn find(&self, text: &T::Target) -> Option<Symbol> {
         let same = |number| &*self.texts.get(number).text == text;
-        self.texts.find(self.hash(text), same).map(Symbol)
-    }
-
-    fn hash(&self, text: &T) -> u64 {
-        self.texts.hasher().hash_one(text)
+        let hash = self.texts.hasher().hash_one(text);
+        self.texts.find(hash, same).map(Symbol)
     }
 
     /// The symbol of `text`, used once more. Each call is paired with one of
     /// [`Self::release`].
-    pub fn acquire(&mut self, text: &T) -> Symbol {
+    pub fn acquire(&mut self, text: &T::Target) -> Symbol {
         if let Some(symbol) = self.find(text) {
             self.texts.get_mut(symbol.0).uses += 1;
             return symbol;
@@ -98,9 +70,7 @@ where
             uses: 1,
         };
         self.text_bytes += heap::block(size_of_val(text));
-        let hasher = self.texts.hasher().clone();
-        let hash_of = |entry: &Text<T>| hasher.hash_one(&*entry.text);
-        Symbol(self.texts.insert(hasher.hash_one(text), entry, hash_of))
+        Symbol(self.texts.insert(entry, Text::hash))
     }
 
     /// Gives one use of a symbol back.
@@ -110,13 +80,9 @@ where
         if entry.uses > 0 {
             return;
         }
-        let text = std::mem::take(&mut entry.text);
-        self.text_bytes -= heap::block(size_of_val(&*text));
-        let hasher = self.texts.hasher().clone();
-        let hash_of = |entry: &Text<T>| hasher.hash_one(&*entry.text);
         let is_used = |entry: &Text<T>| entry.uses > 0;
-        let hash = hasher.hash_one(&*text);
-        self.texts.remove(hash, symbol.0, is_used, hash_of);
+        let entry = self.texts.remove(symbol.0, is_used, Text::hash);
+        self.text_bytes -= heap::block(size_of_val(&*entry.text));
     }
 
     /// Whether a symbol that was given out is used still.
@@ -130,7 +96,7 @@ where
     }
 
     /// The text of a symbol of this table.
-    pub fn text(&self, symbol: Symbol) -> &T {
+    pub fn text(&self, symbol: Symbol) -> &T::Target {
         &self.texts.get(symbol.0).text
     }
 

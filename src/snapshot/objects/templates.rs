@@ -17,7 +17,7 @@ pub type TemplateId = Symbol;
 /// A table of templates, each dropped with its last pod.
 #[derive(Debug, Clone, Default)]
 pub struct Templates {
-    encoded: Symbols<[u8]>,
+    encoded: Symbols<Box<[u8]>>,
     /// By template: what its pods request, where they request anything.
     requests: Vec<Option<Arc<Requests>>>,
     /// What the requests have on the heap.
@@ -27,9 +27,16 @@ pub struct Templates {
 impl Templates {
     /// The template that one more pod has, which asks for this.
     pub fn acquire(&mut self, asks: &Asks) -> TemplateId {
-        let id = self.encoded.acquire(asks.encoded());
-        if let Some(requests) = asks.requests() {
-            self.keep(id, requests);
+        let id = self.encoded.acquire(&asks.encoded);
+        if let Some(requests) = &asks.requests {
+            let index = id.index();
+            if self.requests.len() <= index {
+                self.requests.resize(index + 1, None);
+            }
+            if self.requests[index].is_none() {
+                self.request_bytes += bytes_of(requests);
+                self.requests[index] = Some(Arc::clone(requests));
+            }
         }
         id
     }
@@ -37,7 +44,7 @@ impl Templates {
     /// The template of pods that ask for this; `None` when no pod has it.
     pub fn find(&self, asks: Option<&Asks>) -> Option<TemplateId> {
         match asks {
-            Some(asks) => self.encoded.find(asks.encoded()),
+            Some(asks) => self.encoded.find(&asks.encoded),
             None => Some(TemplateId::ABSENT),
         }
     }
@@ -54,18 +61,6 @@ impl Templates {
                 self.requests.pop();
             }
             shrink_list(&mut self.requests);
-        }
-    }
-
-    /// Keeps what the pods of a template request, if it is new.
-    fn keep(&mut self, id: TemplateId, requests: &Arc<Requests>) {
-        let index = id.index();
-        if self.requests.len() <= index {
-            self.requests.resize(index + 1, None);
-        }
-        if self.requests[index].is_none() {
-            self.request_bytes += bytes_of(requests);
-            self.requests[index] = Some(Arc::clone(requests));
         }
     }
 

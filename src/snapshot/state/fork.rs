@@ -16,11 +16,11 @@ use super::shards::{Shard, State};
 use crate::matching::Selector;
 use crate::proto::v1;
 use crate::snapshot::budget::{Budget, Delay, Units};
-use crate::snapshot::counts::decision::DecisionId;
 use crate::snapshot::counts::partition_in_use::{PartitionId, PartitionInUse};
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::counts::query::Query;
 use crate::snapshot::counts::upkeep::Upkeep;
+use crate::snapshot::counts::usage::DecisionId;
 use crate::snapshot::counts::view::View;
 use crate::snapshot::locks::write_between_reads;
 use crate::snapshot::objects::change::{Batch, Form, ObjectId, ValidChange};
@@ -69,7 +69,7 @@ impl State {
                 if kept.version() == self.upkeep.version() && kept.count() <= MAX_VIEWS {
                     let both =
                         |(s, v): (&Arc<Selector>, &Arc<View>)| (Arc::clone(s), Arc::clone(v));
-                    views.extend(kept.iter().map(both));
+                    views.extend(kept.watched.iter().map(both));
                 }
             }
             Fork {

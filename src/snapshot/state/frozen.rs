@@ -184,7 +184,11 @@ impl State {
     fn live_views(&self, namespace: &Namespace) -> Vec<SelectorViews> {
         let views = namespace.views().read();
         let live = views.version() == self.upkeep.version();
-        if live { views.copy() } else { Vec::new() }
+        if live {
+            views.watched.copy()
+        } else {
+            Vec::new()
+        }
     }
 
     /// Copies nodes and namespaces, and what is wanted besides each, at one

@@ -84,13 +84,13 @@ impl Namespace {
         let old = self.pods.get(pod.name());
         let new = self.label_sets.find(pod.labels());
         let sets = old.map(|pod| pod.labels).into_iter().chain(new);
-        sets.map(|set| views.watching(set)).sum()
+        sets.map(|set| views.watched.watching(set)).sum()
     }
 
     /// How many views count the pod of a name.
     pub fn watching_named(&self, name: &str) -> usize {
         let old = self.pods.get(name);
-        old.map_or(0, |pod| self.views.read().watching(pod.labels))
+        old.map_or(0, |pod| self.views.read().watched.watching(pod.labels))
     }
 
     /// What its pods ask for.

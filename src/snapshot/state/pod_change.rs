@@ -89,7 +89,8 @@ impl Namespace {
     fn acquire_labels(&mut self, known: Option<LabelSetId>, pod: &CompiledPod) -> LabelSetId {
         let (labels, is_first) = Arc::make_mut(&mut self.label_sets).acquire(known, pod.labels());
         if is_first {
-            self.views.get_mut().add_set(labels, &self.label_sets);
+            let views = self.views.get_mut();
+            views.watched.add_set(labels, &self.label_sets);
         }
         labels
     }
@@ -97,7 +98,7 @@ impl Namespace {
     fn release_labels(&mut self, labels: LabelSetId) {
         if Arc::make_mut(&mut self.label_sets).release(labels) {
             let slots = self.label_sets.slot_count();
-            self.views.get_mut().remove_set(labels, slots);
+            self.views.get_mut().watched.remove_set(labels, slots);
         }
     }
 
@@ -124,10 +125,10 @@ impl Namespace {
         let (took, takes) = (old.and_then(room), new.and_then(room));
         if took != takes {
             if let Some((slot, template)) = takes {
-                shifts.add(slot, self.templates.requests(template));
+                shifts.note(slot, self.templates.requests(template), true);
             }
             if let Some((slot, template)) = took {
-                shifts.remove(slot, self.templates.requests(template));
+                shifts.note(slot, self.templates.requests(template), false);
             }
         }
         let counted = |pod: &PodRecord| match pod.life.counts() {

@@ -284,7 +284,7 @@ impl State {
             if views.version() != self.upkeep.version() {
                 return false;
             }
-            let new = views.beyond(copy.views_mut());
+            let new = views.watched.beyond(&copy.views_mut().watched);
             (live.clone(), new)
         };
         let changed = copy.label_sets().changed_since(live.label_sets());
@@ -302,7 +302,9 @@ impl State {
                 let both = (live.label_sets(), copy.label_sets());
                 catch_up(&mut view, &mut sets, &changed, both, query, &in_use);
                 let views = copy.views_mut();
-                views.take_over(&self.upkeep, query.selector, view, sets);
+                views.change(&self.upkeep, |views| {
+                    views.watched.insert(query.selector, view, sets)
+                });
                 found = true;
             }
         }

@@ -10,13 +10,13 @@ use super::namespace::Namespace;
 use crate::matching::{Requested, Selector};
 use crate::proto::v1;
 use crate::snapshot::budget::{Budget, Delay};
-use crate::snapshot::counts::decision::DecisionId;
 use crate::snapshot::counts::domain_counts::DomainCounts;
 use crate::snapshot::counts::partition;
 use crate::snapshot::counts::partition_in_use::{PartitionId, PartitionInUse};
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::counts::query::Query;
 use crate::snapshot::counts::upkeep::Upkeep;
+use crate::snapshot::counts::usage::DecisionId;
 use crate::snapshot::counts::view::View;
 use crate::snapshot::counts::views::Views;
 use crate::snapshot::locks;
@@ -121,7 +121,8 @@ impl ViewStore for LockedViews<'_> {
     ) -> Result<Option<Arc<View>>, Delay> {
         let views = locks::read(self.views, self.waits)?;
         let is_current = views.version() == upkeep.version();
-        let found = is_current.then(|| views.find(query.selector, id)).flatten();
+        let kept = || views.watched.find(query.selector, id);
+        let found = is_current.then(kept).flatten();
         Ok(found.map(Arc::clone))
     }
 
@@ -245,7 +246,7 @@ impl<'a> ReadView<'a> {
             }
         };
         if let Some(view) = kept {
-            view.touch(self.upkeep.tick(), self.id);
+            view.usage.touch(self.upkeep.tick(), self.id);
             self.upkeep.counters().view_hits.count_one();
             return DomainCounts::of(in_use, view, self.nodes);
         }

@@ -10,7 +10,7 @@ use super::read_view::{LockedViews, ReadView, ViewStore};
 use super::shards::State;
 use crate::account::Part;
 use crate::snapshot::budget::{Attempt, Budget, Delay};
-use crate::snapshot::counts::decision::DecisionId;
+use crate::snapshot::counts::usage::DecisionId;
 use crate::snapshot::objects::change::Batch;
 
 impl State {

@@ -251,7 +251,7 @@ fn checked_in_bytes(check: &mut PodCheck<'_>, bytes: &[u8]) -> CheckOutcome {
                 v1::Pod::decode(&*message).expect("a pod")
             },
             kept: pod.life.to_wire(v1::ObjectMeta::default(), ""),
-            asks: pod.asks().map(|asks| asks.encoded().to_vec()),
+            asks: pod.asks().map(|asks| asks.encoded.to_vec()),
             requests: pod.requests().map(|requests| Requests::clone(requests)),
         })),
         Ok(pod) => {
@@ -287,8 +287,8 @@ fn decoded_first(limits: &Limits, bytes: &[u8]) -> CheckOutcome {
                 ..v1::PodStatus::default()
             }),
         },
-        asks: asks.as_ref().map(|asks| asks.encoded().to_vec()),
-        requests: asks.and_then(|asks| asks.requests().map(|it| Requests::clone(it))),
+        asks: asks.as_ref().map(|asks| asks.encoded.to_vec()),
+        requests: asks.and_then(|asks| asks.requests.as_deref().cloned()),
         message: v1::Pod {
             metadata: Some(v1::ObjectMeta {
                 namespace: names::namespace_or_default(&metadata.namespace).to_owned(),
