@@ -51,8 +51,6 @@ pub fn parse_filter(text: &str) -> Result<String, String> {
             return Err(format!("{part:?} is not a level"));
         }
     }
-    match EnvFilter::try_new(text) {
-        Ok(_) => Ok(text.to_owned()),
-        Err(error) => Err(error.to_string()),
-    }
+    EnvFilter::try_new(text).map_err(|error| error.to_string())?;
+    Ok(text.to_owned())
 }

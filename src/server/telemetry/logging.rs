@@ -87,10 +87,9 @@ pub fn init(format: LogFormat, filter: Option<&str>) -> Result<Levels, FilterErr
 
 fn filter_from_environment() -> Result<String, FilterError> {
     match std::env::var("RUST_LOG") {
-        Ok(value) if !value.is_empty() => match parse_filter(&value) {
-            Ok(filter) => Ok(filter),
-            Err(reason) => Err(FilterError { value, reason }),
-        },
+        Ok(value) if !value.is_empty() => {
+            parse_filter(&value).map_err(|reason| FilterError { value, reason })
+        }
         _ => Ok("info".into()),
     }
 }
