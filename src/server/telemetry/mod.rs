@@ -38,7 +38,7 @@ impl Telemetry {
         let traces = Traces::start(&config.traces);
         Ok(Self {
             calls: Calls::new(methods),
-            traces: traces.map_err(|error| Error::Serve(error.into()))?,
+            traces: traces.map_err(Error::serve)?,
             has_admin: config.admin.admin_listen.is_some(),
         })
     }
