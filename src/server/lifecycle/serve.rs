@@ -102,17 +102,12 @@ where
     info!(?signal, "draining");
     let drained = drain(&config, &health, &draining, workers, telemetry);
     let ended = unless_told(drained, &mut signals).await;
-    close(decisions, kept.store.filter(|_| ended.is_ok())).await;
-    ended
-}
-
-/// Writes out what waits to be written. A state directory is closed only when
-/// no call is under way any more.
-async fn close(decisions: Decisions, store: Option<Arc<Store>>) {
     decisions.close().await;
-    if let Some(store) = store {
+    // Only when no call is under way any more.
+    if let Some(store) = kept.store.filter(|_| ended.is_ok()) {
         state::close(store).await;
     }
+    ended
 }
 
 /// What `work` comes to, unless a signal comes first.

@@ -96,16 +96,6 @@ impl CallLimits {
         }
     }
 
-    /// Has the observer told of the questions of a stream of them.
-    fn observe_questions(&self, kind: CallKind, request: &mut Request<Body>) {
-        if kind == CallKind::Decisions
-            && let Some(observer) = &self.observer
-        {
-            let observer = api::QuestionObserver(Arc::clone(observer) as _);
-            request.extensions_mut().insert(observer);
-        }
-    }
-
     /// How many calls of each kind there are and may be.
     pub fn kinds(&self) -> &Kinds {
         &self.shared.kinds
@@ -208,7 +198,12 @@ where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Send + 'static,
     S::Future: Send + 'static,
 {
-    limits.observe_questions(kind, &mut request);
+    if kind == CallKind::Decisions
+        && let Some(observer) = limits.observer
+    {
+        let observer = api::QuestionObserver(observer);
+        request.extensions_mut().insert(observer);
+    }
     let shared = limits.shared;
     let turns = match arrived {
         Some(call) => Some(call.begin().await),

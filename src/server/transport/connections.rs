@@ -275,8 +275,8 @@ impl AcceptedConnection {
         read
     }
 
-    /// Reads while the preface is not there yet.
-    fn poll_preface(
+    /// Reads what is there; the preface has to come in time.
+    fn poll_in_time(
         &mut self,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
@@ -308,10 +308,7 @@ impl AsyncRead for AcceptedConnection {
         if self.peer.calls.connection.is_raised() {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
-        let read = match self.preface {
-            Some(_) => self.poll_preface(context, buffer),
-            None => self.poll_turn(context, buffer),
-        };
+        let read = self.poll_in_time(context, buffer);
         if read.is_pending() {
             self.peer.calls.connection.register(context);
             // It may have been raised meanwhile.
