@@ -47,6 +47,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// The server cannot serve, because of this.
+    pub(super) fn serve(cause: impl Into<BoxError>) -> Self {
+        Self::Serve(cause.into())
+    }
+
     /// The process's exit code: 143 or 130 for a second signal (SIGTERM or
     /// Ctrl-C), 1 for everything else.
     pub fn exit_code(&self) -> u8 {

@@ -1,5 +1,6 @@
 //! Settings from a TOML file, as the defaults of the flags they name.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -69,21 +70,21 @@ pub fn apply_file(
 fn apply(mut command: Command, path: &Path) -> Result<Command, FileFault> {
     let text = fs::read_to_string(path)?;
     let table: toml::Table = text.parse().map_err(|error| syntax(&text, &error))?;
-    let mut seen: Vec<(String, &str)> = Vec::new();
+    let mut seen = BTreeMap::new();
     for (key, value) in &table {
         let arg = find(&command, key)?.clone();
         let name = snake_case(key);
-        if let Some((_, first)) = seen.iter().find(|(seen, _)| *seen == name) {
+        if let Some(first) = seen.insert(name.clone(), key) {
             return Err(FileFault::SetTwice {
                 key: name,
-                first: (*first).into(),
+                first: first.into(),
                 second: key.into(),
             });
         }
-        let values = values(key, value, takes_many(&arg))?;
+        let takes_many = matches!(arg.get_action(), ArgAction::Append);
+        let values = values(key, value, takes_many)?;
         check(&arg, key, &values)?;
         command = command.mut_arg(arg.get_id(), |arg| arg.default_values(values));
-        seen.push((name, key));
     }
     Ok(command)
 }
@@ -98,7 +99,7 @@ fn syntax(text: &str, error: &toml::de::Error) -> FileFault {
 
 /// The flag that `key` means. The file's own path is no setting.
 fn find<'c>(command: &'c Command, key: &str) -> Result<&'c Arg, FileFault> {
-    let flag = kebab_case(key);
+    let flag = key.replace('_', "-");
     command
         .get_arguments()
         .find(|arg| arg.get_long() == Some(&flag) && flag != "config")
@@ -124,10 +125,6 @@ fn hint(command: &Command, flag: &str) -> String {
         }
         _ => String::new(),
     }
-}
-
-fn takes_many(arg: &Arg) -> bool {
-    matches!(arg.get_action(), ArgAction::Append)
 }
 
 /// The texts that the flag's parser would be given on the command line.
@@ -192,8 +189,4 @@ fn reason(error: &clap::Error) -> String {
 
 fn snake_case(name: &str) -> String {
     name.replace('-', "_")
-}
-
-fn kebab_case(name: &str) -> String {
-    name.replace('_', "-")
 }

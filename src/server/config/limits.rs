@@ -104,14 +104,12 @@ fn flag(limit: Limit) -> Option<Arg> {
         .help_heading(heading)
         .value_name(value_name)
         .value_parser(move |text: &str| parse(row, text))
-        .help(summary);
+        .help(summary)
+        .default_values(row.default.map(|default| default.to_string()));
     if let Some(help) = help {
         flag = flag.long_help(help);
     }
-    Some(match row.default {
-        Some(default) => flag.default_value(default.to_string()),
-        None => flag,
-    })
+    Some(flag)
 }
 
 /// The summary of a help text, and all of it if there is more; each paragraph

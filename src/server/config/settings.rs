@@ -7,19 +7,14 @@ use std::time::Duration;
 
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 
-use super::admin::AdminSettings;
-use super::clients::ClientSettings;
-use super::decision_log::DecisionLogSettings;
-use super::log::LogSettings;
 use super::replication::ReplicationSettings;
 use super::security::SecuritySettings;
-use super::state::StateSettings;
-use super::traces::TraceSettings;
+use super::telemetry::{AdminSettings, DecisionLogSettings, LogSettings, TraceSettings};
 use super::trust::TrustSettings;
 use super::values::{count, positive_duration};
-use super::views::ViewSettings;
 use crate::api;
 use crate::limits::{Limits, processors};
+use crate::store::Durability;
 
 /// The settings of `evenkeel serve`.
 ///
@@ -206,4 +201,81 @@ pub struct DrainSettings {
         value_parser = humantime::parse_duration
     )]
     pub drain_timeout: Duration,
+}
+
+/// What survives a restart.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "State")]
+pub struct StateSettings {
+    /// Directory for the state. Without one the state is only in memory.
+    ///
+    /// The server creates it if necessary, and reads the state before it
+    /// serves. A directory belongs to one server at a time. If it is damaged
+    /// or holds other files, the server refuses it and exits with 1. With --log
+    /// it shortens the start: the log keeps the state.
+    #[arg(long, env = "EVENKEEL_STATE_DIR", value_name = "DIRECTORY")]
+    pub state_dir: Option<PathBuf>,
+
+    /// What an acknowledged update survives, with --state-dir.
+    ///
+    /// none: a stop of the server; a killed process may lose the last second.
+    /// relaxed: also a killed process, but no power cut. full: also a power
+    /// cut, because an update is on the disk before it is acknowledged.
+    #[arg(
+        long,
+        env = "EVENKEEL_DURABILITY",
+        value_name = "LEVEL",
+        value_enum,
+        default_value_t = Durability::Relaxed
+    )]
+    pub durability: Durability,
+}
+
+/// How long views are kept.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Limits")]
+pub struct ViewSettings {
+    /// Drop views that were not used for this long.
+    ///
+    /// Every change of their pods and nodes has to update them.
+    #[arg(
+        long,
+        env = "EVENKEEL_VIEW_IDLE",
+        value_name = "DURATION",
+        default_value = "10m",
+        value_parser = humantime::parse_duration
+    )]
+    pub view_idle: Duration,
+}
+
+/// What keeps one client from starving others.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Clients")]
+pub struct ClientSettings {
+    /// How long a request may take to arrive.
+    ///
+    /// For a stream: its first message, and then each message from its first
+    /// byte to its last. A reflection stream that is silent for so long is
+    /// ended. A feed may be silent.
+    #[arg(
+        long,
+        env = "EVENKEEL_RECEIVE_TIMEOUT",
+        value_name = "DURATION",
+        default_value = "30s",
+        value_parser = positive_duration
+    )]
+    pub receive_timeout: Duration,
+
+    /// How long a client may leave an answer, or 256 KiB of it, unread.
+    ///
+    /// After that its connection is closed: HTTP/2 has no milder way to take
+    /// an answer back.
+    #[arg(
+        long,
+        env = "EVENKEEL_SEND_TIMEOUT",
+        value_name = "DURATION",
+        default_value = "1m",
+        value_parser = positive_duration
+    )]
+    pub send_timeout: Duration,
 }

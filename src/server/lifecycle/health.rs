@@ -44,6 +44,7 @@ struct BoardState {
 }
 
 /// What statuses follow from.
+#[derive(Default)]
 struct Facts {
     started: bool,
     draining: bool,
@@ -91,11 +92,8 @@ impl Board {
     /// A board of a server that has not started.
     pub fn new(expected: impl IntoIterator<Item = String>) -> Self {
         let facts = Facts {
-            started: false,
-            draining: false,
             expected: expected.into_iter().collect(),
-            synced: BTreeMap::new(),
-            stale: BTreeSet::new(),
+            ..Facts::default()
         };
         Self(Arc::new(Mutex::new(BoardState {
             facts,

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::{TryStreamExt, stream};
 use tokio::runtime::Handle;
-use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tracing::{info, warn};
 use uuid::Uuid;
 
+use crate::api;
 use crate::log::Log;
 use crate::log::lease::{Lease, Pace};
 use crate::log::nats::Nats;
@@ -17,8 +18,7 @@ use crate::replica::{Replica, Unusable, Waiting};
 use crate::server::config::SharedLog;
 use crate::server::error::Error;
 use crate::server::telemetry::counts::Tails;
-use crate::server::telemetry::sources::SharedLogSource;
-use crate::snapshot::{Registry, system_clock};
+use crate::snapshot::{Fence, Registry, system_clock};
 use crate::store::Store;
 
 /// The pause between attempts at what passes.
@@ -50,8 +50,8 @@ pub async fn connect(settings: SharedLog, store: Option<Arc<Store>>) -> Result<M
     } = settings;
     let name: Arc<str> = name().into();
     info!(%fleet, server = &*name, servers = access.servers.len(), "connecting to the log");
-    if keeping.replicas < 3 {
-        let replicas = keeping.replicas;
+    let replicas = keeping.replicas;
+    if replicas < 3 {
         warn!(
             replicas,
             "a lost nats-server may lose what was acknowledged"
@@ -83,11 +83,8 @@ pub async fn connect(settings: SharedLog, store: Option<Arc<Store>>) -> Result<M
 /// The name of the machine, and a part that makes it one of its own.
 fn name() -> String {
     let machine = std::env::var("HOSTNAME").unwrap_or_default();
-    let machine: String = machine
-        .chars()
-        .filter(char::is_ascii_graphic)
-        .take(64)
-        .collect();
+    let machine = machine.chars().filter(char::is_ascii_graphic);
+    let machine: String = machine.take(64).collect();
     let own = Uuid::new_v4().simple().to_string();
     match machine.is_empty() {
         true => own[..12].to_owned(),
@@ -96,14 +93,6 @@ fn name() -> String {
 }
 
 impl Membership {
-    /// What telemetry reads of it.
-    pub fn source(&self) -> SharedLogSource {
-        SharedLogSource {
-            replica: Arc::clone(&self.replica),
-            tails: Arc::clone(&self.tails),
-        }
-    }
-
     /// The lease of the server that does something for all.
     pub fn lease(&self, of: &str) -> Lease {
         let (log, key) = (Arc::clone(&self.log), format!("lease/{of}"));
@@ -129,27 +118,14 @@ impl Membership {
         let start = Instant::now();
         let names = self.insist(|replica| replica.discover()).await?;
         let snapshots = names.len();
-        let mut reading = JoinSet::new();
-        for name in names {
-            if reading.len() >= AT_ONCE {
-                joined(reading.join_next().await)?;
-            }
-            let member = self.clone();
-            reading.spawn(async move {
-                member
-                    .insist(move |replica| replica.follow(&name, true))
-                    .await
-            });
-        }
-        while let Some(done) = reading.join_next().await {
-            joined(Some(done))?;
-        }
-        let objects = registry
-            .list("")
-            .iter()
-            .map(|s| s.summary().memory.pods)
-            .sum::<usize>();
-        info!(snapshots, pods = objects, took = ?start.elapsed(), "caught up with the log");
+        stream::iter(names.into_iter().map(Ok))
+            .try_for_each_concurrent(AT_ONCE, |name| {
+                self.insist(move |replica| replica.follow(&name, true))
+            })
+            .await?;
+        let all = registry.list("");
+        let pods: usize = all.iter().map(|s| s.summary().memory.pods).sum();
+        info!(snapshots, pods, took = ?start.elapsed(), "caught up with the log");
         Ok(())
     }
 
@@ -165,7 +141,7 @@ impl Membership {
         loop {
             let (replica, act) = (Arc::clone(&self.replica), act.clone());
             let done = tokio::task::spawn_blocking(move || act(&replica)).await;
-            match done.map_err(|error| Error::Serve(error.into()))? {
+            match done.map_err(Error::serve)? {
                 Ok(done) => return Ok(done),
                 Err(error) => warn!(%error, "waiting for the log"),
             }
@@ -174,10 +150,24 @@ impl Membership {
     }
 }
 
-/// What a task came to that was joined, if there was one.
-fn joined(task: Option<Result<Result<(), Error>, tokio::task::JoinError>>) -> Result<(), Error> {
-    match task {
-        Some(done) => done.map_err(|error| Error::Serve(error.into()))?,
-        None => Ok(()),
+/// A server that has started, for those who feed it from inside its process.
+pub struct Started {
+    /// Its service.
+    pub service: api::Service,
+    pub(super) member: Option<Membership>,
+}
+
+impl Started {
+    /// The service for a feed of a snapshot, with the lease that the feed needs: of a
+    /// fleet one server feeds a snapshot at a time. Without the lease the service
+    /// refuses to change anything. `None` for a server of its own.
+    pub fn feeding(&self, snapshot: &str) -> (api::Service, Option<Arc<Lease>>) {
+        let lease = self.member.as_ref();
+        let lease = lease.map(|member| Arc::new(member.lease(&format!("feed/{snapshot}"))));
+        let mut service = self.service.clone();
+        if let Some(lease) = lease.clone() {
+            service = service.with_fence(Fence::new(move || lease.tenure()));
+        }
+        (service, lease)
     }
 }

@@ -1,14 +1,18 @@
-//! The port from its binding to its end: its services and its threads.
+//! The port from its binding to its end: its services, behind one layer, and its
+//! threads.
 
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
+use tonic::service::LayerExt;
+use tonic::transport;
+use tower::ServiceBuilder;
 use tracing::info;
 
 use super::health::Board;
-use super::services;
 use crate::account::Account;
 use crate::api;
+use crate::proto::v1::spread_service_server::SpreadServiceServer;
 use crate::server::config::Config;
 use crate::server::error::Error;
 use crate::server::telemetry::Telemetry;
@@ -19,6 +23,19 @@ use crate::server::transport::connections::{Handshake, Listener};
 use crate::server::transport::send_timeout::{self, Answers};
 use crate::server::transport::threads::Workers;
 use crate::server::transport::tls::Tls;
+use crate::server::transport::{endings, reflection};
+
+/// How much of a feed may be on its way unread: enough for several batches,
+/// so that a feeder never waits for a window to open.
+const STREAM_WINDOW_BYTES: u32 = 512 << 10;
+
+/// The same over all streams of a connection.
+const CONNECTION_WINDOW_BYTES: u32 = STREAM_WINDOW_BYTES;
+
+/// The largest piece that a client may send at once: as much as is read of a
+/// connection in one turn. A batch in 16 KiB pieces, which is what HTTP/2 starts
+/// with, costs twice the reads.
+const FRAME_BYTES: u32 = 64 << 10;
 
 /// What is offered on a port.
 pub(super) struct PortOffer<'a> {
@@ -30,13 +47,46 @@ pub(super) struct PortOffer<'a> {
     pub(super) draining: &'a CancellationToken,
 }
 
+impl PortOffer<'_> {
+    /// All services behind one listener, with one layer before all of them: the
+    /// rules for calls apply to every service.
+    fn router(&self, limits: CallLimits) -> Result<Offered, Error> {
+        let Self {
+            config, draining, ..
+        } = *self;
+        let max_message_bytes = config.limits.max_message_bytes;
+        let spread = SpreadServiceServer::new(self.service.clone())
+            .max_decoding_message_size(max_message_bytes)
+            .max_encoding_message_size(max_message_bytes);
+
+        let (requests, responses) = (draining.clone(), draining.clone());
+        let ending = ServiceBuilder::new()
+            .map_request(move |request| endings::end_request(&requests, request))
+            .map_response(move |response| endings::end_response(&responses, response));
+        let reflection_v1 = reflection::v1().map_err(Error::serve)?;
+        let reflection_v1alpha = reflection::v1alpha().map_err(Error::serve)?;
+        Ok(transport::Server::builder()
+            .initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+            .max_frame_size(FRAME_BYTES)
+            .max_concurrent_streams(u32::try_from(config.limits.max_calls_per_connection).ok())
+            .http2_keepalive_interval(Some(config.connections.keepalive_interval))
+            .http2_keepalive_timeout(Some(config.connections.keepalive_timeout))
+            .layer(limits)
+            .add_service(spread)
+            .add_service(ending.named_layer(self.health.server()))
+            .add_service(ending.named_layer(reflection_v1))
+            .add_service(ending.named_layer(reflection_v1alpha)))
+    }
+}
+
 /// A bound port that is not served yet: connections queue.
 pub(super) struct Port {
     limits: CallLimits,
     listener: Listener,
     routers: Vec<Offered>,
     /// The answers on their way from each thread.
-    answers: Vec<Answers>,
+    answers: Vec<Arc<Answers>>,
     threads: Arc<Threads>,
 }
 
@@ -47,12 +97,10 @@ impl Port {
     /// When that is not possible, or the services cannot be set up.
     pub(super) async fn bind(offer: PortOffer<'_>, account: &Arc<Account>) -> Result<Self, Error> {
         let PortOffer { config, .. } = offer;
-        let answers: Vec<_> = (0..config.threads()).map(|_| Answers::default()).collect();
+        let answers: Vec<Arc<Answers>> = (0..config.threads()).map(|_| Arc::default()).collect();
         let routers = answers.iter().map(|answers| {
             let observer = offer.telemetry.observer();
-            let limits = offer.limits.on_thread(observer, answers);
-            let service = offer.service.clone();
-            services::router(config, service, limits, offer.health, offer.draining)
+            offer.router(offer.limits.on_thread(observer, answers))
         });
         let routers = routers.collect::<Result<_, _>>()?;
         let max_connections = config.limits.max_connections;

@@ -3,7 +3,7 @@
 //! What a file holds is compared, not when it changed: secrets in Kubernetes
 //! are swapped by symbolic links, whose times say little.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -128,8 +128,8 @@ pub async fn run(mut all: Vec<WatchedFiles>, period: Duration) {
 }
 
 fn read(paths: &[PathBuf]) -> FileContents {
-    let read = |path: &Path| fs::read(path).map_err(|error| (error.kind(), error.to_string()));
-    paths.iter().map(|path| read(path)).collect()
+    let read = |path| fs::read(path).map_err(|error| (error.kind(), error.to_string()));
+    paths.iter().map(read).collect()
 }
 
 /// The contents of files all of which could be read.

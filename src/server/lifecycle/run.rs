@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use super::joining::Started;
 use super::serve::serve;
-use super::started::Started;
 use crate::server::config::{self, Config};
 use crate::server::error::{BoxError, Error};
 use crate::server::telemetry::feeds::FeedCounts;

@@ -22,43 +22,27 @@ pub struct Security {
 impl Security {
     /// Reads the files that `config` names.
     pub fn new(config: &Config, counts: &Arc<SecurityCounts>) -> Result<Self, ReloadError> {
-        let mut watched = Vec::new();
-        let tls = match CertificateFiles::of(&config.security) {
-            Some(files) => {
-                let (tls, files) = tls(files, config, counts)?;
-                watched.push(files);
-                Some(tls)
-            }
-            None => None,
-        };
-        let mut guard = None;
-        if let Some(path) = &config.security.access_file {
+        let certificates = CertificateFiles::of(&config.security);
+        let certificates = certificates.map(|files| tls(files, config, counts));
+        let (tls, certificates) = certificates.transpose()?.unzip();
+        let rules = config.security.access_file.clone().map(|path| {
             let file = path.clone();
             let parse = move |contents: &[Vec<u8>]| identity::parse_rules(&file, &contents[0]);
-            let paths = vec![path.clone()];
-            let (book, files) = WatchedFiles::new("access rules", paths, counts, parse)?;
-            watched.push(files);
-            guard = Some(Guard(book));
-        }
-        let security = Self {
-            tls,
-            guard,
-            watched,
-        };
-        if !config.listen.ip().to_canonical().is_loopback() {
-            security.warn(config);
-        }
-        Ok(security)
-    }
-
-    /// Warns about what is open to other machines.
-    fn warn(&self, config: &Config) {
-        if self.guard.is_none() && config.security.tls_client_ca.is_none() {
+            WatchedFiles::new("access rules", vec![path], counts, parse)
+        });
+        let (guard, rules) = rules.transpose()?.unzip();
+        let is_open = !config.listen.ip().to_canonical().is_loopback();
+        if is_open && guard.is_none() && config.security.tls_client_ca.is_none() {
             warn!("whoever reaches the port may do everything: see --access-file");
         }
-        if self.guard.is_some() && self.tls.is_none() {
+        if is_open && guard.is_some() && tls.is_none() {
             warn!("tokens are sent in plain text, which whoever is in between can read");
         }
+        Ok(Self {
+            tls,
+            guard: guard.map(Guard),
+            watched: certificates.into_iter().chain(rules).collect(),
+        })
     }
 }
 

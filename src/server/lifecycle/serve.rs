@@ -9,12 +9,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::health::Board;
-use super::joining::{self, Membership};
+use super::joining::{self, Membership, Started};
 use super::port::{Port, PortOffer};
 use super::security::Security;
 use super::signals::Signals;
-use super::started::Started;
-use super::{cleaning, comparing, ends, following, patrol, reload, state, sweep};
+use super::{ends, fleet, reload, state, upkeep};
 use crate::account::Account;
 use crate::api;
 use crate::server::config::Config;
@@ -24,7 +23,7 @@ use crate::server::telemetry::counts::SecurityCounts;
 use crate::server::telemetry::decisions::Decisions;
 use crate::server::telemetry::feeds::FeedCounts;
 use crate::server::telemetry::logging::Levels;
-use crate::server::telemetry::sources::Sources;
+use crate::server::telemetry::sources::{SharedLogSource, Sources};
 use crate::server::transport::calls::CallLimits;
 use crate::server::transport::decoders::Decoders;
 use crate::server::transport::reflection;
@@ -71,9 +70,12 @@ where
     let draining = CancellationToken::new();
     let decoders = Decoders::start().map_err(Error::Runtime)?;
     let decisions = Decisions::start(&config)?;
-    let service = api::Service::new(Arc::clone(&kept.registry), draining.clone());
-    let service = decisions.of(service.with_feeds_on(decoders.runtime(), Handle::current()));
-    let methods = reflection::methods().map_err(|error| Error::Serve(error.into()))?;
+    let mut service = api::Service::new(Arc::clone(&kept.registry), draining.clone())
+        .with_feeds_on(decoders.runtime(), Handle::current());
+    if let Some(log) = &decisions.log {
+        service = service.with_decision_log(log.clone());
+    }
+    let methods = reflection::methods().map_err(Error::serve)?;
     let telemetry = Telemetry::start(&config, methods)?;
     let (account, handle) = (kept.registry.account(), decoders.handle());
     let limits = CallLimits::new(&config, security.guard, account, handle)?;
@@ -92,36 +94,20 @@ where
     let interval = config.security.reload_interval;
     tokio::spawn(reload::run(security.watched, interval));
 
-    let started = Started::new(service, kept.member);
+    let started = Started {
+        service,
+        member: kept.member,
+    };
     let signal = until_told(preload(started), &health, &mut signals).await?;
     info!(?signal, "draining");
     let drained = drain(&config, &health, &draining, workers, telemetry);
     let ended = unless_told(drained, &mut signals).await;
-    close(decisions, kept.store.filter(|_| ended.is_ok())).await;
-    ended
-}
-
-/// Writes out what waits to be written. A state directory is closed only when
-/// no call is under way any more.
-async fn close(decisions: Decisions, store: Option<Arc<Store>>) {
     decisions.close().await;
-    if let Some(store) = store {
+    // Only when no call is under way any more.
+    if let Some(store) = kept.store.filter(|_| ended.is_ok()) {
         state::close(store).await;
     }
-}
-
-/// The server's part in a fleet, if it shares a log.
-async fn join(
-    config: &Config,
-    store: Option<&Arc<Store>>,
-    signals: &mut Signals,
-) -> Result<Option<Membership>, Error> {
-    let shared = config.replication.shared_log();
-    let Some(shared) = shared.map_err(|conflict| Error::Log(conflict.into()))? else {
-        return Ok(None);
-    };
-    let joined = unless_told(joining::connect(shared, store.cloned()), signals).await;
-    joined.map(Some)
+    ended
 }
 
 /// What `work` comes to, unless a signal comes first.
@@ -150,7 +136,11 @@ async fn restore(
     signals: &mut Signals,
 ) -> Result<KeptSnapshots, Error> {
     let store = state::open(&config.state).await?;
-    let member = join(config, store.as_ref(), signals).await?;
+    let shared = config.replication.shared_log();
+    let member = match shared.map_err(|conflict| Error::Log(conflict.into()))? {
+        Some(log) => Some(unless_told(joining::connect(log, store.clone()), signals).await?),
+        None => None,
+    };
     let mut registry = Registry::new(config.limits.clone(), Arc::new(health.clone()))
         .with_max_ages(MaxAges::from(&config.trust))
         .with_account(Account::new(config.limits.max_memory_bytes));
@@ -187,14 +177,14 @@ impl KeptSnapshots {
     fn keep_up(&self, config: &Config) {
         let (idle, interval) = (config.views.view_idle, config.trust.verify_interval);
         let registry = || Arc::clone(&self.registry);
-        tokio::spawn(sweep::run(registry(), self.store.clone(), idle));
+        tokio::spawn(upkeep::sweep(registry(), self.store.clone(), idle));
         tokio::spawn(ends::run(registry()));
-        tokio::spawn(patrol::run(registry(), interval));
+        tokio::spawn(upkeep::verify(registry(), interval));
         if let Some(member) = &self.member {
-            tokio::spawn(following::run(member.clone()));
-            tokio::spawn(following::keep_checkpoints(member.clone()));
-            tokio::spawn(cleaning::run(member.clone()));
-            tokio::spawn(comparing::run(member.clone()));
+            tokio::spawn(fleet::follow_all(member.clone()));
+            tokio::spawn(fleet::keep_checkpoints(member.clone()));
+            tokio::spawn(fleet::clean(member.clone()));
+            tokio::spawn(fleet::compare(member.clone()));
         }
     }
 
@@ -213,9 +203,12 @@ impl KeptSnapshots {
             health: Arc::new(health.clone()),
             registry: Arc::clone(&self.registry),
             store: self.store.as_ref().map(|store| Arc::clone(store.counts())),
-            shared_log: self.member.as_ref().map(Membership::source),
+            shared_log: self.member.as_ref().map(|member| SharedLogSource {
+                replica: Arc::clone(&member.replica),
+                tails: Arc::clone(&member.tails),
+            }),
             security,
-            decision_log: decisions.log(),
+            decision_log: decisions.log.clone(),
             feeds,
         }
     }

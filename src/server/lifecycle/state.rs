@@ -57,5 +57,5 @@ pub async fn close(store: Arc<Store>) {
 /// Waits for a disk on a thread that may wait.
 async fn aside<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
     let done = tokio::task::spawn_blocking(run).await;
-    done.map_err(|error| Error::Serve(error.into()))
+    done.map_err(Error::serve)
 }

@@ -69,35 +69,15 @@ impl Refusals {
 /// started.
 #[derive(Debug, Default)]
 pub struct SecurityCounts {
-    pub reloads: AtomicU64,
-    pub failed_reloads: AtomicU64,
-    pub failed_handshakes: AtomicU64,
-    pub certificate_expires: AtomicI64,
-}
-
-impl SecurityCounts {
     /// Changed certificates and rules that are in use since.
-    pub(super) fn reloads(&self) -> u64 {
-        self.reloads.load(Ordering::Relaxed)
-    }
-
+    pub reloads: AtomicU64,
     /// Changed certificates and rules that were bad; those before them stay in
     /// use.
-    pub(super) fn failed_reloads(&self) -> u64 {
-        self.failed_reloads.load(Ordering::Relaxed)
-    }
-
+    pub failed_reloads: AtomicU64,
     /// TLS handshakes that failed or took too long.
-    pub(super) fn failed_handshakes(&self) -> u64 {
-        self.failed_handshakes.load(Ordering::Relaxed)
-    }
-
-    /// When the server's certificate ends, in seconds since 1970; `None`
-    /// without TLS.
-    pub(super) fn certificate_expires(&self) -> Option<i64> {
-        let at = self.certificate_expires.load(Ordering::Relaxed);
-        (at != 0).then_some(at)
-    }
+    pub failed_handshakes: AtomicU64,
+    /// When the server's certificate ends, in seconds since 1970; 0 without TLS.
+    pub certificate_expires: AtomicI64,
 }
 
 /// The threads that serve connections, each known from its start on.

@@ -23,7 +23,7 @@ pub enum ListReason {
 }
 
 impl ListReason {
-    const ALL: [Self; 3] = [Self::Start, Self::Expired, Self::Failed];
+    pub(super) const ALL: [Self; 3] = [Self::Start, Self::Expired, Self::Failed];
 
     /// As metrics and log lines say it.
     pub fn as_str(self) -> &'static str {
@@ -38,24 +38,12 @@ impl ListReason {
 /// What is counted of one kind of objects.
 #[derive(Debug, Default)]
 pub struct KindCounts {
-    events: AtomicU64,
-    changes: AtomicU64,
-    errors: AtomicU64,
-    left_out: AtomicU64,
-    lists: [AtomicU64; ListReason::ALL.len()],
-    lag: Histogram,
-}
-
-/// The figures of one kind, read at one time.
-#[derive(Debug)]
-pub(super) struct KindFigures<'a> {
-    pub(super) kind: &'static str,
-    pub(super) events: u64,
-    pub(super) changes: u64,
-    pub(super) errors: u64,
-    pub(super) left_out: u64,
-    pub(super) lists: [(&'static str, u64); ListReason::ALL.len()],
-    pub(super) lag: &'a Histogram,
+    pub(super) events: AtomicU64,
+    pub(super) changes: AtomicU64,
+    pub(super) errors: AtomicU64,
+    pub(super) left_out: AtomicU64,
+    pub(super) lists: [AtomicU64; ListReason::ALL.len()],
+    pub(super) lag: Histogram,
 }
 
 impl KindCounts {
@@ -88,20 +76,6 @@ impl KindCounts {
     pub fn lagged(&self, lag: Duration) {
         self.lag.observe(lag);
     }
-
-    fn read(&self, kind: &'static str) -> KindFigures<'_> {
-        let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        KindFigures {
-            kind,
-            events: get(&self.events),
-            changes: get(&self.changes),
-            errors: get(&self.errors),
-            left_out: get(&self.left_out),
-            lists: ListReason::ALL
-                .map(|reason| (reason.as_str(), get(&self.lists[reason as usize]))),
-            lag: &self.lag,
-        }
-    }
 }
 
 fn add(count: &AtomicU64, more: u64) {
@@ -112,7 +86,7 @@ fn add(count: &AtomicU64, more: u64) {
 #[derive(Debug)]
 pub struct FeedCounts {
     snapshot: String,
-    kinds: Vec<(&'static str, KindCounts)>,
+    pub(super) kinds: Vec<(&'static str, KindCounts)>,
     /// What is wrong now, by what it is about.
     troubles: Mutex<BTreeMap<&'static str, String>>,
     /// The right to feed, where servers share it.
@@ -182,9 +156,5 @@ impl FeedCounts {
         // What is wrong with the whole cluster is wrong with each kind.
         let distinct: BTreeSet<&String> = troubles.values().collect();
         distinct.into_iter().cloned().collect()
-    }
-
-    pub(super) fn figures(&self) -> impl Iterator<Item = KindFigures<'_>> {
-        self.kinds.iter().map(|(kind, counts)| counts.read(kind))
     }
 }

@@ -1,20 +1,18 @@
 //! Log lines on standard error: for people, or JSON for machines.
 
 use std::io::{self, IsTerminal};
-use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tracing::info;
 use tracing_subscriber::{EnvFilter, reload};
 
-use crate::server::config::log::{LogFormat, parse_filter};
+use crate::server::config::telemetry::{LogFormat, parse_filter};
 use crate::visible;
 
 /// What is logged, which can be changed while the program runs.
-#[derive(Clone)]
 pub struct Levels {
-    current: Arc<Mutex<String>>,
-    reload: Arc<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>,
+    current: Mutex<String>,
+    reload: Box<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>,
 }
 
 impl Levels {
@@ -68,29 +66,28 @@ pub fn init(format: LogFormat, filter: Option<&str>) -> Result<Levels, FilterErr
         // An error would be written to standard error, and panic: a server
         // outlives the reader of its logs.
         .log_internal_errors(false);
-    let reload: Arc<dyn Fn(_) -> _ + Send + Sync> = if human {
+    let reload: Box<dyn Fn(_) -> _ + Send + Sync> = if human {
         let lines = lines.with_filter_reloading();
         let handle = lines.reload_handle();
         lines.init();
-        Arc::new(move |filter| handle.reload(filter))
+        Box::new(move |filter| handle.reload(filter))
     } else {
         let lines = lines.json().flatten_event(true).with_filter_reloading();
         let handle = lines.reload_handle();
         lines.init();
-        Arc::new(move |filter| handle.reload(filter))
+        Box::new(move |filter| handle.reload(filter))
     };
     Ok(Levels {
-        current: Arc::new(Mutex::new(filter)),
+        current: Mutex::new(filter),
         reload,
     })
 }
 
 fn filter_from_environment() -> Result<String, FilterError> {
     match std::env::var("RUST_LOG") {
-        Ok(value) if !value.is_empty() => match parse_filter(&value) {
-            Ok(filter) => Ok(filter),
-            Err(reason) => Err(FilterError { value, reason }),
-        },
+        Ok(value) if !value.is_empty() => {
+            parse_filter(&value).map_err(|reason| FilterError { value, reason })
+        }
         _ => Ok("info".into()),
     }
 }

@@ -12,7 +12,9 @@ mod traces;
 
 use std::sync::Arc;
 
-use self::admin::{Admin, Pages};
+use tokio_util::sync::DropGuard;
+
+use self::admin::Pages;
 use self::counts::Refusals;
 use self::logging::Levels;
 use self::metrics::{Calls, Metrics};
@@ -36,7 +38,7 @@ impl Telemetry {
         let traces = Traces::start(&config.traces);
         Ok(Self {
             calls: Calls::new(methods),
-            traces: traces.map_err(|error| Error::Serve(error.into()))?,
+            traces: traces.map_err(Error::serve)?,
             has_admin: config.admin.admin_listen.is_some(),
         })
     }
@@ -50,16 +52,17 @@ impl Telemetry {
     pub fn observer(&self) -> Option<Arc<CallObserver>> {
         let tracer = self.traces.as_ref().map(Traces::tracer);
         let is_wanted = self.has_admin || tracer.is_some();
-        is_wanted.then(|| CallObserver::new(self.calls.recorder(), tracer))
+        let recorder = is_wanted.then(|| self.calls.recorder())?;
+        Some(Arc::new(CallObserver { recorder, tracer }))
     }
 
-    /// Opens the admin port, if one is wanted.
+    /// Opens the admin port, if one is wanted; it ends with what is returned.
     pub fn open_admin(
         &self,
         config: &Config,
         sources: Sources,
         levels: Option<Levels>,
-    ) -> Result<Option<Admin>, Error> {
+    ) -> Result<Option<DropGuard>, Error> {
         let Some(address) = config.admin.admin_listen else {
             return Ok(None);
         };
@@ -71,7 +74,7 @@ impl Telemetry {
             levels,
             metrics: Metrics::new(config, Arc::clone(&self.calls), sources),
         };
-        Admin::start(address, pages).map(Some)
+        admin::start(address, pages).map(Some)
     }
 
     /// Sends the traces that wait to be sent.

@@ -15,19 +15,15 @@ use crate::limits::Limit;
 
 /// Notes the calls of one thread.
 pub struct CallObserver {
-    recorder: Recorder,
-    tracer: Option<Tracer>,
+    pub(super) recorder: Recorder,
+    pub(super) tracer: Option<Tracer>,
 }
 
 impl CallObserver {
-    pub fn new(recorder: Recorder, tracer: Option<Tracer>) -> Arc<Self> {
-        Arc::new(Self { recorder, tracer })
-    }
-
     /// A call has arrived. Only `noted` calls are counted and traced; refusals
     /// are counted for every call.
     pub fn begin<B>(self: &Arc<Self>, request: &Request<B>, noted: bool) -> ObservedCall {
-        let calls = self.recorder.calls();
+        let calls = &self.recorder.calls;
         let tracer = self.tracer.as_ref().filter(|_| noted);
         ObservedCall {
             method: noted.then(|| calls.method(request.uri().path())),
@@ -36,6 +32,14 @@ impl CallObserver {
             decision: None,
             code: None,
             observer: Arc::clone(self),
+        }
+    }
+
+    /// Counts a refusal, if it was for a limit.
+    fn refused(&self, status: &Status) {
+        let info = status.get_details_error_info();
+        if let Some(limit) = info.and_then(|info| Limit::named(info.metadata.get("limit")?)) {
+            self.recorder.calls.refusals().note(limit);
         }
     }
 }
@@ -67,39 +71,27 @@ impl ObservedCall {
         let code = Code::from_bytes(code.as_bytes());
         self.code = Some(code);
         if code == Code::ResourceExhausted
-            && let Some(limit) = limit(headers)
+            && let Some(status) = Status::from_header_map(headers)
         {
-            self.observer.recorder.calls().refusals().note(limit);
+            self.observer.refused(&status);
         }
     }
 }
 
 impl api::ObserveQuestions for CallObserver {
     fn answered(&self, method: &str, arrived: Instant, ended: Result<Option<&Decision>, &Status>) {
-        let calls = self.recorder.calls();
         let (code, decision) = match ended {
             Ok(decision) => (Code::Ok, decision),
             Err(status) => (status.code(), None),
         };
         if let Err(status) = ended
             && code == Code::ResourceExhausted
-            && let Some(limit) = limit_of(status)
         {
-            calls.refusals().note(limit);
+            self.refused(status);
         }
-        self.recorder
-            .ended(calls.method(method), arrived, code, decision);
+        let method = self.recorder.calls.method(method);
+        self.recorder.ended(method, arrived, code, decision);
     }
-}
-
-/// The limit for which a call was refused.
-fn limit(headers: &HeaderMap) -> Option<Limit> {
-    limit_of(&Status::from_header_map(headers)?)
-}
-
-fn limit_of(status: &Status) -> Option<Limit> {
-    let info = status.get_details_error_info()?;
-    Limit::named(info.metadata.get("limit")?)
 }
 
 impl Drop for ObservedCall {
@@ -110,7 +102,7 @@ impl Drop for ObservedCall {
         let CallObserver { recorder, tracer } = &*self.observer;
         recorder.ended(method, self.arrived, code, self.decision.as_ref());
         if let (Some(tracer), Some(started)) = (tracer, self.started.take()) {
-            let method = recorder.calls().name(method);
+            let method = recorder.calls.name(method);
             tracer.end(started, method, self.arrived, code, self.decision.as_ref());
         }
     }

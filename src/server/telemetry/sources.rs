@@ -48,12 +48,6 @@ pub struct SharedLogSource {
     pub tails: Arc<Tails>,
 }
 
-impl std::fmt::Debug for SharedLogSource {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SharedLogSource").finish_non_exhaustive()
-    }
-}
-
 /// All that is read.
 pub struct Sources {
     pub port: ReadPort,

@@ -22,8 +22,9 @@ use super::decoded_size::DecodedSizes;
 use super::decoders::{DecodersHandle, LARGE};
 use super::identity::Guard;
 use super::kinds::{CallKind, Kinds};
+use super::messages::Messages;
 use super::refusals::LibraryRefusals;
-use super::requests::{IncomingRequest, RequestTerms};
+use super::requests::IncomingRequest;
 use super::responses::{EncodedAnswer, OutgoingAnswer};
 use super::send_timeout::Answers;
 use super::turns::ArrivedCall;
@@ -46,7 +47,7 @@ pub type Offered = Router<Stack<CallLimits, Identity>>;
 #[derive(Clone)]
 pub struct CallLimits {
     shared: Arc<SharedLimits>,
-    answers: Answers,
+    answers: Arc<Answers>,
     observer: Option<Arc<CallObserver>>,
 }
 
@@ -68,7 +69,7 @@ impl CallLimits {
         account: &Arc<Account>,
         decoders: DecodersHandle,
     ) -> Result<Self, Error> {
-        let sizes = DecodedSizes::new().map_err(|error| Error::Serve(error.into()))?;
+        let sizes = DecodedSizes::new().map_err(Error::serve)?;
         let max_message_bytes = config.limits.max_message_bytes;
         Ok(Self {
             shared: Arc::new(SharedLimits {
@@ -80,28 +81,18 @@ impl CallLimits {
                 refusals: LibraryRefusals { max_message_bytes },
                 receive_timeout: config.clients.receive_timeout,
             }),
-            answers: Answers::default(),
+            answers: Arc::default(),
             observer: None,
         })
     }
 
     /// The same limits on another thread, whose calls are noted by `observer`
     /// and whose answers are among `answers`.
-    pub fn on_thread(&self, observer: Option<Arc<CallObserver>>, answers: &Answers) -> Self {
+    pub fn on_thread(&self, observer: Option<Arc<CallObserver>>, answers: &Arc<Answers>) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
-            answers: answers.clone(),
+            answers: Arc::clone(answers),
             observer,
-        }
-    }
-
-    /// Has the observer told of the questions of a stream of them.
-    fn observe_questions(&self, kind: CallKind, request: &mut Request<Body>) {
-        if kind == CallKind::Decisions
-            && let Some(observer) = &self.observer
-        {
-            let observer = api::QuestionObserver(Arc::clone(observer) as _);
-            request.extensions_mut().insert(observer);
         }
     }
 
@@ -137,22 +128,6 @@ impl SharedLimits {
             slot,
             base: base.transpose()?,
         })
-    }
-
-    /// An answer that is an error alone.
-    fn refused(&self, status: Status) -> Response<EncodedAnswer> {
-        let head = status.into_http();
-        head.map(|body| EncodedAnswer::empty(body, Arc::clone(&self.account)))
-    }
-
-    fn terms(&self, kind: CallKind) -> RequestTerms {
-        RequestTerms {
-            kind,
-            max_message_bytes: self.kinds.max_message_bytes(kind),
-            receive_timeout: self.receive_timeout,
-            account: Arc::clone(&self.account),
-            sizes: Arc::clone(&self.sizes),
-        }
     }
 }
 
@@ -209,15 +184,6 @@ where
     }
 }
 
-/// The answer to a call that may not be made.
-fn unmade(error: api::Error, call: Option<ObservedCall>) -> Response<Body> {
-    let refused = Status::from(error).into_http();
-    if let Some(mut call) = call {
-        call.answered(&refused);
-    }
-    refused
-}
-
 /// Takes a call in a turn of its connection, or refuses it. All checks begin when this
 /// is first polled, so of calls that arrive together, a refused one does not stop the
 /// others.
@@ -232,7 +198,12 @@ where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Send + 'static,
     S::Future: Send + 'static,
 {
-    limits.observe_questions(kind, &mut request);
+    if kind == CallKind::Decisions
+        && let Some(observer) = limits.observer
+    {
+        let observer = api::QuestionObserver(observer);
+        request.extensions_mut().insert(observer);
+    }
     let shared = limits.shared;
     let turns = match arrived {
         Some(call) => Some(call.begin().await),
@@ -240,7 +211,13 @@ where
     };
     let Admitted { who, slot, base } = match shared.admit(kind, &mut request) {
         Ok(admitted) => admitted,
-        Err(error) => return Ok(unmade(error, call)),
+        Err(error) => {
+            let refused = Status::from(error).into_http();
+            if let Some(mut call) = call {
+                call.answered(&refused);
+            }
+            return Ok(refused);
+        }
     };
     // Dropped before the slot: a call whose slot is free has been counted.
     let mut call = call;
@@ -249,7 +226,10 @@ where
     // than most answers.
     let answer = pin!(answer(inner, request, kind, who, Arc::clone(&shared)));
     let answered = by(last_moment, answer).await;
-    let mut response = answered.unwrap_or_else(|status| shared.refused(status));
+    let mut response = answered.unwrap_or_else(|status| {
+        let refused = status.into_http();
+        refused.map(|body| EncodedAnswer::empty(body, Arc::clone(&shared.account)))
+    });
     shared.refusals.amend(response.headers_mut());
     if let Some(call) = &mut call {
         call.answered(&response);
@@ -281,7 +261,10 @@ where
     S::Future: Send + 'static,
 {
     let (parts, body) = request.into_parts();
-    let mut incoming = IncomingRequest::new(body, parts.uri.path(), shared.terms(kind));
+    let max_message_bytes = shared.kinds.max_message_bytes(kind);
+    let messages = Messages::new(body, kind, max_message_bytes, shared.receive_timeout);
+    let path = parts.uri.path();
+    let mut incoming = IncomingRequest::new(messages, path, &shared.sizes, &shared.account);
     let is_large = !kind.is_stream() && incoming.expected().await? > LARGE;
     if is_large {
         let receive = async move { incoming.first().await.map(|()| incoming) };

@@ -11,9 +11,9 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::Sleep;
+use tokio::time::{Sleep, sleep};
 use tokio_rustls::server::TlsStream;
-use tokio_stream::Stream;
+use tokio_util::either::Either;
 use tonic::transport::server::Connected;
 use tracing::{debug, warn};
 
@@ -55,14 +55,13 @@ impl ConnectionCounts {
     }
 }
 
-/// A bound address, as a stream of the connections that it accepts.
+/// A bound address.
 pub struct Listener {
     listener: TcpListener,
     address: SocketAddr,
     counts: Arc<ConnectionCounts>,
     /// Whether the last connection was over the limit.
     full: bool,
-    retry: Option<Pin<Box<Sleep>>>,
 }
 
 impl Listener {
@@ -85,7 +84,6 @@ impl Listener {
                 refusals: Arc::clone(refusals),
             }),
             full: false,
-            retry: None,
         })
     }
 
@@ -97,6 +95,24 @@ impl Listener {
     /// How many connections there are and were.
     pub fn counts(&self) -> Arc<ConnectionCounts> {
         Arc::clone(&self.counts)
+    }
+
+    /// The next connection.
+    pub async fn accept(&mut self) -> Accepted {
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, _)) => {
+                    if let Some(connection) = self.admit(stream) {
+                        return connection;
+                    }
+                }
+                Err(error) if concerns_one_connection(&error) => {}
+                Err(error) => {
+                    warn!(%error, "cannot accept connections");
+                    sleep(ACCEPT_RETRY).await;
+                }
+            }
+        }
     }
 
     /// `stream` with a slot, or none when it is over the limit.
@@ -133,32 +149,6 @@ impl Listener {
     }
 }
 
-impl Stream for Listener {
-    type Item = Accepted;
-
-    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let this = self.get_mut();
-        loop {
-            if let Some(retry) = &mut this.retry {
-                ready!(retry.as_mut().poll(context));
-                this.retry = None;
-            }
-            match ready!(this.listener.poll_accept(context)) {
-                Ok((stream, _)) => {
-                    if let Some(connection) = this.admit(stream) {
-                        return Poll::Ready(Some(connection));
-                    }
-                }
-                Err(error) if concerns_one_connection(&error) => {}
-                Err(error) => {
-                    warn!(%error, "cannot accept connections");
-                    this.retry = Some(Box::pin(tokio::time::sleep(ACCEPT_RETRY)));
-                }
-            }
-        }
-    }
-}
-
 fn concerns_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -192,13 +182,13 @@ impl Accepted {
         let stream = TcpStream::from_std(self.stream)?;
         let address = stream.peer_addr()?;
         let (stream, names) = match &handshake.tls {
-            None => (Socket::Plain(stream), None),
+            None => (Either::Left(stream), None),
             Some(tls) => {
                 self.charge.set(CONNECTION_BYTES + TLS_BYTES);
                 let stream = tls.accept(stream).await?;
                 let chain = stream.get_ref().1.peer_certificates();
                 let names = chain.and_then(<[_]>::first).map(tls::names);
-                (Socket::Tls(Box::new(stream)), names)
+                (Either::Right(Box::new(stream)), names)
             }
         };
         Ok(AcceptedConnection {
@@ -211,7 +201,7 @@ impl Accepted {
             written: false,
             preface: Some(Preface {
                 missing: PREFACE_BYTES,
-                deadline: Box::pin(tokio::time::sleep(handshake.preface_timeout)),
+                deadline: Box::pin(sleep(handshake.preface_timeout)),
             }),
             turn: ReadingTurn::default(),
             counts: self.counts,
@@ -234,7 +224,8 @@ pub struct Peer {
 
 /// A connection, which gives its slot back when it is closed.
 pub struct AcceptedConnection {
-    stream: Socket,
+    /// Encrypted or not.
+    stream: Either<TcpStream, Box<TlsStream<TcpStream>>>,
     peer: Peer,
     /// Whether anything was written to it.
     written: bool,
@@ -245,11 +236,6 @@ pub struct AcceptedConnection {
     counts: Arc<ConnectionCounts>,
     _slot: OwnedSemaphorePermit,
     _charge: Charge,
-}
-
-enum Socket {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
 }
 
 /// How long HTTP/2's preface is.
@@ -269,22 +255,6 @@ impl Connected for AcceptedConnection {
     }
 }
 
-/// Calls a method of the socket, encrypted or not.
-macro_rules! on_transport {
-    ($this:expr, $stream:ident => $call:expr) => {
-        match &mut $this.stream {
-            Socket::Plain(stream) => {
-                let $stream = Pin::new(stream);
-                $call
-            }
-            Socket::Tls(stream) => {
-                let $stream = Pin::new(&mut **stream);
-                $call
-            }
-        }
-    };
-}
-
 impl AcceptedConnection {
     /// Reads what is there, until a turn is over.
     fn poll_turn(
@@ -298,15 +268,15 @@ impl AcceptedConnection {
         };
         let length = most.min(buffer.remaining());
         let mut piece = ReadBuf::new(buffer.initialize_unfilled_to(length));
-        let read = on_transport!(self, stream => stream.poll_read(context, &mut piece));
+        let read = Pin::new(&mut self.stream).poll_read(context, &mut piece);
         let length = piece.filled().len();
         buffer.advance(length);
         self.turn.note(read.is_ready().then_some(length));
         read
     }
 
-    /// Reads while the preface is not there yet.
-    fn poll_preface(
+    /// Reads what is there; the preface has to come in time.
+    fn poll_in_time(
         &mut self,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
@@ -338,10 +308,7 @@ impl AsyncRead for AcceptedConnection {
         if self.peer.calls.connection.is_raised() {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
-        let read = match self.preface {
-            Some(_) => self.poll_preface(context, buffer),
-            None => self.poll_turn(context, buffer),
-        };
+        let read = self.poll_in_time(context, buffer);
         if read.is_pending() {
             self.peer.calls.connection.register(context);
             // It may have been raised meanwhile.
@@ -360,7 +327,7 @@ impl AsyncWrite for AcceptedConnection {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         self.written = true;
-        on_transport!(self, stream => stream.poll_write(context, bytes))
+        Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
     fn poll_write_vectored(
@@ -369,7 +336,7 @@ impl AsyncWrite for AcceptedConnection {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.written = true;
-        on_transport!(self, stream => stream.poll_write_vectored(context, slices))
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
     }
 
     /// HTTP/2 asks once at the start. It then writes answers from some size on
@@ -377,18 +344,14 @@ impl AsyncWrite for AcceptedConnection {
     /// from 1,024. Most answers are between the two, and cheaper to copy. Large
     /// ones are not.
     fn is_write_vectored(&self) -> bool {
-        self.written
-            && match &self.stream {
-                Socket::Plain(stream) => stream.is_write_vectored(),
-                Socket::Tls(stream) => stream.is_write_vectored(),
-            }
+        self.written && self.stream.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        on_transport!(self, stream => stream.poll_flush(context))
+        Pin::new(&mut self.stream).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        on_transport!(self, stream => stream.poll_shutdown(context))
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

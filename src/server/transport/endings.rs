@@ -24,7 +24,8 @@ pub fn end_request(draining: &CancellationToken, request: Request<Body>) -> Requ
 /// `response`, ended with UNAVAILABLE as soon as it has nothing to send and
 /// `draining` is cancelled.
 pub fn end_response(draining: &CancellationToken, response: Response<Body>) -> Response<Body> {
-    response.map(|body| EndingBody::wrap(body, draining, || Some(unavailable())))
+    let farewell = || Some(refusals::trailers(&api::Error::Draining.into()));
+    response.map(|body| EndingBody::wrap(body, draining, farewell))
 }
 
 struct EndingBody {
@@ -79,8 +80,4 @@ impl http_body::Body for EndingBody {
     fn size_hint(&self) -> SizeHint {
         self.inner.size_hint()
     }
-}
-
-fn unavailable() -> HeaderMap {
-    refusals::trailers(&api::Error::Draining.into())
 }

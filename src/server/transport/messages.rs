@@ -24,7 +24,7 @@ use crate::limits::{Exceeded, Limit};
 /// The messages of a request as they arrive.
 pub struct Messages {
     inner: Body,
-    kind: CallKind,
+    pub(super) kind: CallKind,
     max_message_bytes: usize,
     receive_timeout: Duration,
     /// What came last and belongs to no message yet.

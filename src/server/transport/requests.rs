@@ -6,12 +6,10 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use http_body::{Frame, SizeHint};
 use prost::bytes::Bytes;
 use tonic::Status;
-use tonic::body::Body;
 
 use super::decoded_size::{DecodedSizes, RequestLayout};
 use super::kinds::CallKind;
@@ -21,19 +19,9 @@ use super::request_charge::RequestCharge;
 use crate::account::{Account, Charge};
 use crate::api;
 
-/// The limits of a request, and what charges it.
-pub struct RequestTerms {
-    pub kind: CallKind,
-    pub max_message_bytes: usize,
-    pub receive_timeout: Duration,
-    pub account: Arc<Account>,
-    pub sizes: Arc<DecodedSizes>,
-}
-
 /// The request of a call.
 pub struct IncomingRequest {
     messages: Messages,
-    kind: CallKind,
     sizes: Arc<DecodedSizes>,
     /// What its messages are, if they are of the service.
     request: Option<RequestLayout>,
@@ -56,15 +44,18 @@ struct PassedOn {
 }
 
 impl IncomingRequest {
-    /// The request in a body, to a path.
-    pub fn new(body: Body, path: &str, terms: RequestTerms) -> Self {
-        let RequestTerms { kind, sizes, .. } = terms;
+    /// The request of these messages, to a path.
+    pub fn new(
+        messages: Messages,
+        path: &str,
+        sizes: &Arc<DecodedSizes>,
+        account: &Arc<Account>,
+    ) -> Self {
         Self {
-            messages: Messages::new(body, kind, terms.max_message_bytes, terms.receive_timeout),
-            kind,
+            messages,
             request: sizes.request(path),
-            sizes,
-            charge: RequestCharge::new(terms.account),
+            sizes: Arc::clone(sizes),
+            charge: RequestCharge::new(Arc::clone(account)),
             current: WholeMessage::default(),
             given: PassedOn::default(),
             is_over: false,
@@ -100,7 +91,7 @@ impl IncomingRequest {
     /// When there is no memory for it.
     pub fn weigh(&mut self) -> Result<(), Status> {
         // Health checks have their own memory.
-        if self.kind == CallKind::Check || self.current.is_empty() {
+        if self.messages.kind == CallKind::Check || self.current.is_empty() {
             return Ok(());
         }
         let size = |request| self.sizes.of(request, &self.current);
@@ -167,7 +158,7 @@ impl http_body::Body for IncomingRequest {
             if this.is_over {
                 return Poll::Ready(None);
             }
-            let next = match this.kind.is_stream() {
+            let next = match this.messages.kind.is_stream() {
                 true => ready!(this.poll_more(context)),
                 // The stream must end here, without a second message.
                 false => {

@@ -51,11 +51,8 @@ impl CloseSignal {
 }
 
 /// The answers that one thread is sending.
-#[derive(Clone, Default)]
-pub struct Answers(Arc<ThreadAnswers>);
-
 #[derive(Default)]
-struct ThreadAnswers {
+pub struct Answers {
     /// Grows with each check.
     tick: AtomicU64,
     sending: Mutex<Slab<Sending>>,
@@ -71,11 +68,11 @@ struct Sending {
 
 impl Answers {
     /// Watches an answer that a client can read now.
-    pub fn watch(&self, close: Arc<CloseSignal>) -> Watch {
-        let offered = Some(self.0.tick.load(Ordering::Relaxed));
-        let key = self.0.sending.lock().insert(Sending { offered, close });
+    pub fn watch(self: &Arc<Self>, close: Arc<CloseSignal>) -> Watch {
+        let offered = Some(self.tick.load(Ordering::Relaxed));
+        let key = self.sending.lock().insert(Sending { offered, close });
         Watch {
-            answers: self.clone(),
+            answers: Arc::clone(self),
             key,
         }
     }
@@ -83,8 +80,8 @@ impl Answers {
     /// Ends the connections of answers that were offered for longer than
     /// `ticks`; how many answers there were.
     fn look(&self, ticks: u64) -> usize {
-        let now = self.0.tick.fetch_add(1, Ordering::Relaxed) + 1;
-        let sending = self.0.sending.lock();
+        let now = self.tick.fetch_add(1, Ordering::Relaxed) + 1;
+        let sending = self.sending.lock();
         let stalled = sending.iter().filter(|(_, sending)| {
             sending.offered.is_some_and(|since| now - since > ticks) && !sending.close.is_raised()
         });
@@ -94,28 +91,28 @@ impl Answers {
 
 /// An answer that is watched until it is dropped.
 pub struct Watch {
-    answers: Answers,
+    answers: Arc<Answers>,
     key: usize,
 }
 
 impl Watch {
     /// Notes whether there is something for the client to read.
     pub fn note(&self, is_offered: bool) {
-        let now = self.answers.0.tick.load(Ordering::Relaxed);
-        let mut sending = self.answers.0.sending.lock();
+        let now = self.answers.tick.load(Ordering::Relaxed);
+        let mut sending = self.answers.sending.lock();
         sending[self.key].offered = is_offered.then_some(now);
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.answers.0.sending.lock().remove(self.key);
+        self.answers.sending.lock().remove(self.key);
     }
 }
 
 /// Ends connections that leave answers unread for longer than `timeout`, for
 /// as long as the runtime lives.
-pub async fn run(all: Vec<Answers>, timeout: Duration) {
+pub async fn run(all: Vec<Arc<Answers>>, timeout: Duration) {
     let ticks = timeout.as_nanos().div_ceil(PERIOD.as_nanos());
     let ticks = u64::try_from(ticks).unwrap_or(u64::MAX);
     let mut looks = interval(PERIOD);

@@ -79,12 +79,9 @@ impl Workers {
     /// when its calls have ended.
     pub async fn stop(self) -> Result<(), Error> {
         self.stop.cancel();
-        self.accepting
-            .await
-            .map_err(|panicked| Error::Serve(panicked.into()))?;
+        self.accepting.await.map_err(Error::serve)?;
         for end in self.ended {
-            end.await
-                .map_err(|panicked| Error::Serve(panicked.into()))??;
+            end.await.map_err(Error::serve)??;
         }
         Ok(())
     }
@@ -99,15 +96,13 @@ async fn accept(
     let mut turns = hands.iter().cycle();
     loop {
         let accepted = tokio::select! {
-            accepted = listener.next() => accepted,
+            accepted = listener.accept() => accepted,
             () = stop.cancelled() => return,
         };
-        let Some(accepted) = accepted else { return };
-        let free = turns.by_ref().take(hands.len());
-        let free = free.map(mpsc::Sender::try_reserve);
-        match free.into_iter().find(Result::is_ok) {
-            Some(Ok(place)) => place.send(accepted),
-            _ => {
+        let mut next = turns.by_ref().take(hands.len());
+        match next.find_map(|hand| hand.try_reserve().ok()) {
+            Some(place) => place.send(accepted),
+            None => {
                 let next = turns.next().expect("there are threads");
                 if next.send(accepted).await.is_err() {
                     // Its thread has ended, and says why.
@@ -119,8 +114,7 @@ async fn accept(
 }
 
 fn runtime() -> Result<Runtime, Error> {
-    let mut builder = runtime::Builder::new_current_thread();
-    builder
+    runtime::Builder::new_current_thread()
         .event_interval(TURNS_BETWEEN_LOOKS)
         .enable_all()
         .build()
@@ -140,7 +134,7 @@ fn serve(
     let incoming = ReceiverStream::new(connections).map(Ok::<_, io::Error>);
     runtime
         .block_on(router.serve_with_incoming_shutdown(incoming, stop.cancelled_owned()))
-        .map_err(|error| Error::Serve(error.into()))
+        .map_err(Error::serve)
 }
 
 /// Handshakes accepted connections independently: a slow one delays no other.

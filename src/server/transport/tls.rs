@@ -1,13 +1,13 @@
 //! TLS: certificates from files, and the handshake.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::RwLock;
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
@@ -38,7 +38,7 @@ pub enum CertificateFault {
     Bad {
         setting: &'static str,
         path: PathBuf,
-        source: rustls::pki_types::pem::Error,
+        source: pem::Error,
     },
     #[error("tls-client-ca: {0}")]
     ClientCa(Box<dyn std::error::Error + Send + Sync>),
@@ -104,18 +104,8 @@ impl CertificateFiles {
     /// What is wrong with them.
     pub fn load(&self, contents: &[Vec<u8>]) -> Result<(ServerConfig, i64), CertificateFault> {
         let chain = certificates("tls-cert", &self.cert, &contents[0])?;
-        let key = PrivateKeyDer::from_pem_slice(&contents[1]).map_err(|error| match error {
-            rustls::pki_types::pem::Error::NoItemsFound => CertificateFault::Missing {
-                setting: "tls-key",
-                what: "private key",
-                path: self.key.clone(),
-            },
-            source => CertificateFault::Bad {
-                setting: "tls-key",
-                path: self.key.clone(),
-                source,
-            },
-        })?;
+        let key = PrivateKeyDer::from_pem_slice(&contents[1])
+            .map_err(|error| fault("tls-key", "private key", &self.key, error))?;
         let expires = X509Certificate::from_der(&chain[0])
             .map_or(0, |(_, own)| own.validity().not_after.timestamp());
         let config = match (&self.client_ca, contents.get(2)) {
@@ -160,25 +150,37 @@ fn builder() -> Result<rustls::ConfigBuilder<ServerConfig, rustls::WantsVerifier
 
 fn certificates(
     setting: &'static str,
-    path: &std::path::Path,
+    path: &Path,
     content: &[u8],
 ) -> Result<Vec<CertificateDer<'static>>, CertificateFault> {
-    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(content).collect();
+    let all = CertificateDer::pem_slice_iter(content).collect();
+    match all {
+        Ok(all) if Vec::is_empty(&all) => Err(pem::Error::NoItemsFound),
+        all => all,
+    }
+    .map_err(|error| fault(setting, "certificate", path, error))
+}
+
+/// What is wrong with the PEM file of a setting that should hold `what`.
+fn fault(
+    setting: &'static str,
+    what: &'static str,
+    path: &Path,
+    error: pem::Error,
+) -> CertificateFault {
     let path = path.to_owned();
-    let all = all.map_err(|source| CertificateFault::Bad {
-        setting,
-        path: path.clone(),
-        source,
-    })?;
-    if all.is_empty() {
-        let what = "certificate";
-        return Err(CertificateFault::Missing {
+    match error {
+        pem::Error::NoItemsFound => CertificateFault::Missing {
             setting,
             what,
             path,
-        });
+        },
+        source => CertificateFault::Bad {
+            setting,
+            path,
+            source,
+        },
     }
-    Ok(all)
 }
 
 /// The names of a client's certificate, which the handshake has verified: its

@@ -38,41 +38,32 @@ const MAX_HEAD_BYTES: usize = 16 << 10;
 /// How long to wait when the system refuses to accept.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// A running admin port, which ends when this is dropped.
-pub struct Admin {
-    _stop: DropGuard,
-}
-
-impl Admin {
-    /// Binds `address` and serves the pages from now on.
-    pub fn start(address: SocketAddr, pages: Pages) -> Result<Self, Error> {
-        let listener = bind(address).map_err(|source| Error::Bind { address, source })?;
-        let bound = listener.local_addr().unwrap_or(address);
-        let stop = CancellationToken::new();
-        let stopped = stop.clone();
-        let runtime = runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(Error::Runtime)?;
-        thread::Builder::new()
-            .name("admin".into())
-            .spawn(move || {
-                let router = pages.router();
-                runtime.block_on(async {
-                    tokio::select! {
-                        failed = serve(listener, router) => debug!(?failed, "admin port ended"),
-                        () = stopped.cancelled() => {}
-                    }
-                });
-                // A page under way may wait for a batch.
-                runtime.shutdown_background();
-            })
-            .map_err(Error::Runtime)?;
-        info!(address = %bound, "admin listening");
-        Ok(Self {
-            _stop: stop.drop_guard(),
+/// Binds `address` and serves the pages until the guard is dropped.
+pub(super) fn start(address: SocketAddr, pages: Pages) -> Result<DropGuard, Error> {
+    let listener = bind(address).map_err(|source| Error::Bind { address, source })?;
+    let bound = listener.local_addr().unwrap_or(address);
+    let stop = CancellationToken::new();
+    let stopped = stop.clone();
+    let runtime = runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Error::Runtime)?;
+    thread::Builder::new()
+        .name("admin".into())
+        .spawn(move || {
+            let router = pages.router();
+            runtime.block_on(async {
+                tokio::select! {
+                    failed = serve(listener, router) => debug!(?failed, "admin port ended"),
+                    () = stopped.cancelled() => {}
+                }
+            });
+            // A page under way may wait for a batch.
+            runtime.shutdown_background();
         })
-    }
+        .map_err(Error::Runtime)?;
+    info!(address = %bound, "admin listening");
+    Ok(stop.drop_guard())
 }
 
 fn bind(address: SocketAddr) -> io::Result<TcpListener> {

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use tonic::Code;
 
@@ -88,7 +87,8 @@ struct MethodCounts {
 /// Notes the calls of one thread.
 #[derive(Debug, Clone)]
 pub struct Recorder {
-    calls: Arc<Calls>,
+    /// The counts of all threads.
+    pub calls: Arc<Calls>,
     thread: Arc<Thread>,
 }
 
@@ -161,14 +161,31 @@ impl Calls {
         let all = self.sums(|sum, counts| *sum += of(counts).load(Ordering::Relaxed));
         all.into_iter().filter(|(_, sum)| *sum > 0)
     }
+
+    /// Writes them.
+    pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let by_code = self.sums(|sums: &mut [u64; CODES.len()], counts| {
+            for (sum, count) in sums.iter_mut().zip(&counts.codes) {
+                *sum += count.load(Ordering::Relaxed);
+            }
+        });
+        let by_code = by_code.iter().flat_map(|([method], sums)| {
+            let all = CODES.iter().zip(sums);
+            // OK exists from the start, so that rates start at 0.
+            let told =
+                all.filter(|(code, sum)| **sum > 0 || (**code == "OK" && method.1 != "other"));
+            told.map(|(code, sum)| ([*method, ("code", *code)], *sum))
+        });
+        CALLS.counters(encoder, by_code)?;
+        DURATION.histograms(encoder, self.histograms(|counts| &counts.duration))?;
+        WAIT.histograms(encoder, self.histograms(|counts| &counts.wait))?;
+        DECISION.histograms(encoder, self.histograms(|counts| &counts.decision))?;
+        NODES.counters(encoder, self.counters(|counts| &counts.nodes))?;
+        DOMAINS.counters(encoder, self.counters(|counts| &counts.domains))
+    }
 }
 
 impl Recorder {
-    /// The counts of all threads.
-    pub fn calls(&self) -> &Arc<Calls> {
-        &self.calls
-    }
-
     /// Notes a call that ended.
     pub fn ended(&self, method: Method, arrived: Instant, code: Code, decision: Option<&Decision>) {
         let counts = &self.thread.0[method.0];
@@ -184,28 +201,5 @@ impl Recorder {
             add(&counts.nodes, decision.size.nodes);
             add(&counts.domains, decision.size.domains);
         }
-    }
-}
-
-impl Collector for Calls {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let by_code = self.sums(|sums: &mut [u64; CODES.len()], counts| {
-            for (sum, count) in sums.iter_mut().zip(&counts.codes) {
-                *sum += count.load(Ordering::Relaxed);
-            }
-        });
-        let by_code = by_code.iter().flat_map(|([method], sums)| {
-            let all = CODES.iter().zip(sums);
-            // OK exists from the start, so that rates start at 0.
-            let told =
-                all.filter(|(code, sum)| **sum > 0 || (**code == "OK" && method.1 != "other"));
-            told.map(|(code, sum)| ([*method, ("code", *code)], *sum))
-        });
-        CALLS.counters(&mut encoder, by_code)?;
-        DURATION.histograms(&mut encoder, self.histograms(|counts| &counts.duration))?;
-        WAIT.histograms(&mut encoder, self.histograms(|counts| &counts.wait))?;
-        DECISION.histograms(&mut encoder, self.histograms(|counts| &counts.decision))?;
-        NODES.counters(&mut encoder, self.counters(|counts| &counts.nodes))?;
-        DOMAINS.counters(&mut encoder, self.counters(|counts| &counts.domains))
     }
 }

@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use super::family::{Family, plain, seconds};
 use super::histogram::Totals;
-use crate::server::telemetry::feeds::{FeedCounts, KindFigures};
+use crate::server::telemetry::feeds::{FeedCounts, KindCounts, ListReason};
 
 const EVENTS: Family = plain(
     "kubernetes_events",
@@ -38,62 +38,56 @@ const TROUBLES: Family = plain(
     "kubernetes_troubles",
     "What is wrong with the feed now; /readyz says it in words",
 );
-
 const FEEDING: Family = plain(
     "kubernetes_feeding",
     "1 when this server feeds the snapshot, 0 while another one of its fleet does",
 );
 
-/// The feeds of this process.
-#[derive(Debug)]
-pub(super) struct FeedMetrics(pub(super) Vec<Arc<FeedCounts>>);
-
-impl FeedMetrics {
-    fn each<'a, V>(
-        &'a self,
-        of: impl Fn(&KindFigures<'a>) -> V + 'a,
-    ) -> impl Iterator<Item = ([(&'static str, &'a str); 2], V)> + 'a {
-        let all = self.0.iter().flat_map(|feed| {
-            let kinds = feed.figures();
-            kinds.map(move |kind| (feed.snapshot(), kind))
-        });
-        all.map(move |(snapshot, kind)| {
-            let value = of(&kind);
-            ([("snapshot", snapshot), ("kind", kind.kind)], value)
-        })
-    }
+/// What is read of each kind of each feed, with its labels.
+fn each<'a, V>(
+    feeds: &'a [Arc<FeedCounts>],
+    of: impl Fn(&'a KindCounts) -> V + 'a,
+) -> impl Iterator<Item = ([(&'static str, &'a str); 2], V)> + 'a {
+    let all = feeds.iter().flat_map(|feed| {
+        let kinds = feed.kinds.iter();
+        kinds.map(move |(kind, counts)| ([("snapshot", feed.snapshot()), ("kind", *kind)], counts))
+    });
+    all.map(move |(labels, counts)| (labels, of(counts)))
 }
 
-impl Collector for FeedMetrics {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        EVENTS.counters(&mut encoder, self.each(|kind| kind.events))?;
-        CHANGES.counters(&mut encoder, self.each(|kind| kind.changes))?;
-        ERRORS.counters(&mut encoder, self.each(|kind| kind.errors))?;
-        LEFT_OUT.counters(&mut encoder, self.each(|kind| kind.left_out))?;
-        let lists = self.each(|kind| kind.lists);
-        let lists = lists.flat_map(|([snapshot, kind], lists)| {
-            let labelled =
-                lists.map(|(reason, count)| ([snapshot, kind, ("reason", reason)], count));
-            labelled.into_iter()
-        });
-        LISTS.counters(&mut encoder, lists)?;
-        let lag = self.each(|kind| {
-            let mut totals = Totals::default();
-            totals.add(kind.lag);
-            totals
-        });
-        LAG.histograms(&mut encoder, lag)?;
-        let troubles = self.0.iter();
-        let troubles =
-            troubles.map(|feed| ([("snapshot", feed.snapshot())], feed.troubles().len()));
-        TROUBLES.gauges(&mut encoder, troubles)?;
-        let feeding = self.0.iter();
-        let feeding = feeding.map(|feed| {
-            (
-                [("snapshot", feed.snapshot())],
-                usize::from(feed.is_feeding()),
-            )
-        });
-        FEEDING.gauges(&mut encoder, feeding)
-    }
+/// Writes what the feeds of this process note.
+pub(super) fn encode(
+    encoder: &mut DescriptorEncoder<'_>,
+    feeds: &[Arc<FeedCounts>],
+) -> fmt::Result {
+    let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    EVENTS.counters(encoder, each(feeds, |kind| read(&kind.events)))?;
+    CHANGES.counters(encoder, each(feeds, |kind| read(&kind.changes)))?;
+    ERRORS.counters(encoder, each(feeds, |kind| read(&kind.errors)))?;
+    LEFT_OUT.counters(encoder, each(feeds, |kind| read(&kind.left_out)))?;
+    let lists = each(feeds, |kind| &kind.lists);
+    let lists = lists.flat_map(|([snapshot, kind], lists)| {
+        ListReason::ALL.map(|reason| {
+            let labels = [snapshot, kind, ("reason", reason.as_str())];
+            (labels, read(&lists[reason as usize]))
+        })
+    });
+    LISTS.counters(encoder, lists)?;
+    let lag = each(feeds, |kind| {
+        let mut totals = Totals::default();
+        totals.add(&kind.lag);
+        totals
+    });
+    LAG.histograms(encoder, lag)?;
+    let troubles = feeds.iter();
+    let troubles = troubles.map(|feed| ([("snapshot", feed.snapshot())], feed.troubles().len()));
+    TROUBLES.gauges(encoder, troubles)?;
+    let feeding = feeds.iter();
+    let feeding = feeding.map(|feed| {
+        (
+            [("snapshot", feed.snapshot())],
+            usize::from(feed.is_feeding()),
+        )
+    });
+    FEEDING.gauges(encoder, feeding)
 }

@@ -2,29 +2,28 @@
 //! asked. The parts themselves keep plain counts and know nothing of this.
 
 mod calls;
-mod certificates;
-mod decision_log;
 mod family;
 mod feeds;
 mod histogram;
 mod load;
-mod memory;
+mod parts;
 mod process;
 mod shared_log;
 mod snapshots;
-mod store;
-mod work;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use prometheus_client::encoding::text;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry;
 
 pub use self::calls::{Calls, Method, Recorder};
 pub(super) use self::histogram::Histogram;
 use super::sources::Sources;
+use crate::limits::Limits;
 use crate::server::config::Config;
 
 /// The metrics of one server.
@@ -38,7 +37,7 @@ impl Metrics {
     /// Of a server with these parts.
     pub fn new(config: &Config, calls: Arc<Calls>, sources: Sources) -> Self {
         let mut all = registry::Registry::default();
-        all.register_collector(Box::new(process::Process::new()));
+        all.register_collector(Box::new(process::ProcessMetrics(SystemTime::now())));
         let own = all.sub_registry_with_prefix("evenkeel");
         let build = Info::new([
             ("version", env!("CARGO_PKG_VERSION")),
@@ -46,38 +45,12 @@ impl Metrics {
             ("os", std::env::consts::OS),
         ]);
         own.register("build", "The program that runs", build);
-        own.register_collector(Box::new(Arc::clone(&calls)));
-        own.register_collector(Box::new(load::Load {
-            health: sources.health,
-            port: sources.port,
-            noted: calls,
-            threads: sources.threads,
+        own.register_collector(Box::new(ServerParts {
+            calls,
+            sources,
             limits: config.limits.clone(),
-        }));
-        own.register_collector(Box::new(snapshots::SnapshotMetrics {
-            registry: Arc::clone(&sources.registry),
             labelled: config.admin.metrics_snapshots,
         }));
-        own.register_collector(Box::new(memory::Memory(Arc::clone(
-            sources.registry.account(),
-        ))));
-        if let Some(log) = sources.decision_log {
-            own.register_collector(Box::new(decision_log::DecisionLogMetrics(log)));
-        }
-        if let Some(counts) = sources.store {
-            own.register_collector(Box::new(store::StoreMetrics(counts)));
-        }
-        if let Some(source) = sources.shared_log {
-            own.register_collector(Box::new(shared_log::SharedLogMetrics {
-                source,
-                labelled: config.admin.metrics_snapshots,
-            }));
-        }
-        if !sources.feeds.is_empty() {
-            own.register_collector(Box::new(feeds::FeedMetrics(sources.feeds)));
-        }
-        own.register_collector(Box::new(work::WorkMetrics(sources.registry)));
-        own.register_collector(Box::new(certificates::SecurityMetrics(sources.security)));
         Self(all)
     }
 
@@ -86,5 +59,44 @@ impl Metrics {
         let mut page = String::new();
         text::encode(&mut page, &self.0)?;
         Ok(page)
+    }
+}
+
+/// What is read of the server.
+struct ServerParts {
+    calls: Arc<Calls>,
+    sources: Sources,
+    limits: Limits,
+    /// How many snapshots have their own label.
+    labelled: usize,
+}
+
+impl fmt::Debug for ServerParts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerParts").finish_non_exhaustive()
+    }
+}
+
+impl Collector for ServerParts {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let (encoder, sources) = (&mut encoder, &self.sources);
+        self.calls.encode(encoder)?;
+        load::encode(encoder, sources, self.calls.refusals(), &self.limits)?;
+        snapshots::encode(encoder, &sources.registry, self.labelled)?;
+        parts::account(encoder, sources.registry.account())?;
+        if let Some(log) = &sources.decision_log {
+            parts::decision_log(encoder, log)?;
+        }
+        if let Some(counts) = &sources.store {
+            parts::store(encoder, counts)?;
+        }
+        if let Some(source) = &sources.shared_log {
+            shared_log::encode(encoder, source, self.labelled)?;
+        }
+        if !sources.feeds.is_empty() {
+            feeds::encode(encoder, &sources.feeds)?;
+        }
+        snapshots::encode_work(encoder, sources.registry.counters())?;
+        parts::security(encoder, &sources.security)
     }
 }

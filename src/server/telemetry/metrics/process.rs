@@ -10,24 +10,13 @@ use super::family::{Family, seconds};
 
 const STARTED: Family = seconds("process_start_time", "When the server started, since 1970");
 
-/// This process.
+/// This process, since it started as a server.
 #[derive(Debug)]
-pub(super) struct Process {
-    started: SystemTime,
-}
+pub(super) struct ProcessMetrics(pub(super) SystemTime);
 
-impl Process {
-    /// Of a server that starts now.
-    pub(super) fn new() -> Self {
-        Self {
-            started: SystemTime::now(),
-        }
-    }
-}
-
-impl Collector for Process {
+impl Collector for ProcessMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let started = self.started.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let started = self.0.duration_since(UNIX_EPOCH).unwrap_or_default();
         STARTED.gauge(&mut encoder, started.as_secs_f64())?;
         #[cfg(target_os = "linux")]
         linux::encode(&mut encoder)?;
@@ -39,8 +28,8 @@ impl Collector for Process {
 mod linux {
     use std::fmt;
 
-    use procfs::process::{self, LimitValue};
-    use procfs::{ProcResult, WithCurrentSystemInfo};
+    use procfs::WithCurrentSystemInfo;
+    use procfs::process::{LimitValue, Process};
     use prometheus_client::encoding::DescriptorEncoder;
 
     use crate::server::config::memory;
@@ -57,45 +46,24 @@ mod linux {
     const MAX_FDS: Family = plain("process_max_fds", "File descriptors that may be open");
     const THREADS: Family = plain("process_threads", "Threads of the process");
 
-    struct ProcessReading {
-        cpu: f64,
-        resident: u64,
-        virtual_size: u64,
-        threads: i64,
-        fds: usize,
-        max_fds: Option<u64>,
-    }
-
-    fn read() -> ProcResult<ProcessReading> {
-        let process = process::Process::myself()?;
-        let stat = process.stat()?;
-        let ticks = (stat.utime + stat.stime) as f64;
-        Ok(ProcessReading {
-            cpu: ticks / procfs::ticks_per_second() as f64,
-            resident: stat.rss_bytes().get(),
-            virtual_size: stat.vsize,
-            threads: stat.num_threads,
-            fds: process.fd_count()?,
-            max_fds: match process.limits()?.max_open_files.soft_limit {
-                LimitValue::Value(limit) => Some(limit),
-                LimitValue::Unlimited => None,
-            },
-        })
-    }
-
     /// Writes what `/proc/self` says; nothing where it cannot be read.
     pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let Ok(reading) = read() else { return Ok(()) };
-        CPU.counter(encoder, reading.cpu)?;
-        RESIDENT.gauge(encoder, reading.resident)?;
-        VIRTUAL.gauge(encoder, reading.virtual_size)?;
+        let read =
+            Process::myself().and_then(|own| Ok((own.stat()?, own.fd_count()?, own.limits()?)));
+        let Ok((stat, fds, limits)) = read else {
+            return Ok(());
+        };
+        let ticks = (stat.utime + stat.stime) as f64;
+        CPU.counter(encoder, ticks / procfs::ticks_per_second() as f64)?;
+        RESIDENT.gauge(encoder, stat.rss_bytes().get())?;
+        VIRTUAL.gauge(encoder, stat.vsize)?;
         if let Some(limit) = memory::limit() {
             LIMIT.gauge(encoder, limit)?;
         }
-        FDS.gauge(encoder, reading.fds)?;
-        if let Some(limit) = reading.max_fds {
+        FDS.gauge(encoder, fds)?;
+        if let LimitValue::Value(limit) = limits.max_open_files.soft_limit {
             MAX_FDS.gauge(encoder, limit)?;
         }
-        THREADS.gauge(encoder, reading.threads)
+        THREADS.gauge(encoder, stat.num_threads)
     }
 }

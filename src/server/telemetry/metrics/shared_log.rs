@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use super::family::{Family, plain};
@@ -94,40 +93,30 @@ const TROUBLES: Family = plain(
     "Logs that cannot be followed now; the server's log says why",
 );
 
-/// A server's part in a fleet.
-#[derive(Debug)]
-pub(super) struct SharedLogMetrics {
-    pub(super) source: SharedLogSource,
-    /// How many snapshots have their own label.
-    pub(super) labelled: usize,
-}
-
-impl Collector for SharedLogMetrics {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let replica = &self.source.replica;
-        for (family, read) in &COUNTERS {
-            let value = read(replica.counts()).load(Ordering::Relaxed);
-            family.counter(&mut encoder, value)?;
-        }
-        REACHABLE.gauge(&mut encoder, i64::from(self.source.tails.is_reachable()))?;
-        let mut lags = replica.lags();
-        let troubles = lags.iter().filter(|lag| lag.trouble.is_some()).count();
-        TROUBLES.gauge(&mut encoder, number(troubles as u64))?;
-        lags.sort_unstable_by(|a, b| a.snapshot.cmp(&b.snapshot));
-        lags.truncate(self.labelled);
-        let applied = lags
-            .iter()
-            .map(|lag| ([("snapshot", &*lag.snapshot)], number(lag.applied)));
-        APPLIED.gauges(&mut encoder, applied)?;
-        let tails = lags.iter().map(|lag| {
-            // It was at least as long as what was read of it.
-            let tail = self.source.tails.of(&lag.snapshot).max(lag.applied);
-            ([("snapshot", &*lag.snapshot)], number(tail))
-        });
-        TAIL.gauges(&mut encoder, tails)
+/// Writes what a server's part in a fleet says; so many snapshots have their own
+/// label.
+pub(super) fn encode(
+    encoder: &mut DescriptorEncoder<'_>,
+    SharedLogSource { replica, tails }: &SharedLogSource,
+    labelled: usize,
+) -> fmt::Result {
+    for (family, read) in &COUNTERS {
+        let value = read(replica.counts()).load(Ordering::Relaxed);
+        family.counter(encoder, value)?;
     }
-}
-
-fn number(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
+    REACHABLE.gauge(encoder, i64::from(tails.is_reachable()))?;
+    let mut lags = replica.lags();
+    let troubles = lags.iter().filter(|lag| lag.trouble.is_some()).count();
+    TROUBLES.gauge(encoder, troubles)?;
+    lags.sort_unstable_by(|a, b| a.snapshot.cmp(&b.snapshot));
+    lags.truncate(labelled);
+    let applied = lags.iter();
+    let applied = applied.map(|lag| ([("snapshot", &*lag.snapshot)], lag.applied));
+    APPLIED.gauges(encoder, applied)?;
+    let tails = lags.iter().map(|lag| {
+        // It was at least as long as what was read of it.
+        let tail = tails.of(&lag.snapshot).max(lag.applied);
+        ([("snapshot", &*lag.snapshot)], tail)
+    });
+    TAIL.gauges(encoder, tails)
 }

@@ -1,16 +1,15 @@
-//! Snapshots: their size, age and memory. Each of the largest has its own
+//! Snapshots: their size, age and memory, and what all did together. Each of the largest has its own
 //! label. The others share one, so that a client that creates many does not
 //! blow up the scrape.
 
 use std::cmp::Reverse;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use super::family::{Family, bytes, plain, seconds};
-use crate::snapshot::{MemoryUse, Registry, Summary};
+use crate::snapshot::{Registry, SnapshotCounters, Summary};
 
 /// The label value of all snapshots that have none of their own; no name of a
 /// snapshot has parentheses.
@@ -39,131 +38,142 @@ const VIEWS: Family = plain("snapshot_views", "Views that are kept up to date");
 const RESERVATIONS: Family = plain("snapshot_reservations", "Live reservations");
 const MEMORY: Family = bytes("snapshot_memory", "Estimated memory, by part");
 
-/// The snapshots of a registry.
-pub(super) struct SnapshotMetrics {
-    pub(super) registry: Arc<Registry>,
-    /// How many have a label of their own.
-    pub(super) labelled: usize,
+const LOOKUPS: Family = plain(
+    "view_lookups",
+    "Counts that decisions asked for: answered by a kept view (hit), or by building one (built)",
+);
+const QUESTIONS: Family = plain(
+    "question_lookups",
+    "Questions about a pod: asked before and kept (hit), or decoded and checked (compiled)",
+);
+const DROPPED: Family = plain(
+    "views_dropped",
+    "Views dropped: idle, over the memory limit, or cheaper to rebuild than to update",
+);
+const BATCHES: Family = plain(
+    "batches",
+    "Batches applied, replaces and reservations among them",
+);
+const REPLACES: Family = plain("replaces", "Replaces of a whole snapshot");
+const CHANGES: Family = plain(
+    "changes",
+    "Changes applied: those that made a difference, and those that did not",
+);
+const RESERVED: Family = plain("reservations_made", "Reservations made");
+const EXPIRED: Family = plain("reservations_expired", "Reservations that expired");
+const VERIFIED: Family = plain(
+    "verified_views",
+    "Views that the background verification recounted",
+);
+const MISMATCHES: Family = plain(
+    "verify_mismatches",
+    "Numbers that had drifted from a recount: anything but 0 is a bug",
+);
+const REPAIRS: Family = plain(
+    "verify_repairs",
+    "Snapshots that were rebuilt because a number had drifted",
+);
+
+/// The summaries of so many snapshots, and of all others together.
+fn told(registry: &Registry, labelled: usize) -> Vec<Summary> {
+    let size = |summary: &Summary| summary.sizes.nodes + summary.sizes.pods;
+    // Expected snapshots matter whatever their size.
+    let all = registry.list("").into_iter();
+    let all = all.map(|snapshot| (snapshot.is_expected(), snapshot.summary()));
+    let mut all: Vec<_> = all.collect();
+    all.sort_by_key(|(expected, summary)| Reverse((*expected, size(summary))));
+    let mut told: Vec<_> = all.into_iter().map(|(_, summary)| summary).collect();
+    let others = told.split_off(labelled.min(told.len()));
+    told.extend(others.into_iter().reduce(merge).map(|others| Summary {
+        name: OTHERS.into(),
+        ..others
+    }));
+    told
 }
 
-impl fmt::Debug for SnapshotMetrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SnapshotMetrics").finish_non_exhaustive()
-    }
+fn merge(mut all: Summary, other: Summary) -> Summary {
+    all.synced &= other.synced;
+    all.stale |= other.stale;
+    all.unchanged_for = all.unchanged_for.max(other.unchanged_for);
+    all.lag = all.lag.max(other.lag);
+    all.sizes.nodes += other.sizes.nodes;
+    all.sizes.pods += other.sizes.pods;
+    all.sizes.label_sets += other.sizes.label_sets;
+    all.sizes.owners += other.sizes.owners;
+    all.namespaces += other.namespaces;
+    all.views += other.views;
+    all.reservations += other.reservations;
+    all.memory += other.memory;
+    all
 }
 
-/// The values under one label.
-struct SnapshotFigures {
-    name: String,
-    revision: Option<i64>,
-    synced: bool,
-    stale: bool,
-    age: f64,
-    lag: f64,
-    objects: [(&'static str, usize); 5],
-    views: usize,
-    reservations: usize,
-    memory: MemoryUse,
-}
-
-impl SnapshotFigures {
-    fn of(summary: &Summary) -> Self {
-        let sizes = &summary.sizes;
-        Self {
-            name: summary.name.clone(),
-            revision: Some(summary.revision),
-            synced: summary.synced,
-            stale: summary.stale,
-            age: summary.unchanged_for.as_secs_f64(),
-            lag: summary.lag.as_secs_f64(),
-            objects: [
-                ("node", sizes.nodes),
-                ("pod", sizes.pods),
-                ("namespace", summary.namespaces),
-                ("label_set", sizes.label_sets),
-                ("owner", sizes.owners),
-            ],
-            views: summary.views,
-            reservations: summary.reservations,
-            memory: summary.memory,
-        }
-    }
-
-    fn merge(mut self, other: Self) -> Self {
-        self.name = OTHERS.into();
-        self.revision = None;
-        self.synced &= other.synced;
-        self.stale |= other.stale;
-        self.age = self.age.max(other.age);
-        self.lag = self.lag.max(other.lag);
-        for (mine, (_, theirs)) in self.objects.iter_mut().zip(other.objects) {
-            mine.1 += theirs;
-        }
-        self.views += other.views;
-        self.reservations += other.reservations;
-        self.memory += other.memory;
-        self
-    }
-}
-
-impl SnapshotMetrics {
-    fn told(&self) -> Vec<SnapshotFigures> {
-        let mut all: Vec<_> = self.registry.list("");
-        let size = |snapshot: &Summary| snapshot.sizes.nodes + snapshot.sizes.pods;
-        // Expected snapshots matter whatever their size.
-        let mut summaries: Vec<_> = all
-            .drain(..)
-            .map(|snapshot| (snapshot.is_expected(), snapshot.summary()))
-            .collect();
-        summaries.sort_by_key(|(expected, summary)| Reverse((*expected, size(summary))));
-        let told = summaries
-            .iter()
-            .map(|(_, summary)| SnapshotFigures::of(summary));
-        let mut told: Vec<SnapshotFigures> = told.collect();
-        if told.len() > self.labelled {
-            let others = told.split_off(self.labelled).into_iter();
-            told.extend(
-                others
-                    .reduce(SnapshotFigures::merge)
-                    .map(|others| SnapshotFigures {
-                        name: OTHERS.into(),
-                        revision: None,
-                        ..others
-                    }),
-            );
-        }
-        told
-    }
-}
-
-impl Collector for SnapshotMetrics {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let told = self.told();
-        let each = |of: fn(&SnapshotFigures) -> f64| told.iter().map(move |t| (label(t), of(t)));
-        COUNT.gauge(&mut encoder, self.registry.list("").len())?;
-        SYNCED.gauges(&mut encoder, each(|t| f64::from(u8::from(t.synced))))?;
-        STALE.gauges(&mut encoder, each(|t| f64::from(u8::from(t.stale))))?;
-        let revisions = told.iter().filter_map(|t| Some((label(t), t.revision?)));
-        REVISION.gauges(&mut encoder, revisions)?;
-        AGE.gauges(&mut encoder, each(|t| t.age))?;
-        LAG.gauges(&mut encoder, each(|t| t.lag))?;
-        let objects = told.iter().flat_map(|t| {
-            let kinds = t.objects.iter();
-            kinds.map(|(kind, count)| ([label(t)[0], ("kind", *kind)], *count))
-        });
-        OBJECTS.gauges(&mut encoder, objects)?;
-        let views = told.iter().map(|t| (label(t), t.views));
-        VIEWS.gauges(&mut encoder, views)?;
-        let reservations = told.iter().map(|t| (label(t), t.reservations));
-        RESERVATIONS.gauges(&mut encoder, reservations)?;
-        let memory = told.iter().flat_map(|t| {
-            let parts = t.memory.parts().into_iter();
-            parts.map(|(part, bytes)| ([label(t)[0], ("part", part)], bytes))
-        });
-        MEMORY.gauges(&mut encoder, memory)
-    }
-}
-
-fn label(told: &SnapshotFigures) -> [(&str, &str); 1] {
+fn label(told: &Summary) -> [(&str, &str); 1] {
     [("snapshot", told.name.as_str())]
+}
+
+/// Writes what there is of each snapshot; so many have a label of their own.
+pub(super) fn encode(
+    encoder: &mut DescriptorEncoder<'_>,
+    registry: &Registry,
+    labelled: usize,
+) -> fmt::Result {
+    let told = told(registry, labelled);
+    let each = |of: fn(&Summary) -> f64| told.iter().map(move |t| (label(t), of(t)));
+    COUNT.gauge(encoder, registry.list("").len())?;
+    SYNCED.gauges(encoder, each(|t| f64::from(u8::from(t.synced))))?;
+    STALE.gauges(encoder, each(|t| f64::from(u8::from(t.stale))))?;
+    let revisions = told.iter().filter(|t| t.name != OTHERS);
+    REVISION.gauges(encoder, revisions.map(|t| (label(t), t.revision)))?;
+    AGE.gauges(encoder, each(|t| t.unchanged_for.as_secs_f64()))?;
+    LAG.gauges(encoder, each(|t| t.lag.as_secs_f64()))?;
+    let objects = told.iter().flat_map(|t| {
+        let kinds = [
+            ("node", t.sizes.nodes),
+            ("pod", t.sizes.pods),
+            ("namespace", t.namespaces),
+            ("label_set", t.sizes.label_sets),
+            ("owner", t.sizes.owners),
+        ];
+        kinds.map(|(kind, count)| ([label(t)[0], ("kind", kind)], count))
+    });
+    OBJECTS.gauges(encoder, objects)?;
+    VIEWS.gauges(encoder, told.iter().map(|t| (label(t), t.views)))?;
+    let reservations = told.iter().map(|t| (label(t), t.reservations));
+    RESERVATIONS.gauges(encoder, reservations)?;
+    let memory = told.iter().flat_map(|t| {
+        let parts = t.memory.parts();
+        parts.map(|(part, bytes)| ([label(t)[0], ("part", part)], bytes))
+    });
+    MEMORY.gauges(encoder, memory)
+}
+
+/// Writes what all snapshots together did.
+pub(super) fn encode_work(
+    encoder: &mut DescriptorEncoder<'_>,
+    counters: &SnapshotCounters,
+) -> fmt::Result {
+    let by_result = |results: [(&'static str, u64); 2]| {
+        results.map(|(result, count)| ([("result", result)], count))
+    };
+    let (hits, builds) = (counters.view_hits.sum(), counters.view_builds.sum());
+    LOOKUPS.counters(encoder, by_result([("hit", hits), ("built", builds)]))?;
+    let (hits, misses) = (counters.question_hits.sum(), counters.question_misses.sum());
+    QUESTIONS.counters(encoder, by_result([("hit", hits), ("compiled", misses)]))?;
+    DROPPED.counter(encoder, read(&counters.views_dropped))?;
+    BATCHES.counter(encoder, read(&counters.batches))?;
+    REPLACES.counter(encoder, read(&counters.replaces))?;
+    let (changed, unchanged) = (read(&counters.changed), read(&counters.unchanged));
+    CHANGES.counters(
+        encoder,
+        by_result([("changed", changed), ("unchanged", unchanged)]),
+    )?;
+    RESERVED.counter(encoder, read(&counters.reserved))?;
+    EXPIRED.counter(encoder, read(&counters.expired))?;
+    VERIFIED.counter(encoder, read(&counters.verified_views))?;
+    MISMATCHES.counter(encoder, read(&counters.mismatches))?;
+    REPAIRS.counter(encoder, read(&counters.repairs))
+}
+
+fn read(count: &AtomicU64) -> u64 {
+    count.load(Ordering::Relaxed)
 }

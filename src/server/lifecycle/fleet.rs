@@ -1,19 +1,22 @@
 //! What a server of a fleet does all the time: it follows the logs of all
-//! snapshots. One server writes checkpoints for all.
+//! snapshots, and compares what it holds with what the others do. One server
+//! writes checkpoints for all, and one drops what nobody needs.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{error, info, warn};
 
 use super::joining::Membership;
+use crate::api::Background;
+use crate::log::lease::Lease;
 use crate::replica::Replica;
 
 /// How often snapshots are looked for that other servers created.
@@ -21,6 +24,15 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// How long a thread waits for a message before it looks whether it should end.
 const WAIT: Duration = Duration::from_secs(1);
+
+/// How long a round of comparing takes.
+const COMPARING_ROUND: Duration = Duration::from_secs(15);
+
+/// By how much the priority of comparing is lower, as of `nice(1)`: nobody waits for it.
+const NICENESS: i32 = 10;
+
+/// How often it is looked what nobody needs.
+const CLEANING_LOOK: Duration = Duration::from_secs(1_800);
 
 /// How often a log is asked how long it is, for telemetry.
 const ASK: Duration = Duration::from_secs(5);
@@ -36,15 +48,16 @@ const CHECKPOINT_AGE: Duration = Duration::from_secs(900);
 const CHECKPOINT_BYTES: u64 = 256 << 20;
 
 /// Follows all logs, as long as it is polled.
-pub async fn run(member: Membership) {
-    let mut threads = FollowerThreads::default();
+pub async fn follow_all(member: Membership) {
+    // A thread for each log: it waits there for what comes.
+    let mut threads = HashMap::new();
     let mut looks = interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         looks.tick().await;
         let replica = Arc::clone(&member.replica);
         match spawn_blocking(move || replica.discover()).await {
-            Ok(Ok(names)) => threads.follow(&member, names),
+            Ok(Ok(names)) => follow(&mut threads, &member, names),
             // Those that are known are followed all the same.
             Ok(Err(_)) => {}
             Err(_) => error!("looking for snapshots failed"),
@@ -52,43 +65,25 @@ pub async fn run(member: Membership) {
     }
 }
 
-/// A thread for each log: it waits there for what comes.
-#[derive(Default)]
-struct FollowerThreads(HashMap<String, Arc<AtomicBool>>);
-
-impl FollowerThreads {
-    /// Follows these logs, and no others.
-    fn follow(&mut self, member: &Membership, names: Vec<String>) {
-        self.0.retain(|name, ended| {
-            let is_there = names.contains(name);
-            ended.fetch_or(!is_there, Ordering::Relaxed);
-            is_there
-        });
-        for name in names {
-            if self.0.contains_key(&name) {
-                continue;
-            }
-            let ended = Arc::new(AtomicBool::new(false));
-            let following = Following {
-                member: member.clone(),
-                runtime: Handle::current(),
-                name: name.clone(),
-                ended: Arc::clone(&ended),
-            };
-            let spawned = thread::Builder::new().name("follow".to_owned());
-            match spawned.spawn(move || following.run()) {
-                Ok(_) => drop(self.0.insert(name, ended)),
-                // It is tried again.
-                Err(error) => error!(snapshot = name, %error, "a log is not followed"),
-            }
+/// Follows these logs, and no others.
+fn follow(threads: &mut HashMap<String, DropGuard>, member: &Membership, names: Vec<String>) {
+    threads.retain(|name, _| names.contains(name));
+    for name in names {
+        if threads.contains_key(&name) {
+            continue;
         }
-    }
-}
-
-impl Drop for FollowerThreads {
-    fn drop(&mut self) {
-        for ended in self.0.values() {
-            ended.store(true, Ordering::Relaxed);
+        let ended = CancellationToken::new();
+        let following = Following {
+            member: member.clone(),
+            runtime: Handle::current(),
+            name: name.clone(),
+            ended: ended.clone(),
+        };
+        let spawned = thread::Builder::new().name("follow".to_owned());
+        match spawned.spawn(move || following.run()) {
+            Ok(_) => drop(threads.insert(name, ended.drop_guard())),
+            // It is tried again.
+            Err(error) => error!(snapshot = name, %error, "a log is not followed"),
         }
     }
 }
@@ -98,34 +93,38 @@ struct Following {
     member: Membership,
     runtime: Handle,
     name: String,
-    ended: Arc<AtomicBool>,
+    ended: CancellationToken,
 }
 
 impl Following {
     /// Follows until it is told to end.
     fn run(self) {
         let name = &*self.name;
+        let Membership {
+            log,
+            replica,
+            tails,
+            ..
+        } = &self.member;
         let mut told = None;
         let mut asked = Instant::now();
-        while !self.ended.load(Ordering::Relaxed) {
+        while !self.ended.is_cancelled() {
             if asked.elapsed() >= ASK {
                 asked = Instant::now();
-                let bounds = self.runtime.block_on(self.member.log.bounds(name));
-                self.member
-                    .tails
-                    .note(name, bounds.ok().map(|bounds| bounds.last));
-                self.member.replica.mend_local(name);
-                self.member.replica.copy_for_comparing(name);
+                let bounds = self.runtime.block_on(log.bounds(name));
+                tails.note(name, bounds.ok().map(|bounds| bounds.last));
+                replica.mend_local(name);
+                replica.copy_for_comparing(name);
             }
             let begun = Instant::now();
-            if self.member.replica.wait(name, WAIT) {
+            if replica.wait(name, WAIT) {
                 self.follow(&mut told);
             } else if begun.elapsed() < PAUSE {
                 // The log cannot be asked.
                 thread::sleep(PAUSE);
             }
         }
-        self.member.tails.forget(name);
+        tails.forget(name);
     }
 
     fn follow(&self, told: &mut Option<String>) {
@@ -218,4 +217,50 @@ async fn write(replica: &Arc<Replica>, name: &str) -> bool {
         error!("writing a checkpoint failed");
         false
     })
+}
+
+/// Compares what this server holds with what the others do, whenever that is due.
+pub async fn compare(member: Membership) -> Infallible {
+    let thread = Background::for_work("compare", 1, NICENESS);
+    loop {
+        sleep(COMPARING_ROUND).await;
+        let replica = Arc::clone(&member.replica);
+        if thread.run(move || replica.compare_all()).await.is_err() {
+            error!("comparing with other servers failed");
+        }
+    }
+}
+
+/// Drops what nobody needs, whenever this server is the one that does: blobs that nothing
+/// names, and the logs of snapshots that were deleted.
+pub async fn clean(member: Membership) -> Infallible {
+    let lease = Arc::new(member.lease("cleaning"));
+    let work = async || loop {
+        sleep(CLEANING_LOOK).await;
+        let (replica, lease) = (Arc::clone(&member.replica), Arc::clone(&lease));
+        let cleaned = spawn_blocking(move || clean_once(&replica, &lease));
+        if cleaned.await.is_err() {
+            error!("dropping what nobody needs failed");
+        }
+    };
+    lease.while_held(work).await
+}
+
+fn clean_once(replica: &Replica, lease: &Lease) {
+    match replica.drop_orphans() {
+        Ok(0) => {}
+        Ok(dropped) => info!(dropped, "dropped blobs that nothing needs"),
+        Err(error) => warn!(%error, "blobs that nothing needs are kept"),
+    }
+    let names = match replica.discover() {
+        Ok(names) => names,
+        Err(error) => return warn!(%error, "logs of deleted snapshots are kept"),
+    };
+    for name in names {
+        match replica.remove_deleted(&name, || lease.is_held()) {
+            Ok(false) => {}
+            Ok(true) => info!(snapshot = name, "removed the log of a deleted snapshot"),
+            Err(error) => warn!(snapshot = name, %error, "the log of a deleted snapshot is kept"),
+        }
+    }
 }

@@ -1,0 +1,206 @@
+//! What the server shows: its log, the admin port, traces of calls, and the
+//! decision log.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use http::Uri;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::EnvFilter;
+
+use super::values::count;
+use crate::decision_log::{FileSettings, Settings};
+
+/// What is logged, and how. Logs go to standard error.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Logging")]
+pub struct LogSettings {
+    /// How log lines look: `auto` is `human` on a terminal, else `json`.
+    #[arg(
+        long,
+        env = "EVENKEEL_LOG_FORMAT",
+        value_name = "FORMAT",
+        value_enum,
+        default_value_t = LogFormat::Auto
+    )]
+    pub log_format: LogFormat,
+
+    /// Least important level to log: error, warn, info, debug, trace or off.
+    ///
+    /// Or a list with levels for parts of the program, such as
+    /// `info,h2=debug`. The default is the value of RUST_LOG, or `info`.
+    #[arg(
+        long,
+        env = "EVENKEEL_LOG_LEVEL",
+        value_name = "FILTER",
+        value_parser = parse_filter
+    )]
+    pub log_level: Option<String>,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// `human` on a terminal, else `json`.
+    Auto,
+    /// One line of text, coloured on a terminal.
+    Human,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Checks a log filter. A bare word must be a level: otherwise a misspelt
+/// level would name a part of the program that does not exist, and silence
+/// all others.
+pub fn parse_filter(text: &str) -> Result<String, String> {
+    for part in text.split(',') {
+        let bare = !part.contains(['=', '[']);
+        if bare && part.trim().parse::<LevelFilter>().is_err() {
+            return Err(format!("{part:?} is not a level"));
+        }
+    }
+    EnvFilter::try_new(text).map_err(|error| error.to_string())?;
+    Ok(text.to_owned())
+}
+
+/// The admin port.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Operation")]
+pub struct AdminSettings {
+    /// Address and port to serve metrics and probes on over HTTP; port 0
+    /// takes a free one. Off by default.
+    ///
+    /// It answers /metrics, /livez, /readyz, /debug/snapshot and
+    /// /debug/log-level on its own thread, in plain HTTP and without
+    /// authentication. It shows names and sizes of snapshots, never their
+    /// contents. Only callers on this machine can change anything. The bound
+    /// address is logged as "admin listening".
+    #[arg(long, env = "EVENKEEL_ADMIN_LISTEN", value_name = "ADDRESS")]
+    pub admin_listen: Option<SocketAddr>,
+
+    /// Snapshots with their own label in the metrics.
+    ///
+    /// Those of --expect-snapshot come first, then the largest. The others
+    /// share the label "(others)".
+    #[arg(
+        long,
+        env = "EVENKEEL_METRICS_SNAPSHOTS",
+        value_name = "COUNT",
+        default_value_t = 50,
+        value_parser = count
+    )]
+    pub metrics_snapshots: usize,
+}
+
+/// Traces of calls.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Operation")]
+pub struct TraceSettings {
+    /// Send traces of calls to this OpenTelemetry collector, over OTLP/gRPC.
+    ///
+    /// For example http://localhost:4317. Off by default. A call with a
+    /// `traceparent` becomes part of its caller's trace. Attributes of the
+    /// sender come from OTEL_RESOURCE_ATTRIBUTES.
+    #[arg(
+        long,
+        env = "EVENKEEL_OTLP_ENDPOINT",
+        value_name = "URL",
+        value_parser = collector
+    )]
+    pub otlp_endpoint: Option<Uri>,
+
+    /// Share of the calls without a `traceparent` to trace, from 0 to 1.
+    ///
+    /// For other calls the caller decides. A span takes as long as a short
+    /// decision. Spans that the collector does not accept are dropped.
+    #[arg(
+        long,
+        env = "EVENKEEL_TRACE_RATIO",
+        value_name = "RATIO",
+        default_value_t = 1.0,
+        value_parser = ratio
+    )]
+    pub trace_ratio: f64,
+}
+
+fn collector(text: &str) -> Result<Uri, &'static str> {
+    match text.parse::<Uri>() {
+        Ok(uri) if uri.scheme_str() == Some("http") && uri.authority().is_some() => Ok(uri),
+        _ => Err("expected http://HOST:PORT"),
+    }
+}
+
+fn ratio(text: &str) -> Result<f64, &'static str> {
+    match text.parse() {
+        Ok(ratio) if (0.0..=1.0).contains(&ratio) => Ok(ratio),
+        _ => Err("expected a number from 0 to 1"),
+    }
+}
+
+/// Where decisions are logged, and how many of them.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Decision log")]
+pub struct DecisionLogSettings {
+    /// Log decisions to this file, one JSON object per line.
+    ///
+    /// The log holds the questions, with labels of pods and names of nodes,
+    /// and the answers in brief. `evenkeel replay` repeats the decisions.
+    #[arg(long, env = "EVENKEEL_DECISION_LOG", value_name = "FILE")]
+    pub decision_log: Option<PathBuf>,
+
+    /// Share of the decisions to log: more than 0, up to 1.
+    ///
+    /// A logged decision takes some 40 % more CPU. The default keeps that
+    /// below 10 % of the whole.
+    #[arg(
+        long,
+        env = "EVENKEEL_DECISION_LOG_SAMPLE",
+        value_name = "RATE",
+        default_value_t = 0.1,
+        value_parser = rate
+    )]
+    pub decision_log_sample: f64,
+
+    /// Size in bytes at which a new file begins.
+    ///
+    /// FILE becomes FILE.1, FILE.1 becomes FILE.2, and so on.
+    #[arg(
+        long,
+        env = "EVENKEEL_DECISION_LOG_MAX_BYTES",
+        value_name = "BYTES",
+        default_value_t = 100 << 20,
+        value_parser = count
+    )]
+    pub decision_log_max_bytes: usize,
+
+    /// How many files to keep, including the current one.
+    #[arg(
+        long,
+        env = "EVENKEEL_DECISION_LOG_MAX_FILES",
+        value_name = "COUNT",
+        default_value_t = 5,
+        value_parser = count
+    )]
+    pub decision_log_max_files: usize,
+}
+
+impl DecisionLogSettings {
+    /// What to log, if anything.
+    pub fn settings(&self) -> Option<Settings> {
+        Some(Settings {
+            files: FileSettings {
+                path: self.decision_log.clone()?,
+                max_bytes: self.decision_log_max_bytes as u64,
+                max_files: self.decision_log_max_files,
+            },
+            sample: self.decision_log_sample,
+        })
+    }
+}
+
+fn rate(text: &str) -> Result<f64, &'static str> {
+    match text.parse() {
+        Ok(rate) if rate > 0.0 && rate <= 1.0 => Ok(rate),
+        _ => Err("expected a number above 0, up to 1"),
+    }
+}

@@ -1,0 +1,110 @@
+//! Parts of the server with a few figures each: the account of what clients make
+//! grow, the decision log, the state directory, and certificates.
+
+use std::fmt;
+use std::sync::atomic::Ordering;
+
+use prometheus_client::encoding::DescriptorEncoder;
+
+use super::family::{Family, bytes, plain, seconds};
+use crate::account::{Account, Part};
+use crate::decision_log::DecisionLog;
+use crate::server::telemetry::counts::SecurityCounts;
+use crate::store::StoreCounts;
+
+const ACCOUNTED: Family = bytes(
+    "accounted_memory",
+    "Memory that clients made the process hold, by part; the sum stays within max-memory-bytes",
+);
+const NOT_ACCOUNTED: Family = plain(
+    "memory_refusals",
+    "Requests refused because of max-memory-bytes",
+);
+
+const LOGGED: Family = plain("decisions_logged", "Decisions written to the decision log");
+const DROPPED: Family = plain(
+    "decisions_not_logged",
+    "Decisions that should be logged but are not: too many at once, or the file cannot be written",
+);
+const LOG_ERRORS: Family = plain(
+    "decision_log_errors",
+    "Attempts to open, write or rotate the decision log that failed",
+);
+const WRITTEN: Family = bytes("decision_log_written", "Bytes written to the decision log");
+
+const COMMITS: Family = plain("store_commits", "Transactions of the state directory");
+const COMMIT_TIME: Family = seconds("store_commit", "Time that its transactions took");
+const NOT_STORED: Family = plain(
+    "store_refusals",
+    "Calls that were refused because the disk was full",
+);
+const SIZE: Family = bytes("store_size", "Bytes of the state on the disk");
+const WRITABLE: Family = plain(
+    "store_writable",
+    "1 when the state directory could be written when that was last tried",
+);
+const LOST: Family = plain(
+    "store_lost_commits",
+    "Commits that the state directory had lost when it was opened",
+);
+const RESTORE_TIME: Family = seconds(
+    "store_restore",
+    "Time that restoring the state took at the start",
+);
+
+const RELOADS: Family = plain(
+    "security_reloads",
+    "Changed certificates and access rules: in use since (ok), or bad and not in use (failed)",
+);
+const HANDSHAKES: Family = plain(
+    "tls_handshakes_failed",
+    "TLS handshakes that failed or took too long",
+);
+const EXPIRES: Family = seconds(
+    "tls_certificate_expiry",
+    "When the certificate in use ends, since 1970; absent without TLS",
+);
+
+/// Writes the account of the process.
+pub(super) fn account(encoder: &mut DescriptorEncoder<'_>, account: &Account) -> fmt::Result {
+    let parts = Part::ALL.map(|part| ([("part", part.as_str())], account.used_by(part)));
+    ACCOUNTED.gauges(encoder, parts)?;
+    NOT_ACCOUNTED.counter(encoder, account.refused() as u64)
+}
+
+/// Writes the decision log's counts.
+pub(super) fn decision_log(encoder: &mut DescriptorEncoder<'_>, log: &DecisionLog) -> fmt::Result {
+    let counts = log.counts();
+    LOGGED.counter(encoder, counts.logged)?;
+    DROPPED.counter(encoder, counts.dropped)?;
+    LOG_ERRORS.counter(encoder, counts.write_errors)?;
+    WRITTEN.counter(encoder, counts.bytes)
+}
+
+/// Writes the counts of a state directory.
+pub(super) fn store(encoder: &mut DescriptorEncoder<'_>, counts: &StoreCounts) -> fmt::Result {
+    let figures = counts.figures();
+    COMMITS.counter(encoder, figures.commits)?;
+    COMMIT_TIME.counter(encoder, figures.commit_time.as_secs_f64())?;
+    NOT_STORED.counter(encoder, figures.refused_for_space)?;
+    WRITABLE.gauge(encoder, i64::from(figures.is_writable))?;
+    LOST.gauge(encoder, figures.lost_commits)?;
+    SIZE.gauge(encoder, figures.bytes)?;
+    RESTORE_TIME.gauge(encoder, figures.restore_time.as_secs_f64())
+}
+
+/// Writes what is counted of certificates, rules and handshakes.
+pub(super) fn security(
+    encoder: &mut DescriptorEncoder<'_>,
+    counts: &SecurityCounts,
+) -> fmt::Result {
+    let reloads = [("ok", &counts.reloads), ("failed", &counts.failed_reloads)];
+    let reloads =
+        reloads.map(|(result, count)| ([("result", result)], count.load(Ordering::Relaxed)));
+    RELOADS.counters(encoder, reloads)?;
+    HANDSHAKES.counter(encoder, counts.failed_handshakes.load(Ordering::Relaxed))?;
+    match counts.certificate_expires.load(Ordering::Relaxed) {
+        0 => Ok(()),
+        at => EXPIRES.gauge(encoder, at),
+    }
+}
