@@ -14,7 +14,7 @@ use tokio::runtime::Builder;
 use super::backend::{Client, rpc};
 use crate::explain::number;
 use crate::kubernetes::{
-    ApiResource, ClusterClient, ClusterFeed, DefaultsSource, ListProgress, Selection, SnapshotSink,
+    ApiResource, ClusterClient, ClusterFeed, DefaultsSource, ListProgress, Reads, SnapshotSink,
     Target,
 };
 use crate::manifest::{LoadedObjects, ObjectName, WorkloadFinder, WorkloadPod};
@@ -63,7 +63,7 @@ impl ClusterArgs {
 
     /// Finds the cluster; nothing is asked of it yet.
     pub(crate) async fn connect(&self) -> Result<ClusterClient> {
-        Ok(self.target().connect().await?)
+        Ok(self.target().connect(Reads::WholeObjects).await?)
     }
 
     /// Which cluster is meant.
@@ -131,7 +131,7 @@ pub(crate) async fn find(cluster: &ClusterClient, name: &ObjectName) -> Result<W
     let namespace = name.namespace.as_deref().unwrap_or_default();
     let resource = resource(kind)?;
     let text = cluster.get(resource, namespace, &name.name).await?;
-    let text = text.with_context(|| format!("cluster {} has no {name}", cluster.name()))?;
+    let text = text.with_context(|| format!("cluster {} has no {name}", cluster.name))?;
     let mut finder = WorkloadFinder::in_cluster(name.clone());
     let source = cluster.source();
     finder.offer_json(&text, &source)?;
@@ -163,18 +163,13 @@ pub(crate) async fn pages(
     namespace: Option<&str>,
     labels: &str,
 ) -> Result<Vec<String>> {
-    let selection = Selection {
-        namespace: namespace.map(str::to_owned),
-        labels: labels.to_owned(),
-        ..Default::default()
-    };
     let bar = bar(cluster);
     let keep = |pages: &mut Vec<String>, text| {
         pages.push(text);
         Ok(())
     };
     let mut told = |progress| tell(&bar, progress);
-    let listed = cluster.list(resource, &selection, &mut told, Vec::new, keep);
+    let listed = cluster.list(resource, namespace, labels, &mut told, Vec::new, keep);
     let listed = listed.await;
     bar.finish_and_clear();
     Ok(listed?)
@@ -184,7 +179,7 @@ pub(crate) async fn pages(
 fn bar(cluster: &ClusterClient) -> ProgressBar {
     let style = ProgressStyle::with_template("{spinner} {prefix}: {msg}");
     let bar = ProgressBar::new_spinner().with_style(style.expect("the template is valid"));
-    bar.set_prefix(format!("listing cluster {}", cluster.name()));
+    bar.set_prefix(format!("listing cluster {}", cluster.name));
     bar.enable_steady_tick(TICK);
     bar
 }

@@ -117,7 +117,7 @@ impl SnapshotSource {
         let in_namespace = |own: &str| name.clone().or_in(namespace.unwrap_or(own));
         if self.asks_cluster() {
             let cluster = self.connect().await?;
-            let name = in_namespace(cluster.namespace());
+            let name = in_namespace(&cluster.namespace);
             // What is misspelt is said before thousands of pods are listed.
             let pod = cluster::find(&cluster, &name).await?;
             return Ok((self.open_cluster(&cluster).await?, pod));
@@ -158,7 +158,7 @@ impl SnapshotSource {
     pub(super) async fn connect(&self) -> Result<ClusterClient> {
         let cluster = self.cluster.connect().await?;
         // Whoever asks twice asks the same one.
-        let names = (cluster.name().to_owned(), cluster.namespace().to_owned());
+        let names = (cluster.name.clone(), cluster.namespace.clone());
         let _ = self.context_names.set(names);
         Ok(cluster)
     }

@@ -83,7 +83,7 @@ impl DefaultsSource {
                 key,
             } => {
                 let text = cluster.get(&CONFIG_MAPS, &namespace, &name).await?;
-                let place = format!("configmap {namespace}/{name} of {}", cluster.name());
+                let place = format!("configmap {namespace}/{name} of {}", cluster.name);
                 of_config_map(text, place, &key, &cluster)
             }
         }

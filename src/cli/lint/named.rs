@@ -91,7 +91,7 @@ impl NamedObjects {
         }
         state.cluster = state.cluster.clone().asked();
         let cluster = state.connect().await?;
-        let own = || cluster.namespace().to_owned();
+        let own = || cluster.namespace.clone();
         self.namespace.get_or_insert_with(own);
         let labels = self
             .selector
