@@ -126,7 +126,7 @@ impl ClusterFeed {
     /// List, replace, then watch, until something breaks.
     async fn keep_right(&mut self, pauses: &mut Pauses) -> Result<Infallible, Broken> {
         let cluster = self.target.clone().connect(Reads::Decisions).await?;
-        let defaults = self.defaults.clone().read(cluster.clone()).await?;
+        let defaults = self.defaults.read(&cluster).await?;
         let (to, mut events) = mpsc::channel(AT_ONCE);
         // Dropped with this call, and then nobody is asked any more.
         let mut tasks = JoinSet::new();

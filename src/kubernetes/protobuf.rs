@@ -125,15 +125,10 @@ impl Envelope {
         if self.kind().0 != "Status" {
             return Ok(None);
         }
-        let Status {
-            status,
-            message,
-            reason,
-            code,
-        } = Status::decode(self.raw.clone())?;
+        let it = Status::decode(self.raw.clone())?;
         let json = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {},
-            "status": status, "message": message, "reason": reason, "code": code,
+            "status": it.status, "message": it.message, "reason": it.reason, "code": it.code,
         });
         Ok(Some(json.to_string()))
     }

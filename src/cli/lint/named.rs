@@ -58,7 +58,7 @@ impl FromStr for ObjectOrKind {
                 one: Some(one),
             });
         }
-        let kind = ObjectName::full_kind(text);
+        let kind = ObjectName::full_kind(text).to_owned();
         Ok(Self { kind, one: None })
     }
 }
