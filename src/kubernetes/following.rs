@@ -13,7 +13,7 @@ use super::pulse::Pulses;
 use super::resource::ApiResource;
 use super::sink::Undone;
 use super::watch::KindEvent;
-use crate::manifest::{InputSource, ListedObject};
+use crate::manifest::{InputSource, LeanValue};
 use crate::proto::v1::Change;
 use crate::server::FeedCounts;
 use crate::snapshot::{ObjectId, ObjectKind, metadata_mut, metadata_of};
@@ -132,7 +132,9 @@ impl<'a> FollowedKinds<'a> {
             }
             Ok(Event::Delete(watched)) => {
                 counts.event();
-                self.delete(kind, &watched.object);
+                let [namespace, name, uid] =
+                    ["namespace", "name", "uid"].map(|field| watched.object.metadata(field));
+                self.remove(kind, namespace, name, uid);
                 self.recovered(kind);
             }
             Err(error) => self.failed(kind, &error),
@@ -145,12 +147,7 @@ impl<'a> FollowedKinds<'a> {
         found.expect("all kinds are there from the start")
     }
 
-    fn put(
-        &mut self,
-        kind: ObjectKind,
-        object: ListedObject,
-        is_event: bool,
-    ) -> Result<(), Broken> {
+    fn put(&mut self, kind: ObjectKind, object: LeanValue, is_event: bool) -> Result<(), Broken> {
         let created = object.metadata("creationTimestamp").to_owned();
         let name = [object.metadata("namespace"), object.metadata("name")].map(str::to_owned);
         let mut object = match object.decode(kind, &self.source) {
@@ -159,7 +156,7 @@ impl<'a> FollowedKinds<'a> {
                 self.counts.of(kind.as_str()).left_out();
                 warn!(%error, "an object is left out");
                 let [namespace, name] = &name;
-                self.remove(kind, namespace, name, String::new());
+                self.remove(kind, namespace, name, "");
                 return Ok(());
             }
         };
@@ -193,14 +190,8 @@ impl<'a> FollowedKinds<'a> {
         }
     }
 
-    fn delete(&mut self, kind: ObjectKind, object: &ListedObject) {
-        let uid = object.metadata("uid").to_owned();
-        let (namespace, name) = (object.metadata("namespace"), object.metadata("name"));
-        self.remove(kind, namespace, name, uid);
-    }
-
     /// Deletes what has this name, if the snapshot has it.
-    fn remove(&mut self, kind: ObjectKind, namespace: &str, name: &str, uid: String) {
+    fn remove(&mut self, kind: ObjectKind, namespace: &str, name: &str, uid: &str) {
         self.left_out.forget(kind, namespace, name);
         if self.kind(kind).known.forget(namespace, name) {
             let gone = reference(kind, namespace, name, uid);
@@ -319,7 +310,7 @@ impl<'a> FollowedKinds<'a> {
             warn!(kind = kind.as_str(), %namespace, %name, why, "an object is left out");
             if metadata_of(&object).is_some() {
                 let hash = self.kind(*kind).known.hash_of(&object);
-                let held = reference(*kind, namespace, name, String::new());
+                let held = reference(*kind, namespace, name, "");
                 self.pending.delete(held);
                 self.left_out.insert(key, hash);
             }

@@ -68,7 +68,7 @@ impl SentObjects {
         // The list names all that there are, so whatever has the name is gone.
         let named = gone.map(|(key, _)| {
             let (namespace, name) = key.split_once('/').unwrap_or(("", &key));
-            reference(kind, namespace, name, String::new())
+            reference(kind, namespace, name, "")
         });
         named.collect()
     }

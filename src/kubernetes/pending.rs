@@ -23,13 +23,13 @@ pub(super) fn reference(
     kind: ObjectKind,
     namespace: &str,
     name: &str,
-    uid: String,
+    uid: &str,
 ) -> ObjectReference {
     ObjectReference {
         kind: kind.as_str().to_owned(),
         namespace: namespace.to_owned(),
         name: name.to_owned(),
-        uid,
+        uid: uid.to_owned(),
     }
 }
 

@@ -16,7 +16,7 @@ use tokio::time::sleep;
 use super::connection::ClusterClient;
 use super::error::{ApiRequest, Error};
 use super::resource::ApiResource;
-use crate::manifest::ListedObject;
+use crate::manifest::LeanValue;
 use crate::server::ListReason;
 use crate::snapshot::ObjectKind;
 
@@ -37,12 +37,12 @@ pub(super) struct Watched {
     /// Has the resource version, and nothing else.
     meta: ObjectMeta,
     /// The object.
-    pub(super) object: ListedObject,
+    pub(super) object: LeanValue,
 }
 
 impl<'de> Deserialize<'de> for Watched {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        let object = ListedObject::deserialize(input)?;
+        let object = LeanValue::deserialize(input)?;
         let version = object.metadata("resourceVersion");
         Ok(Self {
             meta: ObjectMeta {

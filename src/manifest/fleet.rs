@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::error::ManifestError;
-use super::item::{Item, describe, metadata, text};
+use super::item::{Item, describe, text};
 use super::source::InputSource;
 use crate::proto::v1::{Node, NodeSelectorTerm, Pod, TopologySpreadConstraint};
 
@@ -49,9 +49,8 @@ pub(crate) struct Preference {
     pub(crate) term: Option<NodeSelectorTerm>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-#[derive(Default)]
 struct PolicyFields {
     placement_type: String,
     cluster_names: Vec<String>,
@@ -216,7 +215,7 @@ fn pod(
     terms: Vec<Option<NodeSelectorTerm>>,
     source: &InputSource,
 ) -> Result<Pod, ManifestError> {
-    let metadata = metadata(&item.value);
+    let metadata = &item.value["metadata"];
     let name = text(metadata, "name");
     let mut spec = json!({ "tolerations": fields.tolerations });
     // One term that matches every cluster makes the others irrelevant.

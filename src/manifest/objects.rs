@@ -89,7 +89,7 @@ pub(crate) fn read_objects(
 ) -> Result<LoadedObjects, ManifestError> {
     progress.set_length(sources.iter().filter_map(InputSource::size_bytes).sum());
     let mut reader = Reader::default();
-    for (index, source) in sources.iter().enumerate() {
+    for (index, source) in (0..).zip(&sources) {
         for_each_item(source, index, progress, &mut |item| {
             if let Some(finder) = &mut finder {
                 finder.offer(&item, source);

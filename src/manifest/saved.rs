@@ -4,7 +4,7 @@
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use serde_json::{Value, json};
 
-use super::item::{OWN_API_VERSION, metadata, text};
+use super::item::{OWN_API_VERSION, text};
 use crate::api::ExportSum;
 use crate::proto::v1::{Change, DefaultConstraints, ExportSummary};
 
@@ -41,7 +41,7 @@ impl SavedOrigin {
 
     /// The one that an item is, if it is one.
     pub(super) fn of_item(value: &Value) -> Option<Self> {
-        let metadata = metadata(value);
+        let metadata = &value["metadata"];
         let is_one = text(value, "kind") == SAVED_KIND;
         is_one.then_some(Self {
             snapshot: text(metadata, "name").to_owned(),

@@ -224,8 +224,7 @@ impl LintCommand {
         let unread_text = read.err().and_then(|error| unread(source, &error, text));
         linted.findings.extend(unread_text);
         for part in &parts {
-            let mut templates: Vec<Template> = Vec::new();
-            let read = part.for_each_template(source, &mut |template| templates.push(template));
+            let (mut templates, read) = part.templates(source);
             let unread_part = read.err().and_then(|e| unread(source, &e, text));
             linted.findings.extend(unread_part);
             let file = PartOf {
