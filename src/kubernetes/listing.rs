@@ -8,7 +8,7 @@ use serde::de::IgnoredAny;
 use super::connection::ClusterClient;
 use super::error::Error;
 use super::resource::ApiResource;
-use crate::manifest::{InputSource, LoadedObjects, ManifestError, ObjectPages};
+use crate::manifest::{InputSource, LoadedObjects, ManifestError, ObjectReader};
 
 /// Objects in a page, as many as kubectl asks for.
 const PAGE: u32 = 500;
@@ -54,13 +54,11 @@ impl ClusterClient {
     pub(crate) async fn load(&self, progress: OnProgress<'_>) -> Result<LoadedObjects, Error> {
         let mut all = LoadedObjects::default();
         for resource in ApiResource::read_by_decisions() {
-            let new = || ObjectPages::of(self.source());
-            let listed = self
-                .list(resource, None, "", progress, new, |pages, text| {
-                    pages.read(&text)
-                })
-                .await?;
-            all.append(listed.finish());
+            let new = || ObjectReader::of(vec![self.source()]);
+            let listed = self.list(resource, None, "", progress, new, |reader, text| {
+                reader.read_page(&text)
+            });
+            all.append(listed.await?.objects);
         }
         Ok(all)
     }

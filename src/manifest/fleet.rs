@@ -1,7 +1,7 @@
 //! KubeFleet's objects: clusters, and placements with their policy.
 
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::error::ManifestError;
 use super::item::{Item, describe, text};
@@ -258,15 +258,14 @@ fn node_term(
     let Some(selector) = &term.label_selector else {
         return Ok(None);
     };
-    let none = Map::new();
-    let pairs = selector.get("matchLabels").and_then(Value::as_object);
-    let mut expressions: Vec<Value> = pairs
-        .unwrap_or(&none)
-        .iter()
-        .map(|(key, value)| json!({ "key": key, "operator": "In", "values": [value] }))
-        .collect();
-    let more = selector.get("matchExpressions").and_then(Value::as_array);
-    expressions.extend(more.into_iter().flatten().cloned());
+    let pairs = selector["matchLabels"].as_object().into_iter().flatten();
+    let pairs =
+        pairs.map(|(key, value)| json!({ "key": key, "operator": "In", "values": [value] }));
+    let more = selector["matchExpressions"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let expressions: Vec<Value> = pairs.chain(more.cloned()).collect();
     if expressions.is_empty() {
         return Ok(None);
     }

@@ -38,7 +38,7 @@ pub(crate) use lean::LeanValue;
 pub(crate) use list_file::ListFile;
 pub(crate) use naming::ObjectName;
 pub(crate) use object::object_name;
-pub(crate) use objects::{LoadedObjects, ObjectPages, read_objects};
+pub(crate) use objects::{LoadedObjects, ObjectReader, read_objects};
 pub(crate) use part::ObjectText;
 pub(crate) use parts::split;
 pub(crate) use positions::Positions;
