@@ -39,7 +39,6 @@ pub(crate) use list_file::ListFile;
 pub(crate) use naming::ObjectName;
 pub(crate) use object::object_name;
 pub(crate) use objects::{LoadedObjects, ObjectReader, read_objects};
-pub(crate) use part::ObjectText;
 pub(crate) use parts::split;
 pub(crate) use positions::Positions;
 pub(crate) use saved::SavedOrigin;
