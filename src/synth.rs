@@ -123,14 +123,13 @@ impl SyntheticCluster {
     /// A node by number.
     pub fn node(&self, index: usize) -> v1::Node {
         let name = node_name(index);
-        let mut labels = BTreeMap::from([
+        let size = instance_type(index);
+        let labels = [
             (HOSTNAME_KEY, name.clone()),
             (ZONE_KEY, format!("zone-{:03}", self.zone(index))),
             (RACK_KEY, format!("rack-{:04}", index / RACK_NODES)),
-        ]);
-        let size = instance_type(index);
-        labels.insert(INSTANCE_TYPE_KEY, INSTANCE_TYPES[size].0.to_owned());
-        let labels = labels.into_iter().map(|(k, v)| (k.to_owned(), v));
+            (INSTANCE_TYPE_KEY, INSTANCE_TYPES[size].0.to_owned()),
+        ];
         let is_tainted = self.shape.taint_every > 0
             && index % self.shape.taint_every == self.shape.taint_every - 1;
         let taint = is_tainted.then(|| v1::Taint {
@@ -141,7 +140,7 @@ impl SyntheticCluster {
         v1::Node {
             metadata: Some(v1::ObjectMeta {
                 name,
-                labels: labels.collect(),
+                labels: labels.map(|(k, v)| (k.to_owned(), v)).into(),
                 ..Default::default()
             }),
             spec: Some(v1::NodeSpec {

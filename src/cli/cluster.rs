@@ -14,8 +14,7 @@ use tokio::runtime::Builder;
 use super::backend::Client;
 use crate::explain::number;
 use crate::kubernetes::{
-    ApiResource, ClusterClient, ClusterFeed, DefaultsSource, ListProgress, Selection, SnapshotSink,
-    Target,
+    ApiResource, ClusterClient, ClusterFeed, DefaultsSource, ListProgress, SnapshotSink, Target,
 };
 use crate::manifest::{LoadedObjects, ObjectName, WorkloadFinder, WorkloadPod};
 use crate::snapshot::{ObjectKind, OwnerKind};
@@ -116,7 +115,7 @@ pub(crate) async fn find(cluster: &ClusterClient, name: &ObjectName) -> Result<W
     let namespace = name.namespace.as_deref().unwrap_or_default();
     let resource = resource(kind)?;
     let text = cluster.get(resource, namespace, &name.name).await?;
-    let text = text.with_context(|| format!("cluster {} has no {name}", cluster.name()))?;
+    let text = text.with_context(|| format!("cluster {} has no {name}", cluster.name))?;
     let mut finder = WorkloadFinder::in_cluster(name.clone());
     let source = cluster.source();
     finder.offer_json(&text, &source)?;
@@ -148,18 +147,13 @@ pub(crate) async fn pages(
     namespace: Option<&str>,
     labels: &str,
 ) -> Result<Vec<String>> {
-    let selection = Selection {
-        namespace: namespace.map(str::to_owned),
-        labels: labels.to_owned(),
-        ..Default::default()
-    };
     let bar = bar(cluster);
     let keep = |pages: &mut Vec<String>, text| {
         pages.push(text);
         Ok(())
     };
     let mut told = |progress| tell(&bar, progress);
-    let listed = cluster.list(resource, &selection, &mut told, Vec::new, keep);
+    let listed = cluster.list(resource, namespace, labels, &mut told, Vec::new, keep);
     let listed = listed.await;
     bar.finish_and_clear();
     Ok(listed?)
@@ -169,7 +163,7 @@ pub(crate) async fn pages(
 fn bar(cluster: &ClusterClient) -> ProgressBar {
     let style = ProgressStyle::with_template("{spinner} {prefix}: {msg}");
     let bar = ProgressBar::new_spinner().with_style(style.expect("the template is valid"));
-    bar.set_prefix(format!("listing cluster {}", cluster.name()));
+    bar.set_prefix(format!("listing cluster {}", cluster.name));
     bar.enable_steady_tick(TICK);
     bar
 }

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::args;
 use super::exit::Exit;
-use crate::kubernetes::{ClusterFeed, DefaultsSource, SnapshotSink, Target};
+use crate::kubernetes::{ClusterFeed, DefaultsSource, Reads, SnapshotSink, Target};
 use crate::server::config::LogFormat;
 use crate::server::logging;
 
@@ -52,7 +52,7 @@ impl FeedCluster {
             context: self.context,
         };
         // What cannot get better by itself is an error at once.
-        target.clone().connect().await?;
+        target.clone().connect(Reads::WholeObjects).await?;
         let snapshot = self.name.snapshot;
         let counts = ClusterFeed::counts_of(&snapshot);
         let sink = SnapshotSink::new(client.rpc(), &snapshot);

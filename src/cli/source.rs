@@ -16,7 +16,7 @@ use super::endpoint::Endpoint;
 use super::input::{self, Input};
 use super::render::Provenance;
 use super::stored;
-use crate::kubernetes::ClusterClient;
+use crate::kubernetes::{ClusterClient, Reads};
 use crate::limits::NodeNames;
 use crate::manifest::{LoadedObjects, ObjectName, WorkloadFinder, WorkloadPod};
 use crate::matching::names;
@@ -101,7 +101,7 @@ impl SnapshotSource {
         let in_namespace = |own: &str| name.clone().or_in(namespace.unwrap_or(own));
         if self.asks_cluster() {
             let cluster = self.connect().await?;
-            let name = in_namespace(cluster.namespace());
+            let name = in_namespace(&cluster.namespace);
             // What is misspelt is said before thousands of pods are listed.
             let pod = cluster::find(&cluster, &name).await?;
             return Ok((self.open_cluster(&cluster).await?, pod));
@@ -144,9 +144,9 @@ impl SnapshotSource {
 
     /// Finds the cluster.
     pub(super) async fn connect(&self) -> Result<ClusterClient> {
-        let cluster = self.cluster.target().connect().await?;
+        let cluster = self.cluster.target().connect(Reads::WholeObjects).await?;
         // Whoever asks twice asks the same one.
-        let names = (cluster.name().to_owned(), cluster.namespace().to_owned());
+        let names = (cluster.name.clone(), cluster.namespace.clone());
         let _ = self.context_names.set(names);
         Ok(cluster)
     }

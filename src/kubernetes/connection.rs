@@ -9,10 +9,11 @@ use futures::future::BoxFuture;
 use kube::Client;
 use kube::client::ClientBuilder;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use tower::layer::layer_fn;
 
 use super::error::{ApiRequest, Error};
-use super::protobuf::PreferProtobuf;
-use super::pulse::Pulses;
+use super::protobuf::Translating;
+use super::pulse::{Listening, Pulses};
 use super::resource::ApiResource;
 use crate::visible::causes;
 
@@ -36,21 +37,25 @@ pub(crate) struct Target {
 
 /// What a client reads of the objects that it lists.
 #[derive(Debug, Clone, Copy)]
-enum Reads {
+pub(crate) enum Reads {
     /// All of their text.
     WholeObjects,
-    /// What decisions read.
+    /// What decisions read, which it watches too.
     Decisions,
 }
 
 /// A cluster, with a client of its API server.
 #[derive(Clone)]
 pub(crate) struct ClusterClient {
-    client: Client,
-    pulses: Pulses,
-    name: String,
+    /// The client of its API server.
+    pub(super) client: Client,
+    /// When its watches were last heard.
+    pub(super) pulses: Pulses,
+    /// The context that it comes from; `in-cluster` for the one around this pod.
+    pub(crate) name: String,
     address: String,
-    namespace: String,
+    /// The namespace of the context; `default` when it has none.
+    pub(crate) namespace: String,
 }
 
 impl Target {
@@ -59,21 +64,13 @@ impl Target {
     ///
     /// # Errors
     /// What is wrong with the kubeconfig, or that there is none.
-    pub(crate) async fn connect(self) -> Result<ClusterClient, Error> {
-        self.connect_for(Reads::WholeObjects).await
-    }
-
-    /// As [`Self::connect`], to list and watch what decisions read.
-    ///
-    /// # Errors
-    /// Those of [`Self::connect`].
-    pub(super) async fn connect_to_watch(self) -> Result<ClusterClient, Error> {
-        self.connect_for(Reads::Decisions).await
-    }
-
-    async fn connect_for(self, reads: Reads) -> Result<ClusterClient, Error> {
+    pub(crate) async fn connect(self, reads: Reads) -> Result<ClusterClient, Error> {
         let file = self.file();
-        let kubeconfig = match self.read() {
+        let kubeconfig = match &self.kubeconfig {
+            Some(path) => Kubeconfig::read_from(path),
+            None => Kubeconfig::read(),
+        };
+        let kubeconfig = match kubeconfig {
             Ok(kubeconfig) => kubeconfig,
             Err(error) if self.kubeconfig.is_none() && is_missing(&error) => {
                 let config = self.in_cluster(file)?;
@@ -86,57 +83,45 @@ impl Target {
             context: Some(context.clone()),
             ..Default::default()
         };
-        let config = read_config(kubeconfig, options).await;
-        let config = config.map_err(|error| unusable(file, &error))?;
+        // Boxed where its types are known: of `kube`'s own future the compiler cannot
+        // tell later that it may change threads.
+        let config: BoxFuture<'static, _> =
+            Box::pin(async move { Config::from_custom_kubeconfig(kubeconfig, &options).await });
+        let config = config.await.map_err(|error| unusable(file, &error))?;
         ClusterClient::of(context, config, reads)
     }
 
     /// The context that is meant.
     fn context_in(&self, kubeconfig: &Kubeconfig, file: &str) -> Result<String, Error> {
         let file = file.to_owned();
-        let asked = self.context.clone();
-        let current = || kubeconfig.current_context.clone();
-        let known = || {
-            let names = kubeconfig.contexts.iter().map(|context| &*context.name);
-            match names.collect::<Vec<_>>().join(", ") {
-                none if none.is_empty() => "none".to_owned(),
-                names => names,
-            }
+        let names = kubeconfig.contexts.iter().map(|context| &*context.name);
+        let names: Vec<&str> = names.collect();
+        let known = match names.join(", ") {
+            none if none.is_empty() => "none".to_owned(),
+            names => names,
         };
-        let chosen = asked.or_else(current).filter(|name| !name.is_empty());
-        let Some(context) = chosen else {
-            return Err(Error::NoContext {
-                known: known(),
-                file,
-            });
-        };
-        if !kubeconfig.contexts.iter().any(|it| it.name == context) {
-            return Err(Error::UnknownContext {
-                known: known(),
+        let chosen = self
+            .context
+            .as_ref()
+            .or(kubeconfig.current_context.as_ref());
+        match chosen.filter(|name| !name.is_empty()).cloned() {
+            None => Err(Error::NoContext { file, known }),
+            Some(context) if names.contains(&&*context) => Ok(context),
+            Some(context) => Err(Error::UnknownContext {
                 file,
                 context,
-            });
-        }
-        Ok(context)
-    }
-
-    fn read(&self) -> Result<Kubeconfig, KubeconfigError> {
-        match &self.kubeconfig {
-            Some(path) => Kubeconfig::read_from(path),
-            None => Kubeconfig::read(),
+                known,
+            }),
         }
     }
 
     /// Which file is read, for a message.
     fn file(&self) -> String {
-        let named = self.kubeconfig.as_ref();
-        let named = named.map(|path| path.display().to_string());
-        let by_variable = || {
-            let value = env::var("KUBECONFIG").ok();
-            value.filter(|value| !value.is_empty())
-        };
-        let default = || "~/.kube/config".to_owned();
-        named.or_else(by_variable).unwrap_or_else(default)
+        if let Some(path) = &self.kubeconfig {
+            return path.display().to_string();
+        }
+        let by_variable = env::var("KUBECONFIG").ok().filter(|it| !it.is_empty());
+        by_variable.unwrap_or_else(|| "~/.kube/config".to_owned())
     }
 
     /// The cluster in which this process runs as a pod.
@@ -153,15 +138,6 @@ impl Target {
         }
         Config::incluster().map_err(|error| Error::ServiceAccount(causes(&error)))
     }
-}
-
-/// Boxed where its types are known: of `kube`'s own future the compiler cannot tell
-/// later that it may change threads.
-fn read_config(
-    kubeconfig: Kubeconfig,
-    options: KubeConfigOptions,
-) -> BoxFuture<'static, Result<Config, KubeconfigError>> {
-    Box::pin(async move { Config::from_custom_kubeconfig(kubeconfig, &options).await })
 }
 
 fn unusable(file: String, error: &KubeconfigError) -> Error {
@@ -196,37 +172,20 @@ impl ClusterClient {
             cluster: name.clone(),
             message: causes(&error),
         })?;
-        let client = client.with_layer(&pulses);
+        let client = client.with_layer(&layer_fn(|inner| Listening {
+            inner,
+            pulses: pulses.clone(),
+        }));
         Ok(Self {
             client: match reads {
                 Reads::WholeObjects => client.build(),
-                Reads::Decisions => client.with_layer(&PreferProtobuf).build(),
+                Reads::Decisions => client.with_layer(&layer_fn(Translating)).build(),
             },
             pulses,
             name,
             address: address.trim_end_matches('/').to_owned(),
             namespace,
         })
-    }
-
-    /// The context that it comes from; `in-cluster` for the one around this pod.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The namespace of the context; `default` when it has none.
-    pub(crate) fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
-    /// The client of its API server.
-    pub(super) fn client(&self) -> &Client {
-        &self.client
-    }
-
-    /// When its watches were last heard.
-    pub(super) fn pulses(&self) -> &Pulses {
-        &self.pulses
     }
 
     /// A question to its API server, for an error.

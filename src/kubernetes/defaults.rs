@@ -70,41 +70,30 @@ impl DefaultsSource {
     ///
     /// # Errors
     /// What is wrong with the file or the ConfigMap.
-    pub(super) async fn read(self, cluster: ClusterClient) -> Result<DefaultConstraints, Error> {
-        match self {
-            Self::System => Ok(manifest::system_default_constraints()),
+    pub(super) async fn read(&self, cluster: &ClusterClient) -> Result<DefaultConstraints, Error> {
+        let (namespace, name, key) = match self {
+            Self::System => return Ok(manifest::system_default_constraints()),
             Self::File(path) => {
                 let path = path.to_string_lossy();
-                Ok(manifest::read_default_constraints(&path)?)
+                return Ok(manifest::read_default_constraints(&path)?);
             }
             Self::ConfigMap {
                 namespace,
                 name,
                 key,
-            } => {
-                let text = cluster.get(&CONFIG_MAPS, &namespace, &name).await?;
-                let place = format!("configmap {namespace}/{name} of {}", cluster.name());
-                of_config_map(text, place, &key, &cluster)
-            }
-        }
+            } => (namespace, name, key),
+        };
+        let place = format!("configmap {namespace}/{name} of {}", cluster.name);
+        let missing = |what: String| {
+            let place = place.clone();
+            Error::Configuration { place, what }
+        };
+        let text = cluster.get(&CONFIG_MAPS, namespace, name).await?;
+        let text = text.ok_or_else(|| missing("there is none".to_owned()))?;
+        let read = serde_json::from_str::<ConfigMap>(&text);
+        let read = read.map_err(|error| cluster.source().not_json(&error))?;
+        let text = read.data.get(key);
+        let text = text.ok_or_else(|| missing(format!("it has no key {key}")))?;
+        Ok(manifest::default_constraints_in(text, &place)?)
     }
-}
-
-/// The default constraints under `key` of the ConfigMap whose JSON `text` is.
-fn of_config_map(
-    text: Option<String>,
-    place: String,
-    key: &str,
-    cluster: &ClusterClient,
-) -> Result<DefaultConstraints, Error> {
-    let missing = |what: String| {
-        let place = place.clone();
-        Error::Configuration { place, what }
-    };
-    let text = text.ok_or_else(|| missing("there is none".to_owned()))?;
-    let read = serde_json::from_str::<ConfigMap>(&text);
-    let read = read.map_err(|error| cluster.source().not_json(&error))?;
-    let text = read.data.get(key);
-    let text = text.ok_or_else(|| missing(format!("it has no key {key}")))?;
-    Ok(manifest::default_constraints_in(text, &place)?)
 }

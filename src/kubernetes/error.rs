@@ -1,6 +1,7 @@
 //! What can be wrong with a cluster, in words that say what to do about it.
 
 use super::resource::ApiResource;
+use super::sink::Undone;
 use crate::manifest::ManifestError;
 use crate::visible::causes;
 
@@ -134,10 +135,30 @@ impl ApiResource {
     fn rule(&self) -> String {
         format!(
             "{{apiGroups: [{:?}], resources: [{}], verbs: [get, list, watch]}}",
-            self.group(),
+            self.group_and_version().0,
             self.plural
         )
     }
+}
+
+/// Why a feed begins anew.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Broken {
+    /// The cluster cannot be found, or its default constraints cannot be read.
+    #[error(transparent)]
+    Cluster(#[from] Error),
+    /// The server did not do a step.
+    #[error("the snapshot cannot be fed: {0}")]
+    Undone(#[from] Undone),
+    /// The snapshot was deleted, or the server restarted.
+    #[error("the snapshot has another history")]
+    OtherHistory,
+    /// The lease was lost: another server feeds, or may.
+    #[error("another server may feed now")]
+    Superseded,
+    /// A list of one kind differs in more than goes into one batch.
+    #[error("{0} {1} changed while the watch was broken")]
+    TooManyChanges(usize, &'static str),
 }
 
 /// What was asked of an API server, for an error.
@@ -163,7 +184,8 @@ impl ApiRequest<'_> {
             error => Error::Unreachable {
                 cluster: self.cluster.to_owned(),
                 address: self.address.to_owned(),
-                cause: causes(error.source_of_call()),
+                // Its own words are those of its source with a type's name before them.
+                cause: causes(std::error::Error::source(error).unwrap_or(error)),
             },
         }
     }
@@ -207,17 +229,5 @@ impl ApiRequest<'_> {
     fn unauthorized(&self, message: String) -> Error {
         let cluster = self.cluster.to_owned();
         Error::Unauthorized { cluster, message }
-    }
-}
-
-/// The part of an error of `kube` that says something.
-trait SourceOfCall {
-    fn source_of_call(&self) -> &(dyn std::error::Error + 'static);
-}
-
-impl SourceOfCall for kube::Error {
-    /// Its own words are those of its source with a type's name before them.
-    fn source_of_call(&self) -> &(dyn std::error::Error + 'static) {
-        std::error::Error::source(self).unwrap_or(self)
     }
 }

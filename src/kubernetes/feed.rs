@@ -2,6 +2,7 @@
 //! whenever anything is in doubt.
 
 use std::convert::Infallible;
+use std::mem::take;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,15 +11,14 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tracing::{info, warn};
 
-use super::broken::Broken;
-use super::connection::{ClusterClient, Target};
+use super::connection::{ClusterClient, Reads, Target};
 use super::defaults::DefaultsSource;
+use super::error::Broken;
 use super::following::FollowedKinds;
-use super::left_out::LeftOut;
-use super::pauses::Pauses;
+use super::known::LeftOut;
 use super::resource::ApiResource;
 use super::sink::{SnapshotSink, Undone};
-use super::watch::{KindEvent, follow};
+use super::watch::{KindEvent, Pauses, follow};
 use crate::log::lease::Lease;
 use crate::proto::v1::{DefaultConstraints, UpdateSnapshotResponse};
 use crate::server::FeedCounts;
@@ -125,25 +125,23 @@ impl ClusterFeed {
 
     /// List, replace, then watch, until something breaks.
     async fn keep_right(&mut self, pauses: &mut Pauses) -> Result<Infallible, Broken> {
-        let watched: Vec<ObjectKind> = ObjectKind::all().collect();
-        let cluster = self.target.clone().connect_to_watch().await?;
-        let defaults = self.defaults.clone().read(cluster.clone()).await?;
+        let cluster = self.target.clone().connect(Reads::Decisions).await?;
+        let defaults = self.defaults.read(&cluster).await?;
         let (to, mut events) = mpsc::channel(AT_ONCE);
         // Dropped with this call, and then nobody is asked any more.
         let mut tasks = JoinSet::new();
-        for kind in &watched {
-            tasks.spawn(follow(cluster.clone(), *kind, to.clone()));
+        for kind in ObjectKind::all() {
+            tasks.spawn(follow(cluster.clone(), kind, to.clone()));
         }
-        let counts = Arc::clone(&self.counts);
-        let mut following = FollowedKinds::new(&cluster, &counts, &mut self.left_out);
+        let mut following = FollowedKinds::new(&cluster, &self.counts, &mut self.left_out);
 
         let epoch = replace(&self.sink, defaults, &mut following, &mut events).await?;
-        following.goes_live();
+        following.is_live = true;
         self.counts.trouble(WHOLE, None);
         pauses.reset();
         info!(
             snapshot = self.counts.snapshot(),
-            cluster = cluster.name(),
+            cluster = cluster.name,
             objects = following.objects(),
             "snapshot replaced from the cluster"
         );
@@ -169,17 +167,17 @@ async fn replace(
     let mut taken = Vec::new();
     while !following.is_complete() {
         events.recv_many(&mut taken, AT_ONCE).await;
-        for (kind, happened) in taken.drain(..) {
-            following.take(kind, happened)?;
-            let waits = following.pending();
-            if waits.len() >= STAGED_CHANGES || waits.bytes() >= STAGED_BYTES {
-                let batch = following.take_batch();
+        for event in taken.drain(..) {
+            following.take(event)?;
+            let waits = &mut following.pending;
+            if waits.changes.len() >= STAGED_CHANGES || waits.bytes >= STAGED_BYTES {
+                let batch = take(waits);
                 let done = replace.update(batch.changes.clone(), None).await;
                 following.done(batch, done)?;
             }
         }
     }
-    let batch = following.take_batch();
+    let batch = take(&mut following.pending);
     let done = replace.update(batch.changes.clone(), None).await;
     following.done(batch, done)?;
     Ok(replace.commit().await?.epoch)
@@ -206,13 +204,13 @@ impl Live<'_> {
         loop {
             tokio::select! {
                 _ = events.recv_many(&mut taken, AT_ONCE) => {
-                    for (kind, happened) in taken.drain(..) {
-                        following.take(kind, happened)?;
+                    for event in taken.drain(..) {
+                        following.take(event)?;
                     }
                     self.send(&mut following).await?;
                 }
                 _ = look.tick() => {
-                    following.hear(self.cluster.pulses());
+                    following.hear(&self.cluster.pulses);
                     let silent = self.spoken.elapsed();
                     if silent >= HEARTBEAT && self.all_heard(&following, silent) {
                         self.applied(self.sink.update(Vec::new()).await?)?;
@@ -224,8 +222,8 @@ impl Live<'_> {
 
     /// Sends what waits as one batch. What the snapshot refuses is left out of it.
     async fn send(&mut self, following: &mut FollowedKinds<'_>) -> Result<(), Broken> {
-        while following.pending().len() > 0 {
-            let batch = following.take_batch();
+        while !following.pending.changes.is_empty() {
+            let batch = take(&mut following.pending);
             match self.sink.update(batch.changes.clone()).await {
                 Ok(answer) => {
                     self.applied(answer)?;
@@ -249,7 +247,7 @@ impl Live<'_> {
     /// Whether every watch was heard since the last batch: the snapshot is as right
     /// as it was then.
     fn all_heard(&self, following: &FollowedKinds<'_>, silent: Duration) -> bool {
-        let pulses = self.cluster.pulses();
+        let pulses = &self.cluster.pulses;
         following.expected().all(|kind| {
             let heard = pulses.silent_for(ApiResource::of(kind));
             heard.is_some_and(|heard| heard < silent)

@@ -2,22 +2,21 @@
 
 use std::time::{Instant, SystemTime};
 
+use kube::runtime::watcher::Event;
 use tracing::{info, warn};
 
-use super::broken::Broken;
 use super::connection::ClusterClient;
-use super::error::Error;
-use super::known::{Difference, SentObjects};
-use super::left_out::LeftOut;
-use super::pending::{FeedBatch, PendingChanges, key_of};
+use super::error::{Broken, Error};
+use super::known::{Difference, LeftOut, SentObjects};
+use super::pending::{PendingChanges, key_of, reference};
 use super::pulse::Pulses;
 use super::resource::ApiResource;
 use super::sink::Undone;
-use super::watch::KindChange;
-use crate::manifest::{InputSource, ListedObject};
-use crate::proto::v1::{Change, ObjectReference};
+use super::watch::KindEvent;
+use crate::manifest::{InputSource, LeanValue};
+use crate::proto::v1::Change;
 use crate::server::FeedCounts;
-use crate::snapshot::{ObjectKind, metadata_mut, metadata_of};
+use crate::snapshot::{ObjectId, ObjectKind, metadata_mut, metadata_of};
 
 /// Changes that one batch holds at most when a list differs from what is known.
 /// With more, everything is replaced.
@@ -50,9 +49,10 @@ struct FollowedKind {
 /// All kinds.
 pub(super) struct FollowedKinds<'a> {
     kinds: Vec<FollowedKind>,
-    pending: PendingChanges,
-    /// Whether there is a live state that answers.
-    is_live: bool,
+    /// What waits to be sent.
+    pub(super) pending: PendingChanges,
+    /// Whether there is a live state that answers, so that decisions see what is sent.
+    pub(super) is_live: bool,
     source: InputSource,
     counts: &'a FeedCounts,
     left_out: &'a mut LeftOut,
@@ -68,7 +68,7 @@ impl<'a> FollowedKinds<'a> {
         let new = |kind| FollowedKind {
             kind,
             phase: ListPhase::First,
-            known: SentObjects::new(kind, left_out.hashes()),
+            known: SentObjects::new(kind, left_out.hashes.clone()),
             is_missing: false,
             failed: None,
         };
@@ -88,11 +88,6 @@ impl<'a> FollowedKinds<'a> {
         kinds.all(|kind| kind.is_missing || matches!(kind.phase, ListPhase::Follows))
     }
 
-    /// From now on decisions see what is sent.
-    pub(super) fn goes_live(&mut self) {
-        self.is_live = true;
-    }
-
     /// The kinds without which the snapshot is not right.
     pub(super) fn expected(&self) -> impl Iterator<Item = ObjectKind> {
         let there = self.kinds.iter().filter(|kind| !kind.is_missing);
@@ -101,28 +96,19 @@ impl<'a> FollowedKinds<'a> {
 
     /// How many objects there are.
     pub(super) fn objects(&self) -> usize {
-        self.kinds.iter().map(|kind| kind.known.len()).sum()
-    }
-
-    /// What waits to be sent.
-    pub(super) fn pending(&self) -> &PendingChanges {
-        &self.pending
-    }
-
-    /// Takes out what waits to be sent.
-    pub(super) fn take_batch(&mut self) -> FeedBatch {
-        self.pending.take()
+        self.kinds.iter().map(|kind| kind.known.objects.len()).sum()
     }
 
     /// Takes something that happened.
     ///
     /// # Errors
     /// A list differs in too much for one batch.
-    pub(super) fn take(&mut self, kind: ObjectKind, happened: KindChange) -> Result<(), Broken> {
+    pub(super) fn take(&mut self, event: KindEvent) -> Result<(), Broken> {
+        let kind = event.kind;
         let counts = self.counts.of(kind.as_str());
-        match happened {
-            KindChange::Listing(reason) => {
-                counts.listing(reason);
+        match event.happened {
+            Ok(Event::Init) => {
+                counts.listing(event.reason);
                 let is_live = self.is_live;
                 let kind = self.kind(kind);
                 kind.known.list();
@@ -132,24 +118,26 @@ impl<'a> FollowedKinds<'a> {
                     kind.phase = ListPhase::Again(PendingChanges::default());
                     info!(
                         kind = kind.kind.as_str(),
-                        reason = reason.as_str(),
+                        reason = event.reason.as_str(),
                         "listing"
                     );
                 }
             }
-            KindChange::Listed(object) => self.put(kind, object, false)?,
-            KindChange::Complete => self.complete(kind)?,
-            KindChange::Applied(object) => {
+            Ok(Event::InitApply(watched)) => self.put(kind, watched.object, false)?,
+            Ok(Event::InitDone) => self.complete(kind)?,
+            Ok(Event::Apply(watched)) => {
                 counts.event();
-                self.put(kind, object, true)?;
+                self.put(kind, watched.object, true)?;
                 self.recovered(kind);
             }
-            KindChange::Deleted(object) => {
+            Ok(Event::Delete(watched)) => {
                 counts.event();
-                self.delete(kind, &object);
+                let [namespace, name, uid] =
+                    ["namespace", "name", "uid"].map(|field| watched.object.metadata(field));
+                self.remove(kind, namespace, name, uid);
                 self.recovered(kind);
             }
-            KindChange::Failed(error) => self.failed(kind, &error),
+            Err(error) => self.failed(kind, &error),
         }
         Ok(())
     }
@@ -159,12 +147,7 @@ impl<'a> FollowedKinds<'a> {
         found.expect("all kinds are there from the start")
     }
 
-    fn put(
-        &mut self,
-        kind: ObjectKind,
-        object: ListedObject,
-        is_event: bool,
-    ) -> Result<(), Broken> {
+    fn put(&mut self, kind: ObjectKind, object: LeanValue, is_event: bool) -> Result<(), Broken> {
         let created = object.metadata("creationTimestamp").to_owned();
         let name = [object.metadata("namespace"), object.metadata("name")].map(str::to_owned);
         let mut object = match object.decode(kind, &self.source) {
@@ -173,7 +156,7 @@ impl<'a> FollowedKinds<'a> {
                 self.counts.of(kind.as_str()).left_out();
                 warn!(%error, "an object is left out");
                 let [namespace, name] = &name;
-                self.remove(kind, namespace, name, String::new());
+                self.remove(kind, namespace, name, "");
                 return Ok(());
             }
         };
@@ -191,7 +174,7 @@ impl<'a> FollowedKinds<'a> {
         let pending = self.pending_of(kind);
         pending.put(object);
         if let Some(created) = created {
-            pending.created(kind, created);
+            pending.created.push((kind, created));
         }
         self.check_differences(kind)
     }
@@ -199,7 +182,7 @@ impl<'a> FollowedKinds<'a> {
     /// Whether what waits goes into one batch.
     fn check_differences(&mut self, kind: ObjectKind) -> Result<(), Broken> {
         let is_live = self.is_live;
-        match self.pending_of(kind).len() {
+        match self.pending_of(kind).changes.len() {
             many if is_live && many > MAX_DIFFERENCES => {
                 Err(Broken::TooManyChanges(many, ApiResource::of(kind).plural))
             }
@@ -207,32 +190,19 @@ impl<'a> FollowedKinds<'a> {
         }
     }
 
-    fn delete(&mut self, kind: ObjectKind, object: &ListedObject) {
-        let uid = object.metadata("uid").to_owned();
-        let (namespace, name) = (object.metadata("namespace"), object.metadata("name"));
-        self.remove(kind, namespace, name, uid);
-    }
-
     /// Deletes what has this name, if the snapshot has it.
-    fn remove(&mut self, kind: ObjectKind, namespace: &str, name: &str, uid: String) {
+    fn remove(&mut self, kind: ObjectKind, namespace: &str, name: &str, uid: &str) {
         self.left_out.forget(kind, namespace, name);
         if self.kind(kind).known.forget(namespace, name) {
-            self.pending_of(kind).delete(ObjectReference {
-                kind: kind.as_str().to_owned(),
-                namespace: namespace.to_owned(),
-                name: name.to_owned(),
-                uid,
-            });
+            let gone = reference(kind, namespace, name, uid);
+            self.pending_of(kind).delete(gone);
         }
     }
 
     /// What waits with the changes of a kind: the whole batch, or its list.
     fn pending_of(&mut self, wanted: ObjectKind) -> &mut PendingChanges {
-        let mut kinds = self.kinds.iter_mut();
-        match kinds
-            .find(|kind| kind.kind == wanted)
-            .map(|kind| &mut kind.phase)
-        {
+        let found = self.kinds.iter_mut().find(|kind| kind.kind == wanted);
+        match found.map(|kind| &mut kind.phase) {
             Some(ListPhase::Again(pending)) => pending,
             _ => &mut self.pending,
         }
@@ -256,10 +226,9 @@ impl<'a> FollowedKinds<'a> {
     /// A list or a watch failed.
     fn failed(&mut self, wanted: ObjectKind, error: &Error) {
         self.counts.of(wanted.as_str()).failed();
-        let is_needed = !matches!(wanted, ObjectKind::Owner(_));
+        let may_miss = matches!(wanted, ObjectKind::Owner(_)) && error.is_refusal();
         let kind = self.kind(wanted);
         kind.failed = Some(Instant::now());
-        let may_miss = !is_needed && error.is_refusal();
         kind.is_missing |= may_miss;
         let what = match may_miss {
             true => format!(
@@ -284,22 +253,15 @@ impl<'a> FollowedKinds<'a> {
 
     /// Notes which watches were heard since they failed.
     pub(super) fn hear(&mut self, pulses: &Pulses) {
-        let heard = |kind: &&FollowedKind| {
-            let failed = kind
-                .failed
-                .filter(|_| matches!(kind.phase, ListPhase::Follows));
-            let heard = pulses.silent_for(ApiResource::of(kind.kind));
-            failed
-                .zip(heard)
-                .is_some_and(|(at, heard)| heard < at.elapsed())
-        };
-        let heard: Vec<ObjectKind> = self
-            .kinds
-            .iter()
-            .filter(heard)
-            .map(|kind| kind.kind)
-            .collect();
-        heard.into_iter().for_each(|kind| self.recovered(kind));
+        for kind in ObjectKind::all() {
+            let FollowedKind { phase, failed, .. } = self.kind(kind);
+            let failed = failed.filter(|_| matches!(phase, ListPhase::Follows));
+            let heard = pulses.silent_for(ApiResource::of(kind));
+            let both = failed.zip(heard);
+            if both.is_some_and(|(at, heard)| heard < at.elapsed()) {
+                self.recovered(kind);
+            }
+        }
     }
 
     /// Notes what became of a batch of a replace.
@@ -308,27 +270,21 @@ impl<'a> FollowedKinds<'a> {
     /// It was not applied.
     pub(super) fn done(
         &mut self,
-        batch: FeedBatch,
+        batch: PendingChanges,
         done: Result<(), Undone>,
     ) -> Result<(), Broken> {
-        match done {
-            Ok(()) => {
-                self.sent(&batch);
-                Ok(())
-            }
-            Err(undone) => {
-                if let Undone::Refused(refused) = &undone {
-                    self.leave_out(batch, refused);
-                }
-                Err(undone.into())
-            }
+        match &done {
+            Ok(()) => self.sent(&batch),
+            Err(Undone::Refused(refused)) => self.leave_out(batch, refused),
+            Err(_) => {}
         }
+        Ok(done?)
     }
 
     /// Notes a batch that was applied.
-    pub(super) fn sent(&self, batch: &FeedBatch) {
+    pub(super) fn sent(&self, batch: &PendingChanges) {
         for object in batch.changes.iter().filter_map(|it| it.object.as_ref()) {
-            let (kind, _, _) = key_of(object);
+            let kind = ObjectId::of(object).kind;
             self.counts.of(kind.as_str()).changed(1);
         }
         let now = SystemTime::now();
@@ -341,7 +297,7 @@ impl<'a> FollowedKinds<'a> {
 
     /// Puts a batch back without the objects that the snapshot refuses: what it held
     /// of them is deleted.
-    pub(super) fn leave_out(&mut self, batch: FeedBatch, refused: &[(usize, String)]) {
+    pub(super) fn leave_out(&mut self, batch: PendingChanges, refused: &[(usize, String)]) {
         let mut changes: Vec<Option<Change>> = batch.changes.into_iter().map(Some).collect();
         for (place, why) in refused {
             let object = changes.get_mut(*place).and_then(Option::take);
@@ -354,13 +310,9 @@ impl<'a> FollowedKinds<'a> {
             warn!(kind = kind.as_str(), %namespace, %name, why, "an object is left out");
             if metadata_of(&object).is_some() {
                 let hash = self.kind(*kind).known.hash_of(&object);
-                self.left_out.insert(key.clone(), hash);
-                self.pending.delete(ObjectReference {
-                    kind: kind.as_str().to_owned(),
-                    namespace: namespace.to_string(),
-                    name: name.to_string(),
-                    uid: String::new(),
-                });
+                let held = reference(*kind, namespace, name, "");
+                self.pending.delete(held);
+                self.left_out.insert(key, hash);
             }
         }
         for object in changes.into_iter().flatten().filter_map(|it| it.object) {

@@ -1,21 +1,23 @@
 //! What the snapshot holds of one kind, as far as a feed has to know it: names,
 //! to find what a list lacks, and a hash of each object, to send only what is
 //! new. That is some 90 bytes for each object, and no second copy of the cluster.
+//! And the objects that the snapshot refuses.
 
 use std::hash::{BuildHasher, RandomState};
 
 use hashbrown::HashMap;
-use hashbrown::hash_map::Entry;
 
+use super::pending::{ObjectKey, key_of, reference};
+use crate::proto::v1::ObjectReference;
 use crate::proto::v1::change::Object;
-use crate::proto::v1::{ObjectMeta, ObjectReference};
 use crate::snapshot::{ObjectKind, encode_object, metadata_of};
 
 /// The objects of one kind that were sent.
 #[derive(Debug)]
 pub(super) struct SentObjects {
     kind: ObjectKind,
-    objects: HashMap<Box<str>, Sent>,
+    /// By namespace and name.
+    pub(super) objects: HashMap<Box<str>, Sent>,
     /// Number of the last list that began.
     list: u32,
     hashes: RandomState,
@@ -23,8 +25,9 @@ pub(super) struct SentObjects {
     encoded: Vec<u8>,
 }
 
+/// An object that was sent.
 #[derive(Debug, Clone, Copy)]
-struct Sent {
+pub(super) struct Sent {
     hash: u64,
     /// The last list that named it, or in which it was new.
     list: u32,
@@ -53,11 +56,6 @@ impl SentObjects {
         }
     }
 
-    /// How many there are.
-    pub(super) fn len(&self) -> usize {
-        self.objects.len()
-    }
-
     /// A list begins: what it does not name is gone.
     pub(super) fn list(&mut self) {
         self.list = self.list.wrapping_add(1);
@@ -67,7 +65,12 @@ impl SentObjects {
     pub(super) fn unlisted(&mut self) -> Vec<ObjectReference> {
         let (kind, list) = (self.kind, self.list);
         let gone = self.objects.extract_if(|_, sent| sent.list != list);
-        gone.map(|(key, _)| reference(kind, &key)).collect()
+        // The list names all that there are, so whatever has the name is gone.
+        let named = gone.map(|(key, _)| {
+            let (namespace, name) = key.split_once('/').unwrap_or(("", &key));
+            reference(kind, namespace, name, "")
+        });
+        named.collect()
     }
 
     /// The hash of an object.
@@ -85,16 +88,12 @@ impl SentObjects {
             hash,
             list: self.list,
         };
-        let key = metadata_of(object).map(key_of).unwrap_or_default();
-        let difference = match self.objects.entry(key) {
-            Entry::Vacant(place) => {
-                place.insert(sent);
-                Difference::New
-            }
-            Entry::Occupied(mut place) => match place.insert(sent).hash == hash {
-                true => Difference::None,
-                false => Difference::Changed,
-            },
+        let metadata = metadata_of(object);
+        let key = metadata.map(|it| key(&it.namespace, &it.name));
+        let difference = match self.objects.insert(key.unwrap_or_default(), sent) {
+            None => Difference::New,
+            Some(before) if before.hash == hash => Difference::None,
+            Some(_) => Difference::Changed,
         };
         (difference, hash)
     }
@@ -105,21 +104,43 @@ impl SentObjects {
     }
 }
 
-fn key_of(metadata: &ObjectMeta) -> Box<str> {
-    key(&metadata.namespace, &metadata.name)
-}
-
 fn key(namespace: &str, name: &str) -> Box<str> {
     format!("{namespace}/{name}").into()
 }
 
-/// A reference to whatever has this name: the list names all that there are.
-fn reference(kind: ObjectKind, key: &str) -> ObjectReference {
-    let (namespace, name) = key.split_once('/').unwrap_or(("", key));
-    ObjectReference {
-        kind: kind.as_str().to_owned(),
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        uid: String::new(),
+/// Objects that the snapshot refuses, each with the hash of what was refused. They are
+/// tried again when they change.
+#[derive(Debug, Default)]
+pub(super) struct LeftOut {
+    objects: HashMap<ObjectKey, u64>,
+    /// What the hashes are made with.
+    pub(super) hashes: RandomState,
+}
+
+impl LeftOut {
+    /// An object with this hash was refused.
+    pub(super) fn insert(&mut self, key: ObjectKey, hash: u64) {
+        self.objects.insert(key, hash);
+    }
+
+    /// Whether an object with this hash was refused. If it changed since, it is no
+    /// longer left out.
+    pub(super) fn has(&mut self, object: &Object, hash: u64) -> bool {
+        if self.objects.is_empty() {
+            return false;
+        }
+        let key = key_of(object);
+        let is_same = self.objects.get(&key) == Some(&hash);
+        if !is_same {
+            self.objects.remove(&key);
+        }
+        is_same
+    }
+
+    /// An object is gone.
+    pub(super) fn forget(&mut self, kind: ObjectKind, namespace: &str, name: &str) {
+        if !self.objects.is_empty() {
+            self.objects.remove(&(kind, namespace.into(), name.into()));
+        }
     }
 }

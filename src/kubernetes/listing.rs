@@ -8,23 +8,12 @@ use serde::de::IgnoredAny;
 use super::connection::ClusterClient;
 use super::error::Error;
 use super::resource::ApiResource;
-use crate::manifest::{InputSource, LoadedObjects, ManifestError, ObjectPages};
+use crate::manifest::{InputSource, LoadedObjects, ManifestError, ObjectReader};
 
 /// Objects in a page, as many as kubectl asks for.
 const PAGE: u32 = 500;
 /// How often a list begins anew because it became too old to continue.
 const ATTEMPTS: u32 = 5;
-
-/// Which objects of a resource are meant.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Selection {
-    /// Those of one namespace; `None` for all.
-    pub(crate) namespace: Option<String>,
-    /// Those whose labels this selects, in kubectl's notation; empty for all.
-    pub(crate) labels: String,
-    /// Those whose fields this selects, in kubectl's notation; empty for all.
-    pub(crate) fields: String,
-}
 
 /// How far a list has come.
 #[derive(Debug, Clone, Copy)]
@@ -64,33 +53,32 @@ impl ClusterClient {
     /// The first kind that could not be listed, and why.
     pub(crate) async fn load(&self, progress: OnProgress<'_>) -> Result<LoadedObjects, Error> {
         let mut all = LoadedObjects::default();
-        let everything = Selection::default();
         for resource in ApiResource::read_by_decisions() {
-            let new = || ObjectPages::of(self.source());
-            let listed = self
-                .list(resource, &everything, progress, new, |pages, text| {
-                    pages.read(&text)
-                })
-                .await?;
-            all.append(listed.finish());
+            let new = || ObjectReader::of(vec![self.source()]);
+            let listed = self.list(resource, None, "", progress, new, |reader, text| {
+                reader.read_page(&text)
+            });
+            all.append(listed.await?.objects);
         }
         Ok(all)
     }
 
     /// This cluster as the source of objects.
     pub(crate) fn source(&self) -> InputSource {
-        InputSource::Cluster(self.name().to_owned())
+        InputSource::Cluster(self.name.clone())
     }
 
-    /// Lists a resource: gives the JSON text of each page to `read`, with what `new`
-    /// made. When the list expires in between, all begins anew, with another `new`.
+    /// Lists a resource, of one namespace or of all, where `labels` selects it in kubectl's
+    /// notation: gives the JSON text of each page to `read`, with what `new` made. When the
+    /// list expires in between, all begins anew, with another `new`.
     ///
     /// # Errors
     /// Why it could not be listed, or what `read` says.
     pub(crate) async fn list<T>(
         &self,
         resource: &'static ApiResource,
-        selection: &Selection,
+        namespace: Option<&str>,
+        labels: &str,
         progress: OnProgress<'_>,
         new: impl Fn() -> T,
         mut read: impl FnMut(&mut T, String) -> Result<(), ManifestError>,
@@ -99,7 +87,8 @@ impl ClusterClient {
         loop {
             let mut into = new();
             let mut take = |text| read(&mut into, text);
-            match self.pages(resource, selection, progress, &mut take).await {
+            let listed = self.pages(resource, namespace, labels, progress, &mut take);
+            match listed.await {
                 Ok(()) => return Ok(into),
                 Err(Error::Expired { .. }) if attempt < ATTEMPTS => attempt += 1,
                 Err(error) => return Err(error),
@@ -110,26 +99,20 @@ impl ClusterClient {
     async fn pages(
         &self,
         resource: &'static ApiResource,
-        selection: &Selection,
+        namespace: Option<&str>,
+        labels: &str,
         progress: OnProgress<'_>,
         take: &mut impl FnMut(String) -> Result<(), ManifestError>,
     ) -> Result<(), Error> {
-        let of_namespace = selection.namespace.as_deref();
-        let request = Request::new(resource.path(of_namespace));
-        let some = |text: &String| (!text.is_empty()).then(|| text.clone());
+        let request = Request::new(resource.path(namespace));
         let mut wanted = ListParams {
-            label_selector: some(&selection.labels),
-            field_selector: some(&selection.fields),
+            label_selector: (!labels.is_empty()).then(|| labels.to_owned()),
             ..ListParams::default().limit(PAGE)
         };
-        let asked = self.asked("list", resource, of_namespace.is_some());
+        let asked = self.asked("list", resource, namespace.is_some());
         let mut objects = 0;
         loop {
-            let request = request.list(&wanted).map_err(kube::Error::BuildRequest);
-            let text = match request {
-                Ok(request) => self.client().request_text(request).await,
-                Err(error) => Err(error),
-            };
+            let text = self.text(request.list(&wanted)).await;
             let text = text.map_err(|error| asked.failed(&error))?;
             let page: ListPage =
                 serde_json::from_str(&text).map_err(|error| self.source().not_json(&error))?;
@@ -161,14 +144,18 @@ impl ClusterClient {
         let path = resource.path(Some(namespace));
         let asked = self.asked("get", resource, resource.is_namespaced);
         let request = Request::new(path).get(name, &Default::default());
-        let text = match request.map_err(kube::Error::BuildRequest) {
-            Ok(request) => self.client().request_text(request).await,
-            Err(error) => Err(error),
-        };
-        match text {
+        match self.text(request).await {
             Ok(text) => Ok(Some(text)),
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
             Err(error) => Err(asked.failed(&error)),
         }
+    }
+
+    async fn text(
+        &self,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> kube::Result<String> {
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        self.client.request_text(request).await
     }
 }

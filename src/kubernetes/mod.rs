@@ -6,31 +6,27 @@
 //! they are the same as those of files.
 //!
 //! `feed` keeps a snapshot right: `watch` follows each kind with `kube`'s watcher,
-//! over objects as `watched` reads them, in the encoding of `protobuf`, `following` finds what is new by what
+//! in the encoding of `protobuf`, `following` finds what is new by what
 //! is `known`, `pending` makes batches of it, and `sink` sends them.
 
-mod broken;
 mod connection;
 mod defaults;
 mod error;
 mod feed;
 mod following;
 mod known;
-mod left_out;
 mod listing;
-mod pauses;
 mod pending;
 mod protobuf;
 mod pulse;
 mod resource;
 mod sink;
 mod watch;
-mod watched;
 
-pub(crate) use connection::{ClusterClient, Target};
+pub(crate) use connection::{ClusterClient, Reads, Target};
 pub(crate) use defaults::DefaultsSource;
 pub(crate) use error::Error;
 pub(crate) use feed::ClusterFeed;
-pub(crate) use listing::{ListProgress, Selection};
+pub(crate) use listing::ListProgress;
 pub(crate) use resource::ApiResource;
 pub(crate) use sink::SnapshotSink;

@@ -18,22 +18,30 @@ pub(super) fn key_of(object: &Object) -> ObjectKey {
     (id.kind, id.namespace.into(), id.name.into())
 }
 
+/// A reference to an object; with an empty `uid` to whatever has this name.
+pub(super) fn reference(
+    kind: ObjectKind,
+    namespace: &str,
+    name: &str,
+    uid: &str,
+) -> ObjectReference {
+    ObjectReference {
+        kind: kind.as_str().to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        uid: uid.to_owned(),
+    }
+}
+
 /// Changes that wait, one for each object: a later one takes the place of an
 /// earlier one.
 #[derive(Debug, Default)]
 pub(super) struct PendingChanges {
-    changes: Vec<Change>,
-    places: HashMap<ObjectKey, usize>,
-    bytes: usize,
-    /// When objects were created that are new in these changes.
-    created: Vec<(ObjectKind, SystemTime)>,
-}
-
-/// Changes that are sent together.
-#[derive(Debug, Default)]
-pub(super) struct FeedBatch {
     /// The changes.
     pub(super) changes: Vec<Change>,
+    places: HashMap<ObjectKey, usize>,
+    /// How many bytes they take at most.
+    pub(super) bytes: usize,
     /// When those objects were created that the cluster just created.
     pub(super) created: Vec<(ObjectKind, SystemTime)>,
 }
@@ -70,37 +78,10 @@ impl PendingChanges {
         self.put(Object::Delete(reference));
     }
 
-    /// Notes that an object is new, and since when it exists.
-    pub(super) fn created(&mut self, kind: ObjectKind, at: SystemTime) {
-        self.created.push((kind, at));
-    }
-
     /// Adds the changes of `other`.
     pub(super) fn append(&mut self, other: Self) {
-        other
-            .changes
-            .into_iter()
-            .filter_map(|change| change.object)
-            .for_each(|object| self.put(object));
+        let objects = other.changes.into_iter().filter_map(|it| it.object);
+        objects.for_each(|object| self.put(object));
         self.created.extend(other.created);
-    }
-
-    /// How many changes there are.
-    pub(super) fn len(&self) -> usize {
-        self.changes.len()
-    }
-
-    /// How many bytes they take at most.
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// Takes all changes out.
-    pub(super) fn take(&mut self) -> FeedBatch {
-        let all = std::mem::take(self);
-        FeedBatch {
-            changes: all.changes,
-            created: all.created,
-        }
     }
 }

@@ -15,8 +15,8 @@ use serde_json::json;
 use tokio_util::codec::{FramedRead, LengthDelimitedCodec};
 use tokio_util::io::StreamReader;
 use tonic::codegen::http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
-use tonic::codegen::http::{HeaderMap, HeaderValue, Request, Response};
-use tower::{BoxError, Layer, Service};
+use tonic::codegen::http::{HeaderValue, Request, Response};
+use tower::{BoxError, Service};
 
 use super::resource::ApiResource;
 use crate::proto::v1;
@@ -125,15 +125,10 @@ impl Envelope {
         if self.kind().0 != "Status" {
             return Ok(None);
         }
-        let Status {
-            status,
-            message,
-            reason,
-            code,
-        } = Status::decode(self.raw.clone())?;
+        let it = Status::decode(self.raw.clone())?;
         let json = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {},
-            "status": status, "message": message, "reason": reason, "code": code,
+            "status": it.status, "message": it.message, "reason": it.reason, "code": it.code,
         });
         Ok(Some(json.to_string()))
     }
@@ -202,21 +197,10 @@ where
     })
 }
 
-/// Has a client ask for protobuf where it lists or watches what decisions read.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct PreferProtobuf;
-
-impl<S> Layer<S> for PreferProtobuf {
-    type Service = Translating<S>;
-
-    fn layer(&self, inner: S) -> Translating<S> {
-        Translating(inner)
-    }
-}
-
-/// A client's calls, whose answers become JSON.
+/// A client's calls: asks for protobuf where it lists or watches what decisions read,
+/// and has the answers become JSON.
 #[derive(Debug, Clone)]
-pub(super) struct Translating<S>(S);
+pub(super) struct Translating<S>(pub(super) S);
 
 impl<S, B> Service<Request<Body>> for Translating<S>
 where
@@ -240,45 +224,24 @@ where
         let answered = self.0.call(request);
         Box::pin(async move {
             let (mut head, body) = answered.await?.into_parts();
-            let body = match (kind, encoding(&head.headers)) {
-                (Some(kind), Encoding::Message) => {
-                    let encoded = body.collect().await?.to_bytes();
-                    let json = Full::from(answer(kind, encoded)?);
-                    UnsyncBoxBody::new(json.map_err(BoxError::from))
-                }
-                (Some(kind), Encoding::Stream) => {
-                    let frames = events(kind, body).map_ok(Frame::data);
-                    UnsyncBoxBody::new(StreamBody::new(frames))
-                }
-                _ => {
-                    let body = UnsyncBoxBody::new(body);
-                    return Ok(Response::from_parts(head, body));
-                }
+            let encoding = head.headers.get(CONTENT_TYPE);
+            let encoding = encoding.and_then(|value| value.to_str().ok()?.strip_prefix(PROTOBUF));
+            let Some((kind, encoding)) = kind.zip(encoding) else {
+                let body = UnsyncBoxBody::new(body);
+                return Ok(Response::from_parts(head, body));
+            };
+            let body = if encoding.contains("stream=watch") {
+                let frames = events(kind, body).map_ok(Frame::data);
+                UnsyncBoxBody::new(StreamBody::new(frames))
+            } else {
+                let encoded = body.collect().await?.to_bytes();
+                let json = Full::from(answer(kind, encoded)?);
+                UnsyncBoxBody::new(json.map_err(BoxError::from))
             };
             head.headers.remove(CONTENT_LENGTH);
             head.headers.insert(CONTENT_TYPE, JSON);
             Ok(Response::from_parts(head, body))
         })
-    }
-}
-
-/// How an answer is encoded.
-enum Encoding {
-    /// As one message of protobuf.
-    Message,
-    /// As messages that follow each other.
-    Stream,
-    /// Otherwise.
-    Other,
-}
-
-fn encoding(headers: &HeaderMap) -> Encoding {
-    let value = headers.get(CONTENT_TYPE);
-    let value = value.and_then(|value| value.to_str().ok()).unwrap_or("");
-    match value.strip_prefix(PROTOBUF) {
-        Some(parameters) if parameters.contains("stream=watch") => Encoding::Stream,
-        Some(_) => Encoding::Message,
-        None => Encoding::Other,
     }
 }
 

@@ -2,18 +2,16 @@
 //! byte of one.
 //! `kube` keeps bookmarks to itself, so the answers are listened to on their way.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
-use http_body::{Frame, SizeHint};
-use hyper::body::Bytes;
+use http_body_util::BodyExt;
 use kube::client::{Body, DynBody};
 use tonic::codegen::http::{Request, Response};
-use tower::{BoxError, Layer, Service};
+use tower::{BoxError, Service};
 
 use super::resource::ApiResource;
 
@@ -61,22 +59,11 @@ impl Pulses {
     }
 }
 
-impl<S> Layer<S> for Pulses {
-    type Service = Listening<S>;
-
-    fn layer(&self, inner: S) -> Listening<S> {
-        Listening {
-            inner,
-            pulses: self.clone(),
-        }
-    }
-}
-
 /// A client's calls, whose answers are listened to.
 #[derive(Debug, Clone)]
 pub(super) struct Listening<S> {
-    inner: S,
-    pulses: Pulses,
+    pub(super) inner: S,
+    pub(super) pulses: Pulses,
 }
 
 impl<S> Service<Request<Body>> for Listening<S>
@@ -84,7 +71,7 @@ where
     S: Service<Request<Body>, Response = Response<Box<DynBody>>, Error = BoxError>,
     S::Future: Send + 'static,
 {
-    type Response = Response<Heard>;
+    type Response = S::Response;
     type Error = BoxError;
     type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
 
@@ -98,42 +85,16 @@ where
         let (answered, pulses) = (self.inner.call(request), self.pulses.clone());
         Box::pin(async move {
             let answer = answered.await?;
-            let is_watch = place.filter(|_| answer.status().is_success());
-            is_watch.into_iter().for_each(|place| pulses.note(place));
-            Ok(answer.map(|body| Heard {
-                body,
-                pulse: is_watch.map(|place| (pulses, place)),
+            let Some(place) = place.filter(|_| answer.status().is_success()) else {
+                return Ok(answer);
+            };
+            pulses.note(place);
+            Ok(answer.map(|body| -> Box<DynBody> {
+                Box::new(body.map_frame(move |frame| {
+                    pulses.note(place);
+                    frame
+                }))
             }))
         })
-    }
-}
-
-/// The body of an answer, with the pulse that it is, if it is a watch.
-pub(super) struct Heard {
-    body: Box<DynBody>,
-    pulse: Option<(Pulses, usize)>,
-}
-
-impl http_body::Body for Heard {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let next = Pin::new(&mut self.body).poll_frame(context);
-        if let (Poll::Ready(Some(Ok(_))), Some((pulses, place))) = (&next, &self.pulse) {
-            pulses.note(*place);
-        }
-        next
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

@@ -1,6 +1,6 @@
 //! What can be asked of an API server: one definition of each resource.
 
-use crate::snapshot::{ObjectKind, OwnerKind};
+use crate::snapshot::ObjectKind;
 
 /// A resource, as an API server's addresses and rules name it.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,24 +28,20 @@ const fn namespaced(
     }
 }
 
-static NODES: ApiResource = ApiResource {
-    kind: "Node",
-    api_version: "v1",
-    plural: "nodes",
-    is_namespaced: false,
-};
-static PODS: ApiResource = namespaced("Pod", "v1", "pods");
-static SERVICES: ApiResource = namespaced("Service", "v1", "services");
-static REPLICATION_CONTROLLERS: ApiResource =
-    namespaced("ReplicationController", "v1", "replicationcontrollers");
-static REPLICA_SETS: ApiResource = namespaced("ReplicaSet", "apps/v1", "replicasets");
-static STATEFUL_SETS: ApiResource = namespaced("StatefulSet", "apps/v1", "statefulsets");
-
 /// What a scheduler's configuration can be in.
 pub(super) static CONFIG_MAPS: ApiResource = namespaced("ConfigMap", "v1", "configmaps");
 
-/// Those that decisions do not read, and that have pod templates.
-static OTHER_WORKLOADS: [ApiResource; 4] = [
+/// Those that decisions read, and the other workloads of Kubernetes' own.
+static RESOURCES: [ApiResource; 10] = [
+    ApiResource {
+        is_namespaced: false,
+        ..namespaced("Node", "v1", "nodes")
+    },
+    namespaced("Pod", "v1", "pods"),
+    namespaced("Service", "v1", "services"),
+    namespaced("ReplicationController", "v1", "replicationcontrollers"),
+    namespaced("ReplicaSet", "apps/v1", "replicasets"),
+    namespaced("StatefulSet", "apps/v1", "statefulsets"),
     namespaced("Deployment", "apps/v1", "deployments"),
     namespaced("DaemonSet", "apps/v1", "daemonsets"),
     namespaced("Job", "batch/v1", "jobs"),
@@ -60,14 +56,7 @@ impl ApiResource {
 
     /// The one whose objects are of `kind`.
     pub(crate) fn of(kind: ObjectKind) -> &'static Self {
-        match kind {
-            ObjectKind::Node => &NODES,
-            ObjectKind::Pod => &PODS,
-            ObjectKind::Owner(OwnerKind::Service) => &SERVICES,
-            ObjectKind::Owner(OwnerKind::ReplicationController) => &REPLICATION_CONTROLLERS,
-            ObjectKind::Owner(OwnerKind::ReplicaSet) => &REPLICA_SETS,
-            ObjectKind::Owner(OwnerKind::StatefulSet) => &STATEFUL_SETS,
-        }
+        Self::of_kind(kind.as_str()).expect("each kind has a resource")
     }
 
     /// The kind of the objects that are all listed or watched at this address, if
@@ -79,29 +68,20 @@ impl ApiResource {
     /// The one with this Kubernetes kind, e.g. `Deployment`; `None` when it is
     /// neither read by decisions nor a workload of Kubernetes' own.
     pub(crate) fn of_kind(kind: &str) -> Option<&'static Self> {
-        let mut all = Self::read_by_decisions().chain(&OTHER_WORKLOADS);
-        all.find(|resource| resource.kind == kind)
+        RESOURCES.iter().find(|resource| resource.kind == kind)
     }
 
-    /// Its API group; empty for the core.
-    pub(crate) fn group(&self) -> &'static str {
-        self.api_version
-            .split_once('/')
-            .map_or("", |(group, _)| group)
-    }
-
-    /// The version within its group.
-    pub(super) fn version(&self) -> &'static str {
-        self.api_version
-            .split_once('/')
-            .map_or(self.api_version, |(_, version)| version)
+    /// Its API group, empty for the core, and the version within that.
+    pub(super) fn group_and_version(&self) -> (&'static str, &'static str) {
+        let parts = self.api_version.split_once('/');
+        parts.unwrap_or(("", self.api_version))
     }
 
     /// The address of all its objects, or of those in a namespace.
     pub(super) fn path(&self, namespace: Option<&str>) -> String {
-        let root = match self.group() {
-            "" => "/api",
-            _ => "/apis",
+        let root = match self.api_version.contains('/') {
+            true => "/apis",
+            false => "/api",
         };
         let (version, plural) = (self.api_version, self.plural);
         match namespace.filter(|_| self.is_namespaced) {

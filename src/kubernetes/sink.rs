@@ -40,18 +40,13 @@ pub(super) enum Undone {
 
 impl From<Status> for Undone {
     fn from(status: Status) -> Self {
-        let is_about_input = matches!(
-            status.code(),
-            Code::InvalidArgument | Code::ResourceExhausted
-        );
-        let refused = match is_about_input {
-            true => refused(&status),
-            false => Vec::new(),
-        };
-        match refused.is_empty() {
-            true => Self::Status(Box::new(status)),
-            false => Self::Refused(refused),
+        if let Code::InvalidArgument | Code::ResourceExhausted = status.code() {
+            let refused = refused(&status);
+            if !refused.is_empty() {
+                return Self::Refused(refused);
+            }
         }
+        Self::Status(Box::new(status))
     }
 }
 

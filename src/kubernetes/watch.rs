@@ -1,21 +1,22 @@
 //! Follows one kind of objects: list, watch, and list again when events may be
 //! lost.
 
+use std::borrow::Cow;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use kube::Api;
-use kube::runtime::watcher::{self, Config, Event};
+use kube::core::{DynamicResourceScope, ObjectMeta};
+use kube::runtime::watcher::{self, Config, DefaultBackoff, Event};
+use serde::{Deserialize, Deserializer};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use super::connection::ClusterClient;
 use super::error::{ApiRequest, Error};
-use super::pauses::Pauses;
 use super::resource::ApiResource;
-use super::watched::Watched;
-use crate::manifest::ListedObject;
+use crate::manifest::LeanValue;
 use crate::server::ListReason;
 use crate::snapshot::ObjectKind;
 
@@ -27,25 +28,89 @@ const WATCH_SECONDS: u32 = 30;
 /// How long a watch has to last not to expire again and again.
 const CALM: Duration = Duration::from_secs(30);
 
-/// What happened to the objects of one kind.
-#[derive(Debug)]
-pub(super) enum KindChange {
-    /// A list begins: what it does not name is gone.
-    Listing(ListReason),
-    /// An object of the list.
-    Listed(ListedObject),
-    /// The list is complete; what follows are changes.
-    Complete,
-    /// An object was created or changed.
-    Applied(ListedObject),
-    /// An object was deleted.
-    Deleted(ListedObject),
-    /// A list or a watch failed. It is tried again.
-    Failed(Error),
+/// The longest pause: an API server that returns is heard within seconds.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// An object of a list or a watch: what `kube` needs of one, and what decisions read.
+#[derive(Debug, Clone)]
+pub(super) struct Watched {
+    /// Has the resource version, and nothing else.
+    meta: ObjectMeta,
+    /// The object.
+    pub(super) object: LeanValue,
 }
 
-/// What happened, and to which kind.
-pub(super) type KindEvent = (ObjectKind, KindChange);
+impl<'de> Deserialize<'de> for Watched {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        let object = LeanValue::deserialize(input)?;
+        let version = object.metadata("resourceVersion");
+        Ok(Self {
+            meta: ObjectMeta {
+                resource_version: (!version.is_empty()).then(|| version.to_owned()),
+                ..ObjectMeta::default()
+            },
+            object,
+        })
+    }
+}
+
+impl kube::Resource for Watched {
+    type DynamicType = &'static ApiResource;
+    type Scope = DynamicResourceScope;
+
+    fn kind(resource: &&'static ApiResource) -> Cow<'static, str> {
+        resource.kind.into()
+    }
+
+    fn group(resource: &&'static ApiResource) -> Cow<'static, str> {
+        resource.group_and_version().0.into()
+    }
+
+    fn version(resource: &&'static ApiResource) -> Cow<'static, str> {
+        resource.group_and_version().1.into()
+    }
+
+    fn plural(resource: &&'static ApiResource) -> Cow<'static, str> {
+        resource.plural.into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.meta
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.meta
+    }
+}
+
+/// What happened to the objects of one kind.
+#[derive(Debug)]
+pub(super) struct KindEvent {
+    /// The kind.
+    pub(super) kind: ObjectKind,
+    /// What happened, or why a list or a watch failed, which is tried again.
+    pub(super) happened: Result<Event<Watched>, Error>,
+    /// Why a list begins, if one does.
+    pub(super) reason: ListReason,
+}
+
+/// Pauses that double, with some luck in them, so that many do not return to a server
+/// at the same moment.
+#[derive(Default)]
+pub(super) struct Pauses(DefaultBackoff);
+
+impl Pauses {
+    /// The next one.
+    pub(super) fn next(&mut self) -> Duration {
+        let pause = self.0.next().unwrap_or(LONGEST).min(LONGEST);
+        pause.mul_f64(0.5 + fastrand::f64() / 2.0)
+    }
+
+    /// All is well: the next one is the shortest.
+    pub(super) fn reset(&mut self) {
+        *self = Self::default();
+    }
+}
 
 /// Follows the objects of `kind` until nobody listens any more.
 pub(super) async fn follow(cluster: ClusterClient, kind: ObjectKind, to: mpsc::Sender<KindEvent>) {
@@ -54,36 +119,35 @@ pub(super) async fn follow(cluster: ClusterClient, kind: ObjectKind, to: mpsc::S
     let mut pauses = Pauses::default();
     let mut expiries = Expiries::default();
     loop {
-        let api = Api::<Watched>::all_with(cluster.client().clone(), &resource);
+        let api = Api::<Watched>::all_with(cluster.client.clone(), &resource);
         let mut events = pin!(watcher::watcher(
             api,
             Config::default().timeout(WATCH_SECONDS)
         ));
         while let Some(event) = events.next().await {
-            let (happened, then) = match event {
-                Ok(event) => (happened(event, reason), Then::GoOn),
-                Err(error) => {
-                    let then = after(&error);
-                    reason = match then {
-                        Then::GoOn => ListReason::Failed,
-                        Then::ListAgain(reason) => reason,
-                    };
-                    let failed = failed(&error, |verb| cluster.asked(verb, resource, false));
-                    (KindChange::Failed(failed), then)
-                }
+            let mut again = None;
+            let happened = event.map_err(|error| {
+                again = must_list_again(&error);
+                reason = again.unwrap_or(ListReason::Failed);
+                failed(&error, |verb| cluster.asked(verb, resource, false))
+            });
+            let has_failed = happened.is_err();
+            let event = KindEvent {
+                kind,
+                happened,
+                reason,
             };
-            let has_failed = matches!(happened, KindChange::Failed(_));
-            if to.send((kind, happened)).await.is_err() {
+            if to.send(event).await.is_err() {
                 return;
             }
             if !has_failed {
                 pauses.reset();
-            } else if then == Then::ListAgain(ListReason::Expired) {
+            } else if again == Some(ListReason::Expired) {
                 expiries.pause().await;
             } else {
                 sleep(pauses.next()).await;
             }
-            if let Then::ListAgain(_) = then {
+            if again.is_some() {
                 break;
             }
         }
@@ -108,42 +172,21 @@ impl Expiries {
     }
 }
 
-/// What to do after an error.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Then {
-    /// `kube` continues by itself, with a watch or with a list.
-    GoOn,
-    /// Its watch would continue, and events may be lost: begin anew.
-    ListAgain(ListReason),
-}
-
-/// What an error of the watcher says about events that may be lost.
-fn after(error: &watcher::Error) -> Then {
-    let is_gone = |status: &kube::core::Status| status.code == 410;
+/// Why to begin anew after an error: the watch of `kube` would continue, and events may
+/// be lost. `None` where `kube` continues by itself, with a watch or with a list.
+fn must_list_again(error: &watcher::Error) -> Option<ListReason> {
     match error {
         // In the answer to a request for a watch kube would ask for the same
         // version again and again.
-        watcher::Error::WatchStartFailed(kube::Error::Api(status)) if is_gone(status) => {
-            Then::ListAgain(ListReason::Expired)
-        }
-        watcher::Error::WatchError(status) if is_gone(status) => {
-            Then::ListAgain(ListReason::Expired)
+        watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status)
+            if status.code == 410 =>
+        {
+            Some(ListReason::Expired)
         }
         // An event that cannot be read, and so may be of any object.
-        watcher::Error::WatchFailed(kube::Error::SerdeError(_)) => {
-            Then::ListAgain(ListReason::Failed)
-        }
-        _ => Then::GoOn,
-    }
-}
-
-fn happened(event: Event<Watched>, reason: ListReason) -> KindChange {
-    match event {
-        Event::Init => KindChange::Listing(reason),
-        Event::InitApply(watched) => KindChange::Listed(watched.object),
-        Event::InitDone => KindChange::Complete,
-        Event::Apply(watched) => KindChange::Applied(watched.object),
-        Event::Delete(watched) => KindChange::Deleted(watched.object),
+        watcher::Error::WatchFailed(kube::Error::SerdeError(_)) => Some(ListReason::Failed),
+        _ => None,
     }
 }
 

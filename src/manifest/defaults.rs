@@ -127,26 +127,19 @@ fn typed(
 
 /// The arguments of PodTopologySpread in the one profile that has some.
 fn scheduler_arguments(configuration: &Value) -> Result<Value, String> {
-    let list = |value: &Value, field: &str| {
-        value
-            .get(field)
-            .and_then(Value::as_array)
-            .cloned()
-            .unwrap_or_default()
-    };
-    let mut found: Vec<Value> = list(configuration, "profiles")
-        .iter()
-        .flat_map(|profile| list(profile, "pluginConfig"))
+    let profiles = configuration["profiles"].as_array();
+    let plugins = profiles.into_iter().flatten();
+    let plugins = plugins.flat_map(|profile| profile["pluginConfig"].as_array());
+    let found: Vec<&Value> = plugins
+        .flatten()
         .filter(|plugin| text(plugin, "name") == PLUGIN)
-        .map(|plugin| plugin.get("args").cloned().unwrap_or_default())
+        .map(|plugin| &plugin["args"])
         .collect();
-    if found.len() > 1 {
-        return Err("several profiles configure PodTopologySpread; leave one".to_owned());
-    }
-    let mut arguments = match found.pop().unwrap_or_default() {
-        Value::Null => Map::new(),
-        Value::Object(arguments) => arguments,
-        _ => return Err("the args of PodTopologySpread are not a map".to_owned()),
+    let mut arguments = match found[..] {
+        [] | [Value::Null] => Map::new(),
+        [Value::Object(arguments)] => arguments.clone(),
+        [_] => return Err("the args of PodTopologySpread are not a map".to_owned()),
+        _ => return Err("several profiles configure PodTopologySpread; leave one".to_owned()),
     };
     if !arguments.contains_key("defaultConstraints") && !arguments.contains_key("defaultingType") {
         arguments.insert("defaultingType".to_owned(), json!("System"));

@@ -10,8 +10,7 @@ use serde_json::{Map, Value};
 use super::error::ManifestError;
 use super::item::{Item, ObjectOrigin};
 use super::lean::{CompleteValue, Lean, LeanValue, read_field};
-use super::list_type::ListType;
-use super::part::ObjectText;
+use super::part::{ListType, ObjectText};
 use super::source::{InputSource, Syntax};
 
 /// What is done with each object.
@@ -21,13 +20,21 @@ pub(super) type DocumentSink<'a> = &'a mut dyn FnMut(Item) -> Result<(), Manifes
 /// never held whole.
 pub(super) fn for_each_item(
     source: &InputSource,
-    index: usize,
+    index: u32,
     progress: &ProgressBar,
     sink: DocumentSink,
 ) -> Result<(), ManifestError> {
-    let index = u32::try_from(index).unwrap_or(u32::MAX);
     let (format, input) = source.open(progress)?;
-    items(source, index, format, input, sink)
+    match format {
+        Syntax::Json => {
+            let json = serde_json::Deserializer::from_reader(input);
+            json_items(source, index, json, sink)
+        }
+        Syntax::Yaml => yaml_documents(source, input, &mut |document, LeanValue(value)| {
+            let origin = ObjectOrigin::whole(index, document);
+            Splitter::new(source, origin, sink).document(value)
+        }),
+    }
 }
 
 /// Hands every object of the JSON `text` of `source` to `sink`, lists taken apart.
@@ -46,15 +53,15 @@ pub(super) fn for_each_item_of(
     source: &InputSource,
     sink: DocumentSink,
 ) -> Result<(), ManifestError> {
-    let value = read_part(part, source)?;
-    let mut splitter = Splitter::new(source, 0, part.document, sink);
-    match part.item {
+    let CompleteValue(value) = read_part(part, source)?;
+    let mut splitter = Splitter::new(source, part.origin, sink);
+    match part.origin.item {
         0 => splitter.document(value),
         number => splitter.numbered([(number, value)], &part.list),
     }
 }
 
-fn read_part(part: &ObjectText<'_>, source: &InputSource) -> Result<Value, ManifestError> {
+fn read_part(part: &ObjectText<'_>, source: &InputSource) -> Result<CompleteValue, ManifestError> {
     let read = |text: &str| match part.syntax {
         Syntax::Json => serde_json::from_str(text).map_err(|error| source.not_json(&error)),
         Syntax::Yaml => {
@@ -63,35 +70,14 @@ fn read_part(part: &ObjectText<'_>, source: &InputSource) -> Result<Value, Manif
                 .map_err(|error| source.not_yaml(&error))
         }
     };
+    let read_part = match part.syntax {
+        Syntax::Json => read(part.text),
+        Syntax::Yaml => read(&part.indented()),
+    };
     // Read again with as many lines before it as in the file, the error has
     // the place of the file.
-    let in_place = |text: &str| read(&format!("{}{text}", "\n".repeat(part.start.line - 1)));
-    let CompleteValue(value) = match part.syntax {
-        Syntax::Json => read(part.text).or_else(|_| in_place(&part.indented()))?,
-        Syntax::Yaml => {
-            let text = part.indented();
-            read(&text).or_else(|_| in_place(&text))?
-        }
-    };
-    Ok(value)
-}
-
-fn items(
-    source: &InputSource,
-    index: u32,
-    format: Syntax,
-    input: impl BufRead,
-    sink: DocumentSink,
-) -> Result<(), ManifestError> {
-    match format {
-        Syntax::Json => {
-            let json = serde_json::Deserializer::from_reader(input);
-            json_items(source, index, json, sink)
-        }
-        Syntax::Yaml => yaml_documents(source, input, &mut |document, LeanValue(value)| {
-            Splitter::new(source, index, document, sink).document(value)
-        }),
-    }
+    let lines_before = || "\n".repeat(part.start.line - 1);
+    read_part.or_else(|_| read(&(lines_before() + &part.indented())))
 }
 
 /// Passes every document of `source` to `sink` unchanged.
@@ -120,7 +106,8 @@ fn json_items<'de>(
     let mut document = 0;
     while json.end().is_err() {
         document += 1;
-        let mut splitter = Splitter::new(source, index, document, sink);
+        let origin = ObjectOrigin::whole(index, document);
+        let mut splitter = Splitter::new(source, origin, sink);
         let read = splitter.deserialize(&mut json);
         if let Some(error) = splitter.refused {
             return Err(error);
@@ -162,14 +149,10 @@ fn is_empty_list(fields: &Map<String, Value>) -> bool {
 }
 
 impl<'a> Splitter<'a> {
-    fn new(source: &'a InputSource, index: u32, document: u32, sink: DocumentSink<'a>) -> Self {
+    fn new(source: &'a InputSource, origin: ObjectOrigin, sink: DocumentSink<'a>) -> Self {
         Self {
             source,
-            origin: ObjectOrigin {
-                source: index,
-                document,
-                item: 0,
-            },
+            origin,
             sink,
             refused: None,
         }

@@ -1,9 +1,9 @@
-//! What can be wrong with an input file.
+//! What can be wrong with an input file, and where.
 
 use std::io;
 use std::path::PathBuf;
 
-use super::position::Position;
+use granit_parser::Marker;
 
 /// Why files could not be read as Kubernetes objects. Each message names the
 /// file, and the object and field where there is one.
@@ -67,4 +67,23 @@ pub(crate) enum ManifestError {
     /// that was asked for.
     #[error("{0}")]
     Choice(String),
+}
+
+/// A place in a text, counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Position {
+    /// The line.
+    pub(crate) line: usize,
+    /// The column, in characters.
+    pub(crate) column: usize,
+}
+
+impl Position {
+    /// The parser counts columns from 0.
+    pub(super) fn of(marker: &Marker) -> Self {
+        Self {
+            line: marker.line(),
+            column: marker.col() + 1,
+        }
+    }
 }

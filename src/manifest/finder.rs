@@ -7,13 +7,11 @@ use indicatif::ProgressBar;
 use serde_json::{Map, Value};
 
 use super::document::{for_each_item, for_each_item_in};
-use super::embedded::{path_of_kind, template_paths};
 use super::error::ManifestError;
-use super::fleet::is_placement;
-use super::item::{Item, metadata, text};
+use super::item::{Item, text};
 use super::naming::ObjectName;
 use super::source::{InputSource, expand};
-use super::workload::{WorkloadPod, workload_pod};
+use super::workload::{WorkloadPod, path_of_kind, template_paths, workload_pod};
 use crate::matching::names;
 
 /// How many choices an error lists.
@@ -23,7 +21,7 @@ const LISTED_CHOICES: usize = 20;
 const TEMPLATE_HASH: &str = "pod-template-hash";
 
 /// Looks through objects for the one that a question is about.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct WorkloadFinder {
     name: Option<ObjectName>,
     /// Whether the objects are a cluster, where a kind is looked for among
@@ -41,10 +39,7 @@ impl WorkloadFinder {
     fn of_file(name: Option<ObjectName>) -> Self {
         Self {
             name,
-            in_cluster: false,
-            found: Vec::new(),
-            choices: Vec::new(),
-            replica_sets: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -73,8 +68,7 @@ impl WorkloadFinder {
                 return;
             }
         }
-        let has_pods = path_of_kind(kind).is_some() || is_placement(kind);
-        if has_pods || !template_paths(value).is_empty() {
+        if path_of_kind(kind).is_some() || !template_paths(value).is_empty() {
             self.choices.push(choice(value));
             if is_named {
                 if self.in_cluster {
@@ -104,11 +98,11 @@ impl WorkloadFinder {
     /// Whether an object is a ReplicaSet that the named Deployment made.
     fn is_made_by_named(&self, value: &Value) -> bool {
         let Some(name) = &self.name else { return false };
-        let owners = || value.pointer("/metadata/ownerReferences")?.as_array();
+        let owners = value["metadata"]["ownerReferences"].as_array();
         text(value, "kind") == "ReplicaSet"
             && name.kind.as_deref() == Some("Deployment")
             && name.namespace.as_deref() == Some(parts(value).1)
-            && owners().into_iter().flatten().any(|owner| {
+            && owners.into_iter().flatten().any(|owner| {
                 text(owner, "kind") == "Deployment" && text(owner, "name") == name.name
             })
     }
@@ -154,7 +148,7 @@ impl WorkloadFinder {
         });
         let current = same.max_by_key(|(item, _)| {
             let replicas = item.value.pointer("/spec/replicas").and_then(Value::as_i64);
-            let created = text(metadata(&item.value), "creationTimestamp");
+            let created = text(&item.value["metadata"], "creationTimestamp");
             (replicas.unwrap_or(1) > 0, created)
         });
         current.cloned()
@@ -198,7 +192,7 @@ pub(crate) fn read_workload(
 ) -> Result<WorkloadPod, ManifestError> {
     let mut finder = WorkloadFinder::of_file(name.cloned());
     let sources = expand(&[path.to_path_buf()])?;
-    for (index, source) in sources.iter().enumerate() {
+    for (index, source) in (0..).zip(&sources) {
         for_each_item(source, index, &ProgressBar::hidden(), &mut |item| {
             finder.offer(&item, source);
             Ok(())
@@ -232,7 +226,7 @@ fn choice(value: &Value) -> String {
 
 /// Kind, namespace and name of an object.
 fn parts(value: &Value) -> (&str, &str, &str) {
-    let metadata = metadata(value);
+    let metadata = &value["metadata"];
     let namespace = names::namespace_or_default(text(metadata, "namespace"));
     (text(value, "kind"), namespace, text(metadata, "name"))
 }

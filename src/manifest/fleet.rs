@@ -1,10 +1,10 @@
 //! KubeFleet's objects: clusters, and placements with their policy.
 
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::error::ManifestError;
-use super::item::{Item, describe, metadata, text};
+use super::item::{Item, describe, text};
 use super::source::InputSource;
 use crate::proto::v1::{Node, NodeSelectorTerm, Pod, TopologySpreadConstraint};
 
@@ -49,9 +49,8 @@ pub(crate) struct Preference {
     pub(crate) term: Option<NodeSelectorTerm>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-#[derive(Default)]
 struct PolicyFields {
     placement_type: String,
     cluster_names: Vec<String>,
@@ -216,7 +215,7 @@ fn pod(
     terms: Vec<Option<NodeSelectorTerm>>,
     source: &InputSource,
 ) -> Result<Pod, ManifestError> {
-    let metadata = metadata(&item.value);
+    let metadata = &item.value["metadata"];
     let name = text(metadata, "name");
     let mut spec = json!({ "tolerations": fields.tolerations });
     // One term that matches every cluster makes the others irrelevant.
@@ -259,15 +258,14 @@ fn node_term(
     let Some(selector) = &term.label_selector else {
         return Ok(None);
     };
-    let none = Map::new();
-    let pairs = selector.get("matchLabels").and_then(Value::as_object);
-    let mut expressions: Vec<Value> = pairs
-        .unwrap_or(&none)
-        .iter()
-        .map(|(key, value)| json!({ "key": key, "operator": "In", "values": [value] }))
-        .collect();
-    let more = selector.get("matchExpressions").and_then(Value::as_array);
-    expressions.extend(more.into_iter().flatten().cloned());
+    let pairs = selector["matchLabels"].as_object().into_iter().flatten();
+    let pairs =
+        pairs.map(|(key, value)| json!({ "key": key, "operator": "In", "values": [value] }));
+    let more = selector["matchExpressions"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let expressions: Vec<Value> = pairs.chain(more.cloned()).collect();
     if expressions.is_empty() {
         return Ok(None);
     }

@@ -27,6 +27,15 @@ pub(crate) struct ObjectOrigin {
 }
 
 impl ObjectOrigin {
+    /// Of a document that is no list.
+    pub(super) fn whole(source: u32, document: u32) -> Self {
+        Self {
+            source,
+            document,
+            item: 0,
+        }
+    }
+
     /// Path of the object in its document: empty, or that of a list's item.
     pub(super) fn path(&self) -> String {
         match self.item {
@@ -74,21 +83,10 @@ impl Item {
     }
 }
 
-/// An object as an API server gives it, its kind not looked at yet: in lists
-/// objects do not say it. What no decision reads is left out.
-#[derive(Debug, Clone)]
-pub(crate) struct ListedObject(Value);
-
-impl<'de> serde::Deserialize<'de> for ListedObject {
-    fn deserialize<D: serde::Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        LeanValue::deserialize(input).map(|value| Self(value.0))
-    }
-}
-
-impl ListedObject {
+impl LeanValue {
     /// A field of its metadata that is a string, else "".
     pub(crate) fn metadata(&self, field: &str) -> &str {
-        text(metadata(&self.0), field)
+        text(&self.0["metadata"], field)
     }
 
     /// Decodes it as an object of `kind`.
@@ -121,17 +119,12 @@ fn with_hint(message: String) -> String {
 
 /// A field that is a string, else "".
 pub(super) fn text<'v>(value: &'v Value, field: &str) -> &'v str {
-    value.get(field).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// The metadata of an object; null when it has none.
-pub(super) fn metadata(value: &Value) -> &Value {
-    value.get("metadata").unwrap_or(&Value::Null)
+    value[field].as_str().unwrap_or_default()
 }
 
 /// Kind, namespace and name of an object.
 pub(super) fn describe(value: &Value) -> String {
-    let metadata = metadata(value);
+    let metadata = &value["metadata"];
     full_name(
         text(value, "kind"),
         text(metadata, "namespace"),

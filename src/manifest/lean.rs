@@ -41,8 +41,10 @@ pub(super) enum Lean {
     PlainOnly,
 }
 
-/// [`Lean::Whole`] for parsers that ask for a type.
-pub(super) struct LeanValue(pub(super) Value);
+/// What [`Lean::Whole`] reads, e.g. an object as an API server gives it, its kind not
+/// looked at yet: in lists objects do not say it.
+#[derive(Debug, Clone)]
+pub(crate) struct LeanValue(pub(super) Value);
 
 impl<'de> serde::Deserialize<'de> for LeanValue {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {

@@ -3,27 +3,23 @@
 //!
 //! `source` says which files there are, `document` takes one apart into single
 //! objects, each an `item` until its kind is known, and `lean` leaves out what no
-//! decision reads. `naming` reads names of objects
-//! as people type them, and `finder` finds the one that is meant. `object`, `workload`, `fleet` and `defaults` decode what they
-//! know. `saved` makes sure that a saved snapshot is read whole or not at all.
+//! decision reads. `naming` reads names of objects as people type them, and `finder`
+//! finds the one that is meant. `object`, `workload`, `fleet` and `defaults` decode what
+//! they know. `saved` makes sure that a saved snapshot is read whole or not at all.
 
 mod defaults;
 mod document;
-mod embedded;
 mod error;
 mod finder;
 mod fleet;
 mod item;
-mod json_parts;
 mod lean;
 mod list_file;
-mod list_type;
 mod naming;
 mod object;
 mod objects;
 mod part;
 mod parts;
-mod position;
 mod positions;
 mod saved;
 mod source;
@@ -35,17 +31,15 @@ mod workload;
 pub(crate) use defaults::{
     default_constraints_in, read_default_constraints, system_default_constraints,
 };
-pub(crate) use error::ManifestError;
+pub(crate) use error::{ManifestError, Position};
 pub(crate) use finder::{WorkloadFinder, read_workload};
 pub(crate) use fleet::{PlacementPolicy, Preference};
-pub(crate) use item::ListedObject;
+pub(crate) use lean::LeanValue;
 pub(crate) use list_file::ListFile;
 pub(crate) use naming::ObjectName;
 pub(crate) use object::object_name;
-pub(crate) use objects::{LoadedObjects, ObjectPages, read_objects};
-pub(crate) use part::ObjectText;
+pub(crate) use objects::{LoadedObjects, ObjectReader, read_objects};
 pub(crate) use parts::split;
-pub(crate) use position::Position;
 pub(crate) use positions::Positions;
 pub(crate) use saved::SavedOrigin;
 pub(crate) use source::{InputSource, expand};

@@ -3,46 +3,27 @@
 
 use std::str::FromStr;
 
-/// A kind with what kubectl calls it besides: the plural, and short names.
-struct KindNames {
-    name: &'static str,
-    others: &'static [&'static str],
-}
-
-const fn kind(name: &'static str, others: &'static [&'static str]) -> KindNames {
-    KindNames { name, others }
-}
-
-/// The kinds that have other names, as `kubectl api-resources` lists them.
-const KINDS: [KindNames; 13] = [
-    kind("Node", &["nodes", "no"]),
-    kind("Pod", &["pods", "po"]),
-    kind("Service", &["services", "svc"]),
-    kind("Deployment", &["deployments", "deploy"]),
-    kind("ReplicaSet", &["replicasets", "rs"]),
-    kind("StatefulSet", &["statefulsets", "sts"]),
-    kind("DaemonSet", &["daemonsets", "ds"]),
-    kind("Job", &["jobs"]),
-    kind("CronJob", &["cronjobs", "cj"]),
-    kind("ReplicationController", &["replicationcontrollers", "rc"]),
-    kind(
+/// Kubernetes' words for kinds, each with what kubectl calls it besides, as `kubectl
+/// api-resources` lists them: the plural, and short names.
+const KINDS: [&[&str]; 13] = [
+    &["Node", "nodes", "no"],
+    &["Pod", "pods", "po"],
+    &["Service", "services", "svc"],
+    &["Deployment", "deployments", "deploy"],
+    &["ReplicaSet", "replicasets", "rs"],
+    &["StatefulSet", "statefulsets", "sts"],
+    &["DaemonSet", "daemonsets", "ds"],
+    &["Job", "jobs"],
+    &["CronJob", "cronjobs", "cj"],
+    &["ReplicationController", "replicationcontrollers", "rc"],
+    &[
         "ClusterResourcePlacement",
-        &["clusterresourceplacements", "crp"],
-    ),
-    kind("ResourcePlacement", &["resourceplacements", "rp"]),
-    kind("MemberCluster", &["memberclusters"]),
+        "clusterresourceplacements",
+        "crp",
+    ],
+    &["ResourcePlacement", "resourceplacements", "rp"],
+    &["MemberCluster", "memberclusters"],
 ];
-
-/// Kubernetes' word for a kind, from any of its names in any case, with or
-/// without the group behind a dot. A kind that is not known stays as it is.
-fn full_kind(text: &str) -> &str {
-    let bare = text.split('.').next().unwrap_or(text);
-    let is_name = |name: &str| name.eq_ignore_ascii_case(bare);
-    let known = KINDS
-        .iter()
-        .find(|kind| is_name(kind.name) || kind.others.iter().any(|other| is_name(other)));
-    known.map_or(text, |kind| kind.name)
-}
 
 /// An object as somebody names it: `NAME`, `KIND/NAME` or
 /// `KIND/NAMESPACE/NAME`.
@@ -83,10 +64,13 @@ impl ObjectName {
         }
     }
 
-    /// Kubernetes' word for a kind, from any of its names; one that is not known
-    /// stays as it is.
-    pub(crate) fn full_kind(text: &str) -> String {
-        full_kind(text).to_owned()
+    /// Kubernetes' word for a kind, from any of its names in any case, with or
+    /// without the group behind a dot. A kind that is not known stays as it is.
+    pub(crate) fn full_kind(text: &str) -> &str {
+        let bare = text.split('.').next().unwrap_or(text);
+        let is_name = |name: &&str| name.eq_ignore_ascii_case(bare);
+        let known = KINDS.iter().find(|names| names.iter().any(is_name));
+        known.map_or(text, |names| names[0])
     }
 
     /// The same, in `namespace` if it says none.
@@ -108,18 +92,17 @@ impl FromStr for ObjectName {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const WANTED: &str = "want NAME, KIND/NAME or KIND/NAMESPACE/NAME";
         let parts: Vec<&str> = text.split('/').collect();
-        if parts.iter().any(|part| part.is_empty()) {
-            return Err("want NAME, KIND/NAME or KIND/NAMESPACE/NAME");
-        }
         let (kind, namespace, name) = match parts[..] {
+            _ if parts.contains(&"") => return Err(WANTED),
             [name] => (None, None, name),
             [kind, name] => (Some(kind), None, name),
             [kind, namespace, name] => (Some(kind), Some(namespace), name),
-            _ => return Err("want NAME, KIND/NAME or KIND/NAMESPACE/NAME"),
+            _ => return Err(WANTED),
         };
         Ok(Self {
-            kind: kind.map(|kind| full_kind(kind).to_owned()),
+            kind: kind.map(|kind| Self::full_kind(kind).to_owned()),
             namespace: namespace.map(str::to_owned),
             name: name.to_owned(),
         })

@@ -10,8 +10,9 @@ use super::finder::WorkloadFinder;
 use super::fleet::is_cluster;
 use super::item::{Item, ObjectOrigin, text};
 use super::object::{DecodedItem, decode, name_of, object_name};
-use super::saved::{SavedOrigin, Verifier};
+use super::saved::{CUT_SHORT, SavedOrigin, compare};
 use super::source::InputSource;
+use crate::api::ExportSum;
 use crate::proto::v1::{Change, DefaultConstraints};
 use crate::snapshot::{ObjectId, ObjectKind};
 
@@ -38,21 +39,15 @@ pub(crate) struct LoadedObjects {
 impl LoadedObjects {
     /// Kind, name and origin of a change, for a message.
     pub(crate) fn describe(&self, index: usize) -> String {
-        let name = self.changes[index]
-            .object
-            .as_ref()
-            .map_or_else(String::new, object_name);
+        let object = self.changes[index].object.as_ref();
+        let name = object.map_or_else(String::new, object_name);
         format!("{name} ({})", self.place(self.origins[index]))
     }
 
     /// How many objects there are of each kind.
     pub(crate) fn kinds(&self) -> BTreeMap<&'static str, u64> {
         let mut kinds = BTreeMap::new();
-        for object in self
-            .changes
-            .iter()
-            .filter_map(|change| change.object.as_ref())
-        {
+        for object in self.changes.iter().filter_map(|it| it.object.as_ref()) {
             *kinds.entry(ObjectId::of(object).kind.as_str()).or_default() += 1;
         }
         kinds
@@ -88,58 +83,30 @@ pub(crate) fn read_objects(
     progress: &ProgressBar,
 ) -> Result<LoadedObjects, ManifestError> {
     progress.set_length(sources.iter().filter_map(InputSource::size_bytes).sum());
-    let mut reader = Reader::default();
-    for (index, source) in sources.iter().enumerate() {
+    let mut reader = ObjectReader::of(sources.clone());
+    for (index, source) in (0..).zip(&sources) {
         for_each_item(source, index, progress, &mut |item| {
             if let Some(finder) = &mut finder {
                 finder.offer(&item, source);
             }
-            reader.take(item, &sources)
+            reader.take(item)
         })?;
-        let ended = reader.verifier.end_of_source();
-        ended.map_err(|message| not_whole(source, message))?;
+        if reader.sum.is_some() {
+            return Err(not_whole(source, CUT_SHORT));
+        }
     }
-    reader.objects.sources = sources;
     Ok(reader.objects)
 }
 
-/// Objects of one source that come page by page.
-pub(crate) struct ObjectPages {
-    reader: Reader,
-    source: [InputSource; 1],
-}
-
-impl ObjectPages {
-    /// None yet, of `source`.
-    pub(crate) fn of(source: InputSource) -> Self {
-        Self {
-            reader: Reader::default(),
-            source: [source],
-        }
-    }
-
-    /// Reads a page, the JSON text of a list.
-    pub(crate) fn read(&mut self, page: &str) -> Result<(), ManifestError> {
-        let [source] = &self.source;
-        for_each_item_in(page, source, &mut |item| {
-            self.reader.take(item, &self.source)
-        })
-    }
-
-    /// The objects of all pages.
-    pub(crate) fn finish(self) -> LoadedObjects {
-        let mut objects = self.reader.objects;
-        objects.sources = self.source.into();
-        objects
-    }
-}
-
+/// Reads objects, one after the other.
 #[derive(Default)]
-struct Reader {
-    objects: LoadedObjects,
+pub(crate) struct ObjectReader {
+    /// Those that were read.
+    pub(crate) objects: LoadedObjects,
     /// Where an object is in `objects.changes`, by kind, namespace and name.
     places: HashMap<(ObjectKind, String, String), usize>,
-    verifier: Verifier,
+    /// Over the saved snapshot that is being read; none outside of one.
+    sum: Option<ExportSum>,
 }
 
 fn not_whole(source: &InputSource, message: &'static str) -> ManifestError {
@@ -147,11 +114,23 @@ fn not_whole(source: &InputSource, message: &'static str) -> ManifestError {
     ManifestError::NotWhole { file, message }
 }
 
-impl Reader {
-    fn take(&mut self, item: Item, sources: &[InputSource]) -> Result<(), ManifestError> {
+impl ObjectReader {
+    /// Nothing was read yet, of `sources`.
+    pub(crate) fn of(sources: Vec<InputSource>) -> Self {
+        let mut reader = Self::default();
+        reader.objects.sources = sources;
+        reader
+    }
+
+    /// Reads a page of the first source, the JSON text of a list.
+    pub(crate) fn read_page(&mut self, page: &str) -> Result<(), ManifestError> {
+        let source = self.objects.sources[0].clone();
+        for_each_item_in(page, &source, &mut |item| self.take(item))
+    }
+
+    fn take(&mut self, item: Item) -> Result<(), ManifestError> {
         let origin = item.origin;
-        let source = &sources[origin.source as usize];
-        let not_whole = |message| not_whole(source, message);
+        let source = &self.objects.sources[origin.source as usize];
         let version = text(&item.value, "apiVersion");
         self.objects.is_fleet |= is_cluster(text(&item.value, "kind"), version);
         match decode(item, source)? {
@@ -159,24 +138,33 @@ impl Reader {
                 let change = Change {
                     object: Some(object),
                 };
-                self.verifier.add(&change);
-                self.keep(change, origin, sources);
+                if let Some(sum) = &mut self.sum {
+                    sum.add(&change);
+                }
+                self.keep(change, origin);
             }
             DecodedItem::DefaultConstraints(constraints) => {
-                self.verifier.add_defaults(&constraints);
+                if let Some(sum) = &mut self.sum {
+                    sum.add_defaults(&constraints);
+                }
                 self.objects.default_constraints = Some(constraints);
             }
             DecodedItem::Saved(saved) => {
-                self.verifier.begin().map_err(not_whole)?;
+                if self.sum.replace(ExportSum::default()).is_some() {
+                    return Err(not_whole(source, CUT_SHORT));
+                }
                 self.objects.saved = Some(saved);
             }
-            DecodedItem::SavedEnd(summary) => self.verifier.end(&summary).map_err(not_whole)?,
+            DecodedItem::SavedEnd(summary) => {
+                let compared = compare(self.sum.take(), &summary);
+                compared.map_err(|message| not_whole(source, message))?;
+            }
             DecodedItem::Other(kind) => *self.objects.skipped.entry(kind).or_default() += 1,
         }
         Ok(())
     }
 
-    fn keep(&mut self, change: Change, origin: ObjectOrigin, sources: &[InputSource]) {
+    fn keep(&mut self, change: Change, origin: ObjectOrigin) {
         let objects = &mut self.objects;
         let id = change.object.as_ref().map(ObjectId::of);
         // An object without a name is kept: the server reports the fault.
@@ -184,13 +172,11 @@ impl Reader {
             let place = (id.kind, id.namespace.to_owned(), id.name.to_owned());
             let index = *self.places.entry(place).or_insert(objects.changes.len());
             if index < objects.changes.len() {
-                let describe =
-                    |origin: ObjectOrigin| origin.describe(&sources[origin.source as usize]);
                 objects.repeated.push(format!(
                     "{} occurs more than once: taking the one of {}, not of {}",
                     name_of(&id),
-                    describe(origin),
-                    describe(objects.origins[index]),
+                    objects.place(origin),
+                    objects.place(objects.origins[index]),
                 ));
                 objects.changes[index] = change;
                 objects.origins[index] = origin;

@@ -1,21 +1,20 @@
-//! The text of one object of a file.
+//! The text of one object of a file, and what its list says of it.
 
 use std::rc::Rc;
 
+use serde_json::{Map, Value};
+
+use super::error::Position;
 use super::item::ObjectOrigin;
-use super::list_type::ListType;
-use super::position::Position;
 use super::source::Syntax;
 
 /// The text of one object of a file, or of a whole document that could not be
 /// taken apart.
 #[derive(Debug, Clone)]
 pub(crate) struct ObjectText<'t> {
-    /// Number of the document in the file, from 1.
-    pub(super) document: u32,
-    /// Number of the object in the document's list, from 1; 0 when the part is
-    /// the whole document.
-    pub(super) item: u32,
+    /// Where it is in the file, as if that were the only one; item 0 is the whole
+    /// document.
+    pub(super) origin: ObjectOrigin,
     /// What the list says of its items.
     pub(super) list: Rc<ListType>,
     /// What the text is written in.
@@ -27,23 +26,55 @@ pub(crate) struct ObjectText<'t> {
 }
 
 impl ObjectText<'_> {
-    /// Path of the object in its document: empty, or that of a list's item.
-    pub(super) fn path(&self) -> String {
-        self.origin().path()
-    }
-
-    /// Where it is in a source that is the only one.
-    pub(super) fn origin(&self) -> ObjectOrigin {
-        ObjectOrigin {
-            source: 0,
-            document: self.document,
-            item: self.item,
-        }
-    }
-
     /// The text with its first line indented as in the file. So lines of a block
     /// stay one block, and columns are those of the file.
     pub(super) fn indented(&self) -> String {
         format!("{:1$}{2}", "", self.start.column - 1, self.text)
+    }
+}
+
+/// Kind and version of a list, which its items may leave out.
+#[derive(Debug, Default)]
+pub(super) struct ListType {
+    pub(super) kind: Option<String>,
+    api_version: Option<String>,
+}
+
+impl ListType {
+    /// Of a list with these fields.
+    pub(super) fn of(fields: &Map<String, Value>) -> Self {
+        let mut list = Self::default();
+        for (key, value) in fields {
+            if let Some(value) = value.as_str() {
+                list.note(key, value);
+            }
+        }
+        list
+    }
+
+    /// Notes a field of the list: a `PodList` holds objects of kind `Pod`.
+    pub(super) fn note(&mut self, key: &str, value: &str) {
+        match key {
+            "kind" => {
+                let kind = value.strip_suffix("List");
+                self.kind = kind.filter(|kind| !kind.is_empty()).map(str::to_owned);
+            }
+            "apiVersion" => self.api_version = Some(value.to_owned()),
+            _ => {}
+        }
+    }
+
+    /// Fills in what `item` leaves out.
+    pub(super) fn apply(&self, item: &mut Value) {
+        if let (Some(kind), Value::Object(fields)) = (&self.kind, item)
+            && !fields.contains_key("kind")
+        {
+            fields.insert("kind".to_owned(), kind.clone().into());
+            if let Some(version) = &self.api_version {
+                fields
+                    .entry("apiVersion")
+                    .or_insert_with(|| version.clone().into());
+            }
+        }
     }
 }

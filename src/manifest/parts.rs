@@ -3,15 +3,15 @@
 //! read, and places of fields are found in the parts that somebody asks about.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use granit_parser::{Event, Marker, Parser, Span};
+use serde_json::value::RawValue;
 
-use super::error::ManifestError;
-use super::json_parts;
-use super::list_type::ListType;
-use super::part::ObjectText;
-use super::position::Position;
+use super::error::{ManifestError, Position};
+use super::item::ObjectOrigin;
+use super::part::{ListType, ObjectText};
 use super::source::{InputSource, Syntax};
 
 /// Takes `text`, which is that of `source`, apart. Objects of YAML that a
@@ -26,9 +26,12 @@ pub(crate) fn split<'t>(
 ) -> (Vec<ObjectText<'t>>, Result<(), ManifestError>) {
     let syntax = source.format(text.as_bytes());
     if syntax == Syntax::Json {
-        return json_parts::split(source, text);
+        return split_json(source, text);
     }
-    let mut walk = Walk::new(text);
+    let mut walk = Walk {
+        text,
+        ..Walk::default()
+    };
     let mut parser = Parser::new_from_str(text);
     while let Some(event) = parser.next_event() {
         match event {
@@ -47,15 +50,25 @@ pub(crate) fn split<'t>(
     (walk.parts, Ok(()))
 }
 
-/// What is being read: a map with the key of its value, or a list.
-enum OpenCollection<'t> {
-    Map(Option<Cow<'t, str>>),
+/// What is being read: a map with the key of its value, or a list with the index of
+/// its item.
+pub(super) enum OpenCollection<K> {
+    Map(Option<K>),
     List(u32),
 }
 
-impl OpenCollection<'_> {
+impl OpenCollection<Cow<'_, str>> {
     fn is_at(&self, key: &str) -> bool {
         matches!(self, OpenCollection::Map(Some(at)) if at == key)
+    }
+}
+
+/// A value was read: a map waits for a key again, a list for its next item.
+pub(super) fn next<K>(levels: &mut [OpenCollection<K>]) {
+    match levels.last_mut() {
+        Some(OpenCollection::Map(key)) => *key = None,
+        Some(OpenCollection::List(index)) => *index += 1,
+        None => {}
     }
 }
 
@@ -69,10 +82,11 @@ struct OpenObject {
 }
 
 /// A pass over the events of a text.
+#[derive(Default)]
 struct Walk<'t> {
     text: &'t str,
     document: u32,
-    levels: Vec<OpenCollection<'t>>,
+    levels: Vec<OpenCollection<Cow<'t, str>>>,
     /// The document that is being read, from where on.
     start: Marker,
     open: Option<OpenObject>,
@@ -86,21 +100,6 @@ struct Walk<'t> {
 }
 
 impl<'t> Walk<'t> {
-    fn new(text: &'t str) -> Self {
-        Self {
-            text,
-            document: 0,
-            levels: Vec::new(),
-            start: Marker::default(),
-            open: None,
-            items: Vec::new(),
-            is_list: false,
-            list: ListType::default(),
-            has_alias: false,
-            parts: Vec::new(),
-        }
-    }
-
     fn take(&mut self, event: Event<'t>, span: Span) {
         match event {
             Event::DocumentStart(..) => {
@@ -111,7 +110,7 @@ impl<'t> Walk<'t> {
             Event::Scalar(value, ..) => self.scalar(value, span),
             Event::Alias(_) => {
                 self.has_alias = true;
-                self.next();
+                next(&mut self.levels);
             }
             Event::MappingStart(..) => self.enter(OpenCollection::Map(None), span),
             Event::SequenceStart(..) => self.enter(OpenCollection::List(0), span),
@@ -148,10 +147,10 @@ impl<'t> Walk<'t> {
             let open = self.opened(span.start);
             self.items.push((open, span.end));
         }
-        self.next();
+        next(&mut self.levels);
     }
 
-    fn enter(&mut self, level: OpenCollection<'t>, span: Span) {
+    fn enter(&mut self, level: OpenCollection<Cow<'t, str>>, span: Span) {
         match &*self.levels {
             [] => {
                 self.begin_document(span.start);
@@ -180,7 +179,7 @@ impl<'t> Walk<'t> {
         }
         match depth {
             0 => self.end_document(end),
-            _ => self.next(),
+            _ => next(&mut self.levels),
         }
     }
 
@@ -206,15 +205,6 @@ impl<'t> Walk<'t> {
         }
     }
 
-    /// A value was read: a map waits for a key again, a list for its next item.
-    fn next(&mut self) {
-        match self.levels.last_mut() {
-            Some(OpenCollection::Map(key)) => *key = None,
-            Some(OpenCollection::List(index)) => *index += 1,
-            None => {}
-        }
-    }
-
     fn begin_document(&mut self, start: Marker) {
         self.document += 1;
         self.start = start;
@@ -225,19 +215,16 @@ impl<'t> Walk<'t> {
         let mut items = std::mem::take(&mut self.items);
         if self.has_alias || items.is_empty() && !self.is_list {
             // What an item repeats of another can be read with that one alone.
-            let whole = OpenObject {
-                item: 0,
-                depth: 0,
-                start: self.start,
-                is_made: false,
-            };
-            items = vec![(whole, end)];
+            items = vec![(self.opened(self.start), end)];
         }
         let items = items.into_iter().filter(|(open, _)| !open.is_made);
         let parts = items.filter_map(|(open, end)| {
             Some(ObjectText {
-                document: self.document,
-                item: open.item,
+                origin: ObjectOrigin {
+                    source: 0,
+                    document: self.document,
+                    item: open.item,
+                },
                 list: Rc::clone(&list),
                 syntax: Syntax::Yaml,
                 text: self
@@ -247,5 +234,85 @@ impl<'t> Walk<'t> {
             })
         });
         self.parts.extend(parts);
+    }
+}
+
+/// Takes the JSON `text` apart.
+fn split_json<'t>(
+    source: &InputSource,
+    text: &'t str,
+) -> (Vec<ObjectText<'t>>, Result<(), ManifestError>) {
+    let mut parts = Vec::new();
+    let mut places = Places {
+        text,
+        counted_bytes: 0,
+        line: 1,
+        line_start: 0,
+    };
+    let documents = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
+    for (document, read) in (1..).zip(documents) {
+        let whole = match read {
+            Ok(whole) => whole,
+            Err(error) => return (parts, Err(source.not_json(&error))),
+        };
+        let (items, list) = match items_of(whole) {
+            Some((items, list)) => ((1..).zip(items).collect(), list),
+            None => (vec![(0, whole)], ListType::default()),
+        };
+        let list = Rc::new(list);
+        parts.extend(items.into_iter().map(|(item, value)| ObjectText {
+            origin: ObjectOrigin {
+                source: 0,
+                document,
+                item,
+            },
+            list: Rc::clone(&list),
+            syntax: Syntax::Json,
+            text: value.get(),
+            start: places.of(value.get()),
+        }));
+    }
+    (parts, Ok(()))
+}
+
+/// The items of a list, and what it says of them.
+fn items_of(document: &RawValue) -> Option<(Vec<&RawValue>, ListType)> {
+    if let Ok(items) = serde_json::from_str(document.get()) {
+        return Some((items, ListType::default()));
+    }
+    let fields: BTreeMap<String, &RawValue> = serde_json::from_str(document.get()).ok()?;
+    let items = serde_json::from_str(fields.get("items")?.get()).ok()?;
+    let mut list = ListType::default();
+    for (key, value) in &fields {
+        if let Ok(value) = serde_json::from_str::<String>(value.get()) {
+            list.note(key, &value);
+        }
+    }
+    Some((items, list))
+}
+
+/// Finds where parts of a text are, one after the other: what is before a part
+/// is counted once.
+struct Places<'t> {
+    text: &'t str,
+    counted_bytes: usize,
+    line: usize,
+    line_start: usize,
+}
+
+impl Places<'_> {
+    /// Where `part`, a later slice of the text than the last, begins.
+    fn of(&mut self, part: &str) -> Position {
+        let start = part.as_ptr().addr() - self.text.as_ptr().addr();
+        let between = &self.text[self.counted_bytes..start];
+        if let Some(end) = between.rfind('\n') {
+            self.line += between.bytes().filter(|byte| *byte == b'\n').count();
+            self.line_start = self.counted_bytes + end + 1;
+        }
+        self.counted_bytes = start;
+        Position {
+            line: self.line,
+            column: self.text[self.line_start..start].chars().count() + 1,
+        }
     }
 }

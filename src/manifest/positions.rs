@@ -1,11 +1,13 @@
 //! Where the fields of an object are: line and column by path.
 
 use std::collections::HashMap;
+use std::iter::successors;
 
 use granit_parser::{Event, Parser};
 
+use super::error::Position;
 use super::part::ObjectText;
-use super::position::Position;
+use super::parts::{OpenCollection, next};
 
 /// The places of all fields of a part of a file.
 #[derive(Debug, Default)]
@@ -16,12 +18,8 @@ pub(crate) struct Positions {
     root: String,
 }
 
-/// What is being read: a map waiting for a key or for a value, or a list.
-enum OpenField {
-    Key,
-    Value(String, Position),
-    Item(usize),
-}
+/// A collection with the key of its value, and where that is.
+type OpenField = OpenCollection<(String, Position)>;
 
 impl Positions {
     /// Finds the fields of a part. One that does not parse has those up to
@@ -29,7 +27,7 @@ impl Positions {
     pub(crate) fn of(part: &ObjectText<'_>) -> Self {
         let mut positions = Self {
             places: HashMap::new(),
-            root: part.path(),
+            root: part.origin.path(),
         };
         positions.read(&part.indented(), part.start.line - 1);
         positions
@@ -37,16 +35,10 @@ impl Positions {
 
     /// The place of a field, or of the nearest field around it.
     pub(crate) fn find(&self, path: &str) -> Option<Position> {
-        let mut path = path;
-        loop {
-            if let Some(position) = self.places.get(path) {
-                return Some(*position);
-            }
-            if path.is_empty() {
-                return None;
-            }
-            path = &path[..path.rfind(['.', '[']).unwrap_or(0)];
-        }
+        // The fields around it end with the document itself.
+        let paths = successors(Some(path), |path| Some(&path[..path.rfind(['.', '['])?]));
+        let mut paths = paths.chain([""]);
+        paths.find_map(|path| self.places.get(path)).copied()
     }
 
     fn read(&mut self, text: &str, lines_before: usize) {
@@ -57,18 +49,17 @@ impl Positions {
             here.line += lines_before;
             match event {
                 Event::Scalar(value, ..) => match levels.last_mut() {
-                    Some(level @ OpenField::Key) => {
-                        *level = OpenField::Value(value.into_owned(), here)
-                    }
+                    Some(OpenField::Map(key @ None)) => *key = Some((value.into_owned(), here)),
                     _ => self.enter(&mut levels, here),
                 },
                 Event::Alias(_) => self.enter(&mut levels, here),
-                Event::MappingStart(..) | Event::SequenceStart(..) => {
+                Event::MappingStart(..) => {
                     self.note(&levels, here);
-                    levels.push(match event {
-                        Event::MappingStart(..) => OpenField::Key,
-                        _ => OpenField::Item(0),
-                    });
+                    levels.push(OpenField::Map(None));
+                }
+                Event::SequenceStart(..) => {
+                    self.note(&levels, here);
+                    levels.push(OpenField::List(0));
                 }
                 Event::MappingEnd | Event::SequenceEnd => {
                     levels.pop();
@@ -90,26 +81,17 @@ impl Positions {
         let mut path = self.root.clone();
         for level in levels {
             match level {
-                OpenField::Key => {}
-                OpenField::Value(key, _) if path.is_empty() => path.push_str(key),
-                OpenField::Value(key, _) => path.extend([".", key]),
-                OpenField::Item(index) => path.push_str(&format!("[{index}]")),
+                OpenField::Map(None) => {}
+                OpenField::Map(Some((key, _))) if path.is_empty() => path.push_str(key),
+                OpenField::Map(Some((key, _))) => path.extend([".", key]),
+                OpenField::List(index) => path.push_str(&format!("[{index}]")),
             }
         }
         let place = match levels.last() {
-            Some(OpenField::Value(_, key)) => *key,
+            Some(OpenField::Map(Some((_, place)))) => *place,
             _ => here,
         };
         self.places.insert(path, place);
-    }
-}
-
-/// A value was read: a map waits for a key again, a list for its next item.
-fn next(levels: &mut [OpenField]) {
-    match levels.last_mut() {
-        Some(level @ OpenField::Value(..)) => *level = OpenField::Key,
-        Some(OpenField::Item(index)) => *index += 1,
-        _ => {}
     }
 }
 
@@ -122,8 +104,8 @@ mod tests {
     /// The place of a field in a document.
     fn found(text: &str, document: u32, path: &str) -> Option<Position> {
         let (parts, _) = split(&InputSource::StandardInput, text);
-        let of_it = parts.iter().filter(|part| part.document == document);
-        let mut of_it = of_it.filter(|part| path.starts_with(&part.path()));
+        let of_it = parts.iter().filter(|part| part.origin.document == document);
+        let mut of_it = of_it.filter(|part| path.starts_with(&part.origin.path()));
         Positions::of(of_it.next()?).find(path)
     }
 

@@ -4,9 +4,9 @@
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use serde_json::{Value, json};
 
-use super::item::{OWN_API_VERSION, metadata, text};
+use super::item::{OWN_API_VERSION, text};
 use crate::api::ExportSum;
-use crate::proto::v1::{Change, DefaultConstraints, ExportSummary};
+use crate::proto::v1::ExportSummary;
 
 /// Kind of the first item, which says where the snapshot came from.
 const SAVED_KIND: &str = "SavedSnapshot";
@@ -41,7 +41,7 @@ impl SavedOrigin {
 
     /// The one that an item is, if it is one.
     pub(super) fn of_item(value: &Value) -> Option<Self> {
-        let metadata = metadata(value);
+        let metadata = &value["metadata"];
         let is_one = text(value, "kind") == SAVED_KIND;
         is_one.then_some(Self {
             snapshot: text(metadata, "name").to_owned(),
@@ -75,66 +75,24 @@ pub(super) fn summary_of_item(value: &Value) -> Option<ExportSummary> {
     })
 }
 
-/// Compares what was read of a saved snapshot with its summary.
-#[derive(Default)]
-pub(super) struct Verifier {
-    /// Of the snapshot that is being read; none outside of one.
-    sum: Option<ExportSum>,
-}
+/// What is said of a saved snapshot that has no end in its source.
+pub(super) const CUT_SHORT: &str = "the saved snapshot is cut short: it has no SavedSnapshotEnd \
+     (nor has one that an earlier version saved; without the SavedSnapshot it is a list as any \
+     other, for `evenkeel load`)";
 
-impl Verifier {
-    /// A saved snapshot begins.
-    ///
-    /// # Errors
-    /// When the one before did not end.
-    pub(super) fn begin(&mut self) -> Result<(), &'static str> {
-        self.end_of_source()?;
-        self.sum = Some(ExportSum::default());
-        Ok(())
-    }
-
-    /// The next object, wherever it is.
-    pub(super) fn add(&mut self, change: &Change) {
-        if let Some(sum) = &mut self.sum {
-            sum.add(change);
-        }
-    }
-
-    /// Default constraints, wherever they are.
-    pub(super) fn add_defaults(&mut self, defaults: &DefaultConstraints) {
-        if let Some(sum) = &mut self.sum {
-            sum.add_defaults(defaults);
-        }
-    }
-
-    /// A saved snapshot ends with its summary.
-    ///
-    /// # Errors
-    /// When it differs from what was saved.
-    pub(super) fn end(&mut self, summary: &ExportSummary) -> Result<(), &'static str> {
-        match self.sum.take() {
-            Some(sum) if sum.clone().finish() == *summary => Ok(()),
-            Some(_) => Err(
-                "what it holds is not what was saved: the objects do not agree with the \
-                 SavedSnapshotEnd (without this and the SavedSnapshot it is a list as any other, \
-                 for `evenkeel load`)",
-            ),
-            None => Err("a SavedSnapshotEnd without a SavedSnapshot before it"),
-        }
-    }
-
-    /// A source ends.
-    ///
-    /// # Errors
-    /// When a saved snapshot did not end in it.
-    pub(super) fn end_of_source(&mut self) -> Result<(), &'static str> {
-        match self.sum.take() {
-            None => Ok(()),
-            Some(_) => Err(
-                "the saved snapshot is cut short: it has no SavedSnapshotEnd (nor has one that \
-                 an earlier version saved; without the SavedSnapshot it is a list as any other, \
-                 for `evenkeel load`)",
-            ),
-        }
+/// Compares the sum over what was read since the SavedSnapshot, if there was one, with
+/// the summary at the end.
+///
+/// # Errors
+/// When it differs from what was saved.
+pub(super) fn compare(sum: Option<ExportSum>, summary: &ExportSummary) -> Result<(), &'static str> {
+    match sum.map(ExportSum::finish) {
+        Some(read) if read == *summary => Ok(()),
+        Some(_) => Err(
+            "what it holds is not what was saved: the objects do not agree with the \
+             SavedSnapshotEnd (without this and the SavedSnapshot it is a list as any other, \
+             for `evenkeel load`)",
+        ),
+        None => Err("a SavedSnapshotEnd without a SavedSnapshot before it"),
     }
 }

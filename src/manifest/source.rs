@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
 
-use super::error::ManifestError;
-use super::position::Position;
+use super::error::{ManifestError, Position};
 
 /// How much of a file is read at a time, in bytes.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -64,12 +63,9 @@ impl InputSource {
         };
         let mut input = BufReader::with_capacity(BUFFER_BYTES, progress.wrap_read(input));
         let start = input.fill_buf().map_err(|error| self.io(error))?;
-        let mark_bytes = if start.starts_with(b"\xef\xbb\xbf") {
-            3
-        } else {
-            0
-        };
-        let format = self.format(&start[mark_bytes..]);
+        let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
+        let mark_bytes = start.len() - text.len();
+        let format = self.format(text);
         input.consume(mark_bytes);
         Ok((format, input))
     }
@@ -89,9 +85,8 @@ impl InputSource {
     pub(crate) fn read_to_string(&self) -> Result<String, ManifestError> {
         let (_, mut input) = self.open(&ProgressBar::hidden())?;
         let mut text = String::new();
-        input
-            .read_to_string(&mut text)
-            .map_err(|error| self.io(error))?;
+        let read = input.read_to_string(&mut text);
+        read.map_err(|error| self.io(error))?;
         Ok(text)
     }
 

@@ -6,13 +6,12 @@ use std::rc::Rc;
 use serde_json::Value;
 
 use super::document::for_each_item_of;
-use super::embedded::{TemplatePath, path_of_kind, template_paths};
 use super::error::ManifestError;
-use super::fleet::{PlacementPolicy, is_placement, placement};
-use super::item::{self, Item, ObjectOrigin, describe};
+use super::fleet::{PlacementPolicy, is_placement};
+use super::item::{Item, describe, text};
 use super::part::ObjectText;
 use super::source::InputSource;
-use super::workload::pod_of;
+use super::workload::{TemplatePath, path_of_kind, pod_of, template_paths};
 use crate::proto::v1::Pod;
 
 /// An object with pod templates, or a placement.
@@ -43,23 +42,23 @@ pub(crate) struct Template {
 impl TemplateObject {
     /// Its kind.
     pub(crate) fn kind(&self) -> &str {
-        item::text(&self.value, "kind")
+        text(&self.value, "kind")
     }
 
     /// Its namespace; empty when it does not say.
     pub(crate) fn namespace(&self) -> &str {
-        item::text(item::metadata(&self.value), "namespace")
+        text(&self.value["metadata"], "namespace")
     }
 
     /// Its name, without kind and namespace.
     pub(crate) fn own_name(&self) -> &str {
-        item::text(item::metadata(&self.value), "name")
+        text(&self.value["metadata"], "name")
     }
 
     /// Its own labels, not those of its pods.
     pub(crate) fn labels(&self) -> BTreeMap<String, String> {
-        let labels = item::metadata(&self.value).get("labels");
-        let labels = labels.and_then(Value::as_object).into_iter().flatten();
+        let labels = self.value["metadata"]["labels"].as_object();
+        let labels = labels.into_iter().flatten();
         let text =
             |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
         labels.filter_map(text).collect()
@@ -73,9 +72,9 @@ impl TemplateObject {
     /// Whether Kubernetes itself defines it, and so refuses fields that it does
     /// not know.
     pub(crate) fn is_built_in(&self) -> bool {
-        let version = item::text(&self.value, "apiVersion");
+        let version = text(&self.value, "apiVersion");
         let group = version.split_once('/').map_or("", |(group, _)| group);
-        path_of_kind(self.kind()).is_some() && !group.contains('.')
+        path_of_kind(self.kind()).is_some() && !self.is_placement() && !group.contains('.')
     }
 
     /// Path of what has the constraints of a template.
@@ -119,42 +118,35 @@ impl Template {
 
 /// Whether a controller made an object: what made it has the template.
 fn is_made(value: &Value) -> bool {
-    let owners = value.pointer("/metadata/ownerReferences");
-    let owners = owners.and_then(Value::as_array).into_iter().flatten();
-    owners
-        .into_iter()
-        .any(|owner| owner.get("controller") == Some(&Value::Bool(true)))
+    let owners = value["metadata"]["ownerReferences"].as_array();
+    let mut owners = owners.into_iter().flatten();
+    owners.any(|owner| owner["controller"] == true)
 }
 
 impl ObjectText<'_> {
-    /// Hands every pod, workload and placement in this part of `source` to
-    /// `sink`. Objects that a controller made are left out, and those without
-    /// a template.
+    /// Every pod, workload and placement in this part of `source`. Objects that a
+    /// controller made are left out, and those without a template.
     ///
     /// # Errors
-    /// What keeps the part from being read; templates before that were handed
-    /// on.
-    pub(crate) fn for_each_template(
+    /// What keeps the part from being read, with the templates before that.
+    pub(crate) fn templates(
         &self,
         source: &InputSource,
-        sink: &mut dyn FnMut(Template),
-    ) -> Result<(), ManifestError> {
-        for_each_item_of(self, source, &mut |item| {
+    ) -> (Vec<Template>, Result<(), ManifestError>) {
+        let mut templates = Vec::new();
+        let read = for_each_item_of(self, source, &mut |item| {
             if !is_made(&item.value) {
-                templates_of(item, source).for_each(&mut *sink);
+                templates.extend(templates_of(item, source));
             }
             Ok(())
-        })
+        });
+        (templates, read)
     }
 }
 
 fn templates_of(item: Item, source: &InputSource) -> impl Iterator<Item = Template> {
     let Item { value, origin } = item;
-    let is_placement = is_placement(item::text(&value, "kind"));
-    let templates = match is_placement {
-        true => vec![TemplatePath::default()],
-        false => template_paths(&value),
-    };
+    let templates = template_paths(&value);
     let object = Rc::new(TemplateObject {
         name: describe(&value),
         path: origin.path(),
@@ -162,26 +154,11 @@ fn templates_of(item: Item, source: &InputSource) -> impl Iterator<Item = Templa
         templates: templates.clone(),
     });
     templates.into_iter().map(move |place| {
-        let pod = read(&object.value, origin, is_placement, &place, source);
+        let value = object.value.clone();
         Template {
             object: Rc::clone(&object),
+            pod: pod_of(Item { value, origin }, &place, source),
             place,
-            pod,
         }
     })
-}
-
-fn read(
-    value: &Value,
-    origin: ObjectOrigin,
-    is_placement: bool,
-    place: &TemplatePath,
-    source: &InputSource,
-) -> Result<(Pod, Option<PlacementPolicy>), ManifestError> {
-    let value = value.clone();
-    let item = Item { value, origin };
-    match is_placement {
-        true => placement(item, source).map(|(pod, policy)| (pod, Some(policy))),
-        false => pod_of(item, place, source).map(|pod| (pod, None)),
-    }
 }

@@ -1,12 +1,11 @@
-//! The pod that a decision is about: a Pod, or the pods that a workload would
-//! make.
+//! Where objects have pod templates, known kinds by name and all others by shape; and
+//! the pod that a decision is about: a Pod, or the pods that a workload would make.
 
 use serde_json::{Value, json};
 
-use super::embedded::{TemplatePath, path_of_kind, template_paths};
 use super::error::ManifestError;
 use super::fleet::{PlacementPolicy, is_placement, placement};
-use super::item::{Item, describe, metadata, text};
+use super::item::{Item, describe, text};
 use super::source::InputSource;
 use crate::proto::v1::{Dialect, Pod};
 
@@ -44,13 +43,8 @@ impl WorkloadPod {
 pub(super) fn workload_pod(item: Item, source: &InputSource) -> Result<WorkloadPod, ManifestError> {
     let name = describe(&item.value);
     let replicas = replicas(&item.value);
-    let (pod, policy) = if is_placement(text(&item.value, "kind")) {
-        let (pod, policy) = placement(item, source)?;
-        (pod, Some(policy))
-    } else {
-        let place = the_template(&item, source)?;
-        (pod_of(item, &place, source)?, None)
-    };
+    let place = the_template(&item, source)?;
+    let (pod, policy) = pod_of(item, &place, source)?;
     Ok(WorkloadPod {
         name,
         pod,
@@ -88,38 +82,40 @@ fn the_template(item: &Item, source: &InputSource) -> Result<TemplatePath, Manif
         }
         (None, _) => {
             let path = path_of_kind(text(&item.value, "kind")).unwrap_or_default();
-            let field = path.trim_start_matches('/').replace('/', ".");
+            let field = TemplatePath::of(path).field;
             Err(fault(field, "no pod template there".to_owned()))
         }
     }
 }
 
-/// The pod of an item that has a template at `place`.
+/// The pod of an item that has a template at `place`, or of a placement with its policy.
 pub(super) fn pod_of(
     mut item: Item,
     place: &TemplatePath,
     source: &InputSource,
-) -> Result<Pod, ManifestError> {
+) -> Result<(Pod, Option<PlacementPolicy>), ManifestError> {
+    if is_placement(text(&item.value, "kind")) {
+        let (pod, policy) = placement(item, source)?;
+        return Ok((pod, Some(policy)));
+    }
     if !place.pointer.is_empty() {
         item.value = template_pod(&item.value, place);
     }
     let mut pod: Pod = item.decode(source)?;
     // Where it runs is not where it has to.
-    let runs = pod
-        .status
-        .as_ref()
-        .is_some_and(|status| !status.phase.is_empty());
-    if let Some(spec) = pod.spec.as_mut().filter(|_| runs) {
+    if let (Some(status), Some(spec)) = (&pod.status, &mut pod.spec)
+        && !status.phase.is_empty()
+    {
         spec.node_name.clear();
     }
-    Ok(pod)
+    Ok((pod, None))
 }
 
 /// The pod that the workload's template describes, as JSON.
 fn template_pod(workload: &Value, place: &TemplatePath) -> Value {
     let kind = text(workload, "kind");
     let template = workload.pointer(&place.pointer).unwrap_or(&Value::Null);
-    let metadata = metadata(workload);
+    let metadata = &workload["metadata"];
     let mut pod = json!({
         "kind": kind,
         "metadata": {
@@ -137,4 +133,93 @@ fn template_pod(workload: &Value, place: &TemplatePath) -> Value {
         }]);
     }
     pod
+}
+
+/// Where an object has a pod template, or is a pod itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct TemplatePath {
+    /// As a JSON pointer; empty for a Pod, and for a placement.
+    pub(super) pointer: String,
+    /// As the path of a field, e.g. `spec.template`; empty like that.
+    pub(crate) field: String,
+}
+
+impl TemplatePath {
+    /// The path of a template that is no item of a list.
+    fn of(pointer: &str) -> Self {
+        Self {
+            pointer: pointer.to_owned(),
+            field: pointer.trim_start_matches('/').replace('/', "."),
+        }
+    }
+
+    fn with_key(&self, key: &str) -> Self {
+        let escaped = key.replace('~', "~0").replace('/', "~1");
+        let field = match &*self.field {
+            "" => key.to_owned(),
+            field => format!("{field}.{key}"),
+        };
+        Self {
+            pointer: format!("{}/{escaped}", self.pointer),
+            field,
+        }
+    }
+
+    fn with_index(&self, index: usize) -> Self {
+        Self {
+            pointer: format!("{}/{index}", self.pointer),
+            field: format!("{}[{index}]", self.field),
+        }
+    }
+}
+
+/// Where a known kind keeps its pod template: empty for one that is a pod itself, or a
+/// placement; none for a kind that has no pods.
+pub(super) fn path_of_kind(kind: &str) -> Option<&'static str> {
+    match kind {
+        "Pod" => Some(""),
+        "Deployment"
+        | "ReplicaSet"
+        | "StatefulSet"
+        | "DaemonSet"
+        | "Job"
+        | "ReplicationController" => Some("/spec/template"),
+        "CronJob" => Some("/spec/jobTemplate/spec/template"),
+        _ => is_placement(kind).then_some(""),
+    }
+}
+
+/// All pod templates of an object, in the order of their paths. An object of
+/// another kind has one wherever a `template`, or a field that ends with
+/// `Template`, has a `spec` with `containers`.
+pub(super) fn template_paths(object: &Value) -> Vec<TemplatePath> {
+    let known = path_of_kind(text(object, "kind"));
+    if let Some(path) = known.filter(|path| object.pointer(path).is_some()) {
+        return vec![TemplatePath::of(path)];
+    }
+    let mut found = Vec::new();
+    search(object, &TemplatePath::default(), &mut found);
+    found
+}
+
+fn search(value: &Value, path: &TemplatePath, found: &mut Vec<TemplatePath>) {
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                let is_template = key == "template" || key.ends_with("Template");
+                let containers = value.pointer("/spec/containers");
+                if is_template && containers.is_some_and(Value::is_array) {
+                    found.push(path.with_key(key));
+                } else if value.is_object() || value.is_array() {
+                    search(value, &path.with_key(key), found);
+                }
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                search(item, &path.with_index(index), found);
+            }
+        }
+        _ => {}
+    }
 }

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
 use super::fields;
 use super::finding::Said;
 use super::placeholders::{UNRENDERED, has_placeholder};
@@ -60,16 +58,6 @@ pub(super) struct TemplateFindings {
 
 /// Applies all rules to a template.
 pub(super) fn check(template: &Template, node_names: NodeNames) -> TemplateFindings {
-    const RULES: [fn(&CheckedTemplate<'_>) -> Vec<Said>; 8] = [
-        explained,
-        unknown_match_label_key,
-        mixed_revisions,
-        deprecated_key,
-        daemon_set,
-        single_replica,
-        no_constraints,
-        placement,
-    ];
     if has_placeholder(&template.object.value) {
         return TemplateFindings {
             said: vec![Said {
@@ -83,7 +71,16 @@ pub(super) fn check(template: &Template, node_names: NodeNames) -> TemplateFindi
     let mut said = fields::odd(template);
     let constraints = match read(template, node_names, &said) {
         Ok(checked) => {
-            said.extend(RULES.iter().flat_map(|rule| rule(&checked)));
+            said.extend(explained(&checked));
+            for (written, active) in checked.written() {
+                said.extend(unknown_match_label_keys(&checked, written, active));
+                said.extend(mixed_revisions(&checked, written, active));
+                said.extend(deprecated_key(&checked, active));
+                said.extend(daemon_set(&checked, active));
+            }
+            said.extend(single_replica(&checked));
+            said.extend(no_constraints(&checked));
+            said.extend(placement(&checked));
             Some(checked.constraints)
         }
         Err(faults) => {
@@ -208,6 +205,11 @@ impl CheckedTemplate<'_> {
         Some(self.about(rule, active, field, hint.message))
     }
 
+    /// The replicas of the object, where it says so.
+    fn replicas(&self) -> Option<i64> {
+        self.template.object.value["spec"]["replicas"].as_i64()
+    }
+
     fn is(&self, kind: &str) -> bool {
         self.template.object.kind() == kind
     }
@@ -249,107 +251,88 @@ fn is_given(key: &str) -> bool {
 }
 
 /// A key of `matchLabelKeys` that the pod lacks is ignored.
-fn unknown_match_label_key(checked: &CheckedTemplate<'_>) -> Vec<Said> {
-    let mut said = Vec::new();
-    for (written, active) in checked.written() {
-        for (index, key) in written.match_label_keys.iter().enumerate() {
-            if !checked.labels().contains_key(key) && !is_given(key) {
-                let message = format!("the pod has no label {key}: this key is ignored");
-                let field = format!(".matchLabelKeys[{index}]");
-                said.push(checked.about(LintRule::UnknownMatchLabelKey, active, &field, message));
-            }
-        }
-    }
-    said
+fn unknown_match_label_keys(
+    checked: &CheckedTemplate<'_>,
+    written: &TopologySpreadConstraint,
+    active: &Active,
+) -> Vec<Said> {
+    let keys = written.match_label_keys.iter().enumerate();
+    let unknown = keys.filter(|(_, key)| !checked.labels().contains_key(*key) && !is_given(key));
+    let said = unknown.map(|(index, key)| {
+        let message = format!("the pod has no label {key}: this key is ignored");
+        let field = format!(".matchLabelKeys[{index}]");
+        checked.about(LintRule::UnknownMatchLabelKey, active, &field, message)
+    });
+    said.collect()
 }
 
 /// During a rollout the pods of the old revision count for the new one.
-fn mixed_revisions(checked: &CheckedTemplate<'_>) -> Vec<Said> {
+fn mixed_revisions(
+    checked: &CheckedTemplate<'_>,
+    written: &TopologySpreadConstraint,
+    active: &Active,
+) -> Option<Said> {
     const HASH: &str = "pod-template-hash";
-    let mixed = |(written, active): (&TopologySpreadConstraint, &Active)| {
-        let separated = written.match_label_keys.iter().any(|key| key == HASH);
-        let hard = active.constraint.is_hard() && active.self_match > 0;
-        if !checked.is("Deployment") || !hard || separated {
-            return None;
-        }
-        let message = format!(
-            "in a rollout the old pods are counted with the new ones, which end up uneven when the \
-             old are gone; matchLabelKeys: [{HASH}] counts each revision by itself"
-        );
-        Some(checked.about(LintRule::MixedRevisions, active, "", message))
-    };
-    checked.written().filter_map(mixed).collect()
+    let separated = written.match_label_keys.iter().any(|key| key == HASH);
+    let hard = active.constraint.is_hard() && active.self_match > 0;
+    if !checked.is("Deployment") || !hard || separated {
+        return None;
+    }
+    let message = format!(
+        "in a rollout the old pods are counted with the new ones, which end up uneven when the \
+         old are gone; matchLabelKeys: [{HASH}] counts each revision by itself"
+    );
+    Some(checked.about(LintRule::MixedRevisions, active, "", message))
 }
 
 /// Topology keys of old, which new nodes do not have.
-fn deprecated_key(checked: &CheckedTemplate<'_>) -> Vec<Said> {
-    let deprecated = |(_, active): (&TopologySpreadConstraint, &Active)| {
-        let key = &*active.constraint.topology_key;
-        let (_, new) = DEPRECATED_KEYS.iter().find(|(old, _)| *old == key)?;
-        let message = format!("{key} is deprecated and newer nodes lack it: use {new}");
-        Some(checked.about(LintRule::DeprecatedKey, active, ".topologyKey", message))
-    };
-    checked.written().filter_map(deprecated).collect()
+fn deprecated_key(checked: &CheckedTemplate<'_>, active: &Active) -> Option<Said> {
+    let key = &*active.constraint.topology_key;
+    let (_, new) = DEPRECATED_KEYS.iter().find(|(old, _)| *old == key)?;
+    let message = format!("{key} is deprecated and newer nodes lack it: use {new}");
+    Some(checked.about(LintRule::DeprecatedKey, active, ".topologyKey", message))
 }
 
 /// A DaemonSet wants a pod on every node; a hard constraint keeps some off.
-fn daemon_set(checked: &CheckedTemplate<'_>) -> Vec<Said> {
-    let hard = checked
-        .written()
-        .filter(|(_, active)| active.constraint.is_hard());
-    let said = |(_, active): (&TopologySpreadConstraint, &Active)| {
-        let message = "a DaemonSet puts a pod on every node that fits: a hard constraint only keeps \
-                       some of them pending";
-        checked.about(LintRule::DaemonSet, active, "", message.to_owned())
-    };
-    hard.filter(|_| checked.is("DaemonSet")).map(said).collect()
+fn daemon_set(checked: &CheckedTemplate<'_>, active: &Active) -> Option<Said> {
+    let message = "a DaemonSet puts a pod on every node that fits: a hard constraint only keeps \
+                   some of them pending";
+    let keeps_off = checked.is("DaemonSet") && active.constraint.is_hard();
+    keeps_off.then(|| checked.about(LintRule::DaemonSet, active, "", message.to_owned()))
 }
 
 /// One replica, written out, has nothing to be spread against.
-fn single_replica(checked: &CheckedTemplate<'_>) -> Vec<Said> {
-    let replicas = checked.template.object.value.pointer("/spec/replicas");
-    if replicas.and_then(Value::as_i64) != Some(1) || checked.constraints.is_empty() {
-        return Vec::new();
-    }
-    vec![Said {
+fn single_replica(checked: &CheckedTemplate<'_>) -> Option<Said> {
+    let is_single = checked.replicas() == Some(1) && !checked.constraints.is_empty();
+    is_single.then(|| Said {
         rule: LintRule::SingleReplica,
         field: "spec.replicas".to_owned(),
         message: "there is one replica: its constraints have nothing to spread".to_owned(),
-    }]
+    })
 }
 
 /// Several replicas, and nothing that the workload itself says about where.
-fn no_constraints(checked: &CheckedTemplate<'_>) -> Vec<Said> {
-    let object = &checked.template.object;
-    let replicas = object.value.pointer("/spec/replicas");
-    let replicas = replicas.and_then(Value::as_i64).unwrap_or(1);
+fn no_constraints(checked: &CheckedTemplate<'_>) -> Option<Said> {
+    let replicas = checked.replicas().filter(|replicas| *replicas >= 2)?;
     let has_none = checked.constraints.is_empty() && checked.policy.is_none();
     // Which of several templates has so many is not known.
-    if replicas < 2 || !has_none || object.templates.len() > 1 {
-        return Vec::new();
-    }
-    vec![Said {
+    let is_only = checked.template.object.templates.len() <= 1;
+    (has_none && is_only).then(|| Said {
         rule: LintRule::NoConstraints,
         field: checked.template.field("spec"),
         message: format!(
             "{replicas} replicas and no topologySpreadConstraints: nothing but the scheduler's \
              defaults keeps them apart"
         ),
-    }]
+    })
 }
 
 /// What only placements of KubeFleet can have wrong.
-fn placement(checked: &CheckedTemplate<'_>) -> Vec<Said> {
-    let Some(policy) = checked.policy else {
-        return Vec::new();
-    };
-    let field = checked.template.field("spec.topologySpreadConstraints");
-    let hard = checked
-        .constraints
-        .iter()
-        .filter(|active| active.constraint.is_hard());
+fn placement(checked: &CheckedTemplate<'_>) -> Option<Said> {
+    let constraints = checked.constraints.iter();
+    let hard = constraints.filter(|active| active.constraint.is_hard());
     let hard = hard.count();
-    let (rule, message) = match policy {
+    let (rule, message) = match checked.policy? {
         PlacementPolicy::PickN { .. } if hard > 1 => (
             LintRule::GreedyPicking,
             format!(
@@ -365,11 +348,11 @@ fn placement(checked: &CheckedTemplate<'_>) -> Vec<Said> {
                 "topology spread constraints are only used with placementType PickN".to_owned(),
             )
         }
-        _ => return Vec::new(),
+        _ => return None,
     };
-    vec![Said {
+    Some(Said {
         rule,
-        field,
+        field: checked.template.field("spec.topologySpreadConstraints"),
         message,
-    }]
+    })
 }

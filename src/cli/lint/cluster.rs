@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::finding::Said;
-use super::names::did_you_mean;
+use super::names::hint;
 use super::rule::LintRule;
 use crate::cli::backend::{Client, Rpc};
 use crate::explain;
@@ -46,11 +46,7 @@ pub(crate) async fn check(
         .iter()
         .filter_map(|insight| unknown_key(template, pod, insight, answer.node_count))
         .collect();
-    let is_unknown = |hint: &Said| {
-        unknown
-            .iter()
-            .any(|said| said.field.starts_with(&hint.field))
-    };
+    let is_unknown = |hint: &Said| unknown.iter().any(|it| it.field.starts_with(&hint.field));
     let hints = answer.hints.iter().filter_map(|hint| said(template, hint));
     // That all nodes lack the key is said of the key.
     let mut said: Vec<Said> = hints
@@ -82,8 +78,7 @@ fn unknown_key(
     if missing.node_count < node_count {
         return None;
     }
-    let hint = did_you_mean(key, WELL_KNOWN_KEYS.into_iter());
-    let hint = hint.map_or_else(String::new, |close| format!(", did you mean {close}?"));
+    let hint = hint(key, WELL_KNOWN_KEYS);
     let field = format!("spec.topologySpreadConstraints[{index}].topologyKey");
     Some(Said {
         rule: LintRule::UnknownTopologyKey,
@@ -104,19 +99,7 @@ fn said(template: &Template, hint: &Hint) -> Option<Said> {
         Kind::MinDomains => LintRule::MinDomains,
         Kind::MissingKey => LintRule::MissingKey,
         Kind::EmptyValue => LintRule::EmptyValue,
-        Kind::Unspecified
-        | Kind::SelfMismatch
-        | Kind::EmptySelector
-        | Kind::MixedRevisions
-        | Kind::TerminatingPods
-        | Kind::FewerPods
-        | Kind::MorePods
-        | Kind::MaxSkew
-        | Kind::Room
-        | Kind::NominatedPods
-        | Kind::Soft
-        | Kind::FleetSkewTooLarge
-        | Kind::FleetGreedy => return None,
+        _ => return None,
     };
     let field = format!("spec.topologySpreadConstraints[{}]", hint.constraint_index);
     Some(Said {

@@ -81,17 +81,10 @@ fn look_for_constraints(
     }
 }
 
-fn join(path: &str, key: &str) -> String {
-    match path {
-        "" => key.to_owned(),
-        path => format!("{path}.{key}"),
-    }
-}
-
 fn is_like_constraints(key: &str) -> bool {
     let start = key.get(.."topologyspread".len());
     start.is_some_and(|start| start.eq_ignore_ascii_case("topologyspread"))
-        || did_you_mean(key, [CONSTRAINTS].into_iter()).is_some()
+        || did_you_mean(key, [CONSTRAINTS]).is_some()
 }
 
 /// What is wrong with constraints that `key` has under `parent`.
@@ -120,9 +113,10 @@ fn judge(parent: &str, key: &str, object: &TemplateObject) -> Option<Said> {
             format!("{key} of {of} is not read: {CONSTRAINTS} has to be a field of {right}");
         (LintRule::MisplacedConstraints, message)
     };
+    let dot = if parent.is_empty() { "" } else { "." };
     Some(Said {
         rule,
-        field: join(parent, key),
+        field: format!("{parent}{dot}{key}"),
         message,
     })
 }

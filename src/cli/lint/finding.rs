@@ -45,10 +45,11 @@ impl LintFinding {
         message: String,
         at: Option<Position>,
     ) -> Self {
+        let (line, column) = at.map_or((0, 0), |at| (at.line, at.column));
         Self {
             file: file.to_string(),
-            line: at.map_or(0, |at| at.line),
-            column: at.map_or(0, |at| at.column),
+            line,
+            column,
             severity: rule.severity(),
             rule,
             object: String::new(),
@@ -68,16 +69,11 @@ impl LintFinding {
             ("", field) => field.to_owned(),
             (item, field) => format!("{item}.{field}"),
         };
-        let position = (!in_cluster).then(|| all.find(&path)).flatten();
+        let at = (!in_cluster).then(|| all.find(&path)).flatten();
         Self {
-            file: file.to_string(),
-            line: position.map_or(0, |position| position.line),
-            column: position.map_or(0, |position| position.column),
-            severity: said.rule.severity(),
-            rule: said.rule,
             object: object.name.clone(),
             path,
-            message: said.message,
+            ..Self::of_file(file, said.rule, said.message, at)
         }
     }
 }

@@ -3,23 +3,17 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 use super::finding::Said;
 use super::rule::LintRule;
 use crate::manifest::Template;
 
 /// The annotation: names of rules, separated by commas. On a workload or on its
 /// pod template.
-pub(super) const ANNOTATION: &str = "evenkeel.dev/lint-ignore";
+const ANNOTATION: &str = "evenkeel.dev/lint-ignore";
 
 /// The rules that are off for a template, and what is wrong with the lists.
 pub(super) fn of(template: &Template) -> (BTreeSet<LintRule>, Vec<Said>) {
-    let object = template
-        .object
-        .value
-        .get("metadata")
-        .unwrap_or(&Value::Null);
+    let object = &template.object.value["metadata"];
     let mut lists = vec![("metadata".to_owned(), object)];
     if !template.place.field.is_empty() {
         lists.push((template.field("metadata"), template.written_metadata()));
@@ -27,10 +21,8 @@ pub(super) fn of(template: &Template) -> (BTreeSet<LintRule>, Vec<Said>) {
     let mut ignored = BTreeSet::new();
     let mut said = Vec::new();
     for (path, metadata) in lists {
-        let list = metadata
-            .pointer("/annotations")
-            .and_then(|all| all.get(ANNOTATION));
-        let names = list.and_then(Value::as_str).unwrap_or_default().split(',');
+        let list = metadata["annotations"][ANNOTATION].as_str();
+        let names = list.unwrap_or_default().split(',');
         for name in names.map(str::trim).filter(|name| !name.is_empty()) {
             match LintRule::named(name) {
                 Ok(rule) => _ = ignored.insert(rule),

@@ -14,7 +14,7 @@ mod sarif;
 mod settings;
 mod sharing;
 
-use std::cell::OnceCell;
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -32,7 +32,7 @@ use super::exit::Exit;
 use super::source;
 use super::{output, render};
 use crate::explain::plural;
-use crate::manifest::{self, InputSource, ManifestError, ObjectText, Positions, Template};
+use crate::manifest::{self, InputSource, ManifestError, Positions, Template};
 
 /// Flags of `evenkeel lint`.
 #[derive(Debug, Args)]
@@ -137,19 +137,6 @@ struct Linted {
     named: BTreeSet<usize>,
 }
 
-/// A part of a file, with the places of its fields once somebody asks.
-struct PartOf<'t> {
-    source: &'t InputSource,
-    part: &'t ObjectText<'t>,
-    positions: OnceCell<Positions>,
-}
-
-impl PartOf<'_> {
-    fn positions(&self) -> &Positions {
-        self.positions.get_or_init(|| Positions::of(self.part))
-    }
-}
-
 impl LintCommand {
     /// Looks and prints.
     pub(crate) async fn run(mut self) -> Result<Exit> {
@@ -224,18 +211,14 @@ impl LintCommand {
         let unread_text = read.err().and_then(|error| unread(source, &error, text));
         linted.findings.extend(unread_text);
         for part in &parts {
-            let mut templates: Vec<Template> = Vec::new();
-            let read = part.for_each_template(source, &mut |template| templates.push(template));
+            let (mut templates, read) = part.templates(source);
             let unread_part = read.err().and_then(|e| unread(source, &e, text));
             linted.findings.extend(unread_part);
-            let file = PartOf {
-                source,
-                part,
-                positions: OnceCell::new(),
-            };
+            let positions = LazyCell::new(|| Positions::of(part));
             templates.retain(|template| self.named.is_meant(template, &mut linted.named));
             for template in &templates {
-                self.lint_template(template, &file, client, linted).await?;
+                self.lint_template(template, source, &positions, client, linted)
+                    .await?;
             }
             linted.templates += templates.len();
         }
@@ -246,7 +229,8 @@ impl LintCommand {
     async fn lint_template(
         &self,
         template: &Template,
-        file: &PartOf<'_>,
+        source: &InputSource,
+        positions: &LazyCell<Positions, impl FnOnce() -> Positions>,
         client: Option<&Client>,
         linted: &mut Linted,
     ) -> Result<()> {
@@ -261,7 +245,7 @@ impl LintCommand {
             said.extend(cluster::check(client, self.state.snapshot(), template).await?);
         }
         said.retain(|said| !ignored.contains(&said.rule));
-        let found = |said| LintFinding::of(said, template, file.source, file.positions());
+        let found = |said| LintFinding::of(said, template, source, positions);
         linted.findings.extend(said.into_iter().map(found));
         let mut constraints = checked.constraints.unwrap_or_default();
         if ignored.contains(&LintRule::SharedSelector) {

@@ -58,7 +58,7 @@ impl FromStr for ObjectOrKind {
                 one: Some(one),
             });
         }
-        let kind = ObjectName::full_kind(text);
+        let kind = ObjectName::full_kind(text).to_owned();
         Ok(Self { kind, one: None })
     }
 }
@@ -91,7 +91,7 @@ impl NamedObjects {
         }
         state.cluster.from_cluster = true;
         let cluster = state.connect().await?;
-        let own = || cluster.namespace().to_owned();
+        let own = || cluster.namespace.clone();
         self.namespace.get_or_insert_with(own);
         let labels = self.selector.as_ref().map(selector_text);
         let labels = labels.unwrap_or_default();

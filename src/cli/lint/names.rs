@@ -4,10 +4,10 @@
 /// far from all of them, or one of them.
 pub(super) fn did_you_mean<'k>(
     name: &str,
-    known: impl Iterator<Item = &'k str>,
+    known: impl IntoIterator<Item = &'k str>,
 ) -> Option<&'k str> {
     let lower = name.to_lowercase();
-    let distances = known.filter_map(|known| {
+    let distances = known.into_iter().filter_map(|known| {
         let most = known.len() / 3;
         // Whole dumps are looked through: most names differ in length already.
         let may_be = name.len().abs_diff(known.len()) <= most;
@@ -17,4 +17,10 @@ pub(super) fn did_you_mean<'k>(
     });
     let (_, known) = distances.min()?;
     (known != name).then_some(known)
+}
+
+/// The end of a message about `name`: what was probably meant, if anything was.
+pub(super) fn hint<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> String {
+    let close = did_you_mean(name, known);
+    close.map_or_else(String::new, |close| format!(", did you mean {close}?"))
 }

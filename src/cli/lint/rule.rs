@@ -1,9 +1,10 @@
 //! The rules: what lint looks for.
 
+use anyhow::{Context, Result};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use super::names::did_you_mean;
+use super::names::hint;
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
@@ -73,29 +74,18 @@ pub(crate) enum LintRule {
     EmptyValue,
 }
 
-/// A name that no rule has.
-#[derive(Debug, thiserror::Error)]
-#[error("no rule is called {name:?}{hint}")]
-pub(crate) struct UnknownRule {
-    name: String,
-    hint: String,
-}
-
 impl LintRule {
     /// The rule of a name.
     ///
     /// # Errors
     /// When no rule is called so.
-    pub(crate) fn named(name: &str) -> Result<Self, UnknownRule> {
+    pub(crate) fn named(name: &str) -> Result<Self> {
         let all = Self::value_variants();
         let rule = all.iter().copied().find(|rule| rule.id() == name);
-        rule.ok_or_else(|| {
+        rule.with_context(|| {
             let names: Vec<String> = all.iter().map(|rule| rule.id()).collect();
-            let close = did_you_mean(name, names.iter().map(|name| &**name));
-            UnknownRule {
-                name: name.to_owned(),
-                hint: close.map_or_else(String::new, |close| format!(", did you mean {close}?")),
-            }
+            let hint = hint(name, names.iter().map(|name| &**name));
+            format!("no rule is called {name:?}{hint}")
         })
     }
 

@@ -1,34 +1,17 @@
 //! The settings file of lint, `.evenkeel-lint.toml`.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
+use anyhow::{Context, Result, anyhow};
 use serde::Deserialize;
 
-use super::rule::{LintRule, Severity, UnknownRule};
+use super::rule::{LintRule, Severity};
 
 /// Name of the file. It is looked for in the current directory and in those
 /// above it.
-pub(super) const FILE_NAME: &str = ".evenkeel-lint.toml";
-
-/// What is wrong with a settings file.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: {fault}", path.display())]
-pub(super) struct SettingsError {
-    path: PathBuf,
-    fault: SettingsFault,
-}
-
-#[derive(Debug, thiserror::Error)]
-enum SettingsFault {
-    #[error("{0}")]
-    Unreadable(#[from] io::Error),
-    #[error("line {line}: {message}")]
-    Syntax { line: usize, message: String },
-    #[error("rules: {0}")]
-    Rule(#[from] UnknownRule),
-}
+const FILE_NAME: &str = ".evenkeel-lint.toml";
 
 /// How a rule is set.
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -64,26 +47,26 @@ pub(super) struct LintSettings {
 
 impl LintSettings {
     /// The settings of a file, or of the one that is found.
-    pub(super) fn read(named: Option<&Path>) -> Result<Self, SettingsError> {
-        let found = match named {
-            Some(path) => Some(path.to_owned()),
-            None => find(),
-        };
-        let Some(path) = found else {
-            return Ok(Self::default());
-        };
-        Self::of_file(&path).map_err(|fault| SettingsError { path, fault })
+    pub(super) fn read(named: Option<&Path>) -> Result<Self> {
+        match named.map(Path::to_owned).or_else(find) {
+            None => Ok(Self::default()),
+            Some(path) => Self::of_file(&path).with_context(|| path.display().to_string()),
+        }
     }
 
-    fn of_file(path: &Path) -> Result<Self, SettingsFault> {
+    fn of_file(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path)?;
-        let file: SettingsFile = toml::from_str(&text).map_err(|error| syntax(&text, &error))?;
+        let file: SettingsFile = toml::from_str(&text).map_err(|error| {
+            let start = error.span().map_or(0, |span| span.start);
+            let line = text[..start].matches('\n').count() + 1;
+            anyhow!("line {line}: {}", error.message().replace('\n', ", "))
+        })?;
         let mut settings = Self {
             fail_on: file.fail_on,
             levels: BTreeMap::new(),
         };
         for (name, level) in file.rules {
-            let rule = LintRule::named(&name)?;
+            let rule = LintRule::named(&name).context("rules")?;
             settings.levels.insert(rule, level.severity_of(rule));
         }
         Ok(settings)
@@ -115,16 +98,7 @@ impl RuleLevel {
 
 fn find() -> Option<PathBuf> {
     let current = std::env::current_dir().ok()?;
-    let mut files = current
-        .ancestors()
-        .map(|directory| directory.join(FILE_NAME));
+    let above = current.ancestors();
+    let mut files = above.map(|directory| directory.join(FILE_NAME));
     files.find(|path| path.is_file())
-}
-
-fn syntax(text: &str, error: &toml::de::Error) -> SettingsFault {
-    let start = error.span().map_or(0, |span| span.start);
-    SettingsFault::Syntax {
-        line: text[..start].matches('\n').count() + 1,
-        message: error.message().replace('\n', ", "),
-    }
 }

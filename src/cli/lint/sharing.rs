@@ -104,24 +104,20 @@ impl NamespaceWorkloads {
                 .flat_map(|labels| &self.by_labels[labels])
                 .filter(|object| **object != selecting.object)
                 .collect();
-            findings.extend(shared(selecting, &others.into_iter().collect::<Vec<_>>()));
+            let wire = selecting.selector.to_wire();
+            let Some(wire) = wire.filter(|_| !others.is_empty()) else {
+                continue;
+            };
+            let message = format!(
+                "{} selects the pods of {} too: they are counted and spread together",
+                selector_text(&wire),
+                explain::among(&others.into_iter().collect::<Vec<_>>()),
+            );
+            findings.push(LintFinding {
+                message,
+                ..selecting.finding.clone()
+            });
         }
         findings
     }
-}
-
-fn shared(selecting: &Selecting, others: &[&String]) -> Option<LintFinding> {
-    let wire = selecting.selector.to_wire()?;
-    if others.is_empty() {
-        return None;
-    }
-    let message = format!(
-        "{} selects the pods of {} too: they are counted and spread together",
-        selector_text(&wire),
-        explain::among(others),
-    );
-    Some(LintFinding {
-        message,
-        ..selecting.finding.clone()
-    })
 }

@@ -4,7 +4,7 @@ use tokio::runtime::Builder;
 use tonic::codegen::http::StatusCode;
 
 use super::*;
-use crate::kubernetes::watched::Watched;
+use crate::kubernetes::watch::Watched;
 use crate::manifest::InputSource;
 use crate::proto::v1::change::Object;
 
@@ -201,7 +201,7 @@ fn asked(path: &str, content_type: &'static str, body: Bytes) -> (Option<HeaderV
         async move { Ok::<_, BoxError>(answer.expect("an answer")) }
     });
     let request = Request::get(path).body(Body::empty()).expect("a request");
-    let answer = block_on(PreferProtobuf.layer(server).call(request)).expect("an answer");
+    let answer = block_on(Translating(server).call(request)).expect("an answer");
     let body = block_on(answer.into_body().collect()).expect("a body");
     let accepted = accepted.lock().expect("no panic").clone();
     (accepted, body.to_bytes())

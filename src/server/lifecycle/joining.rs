@@ -124,7 +124,7 @@ impl Membership {
             })
             .await?;
         let all = registry.list("");
-        let pods: usize = all.iter().map(|s| s.summary().memory.pods).sum();
+        let pods: usize = all.iter().map(|s| s.summary().sizes.pods).sum();
         info!(snapshots, pods, took = ?start.elapsed(), "caught up with the log");
         Ok(())
     }
