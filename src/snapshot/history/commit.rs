@@ -126,12 +126,12 @@ impl Want<'_> {
 impl Commit<'_> {
     /// Adds what a job wants to the group, unless the job was refused before.
     fn add(&mut self, job: usize, want: Want<'_>) {
-        if self.is_refused(job) || self.turn.is_over() {
+        if self.is_refused(job) || self.turn.position.deleted {
             return;
         }
         let changes = self.changes + want.len();
         let fits = changes <= MAX_GROUP_CHANGES
-            && is_roomy(self.turn.live(), changes, want.bytes(), self.limits);
+            && is_roomy(&self.turn.live, changes, want.bytes(), self.limits);
         let mut planned = self.plan(job, want);
         // Alone it is judged by the state itself.
         if !self.group.is_empty() && (!fits || planned.is_err()) {
@@ -147,7 +147,7 @@ impl Commit<'_> {
         if planned.is_err() && !self.knows_all {
             drop(planned);
             planned = match self.turn.catch_up(true) {
-                Ok(()) if self.turn.is_over() => return,
+                Ok(()) if self.turn.position.deleted => return,
                 Ok(()) => self.plan(job, want),
                 Err(error) => Err(error),
             };
@@ -168,8 +168,8 @@ impl Commit<'_> {
 
     /// Checks what comes after the group. `None` when there is nothing to do.
     fn plan(&self, job: usize, want: Want<'_>) -> Result<Option<Planned>, Error> {
-        let snapshot = self.turn.snapshot();
-        let live = self.turn.live();
+        let snapshot = self.turn.snapshot;
+        let live = &self.turn.live;
         let at = (snapshot.clock)();
         let before = self.group.last().map_or(live.revision(), |p| p.revision);
         let mut room = None;
@@ -234,7 +234,7 @@ impl Commit<'_> {
     fn plan_again(&mut self, group: Vec<Planned>) {
         self.attempts += 1;
         if self.attempts > ATTEMPTS {
-            let name = self.turn.snapshot().name().to_owned();
+            let name = self.turn.snapshot.name().to_owned();
             return self.refuse(group, &Error::Contended(name));
         }
         if let Err(error) = self.turn.catch_up(false) {
@@ -256,8 +256,8 @@ impl Commit<'_> {
     /// The outcomes. Where the snapshot is over, jobs that have not begun begin
     /// with the next one of its name.
     fn finish(self, jobs: &[Job]) -> Vec<Outcomes> {
-        let is_over = self.turn.is_over();
-        let name = self.turn.snapshot().name();
+        let is_over = self.turn.position.deleted;
+        let name = self.turn.snapshot.name();
         let outcome = |(job, mut outcomes): (&Job, Vec<Result<Update, Error>>)| {
             let is_refused = outcomes.last().is_some_and(Result::is_err);
             if !is_over || is_refused || outcomes.len() >= job.len() {
@@ -273,7 +273,7 @@ impl Commit<'_> {
     }
 
     fn record(&mut self, group: &[Planned]) -> Result<(), Error> {
-        let snapshot = self.turn.snapshot();
+        let snapshot = self.turn.snapshot;
         if snapshot.journal.is_none() {
             return Ok(());
         }
@@ -289,7 +289,7 @@ impl Commit<'_> {
     }
 
     fn apply(&self, planned: Planned) -> Update {
-        let snapshot = self.turn.snapshot();
+        let snapshot = self.turn.snapshot;
         let Planned {
             offer,
             revision,
@@ -311,7 +311,7 @@ impl Commit<'_> {
             };
         };
         let batch = snapshot.with_deletions(&offer.batch, &ended);
-        let live = self.turn.live();
+        let live = &self.turn.live;
         let mut applied = live.apply(&batch, offer.defaults, revision);
         // That reservations end is not the caller's doing.
         applied.changed = applied.changed.saturating_sub(ended.len());

@@ -27,25 +27,25 @@ impl WriteTurn<'_> {
     /// # Errors
     /// [`Error::NotStored`].
     pub fn catch_up(&mut self, all: bool) -> Result<(), Error> {
-        let snapshot = self.snapshot();
+        let snapshot = self.snapshot;
         let Some(journal) = snapshot.journal.as_deref() else {
             return Ok(());
         };
-        if !journal.is_shared() || self.is_over() {
+        if !journal.is_shared() || self.position.deleted {
             return Ok(());
         }
-        while !self.is_over() {
+        while !self.position.deleted {
             self.tell_standing(journal);
             let missed = journal.missed(self.standing(), all);
             let missed = missed.map_err(|error| self.not_stored(error))?;
             for entry in missed.entries {
                 if let Err(why) = follow(self, entry) {
-                    journal.diverged(self.snapshot().name(), &why);
+                    journal.diverged(self.snapshot.name(), &why);
                     return Err(self.not_stored(JournalError::Untrusted(why)));
                 }
             }
-            if missed.is_over && !self.is_over() {
-                self.end();
+            if missed.is_over && !self.position.deleted {
+                self.position.deleted = true;
                 snapshot.note_replaced();
             }
             if !missed.has_more {
@@ -61,7 +61,7 @@ impl WriteTurn<'_> {
     /// # Errors
     /// [`Error::NotStored`].
     pub fn prepare(&mut self) -> Result<(), Error> {
-        let snapshot = self.snapshot();
+        let snapshot = self.snapshot;
         if let Some(journal) = snapshot.journal.as_deref().filter(|it| it.is_shared()) {
             journal.let_others(snapshot.name());
         }
@@ -101,24 +101,24 @@ impl WriteTurn<'_> {
         &mut self,
         mut attempt: impl FnMut(&mut Self) -> Result<T, Error>,
     ) -> Result<Option<T>, Error> {
-        let mut knows_all = !self.snapshot().is_shared();
+        let mut knows_all = !self.snapshot.is_shared();
         self.prepare()?;
         for _ in 0..ATTEMPTS {
-            if self.is_over() {
+            if self.position.deleted {
                 return Ok(None);
             }
-            let before = self.sequence();
+            let before = self.position.sequence;
             let result = attempt(self);
             if matches!(&result, Err(error) if error.is_behind()) {
                 self.catch_up(false)?;
-            } else if !knows_all && self.sequence() == before {
+            } else if !knows_all && self.position.sequence == before {
                 self.catch_up(true)?;
                 knows_all = true;
             } else {
                 return result.map(Some);
             }
         }
-        Err(Error::Contended(self.snapshot().name().to_owned()))
+        Err(Error::Contended(self.snapshot.name().to_owned()))
     }
 }
 
@@ -129,7 +129,7 @@ impl WriteTurn<'_> {
 fn follow(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), String> {
     let (sequence, mark) = (entry.sequence, entry.mark);
     apply(turn, entry)?;
-    let snapshot = turn.snapshot();
+    let snapshot = turn.snapshot;
     if snapshot.unclaimed.settle(sequence, mark) {
         snapshot.ends_changed.notify(usize::MAX);
     }
@@ -138,9 +138,9 @@ fn follow(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), String> {
 
 fn apply(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), String> {
     check(turn, &entry)?;
-    let snapshot = turn.snapshot();
+    let snapshot = turn.snapshot;
     snapshot.begin(&entry.epoch, entry.created);
-    turn.note_sequence(entry.sequence);
+    turn.position.sequence = entry.sequence;
     let now = (snapshot.clock)();
     let at = Now {
         wall: entry.updated,
@@ -148,8 +148,8 @@ fn apply(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), String> {
             .steady
             .before(now.wall.duration_since(entry.updated).unwrap_or_default()),
     };
-    let is_fed = entry.is_fed(turn.live().revision());
-    let before = turn.live().revision();
+    let is_fed = entry.is_fed(turn.live.revision());
+    let before = turn.live.revision();
     let (revision, synced, last_serial) = (entry.revision, entry.synced, entry.last_serial);
     let Some(applied) = change_state(turn, entry, now) else {
         return Ok(());
@@ -170,7 +170,7 @@ fn apply(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), String> {
 
 /// Applies what an entry changes; `None` when it deletes the snapshot.
 fn change_state(turn: &mut WriteTurn<'_>, entry: OwnedEntry, now: Now) -> Option<Applied> {
-    let snapshot = turn.snapshot();
+    let snapshot = turn.snapshot;
     let OwnedEntry {
         revision,
         change,
@@ -182,21 +182,21 @@ fn change_state(turn: &mut WriteTurn<'_>, entry: OwnedEntry, now: Now) -> Option
     } = entry;
     let applied = match change {
         OwnedChange::Deleted => {
-            turn.end();
+            turn.position.deleted = true;
             snapshot.note_deleted();
             return None;
         }
         OwnedChange::Batch(batch) => {
             let batch = with_reservations(snapshot, batch, &held, &ended);
             snapshot.put(held, answers, now);
-            match revision == turn.live().revision() {
+            match revision == turn.live.revision() {
                 true => Applied::default(),
-                false => turn.live().apply(&batch, defaults, revision),
+                false => turn.live.apply(&batch, defaults, revision),
             }
         }
         OwnedChange::Replaced(state) => {
             snapshot.put(held, answers, now);
-            let defaults = defaults.unwrap_or_else(|| turn.live().defaults());
+            let defaults = defaults.unwrap_or_else(|| turn.live.defaults());
             swap_in(turn, state.0, (revision, defaults), &ended);
             counters::add(&snapshot.counters.replaces, 1);
             Applied::default()
@@ -207,8 +207,8 @@ fn change_state(turn: &mut WriteTurn<'_>, entry: OwnedEntry, now: Now) -> Option
 }
 
 fn check(turn: &WriteTurn<'_>, entry: &OwnedEntry) -> Result<(), String> {
-    let snapshot = turn.snapshot();
-    let (epoch, sequence) = (snapshot.epoch(), turn.sequence());
+    let snapshot = turn.snapshot;
+    let (epoch, sequence) = (snapshot.epoch(), turn.position.sequence);
     if !epoch.is_empty() && epoch != entry.epoch {
         return Err(format!("an entry is of epoch {}, not {epoch}", entry.epoch));
     }

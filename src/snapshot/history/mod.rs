@@ -26,4 +26,3 @@ pub mod retired;
 pub mod staged;
 pub mod turn;
 pub mod unclaimed;
-pub mod whole;

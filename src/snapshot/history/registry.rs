@@ -142,7 +142,7 @@ impl Registry {
             let snapshot = Arc::clone(&entry.or_insert_with(|| self.create(name)));
             let mut turn = WriteTurn::take(&snapshot);
             let caught_up = turn.catch_up(all);
-            let is_over = turn.is_over();
+            let is_over = turn.position.deleted;
             drop(turn);
             if !is_over {
                 self.remove_if_unused(&snapshot);
@@ -160,8 +160,8 @@ impl Registry {
         let turn = old.as_deref().map(WriteTurn::take);
         self.restore(restoring);
         if let Some(mut turn) = turn {
-            turn.end();
-            turn.snapshot().note_replaced();
+            turn.position.deleted = true;
+            turn.snapshot.note_replaced();
         }
         self.retired.drop_unread();
     }

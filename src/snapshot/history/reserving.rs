@@ -146,7 +146,7 @@ impl Snapshot {
         tell: impl FnOnce(Reserved) -> Vec<u8>,
     ) -> Result<(), Error> {
         let now = (self.clock)();
-        let live = Arc::clone(turn.live());
+        let live = Arc::clone(&turn.live);
         let (held, last) = self.draft((hold, request.is_some()), nodes, limits, now)?;
         let pods = Batch::trusted(held.iter().map(|(serial, held)| held.pod(*serial)));
         let _room = check_room(&live, &pods, limits)?;
@@ -198,7 +198,7 @@ impl Snapshot {
             && entry.answers.is_empty()
         {
             let serials = entry.held.iter().map(|(serial, _)| *serial).collect();
-            let number = turn.sequence() + 1;
+            let number = turn.position.sequence + 1;
             self.unclaimed.doubt(number, doubt.mark, serials);
         }
         recorded
@@ -248,7 +248,7 @@ impl Snapshot {
                 let namespace = &*held.hold.namespace;
                 Some((*serial, namespace, held.claim.as_ref()?))
             });
-            let arrived = turn.live().arrived(claims);
+            let arrived = turn.live.arrived(claims);
             let kept = |(serial, _): &(Serial, Reservation)| arrived.binary_search(serial).is_err();
             confirmed.retain(kept);
             let _room = self.check_book(&confirmed, &[])?;

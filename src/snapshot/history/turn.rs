@@ -15,14 +15,14 @@ use super::origin::Origin;
 use crate::snapshot::clock::Now;
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::reservation::Serial;
-use crate::snapshot::state::frozen::Frozen;
 use crate::snapshot::state::shards::State;
 
 /// The right to change a snapshot. Nobody else changes it meanwhile.
 pub(super) struct WriteTurn<'s> {
-    snapshot: &'s Snapshot,
-    position: MutexGuard<'s, JournalPosition>,
-    live: Arc<State>,
+    pub snapshot: &'s Snapshot,
+    pub position: MutexGuard<'s, JournalPosition>,
+    /// The state that answers.
+    pub live: Arc<State>,
 }
 
 impl<'s> WriteTurn<'s> {
@@ -39,41 +39,6 @@ impl<'s> WriteTurn<'s> {
     /// Waits for the turn of a snapshot; `None` when it is deleted.
     pub fn take_unless_deleted(snapshot: &'s Snapshot) -> Option<Self> {
         Some(Self::take(snapshot)).filter(|turn| !turn.position.deleted)
-    }
-
-    /// The snapshot.
-    pub fn snapshot(&self) -> &'s Snapshot {
-        self.snapshot
-    }
-
-    /// The state that answers.
-    pub fn live(&self) -> &Arc<State> {
-        &self.live
-    }
-
-    /// A copy of the state that answers.
-    pub fn freeze(&self) -> Frozen {
-        self.live.freeze(&self.position)
-    }
-
-    /// The number of its last entry.
-    pub fn sequence(&self) -> u64 {
-        self.position.sequence
-    }
-
-    /// Notes the number of its last entry.
-    pub fn note_sequence(&mut self, sequence: u64) {
-        self.position.sequence = sequence;
-    }
-
-    /// Whether the snapshot is deleted.
-    pub fn is_over(&self) -> bool {
-        self.position.deleted
-    }
-
-    /// Has later updates look for another snapshot of the name.
-    pub fn end(&mut self) {
-        self.position.deleted = true;
     }
 
     /// How far the snapshot has come in its journal.
@@ -94,7 +59,7 @@ impl<'s> WriteTurn<'s> {
     pub fn whole(&self) -> Whole {
         let (entry, book) = (self.entry(), self.snapshot.book());
         Whole {
-            frozen: self.freeze(),
+            frozen: self.live.freeze(&self.position),
             name: entry.snapshot.to_owned(),
             epoch: entry.epoch.to_owned(),
             sequence: self.position.sequence,
@@ -174,7 +139,7 @@ impl<'s> WriteTurn<'s> {
         let book = self.snapshot.book();
         let (held, answers) = (book.entries(), book.answers());
         let write = || {
-            let frozen = self.freeze();
+            let frozen = self.live.freeze(&self.position);
             for batch in frozen.batches() {
                 journal.write_aside(aside, &batch)?;
             }
@@ -205,11 +170,6 @@ impl<'s> WriteTurn<'s> {
         update
     }
 
-    /// Has a new state answer.
-    pub fn put_live(&mut self, state: State) {
-        self.live = self.snapshot.put_live(state);
-    }
-
     /// Deletes the snapshot.
     ///
     /// # Errors
@@ -219,8 +179,25 @@ impl<'s> WriteTurn<'s> {
             change: Change::Deleted,
             ..self.entry()
         }])?;
-        self.end();
+        self.position.deleted = true;
         self.snapshot.note_deleted();
         Ok(())
+    }
+}
+
+impl Snapshot {
+    /// A copy of everything, with what `mark` makes of the place in the journal
+    /// that it is of; `None` where `mark` wants none, and when it is deleted.
+    pub fn whole<M>(&self, mark: impl FnOnce(Standing<'_>) -> Option<M>) -> Option<(Whole, M)> {
+        let turn = WriteTurn::take_unless_deleted(self)?;
+        let mark = mark(turn.standing())?;
+        Some((turn.whole(), mark))
+    }
+
+    /// Does something with a copy of everything, and with how far it has come. Nothing
+    /// changes meanwhile. `None` when it is deleted.
+    pub fn with_whole<T>(&self, act: impl FnOnce(Standing<'_>, Whole) -> T) -> Option<T> {
+        let turn = WriteTurn::take_unless_deleted(self)?;
+        Some(act(turn.standing(), turn.whole()))
     }
 }
