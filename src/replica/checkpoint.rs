@@ -1,6 +1,7 @@
 //! Checkpoints: a snapshot as it was after a message of its log.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
@@ -103,7 +104,9 @@ impl Replica {
             self.add_batch(&mut writing, &batch)?;
         }
         let aside: AsideRow = self.finish(&mut writing)?;
-        let entry = whole.entry(Change::Rewritten(crate::snapshot::Aside(0)));
+        let entry = whole
+            .saved
+            .entry(Change::Rewritten(crate::snapshot::Aside(0)));
         Ok(EntryRow::of(&entry, Some(aside)))
     }
 
@@ -140,7 +143,7 @@ impl Replica {
             created: time(row.created),
             updated: time(row.updated),
             synced: row.synced,
-            defaults: defaults.unwrap_or_default(),
+            defaults: defaults.map(Arc::new),
             last_serial: row.last_serial,
             held,
             answers,

@@ -5,7 +5,7 @@
 use std::sync::atomic::Ordering;
 
 use super::error::Error;
-use super::journal::{JournalError, OwnedChange, OwnedEntry};
+use super::journal::{JournalError, OwnedChange, OwnedEntry, SavedSnapshot};
 use super::named::Snapshot;
 use super::replacing::swap_in;
 use super::turn::WriteTurn;
@@ -127,7 +127,7 @@ impl WriteTurn<'_> {
 /// # Errors
 /// Why it does not fit; nothing was changed then.
 fn follow(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), String> {
-    let (sequence, mark) = (entry.sequence, entry.mark);
+    let (sequence, mark) = (entry.after.sequence, entry.mark);
     apply(turn, entry)?;
     let snapshot = turn.snapshot;
     if snapshot.unclaimed.settle(sequence, mark) {
@@ -139,18 +139,14 @@ fn follow(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), String> {
 fn apply(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), String> {
     check(turn, &entry)?;
     let snapshot = turn.snapshot;
-    snapshot.begin(&entry.epoch, entry.created);
-    turn.position.sequence = entry.sequence;
+    let after = &entry.after;
+    snapshot.begin(&after.epoch, after.created);
+    turn.position.sequence = after.sequence;
     let now = (snapshot.clock)();
-    let at = Now {
-        wall: entry.updated,
-        steady: now
-            .steady
-            .before(now.wall.duration_since(entry.updated).unwrap_or_default()),
-    };
-    let is_fed = entry.is_fed(turn.live.revision());
+    let at = now.back_to(after.updated);
     let before = turn.live.revision();
-    let (revision, synced, last_serial) = (entry.revision, entry.synced, entry.last_serial);
+    let is_fed = entry.is_fed(before);
+    let (revision, synced, last_serial) = (after.revision, after.synced, after.last_serial);
     let Some(applied) = change_state(turn, entry, now) else {
         return Ok(());
     };
@@ -172,14 +168,18 @@ fn apply(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), String> {
 fn change_state(turn: &mut WriteTurn<'_>, entry: OwnedEntry, now: Now) -> Option<Applied> {
     let snapshot = turn.snapshot;
     let OwnedEntry {
-        revision,
+        after,
         change,
-        defaults,
-        held,
-        answers,
         ended,
         ..
     } = entry;
+    let SavedSnapshot {
+        revision,
+        defaults,
+        held,
+        answers,
+        ..
+    } = after;
     let applied = match change {
         OwnedChange::Deleted => {
             turn.position.deleted = true;
@@ -209,16 +209,20 @@ fn change_state(turn: &mut WriteTurn<'_>, entry: OwnedEntry, now: Now) -> Option
 fn check(turn: &WriteTurn<'_>, entry: &OwnedEntry) -> Result<(), String> {
     let snapshot = turn.snapshot;
     let (epoch, sequence) = (snapshot.epoch(), turn.position.sequence);
-    if !epoch.is_empty() && epoch != entry.epoch {
-        return Err(format!("an entry is of epoch {}, not {epoch}", entry.epoch));
+    let after = &entry.after;
+    // The first entry of all.
+    if epoch.is_empty() {
+        return Ok(());
     }
-    if !epoch.is_empty() && entry.sequence != sequence + 1 {
-        let found = entry.sequence;
+    if epoch != after.epoch {
+        return Err(format!("an entry is of epoch {}, not {epoch}", after.epoch));
+    }
+    if after.sequence != sequence + 1 {
+        let found = after.sequence;
         return Err(format!("entry {found} comes after entry {sequence}"));
     }
-    let steps = entry.revision - snapshot.revision();
-    let is_first = epoch.is_empty();
-    if !is_first && !(0..=1).contains(&steps) {
+    let steps = after.revision - snapshot.revision();
+    if !(0..=1).contains(&steps) {
         return Err(format!("an entry moves the revision by {steps}"));
     }
     Ok(())
@@ -246,13 +250,14 @@ impl OwnedEntry {
     /// Whether it is a sign of a feed: it does something that reservations do
     /// not do by themselves.
     fn is_fed(&self, before: i64) -> bool {
-        let is_of_reservations = !(self.held.is_empty() && self.ended.is_empty());
+        let after = &self.after;
+        let is_of_reservations = !(after.held.is_empty() && self.ended.is_empty());
         let has_objects = match &self.change {
             OwnedChange::Batch(batch) => !batch.is_empty(),
             OwnedChange::Replaced(_) => true,
             OwnedChange::Deleted => false,
         };
-        self.revision != before && (has_objects || self.defaults.is_some() || !is_of_reservations)
+        after.revision != before && (has_objects || after.defaults.is_some() || !is_of_reservations)
     }
 }
 

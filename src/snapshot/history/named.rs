@@ -151,12 +151,7 @@ impl Snapshot {
             deleted: false,
             sequence: saved.sequence,
         };
-        // The wall clock is all that is left of the time before.
-        let ago = now.wall.duration_since(saved.updated).unwrap_or_default();
-        let updated = Now {
-            wall: saved.updated,
-            steady: now.steady.before(ago),
-        };
+        let updated = now.back_to(saved.updated);
         let snapshot = Self {
             freshness: Freshness::new(&saved.name, &around.max_ages, updated.steady),
             origin: Origin {

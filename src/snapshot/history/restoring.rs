@@ -31,7 +31,7 @@ impl Restoring {
     /// Gives the state its place in the history, and what reservations hold.
     pub(super) fn finish(&mut self, reserved: &Batch) {
         self.state.apply_unread(reserved, 0);
-        let defaults = Arc::new(self.saved.defaults.clone());
+        let defaults = self.saved.defaults.take().unwrap_or_default();
         self.state.adopt(self.saved.revision, defaults);
     }
 }

@@ -8,7 +8,7 @@ use parking_lot::MutexGuard;
 use uuid::Uuid;
 
 use super::error::Error;
-use super::journal::{Change, Entry, Journal, JournalError, Standing, Whole};
+use super::journal::{Change, Entry, Journal, JournalError, SavedSnapshot, Standing, Whole};
 use super::named::{JournalPosition, Snapshot};
 use super::offer::Update;
 use super::origin::Origin;
@@ -58,18 +58,21 @@ impl<'s> WriteTurn<'s> {
     /// A copy of everything.
     pub fn whole(&self) -> Whole {
         let (entry, book) = (self.entry(), self.snapshot.book());
-        Whole {
-            frozen: self.live.freeze(&self.position),
+        let frozen = self.live.freeze(&self.position);
+        let saved = SavedSnapshot {
             name: entry.snapshot.to_owned(),
             epoch: entry.epoch.to_owned(),
+            revision: entry.revision,
             sequence: self.position.sequence,
             created: entry.created,
             updated: entry.updated,
             synced: entry.synced,
+            defaults: Some(Arc::clone(&frozen.defaults)),
             last_serial: entry.last_serial,
             held: book.entries(),
             answers: book.answers(),
-        }
+        };
+        Whole { frozen, saved }
     }
 
     /// An entry that changes nothing. It has no number before it is recorded.
@@ -136,21 +139,12 @@ impl<'s> WriteTurn<'s> {
     /// Writes the whole snapshot again, as it is after the last entry.
     fn rewrite(&self, journal: &dyn Journal) -> Result<(), JournalError> {
         let aside = journal.open_aside()?;
-        let book = self.snapshot.book();
-        let (held, answers) = (book.entries(), book.answers());
+        let whole = self.whole();
         let write = || {
-            let frozen = self.live.freeze(&self.position);
-            for batch in frozen.batches() {
+            for batch in whole.frozen.batches() {
                 journal.write_aside(aside, &batch)?;
             }
-            journal.append(&[Entry {
-                sequence: self.position.sequence,
-                change: Change::Rewritten(aside),
-                defaults: Some(&frozen.defaults),
-                held: &held,
-                answers: &answers,
-                ..self.entry()
-            }])
+            journal.append(&[whole.saved.entry(Change::Rewritten(aside))])
         };
         write().inspect_err(|_| journal.drop_aside(aside))
     }
