@@ -164,8 +164,8 @@ impl Snapshot {
             sizes,
             reservations,
             defaults: live.defaults(),
-            namespaces: live.namespace_count(),
-            views: live.view_count(),
+            namespaces: live.namespaces.len(),
+            views: live.upkeep.view_count(),
             memory: MemoryUse {
                 reservations: self.held_bytes.bytes(),
                 ..live.memory()

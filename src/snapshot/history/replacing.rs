@@ -107,7 +107,10 @@ pub(super) fn swap_in(
     carry_over(snapshot, &state, taken);
     state.adopt(revision, defaults);
     state.upkeep.set_counters(Arc::clone(&snapshot.counters));
-    counters::add(&snapshot.counters.views_dropped, turn.live.view_count());
+    counters::add(
+        &snapshot.counters.views_dropped,
+        turn.live.upkeep.view_count(),
+    );
     turn.live = snapshot.put_live(state);
 }
 
