@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
 use super::memory::MemoryUse;
 use crate::account::{Account, Gauge, Part};
 
@@ -10,74 +12,52 @@ use crate::account::{Account, Gauge, Part};
 /// `counts::upkeep`.
 #[derive(Debug)]
 pub struct Footprint {
-    nodes: Gauge,
-    namespaces: Gauge,
-    pods: Gauge,
-    label_sets: Gauge,
-    templates: Gauge,
-    owners: Gauge,
+    gauge: Gauge,
+    memory: Mutex<MemoryUse>,
 }
 
 impl Footprint {
     /// For an empty state that takes this many bytes itself.
     pub fn new(account: &Arc<Account>, part: Part, own_bytes: usize) -> Self {
-        let gauge = || account.gauge(part);
-        let footprint = Self {
-            nodes: gauge(),
-            namespaces: gauge(),
-            pods: gauge(),
-            label_sets: gauge(),
-            templates: gauge(),
-            owners: gauge(),
+        let gauge = account.gauge(part);
+        gauge.set(own_bytes);
+        let memory = MemoryUse {
+            namespaces: own_bytes,
+            ..MemoryUse::default()
         };
-        footprint.namespaces.set(own_bytes);
-        footprint
+        Self {
+            gauge,
+            memory: Mutex::new(memory),
+        }
     }
 
     /// The account that it is on.
     pub fn account(&self) -> &Arc<Account> {
-        self.nodes.account()
+        self.gauge.account()
     }
 
     /// Moves the objects to another part of the account.
     pub fn move_to(&mut self, part: Part) {
-        let Self {
-            nodes,
-            namespaces,
-            pods,
-            label_sets,
-            templates,
-            owners,
-        } = self;
-        for gauge in [nodes, namespaces, pods, label_sets, templates, owners] {
-            gauge.move_to(part);
-        }
+        self.gauge.move_to(part);
     }
 
     /// Notes what the nodes take now. Call it with them locked.
     pub fn note_nodes(&self, bytes: usize) {
-        self.nodes.set(bytes);
+        let mut memory = self.memory.lock();
+        self.gauge.change(memory.nodes, bytes);
+        memory.nodes = bytes;
     }
 
     /// Notes that some namespaces that took `before` take `after` now.
     pub fn change(&self, before: MemoryUse, after: MemoryUse) {
-        self.namespaces.change(before.namespaces, after.namespaces);
-        self.pods.change(before.pods, after.pods);
-        self.label_sets.change(before.label_sets, after.label_sets);
-        self.templates.change(before.templates, after.templates);
-        self.owners.change(before.owners, after.owners);
+        self.gauge.change(before.total(), after.total());
+        let mut memory = self.memory.lock();
+        *memory += after;
+        *memory -= before;
     }
 
     /// What they take, without views and partitions.
     pub fn memory(&self) -> MemoryUse {
-        MemoryUse {
-            nodes: self.nodes.bytes(),
-            namespaces: self.namespaces.bytes(),
-            pods: self.pods.bytes(),
-            label_sets: self.label_sets.bytes(),
-            templates: self.templates.bytes(),
-            owners: self.owners.bytes(),
-            ..MemoryUse::default()
-        }
+        *self.memory.lock()
     }
 }

@@ -1,8 +1,9 @@
 //! What a snapshot takes in memory, by part.
 
-use std::ops::AddAssign;
+use std::ops::{AddAssign, SubAssign};
 
-/// What a snapshot takes in memory, by part: an estimate, in bytes.
+/// What a snapshot takes in memory, by part: an estimate, in bytes. Sums wrap around: what
+/// some add and others take away may be noted in any order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemoryUse {
     /// Nodes with their labels and taints.
@@ -45,19 +46,32 @@ impl MemoryUse {
     pub fn total(&self) -> usize {
         self.parts().iter().map(|(_, bytes)| bytes).sum()
     }
+
+    /// Each part as `f` makes it of this and the same part of another.
+    fn with(self, other: Self, f: impl Fn(usize, usize) -> usize) -> Self {
+        Self {
+            nodes: f(self.nodes, other.nodes),
+            partitions: f(self.partitions, other.partitions),
+            namespaces: f(self.namespaces, other.namespaces),
+            pods: f(self.pods, other.pods),
+            label_sets: f(self.label_sets, other.label_sets),
+            templates: f(self.templates, other.templates),
+            owners: f(self.owners, other.owners),
+            views: f(self.views, other.views),
+            reservations: f(self.reservations, other.reservations),
+        }
+    }
 }
 
 impl AddAssign for MemoryUse {
     fn add_assign(&mut self, other: Self) {
-        self.nodes += other.nodes;
-        self.partitions += other.partitions;
-        self.namespaces += other.namespaces;
-        self.pods += other.pods;
-        self.label_sets += other.label_sets;
-        self.templates += other.templates;
-        self.owners += other.owners;
-        self.views += other.views;
-        self.reservations += other.reservations;
+        *self = self.with(other, usize::wrapping_add);
+    }
+}
+
+impl SubAssign for MemoryUse {
+    fn sub_assign(&mut self, other: Self) {
+        *self = self.with(other, usize::wrapping_sub);
     }
 }
 
