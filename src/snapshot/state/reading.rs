@@ -57,9 +57,8 @@ impl State {
             decide(ReadView {
                 revision: locked.revision,
                 nodes: locked.shared.nodes.nodes(),
-                partitioned: &locked.shared.nodes,
+                shared: locked.shared,
                 requested: locked.requested.as_deref(),
-                nominations: &locked.shared.nominations,
                 defaults: &locked.shared.defaults,
                 namespace: locked.namespace,
                 upkeep: &self.upkeep,
