@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use super::capacity::check_room;
 use super::error::Error;
-use super::journal::{Aside, Journal, JournalError};
+use super::journal::{Aside, Journal};
 use super::named::Snapshot;
 use crate::account::{Account, Part};
 use crate::limits::Limits;
@@ -59,7 +59,7 @@ impl Staged {
         journal: &Arc<dyn Journal>,
     ) -> Result<Self, Error> {
         let staged = Self::new(limits, account)?;
-        let aside = journal.open_aside().map_err(not_stored)?;
+        let aside = journal.open_aside()?;
         let written = WrittenAside {
             journal: Arc::clone(journal),
             aside,
@@ -106,8 +106,7 @@ impl Staged {
     ) -> Result<Applied, Error> {
         let _room = check_room(&self.state, batch, limits)?;
         if let Some(WrittenAside { journal, aside, .. }) = &self.written {
-            let written = journal.write_aside(*aside, batch);
-            written.map_err(not_stored)?;
+            journal.write_aside(*aside, batch)?;
         }
         self.batches += 1;
         let mut applied = self.state.apply_unread(batch, self.batches);
@@ -126,8 +125,4 @@ impl Drop for WrittenAside {
             self.journal.drop_aside(self.aside);
         }
     }
-}
-
-fn not_stored(refusal: JournalError) -> Error {
-    Error::NotStored(refusal)
 }
