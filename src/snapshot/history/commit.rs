@@ -54,7 +54,7 @@ struct Commit<'s> {
 impl Snapshot {
     /// Does a job, together with those of waiting callers.
     pub(super) fn commit(&self, job: Job, limits: &Limits) -> Outcomes {
-        if self.journal.is_none() {
+        if self.around.journal.is_none() {
             return commit_all(self, &[job], limits).pop().flatten();
         }
         let lead = |jobs: Vec<Job>| commit_all(self, &jobs, limits);
@@ -73,7 +73,7 @@ fn commit_all(snapshot: &Snapshot, jobs: &[Job], limits: &Limits) -> Vec<Outcome
         group: Vec::new(),
         changes: 0,
         outcomes: jobs.iter().map(|_| Vec::new()).collect(),
-        knows_all: !snapshot.is_shared(),
+        knows_all: !snapshot.around.is_shared(),
         attempts: 0,
     };
     // What arrived meanwhile is likely to be in the way of what comes now. Where
@@ -138,7 +138,7 @@ impl Commit<'_> {
     fn plan(&self, job: usize, offer: Option<&Offer>) -> Result<Option<Planned>, Error> {
         let snapshot = self.turn.snapshot;
         let live = &self.turn.live;
-        let at = (snapshot.clock)();
+        let at = snapshot.now();
         let before = self.group.last().map_or(live.revision(), |p| p.revision);
         let mut room = None;
         let mut ended = match offer {
@@ -158,7 +158,10 @@ impl Commit<'_> {
         let expired = match offer {
             Some(_) => 0,
             None if ended.is_empty() => return Ok(None),
-            None => snapshot.book().count_held(&ended),
+            None => {
+                let book = snapshot.book();
+                ended.iter().filter(|it| book.holds(**it)).count()
+            }
         };
         let mut planned = Planned {
             job,
@@ -238,7 +241,7 @@ impl Commit<'_> {
 
     fn record(&mut self, group: &[Planned]) -> Result<(), Error> {
         let snapshot = self.turn.snapshot;
-        if snapshot.journal.is_none() {
+        if snapshot.around.journal.is_none() {
             return Ok(());
         }
         let before = self.turn.entry();
@@ -263,7 +266,7 @@ impl Commit<'_> {
             ..
         } = planned;
         let Some(offer) = offer else {
-            counters::add(&snapshot.counters.expired, expired);
+            counters::add(&snapshot.around.counters.expired, expired);
             if expired > 0 {
                 return self.turn.apply_ends(&ended, revision, at);
             }

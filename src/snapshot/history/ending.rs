@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::error::Error;
 use super::named::Snapshot;
-use super::offer::{Job, Update};
+use super::offer::Job;
 use crate::limits::Limits;
 use crate::snapshot::clock::Moment;
 use crate::snapshot::objects::reservation::Serial;
@@ -28,7 +28,7 @@ impl Snapshot {
     pub fn abandon(&self, ids: &[String]) {
         self.unclaimed
             .add(ids.iter().filter_map(|id| self.serial(id)));
-        self.ends_changed.notify(usize::MAX);
+        self.around.ends_changed.notify(usize::MAX);
     }
 
     /// Ends all reservations that are due at this moment, or that nobody was told of, in
@@ -42,9 +42,10 @@ impl Snapshot {
             return Ok(());
         }
         let outcomes = self.commit(Job::Ends, limits);
-        let ended: Result<Vec<Update>, Error> = outcomes.into_iter().flatten().collect();
+        let mut outcomes = outcomes.into_iter().flatten();
+        let ended = outcomes.try_for_each(|outcome| outcome.map(drop));
         self.unclaimed.forget_ended(|| self.book());
-        ended.map(|_| ())
+        ended
     }
 
     /// How long it is until the time of a reservation is over; nothing when it
@@ -54,6 +55,6 @@ impl Snapshot {
             return Some(Duration::ZERO);
         }
         let next = Moment::of_number(self.next_expiry.load(Ordering::Acquire));
-        (next != Moment::NEVER).then(|| next.since((self.clock)().steady))
+        (next != Moment::NEVER).then(|| next.since(self.now().steady))
     }
 }

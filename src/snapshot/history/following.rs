@@ -28,12 +28,10 @@ impl WriteTurn<'_> {
     /// [`Error::NotStored`].
     pub fn catch_up(&mut self, all: bool) -> Result<(), Error> {
         let snapshot = self.snapshot;
-        let Some(journal) = snapshot.journal.as_deref() else {
+        let journal = snapshot.around.journal.as_deref();
+        let Some(journal) = journal.filter(|it| it.is_shared()) else {
             return Ok(());
         };
-        if !journal.is_shared() || self.position.deleted {
-            return Ok(());
-        }
         while !self.position.deleted {
             self.tell_standing(journal);
             let missed = journal.missed(self.standing(), all);
@@ -61,9 +59,10 @@ impl WriteTurn<'_> {
     /// # Errors
     /// [`Error::NotStored`].
     pub fn prepare(&mut self) -> Result<(), Error> {
-        let snapshot = self.snapshot;
-        if let Some(journal) = snapshot.journal.as_deref().filter(|it| it.is_shared()) {
-            journal.let_others(snapshot.name());
+        if let Some(journal) = &self.snapshot.around.journal
+            && journal.is_shared()
+        {
+            journal.let_others(self.snapshot.name());
         }
         self.catch_up(false)
     }
@@ -101,7 +100,7 @@ impl WriteTurn<'_> {
         &mut self,
         mut attempt: impl FnMut(&mut Self) -> Result<T, Error>,
     ) -> Result<Option<T>, Error> {
-        let mut knows_all = !self.snapshot.is_shared();
+        let mut knows_all = !self.snapshot.around.is_shared();
         self.prepare()?;
         for _ in 0..ATTEMPTS {
             if self.position.deleted {
@@ -131,7 +130,7 @@ fn follow(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), String> {
     apply(turn, entry)?;
     let snapshot = turn.snapshot;
     if snapshot.unclaimed.settle(sequence, mark) {
-        snapshot.ends_changed.notify(usize::MAX);
+        snapshot.around.ends_changed.notify(usize::MAX);
     }
     Ok(())
 }
@@ -142,7 +141,7 @@ fn apply(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), String> {
     let after = &entry.after;
     snapshot.begin(&after.epoch, after.created);
     turn.position.sequence = after.sequence;
-    let now = (snapshot.clock)();
+    let now = snapshot.now();
     let at = now.back_to(after.updated);
     let before = turn.live.revision();
     let is_fed = entry.is_fed(before);
@@ -150,8 +149,8 @@ fn apply(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), String> {
     let Some(applied) = change_state(turn, entry, now) else {
         return Ok(());
     };
-    if snapshot.book().last() < last_serial {
-        snapshot.change_book(1, |book| book.skip_to(last_serial));
+    if snapshot.book().last < last_serial {
+        snapshot.change_book(1, |book| book.last = last_serial);
     }
     if revision == before {
         return Ok(());
@@ -198,7 +197,7 @@ fn change_state(turn: &mut WriteTurn<'_>, entry: OwnedEntry, now: Now) -> Option
             snapshot.put(held, answers, now);
             let defaults = defaults.unwrap_or_else(|| turn.live.defaults());
             swap_in(turn, state.0, (revision, defaults), &ended);
-            counters::add(&snapshot.counters.replaces, 1);
+            counters::add(&snapshot.around.counters.replaces, 1);
             Applied::default()
         }
     };
@@ -262,15 +261,10 @@ impl OwnedEntry {
 }
 
 impl Snapshot {
-    /// Whether others append to its journal too.
-    pub(super) fn is_shared(&self) -> bool {
-        self.journal.as_ref().is_some_and(|j| j.is_shared())
-    }
-
     /// Stops answering decisions: what it holds may be wrong.
     pub(super) fn distrust(&self) {
         if self.synced.swap(false, Ordering::AcqRel) {
-            self.observer.snapshot_changed(self.name(), false);
+            self.around.observer.snapshot_changed(self.name(), false);
         }
     }
 
@@ -291,12 +285,7 @@ impl Snapshot {
         now: Now,
     ) {
         self.change_book(held.len() + answers.len(), |book| {
-            for (serial, held) in held {
-                book.put(serial, held, now);
-            }
-            for (serial, answer) in answers {
-                book.keep(serial, answer, now);
-            }
+            book.put_all(held, answers, now);
         });
     }
 }

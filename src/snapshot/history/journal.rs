@@ -11,13 +11,13 @@ use std::time::SystemTime;
 
 use uuid::Uuid;
 
-use super::new_state::NewState;
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::held_row::HeldRow;
 use crate::snapshot::objects::kept_answer::KeptAnswer;
 use crate::snapshot::objects::reservation::{Reservation, Serial};
 use crate::snapshot::state::frozen::Frozen;
+use crate::snapshot::state::shards::State;
 
 /// Keeps what happens to snapshots. Its methods may wait for a disk, so threads
 /// that serve connections never call them.
@@ -127,6 +127,16 @@ pub enum OwnedChange {
     Replaced(Box<NewState>),
     /// The snapshot ends.
     Deleted,
+}
+
+/// A state that nobody reads yet, of objects that were accepted elsewhere.
+pub struct NewState(pub(super) State);
+
+impl NewState {
+    /// Adds objects. Limits do not apply: they were kept where these came.
+    pub fn add(&self, batch: &Batch) {
+        self.0.apply_unread(batch, 0);
+    }
 }
 
 /// A state that is written aside.
@@ -294,5 +304,19 @@ impl SavedSnapshot {
             answers: &self.answers,
             ended: &[],
         }
+    }
+}
+
+/// A snapshot that is read back.
+#[derive(Debug)]
+pub struct Restoring {
+    pub(super) saved: SavedSnapshot,
+    pub(super) state: State,
+}
+
+impl Restoring {
+    /// Adds objects. Limits do not apply: they were kept when these came.
+    pub fn add(&self, batch: &Batch) {
+        self.state.apply_unread(batch, 0);
     }
 }

@@ -172,7 +172,7 @@ impl Snapshot {
             },
             created: self.origin().created,
             updated: updated.wall,
-            unchanged_for: (self.clock)().steady.since(updated.steady),
+            unchanged_for: self.now().steady.since(updated.steady),
             age: self.age(),
             stale: self.is_stale(),
             lag: self.freshness.lag(),

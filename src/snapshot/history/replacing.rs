@@ -46,7 +46,7 @@ impl Snapshot {
         expected_revision: Option<i64>,
         arrived: Moment,
     ) -> Result<Update, Error> {
-        let now = (self.clock)();
+        let now = self.now();
         let before = turn.live.revision();
         check_revision(self.name(), before, expected_revision)?;
         let new = staged.as_ref().expect("a state is swapped in once");
@@ -69,7 +69,7 @@ impl Snapshot {
         let (state, applied) = new.into_state();
         swap_in(turn, state, (revision, defaults), &taken);
         self.forget(&taken);
-        counters::add(&self.counters.replaces, 1);
+        counters::add(&self.around.counters.replaces, 1);
         self.fed(now, arrived);
         Ok(self.moved_on(revision, applied, true))
     }
@@ -106,9 +106,11 @@ pub(super) fn swap_in(
     let snapshot = turn.snapshot;
     carry_over(snapshot, &state, taken);
     state.adopt(revision, defaults);
-    state.upkeep.set_counters(Arc::clone(&snapshot.counters));
+    state
+        .upkeep
+        .set_counters(Arc::clone(&snapshot.around.counters));
     counters::add(
-        &snapshot.counters.views_dropped,
+        &snapshot.around.counters.views_dropped,
         turn.live.upkeep.view_count(),
     );
     turn.live = snapshot.put_live(state);

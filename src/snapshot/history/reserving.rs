@@ -86,7 +86,7 @@ impl Snapshot {
     /// What was answered to a request before; `None` when it is new.
     pub fn answered<T>(&self, request: &Retryable) -> Option<Reserving<T>> {
         let book = self.book();
-        let kept = book.answer(request, (self.clock)())?;
+        let kept = book.answer(request, self.now())?;
         Some(match kept.request.question == request.question {
             true => Reserving::Repeated(Arc::clone(&kept.answer)),
             false => Reserving::KeyTaken,
@@ -145,9 +145,15 @@ impl Snapshot {
         limits: &Limits,
         tell: impl FnOnce(Reserved) -> Vec<u8>,
     ) -> Result<(), Error> {
-        let now = (self.clock)();
+        let now = self.now();
         let live = Arc::clone(&turn.live);
-        let (held, last) = self.draft((hold, request.is_some()), nodes, limits, now)?;
+        let book = self.book();
+        let answer_count = book.answer_count() + usize::from(request.is_some());
+        limits.check(Limit::Reservations, book.len() + nodes.len())?;
+        limits.check(Limit::Reservations, answer_count)?;
+        let held = book.draft(hold, nodes, now);
+        let last = held.last().map_or(book.last, |(last, _)| *last);
+        drop(book);
         let pods = Batch::trusted(held.iter().map(|(serial, held)| held.pod(*serial)));
         let _room = check_room(&live, &pods, limits)?;
         let moves = !held.is_empty();
@@ -181,7 +187,7 @@ impl Snapshot {
                 ..before
             },
         )?;
-        counters::add(&self.counters.reserved, held.len());
+        counters::add(&self.around.counters.reserved, held.len());
         self.put(held, answers, now);
         if moves {
             turn.apply_own(&pods, revision, now);
@@ -204,26 +210,6 @@ impl Snapshot {
         recorded
     }
 
-    /// The reservations that picks become, and the last number after these. `hold`
-    /// says with whether an answer is kept, too.
-    fn draft(
-        &self,
-        (hold, is_kept): (&Hold, bool),
-        nodes: Vec<Box<str>>,
-        limits: &Limits,
-        now: Now,
-    ) -> Result<(Vec<(Serial, Reservation)>, Serial), Error> {
-        let book = self.book();
-        limits.check(Limit::Reservations, book.len() + nodes.len())?;
-        limits.check(
-            Limit::Reservations,
-            book.answer_count() + usize::from(is_kept),
-        )?;
-        let held = book.draft(hold, nodes, now);
-        let last = held.last().map_or(book.last(), |(last, _)| *last);
-        Ok((held, last))
-    }
-
     /// Notes which pods reservations became. Those whose pod is on a node
     /// already end.
     ///
@@ -232,7 +218,7 @@ impl Snapshot {
     /// [`Error::NotFound`] when the snapshot was deleted meanwhile; nothing was noted then.
     pub fn confirm(&self, claims: Vec<(String, Claim)>) -> Result<Ended, Error> {
         self.in_turn(|turn| {
-            let now = (self.clock)();
+            let now = self.now();
             let (mut confirmed, mut unknown) = (Vec::new(), Vec::new());
             let book = self.book();
             for (id, claim) in &claims {
@@ -268,7 +254,7 @@ impl Snapshot {
     /// [`Error::OverLimit`] and [`Error::NotStored`]; nothing was renewed then.
     pub fn renew(&self, ids: Vec<String>, ttl: Option<Duration>) -> Result<Renewed, Error> {
         self.in_turn(|turn| {
-            let now = (self.clock)();
+            let now = self.now();
             let (mut longer, mut unknown, mut until) = (Vec::new(), Vec::new(), None);
             let book = self.book();
             for id in &ids {
@@ -298,7 +284,7 @@ impl Snapshot {
     /// [`Error::NotStored`]. Then they still count.
     pub fn release(&self, ids: Vec<String>) -> Result<Ended, Error> {
         self.in_turn(|turn| {
-            let now = (self.clock)();
+            let now = self.now();
             let mut serials = Vec::new();
             let mut unknown = Vec::new();
             let live = self.book().serials();

@@ -87,7 +87,7 @@ impl<'s> WriteTurn<'s> {
             synced: self.snapshot.synced.load(Ordering::Acquire),
             change: Change::Batch(None),
             defaults: None,
-            last_serial: self.snapshot.book().last(),
+            last_serial: self.snapshot.book().last,
             held: &[],
             answers: &[],
             ended: &[],
@@ -100,7 +100,7 @@ impl<'s> WriteTurn<'s> {
     /// # Errors
     /// [`Error::NotStored`]; then it must not be done.
     pub fn record(&mut self, mut entries: Vec<Entry<'_>>) -> Result<(), Error> {
-        let journal = self.snapshot.journal.as_deref();
+        let journal = self.snapshot.around.journal.as_deref();
         // A deleted snapshot is no longer in the journal.
         let is_recorded = !entries.is_empty() && !self.position.deleted;
         let Some(journal) = journal.filter(|_| is_recorded) else {
