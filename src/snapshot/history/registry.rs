@@ -136,8 +136,7 @@ impl Registry {
     /// [`Error::NotStored`].
     pub fn catch_up(&self, name: &str, all: bool) -> Result<(), Error> {
         loop {
-            let entry = self.snapshots.entry(name.to_owned());
-            let snapshot = Arc::clone(&entry.or_insert_with(|| self.create(name)));
+            let snapshot = self.found_or_created(name);
             let mut turn = WriteTurn::take(&snapshot);
             let caught_up = turn.catch_up(all);
             let is_over = turn.position.deleted;
@@ -170,11 +169,13 @@ impl Registry {
     /// # Errors
     /// [`Error::OverLimit`] and [`Error::NotStored`].
     pub fn stage(&self, name: &str) -> Result<Staged, Error> {
-        let staged = match &self.around.journal {
-            None => Staged::new(&self.limits, &self.around.account),
-            Some(journal) => Staged::journaled(&self.limits, &self.around.account, journal),
-        };
-        Ok(staged?.counted_against(self.get(name).ok().as_ref()))
+        let (journal, replaced) = (self.around.journal.as_ref(), self.get(name).ok());
+        Staged::new(
+            &self.limits,
+            &self.around.account,
+            journal,
+            replaced.as_ref(),
+        )
     }
 
     /// The limits on what clients can make grow.
@@ -191,16 +192,19 @@ impl Registry {
     /// that a restarted, still empty server never answers for it.
     pub fn expect(&self, name: &str) {
         self.expected.write().insert(name.to_owned());
-        self.snapshots
-            .entry(name.to_owned())
-            .or_insert_with(|| self.create(name));
+        self.found_or_created(name);
         self.around.observer.snapshot_changed(name, false);
     }
 
-    fn create(&self, name: &str) -> Arc<Snapshot> {
-        let expected = self.expected.read().contains(name);
-        let around = Arc::clone(&self.around);
-        Arc::new(Snapshot::new(name, expected, around))
+    /// A snapshot by name, which is created if need be, whatever the limits.
+    fn found_or_created(&self, name: &str) -> Arc<Snapshot> {
+        let create = || {
+            let expected = self.expected.read().contains(name);
+            let around = Arc::clone(&self.around);
+            Arc::new(Snapshot::new(name, expected, around))
+        };
+        let entry = self.snapshots.entry(name.to_owned());
+        Arc::clone(&entry.or_insert_with(create))
     }
 
     /// A snapshot by name.
@@ -342,8 +346,7 @@ impl Registry {
         let count = self.snapshots.len() + 1;
         self.limits.check(Limit::Snapshots, count)?;
         self.around.account.charge(Part::Objects, state_bytes())?;
-        let entry = self.snapshots.entry(name.to_owned());
-        Ok(Arc::clone(&entry.or_insert_with(|| self.create(name))))
+        Ok(self.found_or_created(name))
     }
 
     /// Forgets a snapshot; with an epoch, only if it is its own.

@@ -32,50 +32,34 @@ struct WrittenAside {
 }
 
 impl Staged {
-    /// An empty state.
+    /// An empty state, which is written to a journal as well if there is one. Its changes
+    /// are counted against those of the snapshot that it will replace.
     ///
     /// # Errors
-    /// [`Error::OverLimit`].
-    pub fn new(limits: &Limits, account: &Arc<Account>) -> Result<Self, Error> {
+    /// [`Error::OverLimit`] and [`Error::NotStored`].
+    pub(super) fn new(
+        limits: &Limits,
+        account: &Arc<Account>,
+        journal: Option<&Arc<dyn Journal>>,
+        replaced: Option<&Arc<Snapshot>>,
+    ) -> Result<Self, Error> {
         // What every state takes is little, but there may be many.
         account.charge(Part::Staged, state_bytes())?;
+        let written = journal.map(|journal| {
+            journal.open_aside().map(|aside| WrittenAside {
+                journal: Arc::clone(journal),
+                aside,
+                is_kept: false,
+            })
+        });
         Ok(Self {
             state: State::on(account, Part::Staged, limits.max_view_bytes),
             applied: Applied::default(),
             defaults: None,
             batches: 0,
-            replaced: Weak::new(),
-            written: None,
+            replaced: replaced.map(Arc::downgrade).unwrap_or_default(),
+            written: written.transpose()?,
         })
-    }
-
-    /// An empty state that is written to a journal as well.
-    ///
-    /// # Errors
-    /// [`Error::OverLimit`] and [`Error::NotStored`].
-    pub(super) fn journaled(
-        limits: &Limits,
-        account: &Arc<Account>,
-        journal: &Arc<dyn Journal>,
-    ) -> Result<Self, Error> {
-        let staged = Self::new(limits, account)?;
-        let aside = journal.open_aside()?;
-        let written = WrittenAside {
-            journal: Arc::clone(journal),
-            aside,
-            is_kept: false,
-        };
-        Ok(Self {
-            written: Some(written),
-            ..staged
-        })
-    }
-
-    /// The same state, whose changes are counted against that of the snapshot that it
-    /// will replace.
-    pub(super) fn counted_against(self, snapshot: Option<&Arc<Snapshot>>) -> Self {
-        let replaced = snapshot.map(Arc::downgrade).unwrap_or_default();
-        Self { replaced, ..self }
     }
 
     /// The state in the journal.
