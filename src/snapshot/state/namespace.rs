@@ -1,5 +1,6 @@
 //! One shard of a snapshot: the pods of a namespace and what selects them.
 
+use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -114,26 +115,20 @@ impl Namespace {
     /// Of these reservations, those that were confirmed for pods that are on
     /// nodes already.
     pub fn arrived(&self, claims: &[(Serial, &Claim)]) -> Vec<Serial> {
-        let bound = |claim: &Claim| {
-            let pod = self.pods.get(&claim.name);
-            pod.is_some_and(|pod| pod.node.is_some() && claim.is_of(&claim.name, &pod.life.uid()))
-        };
-        let (named, unnamed): (Vec<_>, Vec<_>) = claims
-            .iter()
-            .copied()
-            .partition(|(_, claim)| !claim.name.is_empty());
-        let named = named.into_iter().filter(|(_, claim)| bound(claim));
-        let mut arrived: Vec<Serial> = named.map(|(serial, _)| serial).collect();
-        if !unnamed.is_empty() {
-            // Pods are not kept by uid: one look at all of them.
+        // Pods are not kept by uid: one look at all of them.
+        let uids = LazyCell::new(|| -> HashSet<String> {
             let bound = self.pods().filter(|(_, pod)| pod.node.is_some());
-            let uids: HashSet<String> = bound.map(|(_, pod)| pod.life.uid()).collect();
-            let here = unnamed
-                .into_iter()
-                .filter(|(_, claim)| uids.contains(&*claim.uid));
-            arrived.extend(here.map(|(serial, _)| serial));
-        }
-        arrived
+            bound.map(|(_, pod)| pod.life.uid()).collect()
+        });
+        let is_bound = |claim: &Claim, pod: PodRecord| {
+            pod.node.is_some() && claim.is_of(&claim.name, &pod.life.uid())
+        };
+        let has_arrived = |claim: &Claim| match claim.name.is_empty() {
+            true => uids.contains(&*claim.uid),
+            false => (self.pods.get(&claim.name)).is_some_and(|pod| is_bound(claim, pod)),
+        };
+        let arrived = claims.iter().filter(|(_, claim)| has_arrived(claim));
+        arrived.map(|(serial, _)| *serial).collect()
     }
 
     /// Whether it holds nothing.
