@@ -129,7 +129,7 @@ fn follow(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), String> {
     let (sequence, mark) = (entry.after.sequence, entry.mark);
     apply(turn, entry)?;
     let snapshot = turn.snapshot;
-    if snapshot.unclaimed.settle(sequence, mark) {
+    if snapshot.unclaimed.lock().settle(sequence, mark) {
         snapshot.around.ends_changed.notify(usize::MAX);
     }
     Ok(())

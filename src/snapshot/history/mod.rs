@@ -10,7 +10,6 @@ pub mod fault_injection;
 pub mod following;
 pub mod freshness;
 pub mod group_commit;
-pub mod ids;
 pub mod journal;
 pub mod named;
 pub mod observer;

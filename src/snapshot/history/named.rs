@@ -49,7 +49,7 @@ pub struct Snapshot {
     pub(super) updated: Mutex<Now>,
     /// Changed only with the turn.
     book: Mutex<Arc<Reservations>>,
-    pub(super) unclaimed: Unclaimed,
+    pub(super) unclaimed: Mutex<Unclaimed>,
     /// What the book takes.
     pub(super) held_bytes: Gauge,
     /// The [`Moment`] when the time of the next reservation is over.
@@ -130,7 +130,7 @@ impl Snapshot {
             position: Mutex::default(),
             updated: Mutex::new(at),
             book: Mutex::default(),
-            unclaimed: Unclaimed::default(),
+            unclaimed: Mutex::default(),
             held_bytes: around.account.gauge(Part::Objects),
             next_expiry: AtomicI64::new(Moment::NEVER.to_number()),
             moved: Event::new(),
@@ -233,10 +233,15 @@ impl Snapshot {
         Arc::clone(&self.live.read())
     }
 
-    /// Looks at its age, and starts a new tick for the views of the live state;
-    /// see [`State::sweep`].
+    /// Reports if it became stale or stopped being so, and starts a new tick for the views
+    /// of the live state; see [`State::sweep`].
     pub(super) fn sweep(&self, idle_ticks: u64) {
-        self.look_at_age();
+        // Without the turn: its holder may wait for a disk, and that is when a
+        // snapshot grows old.
+        if self.is_synced() {
+            let tell = |stale| self.tell_stale(stale);
+            self.freshness.look(self.now().steady, tell);
+        }
         self.retired.drop_unread();
         self.live().sweep(idle_ticks);
     }
@@ -321,16 +326,6 @@ impl Snapshot {
             return Err(Error::NotSynced(self.name().to_owned()));
         }
         self.freshness.check(self.name(), || self.now())
-    }
-
-    /// Checks its age, and reports if it became stale or stopped being so.
-    pub(super) fn look_at_age(&self) {
-        // Without the turn: its holder may wait for a disk, and that is when a
-        // snapshot grows old.
-        if self.is_synced() {
-            let tell = |stale| self.tell_stale(stale);
-            self.freshness.look(self.now().steady, tell);
-        }
     }
 
     /// A batch with the deletions of reservations.

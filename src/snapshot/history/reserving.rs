@@ -205,7 +205,7 @@ impl Snapshot {
         {
             let serials = entry.held.iter().map(|(serial, _)| *serial).collect();
             let number = turn.position.sequence + 1;
-            self.unclaimed.doubt(number, doubt.mark, serials);
+            self.unclaimed.lock().doubt(number, doubt.mark, serials);
         }
         recorded
     }
@@ -358,5 +358,29 @@ impl Snapshot {
         let bytes = each.sum::<usize>() + shared + kept.sum::<usize>();
         let account = self.held_bytes.account();
         Ok(account.charge(Part::Objects, bytes)?)
+    }
+
+    /// The id of a reservation. Ids are unique across restarts: an epoch is.
+    pub(super) fn id(&self, serial: Serial) -> String {
+        format!("{}-{serial}", self.id_prefix())
+    }
+
+    /// The number of the reservation with an id, if it is one of this history.
+    pub(super) fn serial(&self, id: &str) -> Option<Serial> {
+        id.strip_prefix(self.id_prefix())?
+            .strip_prefix('-')?
+            .parse()
+            .ok()
+    }
+
+    /// The id that a reservation has now which got this one, in this epoch of the
+    /// snapshot or an earlier one.
+    pub fn current_id(&self, id: &str) -> String {
+        let serial = id.rsplit('-').next().and_then(|serial| serial.parse().ok());
+        serial.map_or_else(|| id.to_owned(), |serial| self.id(serial))
+    }
+
+    fn id_prefix(&self) -> &str {
+        self.epoch().split('-').next().unwrap_or_default()
     }
 }

@@ -120,7 +120,7 @@ impl<'s> WriteTurn<'s> {
             self.position.sequence += entries.len() as u64;
             // What had one of these numbers before is not recorded.
             let unclaimed = &self.snapshot.unclaimed;
-            unclaimed.settle(self.position.sequence, Uuid::nil());
+            unclaimed.lock().settle(self.position.sequence, Uuid::nil());
             let Origin { epoch, created } = self.snapshot.origin();
             self.snapshot.begin(epoch, *created);
         }
