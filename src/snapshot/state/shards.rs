@@ -14,8 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use dashmap::DashMap;
 use parking_lot::RwLock;
 
-use super::footprint::Footprint;
-use super::memory::MemoryUse;
+use super::memory::{Footprint, MemoryUse};
 use super::namespace::Namespace;
 use crate::account::{Account, Part, heap};
 use crate::limits::processors;
