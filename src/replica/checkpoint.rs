@@ -1,6 +1,7 @@
 //! Checkpoints: a snapshot as it was after a message of its log.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
@@ -102,7 +103,7 @@ impl Replica {
             self.add_batch(&mut writing, &batch)?;
         }
         let aside = self.finish(&mut writing)?;
-        let entry = whole.entry(Change::Rewritten(Aside(0)));
+        let entry = whole.saved.entry(Change::Rewritten(Aside(0)));
         Ok(EntryRow::of(&entry, Some(aside)))
     }
 
@@ -137,7 +138,7 @@ impl Replica {
             created: time(row.created),
             updated: time(row.updated),
             synced: row.synced,
-            defaults: defaults.unwrap_or_default(),
+            defaults: defaults.map(Arc::new),
             last_serial: row.last_serial,
             held,
             answers,

@@ -14,7 +14,7 @@ use crate::proto::v1;
 use crate::snapshot::held_row::time;
 use crate::snapshot::{
     Aside, Batch, Change, Defaults, Entry, KeptAnswer, Limits, Numbered, OwnedChange, OwnedEntry,
-    Reservation, Serial,
+    Reservation, SavedSnapshot, Serial,
 };
 
 /// Why an entry cannot be decoded.
@@ -70,29 +70,24 @@ pub struct Decoded {
 
 impl Decoded {
     /// As the state directory takes it.
-    pub fn as_kept<'e>(&'e self, snapshot: &'e str) -> Entry<'e> {
-        let entry = &self.entry;
+    pub fn as_kept(&self) -> Entry<'_> {
+        let OwnedEntry {
+            after,
+            change,
+            ended,
+            ..
+        } = &self.entry;
         // What is nowhere is refused there.
         let aside = self.local.unwrap_or(Aside(u64::MAX));
+        let change = match (change, self.happened) {
+            (OwnedChange::Batch(batch), _) => Change::Batch(Some(batch)),
+            (OwnedChange::Replaced(_), Happened::Rewritten) => Change::Rewritten(aside),
+            (OwnedChange::Replaced(_), _) => Change::Replaced(aside),
+            (OwnedChange::Deleted, _) => Change::Deleted,
+        };
         Entry {
-            snapshot,
-            epoch: &entry.epoch,
-            revision: entry.revision,
-            sequence: entry.sequence,
-            created: entry.created,
-            updated: entry.updated,
-            synced: entry.synced,
-            change: match (&entry.change, self.happened) {
-                (OwnedChange::Batch(batch), _) => Change::Batch(Some(batch)),
-                (OwnedChange::Replaced(_), Happened::Rewritten) => Change::Rewritten(aside),
-                (OwnedChange::Replaced(_), _) => Change::Replaced(aside),
-                (OwnedChange::Deleted, _) => Change::Deleted,
-            },
-            defaults: entry.defaults.as_deref(),
-            last_serial: entry.last_serial,
-            held: &entry.held,
-            answers: &entry.answers,
-            ended: &entry.ended,
+            ended,
+            ..after.entry(change)
         }
     }
 }
@@ -147,17 +142,20 @@ impl Replica {
         let defaults = row.defaults.as_ref().map(compile).transpose()?;
         let (held, answers) = book(row.held)?;
         let entry = OwnedEntry {
-            epoch: row.epoch,
-            revision: row.revision,
-            sequence: row.sequence,
-            created: time(row.created),
-            updated: time(row.updated),
-            synced: row.synced,
+            after: SavedSnapshot {
+                name: name.to_owned(),
+                epoch: row.epoch,
+                revision: row.revision,
+                sequence: row.sequence,
+                created: time(row.created),
+                updated: time(row.updated),
+                synced: row.synced,
+                defaults: defaults.map(Arc::new),
+                last_serial: row.last_serial,
+                held,
+                answers,
+            },
             change,
-            defaults: defaults.map(Arc::new),
-            last_serial: row.last_serial,
-            held,
-            answers,
             ended: row.ended,
             mark,
         };

@@ -75,7 +75,7 @@ pub fn digest_of(whole: &Whole) -> Vec<u8> {
     }
     let row = EntryRow {
         updated: 0,
-        ..EntryRow::of(&whole.entry(Change::Batch(None)), None)
+        ..EntryRow::of(&whole.saved.entry(Change::Batch(None)), None)
     };
     add(&|bytes| row.encode(bytes).expect("it has room"));
     hash.finish().as_ref().to_vec()

@@ -46,7 +46,7 @@ impl Local {
             for batch in whole.frozen.batches() {
                 self.store.write_aside(aside, &batch)?;
             }
-            let entry = whole.entry(Change::Rewritten(aside));
+            let entry = whole.saved.entry(Change::Rewritten(aside));
             self.store.append_at(&[entry], place.encode_to_vec())
         };
         write().inspect_err(|_| self.store.drop_aside(aside))

@@ -186,10 +186,10 @@ impl Replica {
         let before = reading.at;
         self.take(track, reading, (body, message));
         if let Some(Decoded { entry, .. }) = entries.last() {
-            self.note_milestone(reading, before, (&entry.epoch, entry.sequence));
+            self.note_milestone(reading, before, (&entry.after.epoch, entry.after.sequence));
         }
         if self.local.is_some() {
-            let local: Vec<_> = entries.iter().map(|it| it.as_kept(&track.name)).collect();
+            let local: Vec<_> = entries.iter().map(|it| it.as_kept()).collect();
             self.keep(track, reading, &local);
             entries.iter().for_each(|it| self.drop_local(it.local));
         }
@@ -208,18 +208,18 @@ impl Replica {
         while let Some(entry) = reading.ready.pop_front() {
             if reading.epoch.is_empty() {
                 let is_whole = matches!(entry.change, OwnedChange::Replaced(_));
-                if entry.sequence != 1 && !is_whole {
+                if entry.after.sequence != 1 && !is_whole {
                     let why = "the log begins in the middle of a snapshot".to_owned();
                     return Err(self.stop(track, reading, Condition::Quarantined(why)));
                 }
-            } else if reading.epoch != entry.epoch {
+            } else if reading.epoch != entry.after.epoch {
                 reading.ready.push_front(entry);
                 reading.stand_before();
                 missed.is_over = true;
                 break;
             }
             let is_last = matches!(entry.change, OwnedChange::Deleted);
-            reading.stand_at(&entry.epoch, entry.sequence);
+            reading.stand_at(&entry.after.epoch, entry.after.sequence);
             missed.entries.push(entry);
             if is_last {
                 reading.stand_before();

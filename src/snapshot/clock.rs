@@ -16,6 +16,18 @@ pub struct Now {
     pub steady: Moment,
 }
 
+impl Now {
+    /// When the wall clock said this, as far as it tells. It is all that is left of a
+    /// time before this process.
+    pub(super) fn back_to(self, wall: SystemTime) -> Self {
+        let ago = self.wall.duration_since(wall).unwrap_or_default();
+        Self {
+            wall,
+            steady: self.steady.before(ago),
+        }
+    }
+}
+
 /// A moment on the monotonic clock, in nanoseconds since an arbitrary one. It
 /// means nothing in another process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

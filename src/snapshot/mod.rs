@@ -33,17 +33,15 @@ pub(crate) use history::fault_injection::InjectedFault;
 pub use history::freshness::MaxAges;
 pub use history::group_commit::GroupCommit;
 pub use history::journal::{
-    Aside, Change, Doubt, Entry, Journal, JournalError, Missed, OwnedChange, OwnedEntry,
-    SavedSnapshot, Standing, Whole,
+    Aside, Change, Doubt, Entry, Journal, JournalError, Missed, NewState, OwnedChange, OwnedEntry,
+    Restoring, SavedSnapshot, Standing, Whole,
 };
 pub use history::named::Snapshot;
-pub use history::new_state::NewState;
 pub use history::observer::{Observer, Unobserved};
 pub use history::offer::{Fence, Offer, Update};
 pub use history::reads::Summary;
 pub use history::registry::Registry;
 pub use history::reserving::{DecidedPicks, Ended, Listed, Renewed, Reserved, Reserving};
-pub use history::restoring::Restoring;
 pub use history::staged::Staged;
 pub use objects::asks::priority_of;
 pub use objects::change::{Batch, Form, ObjectId, ValidChange};

@@ -1,5 +1,6 @@
 //! Reading snapshots back.
 
+use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -168,7 +169,7 @@ pub(super) fn read_saved(
         created: held_row::time(row.created),
         updated: held_row::time(row.updated),
         synced: row.synced,
-        defaults: defaults.map_err(|faults| first(&faults))?,
+        defaults: Some(Arc::new(defaults.map_err(|faults| first(&faults))?)),
         last_serial: row.last_serial,
         held,
         answers,

@@ -28,7 +28,8 @@ pub struct Reservations {
     by_expiry: BTreeSet<(Moment, Serial)>,
     /// Confirmed ones, by namespace and what their pod is known by.
     claims: HashMap<(Box<str>, PodIdentity), Vec<Serial>>,
-    last: Serial,
+    /// The number of the last one ever made.
+    pub(super) last: Serial,
     /// How many picks share a hold, by where its owner is.
     sharing: HashMap<usize, usize>,
     /// What holds, nodes and claims take.
@@ -36,28 +37,6 @@ pub struct Reservations {
 }
 
 impl Reservations {
-    /// A book as it was kept: reservations, answers, and the number of the last
-    /// one ever made. Those whose time is over are in it until their end is an
-    /// entry.
-    pub fn restored(
-        held: Vec<(Serial, Reservation)>,
-        answers: Vec<(Serial, KeptAnswer)>,
-        last: Serial,
-        now: Now,
-    ) -> Self {
-        let mut book = Self {
-            last,
-            ..Self::default()
-        };
-        for (serial, held) in held {
-            book.put(serial, held, now);
-        }
-        for (serial, answer) in answers {
-            book.keep(serial, answer, now);
-        }
-        book
-    }
-
     /// Reservations that hold picks from `now` on, to be put in.
     pub fn draft(&self, hold: &Hold, nodes: Vec<Box<str>>, now: Now) -> Vec<(Serial, Reservation)> {
         let held = |node| Reservation {
@@ -69,14 +48,28 @@ impl Reservations {
         (self.last + 1..).zip(nodes.into_iter().map(held)).collect()
     }
 
-    /// Notes a reservation as it is from `now` on.
-    pub fn put(&mut self, serial: Serial, held: Reservation, now: Now) {
+    /// Notes reservations as they are from `now` on, and keeps answers. Those whose time
+    /// is over are in it until their end is an entry.
+    pub fn put_all(
+        &mut self,
+        held: Vec<(Serial, Reservation)>,
+        answers: Vec<(Serial, KeptAnswer)>,
+        now: Now,
+    ) {
+        for (serial, held) in held {
+            self.put(serial, held, now);
+        }
+        for (serial, answer) in answers {
+            self.keep(serial, answer, now);
+        }
+    }
+
+    fn put(&mut self, serial: Serial, held: Reservation, now: Now) {
         self.remove(serial);
         self.last = self.last.max(serial);
         let ends = held.ends(now);
         self.by_expiry.insert((ends, serial));
-        if let Some(claim) = &held.claim {
-            let key = (Box::from(&*held.hold.namespace), claim.known());
+        if let Some(key) = claim_key(&held) {
             self.claims.entry(key).or_default().push(serial);
         }
         self.heap_bytes += held.memory_bytes();
@@ -88,8 +81,7 @@ impl Reservations {
         self.held.insert(serial, (held, ends));
     }
 
-    /// Keeps an answer.
-    pub fn keep(&mut self, serial: Serial, answer: KeptAnswer, now: Now) {
+    fn keep(&mut self, serial: Serial, answer: KeptAnswer, now: Now) {
         self.remove(serial);
         self.last = self.last.max(serial);
         let ends = answer.ends(now);
@@ -163,7 +155,14 @@ impl Reservations {
                 self.heap_bytes -= held.hold.memory_bytes();
             }
         }
-        self.unclaim(serial, &held);
+        if let Some(key) = claim_key(&held)
+            && let Some(serials) = self.claims.get_mut(&key)
+        {
+            serials.retain(|other| *other != serial);
+            if serials.is_empty() {
+                self.claims.remove(&key);
+            }
+        }
     }
 
     /// A reservation with the pod that it became and a new time, to be put in.
@@ -193,17 +192,6 @@ impl Reservations {
             held.expires = now.wall + ttl;
         }
         Some((held, is_longer))
-    }
-
-    fn unclaim(&mut self, serial: Serial, held: &Reservation) {
-        let Some(claim) = &held.claim else { return };
-        let key = (Box::from(&*held.hold.namespace), claim.known());
-        if let Some(serials) = self.claims.get_mut(&key) {
-            serials.retain(|other| *other != serial);
-            if serials.is_empty() {
-                self.claims.remove(&key);
-            }
-        }
     }
 
     /// The reservations that pods of a batch take over: those that it puts on a
@@ -247,12 +235,6 @@ impl Reservations {
         self.claims.values().flatten().filter_map(claim)
     }
 
-    /// How many of these are reservations, and not answers.
-    pub fn count_held(&self, serials: &[Serial]) -> usize {
-        let held = |serial: &&Serial| self.holds(**serial);
-        serials.iter().filter(held).count()
-    }
-
     /// The reservations and answers whose time is over, ascending.
     pub fn expired(&self, now: Moment) -> Vec<Serial> {
         let due = self.by_expiry.iter().take_while(|(at, _)| *at <= now);
@@ -279,16 +261,6 @@ impl Reservations {
             .collect()
     }
 
-    /// The number of the last one ever made.
-    pub fn last(&self) -> Serial {
-        self.last
-    }
-
-    /// Has numbers up to this one count as given.
-    pub fn skip_to(&mut self, last: Serial) {
-        self.last = self.last.max(last);
-    }
-
     /// The numbers of all reservations, ascending.
     pub fn serials(&self) -> Vec<Serial> {
         self.held.keys().copied().collect()
@@ -303,4 +275,10 @@ impl Reservations {
     pub fn len(&self) -> usize {
         self.held.len()
     }
+}
+
+/// Where a confirmed reservation is found.
+fn claim_key(held: &Reservation) -> Option<(Box<str>, PodIdentity)> {
+    let claim = held.claim.as_ref()?;
+    Some((Box::from(&*held.hold.namespace), claim.known()))
 }

@@ -18,13 +18,6 @@ use crate::snapshot::state::shards::Applied;
 /// Batches are recorded together until they have this many changes.
 const MAX_GROUP_CHANGES: usize = 100_000;
 
-/// One thing that is wanted.
-#[derive(Clone, Copy)]
-enum Want<'a> {
-    Batch(&'a Offer),
-    Ends,
-}
-
 /// What passed its checks, and has its place in the order.
 struct Planned {
     /// Whose it is: the index of its job.
@@ -61,7 +54,7 @@ struct Commit<'s> {
 impl Snapshot {
     /// Does a job, together with those of waiting callers.
     pub(super) fn commit(&self, job: Job, limits: &Limits) -> Outcomes {
-        if self.journal.is_none() {
+        if self.around.journal.is_none() {
             return commit_all(self, &[job], limits).pop().flatten();
         }
         let lead = |jobs: Vec<Job>| commit_all(self, &jobs, limits);
@@ -80,59 +73,34 @@ fn commit_all(snapshot: &Snapshot, jobs: &[Job], limits: &Limits) -> Vec<Outcome
         group: Vec::new(),
         changes: 0,
         outcomes: jobs.iter().map(|_| Vec::new()).collect(),
-        knows_all: !snapshot.is_shared(),
+        knows_all: !snapshot.around.is_shared(),
         attempts: 0,
     };
     // What arrived meanwhile is likely to be in the way of what comes now. Where
     // that fails, so does what is recorded.
     let _ = commit.turn.prepare();
-    for (job, want) in wants(jobs) {
-        commit.add(job, want);
+    for (index, job) in jobs.iter().enumerate() {
+        match job {
+            Job::Offers(offers) => offers.iter().for_each(|o| commit.add(index, Some(o))),
+            Job::Ends => commit.add(index, None),
+        }
     }
     commit.carry_out();
     commit.finish(jobs)
 }
 
-/// What jobs want, in order, each with the index of its job.
-fn wants(jobs: &[Job]) -> impl Iterator<Item = (usize, Want<'_>)> {
-    jobs.iter().enumerate().flat_map(|(index, job)| {
-        let (offers, ends) = match job {
-            Job::Offers(offers) => (&**offers, None),
-            Job::Ends => (&[][..], Some(Want::Ends)),
-        };
-        let wants = offers.iter().map(Want::Batch).chain(ends);
-        wants.map(move |want| (index, want))
-    })
-}
-
-impl Want<'_> {
-    /// How many changes it has, without ends of reservations.
-    fn len(&self) -> usize {
-        match self {
-            Self::Batch(offer) => offer.batch.len(),
-            Self::Ends => 0,
-        }
-    }
-
-    /// What these take in memory, at most.
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Batch(offer) => offer.batch.bytes(),
-            Self::Ends => 0,
-        }
-    }
-}
-
 impl Commit<'_> {
-    /// Adds what a job wants to the group, unless the job was refused before.
-    fn add(&mut self, job: usize, want: Want<'_>) {
-        if self.is_refused(job) || self.turn.is_over() {
+    /// Adds what a job wants to the group, unless the job was refused before: a batch,
+    /// or that reservations end.
+    fn add(&mut self, job: usize, offer: Option<&Offer>) {
+        if self.is_refused(job) || self.turn.position.deleted {
             return;
         }
-        let changes = self.changes + want.len();
-        let fits = changes <= MAX_GROUP_CHANGES
-            && is_roomy(self.turn.live(), changes, want.bytes(), self.limits);
-        let mut planned = self.plan(job, want);
+        let (len, bytes) = offer.map_or((0, 0), |o| (o.batch.len(), o.batch.bytes()));
+        let changes = self.changes + len;
+        let fits =
+            changes <= MAX_GROUP_CHANGES && is_roomy(&self.turn.live, changes, bytes, self.limits);
+        let mut planned = self.plan(job, offer);
         // Alone it is judged by the state itself.
         if !self.group.is_empty() && (!fits || planned.is_err()) {
             self.carry_out();
@@ -141,21 +109,21 @@ impl Commit<'_> {
             }
             // What it holds of memory is looked for again.
             drop(planned);
-            planned = self.plan(job, want);
+            planned = self.plan(job, offer);
         }
         // A refusal is final only where nothing was missed.
         if planned.is_err() && !self.knows_all {
             drop(planned);
             planned = match self.turn.catch_up(true) {
-                Ok(()) if self.turn.is_over() => return,
-                Ok(()) => self.plan(job, want),
+                Ok(()) if self.turn.position.deleted => return,
+                Ok(()) => self.plan(job, offer),
                 Err(error) => Err(error),
             };
             self.knows_all = true;
         }
         match planned {
             Ok(planned) => {
-                self.changes += want.len();
+                self.changes += len;
                 self.group.extend(planned);
             }
             Err(error) => self.outcomes[job].push(Err(error)),
@@ -167,38 +135,37 @@ impl Commit<'_> {
     }
 
     /// Checks what comes after the group. `None` when there is nothing to do.
-    fn plan(&self, job: usize, want: Want<'_>) -> Result<Option<Planned>, Error> {
-        let snapshot = self.turn.snapshot();
-        let live = self.turn.live();
-        let at = (snapshot.clock)();
+    fn plan(&self, job: usize, offer: Option<&Offer>) -> Result<Option<Planned>, Error> {
+        let snapshot = self.turn.snapshot;
+        let live = &self.turn.live;
+        let at = snapshot.now();
         let before = self.group.last().map_or(live.revision(), |p| p.revision);
         let mut room = None;
-        let mut ended = match want {
-            Want::Batch(offer) => {
+        let mut ended = match offer {
+            Some(offer) => {
                 Fence::check(offer.fence.as_ref(), snapshot.name())?;
                 check_revision(snapshot.name(), before, offer.expected_revision)?;
                 room = Some(check_room(live, &offer.batch, self.limits)?);
                 snapshot.book().taken_over(&offer.batch)
             }
-            Want::Ends => snapshot.due(at.steady),
+            None => snapshot.due(at.steady),
         };
         let is_planned = |serial: &Serial| {
             let mut planned = self.group.iter();
             planned.any(|p| p.ended.binary_search(serial).is_ok())
         };
         ended.retain(|serial| !is_planned(serial));
-        let offer = match want {
-            Want::Batch(offer) => Some(offer.clone()),
-            Want::Ends if ended.is_empty() => return Ok(None),
-            Want::Ends => None,
-        };
         let expired = match offer {
             Some(_) => 0,
-            None => snapshot.book().count_held(&ended),
+            None if ended.is_empty() => return Ok(None),
+            None => {
+                let book = snapshot.book();
+                ended.iter().filter(|it| book.holds(**it)).count()
+            }
         };
         let mut planned = Planned {
             job,
-            offer,
+            offer: offer.cloned(),
             revision: before,
             expired,
             ended,
@@ -234,7 +201,7 @@ impl Commit<'_> {
     fn plan_again(&mut self, group: Vec<Planned>) {
         self.attempts += 1;
         if self.attempts > ATTEMPTS {
-            let name = self.turn.snapshot().name().to_owned();
+            let name = self.turn.snapshot.name().to_owned();
             return self.refuse(group, &Error::Contended(name));
         }
         if let Err(error) = self.turn.catch_up(false) {
@@ -243,7 +210,7 @@ impl Commit<'_> {
         // What they hold of memory is looked for again.
         let wants: Vec<_> = group.into_iter().map(|p| (p.job, p.offer)).collect();
         for (job, offer) in &wants {
-            self.add(*job, offer.as_ref().map_or(Want::Ends, Want::Batch));
+            self.add(*job, offer.as_ref());
         }
     }
 
@@ -256,8 +223,8 @@ impl Commit<'_> {
     /// The outcomes. Where the snapshot is over, jobs that have not begun begin
     /// with the next one of its name.
     fn finish(self, jobs: &[Job]) -> Vec<Outcomes> {
-        let is_over = self.turn.is_over();
-        let name = self.turn.snapshot().name();
+        let is_over = self.turn.position.deleted;
+        let name = self.turn.snapshot.name();
         let outcome = |(job, mut outcomes): (&Job, Vec<Result<Update, Error>>)| {
             let is_refused = outcomes.last().is_some_and(Result::is_err);
             if !is_over || is_refused || outcomes.len() >= job.len() {
@@ -273,8 +240,8 @@ impl Commit<'_> {
     }
 
     fn record(&mut self, group: &[Planned]) -> Result<(), Error> {
-        let snapshot = self.turn.snapshot();
-        if snapshot.journal.is_none() {
+        let snapshot = self.turn.snapshot;
+        if snapshot.around.journal.is_none() {
             return Ok(());
         }
         let before = self.turn.entry();
@@ -289,7 +256,7 @@ impl Commit<'_> {
     }
 
     fn apply(&self, planned: Planned) -> Update {
-        let snapshot = self.turn.snapshot();
+        let snapshot = self.turn.snapshot;
         let Planned {
             offer,
             revision,
@@ -299,7 +266,7 @@ impl Commit<'_> {
             ..
         } = planned;
         let Some(offer) = offer else {
-            counters::add(&snapshot.counters.expired, expired);
+            counters::add(&snapshot.around.counters.expired, expired);
             if expired > 0 {
                 return self.turn.apply_ends(&ended, revision, at);
             }
@@ -311,7 +278,7 @@ impl Commit<'_> {
             };
         };
         let batch = snapshot.with_deletions(&offer.batch, &ended);
-        let live = self.turn.live();
+        let live = &self.turn.live;
         let mut applied = live.apply(&batch, offer.defaults, revision);
         // That reservations end is not the caller's doing.
         applied.changed = applied.changed.saturating_sub(ended.len());

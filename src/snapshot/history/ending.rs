@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::error::Error;
 use super::named::Snapshot;
-use super::offer::{Job, Update};
+use super::offer::Job;
 use crate::limits::Limits;
 use crate::snapshot::clock::Moment;
 use crate::snapshot::objects::reservation::Serial;
@@ -16,7 +16,7 @@ impl Snapshot {
     /// time is over, and those that nobody was told of.
     pub(super) fn due(&self, now: Moment) -> Vec<Serial> {
         let book = self.book();
-        let mut due = self.unclaimed.made();
+        let mut due = self.unclaimed.lock().made.clone();
         due.retain(|serial| book.holds(*serial));
         due.extend(book.expired(now));
         due.sort_unstable();
@@ -26,9 +26,9 @@ impl Snapshot {
 
     /// Has reservations released in the background that nobody was told of.
     pub fn abandon(&self, ids: &[String]) {
-        self.unclaimed
-            .add(ids.iter().filter_map(|id| self.serial(id)));
-        self.ends_changed.notify(usize::MAX);
+        let serials = ids.iter().filter_map(|id| self.serial(id));
+        self.unclaimed.lock().made.extend(serials);
+        self.around.ends_changed.notify(usize::MAX);
     }
 
     /// Ends all reservations that are due at this moment, or that nobody was told of, in
@@ -42,18 +42,24 @@ impl Snapshot {
             return Ok(());
         }
         let outcomes = self.commit(Job::Ends, limits);
-        let ended: Result<Vec<Update>, Error> = outcomes.into_iter().flatten().collect();
-        self.unclaimed.forget_ended(|| self.book());
-        ended.map(|_| ())
+        let mut outcomes = outcomes.into_iter().flatten();
+        let ended = outcomes.try_for_each(|outcome| outcome.map(drop));
+        let mut unclaimed = self.unclaimed.lock();
+        if !unclaimed.made.is_empty() {
+            // Read under the lock: none can be added that it does not have yet.
+            let book = self.book();
+            unclaimed.made.retain(|serial| book.holds(*serial));
+        }
+        ended
     }
 
     /// How long it is until the time of a reservation is over; nothing when it
     /// is already. `None` when nothing is held.
     pub fn until_next_end(&self) -> Option<Duration> {
-        if self.unclaimed.is_due() {
+        if !self.unclaimed.lock().made.is_empty() {
             return Some(Duration::ZERO);
         }
         let next = Moment::of_number(self.next_expiry.load(Ordering::Acquire));
-        (next != Moment::NEVER).then(|| next.since((self.clock)().steady))
+        (next != Moment::NEVER).then(|| next.since(self.now().steady))
     }
 }

@@ -11,8 +11,8 @@ use crate::matching::Violations;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The request is wrong; nothing was changed.
-    #[error("{0}")]
-    Invalid(Violations),
+    #[error(transparent)]
+    Invalid(#[from] Violations),
     /// There is no such snapshot.
     #[error("snapshot {0:?} does not exist")]
     NotFound(String),
@@ -54,8 +54,8 @@ pub enum Error {
         actual: String,
     },
     /// The journal did not take it; nothing was changed.
-    #[error("{0}")]
-    NotStored(JournalError),
+    #[error(transparent)]
+    NotStored(#[from] JournalError),
     /// Other servers changed the snapshot first, again and again; nothing was
     /// changed.
     #[error("snapshot {0:?} is changed by other servers all the time; try again")]
@@ -84,11 +84,5 @@ impl Error {
 impl From<Exhausted> for Error {
     fn from(exhausted: Exhausted) -> Self {
         Self::OverLimit(exhausted.into())
-    }
-}
-
-impl From<Violations> for Error {
-    fn from(violations: Violations) -> Self {
-        Self::Invalid(violations)
     }
 }

@@ -1,6 +1,7 @@
 //! Faults on purpose, so that tests can see them found. Not in any build but
 //! that of the tests.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::named::Snapshot;
@@ -52,7 +53,9 @@ impl Snapshot {
             InjectedFault::ForgottenLabelSet => {
                 namespace.views_mut().watched.remove_set(set, usize::MAX)
             }
-            InjectedFault::LabelSetCount => namespace.label_sets_mut().count(set, slot),
+            InjectedFault::LabelSetCount => {
+                Arc::make_mut(&mut namespace.label_sets).count(set, slot)
+            }
             InjectedFault::UnfollowedNode => {
                 let mut node = v1::Node::default();
                 node.metadata.get_or_insert_default().name =

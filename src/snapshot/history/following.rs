@@ -5,7 +5,7 @@
 use std::sync::atomic::Ordering;
 
 use super::error::Error;
-use super::journal::{JournalError, OwnedChange, OwnedEntry};
+use super::journal::{JournalError, OwnedChange, OwnedEntry, SavedSnapshot};
 use super::named::Snapshot;
 use super::replacing::swap_in;
 use super::turn::WriteTurn;
@@ -26,25 +26,23 @@ impl WriteTurn<'_> {
     /// # Errors
     /// [`Error::NotStored`].
     pub fn catch_up(&mut self, all: bool) -> Result<(), Error> {
-        let snapshot = self.snapshot();
-        let Some(journal) = snapshot.journal.as_deref() else {
+        let snapshot = self.snapshot;
+        let journal = snapshot.around.journal.as_deref();
+        let Some(journal) = journal.filter(|it| it.is_shared()) else {
             return Ok(());
         };
-        if !journal.is_shared() || self.is_over() {
-            return Ok(());
-        }
-        while !self.is_over() {
+        while !self.position.deleted {
             self.tell_standing(journal);
             let missed = journal.missed(self.standing(), all);
             let missed = missed.map_err(|error| self.not_stored(error))?;
             for entry in missed.entries {
                 if let Err(why) = follow(self, entry) {
-                    journal.diverged(self.snapshot().name(), &why);
+                    journal.diverged(self.snapshot.name(), &why);
                     return Err(self.not_stored(JournalError::Untrusted(why)));
                 }
             }
-            if missed.is_over && !self.is_over() {
-                self.end();
+            if missed.is_over && !self.position.deleted {
+                self.position.deleted = true;
                 snapshot.note_replaced();
             }
             if !missed.has_more {
@@ -60,9 +58,10 @@ impl WriteTurn<'_> {
     /// # Errors
     /// [`Error::NotStored`].
     pub fn prepare(&mut self) -> Result<(), Error> {
-        let snapshot = self.snapshot();
-        if let Some(journal) = snapshot.journal.as_deref().filter(|it| it.is_shared()) {
-            journal.let_others(snapshot.name());
+        if let Some(journal) = &self.snapshot.around.journal
+            && journal.is_shared()
+        {
+            journal.let_others(self.snapshot.name());
         }
         self.catch_up(false)
     }
@@ -100,24 +99,24 @@ impl WriteTurn<'_> {
         &mut self,
         mut attempt: impl FnMut(&mut Self) -> Result<T, Error>,
     ) -> Result<Option<T>, Error> {
-        let mut knows_all = !self.snapshot().is_shared();
+        let mut knows_all = !self.snapshot.around.is_shared();
         self.prepare()?;
         for _ in 0..ATTEMPTS {
-            if self.is_over() {
+            if self.position.deleted {
                 return Ok(None);
             }
-            let before = self.sequence();
+            let before = self.position.sequence;
             let result = attempt(self);
             if matches!(&result, Err(error) if error.is_behind()) {
                 self.catch_up(false)?;
-            } else if !knows_all && self.sequence() == before {
+            } else if !knows_all && self.position.sequence == before {
                 self.catch_up(true)?;
                 knows_all = true;
             } else {
                 return result.map(Some);
             }
         }
-        Err(Error::Contended(self.snapshot().name().to_owned()))
+        Err(Error::Contended(self.snapshot.name().to_owned()))
     }
 }
 
@@ -126,35 +125,31 @@ impl WriteTurn<'_> {
 /// # Errors
 /// Why it does not fit; nothing was changed then.
 fn follow(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), String> {
-    let (sequence, mark) = (entry.sequence, entry.mark);
+    let (sequence, mark) = (entry.after.sequence, entry.mark);
     apply(turn, entry)?;
-    let snapshot = turn.snapshot();
-    if snapshot.unclaimed.settle(sequence, mark) {
-        snapshot.ends_changed.notify(usize::MAX);
+    let snapshot = turn.snapshot;
+    if snapshot.unclaimed.lock().settle(sequence, mark) {
+        snapshot.around.ends_changed.notify(usize::MAX);
     }
     Ok(())
 }
 
 fn apply(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), String> {
     check(turn, &entry)?;
-    let snapshot = turn.snapshot();
-    snapshot.begin(&entry.epoch, entry.created);
-    turn.note_sequence(entry.sequence);
-    let now = (snapshot.clock)();
-    let at = Now {
-        wall: entry.updated,
-        steady: now
-            .steady
-            .before(now.wall.duration_since(entry.updated).unwrap_or_default()),
-    };
-    let is_fed = entry.is_fed(turn.live().revision());
-    let before = turn.live().revision();
-    let (revision, synced, last_serial) = (entry.revision, entry.synced, entry.last_serial);
+    let snapshot = turn.snapshot;
+    let after = &entry.after;
+    snapshot.begin(&after.epoch, after.created);
+    turn.position.sequence = after.sequence;
+    let now = snapshot.now();
+    let at = now.back_to(after.updated);
+    let before = turn.live.revision();
+    let is_fed = entry.is_fed(before);
+    let (revision, synced, last_serial) = (after.revision, after.synced, after.last_serial);
     let Some(applied) = change_state(turn, entry, now) else {
         return Ok(());
     };
-    if snapshot.book().last() < last_serial {
-        snapshot.change_book(1, |book| book.skip_to(last_serial));
+    if snapshot.book().last < last_serial {
+        snapshot.change_book(1, |book| book.last = last_serial);
     }
     if revision == before {
         return Ok(());
@@ -169,35 +164,39 @@ fn apply(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), String> {
 
 /// Applies what an entry changes; `None` when it deletes the snapshot.
 fn change_state(turn: &mut WriteTurn<'_>, entry: OwnedEntry, now: Now) -> Option<Applied> {
-    let snapshot = turn.snapshot();
+    let snapshot = turn.snapshot;
     let OwnedEntry {
-        revision,
+        after,
         change,
-        defaults,
-        held,
-        answers,
         ended,
         ..
     } = entry;
+    let SavedSnapshot {
+        revision,
+        defaults,
+        held,
+        answers,
+        ..
+    } = after;
     let applied = match change {
         OwnedChange::Deleted => {
-            turn.end();
+            turn.position.deleted = true;
             snapshot.note_deleted();
             return None;
         }
         OwnedChange::Batch(batch) => {
             let batch = with_reservations(snapshot, batch, &held, &ended);
             snapshot.put(held, answers, now);
-            match revision == turn.live().revision() {
+            match revision == turn.live.revision() {
                 true => Applied::default(),
-                false => turn.live().apply(&batch, defaults, revision),
+                false => turn.live.apply(&batch, defaults, revision),
             }
         }
         OwnedChange::Replaced(state) => {
             snapshot.put(held, answers, now);
-            let defaults = defaults.unwrap_or_else(|| turn.live().defaults());
+            let defaults = defaults.unwrap_or_else(|| turn.live.defaults());
             swap_in(turn, state.0, (revision, defaults), &ended);
-            counters::add(&snapshot.counters.replaces, 1);
+            counters::add(&snapshot.around.counters.replaces, 1);
             Applied::default()
         }
     };
@@ -206,18 +205,22 @@ fn change_state(turn: &mut WriteTurn<'_>, entry: OwnedEntry, now: Now) -> Option
 }
 
 fn check(turn: &WriteTurn<'_>, entry: &OwnedEntry) -> Result<(), String> {
-    let snapshot = turn.snapshot();
-    let (epoch, sequence) = (snapshot.epoch(), turn.sequence());
-    if !epoch.is_empty() && epoch != entry.epoch {
-        return Err(format!("an entry is of epoch {}, not {epoch}", entry.epoch));
+    let snapshot = turn.snapshot;
+    let (epoch, sequence) = (snapshot.epoch(), turn.position.sequence);
+    let after = &entry.after;
+    // The first entry of all.
+    if epoch.is_empty() {
+        return Ok(());
     }
-    if !epoch.is_empty() && entry.sequence != sequence + 1 {
-        let found = entry.sequence;
+    if epoch != after.epoch {
+        return Err(format!("an entry is of epoch {}, not {epoch}", after.epoch));
+    }
+    if after.sequence != sequence + 1 {
+        let found = after.sequence;
         return Err(format!("entry {found} comes after entry {sequence}"));
     }
-    let steps = entry.revision - snapshot.revision();
-    let is_first = epoch.is_empty();
-    if !is_first && !(0..=1).contains(&steps) {
+    let steps = after.revision - snapshot.revision();
+    if !(0..=1).contains(&steps) {
         return Err(format!("an entry moves the revision by {steps}"));
     }
     Ok(())
@@ -245,26 +248,22 @@ impl OwnedEntry {
     /// Whether it is a sign of a feed: it does something that reservations do
     /// not do by themselves.
     fn is_fed(&self, before: i64) -> bool {
-        let is_of_reservations = !(self.held.is_empty() && self.ended.is_empty());
+        let after = &self.after;
+        let is_of_reservations = !(after.held.is_empty() && self.ended.is_empty());
         let has_objects = match &self.change {
             OwnedChange::Batch(batch) => !batch.is_empty(),
             OwnedChange::Replaced(_) => true,
             OwnedChange::Deleted => false,
         };
-        self.revision != before && (has_objects || self.defaults.is_some() || !is_of_reservations)
+        after.revision != before && (has_objects || after.defaults.is_some() || !is_of_reservations)
     }
 }
 
 impl Snapshot {
-    /// Whether others append to its journal too.
-    pub(super) fn is_shared(&self) -> bool {
-        self.journal.as_ref().is_some_and(|j| j.is_shared())
-    }
-
     /// Stops answering decisions: what it holds may be wrong.
     pub(super) fn distrust(&self) {
         if self.synced.swap(false, Ordering::AcqRel) {
-            self.observer.snapshot_changed(self.name(), false);
+            self.around.observer.snapshot_changed(self.name(), false);
         }
     }
 
@@ -285,12 +284,7 @@ impl Snapshot {
         now: Now,
     ) {
         self.change_book(held.len() + answers.len(), |book| {
-            for (serial, held) in held {
-                book.put(serial, held, now);
-            }
-            for (serial, answer) in answers {
-                book.keep(serial, answer, now);
-            }
+            book.put_all(held, answers, now);
         });
     }
 }

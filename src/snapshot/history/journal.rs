@@ -11,12 +11,12 @@ use std::time::SystemTime;
 
 use uuid::Uuid;
 
-use super::new_state::NewState;
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::held_row::HeldRow;
 use crate::snapshot::objects::reservation::{KeptAnswer, Reservation, Serial};
 use crate::snapshot::state::frozen::Frozen;
+use crate::snapshot::state::shards::State;
 
 /// Keeps what happens to snapshots. Its methods may wait for a disk, so threads
 /// that serve connections never call them.
@@ -106,28 +106,11 @@ pub struct Missed {
 
 /// A step of a snapshot that somebody else took: what [`Entry`] says.
 pub struct OwnedEntry {
-    /// See [`Entry::epoch`].
-    pub epoch: String,
-    /// See [`Entry::revision`].
-    pub revision: i64,
-    /// See [`Entry::sequence`].
-    pub sequence: u64,
-    /// See [`Entry::created`].
-    pub created: SystemTime,
-    /// See [`Entry::updated`].
-    pub updated: SystemTime,
-    /// See [`Entry::synced`].
-    pub synced: bool,
+    /// The snapshot afterwards: of its defaults, reservations and answers only those that
+    /// are new.
+    pub after: SavedSnapshot,
     /// What happens to its objects.
     pub change: OwnedChange,
-    /// Default constraints, where they are set.
-    pub defaults: Option<Arc<Defaults>>,
-    /// See [`Entry::last_serial`].
-    pub last_serial: Serial,
-    /// Reservations as they are from now on.
-    pub held: Vec<(Serial, Reservation)>,
-    /// Answers that are kept from now on.
-    pub answers: Vec<(Serial, KeptAnswer)>,
     /// Reservations that have ended, and answers that are forgotten, ascending.
     pub ended: Vec<Serial>,
     /// What [`Doubt::mark`] says of it, if it comes from this server; otherwise one that
@@ -143,6 +126,16 @@ pub enum OwnedChange {
     Replaced(Box<NewState>),
     /// The snapshot ends.
     Deleted,
+}
+
+/// A state that nobody reads yet, of objects that were accepted elsewhere.
+pub struct NewState(pub(super) State);
+
+impl NewState {
+    /// Adds objects. Limits do not apply: they were kept where these came.
+    pub fn add(&self, batch: &Batch) {
+        self.0.apply_unread(batch, 0);
+    }
 }
 
 /// A state that is written aside.
@@ -196,36 +189,8 @@ impl Entry<'_> {
 pub struct Whole {
     /// Its objects.
     pub frozen: Frozen,
-    pub(super) name: String,
-    pub(super) epoch: String,
-    pub(super) sequence: u64,
-    pub(super) created: SystemTime,
-    pub(super) updated: SystemTime,
-    pub(super) synced: bool,
-    pub(super) last_serial: Serial,
-    pub(super) held: Vec<(Serial, Reservation)>,
-    pub(super) answers: Vec<(Serial, KeptAnswer)>,
-}
-
-impl Whole {
-    /// The entry that makes it anew with objects that were written aside.
-    pub fn entry<'w>(&'w self, change: Change<'w>) -> Entry<'w> {
-        Entry {
-            snapshot: &self.name,
-            epoch: &self.epoch,
-            revision: self.frozen.revision,
-            sequence: self.sequence,
-            created: self.created,
-            updated: self.updated,
-            synced: self.synced,
-            change,
-            defaults: Some(&self.frozen.defaults),
-            last_serial: self.last_serial,
-            held: &self.held,
-            answers: &self.answers,
-            ended: &[],
-        }
-    }
+    /// The rest.
+    pub saved: SavedSnapshot,
 }
 
 /// What a step does to the objects of a snapshot.
@@ -293,7 +258,7 @@ pub struct Doubt {
     pub mark: Uuid,
 }
 
-/// A snapshot as a journal restores it, without its objects.
+/// A snapshot as a journal keeps it, without its objects.
 #[derive(Debug, Clone)]
 pub struct SavedSnapshot {
     /// Its name.
@@ -310,12 +275,47 @@ pub struct SavedSnapshot {
     pub updated: SystemTime,
     /// Whether decisions were answered.
     pub synced: bool,
-    /// Its default constraints.
-    pub defaults: Defaults,
+    /// Its default constraints, where they are set.
+    pub defaults: Option<Arc<Defaults>>,
     /// The number of the last reservation ever made.
     pub last_serial: Serial,
     /// Its reservations.
     pub held: Vec<(Serial, Reservation)>,
     /// The answers that it keeps.
     pub answers: Vec<(Serial, KeptAnswer)>,
+}
+
+impl SavedSnapshot {
+    /// The step that leads to it.
+    pub fn entry<'a>(&'a self, change: Change<'a>) -> Entry<'a> {
+        Entry {
+            snapshot: &self.name,
+            epoch: &self.epoch,
+            revision: self.revision,
+            sequence: self.sequence,
+            created: self.created,
+            updated: self.updated,
+            synced: self.synced,
+            change,
+            defaults: self.defaults.as_deref(),
+            last_serial: self.last_serial,
+            held: &self.held,
+            answers: &self.answers,
+            ended: &[],
+        }
+    }
+}
+
+/// A snapshot that is read back.
+#[derive(Debug)]
+pub struct Restoring {
+    pub(super) saved: SavedSnapshot,
+    pub(super) state: State,
+}
+
+impl Restoring {
+    /// Adds objects. Limits do not apply: they were kept when these came.
+    pub fn add(&self, batch: &Batch) {
+        self.state.apply_unread(batch, 0);
+    }
 }

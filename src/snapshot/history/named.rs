@@ -13,11 +13,10 @@ use super::book::Reservations;
 use super::error::Error;
 use super::freshness::{Freshness, MaxAges};
 use super::group_commit::GroupCommit;
-use super::journal::Journal;
+use super::journal::{Journal, Restoring};
 use super::observer::Observer;
 use super::offer::{Job, Outcomes, Update};
 use super::origin::Origin;
-use super::restoring::Restoring;
 use super::retired::Retired;
 use super::unclaimed::Unclaimed;
 use crate::account::{Account, Gauge, Part};
@@ -48,27 +47,20 @@ pub struct Snapshot {
     /// Locked to apply a batch.
     pub(super) position: Mutex<JournalPosition>,
     pub(super) updated: Mutex<Now>,
-    pub(super) clock: Clock,
     /// Changed only with the turn.
     book: Mutex<Arc<Reservations>>,
-    pub(super) unclaimed: Unclaimed,
+    pub(super) unclaimed: Mutex<Unclaimed>,
     /// What the book takes.
     pub(super) held_bytes: Gauge,
     /// The [`Moment`] when the time of the next reservation is over.
     pub(super) next_expiry: AtomicI64,
-    /// Is notified when that becomes earlier.
-    pub(super) ends_changed: Arc<Event>,
     moved: Event,
-    pub(super) observer: Arc<dyn Observer>,
     pub(super) freshness: Freshness,
-    /// What takes every step before it is taken; none for one that is in
-    /// memory alone.
-    pub(super) journal: Option<Arc<dyn Journal>>,
     /// Callers that wait for the journal.
     pub(super) group_commit: GroupCommit<Job, Outcomes>,
-    pub(super) counters: Arc<SnapshotCounters>,
     /// What [`Self::attached`] made.
     attached: OnceLock<Box<dyn Any + Send + Sync>>,
+    pub(super) around: Arc<Surroundings>,
 }
 
 // What a state takes includes the snapshot around it.
@@ -82,10 +74,27 @@ pub(super) struct Surroundings {
     pub max_ages: MaxAges,
     pub observer: Arc<dyn Observer>,
     pub clock: Clock,
+    /// Is notified when the next end of a reservation becomes earlier.
     pub ends_changed: Arc<Event>,
+    /// What takes every step before it is taken; none for snapshots that are in
+    /// memory alone.
     pub journal: Option<Arc<dyn Journal>>,
     /// What all of them did is counted here.
     pub counters: Arc<SnapshotCounters>,
+}
+
+impl Surroundings {
+    /// An empty state.
+    pub fn empty_state(&self) -> State {
+        let mut state = State::on(&self.account, Part::Objects, self.max_view_bytes);
+        state.upkeep.set_counters(Arc::clone(&self.counters));
+        state
+    }
+
+    /// Whether others append to the journal too.
+    pub fn is_shared(&self) -> bool {
+        self.journal.as_ref().is_some_and(|j| j.is_shared())
+    }
 }
 
 /// How far a snapshot has come in its journal.
@@ -103,60 +112,49 @@ impl NoBatch for MutexGuard<'_, JournalPosition> {}
 impl Snapshot {
     /// An empty one, created now. An `expected` one is synced only from its
     /// first replace on.
-    pub(super) fn new(name: &str, expected: bool, around: Surroundings) -> Self {
+    pub(super) fn new(name: &str, expected: bool, around: Arc<Surroundings>) -> Self {
         let at = (around.clock)();
         let draft = Origin::at(at.wall);
-        let mut live = State::on(&around.account, Part::Objects, around.max_view_bytes);
-        live.upkeep.set_counters(Arc::clone(&around.counters));
         Self {
             freshness: Freshness::new(name, &around.max_ages, at.steady),
             name: name.to_owned(),
-            origin: match around.journal.as_ref().is_some_and(|j| j.is_shared()) {
+            origin: match around.is_shared() {
                 true => OnceLock::new(),
                 false => draft.clone().into(),
             },
             draft,
             expected,
-            observer: around.observer,
             synced: AtomicBool::new(false),
-            live: RwLock::new(Arc::new(live)),
+            live: RwLock::new(Arc::new(around.empty_state())),
             retired: Retired::default(),
             position: Mutex::default(),
             updated: Mutex::new(at),
-            clock: around.clock,
             book: Mutex::default(),
-            unclaimed: Unclaimed::default(),
+            unclaimed: Mutex::default(),
             held_bytes: around.account.gauge(Part::Objects),
             next_expiry: AtomicI64::new(Moment::NEVER.to_number()),
-            ends_changed: around.ends_changed,
             moved: Event::new(),
-            journal: around.journal,
             group_commit: GroupCommit::default(),
-            counters: around.counters,
             attached: OnceLock::new(),
+            around,
         }
     }
 
     /// One that is read back from a journal, as it was recorded: reservations
     /// whose time is over end by entries that come after this.
-    pub(super) fn restored(mut from: Restoring, expected: bool, around: Surroundings) -> Self {
-        let now = (around.clock)();
-        let held = std::mem::take(&mut from.saved.held);
-        let answers = std::mem::take(&mut from.saved.answers);
-        let book = Reservations::restored(held, answers, from.saved.last_serial, now);
-        from.finish(&Batch::trusted(book.pods(&book.serials())));
+    pub(super) fn restored(from: Restoring, expected: bool, around: Arc<Surroundings>) -> Self {
         let Restoring { saved, mut state } = from;
-        state.upkeep.set_counters(Arc::clone(&around.counters));
+        let now = (around.clock)();
+        let mut book = Reservations::default();
+        book.put_all(saved.held, saved.answers, now);
+        book.last = book.last.max(saved.last_serial);
+        state.apply_unread(&Batch::trusted(book.pods(&book.serials())), 0);
+        state.adopt(saved.revision, saved.defaults.unwrap_or_default());
         let position = JournalPosition {
             deleted: false,
             sequence: saved.sequence,
         };
-        // The wall clock is all that is left of the time before.
-        let ago = now.wall.duration_since(saved.updated).unwrap_or_default();
-        let updated = Now {
-            wall: saved.updated,
-            steady: now.steady.before(ago),
-        };
+        let updated = now.back_to(saved.updated);
         let snapshot = Self {
             freshness: Freshness::new(&saved.name, &around.max_ages, updated.steady),
             origin: Origin {
@@ -174,6 +172,11 @@ impl Snapshot {
         };
         snapshot.note_expiry();
         snapshot
+    }
+
+    /// What time it is here.
+    pub(super) fn now(&self) -> Now {
+        (self.around.clock)()
     }
 
     /// Its name.
@@ -230,10 +233,15 @@ impl Snapshot {
         Arc::clone(&self.live.read())
     }
 
-    /// Looks at its age, and starts a new tick for the views of the live state;
-    /// see [`State::sweep`].
+    /// Reports if it became stale or stopped being so, and starts a new tick for the views
+    /// of the live state; see [`State::sweep`].
     pub(super) fn sweep(&self, idle_ticks: u64) {
-        self.look_at_age();
+        // Without the turn: its holder may wait for a disk, and that is when a
+        // snapshot grows old.
+        if self.is_synced() {
+            let tell = |stale| self.tell_stale(stale);
+            self.freshness.look(self.now().steady, tell);
+        }
         self.retired.drop_unread();
         self.live().sweep(idle_ticks);
     }
@@ -249,12 +257,13 @@ impl Snapshot {
 
     pub(super) fn moved_on(&self, revision: i64, applied: Applied, syncs: bool) -> Update {
         if syncs && !self.synced.swap(true, Ordering::AcqRel) {
-            self.observer.snapshot_changed(&self.name, true);
+            self.around.observer.snapshot_changed(&self.name, true);
         }
         self.moved.notify(usize::MAX);
-        counters::add(&self.counters.batches, 1);
-        counters::add(&self.counters.changed, applied.changed);
-        counters::add(&self.counters.unchanged, applied.unchanged);
+        let counters = &self.around.counters;
+        counters::add(&counters.batches, 1);
+        counters::add(&counters.changed, applied.changed);
+        counters::add(&counters.unchanged, applied.unchanged);
         Update {
             revision,
             epoch: self.epoch().to_owned(),
@@ -271,7 +280,7 @@ impl Snapshot {
     /// Tells everybody that it is deleted.
     pub(super) fn note_deleted(&self) {
         self.freshness.end();
-        self.observer.snapshot_deleted(&self.name);
+        self.around.observer.snapshot_deleted(&self.name);
         self.moved.notify(usize::MAX);
     }
 
@@ -287,19 +296,19 @@ impl Snapshot {
     /// Notes that a batch, which arrived at that moment, was applied.
     pub(super) fn fed(&self, at: Now, arrived: Moment) {
         *self.updated.lock() = at;
-        let lag = (self.clock)().steady.since(arrived);
+        let lag = self.now().steady.since(arrived);
         let tell = |stale| self.tell_stale(stale);
         self.freshness.feed(at.steady, lag, tell);
     }
 
     fn tell_stale(&self, stale: bool) {
-        self.observer.snapshot_stale(self.name(), stale);
+        self.around.observer.snapshot_stale(self.name(), stale);
     }
 
     /// How long ago its last batch was applied. `None` when it may get any
     /// age.
     pub fn age(&self) -> Option<Duration> {
-        self.freshness.age(&*self.clock)
+        self.freshness.age(|| self.now())
     }
 
     /// Whether it is older than it may get, as of the last look.
@@ -316,17 +325,7 @@ impl Snapshot {
         if !self.is_synced() {
             return Err(Error::NotSynced(self.name().to_owned()));
         }
-        self.freshness.check(self.name(), &*self.clock)
-    }
-
-    /// Checks its age, and reports if it became stale or stopped being so.
-    pub(super) fn look_at_age(&self) {
-        // Without the turn: its holder may wait for a disk, and that is when a
-        // snapshot grows old.
-        if self.is_synced() {
-            let tell = |stale| self.tell_stale(stale);
-            self.freshness.look((self.clock)().steady, tell);
-        }
+        self.freshness.check(self.name(), || self.now())
     }
 
     /// A batch with the deletions of reservations.
@@ -383,7 +382,7 @@ impl Snapshot {
         self.held_bytes.set(book.memory_bytes());
         let before = self.next_expiry.swap(next.to_number(), Ordering::AcqRel);
         if next.to_number() < before {
-            self.ends_changed.notify(usize::MAX);
+            self.around.ends_changed.notify(usize::MAX);
         }
     }
 }

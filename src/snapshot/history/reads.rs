@@ -77,12 +77,15 @@ impl Snapshot {
         decide: impl FnOnce(ReadView<'_>) -> T,
     ) -> Result<T, Delay> {
         let live = self.live();
-        if overlay.is_empty() {
-            return live.read_until(namespace, is_given_up, decide);
-        }
-        let taken = self.book().taken_over(&overlay);
-        let overlay = self.with_deletions(&overlay, &taken).into_owned();
-        live.read_overlaid(namespace, &overlay, is_given_up, decide)
+        let budget = live.budget(is_given_up);
+        let fork = if overlay.is_empty() {
+            live.fork(namespace, true)
+        } else {
+            let taken = self.book().taken_over(&overlay);
+            let overlay = self.with_deletions(&overlay, &taken);
+            live.overlaid_fork(namespace, &overlay, &budget)?
+        };
+        live.decide_on(&fork, &budget, decide)
     }
 
     /// Runs a decision on each of some namespaces, on one revision of all of them,
@@ -98,11 +101,12 @@ impl Snapshot {
     ) -> Result<(), Delay> {
         let position = self.position.lock();
         let live = self.live();
-        let forks = live.fork_each(&position, namespaces);
+        let forks: Vec<_> = namespaces.iter().map(|n| live.fork(n, true)).collect();
         drop(position);
         let mut forks = forks.iter().enumerate();
         forks.try_for_each(|(at, fork)| {
-            live.read_fork(fork, is_given_up, |read_view| decide(at, read_view))
+            let budget = live.budget(is_given_up);
+            live.decide_on(fork, &budget, |read_view| decide(at, read_view))
         })
     }
 
@@ -122,7 +126,11 @@ impl Snapshot {
         is_given_up: &dyn Fn() -> bool,
         look: impl FnOnce(PodGroups<'_>) -> T,
     ) -> Result<T, Delay> {
-        self.live().survey(namespace, is_given_up, look)
+        let live = self.live();
+        let fork = live.fork(namespace, false);
+        live.decide_on(&fork, &live.budget(is_given_up), |read_view| {
+            look(read_view.pod_groups())
+        })
     }
 
     /// As [`Self::read`], if it costs no more than this attempt may. Unless that
@@ -156,15 +164,15 @@ impl Snapshot {
             sizes,
             reservations,
             defaults: live.defaults(),
-            namespaces: live.namespace_count(),
-            views: live.view_count(),
+            namespaces: live.namespaces.len(),
+            views: live.upkeep.view_count(),
             memory: MemoryUse {
                 reservations: self.held_bytes.bytes(),
                 ..live.memory()
             },
             created: self.origin().created,
             updated: updated.wall,
-            unchanged_for: (self.clock)().steady.since(updated.steady),
+            unchanged_for: self.now().steady.since(updated.steady),
             age: self.age(),
             stale: self.is_stale(),
             lag: self.freshness.lag(),

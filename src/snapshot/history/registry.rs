@@ -9,12 +9,10 @@ use parking_lot::RwLock;
 
 use super::error::Error;
 use super::freshness::MaxAges;
-use super::journal::{Journal, SavedSnapshot};
+use super::journal::{Journal, NewState, Restoring, SavedSnapshot};
 use super::named::{Snapshot, Surroundings};
-use super::new_state::NewState;
 use super::observer::Observer;
 use super::offer::{Fence, Job, Offer, Update};
-use super::restoring::Restoring;
 use super::retired::Retired;
 use super::staged::Staged;
 use super::turn::WriteTurn;
@@ -27,7 +25,7 @@ use crate::snapshot::state::shards::state_bytes;
 /// The named snapshots.
 pub struct Registry {
     limits: Limits,
-    around: Surroundings,
+    around: Arc<Surroundings>,
     snapshots: DashMap<String, Arc<Snapshot>>,
     /// Those that were deleted.
     retired: Retired<Snapshot>,
@@ -47,7 +45,7 @@ impl Registry {
         observer: Arc<dyn Observer>,
         clock: impl Fn() -> N + Send + Sync + 'static,
     ) -> Self {
-        let around = Surroundings {
+        let around = Arc::new(Surroundings {
             max_view_bytes: limits.max_view_bytes,
             account: Account::unlimited(),
             max_ages: MaxAges::default(),
@@ -56,7 +54,7 @@ impl Registry {
             ends_changed: Arc::default(),
             journal: None,
             counters: Arc::default(),
-        };
+        });
         Self {
             limits,
             around,
@@ -69,21 +67,21 @@ impl Registry {
     /// The same registry with limits on how old snapshots may get.
     #[must_use]
     pub fn with_max_ages(mut self, max_ages: MaxAges) -> Self {
-        self.around.max_ages = max_ages;
+        Arc::make_mut(&mut self.around).max_ages = max_ages;
         self
     }
 
     /// The registry with a journal, which takes every step before it is taken.
     #[must_use]
     pub fn with_journal(mut self, journal: Arc<dyn Journal>) -> Self {
-        self.around.journal = Some(journal);
+        Arc::make_mut(&mut self.around).journal = Some(journal);
         self
     }
 
     /// The registry with an account, which all that it holds is on.
     #[must_use]
     pub fn with_account(mut self, account: Arc<Account>) -> Self {
-        self.around.account = account;
+        Arc::make_mut(&mut self.around).account = account;
         self
     }
 
@@ -104,7 +102,8 @@ impl Registry {
 
     /// A snapshot that the journal holds, without objects yet.
     pub fn restoring(&self, saved: SavedSnapshot) -> Restoring {
-        Restoring::new(saved, &self.around.account, self.limits.max_view_bytes)
+        let state = self.around.empty_state();
+        Restoring { saved, state }
     }
 
     /// Takes back a snapshot that the journal holds. Meant for the start,
@@ -112,7 +111,7 @@ impl Registry {
     pub fn restore(&self, restoring: Restoring) {
         let name = restoring.saved.name.clone();
         let expected = self.expected.read().contains(&name);
-        let snapshot = Snapshot::restored(restoring, expected, self.around.clone());
+        let snapshot = Snapshot::restored(restoring, expected, Arc::clone(&self.around));
         let synced = snapshot.is_synced();
         self.snapshots.insert(name.clone(), Arc::new(snapshot));
         self.around.observer.snapshot_changed(&name, synced);
@@ -120,13 +119,12 @@ impl Registry {
 
     /// An empty state for objects that were accepted elsewhere.
     pub fn new_state(&self) -> NewState {
-        NewState::new(&self.around.account, self.limits.max_view_bytes)
+        NewState(self.around.empty_state())
     }
 
     /// Whether others append to the journal too.
     pub fn is_shared(&self) -> bool {
-        let journal = self.around.journal.as_ref();
-        journal.is_some_and(|journal| journal.is_shared())
+        self.around.is_shared()
     }
 
     /// Has a snapshot apply what others have appended; with `all` everything that was
@@ -138,11 +136,10 @@ impl Registry {
     /// [`Error::NotStored`].
     pub fn catch_up(&self, name: &str, all: bool) -> Result<(), Error> {
         loop {
-            let entry = self.snapshots.entry(name.to_owned());
-            let snapshot = Arc::clone(&entry.or_insert_with(|| self.create(name)));
+            let snapshot = self.found_or_created(name);
             let mut turn = WriteTurn::take(&snapshot);
             let caught_up = turn.catch_up(all);
-            let is_over = turn.is_over();
+            let is_over = turn.position.deleted;
             drop(turn);
             if !is_over {
                 self.remove_if_unused(&snapshot);
@@ -160,8 +157,8 @@ impl Registry {
         let turn = old.as_deref().map(WriteTurn::take);
         self.restore(restoring);
         if let Some(mut turn) = turn {
-            turn.end();
-            turn.snapshot().note_replaced();
+            turn.position.deleted = true;
+            turn.snapshot.note_replaced();
         }
         self.retired.drop_unread();
     }
@@ -172,11 +169,13 @@ impl Registry {
     /// # Errors
     /// [`Error::OverLimit`] and [`Error::NotStored`].
     pub fn stage(&self, name: &str) -> Result<Staged, Error> {
-        let staged = match &self.around.journal {
-            None => Staged::new(&self.limits, &self.around.account),
-            Some(journal) => Staged::journaled(&self.limits, &self.around.account, journal),
-        };
-        Ok(staged?.counted_against(self.get(name).ok().as_ref()))
+        let (journal, replaced) = (self.around.journal.as_ref(), self.get(name).ok());
+        Staged::new(
+            &self.limits,
+            &self.around.account,
+            journal,
+            replaced.as_ref(),
+        )
     }
 
     /// The limits on what clients can make grow.
@@ -193,16 +192,19 @@ impl Registry {
     /// that a restarted, still empty server never answers for it.
     pub fn expect(&self, name: &str) {
         self.expected.write().insert(name.to_owned());
-        self.snapshots
-            .entry(name.to_owned())
-            .or_insert_with(|| self.create(name));
+        self.found_or_created(name);
         self.around.observer.snapshot_changed(name, false);
     }
 
-    fn create(&self, name: &str) -> Arc<Snapshot> {
-        let expected = self.expected.read().contains(name);
-        let snapshot = Snapshot::new(name, expected, self.around.clone());
-        Arc::new(snapshot)
+    /// A snapshot by name, which is created if need be, whatever the limits.
+    fn found_or_created(&self, name: &str) -> Arc<Snapshot> {
+        let create = || {
+            let expected = self.expected.read().contains(name);
+            let around = Arc::clone(&self.around);
+            Arc::new(Snapshot::new(name, expected, around))
+        };
+        let entry = self.snapshots.entry(name.to_owned());
+        Arc::clone(&entry.or_insert_with(create))
     }
 
     /// A snapshot by name.
@@ -344,8 +346,7 @@ impl Registry {
         let count = self.snapshots.len() + 1;
         self.limits.check(Limit::Snapshots, count)?;
         self.around.account.charge(Part::Objects, state_bytes())?;
-        let entry = self.snapshots.entry(name.to_owned());
-        Ok(Arc::clone(&entry.or_insert_with(|| self.create(name))))
+        Ok(self.found_or_created(name))
     }
 
     /// Forgets a snapshot; with an epoch, only if it is its own.

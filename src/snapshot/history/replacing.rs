@@ -46,13 +46,13 @@ impl Snapshot {
         expected_revision: Option<i64>,
         arrived: Moment,
     ) -> Result<Update, Error> {
-        let now = (self.clock)();
-        let before = turn.live().revision();
+        let now = self.now();
+        let before = turn.live.revision();
         check_revision(self.name(), before, expected_revision)?;
         let new = staged.as_ref().expect("a state is swapped in once");
         let revision = before + 1;
         let defaults = new.defaults.clone();
-        let defaults = defaults.unwrap_or_else(|| turn.live().defaults());
+        let defaults = defaults.unwrap_or_else(|| turn.live.defaults());
         let taken = new.state.arrived(self.book().confirmed());
         if let Some(aside) = new.aside() {
             turn.record(vec![Entry {
@@ -69,7 +69,7 @@ impl Snapshot {
         let (state, applied) = new.into_state();
         swap_in(turn, state, (revision, defaults), &taken);
         self.forget(&taken);
-        counters::add(&self.counters.replaces, 1);
+        counters::add(&self.around.counters.replaces, 1);
         self.fed(now, arrived);
         Ok(self.moved_on(revision, applied, true))
     }
@@ -82,8 +82,8 @@ impl Snapshot {
         let Some(mut turn) = WriteTurn::take_unless_deleted(self) else {
             return false;
         };
-        let frozen = turn.freeze();
-        let live = turn.live();
+        let frozen = turn.live.freeze(&turn.position);
+        let live = &turn.live;
         let account = live.footprint.account();
         let fresh = State::on(account, Part::Objects, live.upkeep.max_view_bytes());
         for batch in frozen.batches() {
@@ -103,12 +103,17 @@ pub(super) fn swap_in(
     (revision, defaults): (i64, Arc<Defaults>),
     taken: &[Serial],
 ) {
-    let snapshot = turn.snapshot();
+    let snapshot = turn.snapshot;
     carry_over(snapshot, &state, taken);
     state.adopt(revision, defaults);
-    state.upkeep.set_counters(Arc::clone(&snapshot.counters));
-    counters::add(&snapshot.counters.views_dropped, turn.live().view_count());
-    turn.put_live(state);
+    state
+        .upkeep
+        .set_counters(Arc::clone(&snapshot.around.counters));
+    counters::add(
+        &snapshot.around.counters.views_dropped,
+        turn.live.upkeep.view_count(),
+    );
+    turn.live = snapshot.put_live(state);
 }
 
 /// Gives a new state the reservations that none of its pods takes over.

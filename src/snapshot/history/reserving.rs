@@ -87,7 +87,7 @@ impl Snapshot {
     /// What was answered to a request before; `None` when it is new.
     pub fn answered<T>(&self, request: &Retryable) -> Option<Reserving<T>> {
         let book = self.book();
-        let kept = book.answer(request, (self.clock)())?;
+        let kept = book.answer(request, self.now())?;
         Some(match kept.request.question == request.question {
             true => Reserving::Repeated(Arc::clone(&kept.answer)),
             false => Reserving::KeyTaken,
@@ -146,9 +146,15 @@ impl Snapshot {
         limits: &Limits,
         tell: impl FnOnce(Reserved) -> Vec<u8>,
     ) -> Result<(), Error> {
-        let now = (self.clock)();
-        let live = Arc::clone(turn.live());
-        let (held, last) = self.draft((hold, request.is_some()), nodes, limits, now)?;
+        let now = self.now();
+        let live = Arc::clone(&turn.live);
+        let book = self.book();
+        let answer_count = book.answer_count() + usize::from(request.is_some());
+        limits.check(Limit::Reservations, book.len() + nodes.len())?;
+        limits.check(Limit::Reservations, answer_count)?;
+        let held = book.draft(hold, nodes, now);
+        let last = held.last().map_or(book.last, |(last, _)| *last);
+        drop(book);
         let pods = Batch::trusted(held.iter().map(|(serial, held)| held.pod(*serial)));
         let _room = check_room(&live, &pods, limits)?;
         let moves = !held.is_empty();
@@ -182,7 +188,7 @@ impl Snapshot {
                 ..before
             },
         )?;
-        counters::add(&self.counters.reserved, held.len());
+        counters::add(&self.around.counters.reserved, held.len());
         self.put(held, answers, now);
         if moves {
             turn.apply_own(&pods, revision, now);
@@ -199,30 +205,10 @@ impl Snapshot {
             && entry.answers.is_empty()
         {
             let serials = entry.held.iter().map(|(serial, _)| *serial).collect();
-            let number = turn.sequence() + 1;
-            self.unclaimed.doubt(number, doubt.mark, serials);
+            let number = turn.position.sequence + 1;
+            self.unclaimed.lock().doubt(number, doubt.mark, serials);
         }
         recorded
-    }
-
-    /// The reservations that picks become, and the last number after these. `hold`
-    /// says with whether an answer is kept, too.
-    fn draft(
-        &self,
-        (hold, is_kept): (&Hold, bool),
-        nodes: Vec<Box<str>>,
-        limits: &Limits,
-        now: Now,
-    ) -> Result<(Vec<(Serial, Reservation)>, Serial), Error> {
-        let book = self.book();
-        limits.check(Limit::Reservations, book.len() + nodes.len())?;
-        limits.check(
-            Limit::Reservations,
-            book.answer_count() + usize::from(is_kept),
-        )?;
-        let held = book.draft(hold, nodes, now);
-        let last = held.last().map_or(book.last(), |(last, _)| *last);
-        Ok((held, last))
     }
 
     /// Notes which pods reservations became. Those whose pod is on a node
@@ -233,7 +219,7 @@ impl Snapshot {
     /// [`Error::NotFound`] when the snapshot was deleted meanwhile; nothing was noted then.
     pub fn confirm(&self, claims: Vec<(String, Claim)>) -> Result<Ended, Error> {
         self.in_turn(|turn| {
-            let now = (self.clock)();
+            let now = self.now();
             let (mut confirmed, mut unknown) = (Vec::new(), Vec::new());
             let book = self.book();
             for (id, claim) in &claims {
@@ -249,7 +235,7 @@ impl Snapshot {
                 let namespace = &*held.hold.namespace;
                 Some((*serial, namespace, held.claim.as_ref()?))
             });
-            let arrived = turn.live().arrived(claims);
+            let arrived = turn.live.arrived(claims);
             let kept = |(serial, _): &(Serial, Reservation)| arrived.binary_search(serial).is_err();
             confirmed.retain(kept);
             let _room = self.check_book(&confirmed, &[])?;
@@ -269,7 +255,7 @@ impl Snapshot {
     /// [`Error::OverLimit`] and [`Error::NotStored`]; nothing was renewed then.
     pub fn renew(&self, ids: Vec<String>, ttl: Option<Duration>) -> Result<Renewed, Error> {
         self.in_turn(|turn| {
-            let now = (self.clock)();
+            let now = self.now();
             let (mut longer, mut unknown, mut until) = (Vec::new(), Vec::new(), None);
             let book = self.book();
             for id in &ids {
@@ -299,7 +285,7 @@ impl Snapshot {
     /// [`Error::NotStored`]. Then they still count.
     pub fn release(&self, ids: Vec<String>) -> Result<Ended, Error> {
         self.in_turn(|turn| {
-            let now = (self.clock)();
+            let now = self.now();
             let mut serials = Vec::new();
             let mut unknown = Vec::new();
             let live = self.book().serials();
@@ -373,5 +359,29 @@ impl Snapshot {
         let bytes = each.sum::<usize>() + shared + kept.sum::<usize>();
         let account = self.held_bytes.account();
         Ok(account.charge(Part::Objects, bytes)?)
+    }
+
+    /// The id of a reservation. Ids are unique across restarts: an epoch is.
+    pub(super) fn id(&self, serial: Serial) -> String {
+        format!("{}-{serial}", self.id_prefix())
+    }
+
+    /// The number of the reservation with an id, if it is one of this history.
+    pub(super) fn serial(&self, id: &str) -> Option<Serial> {
+        id.strip_prefix(self.id_prefix())?
+            .strip_prefix('-')?
+            .parse()
+            .ok()
+    }
+
+    /// The id that a reservation has now which got this one, in this epoch of the
+    /// snapshot or an earlier one.
+    pub fn current_id(&self, id: &str) -> String {
+        let serial = id.rsplit('-').next().and_then(|serial| serial.parse().ok());
+        serial.map_or_else(|| id.to_owned(), |serial| self.id(serial))
+    }
+
+    fn id_prefix(&self) -> &str {
+        self.epoch().split('-').next().unwrap_or_default()
     }
 }

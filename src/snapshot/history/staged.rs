@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use super::capacity::check_room;
 use super::error::Error;
-use super::journal::{Aside, Journal, JournalError};
+use super::journal::{Aside, Journal};
 use super::named::Snapshot;
 use crate::account::{Account, Part};
 use crate::limits::Limits;
@@ -32,50 +32,34 @@ struct WrittenAside {
 }
 
 impl Staged {
-    /// An empty state.
+    /// An empty state, which is written to a journal as well if there is one. Its changes
+    /// are counted against those of the snapshot that it will replace.
     ///
     /// # Errors
-    /// [`Error::OverLimit`].
-    pub fn new(limits: &Limits, account: &Arc<Account>) -> Result<Self, Error> {
+    /// [`Error::OverLimit`] and [`Error::NotStored`].
+    pub(super) fn new(
+        limits: &Limits,
+        account: &Arc<Account>,
+        journal: Option<&Arc<dyn Journal>>,
+        replaced: Option<&Arc<Snapshot>>,
+    ) -> Result<Self, Error> {
         // What every state takes is little, but there may be many.
         account.charge(Part::Staged, state_bytes())?;
+        let written = journal.map(|journal| {
+            journal.open_aside().map(|aside| WrittenAside {
+                journal: Arc::clone(journal),
+                aside,
+                is_kept: false,
+            })
+        });
         Ok(Self {
             state: State::on(account, Part::Staged, limits.max_view_bytes),
             applied: Applied::default(),
             defaults: None,
             batches: 0,
-            replaced: Weak::new(),
-            written: None,
+            replaced: replaced.map(Arc::downgrade).unwrap_or_default(),
+            written: written.transpose()?,
         })
-    }
-
-    /// An empty state that is written to a journal as well.
-    ///
-    /// # Errors
-    /// [`Error::OverLimit`] and [`Error::NotStored`].
-    pub(super) fn journaled(
-        limits: &Limits,
-        account: &Arc<Account>,
-        journal: &Arc<dyn Journal>,
-    ) -> Result<Self, Error> {
-        let staged = Self::new(limits, account)?;
-        let aside = journal.open_aside().map_err(not_stored)?;
-        let written = WrittenAside {
-            journal: Arc::clone(journal),
-            aside,
-            is_kept: false,
-        };
-        Ok(Self {
-            written: Some(written),
-            ..staged
-        })
-    }
-
-    /// The same state, whose changes are counted against that of the snapshot that it
-    /// will replace.
-    pub(super) fn counted_against(self, snapshot: Option<&Arc<Snapshot>>) -> Self {
-        let replaced = snapshot.map(Arc::downgrade).unwrap_or_default();
-        Self { replaced, ..self }
     }
 
     /// The state in the journal.
@@ -106,8 +90,7 @@ impl Staged {
     ) -> Result<Applied, Error> {
         let _room = check_room(&self.state, batch, limits)?;
         if let Some(WrittenAside { journal, aside, .. }) = &self.written {
-            let written = journal.write_aside(*aside, batch);
-            written.map_err(not_stored)?;
+            journal.write_aside(*aside, batch)?;
         }
         self.batches += 1;
         let mut applied = self.state.apply_unread(batch, self.batches);
@@ -126,8 +109,4 @@ impl Drop for WrittenAside {
             self.journal.drop_aside(self.aside);
         }
     }
-}
-
-fn not_stored(refusal: JournalError) -> Error {
-    Error::NotStored(refusal)
 }

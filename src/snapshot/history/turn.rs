@@ -8,21 +8,21 @@ use parking_lot::MutexGuard;
 use uuid::Uuid;
 
 use super::error::Error;
-use super::journal::{Change, Entry, Journal, JournalError, Standing, Whole};
+use super::journal::{Change, Entry, Journal, JournalError, SavedSnapshot, Standing, Whole};
 use super::named::{JournalPosition, Snapshot};
 use super::offer::Update;
 use super::origin::Origin;
 use crate::snapshot::clock::Now;
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::reservation::Serial;
-use crate::snapshot::state::frozen::Frozen;
 use crate::snapshot::state::shards::State;
 
 /// The right to change a snapshot. Nobody else changes it meanwhile.
 pub(super) struct WriteTurn<'s> {
-    snapshot: &'s Snapshot,
-    position: MutexGuard<'s, JournalPosition>,
-    live: Arc<State>,
+    pub snapshot: &'s Snapshot,
+    pub position: MutexGuard<'s, JournalPosition>,
+    /// The state that answers.
+    pub live: Arc<State>,
 }
 
 impl<'s> WriteTurn<'s> {
@@ -39,41 +39,6 @@ impl<'s> WriteTurn<'s> {
     /// Waits for the turn of a snapshot; `None` when it is deleted.
     pub fn take_unless_deleted(snapshot: &'s Snapshot) -> Option<Self> {
         Some(Self::take(snapshot)).filter(|turn| !turn.position.deleted)
-    }
-
-    /// The snapshot.
-    pub fn snapshot(&self) -> &'s Snapshot {
-        self.snapshot
-    }
-
-    /// The state that answers.
-    pub fn live(&self) -> &Arc<State> {
-        &self.live
-    }
-
-    /// A copy of the state that answers.
-    pub fn freeze(&self) -> Frozen {
-        self.live.freeze(&self.position)
-    }
-
-    /// The number of its last entry.
-    pub fn sequence(&self) -> u64 {
-        self.position.sequence
-    }
-
-    /// Notes the number of its last entry.
-    pub fn note_sequence(&mut self, sequence: u64) {
-        self.position.sequence = sequence;
-    }
-
-    /// Whether the snapshot is deleted.
-    pub fn is_over(&self) -> bool {
-        self.position.deleted
-    }
-
-    /// Has later updates look for another snapshot of the name.
-    pub fn end(&mut self) {
-        self.position.deleted = true;
     }
 
     /// How far the snapshot has come in its journal.
@@ -93,18 +58,21 @@ impl<'s> WriteTurn<'s> {
     /// A copy of everything.
     pub fn whole(&self) -> Whole {
         let (entry, book) = (self.entry(), self.snapshot.book());
-        Whole {
-            frozen: self.freeze(),
+        let frozen = self.live.freeze(&self.position);
+        let saved = SavedSnapshot {
             name: entry.snapshot.to_owned(),
             epoch: entry.epoch.to_owned(),
+            revision: entry.revision,
             sequence: self.position.sequence,
             created: entry.created,
             updated: entry.updated,
             synced: entry.synced,
+            defaults: Some(Arc::clone(&frozen.defaults)),
             last_serial: entry.last_serial,
             held: book.entries(),
             answers: book.answers(),
-        }
+        };
+        Whole { frozen, saved }
     }
 
     /// An entry that changes nothing. It has no number before it is recorded.
@@ -119,7 +87,7 @@ impl<'s> WriteTurn<'s> {
             synced: self.snapshot.synced.load(Ordering::Acquire),
             change: Change::Batch(None),
             defaults: None,
-            last_serial: self.snapshot.book().last(),
+            last_serial: self.snapshot.book().last,
             held: &[],
             answers: &[],
             ended: &[],
@@ -132,7 +100,7 @@ impl<'s> WriteTurn<'s> {
     /// # Errors
     /// [`Error::NotStored`]; then it must not be done.
     pub fn record(&mut self, mut entries: Vec<Entry<'_>>) -> Result<(), Error> {
-        let journal = self.snapshot.journal.as_deref();
+        let journal = self.snapshot.around.journal.as_deref();
         // A deleted snapshot is no longer in the journal.
         let is_recorded = !entries.is_empty() && !self.position.deleted;
         let Some(journal) = journal.filter(|_| is_recorded) else {
@@ -152,7 +120,7 @@ impl<'s> WriteTurn<'s> {
             self.position.sequence += entries.len() as u64;
             // What had one of these numbers before is not recorded.
             let unclaimed = &self.snapshot.unclaimed;
-            unclaimed.settle(self.position.sequence, Uuid::nil());
+            unclaimed.lock().settle(self.position.sequence, Uuid::nil());
             let Origin { epoch, created } = self.snapshot.origin();
             self.snapshot.begin(epoch, *created);
         }
@@ -171,21 +139,12 @@ impl<'s> WriteTurn<'s> {
     /// Writes the whole snapshot again, as it is after the last entry.
     fn rewrite(&self, journal: &dyn Journal) -> Result<(), JournalError> {
         let aside = journal.open_aside()?;
-        let book = self.snapshot.book();
-        let (held, answers) = (book.entries(), book.answers());
+        let whole = self.whole();
         let write = || {
-            let frozen = self.freeze();
-            for batch in frozen.batches() {
+            for batch in whole.frozen.batches() {
                 journal.write_aside(aside, &batch)?;
             }
-            journal.append(&[Entry {
-                sequence: self.position.sequence,
-                change: Change::Rewritten(aside),
-                defaults: Some(&frozen.defaults),
-                held: &held,
-                answers: &answers,
-                ..self.entry()
-            }])
+            journal.append(&[whole.saved.entry(Change::Rewritten(aside))])
         };
         write().inspect_err(|_| journal.drop_aside(aside))
     }
@@ -205,11 +164,6 @@ impl<'s> WriteTurn<'s> {
         update
     }
 
-    /// Has a new state answer.
-    pub fn put_live(&mut self, state: State) {
-        self.live = self.snapshot.put_live(state);
-    }
-
     /// Deletes the snapshot.
     ///
     /// # Errors
@@ -219,8 +173,25 @@ impl<'s> WriteTurn<'s> {
             change: Change::Deleted,
             ..self.entry()
         }])?;
-        self.end();
+        self.position.deleted = true;
         self.snapshot.note_deleted();
         Ok(())
+    }
+}
+
+impl Snapshot {
+    /// A copy of everything, with what `mark` makes of the place in the journal
+    /// that it is of; `None` where `mark` wants none, and when it is deleted.
+    pub fn whole<M>(&self, mark: impl FnOnce(Standing<'_>) -> Option<M>) -> Option<(Whole, M)> {
+        let turn = WriteTurn::take_unless_deleted(self)?;
+        let mark = mark(turn.standing())?;
+        Some((turn.whole(), mark))
+    }
+
+    /// Does something with a copy of everything, and with how far it has come. Nothing
+    /// changes meanwhile. `None` when it is deleted.
+    pub fn with_whole<T>(&self, act: impl FnOnce(Standing<'_>, Whole) -> T) -> Option<T> {
+        let turn = WriteTurn::take_unless_deleted(self)?;
+        Some(act(turn.standing(), turn.whole()))
     }
 }

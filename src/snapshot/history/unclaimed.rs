@@ -1,24 +1,17 @@
 //! Reservations that nobody was told of: they are released as soon as that is
 //! possible.
 
-use std::sync::Arc;
-
-use parking_lot::Mutex;
 use uuid::Uuid;
 
-use super::book::Reservations;
 use crate::snapshot::objects::reservation::Serial;
 
 /// The reservations that nobody was told of.
 #[derive(Debug, Default)]
-pub(super) struct Unclaimed(Mutex<Lists>);
-
-#[derive(Debug, Default)]
-struct Lists {
+pub(super) struct Unclaimed {
     /// Those of which it is not known whether they are made.
     doubtful: Vec<DoubtfulEntry>,
     /// Those that are made.
-    made: Vec<Serial>,
+    pub made: Vec<Serial>,
 }
 
 /// Reservations whose entry may be recorded yet.
@@ -34,8 +27,8 @@ struct DoubtfulEntry {
 impl Unclaimed {
     /// Notes reservations that an entry would make, of which it is not known whether
     /// it is recorded.
-    pub fn doubt(&self, sequence: u64, mark: Uuid, serials: Vec<Serial>) {
-        self.0.lock().doubtful.push(DoubtfulEntry {
+    pub fn doubt(&mut self, sequence: u64, mark: Uuid, serials: Vec<Serial>) {
+        self.doubtful.push(DoubtfulEntry {
             sequence,
             mark,
             serials,
@@ -44,41 +37,14 @@ impl Unclaimed {
 
     /// Notes which entry has a number; whether it made reservations that nobody was
     /// told of.
-    pub fn settle(&self, sequence: u64, mark: Uuid) -> bool {
-        let mut lists = self.0.lock();
-        let Lists { doubtful, made } = &mut *lists;
-        let before = made.len();
-        doubtful.retain_mut(|doubt| {
+    pub fn settle(&mut self, sequence: u64, mark: Uuid) -> bool {
+        let before = self.made.len();
+        self.doubtful.retain_mut(|doubt| {
             if doubt.mark == mark {
-                made.append(&mut doubt.serials);
+                self.made.append(&mut doubt.serials);
             }
             doubt.sequence > sequence
         });
-        made.len() > before
-    }
-
-    /// Those that are made.
-    pub fn made(&self) -> Vec<Serial> {
-        self.0.lock().made.clone()
-    }
-
-    /// Whether there are any to release.
-    pub fn is_due(&self) -> bool {
-        !self.0.lock().made.is_empty()
-    }
-
-    /// Adds some that are made.
-    pub fn add(&self, serials: impl Iterator<Item = Serial>) {
-        self.0.lock().made.extend(serials);
-    }
-
-    /// Forgets those that are over. The book is read where none can be added that it
-    /// does not have yet.
-    pub fn forget_ended(&self, book: impl FnOnce() -> Arc<Reservations>) {
-        let mut lists = self.0.lock();
-        if !lists.made.is_empty() {
-            let book = book();
-            lists.made.retain(|serial| book.holds(*serial));
-        }
+        self.made.len() > before
     }
 }

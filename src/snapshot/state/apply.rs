@@ -10,7 +10,7 @@ use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 
 use super::memory::MemoryUse;
 use super::namespace::Namespace;
-use super::shards::{Applied, Shard, SharedObjects, Sizes, State, namespace_memory};
+use super::shards::{Applied, Shards, SharedObjects, Sizes, State, shard_bytes};
 use crate::snapshot::counts::discarded::Discarded;
 use crate::snapshot::counts::partitioned_nodes::{Followed, PartitionedNodes};
 use crate::snapshot::counts::views::Views;
@@ -22,9 +22,6 @@ use crate::snapshot::objects::requested::{RequestedTable, Shifts};
 
 /// Namespaces with their names, ascending, locked to be changed.
 pub(in crate::snapshot) type LockedShards<'a> = Vec<(&'a str, RwLockWriteGuard<'a, Namespace>)>;
-
-/// Shards with their names, ascending.
-pub(in crate::snapshot) type Shards = Vec<(Box<str>, Arc<Shard>)>;
 
 /// What all namespaces share, while a batch is applied.
 enum LockedObjects<'a> {
@@ -74,7 +71,7 @@ impl State {
         for (name, shard) in shards {
             locked.push((name, shard.namespace.write()));
         }
-        let before = (Sizes::of(&locked), memory_of(&locked));
+        let before = measure(&locked);
 
         let mut applied = Applied::default();
         let mut shifts = Shifts::default();
@@ -82,7 +79,7 @@ impl State {
         let nodes = &shared.nodes;
         apply_to_namespaces(batch, &mut locked, nodes, &mut applied, &mut shifts);
         self.move_on(|requested| shifts.apply_to(requested), &shared, revision);
-        self.note_namespaces(before, (Sizes::of(&locked), memory_of(&locked)));
+        self.note_namespaces(before, measure(&locked));
         self.settle(locked);
         drop(shared);
         self.upkeep.discarded().drop_all();
@@ -220,11 +217,7 @@ impl State {
     fn shards_of(&self, batch: &Batch) -> Shards {
         let mut all = self.named_shards(batch);
         if batch.has_nodes() {
-            let viewed = self
-                .namespaces
-                .iter()
-                .filter(|e| e.viewed.load(Ordering::Relaxed));
-            all.extend(viewed.map(|entry| (entry.key().clone(), Arc::clone(entry.value()))));
+            all.extend(self.shards_where(|shard| shard.viewed.load(Ordering::Relaxed)));
             all.sort_unstable_by(|a, b| a.0.cmp(&b.0));
             all.dedup_by(|a, b| a.0 == b.0);
         }
@@ -269,28 +262,22 @@ impl State {
     }
 }
 
-/// What namespaces take, without their views.
-pub(in crate::snapshot) fn memory_of<N: Deref<Target = Namespace>>(
+/// How much namespaces hold, and what they take without their views.
+pub(in crate::snapshot) fn measure<N: Deref<Target = Namespace>>(
     namespaces: &[(&str, N)],
-) -> MemoryUse {
-    let mut memory = MemoryUse::default();
-    for (name, namespace) in namespaces {
-        memory += namespace_memory(name, namespace);
+) -> (Sizes, MemoryUse) {
+    let (mut sizes, mut memory) = (Sizes::default(), MemoryUse::default());
+    // Empty ones are removed.
+    for (name, namespace) in namespaces.iter().filter(|(_, it)| !it.is_empty()) {
+        sizes.pods += namespace.pod_count();
+        sizes.label_sets += namespace.label_sets().len();
+        sizes.owners += namespace.owners().len();
+        memory += MemoryUse {
+            namespaces: shard_bytes(name),
+            ..namespace.memory()
+        };
     }
-    memory
-}
-
-impl Sizes {
-    /// How much namespaces hold.
-    pub(in crate::snapshot) fn of<N: Deref<Target = Namespace>>(namespaces: &[(&str, N)]) -> Self {
-        let mut sizes = Self::default();
-        for (_, namespace) in namespaces {
-            sizes.pods += namespace.pod_count();
-            sizes.label_sets += namespace.label_sets().len();
-            sizes.owners += namespace.owners().len();
-        }
-        sizes
-    }
+    (sizes, memory)
 }
 
 /// Changes nodes and gives slots out to nodes that pods name; what that means
@@ -376,9 +363,9 @@ pub fn apply_to_namespace(
     let name = change.id.name;
     match (change.form, change.id.kind) {
         (Form::Pod(pod), _) => namespace.put_pod(pod, nodes, shifts),
-        (Form::Owner(kind, owner), _) => namespace.put_owner(kind, name, owner),
+        (Form::Owner(kind, owner), _) => namespace.owners.put(kind, name, owner),
         (Form::Delete(uid), ObjectKind::Pod) => namespace.remove_pod(name, uid, nodes, shifts),
-        (Form::Delete(uid), ObjectKind::Owner(kind)) => namespace.remove_owner(kind, name, uid),
+        (Form::Delete(uid), ObjectKind::Owner(kind)) => namespace.owners.remove(kind, name, uid),
         (Form::Node(..), _) | (Form::Delete(_), ObjectKind::Node) => false,
     }
 }

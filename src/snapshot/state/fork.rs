@@ -12,7 +12,7 @@ use super::growth::copied_bytes;
 use super::locked::LockedNamespace;
 use super::namespace::Namespace;
 use super::read_view::{ReadView, ViewStore};
-use super::shards::{Shard, State};
+use super::shards::{Shard, SharedObjects, State};
 use crate::matching::Selector;
 use crate::proto::v1;
 use crate::snapshot::budget::{Budget, Delay, Units};
@@ -24,11 +24,9 @@ use crate::snapshot::counts::usage::DecisionId;
 use crate::snapshot::counts::view::View;
 use crate::snapshot::locks::write_between_reads;
 use crate::snapshot::objects::change::{Batch, Form, ObjectId, ValidChange};
-use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::kind::ObjectKind;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
 use crate::snapshot::objects::nodes::Nodes;
-use crate::snapshot::objects::nominated::Nominations;
 use crate::snapshot::objects::requested::{RequestedTable, Shifts};
 
 /// How many views a fork takes along. If there are more, it takes none and
@@ -43,10 +41,8 @@ const MAX_CATCHING_UP: usize = 1_000_000;
 pub(in crate::snapshot) struct Fork<'s> {
     state: &'s State,
     revision: i64,
-    nodes: Arc<PartitionedNodes>,
+    shared: SharedObjects,
     requested: Arc<RequestedTable>,
-    nominations: Arc<Nominations>,
-    defaults: Arc<Defaults>,
     namespace: Namespace,
     /// Other namespaces that an overlay changes: their pods take room on nodes.
     others: BTreeMap<Box<str>, Namespace>,
@@ -75,10 +71,8 @@ impl State {
             Fork {
                 state: self,
                 revision: locked.revision,
-                nodes: Arc::clone(&locked.shared.nodes),
+                shared: locked.shared.clone(),
                 requested: locked.requested.unwrap_or_default(),
-                nominations: Arc::clone(&locked.shared.nominations),
-                defaults: Arc::clone(&locked.shared.defaults),
                 namespace: locked.namespace.clone(),
                 others: BTreeMap::new(),
                 shard: locked.shard.filter(|_| keeps_views).cloned(),
@@ -87,9 +81,7 @@ impl State {
             }
         })
     }
-}
 
-impl State {
     /// A fork of a namespace to which an overlay is applied, within the budget
     /// of a decision.
     ///
@@ -138,8 +130,8 @@ impl Fork<'_> {
         let namespaces = self.others.values().chain([&self.namespace]);
         let namespaces = namespaces.map(|namespace| namespace.memory().total());
         copied_bytes(batch, namespaces.sum())
-            + self.nodes.nodes().copied_bytes()
-            + self.nominations.memory_bytes()
+            + self.shared.nodes.nodes().copied_bytes()
+            + self.shared.nominations.memory_bytes()
     }
 
     /// Applies an overlay, whose namespaces are all here.
@@ -157,7 +149,7 @@ impl Fork<'_> {
             apply_to_nodes(nodes, overlay, &mut note);
             reserve_slots(nodes, overlay);
         };
-        self.nodes = Arc::new(PartitionedNodes::imagined(&self.nodes, change));
+        self.shared.nodes = Arc::new(PartitionedNodes::imagined(&self.shared.nodes, change));
         let mut shifts = Shifts::default();
         for change in overlay.changes() {
             if change.id.kind == ObjectKind::Node {
@@ -165,12 +157,12 @@ impl Fork<'_> {
             }
             let other = self.others.get_mut(change.id.namespace);
             let namespace = other.unwrap_or(&mut self.namespace);
-            let changed = apply_to_namespace(change, namespace, &self.nodes, &mut shifts);
+            let changed = apply_to_namespace(change, namespace, &self.shared.nodes, &mut shifts);
             note(change, changed);
         }
         shifts.apply_to(&mut self.requested);
-        if self.nominations.is_changed_by(overlay) {
-            Arc::make_mut(&mut self.nominations).apply(overlay);
+        if self.shared.nominations.is_changed_by(overlay) {
+            Arc::make_mut(&mut self.shared.nominations).apply(overlay);
         }
         let unknown = |change: ValidChange<'b>| match change.form {
             Form::Delete(uid) if missed.contains(&change.id) => change.id.reference(uid),
@@ -183,11 +175,10 @@ impl Fork<'_> {
     pub(in crate::snapshot) fn read_view<'a>(&'a self, budget: &'a Budget<'a>) -> ReadView<'a> {
         ReadView {
             revision: self.revision,
-            nodes: self.nodes.nodes(),
-            partitioned: &self.nodes,
-            requested: self.nodes.nodes().know_room().then_some(&*self.requested),
-            nominations: &self.nominations,
-            defaults: &self.defaults,
+            nodes: self.shared.nodes.nodes(),
+            shared: &self.shared,
+            requested: (self.shared.nodes.nodes().know_room()).then_some(&*self.requested),
+            defaults: &self.shared.defaults,
             namespace: &self.namespace,
             upkeep: &self.state.upkeep,
             id: DecisionId::next(),
@@ -209,7 +200,7 @@ impl Fork<'_> {
     ) {
         let namespace = shard.namespace.read();
         let shared = self.state.shared.read();
-        if namespace.retired || !Arc::ptr_eq(&shared.nodes, &self.nodes) {
+        if namespace.retired || !Arc::ptr_eq(&shared.nodes, &self.shared.nodes) {
             return;
         }
         let (before, now) = (self.namespace.label_sets(), namespace.label_sets());

@@ -1,7 +1,6 @@
 //! Copies of a state at one revision, for exports and for verification.
 
 use std::iter;
-use std::ops::AddAssign;
 use std::sync::Arc;
 
 use super::memory::{Measured, MemoryUse};
@@ -117,26 +116,46 @@ impl Frozen {
 pub trait NoBatch {}
 
 impl State {
-    /// A copy of everything but views. Readers continue meanwhile.
-    pub(in crate::snapshot) fn freeze(&self, no_batch: &impl NoBatch) -> Frozen {
-        self.copy(no_batch, |_| (), |_| ()).0
+    /// A copy of everything but views. Readers continue meanwhile. The turn keeps
+    /// batches out, so one of the other locks at a time is enough.
+    pub(in crate::snapshot) fn freeze(&self, _no_batch: &impl NoBatch) -> Frozen {
+        let shared = self.shared.read().clone();
+        let shards = self.shards_where(|_| true).into_iter();
+        let namespaces = shards.map(|(name, shard)| (name, shard.namespace.read().clone()));
+        let namespaces = namespaces.collect();
+        let (revision, requested) = self.revision_and_requested();
+        Frozen {
+            revision,
+            sizes: self.sizes(),
+            nodes: shared.nodes,
+            requested,
+            nominations: shared.nominations,
+            defaults: shared.defaults,
+            namespaces,
+            _charge: self.charge_copy(self.footprint.memory().total()),
+        }
     }
 
     /// The same as [`Self::freeze`], with the kept counts.
     pub(in crate::snapshot) fn freeze_kept(&self, no_batch: &impl NoBatch) -> (Frozen, Kept) {
-        let partitions = |shared: &SharedObjects| {
-            let partitions = shared.nodes.partitions().copy();
-            (partitions, self.measure_shared(shared))
-        };
-        let views = |namespace: &Namespace| {
+        let frozen = self.freeze(no_batch);
+        let shared = self.shared.read();
+        let partitions = shared.nodes.partitions().copy();
+        let mut total = self.measure_shared(&shared);
+        drop(shared);
+        let (mut views, mut memory) = (Vec::new(), Vec::new());
+        for (name, shard) in self.shards_where(|_| true) {
+            let namespace = shard.namespace.read();
             let _still = self.shared.read();
-            (self.live_views(namespace), namespace.measure())
-        };
-        let (frozen, (partitions, mut total), views) = self.copy(no_batch, partitions, views);
-        let (views, mut memory): (Vec<_>, Vec<_>) = views.into_iter().unzip();
-        for (measured, (name, _)) in memory.iter_mut().zip(&frozen.namespaces) {
-            measured.namespace.clone_from(name);
-            total += measured;
+            views.push(self.live_views(&namespace));
+            let measured = namespace.measure(&name);
+            total.measured += MemoryUse {
+                namespaces: shard_bytes(&name),
+                // Decisions may keep views meanwhile.
+                views: 0,
+                ..measured.measured
+            };
+            memory.push(measured);
         }
         memory.push(total);
         let kept = Kept {
@@ -164,10 +183,7 @@ impl State {
             let kept = Kept {
                 partitions: shared.nodes.partitions().copy(),
                 views: vec![self.live_views(namespace)],
-                memory: vec![Measured {
-                    namespace: name.into(),
-                    ..namespace.measure()
-                }],
+                memory: vec![namespace.measure(name)],
             };
             (frozen, kept)
         })
@@ -191,45 +207,6 @@ impl State {
         }
     }
 
-    /// Copies nodes and namespaces, and what is wanted besides each, at one
-    /// moment: nothing can change while this runs. The turn keeps batches out,
-    /// so one of the other locks at a time is enough.
-    fn copy<L, V>(
-        &self,
-        _no_batch: &impl NoBatch,
-        partitions: impl FnOnce(&SharedObjects) -> L,
-        views: impl Fn(&Namespace) -> V,
-    ) -> (Frozen, L, Vec<V>) {
-        let shared = self.shared.read();
-        let copied = SharedObjects::clone(&shared);
-        let sizes = self.sizes();
-        let partitions = partitions(&shared);
-        drop(shared);
-        let shards = self.namespaces.iter();
-        let mut shards: Vec<_> = shards
-            .map(|entry| (entry.key().clone(), Arc::clone(entry.value())))
-            .collect();
-        shards.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-        let (mut namespaces, mut all_views) = (Vec::new(), Vec::new());
-        for (name, shard) in shards {
-            let namespace = shard.namespace.read();
-            all_views.push(views(&namespace));
-            namespaces.push((name, namespace.clone()));
-        }
-        let (revision, requested) = self.revision_and_requested();
-        let frozen = Frozen {
-            revision,
-            sizes,
-            nodes: copied.nodes,
-            requested,
-            nominations: copied.nominations,
-            defaults: copied.defaults,
-            namespaces,
-            _charge: self.charge_copy(self.footprint.memory().total()),
-        };
-        (frozen, partitions, all_views)
-    }
-
     /// Measures nodes and partitions, which are locked.
     fn measure_shared(&self, shared: &SharedObjects) -> Measured {
         let partitions = shared.nodes.partitions();
@@ -248,17 +225,5 @@ impl State {
                 ..MemoryUse::default()
             },
         }
-    }
-}
-
-impl AddAssign<&Measured> for Measured {
-    /// Adds a namespace to the totals.
-    fn add_assign(&mut self, namespace: &Measured) {
-        self.measured += MemoryUse {
-            namespaces: shard_bytes(&namespace.namespace),
-            // Decisions may keep views meanwhile.
-            views: 0,
-            ..namespace.measured
-        };
     }
 }

@@ -71,7 +71,9 @@ impl State {
                     new.owners += usize::from(!known);
                 }
                 ObjectKind::Pod => {
-                    let known = shard.as_ref().is_some_and(|s| s.has_pod(id.name));
+                    let known = shard
+                        .as_ref()
+                        .is_some_and(|s| s.pods.get(id.name).is_some());
                     new.pods += usize::from(!known);
                     if let Form::Pod(pod) = change.form {
                         let labels = pod.labels();

@@ -1,6 +1,7 @@
 //! One revision of a namespace, while the locks of its namespace and of the
 //! nodes are held.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use super::namespace::Namespace;
@@ -36,14 +37,11 @@ impl State {
     /// Looks at one revision of a namespace while its locks are held: what does
     /// not take long.
     pub fn locked<T>(&self, namespace: &str, look: impl FnOnce(LockedNamespace<'_>) -> T) -> T {
-        let looked = self.lock(
-            namespace,
-            Locking {
-                waits: true,
-                has_requested: true,
-            },
-            look,
-        );
+        let how = Locking {
+            waits: true,
+            has_requested: true,
+        };
+        let looked = self.lock(namespace, how, look);
         looked.expect("who waits gets the locks")
     }
 
@@ -68,18 +66,17 @@ impl State {
     fn lock<T>(
         &self,
         name: &str,
-        Locking {
-            waits,
-            has_requested,
-        }: Locking,
+        how: Locking,
         look: impl FnOnce(LockedNamespace<'_>) -> T,
     ) -> Result<T, Delay> {
         loop {
             let shard = self.shard(name);
-            let locked = shard.as_ref().map(|shard| read(&shard.namespace, waits));
+            let locked = shard
+                .as_ref()
+                .map(|shard| read(&shard.namespace, how.waits));
             let locked = locked.transpose()?;
-            let shared = read(&self.shared, waits)?;
-            let now = || match has_requested || shared.nodes.nodes().know_room() {
+            let shared = read(&self.shared, how.waits)?;
+            let now = || match how.has_requested || shared.nodes.nodes().know_room() {
                 true => {
                     let (revision, requested) = self.revision_and_requested();
                     (revision, Some(requested))
@@ -91,18 +88,12 @@ impl State {
                 None => self.without(name, now),
             };
             if let Some((revision, requested)) = read {
-                let none;
-                let namespace = match locked.as_deref() {
-                    Some(namespace) => namespace,
-                    None => {
-                        none = Namespace::default();
-                        &none
-                    }
-                };
+                let none = OnceCell::new();
+                let namespace = locked.as_deref();
                 return Ok(look(LockedNamespace {
                     revision,
                     shared: &shared,
-                    namespace,
+                    namespace: namespace.unwrap_or_else(|| none.get_or_init(Namespace::default)),
                     requested,
                     shard: shard.as_ref(),
                 }));

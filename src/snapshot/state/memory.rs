@@ -1,8 +1,15 @@
-//! What a snapshot takes in memory, by part.
+//! What a snapshot takes in memory, by part. It is updated as changes happen, so it is
+//! known without looking at the objects, and is on the account of the process.
 
-use std::ops::AddAssign;
+use std::ops::{AddAssign, SubAssign};
+use std::sync::Arc;
 
-/// What a snapshot takes in memory, by part: an estimate, in bytes.
+use parking_lot::Mutex;
+
+use crate::account::{Account, Gauge, Part};
+
+/// What a snapshot takes in memory, by part: an estimate, in bytes. Sums wrap around: what
+/// some add and others take away may be noted in any order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemoryUse {
     /// Nodes with their labels and taints.
@@ -45,19 +52,86 @@ impl MemoryUse {
     pub fn total(&self) -> usize {
         self.parts().iter().map(|(_, bytes)| bytes).sum()
     }
+
+    /// Each part as `f` makes it of this and the same part of another.
+    fn with(self, other: Self, f: impl Fn(usize, usize) -> usize) -> Self {
+        Self {
+            nodes: f(self.nodes, other.nodes),
+            partitions: f(self.partitions, other.partitions),
+            namespaces: f(self.namespaces, other.namespaces),
+            pods: f(self.pods, other.pods),
+            label_sets: f(self.label_sets, other.label_sets),
+            templates: f(self.templates, other.templates),
+            owners: f(self.owners, other.owners),
+            views: f(self.views, other.views),
+            reservations: f(self.reservations, other.reservations),
+        }
+    }
 }
 
 impl AddAssign for MemoryUse {
     fn add_assign(&mut self, other: Self) {
-        self.nodes += other.nodes;
-        self.partitions += other.partitions;
-        self.namespaces += other.namespaces;
-        self.pods += other.pods;
-        self.label_sets += other.label_sets;
-        self.templates += other.templates;
-        self.owners += other.owners;
-        self.views += other.views;
-        self.reservations += other.reservations;
+        *self = self.with(other, usize::wrapping_add);
+    }
+}
+
+impl SubAssign for MemoryUse {
+    fn sub_assign(&mut self, other: Self) {
+        *self = self.with(other, usize::wrapping_sub);
+    }
+}
+
+/// The objects of a state on the account. Views and partitions are kept by
+/// `counts::upkeep`.
+#[derive(Debug)]
+pub struct Footprint {
+    gauge: Gauge,
+    memory: Mutex<MemoryUse>,
+}
+
+impl Footprint {
+    /// For an empty state that takes this many bytes itself.
+    pub fn new(account: &Arc<Account>, part: Part, own_bytes: usize) -> Self {
+        let gauge = account.gauge(part);
+        gauge.set(own_bytes);
+        let memory = MemoryUse {
+            namespaces: own_bytes,
+            ..MemoryUse::default()
+        };
+        Self {
+            gauge,
+            memory: Mutex::new(memory),
+        }
+    }
+
+    /// The account that it is on.
+    pub fn account(&self) -> &Arc<Account> {
+        self.gauge.account()
+    }
+
+    /// Moves the objects to another part of the account.
+    pub fn move_to(&mut self, part: Part) {
+        self.gauge.move_to(part);
+    }
+
+    /// Notes what the nodes take now. Call it with them locked.
+    pub fn note_nodes(&self, bytes: usize) {
+        let mut memory = self.memory.lock();
+        self.gauge.change(memory.nodes, bytes);
+        memory.nodes = bytes;
+    }
+
+    /// Notes that some namespaces that took `before` take `after` now.
+    pub fn change(&self, before: MemoryUse, after: MemoryUse) {
+        self.gauge.change(before.total(), after.total());
+        let mut memory = self.memory.lock();
+        *memory += after;
+        *memory -= before;
+    }
+
+    /// What they take, without views and partitions.
+    pub fn memory(&self) -> MemoryUse {
+        *self.memory.lock()
     }
 }
 

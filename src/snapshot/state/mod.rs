@@ -1,7 +1,6 @@
 //! One state of a snapshot: how a batch is applied to it and a decision reads it.
 
 pub mod apply;
-pub mod footprint;
 pub mod fork;
 pub mod frozen;
 pub mod growth;

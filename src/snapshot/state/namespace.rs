@@ -1,5 +1,6 @@
 //! One shard of a snapshot: the pods of a namespace and what selects them.
 
+use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -11,10 +12,9 @@ use crate::proto::v1;
 use crate::snapshot::counts::partitions::Moves;
 use crate::snapshot::counts::upkeep::Upkeep;
 use crate::snapshot::counts::views::Views;
-use crate::snapshot::objects::kind::OwnerKind;
 use crate::snapshot::objects::label_sets::LabelSets;
 use crate::snapshot::objects::nodes::Nodes;
-use crate::snapshot::objects::owners::{Owner, Owners};
+use crate::snapshot::objects::owners::Owners;
 use crate::snapshot::objects::pod::{CompiledPod, PodRecord};
 use crate::snapshot::objects::pod_block::PodName;
 use crate::snapshot::objects::pod_table::PodTable;
@@ -25,9 +25,9 @@ use crate::snapshot::objects::templates::Templates;
 #[derive(Debug, Default)]
 pub struct Namespace {
     pub(super) pods: Arc<PodTable>,
-    pub(super) label_sets: Arc<LabelSets>,
+    pub(in crate::snapshot) label_sets: Arc<LabelSets>,
     pub(super) templates: Arc<Templates>,
-    owners: Owners,
+    pub(super) owners: Owners,
     pub(super) views: RwLock<Views>,
     /// Set when the namespace became empty and was removed from the snapshot. A
     /// caller that still finds it has to look again.
@@ -60,17 +60,6 @@ impl Namespace {
         Some(self.templates.find(pod.asks()) == Some(old.life.template))
     }
 
-    /// Creates or updates an owner; whether that made a difference.
-    pub fn put_owner(&mut self, kind: OwnerKind, name: &str, owner: &Arc<Owner>) -> bool {
-        self.owners.put(kind, name, owner)
-    }
-
-    /// Deletes an owner, if it exists and `uid` is empty or its own. Returns
-    /// whether that made a difference.
-    pub fn remove_owner(&mut self, kind: OwnerKind, name: &str, uid: &str) -> bool {
-        self.owners.remove(kind, name, uid)
-    }
-
     /// A copy with views, all of which follow changes on their own.
     pub fn with_views(&self) -> Self {
         let mut copy = self.clone();
@@ -78,35 +67,18 @@ impl Namespace {
         copy
     }
 
-    /// How many views count a pod, as it is and as it was.
-    pub fn watching(&self, pod: &CompiledPod) -> usize {
+    /// How many views count the pod of a name: as it was, and as it is to be.
+    pub fn watching(&self, name: &str, pod: Option<&CompiledPod>) -> usize {
         let views = self.views.read();
-        let old = self.pods.get(pod.name());
-        let new = self.label_sets.find(pod.labels());
-        let sets = old.map(|pod| pod.labels).into_iter().chain(new);
+        let old = self.pods.get(name).map(|pod| pod.labels);
+        let new = pod.and_then(|pod| self.label_sets.find(pod.labels()));
+        let sets = old.into_iter().chain(new);
         sets.map(|set| views.watched.watching(set)).sum()
-    }
-
-    /// How many views count the pod of a name.
-    pub fn watching_named(&self, name: &str) -> usize {
-        let old = self.pods.get(name);
-        old.map_or(0, |pod| self.views.read().watched.watching(pod.labels))
-    }
-
-    /// What its pods ask for.
-    pub fn templates(&self) -> &Templates {
-        &self.templates
     }
 
     /// The distinct label sets of its pods.
     pub fn label_sets(&self) -> &LabelSets {
         &self.label_sets
-    }
-
-    /// The label sets, for tests that tamper with them.
-    #[cfg(test)]
-    pub fn label_sets_mut(&mut self) -> &mut LabelSets {
-        Arc::make_mut(&mut self.label_sets)
     }
 
     /// Its views.
@@ -140,34 +112,23 @@ impl Namespace {
         self.pods.len()
     }
 
-    /// Whether it has a pod of this name.
-    pub fn has_pod(&self, name: &str) -> bool {
-        self.pods.get(name).is_some()
-    }
-
     /// Of these reservations, those that were confirmed for pods that are on
     /// nodes already.
     pub fn arrived(&self, claims: &[(Serial, &Claim)]) -> Vec<Serial> {
-        let bound = |claim: &Claim| {
-            let pod = self.pods.get(&claim.name);
-            pod.is_some_and(|pod| pod.node.is_some() && claim.is_of(&claim.name, &pod.life.uid()))
-        };
-        let (named, unnamed): (Vec<_>, Vec<_>) = claims
-            .iter()
-            .copied()
-            .partition(|(_, claim)| !claim.name.is_empty());
-        let named = named.into_iter().filter(|(_, claim)| bound(claim));
-        let mut arrived: Vec<Serial> = named.map(|(serial, _)| serial).collect();
-        if !unnamed.is_empty() {
-            // Pods are not kept by uid: one look at all of them.
+        // Pods are not kept by uid: one look at all of them.
+        let uids = LazyCell::new(|| -> HashSet<String> {
             let bound = self.pods().filter(|(_, pod)| pod.node.is_some());
-            let uids: HashSet<String> = bound.map(|(_, pod)| pod.life.uid()).collect();
-            let here = unnamed
-                .into_iter()
-                .filter(|(_, claim)| uids.contains(&*claim.uid));
-            arrived.extend(here.map(|(serial, _)| serial));
-        }
-        arrived
+            bound.map(|(_, pod)| pod.life.uid()).collect()
+        });
+        let is_bound = |claim: &Claim, pod: PodRecord| {
+            pod.node.is_some() && claim.is_of(&claim.name, &pod.life.uid())
+        };
+        let has_arrived = |claim: &Claim| match claim.name.is_empty() {
+            true => uids.contains(&*claim.uid),
+            false => (self.pods.get(&claim.name)).is_some_and(|pod| is_bound(claim, pod)),
+        };
+        let arrived = claims.iter().filter(|(_, claim)| has_arrived(claim));
+        arrived.map(|(serial, _)| *serial).collect()
     }
 
     /// Whether it holds nothing.
@@ -214,30 +175,23 @@ impl Namespace {
             + self.templates.doubling(pods)
     }
 
-    /// Its kept memory, including views, beside the measured one. Its name is
-    /// not known here.
-    pub fn measure(&self) -> Measured {
+    /// Its kept memory, including views, beside the measured one.
+    pub fn measure(&self, name: &str) -> Measured {
         let views = self.views.read();
         Measured {
-            namespace: Box::default(),
+            namespace: name.into(),
             kept: MemoryUse {
                 views: views.memory_bytes(),
                 ..self.memory()
             },
             measured: MemoryUse {
+                pods: self.pods.measured_bytes(),
+                label_sets: self.label_sets.measured_bytes(),
+                templates: self.templates.measured_bytes(),
+                owners: self.owners.measured_bytes(),
                 views: views.measured_bytes(),
-                ..self.measured()
+                ..MemoryUse::default()
             },
-        }
-    }
-
-    fn measured(&self) -> MemoryUse {
-        MemoryUse {
-            pods: self.pods.measured_bytes(),
-            label_sets: self.label_sets.measured_bytes(),
-            templates: self.templates.measured_bytes(),
-            owners: self.owners.measured_bytes(),
-            ..MemoryUse::default()
         }
     }
 

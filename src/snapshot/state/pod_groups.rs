@@ -111,16 +111,14 @@ impl<'a> PodGroups<'a> {
             }),
             ..Default::default()
         };
-        namespace.templates().fill(group.template, &mut pod);
+        namespace.templates.fill(group.template, &mut pod);
         pod
     }
 
     /// Whether the pods of a group may run where they are and nowhere else.
     pub fn is_pinned(&self, group: &PodGroup) -> bool {
-        self.read_view
-            .namespace
-            .templates()
-            .is_pinned(group.template)
+        let templates = &self.read_view.namespace.templates;
+        templates.is_pinned(group.template)
     }
 
     /// Answers a query, without keeping the view.

@@ -5,12 +5,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::apply::{Shards, apply_to_namespaces, apply_to_shared, memory_of};
+use super::apply::{apply_to_namespaces, apply_to_shared, measure};
 use super::fork::catch_up;
 use super::growth::copied_bytes;
 use super::memory::MemoryUse;
 use super::namespace::Namespace;
-use super::shards::{Applied, Shard, SharedObjects, Sizes, State};
+use super::shards::{Applied, Shard, Shards, SharedObjects, Sizes, State};
 use crate::account::{Charge, Part};
 use crate::snapshot::budget::Units;
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
@@ -152,8 +152,8 @@ impl State {
             let Ok(at) = at else { return 0 };
             let namespace = shards[at].1.namespace.read();
             match (change.form, id.kind) {
-                (Form::Pod(pod), _) => namespace.watching(pod),
-                (_, ObjectKind::Pod) => namespace.watching_named(id.name),
+                (Form::Pod(pod), _) => namespace.watching(id.name, Some(pod)),
+                (_, ObjectKind::Pod) => namespace.watching(id.name, None),
                 (_, ObjectKind::Node | ObjectKind::Owner(_)) => 0,
             }
         });
@@ -173,7 +173,7 @@ impl State {
         let mut namespaces: Vec<(&str, Box<Namespace>)> = shards.iter().map(copy).collect();
         let noted = |(_, copy): &mut (&str, Box<Namespace>)| copy.views_mut().noted();
         let noted = namespaces.iter_mut().map(noted).collect();
-        let before = (Sizes::of(&namespaces), memory_of(&namespaces));
+        let before = measure(&namespaces);
 
         let mut applied = Applied::default();
         self.sync_views(&mut namespaces);
@@ -220,7 +220,7 @@ impl State {
         revision: i64,
     ) {
         let next = copies.shared.clone();
-        let after = (Sizes::of(&copies.namespaces), memory_of(&copies.namespaces));
+        let after = measure(&copies.namespaces);
         let mut locked: Vec<_> = shards
             .iter()
             .map(|(name, shard)| (&**name, shard.namespace.write()))

@@ -7,13 +7,13 @@ use std::sync::{Arc, Weak};
 use parking_lot::RwLock;
 
 use super::namespace::Namespace;
+use super::shards::SharedObjects;
 use crate::matching::{Requested, Selector};
 use crate::proto::v1;
 use crate::snapshot::budget::{Budget, Delay};
 use crate::snapshot::counts::domain_counts::DomainCounts;
 use crate::snapshot::counts::partition;
 use crate::snapshot::counts::partition_in_use::{PartitionId, PartitionInUse};
-use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::counts::query::Query;
 use crate::snapshot::counts::upkeep::Upkeep;
 use crate::snapshot::counts::usage::DecisionId;
@@ -23,7 +23,7 @@ use crate::snapshot::locks;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
 use crate::snapshot::objects::nodes::Nodes;
-use crate::snapshot::objects::nominated::{NominatedPod, Nominations};
+use crate::snapshot::objects::nominated::NominatedPod;
 use crate::snapshot::objects::owners::{Controller, OwnersVersion};
 use crate::snapshot::objects::requested::RequestedTable;
 use crate::snapshot::objects::slots::Slot;
@@ -41,13 +41,10 @@ pub struct ReadView<'a> {
     pub revision: i64,
     /// The nodes.
     pub nodes: &'a Nodes,
-    /// The nodes with the partitions of them that are in use.
-    pub(in crate::snapshot) partitioned: &'a PartitionedNodes,
+    pub(in crate::snapshot) shared: &'a SharedObjects,
     /// What pods request of each node; `None` where no node says what it has, and so
     /// nobody looks.
     pub(in crate::snapshot) requested: Option<&'a RequestedTable>,
-    /// The nominated pods of all namespaces.
-    pub(in crate::snapshot) nominations: &'a Nominations,
     /// The default constraints.
     pub defaults: &'a Arc<Defaults>,
     /// The namespace; an empty one if the snapshot has none of the name.
@@ -174,7 +171,7 @@ impl<'a> ReadView<'a> {
 
     /// The pods that are nominated to existing nodes, of all namespaces.
     pub fn nominated(&self) -> impl Iterator<Item = (Slot, &'a NominatedPod)> {
-        let (nominations, nodes) = (self.nominations, self.nodes);
+        let (nominations, nodes) = (&self.shared.nominations, self.nodes);
         let affords = || self.affords(nominations.len().saturating_mul(UNITS_PER_NOMINATED));
         let all = (!nominations.is_empty() && affords()).then(|| nominations.iter());
         let all = all.into_iter().flatten();
@@ -226,7 +223,7 @@ impl<'a> ReadView<'a> {
     /// looking.
     pub fn in_use(&self, key: &partition::Key) -> PartitionInUse {
         let upkeep = self.upkeep;
-        let in_use = self.partitioned.in_use(key, upkeep, self.id, self.budget);
+        let in_use = (self.shared.nodes).in_use(key, upkeep, self.id, self.budget);
         in_use.unwrap_or_else(|| PartitionInUse::none(key))
     }
 
@@ -255,15 +252,14 @@ impl<'a> ReadView<'a> {
             return self.nothing(in_use);
         }
         let matched: Vec<_> = sets.matching(query.selector, self.budget).collect();
-        let nodes = matched.iter().map(|set| sets.nodes_of(*set));
-        if !self
-            .budget
-            .takes(nodes.sum::<usize>().saturating_mul(UNITS_PER_COUNT))
-        {
+        let counts: usize = matched.iter().map(|set| sets.nodes_of(*set)).sum();
+        if !self.affords(counts.saturating_mul(UNITS_PER_COUNT)) {
             return self.nothing(in_use);
         }
         self.upkeep.counters().view_builds.count_one();
-        let view = self.build(&matched, &in_use);
+        let pods = matched.iter().flat_map(|set| sets.counts(*set));
+        let now = (self.upkeep.tick(), self.id);
+        let view = View::counting(pods, in_use.id, &in_use.partition, now);
         let view = match self.views {
             Some(views) => views.keep(query, view, matched, &in_use, self.upkeep),
             None => Arc::new(view),
@@ -301,17 +297,6 @@ impl<'a> ReadView<'a> {
         let pods = self.namespace.pods().map(|(_, pod)| pod);
         pods.filter(move |pod| matching[pod.labels.index()] && pod.life.is_terminating())
             .filter_map(|pod| pod.node)
-    }
-
-    fn build(&self, matched: &[LabelSetId], in_use: &PartitionInUse) -> View {
-        let sets = self.namespace.label_sets();
-        let nodes = matched.iter().flat_map(|set| sets.counts(*set));
-        View::counting(
-            nodes,
-            in_use.id,
-            &in_use.partition,
-            (self.upkeep.tick(), self.id),
-        )
     }
 }
 

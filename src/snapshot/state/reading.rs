@@ -4,87 +4,23 @@
 use std::sync::atomic::Ordering;
 
 use super::fork::Fork;
-use super::frozen::NoBatch;
-use super::pod_groups::PodGroups;
 use super::read_view::{LockedViews, ReadView, ViewStore};
 use super::shards::State;
 use crate::account::Part;
 use crate::snapshot::budget::{Attempt, Budget, Delay};
 use crate::snapshot::counts::usage::DecisionId;
-use crate::snapshot::objects::change::Batch;
 
 impl State {
-    /// Runs a decision on one revision of a namespace, until `is_given_up` says
-    /// so. Holds no lock while it decides.
+    /// The budget of a decision aside, which lasts until `is_given_up` says so.
+    pub fn budget<'a>(&self, is_given_up: &'a dyn Fn() -> bool) -> Budget<'a> {
+        Budget::until(is_given_up, self.footprint.account().open(Part::Requests))
+    }
+
+    /// Runs a decision on a fork, within a budget. Holds no lock while it decides.
     ///
     /// # Errors
     /// It was given up, or [`Delay::Full`].
-    pub fn read_until<T>(
-        &self,
-        namespace: &str,
-        is_given_up: &dyn Fn() -> bool,
-        decide: impl FnOnce(ReadView<'_>) -> T,
-    ) -> Result<T, Delay> {
-        let (fork, budget) = (self.fork(namespace, true), self.budget(is_given_up));
-        self.decide_on(&fork, &budget, decide)
-    }
-
-    /// As [`Self::read_until`], as if a batch had been applied.
-    ///
-    /// # Errors
-    /// Those of [`Self::read_until`].
-    pub fn read_overlaid<T>(
-        &self,
-        namespace: &str,
-        overlay: &Batch,
-        is_given_up: &dyn Fn() -> bool,
-        decide: impl FnOnce(ReadView<'_>) -> T,
-    ) -> Result<T, Delay> {
-        let budget = self.budget(is_given_up);
-        let fork = self.overlaid_fork(namespace, overlay, &budget)?;
-        self.decide_on(&fork, &budget, decide)
-    }
-
-    /// A fork of each of some namespaces, of one revision.
-    pub(in crate::snapshot) fn fork_each(
-        &self,
-        _no_batch: &impl NoBatch,
-        namespaces: &[String],
-    ) -> Vec<Fork<'_>> {
-        let forks = namespaces.iter().map(|name| self.fork(name, true));
-        forks.collect()
-    }
-
-    /// Runs a decision on a fork, until `is_given_up` says so.
-    ///
-    /// # Errors
-    /// Those of [`Self::read_until`].
-    pub(in crate::snapshot) fn read_fork<T>(
-        &self,
-        fork: &Fork<'_>,
-        is_given_up: &dyn Fn() -> bool,
-        decide: impl FnOnce(ReadView<'_>) -> T,
-    ) -> Result<T, Delay> {
-        self.decide_on(fork, &self.budget(is_given_up), decide)
-    }
-
-    /// Looks at all pods of one revision of a namespace, until `is_given_up`
-    /// says so.
-    ///
-    /// # Errors
-    /// Those of [`Self::read_until`].
-    pub fn survey<T>(
-        &self,
-        namespace: &str,
-        is_given_up: &dyn Fn() -> bool,
-        look: impl FnOnce(PodGroups<'_>) -> T,
-    ) -> Result<T, Delay> {
-        let (fork, budget) = (self.fork(namespace, false), self.budget(is_given_up));
-        self.decide_on(&fork, &budget, |read_view| look(read_view.pod_groups()))
-    }
-
-    /// Runs a decision on a fork, within a budget.
-    fn decide_on<T>(
+    pub(in crate::snapshot) fn decide_on<T>(
         &self,
         fork: &Fork<'_>,
         budget: &Budget<'_>,
@@ -95,14 +31,9 @@ impl State {
         budget.delay().map_or(Ok(decided), Err)
     }
 
-    /// The budget of a decision aside.
-    fn budget<'a>(&self, is_given_up: &'a dyn Fn() -> bool) -> Budget<'a> {
-        Budget::until(is_given_up, self.footprint.account().open(Part::Requests))
-    }
-
-    /// As [`Self::read_until`], if it costs no more than this attempt may. Unless
-    /// that waits, it also gives up when somebody holds a lock that it needs.
-    /// `decide` may have run in vain then.
+    /// Decides on one revision of a namespace, if it costs no more than this attempt
+    /// may. Unless that waits, it also gives up when somebody holds a lock that it
+    /// needs. `decide` may have run in vain then.
     ///
     /// # Errors
     /// Why it was not possible.
@@ -126,9 +57,8 @@ impl State {
             decide(ReadView {
                 revision: locked.revision,
                 nodes: locked.shared.nodes.nodes(),
-                partitioned: &locked.shared.nodes,
+                shared: locked.shared,
                 requested: locked.requested.as_deref(),
-                nominations: &locked.shared.nominations,
                 defaults: &locked.shared.defaults,
                 namespace: locked.namespace,
                 upkeep: &self.upkeep,

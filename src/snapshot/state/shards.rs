@@ -14,8 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use dashmap::DashMap;
 use parking_lot::RwLock;
 
-use super::footprint::Footprint;
-use super::memory::MemoryUse;
+use super::memory::{Footprint, MemoryUse};
 use super::namespace::Namespace;
 use crate::account::{Account, Part, heap};
 use crate::limits::processors;
@@ -56,6 +55,9 @@ pub(in crate::snapshot) struct Shard {
     /// Whether it may have views: those follow changes of nodes.
     pub(in crate::snapshot) viewed: AtomicBool,
 }
+
+/// Shards with their names, ascending.
+pub(in crate::snapshot) type Shards = Vec<(Box<str>, Arc<Shard>)>;
 
 /// What all namespaces share.
 #[derive(Debug, Clone, Default)]
@@ -218,6 +220,15 @@ impl State {
             .map(|shard| Arc::clone(&shard))
     }
 
+    /// Some of the namespaces that hold something, ascending by name.
+    pub(in crate::snapshot) fn shards_where(&self, is_meant: impl Fn(&Shard) -> bool) -> Shards {
+        let meant = self.namespaces.iter().filter(|entry| is_meant(entry));
+        let meant = meant.map(|entry| (entry.key().clone(), Arc::clone(entry.value())));
+        let mut shards: Shards = meant.collect();
+        shards.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        shards
+    }
+
     /// The namespaces that hold something, ascending by name.
     pub fn namespace_names(&self) -> Vec<Box<str>> {
         let mut names: Vec<_> = self.namespaces.iter().map(|e| e.key().clone()).collect();
@@ -230,12 +241,7 @@ impl State {
     pub fn sweep(&self, idle_ticks: u64) {
         let since = self.upkeep.next_tick().saturating_sub(idle_ticks);
         let is_short = self.upkeep.takes_want();
-        let viewed = self
-            .namespaces
-            .iter()
-            .filter(|entry| entry.viewed.load(Ordering::Relaxed))
-            .map(|entry| Arc::clone(entry.value()));
-        for shard in viewed.collect::<Vec<_>>() {
+        for (_, shard) in self.shards_where(|shard| shard.viewed.load(Ordering::Relaxed)) {
             let namespace = shard.namespace.read();
             let shared = self.shared.read();
             let mut views = write_between_reads(namespace.views());
@@ -253,16 +259,6 @@ impl State {
         shared.nodes.drop_idle_partitions(since, &self.upkeep);
         drop(shared);
         self.upkeep.discarded().drop_all();
-    }
-
-    /// How many namespaces there are.
-    pub fn namespace_count(&self) -> usize {
-        self.namespaces.len()
-    }
-
-    /// How many views there are.
-    pub fn view_count(&self) -> usize {
-        self.upkeep.view_count()
     }
 
     /// What the state takes in memory.
@@ -286,18 +282,6 @@ const _: () = assert!(EMPTY_SHARD_BYTES <= NEW_NAMESPACE);
 /// The memory of a namespace without its contents.
 pub fn shard_bytes(name: &str) -> usize {
     heap::block(name.len()) + EMPTY_SHARD_BYTES
-}
-
-/// What a namespace takes, without its views: nothing when it is empty, for
-/// then it is removed.
-pub fn namespace_memory(name: &str, namespace: &Namespace) -> MemoryUse {
-    if namespace.is_empty() {
-        return MemoryUse::default();
-    }
-    MemoryUse {
-        namespaces: shard_bytes(name),
-        ..namespace.memory()
-    }
 }
 
 /// What the snapshot around a state takes, at most.
