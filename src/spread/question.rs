@@ -109,10 +109,7 @@ impl Question {
         if checks == NodeChecks::SpreadOnly {
             return Vec::new();
         }
-        let room = match read_view.knows_room() {
-            true => Vec::new(),
-            false => self.checks.of_room(),
-        };
+        let room = self.checks.of_room().filter(|_| !read_view.knows_room());
         // It decides which nominated pods count.
         let class = self.incoming.has_unknown_priority && read_view.nominated().next().is_some();
         let class = class.then_some("spec.priorityClassName");
@@ -124,7 +121,7 @@ impl Question {
 
     /// Checked for labels and taints alone. What else the pod asks for is unchecked.
     pub fn of_labels_and_taints(self) -> Self {
-        let own = [self.checks.of_own_place(), self.checks.of_room()].concat();
+        let own = self.checks.of_own_place().chain(self.checks.of_room());
         let mut unchecked: Vec<&str> = self.unchecked.iter().copied().chain(own).collect();
         unchecked.sort_unstable();
         Self {

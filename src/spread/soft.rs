@@ -14,9 +14,10 @@ pub(super) struct Soft<'a> {
     active: &'a Active,
     counted: DomainCounts<'a>,
     nodes: &'a Nodes,
-    /// The nodes that have the topology key, and whether all do.
+    /// The nodes that have the topology key.
     keyed: PartitionInUse,
-    all_keyed: bool,
+    /// Whether all nodes have it.
+    pub all_keyed: bool,
     /// Candidates that are not ignored, by domain.
     candidates: Vec<u32>,
     /// Whether these are all nodes and each has the key.
@@ -52,11 +53,6 @@ impl<'a> Soft<'a> {
             whole: false,
             weight: Weight::default(),
         }
-    }
-
-    /// Whether all nodes have the topology key.
-    pub(super) fn all_keyed(&self) -> bool {
-        self.all_keyed
     }
 
     /// Whether a node has the topology key.
@@ -146,17 +142,11 @@ impl<'a> Soft<'a> {
             // Few: their numbers are small.
             domain => domain.index() as u32 + 1,
         };
-        if !self.all_keyed {
+        if !self.all_keyed || !self.nodes.is_order(slots) {
             for (slot, number) in slots.iter().zip(numbers) {
                 if self.has_key(*slot) {
                     *number += of_domain(self.counted.domain_of(*slot)) * stride;
                 }
-            }
-            return;
-        }
-        if !self.nodes.is_order(slots) {
-            for (slot, number) in slots.iter().zip(numbers) {
-                *number += of_domain(self.counted.domain_of(*slot)) * stride;
             }
             return;
         }
