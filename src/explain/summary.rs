@@ -65,10 +65,7 @@ fn causes(case: &Case<'_>) -> Vec<String> {
         )
     });
     let said = |((reason, index), refused): &((&Reason, Option<usize>), RefusedNodes)| {
-        let hard = case
-            .hard
-            .iter()
-            .find(|hard| Some(hard.active().index) == *index);
+        let hard = index.and_then(|index| case.hard_at(index));
         cause(reason, hard, refused.nodes) + &because_of_nominated(*refused)
     };
     causes.iter().map(said).collect()
@@ -134,7 +131,7 @@ fn cause(reason: &Reason, hard: Option<&Hard<'_>>, nodes: usize) -> String {
 fn minimum(hard: &Hard<'_>) -> String {
     let minimum = hard.report.global_minimum;
     let wanted = hard.active().constraint.min_domains.unwrap_or(1);
-    match &*hard.lowest() {
+    match &*hard.report.lowest() {
         [] => "there is no domain".to_owned(),
         _ if hard.report.min_domains_unmet => format!(
             "only {} of {wanted} domains exist",

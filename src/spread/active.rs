@@ -27,6 +27,12 @@ pub struct Constraints {
     pub all_keys_required: bool,
 }
 
+/// No constraints, for the checks besides spread.
+pub(super) static NO_CONSTRAINTS: Constraints = Constraints {
+    all: Vec::new(),
+    all_keys_required: true,
+};
+
 /// A constraint in force.
 #[derive(Debug, Clone)]
 pub struct Active {

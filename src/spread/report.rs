@@ -66,6 +66,14 @@ impl<'a> Report<'a> {
             weight: 0.0,
         }
     }
+
+    /// The domains with the fewest pods, ascending by value, if all are listed.
+    pub fn lowest(&self) -> Vec<&'a str> {
+        let pods = |domain: &DomainReport<'_>| domain.tally.matching_pods;
+        let mut levels = self.domains.chunk_by(|a, b| pods(a) == pods(b));
+        let lowest = levels.next().unwrap_or_default();
+        lowest.iter().map(|domain| domain.tally.value).collect()
+    }
 }
 
 impl DomainTally<'_> {

@@ -47,15 +47,6 @@ pub enum Class {
     Top,
 }
 
-/// What one more holder in a domain does for a constraint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PickEffect {
-    /// It adds this to the score.
-    Scores(i64),
-    /// The cluster must not be picked.
-    Refuses,
-}
-
 impl HolderSpread {
     /// Counts the holders of each domain, over all clusters.
     pub fn of(active: &Active, read_view: &ReadView<'_>) -> Self {
@@ -109,20 +100,21 @@ impl HolderSpread {
         }
     }
 
-    /// What one more holder in a domain of a class would do.
-    pub fn effect(&self, class: Class) -> PickEffect {
+    /// What one more holder in a domain of a class would add to the score; `None`
+    /// when the cluster must not be picked.
+    pub fn effect(&self, class: Class) -> Option<i64> {
         let change = match class {
-            Class::Keyless => return PickEffect::Scores(0),
+            Class::Keyless => return Some(0),
             Class::Bottom => -1,
             Class::Middle => 0,
             Class::Top => 1,
         };
         if self.after(class) <= i64::from(self.active.constraint.max_skew) {
-            PickEffect::Scores(-change)
+            Some(-change)
         } else if self.active.constraint.is_hard() {
-            PickEffect::Refuses
+            None
         } else {
-            PickEffect::Scores(-SOFT_PENALTY)
+            Some(-SOFT_PENALTY)
         }
     }
 

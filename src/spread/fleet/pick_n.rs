@@ -65,7 +65,7 @@ impl PickN {
                 holders.push(cluster);
             } else if asked.as_ref().is_some_and(|a| !a.contains(&*cluster.name)) {
                 // The caller refused it for reasons of its own.
-            } else if let Err(refusal) = judge.check(cluster.slot) {
+            } else if let Err(refusal) = judge.checks.judge(cluster.slot) {
                 *refused.entry(refusal.reason).or_default() += 1;
             } else {
                 candidates.push(index);
@@ -74,10 +74,9 @@ impl PickN {
         let surplus = holders.len().saturating_sub(wish.replicas);
         let removed = cut_down(&holders, surplus, wish);
         let wanted = wish.replicas.saturating_sub(holders.len());
-        candidates
-            .sort_unstable_by_key(|i| Reverse(clusters[*i].worth(judge.spreads().is_empty())));
+        candidates.sort_unstable_by_key(|i| Reverse(clusters[*i].worth(judge.spreads.is_empty())));
         Self {
-            spreads: judge.into_spreads(),
+            spreads: judge.spreads,
             clusters,
             candidates,
             wanted,
