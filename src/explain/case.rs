@@ -120,7 +120,7 @@ impl<'a> Case<'a> {
 
     /// The labels of the pod.
     pub fn labels(&self) -> &'a BTreeMap<String, String> {
-        &self.question.labels
+        &self.question.subject.labels
     }
 
     /// The constraints with one of them changed.
@@ -129,7 +129,7 @@ impl<'a> Case<'a> {
         active: &Active,
         revise: impl FnOnce(&mut Constraint, &mut Selector),
     ) -> Constraints {
-        let subject = self.question.subject();
+        let subject = &self.question.subject;
         self.constraints.revised(active.index, subject, revise)
     }
 

@@ -1,15 +1,15 @@
 //! What stands behind each constraint: the limit, what holds the minimum, and
 //! which nodes are left out.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::case::{Case, Hard, all_nodes};
 use super::diagnosis::{count, wire_index};
 use crate::proto::v1;
 use crate::proto::v1::constraint_insight::Minimum;
 use crate::proto::v1::left_out::Cause;
-use crate::snapshot::{DomainKey, NodeRef, Query, partition};
-use crate::spread::{Active, DomainTally, Report};
+use crate::snapshot::{DomainCount, DomainKey, NodeRef, Query, partition};
+use crate::spread::{Active, Report};
 
 /// Names that an insight lists.
 const LISTED: usize = 10;
@@ -72,7 +72,7 @@ pub fn domains<'n>(
     for value in usable.filter_map(|node| node.label_text(key)) {
         *by_value.entry(value).or_default() += 1;
     }
-    let domain = |tally: DomainTally<'_>| v1::DomainInsight {
+    let domain = |tally: DomainCount<'_>| v1::DomainInsight {
         value: tally.value.to_owned(),
         matching_pods_after: tally.matching_pods + more,
         usable_node_count: by_value.get(tally.value).copied().unwrap_or(0),
@@ -83,34 +83,26 @@ pub fn domains<'n>(
 
 /// Nodes that a constraint does not look at, by the first cause.
 fn left_out(case: &Case<'_>, active: &Active) -> Vec<v1::LeftOut> {
-    const CAUSES: [Cause; 4] = [
-        Cause::MissingKey,
-        Cause::MissingOtherKey,
-        Cause::NodeAffinity,
-        Cause::Taints,
-    ];
     let by_node = partition::Key::everywhere(DomainKey::Node);
     let counted = case.read_view.count(Query {
         selector: &active.selector,
         partition: &by_node,
     });
-    let mut found = CAUSES.map(|cause| (cause, Vec::new(), 0));
+    let mut found: BTreeMap<Cause, (Vec<&str>, i64)> = BTreeMap::new();
     for (slot, node) in all_nodes(&case.read_view) {
         if let Some(cause) = cause(active, node) {
-            let entry = found.iter_mut().find(|(other, ..)| *other == cause);
-            let (_, names, pods) = entry.expect("all causes are there");
+            let (names, pods) = found.entry(cause).or_default();
             names.push(node.name());
             *pods += i64::from(counted.matching_pods(counted.domain_of(slot)));
         }
     }
-    let found = found.into_iter().filter(|(_, names, _)| !names.is_empty());
-    let wire = |(cause, names, matching_pods): (Cause, Vec<&str>, i64)| v1::LeftOut {
+    let wire = |(cause, (names, matching_pods)): (Cause, (Vec<&str>, i64))| v1::LeftOut {
         cause: cause.into(),
         node_count: count(names.len()),
         nodes: first(&names),
         matching_pods,
     };
-    found.map(wire).collect()
+    found.into_iter().map(wire).collect()
 }
 
 /// Why a constraint does not look at a node, if it does not.

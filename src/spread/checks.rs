@@ -77,7 +77,7 @@ impl OwnPlace {
 
 impl Checks {
     /// What a pod is checked for.
-    pub fn of(subject: Subject<'_>, own: OwnPlace, requests: Requests) -> Self {
+    pub fn of(subject: &Subject, own: OwnPlace, requests: Requests) -> Self {
         let affinity = (!subject.affinity.is_any()).then(|| subject.affinity.clone());
         Self {
             passing: partition::Key::of(

@@ -1,10 +1,10 @@
 //! One soft constraint, counted: what it adds to the raw score of a node.
 
 use super::active::Active;
-use super::report::{DomainTally, Report};
+use super::report::Report;
 use super::scoring::Weight;
 use super::skew::GlobalMinimum;
-use crate::snapshot::{DomainCounts, DomainId, Nodes, PartitionInUse, ReadView, Slot};
+use crate::snapshot::{DomainCount, DomainCounts, DomainId, Nodes, PartitionInUse, ReadView, Slot};
 
 /// With at most this many domains, nodes are classed by domain, else by count.
 const FEW_DOMAINS: usize = 64;
@@ -184,13 +184,9 @@ impl<'a> Soft<'a> {
             let least = counted.fewest_among(&self.candidates, max_domains);
             (least, minimum())
         };
-        let tally = |id: DomainId| {
-            let domain = counted.domain(id);
-            DomainTally {
-                matching_pods: i64::from(domain.matching_pods),
-                value: domain.value,
-                eligible_nodes: i64::from(self.candidates[id.index()]),
-            }
+        let tally = |id: DomainId| DomainCount {
+            eligible_nodes: self.candidates[id.index()].into(),
+            ..counted.domain(id)
         };
         // No soft constraint has `minDomains`.
         let minimum = GlobalMinimum::of(None, domain_count, minimum);

@@ -3,6 +3,7 @@
 use super::case::{JudgedCluster, PlacementCase};
 use crate::explain::case::all_nodes;
 use crate::explain::diagnosis::{Diagnosis, count, hint, title, wire_index};
+use crate::explain::hints::empty_values;
 use crate::explain::words::{among, joined, plural, quoted, verb};
 use crate::proto::v1;
 use crate::proto::v1::hint::Kind;
@@ -25,7 +26,9 @@ pub fn all(case: &PlacementCase<'_>) -> Vec<Diagnosis> {
         .chain(hard(max_skew))
         .chain(each(|_, spread| Some(mismatch(&spread.active)?.into())))
         .chain(each(missing_key))
-        .chain(each(empty_value))
+        .chain(each(|case, spread| {
+            empty_values(&case.read_view, &spread.active, "cluster", "")
+        }))
         .chain(each(terminating))
         .chain(each(soft))
         .collect()
@@ -259,25 +262,6 @@ fn missing_key(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagno
         among(&names),
     );
     Some(hint(Kind::MissingKey, &spread.active, message).into())
-}
-
-/// Clusters that have the key with an empty value are a domain of their own.
-fn empty_value(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagnosis> {
-    let key = &*spread.active.constraint.topology_key;
-    let nodes = all_nodes(&case.read_view).map(|(_, node)| node);
-    let empty = nodes.filter(|node| node.label_text(key) == Some(""));
-    let names: Vec<&str> = empty.map(NodeRef::name).collect();
-    if names.is_empty() {
-        return None;
-    }
-    let message = format!(
-        "{} {} the label {key} with an empty value, which makes a domain of its own for {}: {}",
-        plural(names.len(), "cluster"),
-        verb(names.len(), "has", "have"),
-        title(&spread.active),
-        among(&names),
-    );
-    Some(hint(Kind::EmptyValue, &spread.active, message).into())
 }
 
 /// Placements that match and are being deleted hold no cluster any more.

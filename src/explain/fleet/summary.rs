@@ -2,7 +2,7 @@
 
 use super::case::PlacementCase;
 use crate::explain::diagnosis::Diagnosis;
-use crate::explain::words::{plural, sentence, verb};
+use crate::explain::words::{plural, sentence, so_many};
 
 /// The sentence of a placement: the result, the reason, and what would help.
 pub fn of(case: &PlacementCase<'_>, findings: &[Diagnosis]) -> String {
@@ -42,17 +42,12 @@ fn causes(case: &PlacementCase<'_>) -> Vec<String> {
         .collect();
     if unfit > 0 {
         causes.push(format!(
-            "{} {} cordoned, tainted or excluded by affinity",
-            plural(unfit, "cluster"),
-            verb(unfit, "is", "are")
+            "{} cordoned, tainted or excluded by affinity",
+            so_many(unfit, "cluster", "is", "are")
         ));
     }
     if hold > 0 {
-        causes.push(format!(
-            "{} {} it already",
-            plural(hold, "cluster"),
-            verb(hold, "holds", "hold")
-        ));
+        causes.push(so_many(hold, "cluster", "holds", "hold") + " it already");
     }
     causes
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::explain::case::{Case, Hard, all_nodes};
 use crate::explain::diagnosis::{Diagnosis, hint, suggest};
-use crate::explain::words::{among, joined, plural, quoted, verb};
+use crate::explain::words::{among, joined, plural, quoted, so_many, verb};
 use crate::matching::{Constraint, Policy};
 use crate::proto::v1::hint::Kind;
 use crate::spread::Reason;
@@ -112,11 +112,7 @@ fn unusable_nodes(case: &Case<'_>, hard: &Hard<'_>, values: &[&str]) -> String {
             Some(Reason::TooManyPods | Reason::Insufficient(_)) => "without room for it",
             Some(_) => "refused",
         };
-        format!(
-            "{} {} {why}",
-            plural(nodes, "node"),
-            verb(nodes, "is", "are")
-        )
+        format!("{} {why}", so_many(nodes, "node", "is", "are"))
     });
     joined(&said.collect::<Vec<_>>())
 }

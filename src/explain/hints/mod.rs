@@ -14,6 +14,7 @@ use super::diagnosis::Diagnosis;
 use crate::spread::Active;
 
 pub use always::always;
+pub(super) use nodes::empty_values;
 
 /// Looks for hints of one kind.
 enum Finder {

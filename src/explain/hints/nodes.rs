@@ -2,9 +2,9 @@
 
 use crate::explain::case::{Case, JudgedNode, all_nodes};
 use crate::explain::diagnosis::{Diagnosis, hint, title};
-use crate::explain::words::{among, plural, verb};
+use crate::explain::words::{among, plural, so_many, verb};
 use crate::proto::v1::hint::Kind;
-use crate::snapshot::NodeRef;
+use crate::snapshot::{NodeRef, ReadView};
 use crate::spread::Active;
 
 /// Candidates that lack the topology key: a hard constraint never admits
@@ -34,20 +34,29 @@ pub fn missing_key(case: &Case<'_>, active: &Active) -> Option<Diagnosis> {
 
 /// Nodes that have the key with an empty value are a domain of their own.
 pub fn empty_value(case: &Case<'_>, active: &Active) -> Option<Diagnosis> {
+    let counts = case.hard_at(active.index).map_or(String::new(), |hard| {
+        format!(", with {}", plural(hard.count(""), "pod"))
+    });
+    empty_values(&case.read_view, active, "node", &counts)
+}
+
+/// Those that are called `what`, in either dialect; `counts` is what the domain has.
+pub fn empty_values(
+    read_view: &ReadView<'_>,
+    active: &Active,
+    what: &str,
+    counts: &str,
+) -> Option<Diagnosis> {
     let key = &*active.constraint.topology_key;
-    let nodes = all_nodes(&case.read_view).map(|(_, node)| node);
+    let nodes = all_nodes(read_view).map(|(_, node)| node);
     let empty = nodes.filter(|node| node.label_text(key) == Some(""));
     let names: Vec<&str> = empty.map(NodeRef::name).collect();
     if names.is_empty() {
         return None;
     }
-    let counts = case.hard_at(active.index).map_or(String::new(), |hard| {
-        format!(", with {}", plural(hard.count(""), "pod"))
-    });
     let message = format!(
-        "{} {} the label {key} with an empty value, which makes a domain of its own for {}{counts}: {}",
-        plural(names.len(), "node"),
-        verb(names.len(), "has", "have"),
+        "{} the label {key} with an empty value, which makes a domain of its own for {}{counts}: {}",
+        so_many(names.len(), what, "has", "have"),
         title(active),
         among(&names),
     );

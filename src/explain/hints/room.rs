@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::explain::case::Case;
 use crate::explain::diagnosis::{Diagnosis, count, general_hint};
-use crate::explain::words::{among, plural, verb};
+use crate::explain::words::{among, plural, so_many, verb};
 use crate::matching::{Lack, Shortage};
 use crate::proto::v1;
 use crate::proto::v1::hint::Kind;
@@ -77,7 +77,7 @@ fn lacking(case: &Case<'_>, nodes: &[Lacking<'_>]) -> Option<Diagnosis> {
 
 /// On how many nodes what is scarce.
 fn scarcity(least: &Shortage, nodes: usize, too_small: usize) -> String {
-    let have = format!("{} {}", plural(nodes, "node"), verb(nodes, "has", "have"));
+    let have = so_many(nodes, "node", "has", "have");
     let even = |what: &str| match too_small {
         0 => String::new(),
         all if all == nodes => format!(", {what}"),

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use crate::explain::case::{Case, Hard, JudgedNode, all_nodes, values};
 use crate::explain::diagnosis::{Diagnosis, hint, suggest};
-use crate::explain::words::{among, joined, plural, quoted};
+use crate::explain::words::{among, plural, quoted};
 use crate::matching::Constraint;
 use crate::proto::v1;
 use crate::proto::v1::hint::Kind;
@@ -97,7 +97,7 @@ pub fn more_pods(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
         .iter()
         .map(|(value, pods)| format!("{pods} more in {}", quoted(value)))
         .collect();
-    let needed = among_parts(&listed);
+    let needed = among(&listed);
     let total: i64 = arriving.iter().map(|(_, pods)| pods).sum();
     let message = format!(
         "{} ({needed}) would lift the minimum of {} to {minimum} and let it onto {}",
@@ -121,14 +121,6 @@ fn change(value: &str, pods: i64) -> v1::DomainChange {
     v1::DomainChange {
         value: value.to_owned(),
         pods,
-    }
-}
-
-/// As `joined`, but a long list is cut short.
-fn among_parts(parts: &[String]) -> String {
-    match parts.len() {
-        0..=3 => joined(parts),
-        _ => among(parts),
     }
 }
 

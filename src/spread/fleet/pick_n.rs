@@ -85,11 +85,12 @@ impl PickN {
         }
     }
 
+    fn candidates(&self) -> impl Iterator<Item = &KnownCluster> + Clone {
+        self.candidates.iter().map(|i| &self.clusters[*i])
+    }
+
     fn pick_all_at_once(&self, with_steps: bool, outcome: &mut Outcome) {
-        let names = self
-            .candidates
-            .iter()
-            .map(|i| self.clusters[*i].name.clone());
+        let names = self.candidates().map(|cluster| cluster.name.clone());
         let picked: Vec<Box<str>> = names.clone().take(self.wanted).collect();
         let pick = |node| Pick { node, score: 0 };
         outcome.picks = picked.iter().cloned().map(pick).collect();
@@ -108,7 +109,7 @@ impl PickN {
         outcome: &mut Outcome,
         cancelled: &dyn Fn() -> bool,
     ) -> Option<()> {
-        let slots = self.candidates.iter().map(|i| self.clusters[*i].slot);
+        let slots = self.candidates().map(|cluster| cluster.slot);
         let mut cells = CandidateCells::of(slots, &self.spreads);
         let mut taken = vec![false; self.candidates.len()];
         while outcome.picks.len() < self.wanted {
@@ -139,13 +140,11 @@ impl PickN {
     /// The first pick: the only one in which it matters who held the placement
     /// before.
     fn best_of_all(&self) -> Option<(Rank, i64)> {
-        let scored = (0..)
-            .zip(&self.candidates)
-            .filter_map(|(rank, index): (Rank, _)| {
-                let cluster = &self.clusters[*index];
-                let score = judge::score(&self.spreads, cluster.slot).ok()?;
-                Some((score, cluster, rank))
-            });
+        let ranked = (0..).zip(self.candidates());
+        let scored = ranked.filter_map(|(rank, cluster): (Rank, _)| {
+            let score = judge::score(&self.spreads, cluster.slot).ok()?;
+            Some((score, cluster, rank))
+        });
         let best = scored.max_by_key(|(score, cluster, _)| (*score, cluster.worth(true)));
         best.map(|(score, _, rank)| (rank, score))
     }
@@ -155,14 +154,9 @@ impl PickN {
             let score = judge::score(&self.spreads, cluster.slot);
             (cluster.name.clone(), score.map_err(|over| over.refusal()))
         };
-        let left = self
-            .candidates
-            .iter()
-            .zip(taken)
-            .filter(|(_, taken)| !**taken);
+        let left = self.candidates().zip(taken).filter(|(_, taken)| !**taken);
         let mut ranked: Vec<(i64, &KnownCluster)> = left
-            .filter_map(|(index, _)| {
-                let cluster = &self.clusters[*index];
+            .filter_map(|(cluster, _)| {
                 Some((judge::score(&self.spreads, cluster.slot).ok()?, cluster))
             })
             .collect();
@@ -178,7 +172,7 @@ impl PickN {
     fn reasons(&self, picks: &[Pick]) -> BTreeMap<Reason, usize> {
         let mut reasons = self.refused.clone();
         let picked: HashSet<&str> = picks.iter().map(|pick| &*pick.node).collect();
-        for cluster in self.candidates.iter().map(|i| &self.clusters[*i]) {
+        for cluster in self.candidates() {
             let reason = if picked.contains(&*cluster.name) {
                 Reason::HoldsPlacement
             } else if let Err(over) = judge::score(&self.spreads, cluster.slot) {
