@@ -138,11 +138,8 @@ impl<A> NodeAffinity<A> {
     pub fn per_node(&self) -> usize {
         let rules = &*self.0;
         let terms = || rules.terms.iter().flatten().map(NodeTerm::len).sum();
-        rules.labels.len()
-            + rules
-                .index
-                .as_ref()
-                .map_or_else(terms, |index| index.per_node)
+        let of_index = |index: &TermIndex<A>| index.per_node;
+        rules.labels.len() + rules.index.as_ref().map_or_else(terms, of_index)
     }
 
     /// How many values, and requirements without values, it has.

@@ -48,11 +48,8 @@ impl Selector {
     /// selector that matches nothing still does.
     #[must_use]
     pub fn and_labels<'a>(self, labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
-        self.and(
-            labels
-                .into_iter()
-                .map(|(key, value)| Requirement::equals(key, value)),
-        )
+        let labels = labels.into_iter();
+        self.and(labels.map(|(key, value)| Requirement::equals(key, value)))
     }
 
     /// This selector with `requirements` ANDed to it. A selector that matches
@@ -204,7 +201,8 @@ fn compile_expression(
     })
 }
 
-/// A selector in kubectl's notation, e.g. `app=web,tier in (a,b),!canary`. Empty for the empty selector.
+/// A selector in kubectl's notation, e.g. `app=web,tier in (a,b),!canary`. Empty for
+/// the empty selector.
 pub fn selector_text(selector: &v1::LabelSelector) -> String {
     let pairs = selector
         .match_labels

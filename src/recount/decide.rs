@@ -341,9 +341,7 @@ fn spread_refusal(report: &ConstraintRecount, node: &Node) -> Option<Rejection> 
 fn skipped(candidates: &[&Node]) -> ScoreRecount {
     let zero = |node: &&Node| ScoredNode {
         node: name(node.metadata.as_ref()).into(),
-        raw: 0,
-        score: 0,
-        ignored: false,
+        ..ScoredNode::default()
     };
     ScoreRecount {
         skipped: true,

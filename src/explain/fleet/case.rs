@@ -1,8 +1,6 @@
 //! What is explained: a placement, and what every constraint says of each
 //! cluster.
 
-use std::collections::BTreeSet;
-
 use crate::explain::case::all_nodes;
 use crate::explain::diagnosis::{count, wire_index};
 use crate::explain::insight::{domains, first};
@@ -84,12 +82,6 @@ impl<'a> PlacementCase<'a> {
             .count()
     }
 
-    /// Whether a constraint admits a cluster.
-    pub fn admits(spread: &HolderSpread, slot: Slot) -> bool {
-        let class = spread.class(spread.domain_of(slot));
-        spread.effect(class).is_some()
-    }
-
     /// Decides again with another max skew of a constraint: how many clusters
     /// could be picked.
     pub fn open_with(&self, changed: &HolderSpread, max_skew: i32) -> usize {
@@ -101,14 +93,6 @@ impl<'a> PlacementCase<'a> {
         }
         let admitted = |cluster: &&JudgedCluster<'_>| score(&spreads, cluster.slot).is_ok();
         self.pickable().filter(admitted).count()
-    }
-
-    /// The values of a key among the clusters that may be picked.
-    pub fn pickable_values(&self, key: &str) -> BTreeSet<&'a str> {
-        let pickable = self.pickable();
-        pickable
-            .filter_map(|cluster| cluster.node.label_text(key))
-            .collect()
     }
 
     /// What stands behind each constraint, by index.
@@ -127,7 +111,7 @@ impl<'a> PlacementCase<'a> {
         let lowest = report.lowest();
         let usable = self.pickable().map(|cluster| cluster.node);
         let clusters = self.clusters.iter();
-        let admitted = clusters.filter(|cluster| Self::admits(spread, cluster.slot));
+        let admitted = clusters.filter(|cluster| spread.admits(cluster.slot));
         v1::ConstraintInsight {
             constraint_index: wire_index(&spread.active),
             minimum: match (constraint.is_hard(), report.domain_count) {

@@ -1,5 +1,7 @@
 //! The hints of the Fleet dialect.
 
+use std::collections::BTreeSet;
+
 use super::case::{JudgedCluster, PlacementCase};
 use crate::explain::case::all_nodes;
 use crate::explain::diagnosis::{Diagnosis, count, hint, title, wire_index};
@@ -100,8 +102,11 @@ fn unusable_domain(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Di
     let report = spread.report(usize::MAX);
     let key = &*spread.active.constraint.topology_key;
     let lowest = report.lowest();
-    let pickable = case.pickable_values(key);
-    let refused = |cluster: &JudgedCluster<'_>| !PlacementCase::admits(spread, cluster.slot);
+    let values = case
+        .pickable()
+        .filter_map(|cluster| cluster.node.label_text(key));
+    let pickable: BTreeSet<&str> = values.collect();
+    let refused = |cluster: &JudgedCluster<'_>| !spread.admits(cluster.slot);
     if lowest.is_empty()
         || lowest.iter().any(|value| pickable.contains(value))
         || !case.pickable().any(refused)
@@ -166,7 +171,7 @@ fn greedy(case: &PlacementCase<'_>) -> Option<Diagnosis> {
         return None;
     }
     let admitted = |spread: &HolderSpread| {
-        let admits = |cluster: &&JudgedCluster<'_>| PlacementCase::admits(spread, cluster.slot);
+        let admits = |cluster: &&JudgedCluster<'_>| spread.admits(cluster.slot);
         case.pickable().filter(admits).count()
     };
     let counts: Vec<(&HolderSpread, usize)> = hard.iter().map(|s| (*s, admitted(s))).collect();
@@ -201,7 +206,7 @@ fn max_skew(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagnosis
         let mut others = case
             .hard()
             .filter(|o| o.active.index != spread.active.index);
-        others.all(|other| PlacementCase::admits(other, cluster.slot))
+        others.all(|other| other.admits(cluster.slot))
     };
     let after =
         |cluster: &JudgedCluster<'_>| spread.after(spread.class(spread.domain_of(cluster.slot)));

@@ -34,25 +34,20 @@ fn unusable(case: &Case<'_>, hard: &Hard<'_>, lowest: &[&str]) -> Diagnosis {
     );
     let mut found = Diagnosis::from(hint(Kind::UnusableDomain, hard.active(), String::new()));
     found.hint.domain = lowest[0].to_owned();
-    let constraint = &hard.active().constraint;
-    let (taints, affinity) = (
-        constraint.node_taints_policy,
-        constraint.node_affinity_policy,
-    );
-    let policies: [(&str, Policy, fn(&mut Constraint)); 2] = [
-        ("nodeTaintsPolicy", taints, |c| {
-            c.node_taints_policy = Policy::Honor
-        }),
-        ("nodeAffinityPolicy", affinity, |c| {
-            c.node_affinity_policy = Policy::Honor
-        }),
+    let honor_taints = |c: &mut Constraint| c.node_taints_policy = Policy::Honor;
+    let honor_affinity = |c: &mut Constraint| c.node_affinity_policy = Policy::Honor;
+    let policies: [(&str, fn(&mut Constraint)); 2] = [
+        ("nodeTaintsPolicy", honor_taints),
+        ("nodeAffinityPolicy", honor_affinity),
     ];
     let before = case.feasible_count();
-    for (policy, now, honor) in policies {
-        if now == Policy::Honor {
+    for (policy, honor) in policies {
+        let revised = case.revised(hard.active(), |constraint, _| honor(constraint));
+        let suggested = &revised.all[hard.active().index];
+        if suggested.constraint == hard.active().constraint {
+            // It is Honor already.
             continue;
         }
-        let revised = case.revised(hard.active(), |constraint, _| honor(constraint));
         let after = case.admitted_with(&revised).len();
         if after <= before {
             continue;
@@ -63,7 +58,7 @@ fn unusable(case: &Case<'_>, hard: &Hard<'_>, lowest: &[&str]) -> Diagnosis {
             verb(lowest.len(), "domain", "domains"),
             nodes_not(after, before),
         );
-        suggest(&mut found.hint, &revised.all[hard.active().index], after);
+        suggest(&mut found.hint, suggested, after);
         found.remedy = Some(format!(
             "set {policy}: Honor on {}, which lets it onto {}",
             hard.title(),

@@ -149,13 +149,8 @@ impl<'c, 'a> Survey<'c, 'a> {
     }
 
     /// How many workloads there are.
-    pub fn len(&self) -> usize {
+    pub fn workload_count(&self) -> usize {
         self.workloads.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.workloads.is_empty()
     }
 
     /// Judges every workload.

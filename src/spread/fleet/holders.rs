@@ -119,6 +119,11 @@ impl HolderSpread {
         }
     }
 
+    /// Whether the constraint admits a cluster.
+    pub fn admits(&self, slot: Slot) -> bool {
+        self.effect(self.class(self.domain_of(slot))).is_some()
+    }
+
     /// The skew with one more holder in a domain of a class.
     pub fn after(&self, class: Class) -> i64 {
         let skew = i64::from(self.largest() - self.smallest());
