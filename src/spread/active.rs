@@ -298,8 +298,10 @@ impl Active {
 /// for as long as that stays. A copy keeps nothing yet.
 #[derive(Debug, Clone, Default)]
 pub struct KeptDefaults {
-    kept: Anew<Mutex<Option<(DeducedFrom, Arc<Constraints>)>>>,
+    kept: Anew<Mutex<Option<Deduced>>>,
 }
+
+type Deduced = (DeducedFrom, Arc<Constraints>);
 
 impl KeptDefaults {
     /// What is kept takes no more than this. Larger constraints are made anew each

@@ -24,6 +24,7 @@ pub fn unusable_domain(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
 }
 
 fn unusable(case: &Case<'_>, hard: &Hard<'_>, lowest: &[&str]) -> Diagnosis {
+    type Honor = fn(&mut Constraint);
     let held = format!(
         "{} of {} {} the minimum at {}, and the pod can go to none of the nodes there: {}",
         among(lowest),
@@ -36,7 +37,7 @@ fn unusable(case: &Case<'_>, hard: &Hard<'_>, lowest: &[&str]) -> Diagnosis {
     found.hint.domain = lowest[0].to_owned();
     let honor_taints = |c: &mut Constraint| c.node_taints_policy = Policy::Honor;
     let honor_affinity = |c: &mut Constraint| c.node_affinity_policy = Policy::Honor;
-    let policies: [(&str, fn(&mut Constraint)); 2] = [
+    let policies: [(&str, Honor); 2] = [
         ("nodeTaintsPolicy", honor_taints),
         ("nodeAffinityPolicy", honor_affinity),
     ];
